@@ -1,0 +1,247 @@
+"""Results that autograd knows: each is a function of (query, key, sinks, biases, operand), differentiated by tiles.
+
+Every result here is a function of the weights p = exp(s - lse). If it pulls each weight with G = dL/dp, then each
+masked score receives p × (G - Σ_j p G): the full softmax Jacobian, in which the cached lse is only data. A `Job`
+says how its result is computed and how it pulls; the rest is the same for all of them.
+
+A part of the matrix that leaves out keys keeps the normaliser of all keys: it is then an input (`outer`) of its own,
+and receives -Σ_j p G instead of the scores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from regard import backends
+from regard.backends import fused, reductions, tiled
+from regard.backends.tiled import Dropout, Pull, Tile
+from regard.scores import Scores
+
+__all__ = ["Attend", "Entropy", "LogSumExp", "Pool", "Received", "Reverse", "attend_gradients", "compute"]
+
+
+class Job(Protocol):
+    """A result of the weights."""
+
+    def run(self, scores: Scores, lse: Tensor | None, outer: bool, operand: Tensor | None) -> tuple[Tensor, Tensor]:
+        """(result, lse): without a graph."""
+
+    def pulls(self, scores: Scores, lse: Tensor, operand: Tensor | None, result: Tensor, back: Tensor) -> Pulls:
+        """How the result's gradient `back` pulls at the weights."""
+
+
+@dataclass
+class Pulls:
+    """dL/dp as a function of the tile, its row sums Σ_j p dL/dp where they are known, and the operand's own gradient."""
+
+    pull: Pull | None
+    row_dot: Tensor | None = None
+    operand: Tensor | None = None  # filled while the tiles are walked, where the job has an operand
+
+
+@dataclass(frozen=True)
+class Attend:
+    """weights @ value."""
+
+    dropout: Dropout | None = None
+
+    def run(self, scores: Scores, lse: Tensor | None, outer: bool, operand: Tensor | None) -> tuple[Tensor, Tensor]:
+        assert operand is not None
+        output, own = backends.forward(scores, scores.shielded(operand), self.dropout)
+        if not outer:
+            return output, own
+        assert lse is not None
+        share = torch.exp(own - lse).masked_fill(own == -torch.inf, 0.0)
+        return (output * share[..., None]).to(output.dtype), lse
+
+    def pulls(self, scores: Scores, lse: Tensor, operand: Tensor | None, result: Tensor, back: Tensor) -> Pulls:
+        assert operand is not None
+        back = back.to(scores.working_dtype)
+        value = scores.shielded(operand).to(back.dtype)
+        d_value = torch.zeros_like(value, memory_format=torch.contiguous_format)
+
+        def pull(tile: Tile) -> Tensor:
+            kept = None if self.dropout is None else self.dropout.factor(tile)
+            b = back[tile.batch, tile.heads, tile.rows].reshape(tile.lanes, -1, back.shape[-1])
+            v = value[tile.batch, tile.key_heads, tile.columns]
+            used = tile.weights if kept is None else tile.weights * kept
+            d_v = d_value[tile.batch, tile.key_heads, tile.columns]
+            d_v.add_((tile.grouped(used).mT @ b).view(d_v.shape))
+            pulled = (b @ v.reshape(tile.lanes, -1, v.shape[-1]).mT).view(tile.weights.shape)
+            return pulled if kept is None else pulled * kept
+
+        return Pulls(pull, (back * result).sum(-1), d_value)
+
+
+@dataclass(frozen=True)
+class Reverse:
+    """weightsᵀ @ x."""
+
+    def run(self, scores: Scores, lse: Tensor | None, outer: bool, operand: Tensor | None) -> tuple[Tensor, Tensor]:
+        assert operand is not None and lse is not None
+        reverse = reductions.Reverse(scores, operand)
+        tiled.sweep(scores, lse, [reverse])
+        return reverse.result().to(operand.dtype), lse
+
+    def pulls(self, scores: Scores, lse: Tensor, operand: Tensor | None, result: Tensor, back: Tensor) -> Pulls:
+        assert operand is not None
+        x, back = operand.to(scores.working_dtype), back.to(scores.working_dtype)
+        straight = reductions.Straight(scores, back)
+        tiled.sweep(scores, lse, [straight])
+        d_x = straight.result()
+
+        def pull(tile: Tile) -> Tensor:
+            return x[tile.batch, tile.heads, tile.rows] @ back[tile.batch, tile.heads, tile.columns].mT
+
+        return Pulls(pull, (x * d_x).sum(-1), d_x)
+
+
+@dataclass(frozen=True)
+class Received:
+    """The sums or means of the columns."""
+
+    reduce: str
+
+    def run(self, scores: Scores, lse: Tensor | None, outer: bool, operand: Tensor | None) -> tuple[Tensor, Tensor]:
+        return _swept(scores, lse, reductions.Received(scores, self.reduce))
+
+    def pulls(self, scores: Scores, lse: Tensor, operand: Tensor | None, result: Tensor, back: Tensor) -> Pulls:
+        share = back / max(scores.shape[2], 1) if self.reduce == "mean" else back
+        return Pulls(lambda tile: share[tile.batch, tile.heads, None, tile.columns])
+
+
+@dataclass(frozen=True)
+class Entropy:
+    """-Σ p log p of the rows."""
+
+    def run(self, scores: Scores, lse: Tensor | None, outer: bool, operand: Tensor | None) -> tuple[Tensor, Tensor]:
+        return _swept(scores, lse, reductions.Entropy(scores))
+
+    def pulls(self, scores: Scores, lse: Tensor, operand: Tensor | None, result: Tensor, back: Tensor) -> Pulls:
+        def pull(tile: Tile) -> Tensor:
+            return -(tile.log2 * tiled.LN2 + 1) * back[tile.batch, tile.heads, tile.rows, None]
+
+        return Pulls(pull)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Means over rows × columns bins."""
+
+    rows: int
+    columns: int
+
+    def run(self, scores: Scores, lse: Tensor | None, outer: bool, operand: Tensor | None) -> tuple[Tensor, Tensor]:
+        return _swept(scores, lse, reductions.Pool(scores, self.rows, self.columns, "mean"))
+
+    def pulls(self, scores: Scores, lse: Tensor, operand: Tensor | None, result: Tensor, back: Tensor) -> Pulls:
+        bins, areas = [], []
+        for size, count in ((scores.shape[2], self.rows), (scores.shape[3], self.columns)):
+            widths = torch.tensor(reductions.edges(size, count), device=back.device).diff()
+            bins.append(torch.repeat_interleave(widths))
+            areas.append(widths)
+        share = back / (areas[0][:, None] * areas[1])
+
+        def pull(tile: Tile) -> Tensor:
+            return share[tile.batch, tile.heads][:, :, bins[0][tile.rows]][..., bins[1][tile.columns]]
+
+        return Pulls(pull)
+
+
+@dataclass(frozen=True)
+class LogSumExp:
+    """The normaliser itself; its gradient is the weights."""
+
+    def run(self, scores: Scores, lse: Tensor | None, outer: bool, operand: Tensor | None) -> tuple[Tensor, Tensor]:
+        lse = backends.logsumexp(scores) if lse is None else lse
+        return lse.clone(), lse
+
+    def pulls(self, scores: Scores, lse: Tensor, operand: Tensor | None, result: Tensor, back: Tensor) -> Pulls:
+        return Pulls(None, -back)
+
+
+def _swept(scores: Scores, lse: Tensor | None, reduction: Any) -> tuple[Tensor, Tensor]:
+    assert lse is not None
+    tiled.sweep(scores, lse, [reduction])
+    return reduction.result(), lse
+
+
+def compute(
+    job: Job, scores: Scores, lse: Tensor | None = None, outer: Tensor | None = None, operand: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """(the job's result, differentiable; the normaliser, as data)."""
+    sinks = scores.sinks if outer is None else None
+    return _Streamed.apply(job, scores, lse, outer, scores.query, scores.key, sinks, operand, *scores.mask.biases)
+
+
+class _Streamed(torch.autograd.Function):
+    @staticmethod
+    def forward(  # type: ignore[override]
+        ctx: Any, job: Job, scores: Scores, lse: Tensor | None, outer: Tensor | None, *tensors: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        data = scores.detached()
+        operand = None if tensors[3] is None else tensors[3].detach()
+        if outer is not None:
+            data, lse = replace(data, sinks=None), outer.detach()
+        result, lse = job.run(data, lse, outer is not None, operand)
+        ctx.job, ctx.scores, ctx.outer = job, data, outer is not None
+        ctx.save_for_backward(lse, result, *tensors)
+        ctx.mark_non_differentiable(lse)
+        ctx.set_materialize_grads(False)
+        return result, lse
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, back: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
+        if back is None:
+            return (None,) * len(ctx.needs_input_grad)
+        lse, result, _query, _key, sinks, operand, *biases = ctx.saved_tensors  # raises if one was changed in place
+        wanted = ctx.needs_input_grad
+        if isinstance(ctx.job, Attend):
+            grads = attend_gradients(ctx.job, ctx.scores, lse, operand, result, back, ctx.outer, any(wanted[8:]))
+        else:
+            grads = _gradients(ctx.job, ctx.scores, lse, operand, result, back, ctx.outer)
+        like = (lse, _query, _key, sinks, operand, *biases)
+        cast = [None if g is None or t is None else g.to(t.dtype) for g, t in zip(grads, like, strict=True)]
+        return None, None, None, *(g if need else None for g, need in zip(cast, wanted[3:], strict=True))
+
+
+def attend_gradients(
+    job: Attend, scores: Scores, lse: Tensor, value: Tensor, output: Tensor, back: Tensor, outer: bool, biased: bool
+) -> list[Tensor | None]:
+    """Gradients of (outer, query, key, sinks, value, *biases), by the fused kernel where it can."""
+    if biased or job.dropout is not None or not fused.suits(scores):
+        return _gradients(job, scores, lse, value, output, back, outer)
+    row_dot = (back * output).sum(-1, dtype=lse.dtype)
+    seen = torch.zeros_like(output) if outer else output  # with nothing to subtract, the kernel gives p × G
+    d_query, d_key, d_value = fused.backward(scores, scores.shielded(value), seen, lse, back)
+    return [
+        -row_dot if outer else None, d_query, d_key, _sink_gradient(scores, lse, row_dot), d_value,
+        *(None for _ in scores.mask.biases),
+    ]  # fmt: skip
+
+
+def _gradients(
+    job: Job, scores: Scores, lse: Tensor, operand: Tensor | None, result: Tensor, back: Tensor, outer: bool
+) -> list[Tensor | None]:
+    pulls = job.pulls(scores, lse, operand, result, back)
+    row_dot = pulls.row_dot
+    if row_dot is None:
+        assert pulls.pull is not None
+        summed = reductions.RowDot(scores, pulls.pull)
+        tiled.sweep(scores, lse, [summed])
+        row_dot = summed.result()
+    d_query, d_key, d_biases = tiled.backward(scores, lse, pulls.pull, None if outer else -row_dot)
+    return [-row_dot if outer else None, d_query, d_key, _sink_gradient(scores, lse, row_dot), pulls.operand, *d_biases]
+
+
+def _sink_gradient(scores: Scores, lse: Tensor, row_dot: Tensor) -> Tensor | None:
+    """A sink has a weight but no pull: it only gives back its share of the row."""
+    if scores.sinks is None:
+        return None
+    return -(torch.exp(scores.sinks.to(lse.dtype)[..., None] - lse) * row_dot).sum(-1)

@@ -1,0 +1,283 @@
+"""The attention matrix in tiles of plain torch: any device, any mask, O(tokens) memory.
+
+A tile is a block of the matrix that fits in a core's cache. `sweep` walks over all tiles once and hands each to the
+reductions that were asked for; `forward`, `logsumexp` and `backward` are the softmax and its gradient on the same
+tiles. Work is done in base 2: torch's CPU `exp` is up to 200 times slower where it underflows, `exp2` never is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from regard.masks import BoundMask, Positions
+from regard.scores import Scores
+from regard.shapes import Float
+
+__all__ = ["Dropout", "Reduction", "Tile", "backward", "forward", "logsumexp", "sweep"]
+
+HIDDEN = -1e30  # the logit of a hidden key: exp2 gives an exact 0, and 0 × HIDDEN stays 0 where 0 × -inf would be NaN
+LOG2E, LN2 = math.log2(math.e), math.log(2.0)
+_ROWS, _SIZE = 256, 2**19  # rows of a tile, and numbers in it: 2 MB of float32, a core's L2 cache
+
+
+@dataclass
+class Tile:
+    """One block of the matrix; the slices say which, in the axes (batch, heads, queries, keys) of its Scores."""
+
+    batch: slice
+    heads: slice
+    key_heads: slice
+    rows: slice
+    columns: slice
+    log2: Float[Tensor, "b h r c"]  # log2 of the weights (or base-2 logits where no normaliser was given)
+    weights: Float[Tensor, "b h r c"]
+    slope: Float[Tensor, "b h r c"] | None = None  # d capped / d scaled, where there is a softcap
+
+    @property
+    def lanes(self) -> int:
+        """Independent products in this tile: batches × key heads."""
+        return self.log2.shape[0] * (self.key_heads.stop - self.key_heads.start)
+
+    def grouped(self, tile: Tensor) -> Tensor:
+        """A tile as (lanes, group × rows, columns): one product per key head."""
+        return tile.reshape(self.lanes, -1, tile.shape[-1])
+
+
+class Reduction(Protocol):
+    """Something that is gathered tile by tile."""
+
+    def add(self, tile: Tile) -> None:
+        """Take one tile in; `weights` stays as it is, `log2` may be used up by the last reduction."""
+
+
+@dataclass(frozen=True)
+class Dropout:
+    """Which weights are dropped: a pure function of (seed, position), so no tile and no pass has to be remembered."""
+
+    rate: float
+    seed: Tensor
+
+    def factor(self, tile: Tile) -> Tensor:
+        """0 where a weight is dropped, 1 / (1 - rate) elsewhere."""
+        device = tile.log2.device
+        spans = (tile.batch, tile.heads, tile.rows, tile.columns)
+        spots = [torch.arange(s.start, s.stop, device=device) for s in spans]
+        mixed = self.seed.to(device)
+        for axis, spot in enumerate(spots):
+            mixed = _hash(mixed + spot.view([-1 if a == axis else 1 for a in range(4)]) + 1)
+        kept = mixed >= int(self.rate * 2**32)
+        return kept.to(tile.log2.dtype) / (1 - self.rate)
+
+
+def _hash(x: Tensor) -> Tensor:
+    """A 32-bit integer mixer (multiply, xor-shift), in int64 so that every device has it."""
+    for shift, factor in ((16, 0x21F0AAAD), (15, 0x735A2D97)):
+        x = ((x ^ (x >> shift)) * factor) & 0xFFFFFFFF
+    return x ^ (x >> 15)
+
+
+def tiles(
+    scores: Scores, normaliser: Float[Tensor, "batch heads queries"] | None, slope: bool = False
+) -> Iterator[Tile]:
+    """Every tile that the mask does not empty, row block by row block; buffers are reused from tile to tile."""
+    batch, heads, queries, keys = scores.shape
+    if 0 in (batch, heads, queries, keys):
+        return
+    group, dtype = scores.group, scores.working_dtype
+    rows = min(queries, max(_ROWS // group, 1))
+    lanes = max(_SIZE // (group * rows * keys), 1)
+    columns = min(keys, max(_SIZE // (group * rows), 1))
+    factor = scores.scale * LOG2E if scores.softcap is None else scores.scale / scores.softcap
+    query, key = scores.query.to(dtype) * factor, scores.key.to(dtype)
+    if normaliser is not None:  # a row that sees nothing: no logit may outweigh its normaliser
+        normaliser = normaliser.masked_fill(normaliser == -math.inf, -HIDDEN) * LOG2E
+    size = lanes * group * rows * columns
+    logits, weights, slopes = (query.new_empty(size if wanted else 0) for wanted in (True, True, slope and scores.softcap))
+    for b, g in _lanes(batch, heads // group, lanes):
+        h = slice(g.start * group, g.stop * group)
+        mask = scores.mask.each(lambda t, b=b, h=h: _cut(_cut(t, 0, b), 1, h))  # type: ignore[misc]
+        for start in range(0, queries, rows):
+            r = slice(start, min(start + rows, queries))
+            here = scores.rows[r]
+            q = query[b, h, r]
+            shape = q.shape[:3]
+            flat = q.reshape(-1, group * shape[2], q.shape[-1])
+            for c, whole in _columns(scores, mask, here, columns):
+                k = key[b, g, c].reshape(flat.shape[0], -1, q.shape[-1])
+                count = flat.shape[0] * flat.shape[1] * k.shape[1]
+                dots = logits[:count].view(flat.shape[0], flat.shape[1], k.shape[1])
+                if len(flat) == 1:
+                    torch.mm(flat[0], k[0].mT, out=dots[0])
+                else:
+                    torch.bmm(flat, k.mT, out=dots)
+                tile = dots.view(*shape, -1)
+                bent = None
+                if scores.softcap is not None:
+                    tile.tanh_()
+                    if slope:
+                        bent = slopes[:count].view(tile.shape)
+                        torch.mul(tile, tile, out=bent).neg_().add_(1)
+                    tile.mul_(scores.softcap * LOG2E)
+                there = scores.columns[c]
+                bias = mask.bias_tile(here, there)
+                if bias is not None:
+                    tile.add_(bias.to(dtype), alpha=LOG2E).clamp_(min=HIDDEN)
+                if normaliser is not None:
+                    tile.sub_(normaliser[b, h, r, None])
+                if not whole:
+                    visible = mask.tile(here, there, tile.device)
+                    if visible is not None:
+                        tile.masked_fill_(~visible, HIDDEN)
+                out = weights[:count].view(tile.shape)
+                if normaliser is not None:
+                    torch.exp2(tile, out=out)
+                yield Tile(b, h, g, r, c, tile, out, bent)
+
+
+def _lanes(batch: int, key_heads: int, lanes: int) -> Iterator[tuple[slice, slice]]:
+    if lanes >= key_heads:
+        each = lanes // key_heads
+        yield from ((slice(b, min(b + each, batch)), slice(0, key_heads)) for b in range(0, batch, each))
+    else:
+        for b in range(batch):
+            yield from ((slice(b, b + 1), slice(g, min(g + lanes, key_heads))) for g in range(0, key_heads, lanes))
+
+
+def _cut(tensor: Tensor, axis: int, part: slice) -> Tensor:
+    return tensor if tensor.shape[axis] == 1 else tensor[(slice(None),) * axis + (part,)]
+
+
+def _columns(scores: Scores, mask: BoundMask, rows: Positions, width: int) -> Iterator[tuple[slice, bool]]:
+    """Runs of keys that these rows can see, and whether they see the whole run: such a run needs no mask."""
+    first, whole_first, whole_end, end = key_span(scores, mask, rows)
+    if (whole_first, whole_end) != (first, end) and whole_end - whole_first < width // 4:
+        whole_end = whole_first = first  # not worth a run of its own
+    for start, stop, whole in ((first, whole_first, False), (whole_first, whole_end, True), (whole_end, end, False)):
+        for c in range(start, stop, width):
+            yield slice(c, min(c + width, stop)), whole
+
+
+def key_span(scores: Scores, mask: BoundMask, rows: Positions) -> tuple[int, int, int, int]:
+    """`BoundMask.span` in the indices of these scores' own keys, which may be a part of all keys."""
+    keys, columns = scores.shape[3], scores.columns
+    if not mask:
+        return 0, 0, keys, keys
+    if isinstance(columns, Tensor):
+        return 0, 0, 0, keys
+    first, whole_first, whole_end, end = (
+        min(max(-((columns.start - place) // columns.step), 0), keys) for place in mask.span(rows, columns.stop)
+    )
+    return first, whole_first, whole_end, end
+
+
+def sweep(scores: Scores, normaliser: Float[Tensor, "batch heads queries"], reductions: Sequence[Reduction]) -> None:
+    """One walk over the weights, shared by all the reductions."""
+    for tile in tiles(scores, normaliser):
+        for reduction in reductions:
+            reduction.add(tile)
+
+
+def logsumexp(scores: Scores) -> Float[Tensor, "batch heads queries"]:
+    """log Σ exp of each row of masked scores (without sinks): a running maximum and a running sum."""
+    peak, total = _running(scores)
+    for tile in tiles(scores, None):
+        _absorb(tile, peak, total)
+    return _close(peak, total)
+
+
+def forward(
+    scores: Scores, value: Float[Tensor, "batch key_heads keys any"], dropout: Dropout | None = None
+) -> tuple[Float[Tensor, "batch heads queries any"], Float[Tensor, "batch heads queries"]]:
+    """(weights @ value, logsumexp), without sinks: the online softmax."""
+    batch, heads, queries, _ = scores.shape
+    peak, total = _running(scores)
+    value = value.to(scores.working_dtype)
+    output = value.new_zeros(batch, heads, queries, value.shape[-1])
+    for tile in tiles(scores, None):
+        shrink = _absorb(tile, peak, total)  # tile.log2 now holds unnormalised weights
+        weights = tile.log2 if dropout is None else tile.log2 * dropout.factor(tile)
+        v = value[tile.batch, tile.key_heads, tile.columns].reshape(tile.lanes, -1, value.shape[-1])
+        out = output[tile.batch, tile.heads, tile.rows]
+        out.mul_(shrink[..., None]).add_((tile.grouped(weights) @ v).view(out.shape))
+    output.div_(total[..., None].clamp_min(torch.finfo(total.dtype).tiny))
+    lse = _close(peak, total)
+    output.masked_fill_((lse == -math.inf)[..., None], 0.0)
+    return output.to(scores.query.dtype), lse
+
+
+def _running(scores: Scores) -> tuple[Tensor, Tensor]:
+    peak = scores.query.new_full(scores.shape[:3], HIDDEN, dtype=scores.working_dtype)
+    return peak, torch.zeros_like(peak)
+
+
+def _absorb(tile: Tile, peak: Tensor, total: Tensor) -> Tensor:
+    """Take a tile into the running maximum and sum; its logits become weights over that maximum."""
+    old, summed = (t[tile.batch, tile.heads, tile.rows] for t in (peak, total))
+    new = torch.maximum(old, tile.log2.amax(-1))
+    shrink = torch.exp2(old - new)
+    torch.exp2(tile.log2.sub_(new[..., None]), out=tile.log2)
+    summed.mul_(shrink).add_(tile.log2.sum(-1))
+    old.copy_(new)
+    return shrink
+
+
+def _close(peak: Tensor, total: Tensor) -> Tensor:
+    return torch.where(peak > HIDDEN / 2, (peak + torch.log2(total)) * LN2, -math.inf)
+
+
+Pull = Callable[[Tile], Tensor]
+
+
+def backward(
+    scores: Scores,
+    normaliser: Float[Tensor, "batch heads queries"],
+    pull: Pull | None,
+    mass: Float[Tensor, "batch heads queries"] | None,
+) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+    """Gradients of (query, key, biases) where each masked score receives weight × (pull + mass of its row)."""
+    dtype, width = scores.working_dtype, scores.query.shape[-1]
+    query, key = scores.query.to(dtype), scores.key.to(dtype)
+    d_query, d_key = torch.zeros_like(query), torch.zeros_like(key)
+    d_biases = tuple(torch.zeros_like(bias, dtype=dtype) for bias in scores.mask.biases)
+    for tile in tiles(scores, normaliser, slope=True):
+        push = tile.weights.new_zeros(()) if pull is None else pull(tile)
+        if mass is not None:
+            push = push + mass[tile.batch, tile.heads, tile.rows, None]
+        push = tile.weights * push
+        for d_bias in d_biases:
+            _scatter(d_bias, push, scores, tile)
+        if tile.slope is not None:
+            push = push * tile.slope
+        push = tile.grouped(push)
+        q = query[tile.batch, tile.heads, tile.rows].reshape(tile.lanes, -1, width)
+        k = key[tile.batch, tile.key_heads, tile.columns]
+        d_q = d_query[tile.batch, tile.heads, tile.rows]
+        d_q.add_((push @ k.reshape(tile.lanes, -1, width)).view(d_q.shape), alpha=scores.scale)
+        d_k = d_key[tile.batch, tile.key_heads, tile.columns]
+        d_k.add_((push.mT @ q).view(d_k.shape), alpha=scores.scale)
+    return d_query, d_key, d_biases
+
+
+def _scatter(d_bias: Tensor, push: Tensor, scores: Scores, tile: Tile) -> None:
+    """Add a tile of gradients to a bias, summed over the axes that the bias shares."""
+    places = (tile.batch, tile.heads, scores.rows[tile.rows], scores.columns[tile.columns])
+    index: list[slice | Tensor] = []
+    for axis, (size, place) in enumerate(zip(d_bias.shape, places, strict=True)):
+        if size == 1:
+            push = push.sum(axis, keepdim=True)
+            index.append(slice(None))
+        elif isinstance(place, range):
+            index.append(slice(place.start, place.stop, place.step))
+        else:
+            index.append(place)
+    if any(isinstance(place, Tensor) for place in index):
+        axes = [torch.arange(n, device=push.device)[i] for n, i in zip(d_bias.shape, index, strict=True)]
+        d_bias.index_put_(torch.meshgrid(*axes, indexing="ij"), push, accumulate=True)
+    else:
+        d_bias[tuple(index)] += push

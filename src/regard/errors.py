@@ -1,0 +1,43 @@
+"""What can go wrong, as one small tree.
+
+    RegardError
+    ├── InputError         an argument does not fit: the message says what must hold, what came, what to do
+    │   ├── ShapeError     … in its shape                                   (also a ValueError)
+    │   ├── DTypeError     … in its type or dtype                           (also a TypeError)
+    │   ├── DeviceError    … in where it lies                               (also a ValueError)
+    │   └── OutOfRange     an index or a k that the matrix does not have    (also an IndexError)
+    ├── ChangedError       a tensor was changed in place after its matrix was made   (also a RuntimeError)
+    └── TooLargeError      the result would not fit in memory               (also a MemoryError)
+"""
+
+
+class RegardError(Exception):
+    """The root of every error that regard raises on purpose."""
+
+
+class InputError(RegardError):
+    """An argument does not fit."""
+
+
+class ShapeError(InputError, ValueError):
+    """An argument has a shape that cannot work."""
+
+
+class DTypeError(InputError, TypeError):
+    """An argument has a type or dtype that cannot work."""
+
+
+class DeviceError(InputError, ValueError):
+    """Arguments that must lie on one device do not."""
+
+
+class OutOfRange(InputError, IndexError):
+    """An index points outside the matrix, or more was asked for than it holds."""
+
+
+class ChangedError(RegardError, RuntimeError):
+    """A tensor was changed in place after the matrix that reads it was made."""
+
+
+class TooLargeError(RegardError, MemoryError):
+    """A dense result would not fit in memory."""

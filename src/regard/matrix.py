@@ -1,0 +1,523 @@
+"""`AttentionMatrix`: the attention matrix as an object that is never stored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard import backends
+from regard.backends import gradients, reductions, tiled
+from regard.errors import ChangedError, InputError, OutOfRange, ShapeError, TooLargeError
+from regard.indexing import basic, coordinates
+from regard.masks import Mask, Positions, as_mask, pick
+from regard.memory import ensure_room
+from regard.scores import Scores, check_floats, make_scores
+from regard.shapes import Float, Int
+
+__all__ = ["AttentionMatrix", "Summary", "Top"]
+
+_POINTS = 2**16  # single points computed in one go
+_LOG2E = math.log2(math.e)
+
+
+class Top(NamedTuple):
+    """The greatest weights of each row, falling, and the keys they lie on; -1 where a row sees fewer keys."""
+
+    weights: Float[Tensor, "*batch queries k"]
+    keys: Int[Tensor, "*batch queries k"]
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """What `AttentionMatrix.summary` gathered, all of it data without gradients."""
+
+    received: Float[Tensor, "*batch keys"]
+    entropy: Float[Tensor, "*batch queries"]
+    logsumexp: Float[Tensor, "*batch queries"]
+    top: Top | None
+    pool: Float[Tensor, "*batch rows columns"] | None
+
+
+class AttentionMatrix:
+    """softmax(QKᵀ · scale) with a mask: `A @ value` is attention, and everything else is a look at A.
+
+    >>> import torch, regard
+    >>> query, key, value = torch.randn(3, 2, 8, 1000, 64).unbind(0)        # (batch, heads, tokens, width)
+    >>> A = regard.AttentionMatrix(query, key, mask=regard.causal())
+    >>> A
+    AttentionMatrix(shape=(2, 8, 1000, 1000), dtype=float32, device=cpu, mask=causal())
+    >>> (A @ value).shape, A[0, 3, 6].shape, A.received().shape
+    (torch.Size([2, 8, 1000, 64]), torch.Size([1000]), torch.Size([2, 8, 1000]))
+    """
+
+    def __init__(
+        self,
+        query: Float[Tensor, "*batch heads queries width"] | Float[Tensor, "queries width"],
+        key: Float[Tensor, "*batch key_heads keys width"] | Float[Tensor, "keys width"],
+        *,
+        mask: Mask | Tensor | None = None,
+        scale: float | None = None,
+        softcap: float | None = None,
+        sinks: Tensor | float | None = None,
+    ):
+        self._scores = self._wide = make_scores(query, key, mask, scale, softcap, sinks)
+        self._batch: tuple[int, ...] = tuple(query.shape[:-3])
+        self._heads = query.dim() > 2
+        self._lse: Tensor | None = None
+        self._mask = as_mask(mask)
+        read = {"query": query, "key": key}
+        read |= {f"mask ({n})": tensor for n, tensor in enumerate(self._mask.tensors)}
+        if isinstance(sinks, Tensor):
+            read["sinks"] = sinks
+        self._read = [(name, tensor, tensor._version) for name, tensor in read.items() if not tensor.is_inference()]
+
+    # What it is
+
+    @property
+    def _leading(self) -> tuple[int, ...]:
+        return (*self._batch, self._scores.shape[1]) if self._heads else self._batch
+
+    @property
+    def shape(self) -> torch.Size:
+        """(*batch, heads, queries, keys).
+
+        >>> import torch, regard
+        >>> regard.AttentionMatrix(torch.randn(5, 16), torch.randn(7, 16)).shape
+        torch.Size([5, 7])
+        """
+        return torch.Size((*self._leading, *self._scores.shape[2:]))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of its slices: the query's."""
+        return self._scores.query.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is computed: where the query lies."""
+        return self._scores.query.device
+
+    def __repr__(self) -> str:
+        part = "" if self._scores is self._wide else ", part of more keys"
+        dtype = str(self.dtype).removeprefix("torch.")
+        return (
+            f"AttentionMatrix(shape={tuple(self.shape)}, dtype={dtype}, device={self.device}, mask={self._mask}{part})"
+        )
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    # Attention, both ways
+
+    def __matmul__(self, value: Tensor) -> Tensor:
+        return self.attend(value)
+
+    def attend(self, value: Float[Tensor, "*any keys width"]) -> Float[Tensor, "*any_too queries width"]:
+        """`A @ value`: the weighted sums, by the fused kernel. Values may have the heads of the keys or of the queries.
+
+        >>> import torch, regard
+        >>> q, k, v = torch.randn(3, 4, 10, 8).unbind(0)
+        >>> A = regard.AttentionMatrix(q, k)
+        >>> torch.allclose(A @ v, A.to_dense() @ v, atol=1e-6)
+        True
+        """
+        scores = self._scores
+        check_floats(query=scores.query, value=value)
+        value = self._operand(value, "value", "keys", scores.shape[3], scores.key.shape[1])
+        if value.shape[1] == scores.key.shape[1]:
+            return self._unfold(self._result(gradients.Attend(), value))
+        # Values per query head: one pass for each member of a group, keys still shared.
+        every = range(scores.shape[0]), range(scores.shape[2]), range(scores.shape[3])
+        passes = []
+        for member in range(scores.group):
+            heads = range(member, scores.shape[1], scores.group)
+            part = self._selected(every[0], heads, every[1], every[2], self._batch, True)
+            passes.append(part._result(gradients.Attend(), value[:, member :: scores.group]))
+        return self._unfold(torch.stack(passes, 2).flatten(1, 2))
+
+    @property
+    def mT(self) -> Transposed:
+        """The transposed matrix, as lazy as this one: `A.mT @ x` sends every query's row of x back to the keys.
+
+        >>> import torch, regard
+        >>> A = regard.AttentionMatrix(torch.randn(5, 16), torch.randn(7, 16))
+        >>> (A.mT @ torch.ones(5, 1)).squeeze().allclose(A.received())
+        True
+        """
+        return Transposed(self)
+
+    # Numbers out of it
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return self._look(index, "weights")
+
+    @property
+    def part(self) -> _Parts:
+        """`A.part[...]`: a part that is still lazy, each row normalised over *all* its keys.
+
+        >>> import torch, regard
+        >>> A = regard.AttentionMatrix(torch.randn(2, 100, 16), torch.randn(2, 100, 16))
+        >>> A.part[..., :10, 50:].received().shape
+        torch.Size([2, 50])
+        """
+        return _Parts(self)
+
+    @property
+    def scores(self) -> Stage:
+        """`A.scores[...]`: QKᵀ, before anything else."""
+        return Stage(self, "scores")
+
+    @property
+    def scaled(self) -> Stage:
+        """`A.scaled[...]`: QKᵀ times the scale, 1/√width unless you chose another."""
+        return Stage(self, "scaled")
+
+    @property
+    def capped(self) -> Stage:
+        """`A.capped[...]`: the scaled scores after the soft cap (the same where there is none)."""
+        return Stage(self, "capped")
+
+    @property
+    def masked(self) -> Stage:
+        """`A.masked[...]`: what the softmax is taken of: biases added, -inf where a key is hidden."""
+        return Stage(self, "masked")
+
+    def to_dense(self) -> Float[Tensor, "*leading queries keys"]:
+        """All of it as a tensor, if it fits in memory.
+
+        >>> import torch, regard
+        >>> regard.AttentionMatrix(torch.zeros(2, 4), torch.zeros(2, 4), mask=regard.causal()).to_dense()
+        tensor([[1.0000, 0.0000],
+                [0.5000, 0.5000]])
+        """
+        return self[...]
+
+    def diagonal(self, offset: int = 0) -> Float[Tensor, "*leading n"]:
+        """The weights A[i, i + offset]: what each query keeps for itself (-1: for the token before it)."""
+        queries, keys = self.shape[-2:]
+        first = max(-offset, 0)
+        row = torch.arange(first, max(min(queries, keys - offset), first), device=self.device)
+        index = (*(torch.arange(n, device=self.device) for n in self._leading), row)
+        *leading, row = torch.meshgrid(*index, indexing="ij")
+        return self._at([*leading, row, row + offset], "weights")
+
+    # Rows, columns and the whole, streamed
+
+    @property
+    def logsumexp(self) -> Float[Tensor, "*leading queries"]:
+        """log Σ exp of each masked row, sinks included; -inf where a row sees nothing."""
+        self._check()
+        return self._unfold(self._normaliser())
+
+    @property
+    def sink_share(self) -> Float[Tensor, "*leading queries"]:
+        """The share of each row that its sink takes: rows sum to 1 - sink_share."""
+        sinks = self._wide.sinks
+        if sinks is None:
+            return torch.zeros_like(self.logsumexp)
+        return torch.exp(self._unfold(sinks.to(self._wide.working_dtype)[..., None]) - self.logsumexp)
+
+    def received(self, reduce: str = "sum") -> Float[Tensor, "*leading keys"]:
+        """The attention that each key receives over all queries: "sum", "mean" or (without gradient) "max".
+
+        >>> import torch, regard
+        >>> A = regard.AttentionMatrix(torch.zeros(3, 4), torch.zeros(3, 4), mask=regard.causal())
+        >>> A.received()
+        tensor([1.8333, 0.8333, 0.3333])
+        """
+        _one_of("reduce", reduce, ("sum", "mean", "max"))
+        if reduce == "max":
+            return self._unfold(self._swept(reductions.Received(self._scores, reduce)).result())
+        return self._unfold(self._result(gradients.Received(reduce)))
+
+    def entropy(self) -> Float[Tensor, "*leading queries"]:
+        """-Σ p log p of each row, in nats: 0 where a query looks at one key only, log n where it looks at n alike.
+
+        >>> import torch, regard
+        >>> regard.AttentionMatrix(torch.zeros(1, 4), torch.zeros(8, 4)).entropy().exp()
+        tensor([8.0000])
+        """
+        return self._unfold(self._result(gradients.Entropy()))
+
+    def top(self, k: int) -> Top:
+        """The k greatest weights of each row and their keys, exactly; without gradient.
+
+        >>> import torch, regard
+        >>> A = regard.AttentionMatrix(torch.eye(3) * 9, torch.eye(3))
+        >>> A.top(1).keys.squeeze()
+        tensor([0, 1, 2])
+        """
+        return self._top(self._swept(self._topper(k)))
+
+    def pool(self, rows: int, columns: int, reduce: str = "mean") -> Float[Tensor, "*leading rows columns"]:
+        """The whole matrix as a small picture: the "mean" or (without gradient) the "max" of each bin.
+
+        A side never has more bins than the matrix has tokens there.
+
+        >>> import torch, regard
+        >>> A = regard.AttentionMatrix(torch.randn(1000, 8), torch.randn(5000, 8))
+        >>> A.pool(64, 256).shape, A.pool(64, 10_000).shape
+        (torch.Size([64, 256]), torch.Size([64, 5000]))
+        """
+        _one_of("reduce", reduce, ("mean", "max"))
+        rows, columns = self._bins(rows, columns)
+        if reduce == "max":
+            return self._unfold(self._swept(reductions.Pool(self._scores, rows, columns, reduce)).result())
+        return self._unfold(self._result(gradients.Pool(rows, columns)))
+
+    def summary(self, top: int | None = None, pool: int | tuple[int, int] | None = None) -> Summary:
+        """Received, entropy, logsumexp, and top and pool if asked for, in one sweep; without gradient.
+
+        >>> import torch, regard
+        >>> A = regard.AttentionMatrix(torch.randn(4, 300, 16), torch.randn(4, 300, 16))
+        >>> seen = A.summary(top=3, pool=32)
+        >>> seen.received.shape, seen.top.keys.shape, seen.pool.shape
+        (torch.Size([4, 300]), torch.Size([4, 300, 3]), torch.Size([4, 32, 32]))
+        """
+        scores = self._scores
+        received, entropy = reductions.Received(scores, "sum"), reductions.Entropy(scores)
+        topper = None if top is None else self._topper(top)
+        sides = (pool, pool) if isinstance(pool, int) else pool
+        pooler = None if sides is None else reductions.Pool(scores, *self._bins(*sides), "mean")
+        self._swept(*(r for r in (received, topper, pooler, entropy) if r is not None))
+        with torch.no_grad():
+            return Summary(
+                self._unfold(received.result()),
+                self._unfold(entropy.result()),
+                self.logsumexp,
+                None if topper is None else self._top(topper),
+                None if pooler is None else self._unfold(pooler.result()),
+            )
+
+    # How it is done
+
+    def _check(self) -> None:
+        for name, tensor, version in self._read:
+            if tensor._version != version:
+                raise ChangedError(
+                    f"{name} was changed in place after this AttentionMatrix was made, so its numbers would no longer "
+                    f"agree. Make a new AttentionMatrix, or hand in a copy: {name.split()[0]}.clone()."
+                )
+
+    def _known(self) -> Tensor:
+        """The row normaliser as data, computed once."""
+        if self._lse is None:
+            with torch.no_grad():
+                self._lse = backends.logsumexp(self._wide.detached())
+        return self._lse
+
+    def _normaliser(self) -> Tensor:
+        """The row normaliser as a differentiable function of all queries and keys."""
+        return gradients.compute(gradients.LogSumExp(), self._wide, self._known())[0]
+
+    def _result(self, job: gradients.Job, operand: Tensor | None = None) -> Tensor:
+        self._check()
+        outer = None if self._scores is self._wide else self._normaliser()
+        streams = outer is None and isinstance(job, gradients.Attend)  # finds the normaliser on its way
+        result, lse = gradients.compute(job, self._scores, self._lse if streams else self._known(), outer, operand)
+        if self._lse is None:
+            self._lse = lse
+        return result
+
+    def _swept(self, *wanted: Any) -> Any:
+        self._check()
+        with torch.no_grad():
+            tiled.sweep(self._scores.detached(), self._known(), wanted)
+        return wanted[0]
+
+    def _unfold(self, result: Tensor) -> Tensor:
+        """(batch, heads, …) as the user counts the leading axes."""
+        return result.reshape(*self._leading, *result.shape[2:])
+
+    def _operand(self, x: Tensor, name: str, tokens: str, count: int, few: int | None = None) -> Tensor:
+        """What stands right of `@`, as (batch, heads, tokens, width)."""
+        heads = self._scores.shape[1]
+        allowed = {heads} if few is None else {heads, few}
+        lead = (*self._batch, *((few or heads,) if self._heads else ()))
+        want = f"{name} must be (*batch, heads, {tokens}, width) = {(*lead, count, '…')}"
+        want = want.replace("'", "")
+        if x.dim() < 2 or x.shape[-2] != count or x.dim() > len(lead) + 2:
+            hint = f" For a vector write {name}[:, None]." if x.dim() == 1 else ""
+            raise ShapeError(f"{want}, for a matrix of shape {tuple(self.shape)}. Got {tuple(x.shape)}.{hint}")
+        if self._heads and x.dim() > 2 and x.shape[-3] in allowed:
+            lead = (*self._batch, x.shape[-3])
+        try:
+            spread = x.expand(*lead, *x.shape[-2:])
+        except RuntimeError:
+            raise ShapeError(f"{want}, heads = {' or '.join(map(str, sorted(allowed)))}. Got {tuple(x.shape)}.") from None
+        return spread.reshape(self._scores.shape[0], lead[-1] if self._heads else 1, *x.shape[-2:])
+
+    def _bins(self, rows: int, columns: int) -> tuple[int, int]:
+        for name, bins in (("rows", rows), ("columns", columns)):
+            if not isinstance(bins, int) or bins < 1:
+                raise InputError(f"pool takes whole numbers of bins, at least 1: {name} = {bins!r}.")
+        return min(rows, self.shape[-2]), min(columns, self.shape[-1])
+
+    def _topper(self, k: int) -> reductions.Top:
+        keys = self.shape[-1]
+        if not isinstance(k, int) or not 1 <= k <= keys:
+            raise OutOfRange(f"top(k) takes 1 <= k <= keys = {keys}. Got k = {k!r}. Use min(k, A.shape[-1]).")
+        return reductions.Top(self._scores, k)
+
+    def _top(self, topper: reductions.Top) -> Top:
+        weights, keys = topper.result()
+        return Top(self._unfold(weights), self._unfold(keys))
+
+    def _selected(
+        self, batch: Sequence[int], heads: Sequence[int], rows: Positions, columns: Positions,
+        user_batch: tuple[int, ...], has_heads: bool,
+    ) -> AttentionMatrix:  # fmt: skip
+        part = object.__new__(AttentionMatrix)
+        part._scores = self._scores.select(batch, heads, rows, columns)
+        whole = range(self._wide.shape[3])
+        every_key = self._scores is self._wide and isinstance(columns, range) and columns == whole
+        part._wide = part._scores if every_key else self._wide.select(batch, heads, rows, whole)
+        part._batch, part._heads, part._mask, part._read = user_batch, has_heads, self._mask, self._read
+        part._lse = None
+        if self._lse is not None:
+            part._lse = pick(self._lse[list(batch)][:, list(heads)], 2, rows)
+        return part
+
+    def _parted(self, axes: list[int | range | Tensor]) -> AttentionMatrix:
+        """The part that these axes pick; an int drops its axis (for rows and columns the caller does that)."""
+        *leading, rows, columns = (range(a, a + 1) if n >= len(axes) - 2 and isinstance(a, int) else a for n, a in enumerate(axes))
+        heads: int | range | Tensor = leading.pop() if self._heads else range(self._scores.shape[1])
+        numbered = torch.arange(self._scores.shape[0]).view(self._batch)
+        for axis, chosen in reversed(list(enumerate(leading))):
+            numbered = numbered.select(axis, chosen) if isinstance(chosen, int) else pick(numbered, axis, chosen)
+        chosen_heads = [heads] if isinstance(heads, int) else [int(h) for h in heads]
+        assert not isinstance(rows, int) and not isinstance(columns, int)
+        has_heads = self._heads and not isinstance(heads, int)
+        return self._selected(
+            numbered.flatten().tolist(), chosen_heads, rows, columns, tuple(numbered.shape), has_heads
+        )
+
+    def _look(self, index: Any, stage: str) -> Tensor:
+        self._check()
+        axes = basic(index, tuple(self.shape))
+        if axes is None:
+            grids = coordinates(index, tuple(self.shape), self.device)
+            ensure_room(grids[0].shape, 12 + 8 * len(grids), self.device, f"A[…] of shape {tuple(grids[0].shape)}")
+            return self._at(grids, stage)
+        shape = [1 if isinstance(a, int) else len(a) for a in axes]
+        ensure_room(shape, 2 * self.dtype.itemsize + 8, self.device, f"{tuple(shape)} numbers of {self!r}")
+        part = self._parted(axes)
+        dense = part._unfold(part._dense(stage))
+        for axis in (-1, -2):
+            dense = dense.squeeze(axis) if isinstance(axes[axis], int) else dense
+        return dense
+
+    def _dense(self, stage: str) -> Tensor:
+        scores = self._scores
+        if stage != "weights":
+            return scores.stage(stage).to(self.dtype)
+        lse = self._normaliser()
+        if torch.is_grad_enabled() and lse.requires_grad:
+            return _weights(scores.with_key(scores.shielded(scores.key)).stage("masked"), lse[..., None]).to(self.dtype)
+        dense = scores.query.new_empty(scores.shape)
+        batch, heads, queries, keys = scores.shape
+        rows = max(2**22 // max(batch * heads * keys, 1), 1)
+        for start in range(0, queries, rows):
+            here = range(start, min(start + rows, queries))
+            block = scores.select(range(batch), range(heads), here, range(keys)).stage("masked")
+            dense[:, :, start : here.stop] = _weights(block, lse[:, :, start : here.stop, None])
+        return dense
+
+    def _at(self, grids: list[Tensor], stage: str) -> Tensor:
+        """Single points, given as one index tensor per axis of the user's shape."""
+        *leading, row, column = (grid.reshape(-1) for grid in grids)
+        head = leading.pop() if self._heads else torch.zeros_like(row)
+        batch = torch.zeros_like(row)
+        for size, place in zip(self._batch, leading, strict=True):
+            batch = batch * size + place
+        lse = self._normaliser() if stage == "weights" else None
+        found = []
+        for part in torch.arange(len(row), device=self.device).split(_POINTS):
+            spots = tuple(axis[part] for axis in (batch, head, row, column))
+            values = self._scores.points("masked" if lse is not None else stage, *spots)
+            found.append(values if lse is None else _weights(values, lse[spots[0], spots[1], spots[2]]))
+        flat = torch.cat(found) if found else self._scores.query.new_zeros(0)
+        return flat.view(grids[0].shape).to(self.dtype)
+
+
+def _weights(masked: Tensor, lse: Tensor) -> Tensor:
+    """exp(masked - lse), 0 in a row that sees nothing; by exp2, which does not slow down where it underflows."""
+    return torch.exp2((masked - lse.masked_fill(lse == -math.inf, 0.0)) * _LOG2E)
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise InputError(f"{name} must be one of {', '.join(map(repr, allowed))}. Got {value!r}.")
+
+
+class Transposed:
+    """`A.mT`: one row per key. `A.mT @ x` streams as `A @ v` does; `A.mT.mT is A`."""
+
+    def __init__(self, matrix: AttentionMatrix):
+        self._matrix = matrix
+
+    @property
+    def mT(self) -> AttentionMatrix:
+        """The matrix itself."""
+        return self._matrix
+
+    @property
+    def shape(self) -> torch.Size:
+        """(*batch, heads, keys, queries)."""
+        *leading, queries, keys = self._matrix.shape
+        return torch.Size((*leading, keys, queries))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The query's dtype."""
+        return self._matrix.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is computed."""
+        return self._matrix.device
+
+    def __repr__(self) -> str:
+        return f"{self._matrix!r}.mT"
+
+    def __matmul__(self, x: Float[Tensor, "*any queries width"]) -> Float[Tensor, "*any_too keys width"]:
+        matrix = self._matrix
+        check_floats(query=matrix._scores.query, x=x)
+        operand = matrix._operand(x, "x", "queries", matrix.shape[-2])
+        return matrix._unfold(matrix._result(gradients.Reverse(), operand))
+
+    def to_dense(self) -> Tensor:
+        """All of it as a tensor, if it fits in memory."""
+        return self._matrix.to_dense().mT
+
+
+class Stage:
+    """One stage before the softmax, computed where it is indexed: `A.scores[..., 3, :]`."""
+
+    def __init__(self, matrix: AttentionMatrix, name: str):
+        self._matrix, self._name = matrix, name
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return self._matrix._look(index, self._name)
+
+    def __repr__(self) -> str:
+        return f"{self._matrix!r}.{self._name}"
+
+
+class _Parts:
+    def __init__(self, matrix: AttentionMatrix):
+        self._matrix = matrix
+
+    def __getitem__(self, index: Any) -> AttentionMatrix:
+        matrix = self._matrix
+        axes = basic(index, tuple(matrix.shape))
+        if axes is None or any(isinstance(axis, Tensor) for axis in axes):
+            raise InputError("A.part takes ints, slices and ... only. For index tensors use A[…], which gives a tensor.")
+        if any(isinstance(axis, int) for axis in axes[-2:]):
+            raise InputError("a part is still a matrix: for one row or column write i:i+1, or use A[…] for a tensor.")
+        return matrix._parted(axes)

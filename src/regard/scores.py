@@ -1,0 +1,284 @@
+"""`Scores`: everything up to the softmax, as a frozen value that can give any part of itself.
+
+    query, key ──QKᵀ──▶ scores ──× scale──▶ scaled ──softcap──▶ capped ──mask──▶ masked
+
+Inside, tensors are always 4-D, (batch, heads, tokens, width): the user's leading axes are folded into one. Keys may
+have fewer heads than queries: query head h reads key head h // group, and nothing is repeated in memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from regard.errors import DeviceError, DTypeError, InputError, ShapeError
+from regard.masks import BoundMask, Mask, Positions, as_mask, at, bind, pick, take
+from regard.shapes import Bool, Float, Int
+
+__all__ = ["STAGES", "Scores", "check_floats", "make_scores"]
+
+STAGES = ("scores", "scaled", "capped", "masked")
+_DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+_POINTS = 2**20  # points looked at in one go where the mask itself is streamed
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """The scores of every query with every key, not yet computed."""
+
+    query: Float[Tensor, "batch heads queries width"]
+    key: Float[Tensor, "batch key_heads keys width"]
+    mask: BoundMask
+    scale: float
+    softcap: float | None
+    sinks: Float[Tensor, "batch heads"] | None
+    rows: Positions  # where these queries and keys lie in the matrix that the mask speaks of
+    columns: Positions
+
+    @property
+    def group(self) -> int:
+        """How many query heads share a key head."""
+        return self.query.shape[1] // max(self.key.shape[1], 1)
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """(batch, heads, queries, keys)."""
+        batch, heads, queries, _ = self.query.shape
+        return batch, heads, queries, self.key.shape[2]
+
+    @property
+    def working_dtype(self) -> torch.dtype:
+        """What sums, logsumexp and reductions are computed in."""
+        return torch.float64 if self.query.dtype == torch.float64 else torch.float32
+
+    def stage(self, name: str) -> Float[Tensor, "batch heads queries keys"]:
+        """All of one stage, dense and differentiable, in the working dtype."""
+        batch, heads, queries, keys = self.shape
+        query = self.query.to(self.working_dtype).reshape(batch, -1, self.group * queries, self.query.shape[-1])
+        dots = (query @ self.key.to(self.working_dtype).mT).view(batch, heads, queries, keys)
+        visible = bias = None
+        if name == "masked":
+            visible = self.mask.tile(self.rows, self.columns, dots.device)
+            bias = self.mask.bias_tile(self.rows, self.columns)
+        return self._staged(dots, name, visible, bias)
+
+    def points(
+        self, name: str, batch: Int[Tensor, " n"], head: Int[Tensor, " n"], row: Int[Tensor, " n"], column: Int[Tensor, " n"]
+    ) -> Float[Tensor, " n"]:
+        """One stage at single points, given as four index tensors."""
+        query = self.query[batch, head, row].to(self.working_dtype)
+        dots = (query * self.key[batch, head // self.group, column].to(self.working_dtype)).sum(-1)
+        visible = bias = None
+        if name == "masked":
+            place = at(self.rows, dots.device)[row], at(self.columns, dots.device)[column]
+            visible, bias = self.mask.points(batch, head, *place)
+        return self._staged(dots, name, visible, bias)
+
+    def _staged(self, dots: Tensor, name: str, visible: Tensor | None, bias: Tensor | None) -> Tensor:
+        if name == "scores":
+            return dots
+        scaled = dots * self.scale
+        if name == "scaled":
+            return scaled
+        capped = scaled if self.softcap is None else self.softcap * torch.tanh(scaled / self.softcap)
+        if bias is not None:
+            capped = capped + bias
+        # `where` rather than `+ -inf`: it also silences the NaN of a hidden key.
+        return capped if visible is None else torch.where(visible, capped, -math.inf)
+
+    def select(self, batch: Sequence[int], heads: Sequence[int], rows: Positions, columns: Positions) -> Scores:
+        """Some batches, heads, rows and columns of it, by index; views wherever the indices run evenly."""
+        readers = [head // self.group for head in heads]
+        groups = sorted(set(readers))
+        even = readers == [g for g in groups for _ in range(len(readers) // len(groups))] if groups else True
+        b, h, g = _run(batch, self.query), _run(heads, self.query), _run(groups if even else readers, self.query)
+
+        def narrow(tensor: Tensor) -> Tensor:
+            return take(take(tensor, 0, b), 1, h)
+
+        return replace(
+            self,
+            query=pick(pick(pick(self.query, 0, b), 1, h), 2, rows),
+            key=pick(pick(pick(self.key, 0, b), 1, g), 2, columns),
+            mask=self.mask.each(narrow),
+            sinks=None if self.sinks is None else pick(pick(self.sinks, 0, b), 1, h),
+            rows=_compose(self.rows, rows),
+            columns=_compose(self.columns, columns),
+        )
+
+    def detached(self) -> Scores:
+        """The same numbers outside any graph, the keys that nobody sees made harmless."""
+        return replace(
+            self,
+            query=self.query.detach(),
+            key=self.shielded(self.key.detach()),
+            mask=self.mask.each(Tensor.detach),
+            sinks=None if self.sinks is None else self.sinks.detach(),
+        )
+
+    def with_key(self, key: Float[Tensor, "batch key_heads keys width"]) -> Scores:
+        """The same with other keys."""
+        return replace(self, key=key)
+
+    def shielded(self, tensor: Float[Tensor, "batch any_heads keys any"]) -> Float[Tensor, "batch any_heads keys any"]:
+        """Keys or values, NaN and inf taken out of those that nobody sees: 0 × NaN would still be NaN."""
+        hidden = self.unseen
+        if hidden is None:
+            return tensor
+        if hidden.shape[1] > tensor.shape[1]:
+            hidden = hidden.unflatten(1, (tensor.shape[1], -1)).all(2)
+        return torch.where(hidden[..., None], tensor.nan_to_num(0.0, 0.0, 0.0), tensor)
+
+    @cached_property
+    def unseen(self) -> Bool[Tensor, "batch_or_1 heads_or_1 keys"] | None:
+        """The keys that no query may see; None where there can be none."""
+        mask, (_, _, queries, keys) = self.mask, self.shape
+        if not mask or not keys or not queries:
+            return None
+        device = self.query.device
+        if not (mask.ids or mask.visible or mask.biases) and isinstance(self.rows, range) and self.rows.step == 1:
+            if not mask.kept and isinstance(self.columns, range) and mask.reaches(self.rows, self.columns):
+                return None
+            column = at(self.columns, device)
+            first, last = torch.full_like(column, self.rows[0]), torch.full_like(column, self.rows[-1])
+            for lowest, highest, offset in mask.bands:  # the queries that see a key form an interval
+                first = first if highest is None else torch.maximum(first, column - offset - highest)
+                last = last if lowest is None else torch.minimum(last, column - offset - lowest)
+            hidden = first > last
+            hidden = hidden[None, None, None] if hidden.dim() == 1 else hidden
+            for kept in mask.kept:
+                hidden = hidden | ~take(kept, 3, self.columns)
+            return hidden[:, :, 0]
+        seen: Tensor | None = None
+        rows = max(_POINTS // (keys * self.shape[0]), 1)
+        for start in range(0, queries, rows):
+            here = _compose(self.rows, range(start, min(start + rows, queries)))
+            visible, bias = mask.tile(here, self.columns, device), mask.bias_tile(here, self.columns)
+            if bias is not None:
+                visible = bias > -math.inf if visible is None else visible & (bias > -math.inf)
+            assert visible is not None
+            any_row = visible.any(2)
+            seen = any_row if seen is None else seen | any_row
+            if visible.shape[2] == 1:  # the same for every row
+                break
+        assert seen is not None
+        return ~seen
+
+
+def make_scores(
+    query: Float[Tensor, "*batch heads queries width"],
+    key: Float[Tensor, "*batch key_heads keys width"],
+    mask: Mask | Tensor | None,
+    scale: float | None,
+    softcap: float | None,
+    sinks: Tensor | float | None,
+) -> Scores:
+    """Check what the user handed in and fold it into a Scores."""
+    check_floats(query=query, key=key)
+    if query.dim() < 2 or query.dim() != key.dim():
+        raise ShapeError(
+            "query must be (*batch, heads, queries, width) or (queries, width), and key the same with keys. "
+            f"Got query {tuple(query.shape)}, key {tuple(key.shape)}."
+        )
+    plain = query.dim() == 2
+    if plain:
+        query, key = query[None], key[None]
+    *batch, heads, queries, width = query.shape
+    *key_batch, key_heads, keys, key_width = key.shape
+    if width != key_width or width == 0:
+        raise ShapeError(
+            f"query and key must have the same width, at least 1: width = {width} and {key_width}. "
+            "Project both to the same width first."
+        )
+    if batch != key_batch:
+        raise ShapeError(
+            f"query and key must have the same batch axes. Got {tuple(batch)} and {tuple(key_batch)}. "
+            "Use key.expand(…) to share keys over a batch: it copies nothing."
+        )
+    if key_heads != heads and (key_heads == 0 or heads % key_heads):
+        raise ShapeError(
+            f"query heads must be a multiple of key heads: heads = {heads}, key heads = {key_heads}. "
+            "Axis -3 is heads: is it where you meant it?"
+        )
+    scale = width**-0.5 if scale is None else _number("scale", scale)
+    if softcap is not None and _number("softcap", softcap) <= 0:
+        raise InputError(f"softcap must be above 0; None for no cap. Got {softcap}.")
+    shape = (*batch, heads, queries, keys)
+    return Scores(
+        query.reshape(math.prod(batch), heads, queries, width),
+        key.reshape(math.prod(batch), key_heads, keys, width),
+        bind(as_mask(mask), shape, query.device, plain),
+        scale,
+        None if softcap is None else float(softcap),
+        None if sinks is None else _sinks(sinks, query, (*batch, heads)),
+        range(queries),
+        range(keys),
+    )
+
+
+def check_floats(**tensors: Tensor) -> None:
+    """All are float tensors of one dtype on one device."""
+    (first, lead), *rest = tensors.items()
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor):
+            raise DTypeError(f"{name} must be a torch tensor. Got {type(tensor).__name__}. Use torch.as_tensor({name}).")
+        if tensor.dtype not in _DTYPES:
+            raise DTypeError(
+                f"{name} must be float64, float32, bfloat16 or float16. Got {str(tensor.dtype).removeprefix('torch.')}. "
+                f"Use {name}.float()."
+            )
+    for name, tensor in rest:
+        if tensor.dtype != lead.dtype:
+            raise DTypeError(
+                f"{first} and {name} must have one dtype. Got {lead.dtype} and {tensor.dtype}. Use {name}.to({first}.dtype)."
+            )
+        if tensor.device != lead.device:
+            raise DeviceError(
+                f"{first} and {name} must lie on one device. Got {lead.device} and {tensor.device}. "
+                f"Use {name}.to({first}.device)."
+            )
+
+
+def _number(name: str, value: float) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise DTypeError(f"{name} must be a number. Got {type(value).__name__}.") from None
+    if not math.isfinite(number):
+        raise InputError(f"{name} must be finite. Got {number}.")
+    return number
+
+
+def _sinks(sinks: Tensor | float, query: Tensor, to: tuple[int, ...]) -> Tensor:
+    sinks = torch.as_tensor(sinks, device=None if isinstance(sinks, Tensor) else query.device)
+    if not sinks.is_floating_point():
+        raise DTypeError(f"sinks must be a float per head. Got {sinks.dtype}.")
+    if sinks.device != query.device:
+        raise DeviceError(f"sinks lie on {sinks.device}, query on {query.device}. Use sinks.to(query.device).")
+    try:
+        return sinks.expand(to).reshape(math.prod(to[:-1]), to[-1])
+    except RuntimeError:
+        raise ShapeError(
+            f"sinks must broadcast to (*batch, heads) = {to}: one logit per head. Got {tuple(sinks.shape)}."
+        ) from None
+
+
+def _run(indices: Sequence[int], like: Tensor) -> Positions:
+    """Indices as a range where they run evenly, so that picking them is a view."""
+    if len(indices) == 0:
+        return range(0)
+    step = indices[1] - indices[0] if len(indices) > 1 else 1
+    even = range(indices[0], indices[0] + step * len(indices), step) if step > 0 else range(0)
+    return even if list(even) == list(indices) else torch.tensor(indices, device=like.device)
+
+
+def _compose(positions: Positions, picked: Positions) -> Positions:
+    """Where the picked of these positions lie."""
+    if isinstance(picked, range):
+        return positions[picked.start : picked.stop : picked.step]
+    return at(positions, picked.device)[picked]
