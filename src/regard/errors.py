@@ -1,13 +1,13 @@
 """What can go wrong, as one small tree.
 
-    RegardError
-    ├── InputError         an argument does not fit: the message says what must hold, what came, what to do
-    │   ├── ShapeError     … in its shape                                   (also a ValueError)
-    │   ├── DTypeError     … in its type or dtype                           (also a TypeError)
-    │   ├── DeviceError    … in where it lies                               (also a ValueError)
-    │   └── OutOfRange     an index or a k that the matrix does not have    (also an IndexError)
-    ├── ChangedError       a tensor was changed in place after its matrix was made   (also a RuntimeError)
-    └── TooLargeError      the result would not fit in memory               (also a MemoryError)
+RegardError
+├── InputError         an argument does not fit: the message says what must hold, what came, what to do
+│   ├── ShapeError     … in its shape                                   (also a ValueError)
+│   ├── DTypeError     … in its type or dtype                           (also a TypeError)
+│   ├── DeviceError    … in where it lies                               (also a ValueError)
+│   └── OutOfRange     an index or a k that the matrix does not have    (also an IndexError)
+├── ChangedError       a tensor was changed in place after its matrix was made   (also a RuntimeError)
+└── TooLargeError      the result would not fit in memory               (also a MemoryError)
 """
 
 

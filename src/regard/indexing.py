@@ -33,8 +33,10 @@ def basic(index: Any, shape: tuple[int, ...]) -> list[int | range | Tensor] | No
             axes.append(_range(item, size))
             continue
         try:
-            number = operator.index(item)
+            number = operator.index(item) if not getattr(item, "shape", ()) else None  # tensor([3]) is a vector
         except TypeError:
+            number = None
+        if number is None:
             vector = _vector(item, size)
             if vector is None or any(isinstance(other, Tensor) for other in axes):
                 return None
@@ -55,7 +57,7 @@ def _range(item: slice, size: int) -> range:
         raise DTypeError(f"a slice takes whole numbers and a step above 0. Got {item}: {error}.") from None
     if whole.step < 0:
         raise OutOfRange(f"a slice's step must be above 0, as in torch. Got {item}. Use .flip(-1) on the result.")
-    return whole
+    return range(whole.start, max(whole.start, whole.stop), whole.step)
 
 
 def _vector(item: Any, size: int) -> Tensor | None:
@@ -70,7 +72,9 @@ def _vector(item: Any, size: int) -> Tensor | None:
     if vector.is_floating_point() or vector.is_complex():
         raise DTypeError(f"an index tensor holds whole numbers or bools. Got {vector.dtype}.")
     if vector.numel() and not (-size <= int(vector.min()) and int(vector.max()) < size):
-        raise OutOfRange(f"an index tensor points outside its axis of size {size}: {int(vector.min())}…{int(vector.max())}.")
+        raise OutOfRange(
+            f"an index tensor points outside its axis of size {size}: {int(vector.min())}…{int(vector.max())}."
+        )
     return torch.where(vector < 0, vector + size, vector).long()
 
 

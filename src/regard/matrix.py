@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +13,15 @@ from torch import Tensor
 
 from regard import backends
 from regard.backends import gradients, reductions, tiled
-from regard.errors import ChangedError, InputError, OutOfRange, ShapeError, TooLargeError
+from regard.backends.tiled import Dropout
+from regard.bound_mask import Positions, pick
+from regard.errors import ChangedError, InputError, OutOfRange, ShapeError
 from regard.indexing import basic, coordinates
-from regard.masks import Mask, Positions, as_mask, pick
+from regard.masks import Mask, as_mask
 from regard.memory import ensure_room
-from regard.scores import Scores, check_floats, make_scores
+from regard.scores import check_floats, make_scores
 from regard.shapes import Float, Int
+from regard.views import Parts, Stage, Transposed
 
 __all__ = ["AttentionMatrix", "Summary", "Top"]
 
@@ -114,10 +118,12 @@ class AttentionMatrix:
 
     # Attention, both ways
 
-    def __matmul__(self, value: Tensor) -> Tensor:
+    def __matmul__(self, value: Float[Tensor, "*any keys width"]) -> Float[Tensor, "*any_too queries width"]:
         return self.attend(value)
 
-    def attend(self, value: Float[Tensor, "*any keys width"]) -> Float[Tensor, "*any_too queries width"]:
+    def attend(
+        self, value: Float[Tensor, "*any keys width"], dropout: float = 0.0, seed: Tensor | None = None
+    ) -> Float[Tensor, "*any_too queries width"]:
         """`A @ value`: the weighted sums, by the fused kernel. Values may have the heads of the keys or of the queries.
 
         >>> import torch, regard
@@ -127,17 +133,16 @@ class AttentionMatrix:
         True
         """
         scores = self._scores
-        check_floats(query=scores.query, value=value)
-        value = self._operand(value, "value", "keys", scores.shape[3], scores.key.shape[1])
+        value = self._value(value)
         if value.shape[1] == scores.key.shape[1]:
-            return self._unfold(self._result(gradients.Attend(), value))
+            return self._unfold(self._result(gradients.Attend(_dropout(dropout, seed)), value))
         # Values per query head: one pass for each member of a group, keys still shared.
         every = range(scores.shape[0]), range(scores.shape[2]), range(scores.shape[3])
         passes = []
         for member in range(scores.group):
             heads = range(member, scores.shape[1], scores.group)
             part = self._selected(every[0], heads, every[1], every[2], self._batch, True)
-            passes.append(part._result(gradients.Attend(), value[:, member :: scores.group]))
+            passes.append(part._result(gradients.Attend(_dropout(dropout, seed)), value[:, member :: scores.group]))
         return self._unfold(torch.stack(passes, 2).flatten(1, 2))
 
     @property
@@ -157,7 +162,7 @@ class AttentionMatrix:
         return self._look(index, "weights")
 
     @property
-    def part(self) -> _Parts:
+    def part(self) -> Parts:
         """`A.part[...]`: a part that is still lazy, each row normalised over *all* its keys.
 
         >>> import torch, regard
@@ -165,7 +170,7 @@ class AttentionMatrix:
         >>> A.part[..., :10, 50:].received().shape
         torch.Size([2, 50])
         """
-        return _Parts(self)
+        return Parts(self)
 
     @property
     def scores(self) -> Stage:
@@ -334,23 +339,39 @@ class AttentionMatrix:
         """(batch, heads, …) as the user counts the leading axes."""
         return result.reshape(*self._leading, *result.shape[2:])
 
+    def _fold(self, result: Tensor) -> Tensor:
+        """The inverse of `_unfold`."""
+        return result.reshape(*self._scores.shape[:2], *result.shape[len(self._leading) :])
+
+    def _value(self, value: Tensor) -> Tensor:
+        scores = self._scores
+        check_floats(query=scores.query, value=value)
+        return self._operand(value, "value", "keys", scores.shape[3], scores.key.shape[1])
+
     def _operand(self, x: Tensor, name: str, tokens: str, count: int, few: int | None = None) -> Tensor:
         """What stands right of `@`, as (batch, heads, tokens, width)."""
         heads = self._scores.shape[1]
-        allowed = {heads} if few is None else {heads, few}
-        lead = (*self._batch, *((few or heads,) if self._heads else ()))
-        want = f"{name} must be (*batch, heads, {tokens}, width) = {(*lead, count, '…')}"
-        want = want.replace("'", "")
-        if x.dim() < 2 or x.shape[-2] != count or x.dim() > len(lead) + 2:
+        lead = (*self._batch, few or heads) if self._heads else self._batch
+        if self._heads and x.dim() > 2 and x.shape[-3] == heads:
+            lead = (*self._batch, heads)
+        spread = None
+        if 2 <= x.dim() <= len(lead) + 2 and x.shape[-2] == count:
+            with contextlib.suppress(RuntimeError):
+                spread = x.expand(*lead, *x.shape[-2:])
+        if spread is None:
+            few_or = "" if few in (None, heads) else f" (or {heads} heads)"
+            want = f"({', '.join(map(str, (*lead, count)))}, width)"
             hint = f" For a vector write {name}[:, None]." if x.dim() == 1 else ""
-            raise ShapeError(f"{want}, for a matrix of shape {tuple(self.shape)}. Got {tuple(x.shape)}.{hint}")
-        if self._heads and x.dim() > 2 and x.shape[-3] in allowed:
-            lead = (*self._batch, x.shape[-3])
-        try:
-            spread = x.expand(*lead, *x.shape[-2:])
-        except RuntimeError:
-            raise ShapeError(f"{want}, heads = {' or '.join(map(str, sorted(allowed)))}. Got {tuple(x.shape)}.") from None
+            raise ShapeError(
+                f"{name} must broadcast to (*batch, heads, {tokens}, width) = {want}{few_or}, for a matrix of shape "
+                f"{tuple(self.shape)}. Got {tuple(x.shape)}.{hint}"
+            )
         return spread.reshape(self._scores.shape[0], lead[-1] if self._heads else 1, *x.shape[-2:])
+
+    def _reverse(self, x: Tensor) -> Tensor:
+        check_floats(query=self._scores.query, x=x)
+        operand = self._operand(x, "x", "queries", self.shape[-2])
+        return self._unfold(self._result(gradients.Reverse(), operand))
 
     def _bins(self, rows: int, columns: int) -> tuple[int, int]:
         for name, bins in (("rows", rows), ("columns", columns)):
@@ -385,13 +406,16 @@ class AttentionMatrix:
 
     def _parted(self, axes: list[int | range | Tensor]) -> AttentionMatrix:
         """The part that these axes pick; an int drops its axis (for rows and columns the caller does that)."""
-        *leading, rows, columns = (range(a, a + 1) if n >= len(axes) - 2 and isinstance(a, int) else a for n, a in enumerate(axes))
+        *leading, rows, columns = (
+            range(a, a + 1) if n >= len(axes) - 2 and isinstance(a, int) else a for n, a in enumerate(axes)
+        )
         heads: int | range | Tensor = leading.pop() if self._heads else range(self._scores.shape[1])
         numbered = torch.arange(self._scores.shape[0]).view(self._batch)
         for axis, chosen in reversed(list(enumerate(leading))):
             numbered = numbered.select(axis, chosen) if isinstance(chosen, int) else pick(numbered, axis, chosen)
         chosen_heads = [heads] if isinstance(heads, int) else [int(h) for h in heads]
-        assert not isinstance(rows, int) and not isinstance(columns, int)
+        assert not isinstance(rows, int)
+        assert not isinstance(columns, int)
         has_heads = self._heads and not isinstance(heads, int)
         return self._selected(
             numbered.flatten().tolist(), chosen_heads, rows, columns, tuple(numbered.shape), has_heads
@@ -408,7 +432,7 @@ class AttentionMatrix:
         ensure_room(shape, 2 * self.dtype.itemsize + 8, self.device, f"{tuple(shape)} numbers of {self!r}")
         part = self._parted(axes)
         dense = part._unfold(part._dense(stage))
-        for axis in (-1, -2):
+        for axis in (-2, -1):
             dense = dense.squeeze(axis) if isinstance(axes[axis], int) else dense
         return dense
 
@@ -437,8 +461,8 @@ class AttentionMatrix:
             batch = batch * size + place
         lse = self._normaliser() if stage == "weights" else None
         found = []
-        for part in torch.arange(len(row), device=self.device).split(_POINTS):
-            spots = tuple(axis[part] for axis in (batch, head, row, column))
+        for start in range(0, len(row), _POINTS):
+            spots = tuple(axis[start : start + _POINTS] for axis in (batch, head, row, column))
             values = self._scores.points("masked" if lse is not None else stage, *spots)
             found.append(values if lse is None else _weights(values, lse[spots[0], spots[1], spots[2]]))
         flat = torch.cat(found) if found else self._scores.query.new_zeros(0)
@@ -450,74 +474,12 @@ def _weights(masked: Tensor, lse: Tensor) -> Tensor:
     return torch.exp2((masked - lse.masked_fill(lse == -math.inf, 0.0)) * _LOG2E)
 
 
+def _dropout(rate: float, seed: Tensor | None) -> Dropout | None:
+    if not 0 <= rate < 1:
+        raise InputError(f"dropout must be at least 0 and below 1. Got {rate}.")
+    return Dropout(rate, torch.randint(2**31, ()) if seed is None else seed) if rate else None
+
+
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise InputError(f"{name} must be one of {', '.join(map(repr, allowed))}. Got {value!r}.")
-
-
-class Transposed:
-    """`A.mT`: one row per key. `A.mT @ x` streams as `A @ v` does; `A.mT.mT is A`."""
-
-    def __init__(self, matrix: AttentionMatrix):
-        self._matrix = matrix
-
-    @property
-    def mT(self) -> AttentionMatrix:
-        """The matrix itself."""
-        return self._matrix
-
-    @property
-    def shape(self) -> torch.Size:
-        """(*batch, heads, keys, queries)."""
-        *leading, queries, keys = self._matrix.shape
-        return torch.Size((*leading, keys, queries))
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The query's dtype."""
-        return self._matrix.dtype
-
-    @property
-    def device(self) -> torch.device:
-        """Where it is computed."""
-        return self._matrix.device
-
-    def __repr__(self) -> str:
-        return f"{self._matrix!r}.mT"
-
-    def __matmul__(self, x: Float[Tensor, "*any queries width"]) -> Float[Tensor, "*any_too keys width"]:
-        matrix = self._matrix
-        check_floats(query=matrix._scores.query, x=x)
-        operand = matrix._operand(x, "x", "queries", matrix.shape[-2])
-        return matrix._unfold(matrix._result(gradients.Reverse(), operand))
-
-    def to_dense(self) -> Tensor:
-        """All of it as a tensor, if it fits in memory."""
-        return self._matrix.to_dense().mT
-
-
-class Stage:
-    """One stage before the softmax, computed where it is indexed: `A.scores[..., 3, :]`."""
-
-    def __init__(self, matrix: AttentionMatrix, name: str):
-        self._matrix, self._name = matrix, name
-
-    def __getitem__(self, index: Any) -> Tensor:
-        return self._matrix._look(index, self._name)
-
-    def __repr__(self) -> str:
-        return f"{self._matrix!r}.{self._name}"
-
-
-class _Parts:
-    def __init__(self, matrix: AttentionMatrix):
-        self._matrix = matrix
-
-    def __getitem__(self, index: Any) -> AttentionMatrix:
-        matrix = self._matrix
-        axes = basic(index, tuple(matrix.shape))
-        if axes is None or any(isinstance(axis, Tensor) for axis in axes):
-            raise InputError("A.part takes ints, slices and ... only. For index tensors use A[…], which gives a tensor.")
-        if any(isinstance(axis, int) for axis in axes[-2:]):
-            raise InputError("a part is still a matrix: for one row or column write i:i+1, or use A[…] for a tensor.")
-        return matrix._parted(axes)

@@ -16,8 +16,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from regard.bound_mask import BoundMask, Positions, at, bind, pick, take
 from regard.errors import DeviceError, DTypeError, InputError, ShapeError
-from regard.masks import BoundMask, Mask, Positions, as_mask, at, bind, pick, take
+from regard.masks import Mask, as_mask
 from regard.shapes import Bool, Float, Int
 
 __all__ = ["STAGES", "Scores", "check_floats", "make_scores"]
@@ -59,7 +60,8 @@ class Scores:
     def stage(self, name: str) -> Float[Tensor, "batch heads queries keys"]:
         """All of one stage, dense and differentiable, in the working dtype."""
         batch, heads, queries, keys = self.shape
-        query = self.query.to(self.working_dtype).reshape(batch, -1, self.group * queries, self.query.shape[-1])
+        folded = batch, self.key.shape[1], self.group * queries, self.query.shape[-1]
+        query = self.query.to(self.working_dtype).reshape(folded)
         dots = (query @ self.key.to(self.working_dtype).mT).view(batch, heads, queries, keys)
         visible = bias = None
         if name == "masked":
@@ -68,7 +70,12 @@ class Scores:
         return self._staged(dots, name, visible, bias)
 
     def points(
-        self, name: str, batch: Int[Tensor, " n"], head: Int[Tensor, " n"], row: Int[Tensor, " n"], column: Int[Tensor, " n"]
+        self,
+        name: str,
+        batch: Int[Tensor, " n"],
+        head: Int[Tensor, " n"],
+        row: Int[Tensor, " n"],
+        column: Int[Tensor, " n"],
     ) -> Float[Tensor, " n"]:
         """One stage at single points, given as four index tensors."""
         query = self.query[batch, head, row].to(self.working_dtype)
@@ -113,13 +120,18 @@ class Scores:
 
     def detached(self) -> Scores:
         """The same numbers outside any graph, the keys that nobody sees made harmless."""
-        return replace(
-            self,
-            query=self.query.detach(),
-            key=self.shielded(self.key.detach()),
-            mask=self.mask.each(Tensor.detach),
-            sinks=None if self.sinks is None else self.sinks.detach(),
+        data = Scores(
+            self.query.detach(),
+            self.shielded(self.key.detach()),
+            self.mask.each(Tensor.detach) if self.mask.biases else self.mask,
+            self.scale,
+            self.softcap,
+            None if self.sinks is None else self.sinks.detach(),
+            self.rows,
+            self.columns,
         )
+        vars(data)["unseen"] = self.unseen  # known already, and the same
+        return data
 
     def with_key(self, key: Float[Tensor, "batch key_heads keys width"]) -> Scores:
         """The same with other keys."""
@@ -131,14 +143,14 @@ class Scores:
         if hidden is None:
             return tensor
         if hidden.shape[1] > tensor.shape[1]:
-            hidden = hidden.unflatten(1, (tensor.shape[1], -1)).all(2)
+            hidden = hidden.reshape(len(hidden), tensor.shape[1], -1, hidden.shape[2]).all(2)
         return torch.where(hidden[..., None], tensor.nan_to_num(0.0, 0.0, 0.0), tensor)
 
     @cached_property
     def unseen(self) -> Bool[Tensor, "batch_or_1 heads_or_1 keys"] | None:
         """The keys that no query may see; None where there can be none."""
-        mask, (_, _, queries, keys) = self.mask, self.shape
-        if not mask or not keys or not queries:
+        mask, (batch, _, queries, keys) = self.mask, self.shape
+        if not mask or 0 in self.shape:
             return None
         device = self.query.device
         if not (mask.ids or mask.visible or mask.biases) and isinstance(self.rows, range) and self.rows.step == 1:
@@ -155,7 +167,7 @@ class Scores:
                 hidden = hidden | ~take(kept, 3, self.columns)
             return hidden[:, :, 0]
         seen: Tensor | None = None
-        rows = max(_POINTS // (keys * self.shape[0]), 1)
+        rows = max(_POINTS // (keys * batch), 1)
         for start in range(0, queries, rows):
             here = _compose(self.rows, range(start, min(start + rows, queries)))
             visible, bias = mask.tile(here, self.columns, device), mask.bias_tile(here, self.columns)
@@ -171,8 +183,8 @@ class Scores:
 
 
 def make_scores(
-    query: Float[Tensor, "*batch heads queries width"],
-    key: Float[Tensor, "*batch key_heads keys width"],
+    query: Float[Tensor, "*batch heads queries width"] | Float[Tensor, "queries width"],
+    key: Float[Tensor, "*batch key_heads keys width"] | Float[Tensor, "keys width"],
     mask: Mask | Tensor | None,
     scale: float | None,
     softcap: float | None,
@@ -226,16 +238,19 @@ def check_floats(**tensors: Tensor) -> None:
     (first, lead), *rest = tensors.items()
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
-            raise DTypeError(f"{name} must be a torch tensor. Got {type(tensor).__name__}. Use torch.as_tensor({name}).")
+            raise DTypeError(
+                f"{name} must be a torch tensor. Got {type(tensor).__name__}. Use torch.as_tensor({name})."
+            )
         if tensor.dtype not in _DTYPES:
             raise DTypeError(
-                f"{name} must be float64, float32, bfloat16 or float16. Got {str(tensor.dtype).removeprefix('torch.')}. "
-                f"Use {name}.float()."
+                f"{name} must be float64, float32, bfloat16 or float16. "
+                f"Got {str(tensor.dtype).removeprefix('torch.')}. Use {name}.float()."
             )
     for name, tensor in rest:
         if tensor.dtype != lead.dtype:
             raise DTypeError(
-                f"{first} and {name} must have one dtype. Got {lead.dtype} and {tensor.dtype}. Use {name}.to({first}.dtype)."
+                f"{first} and {name} must have one dtype. Got {lead.dtype} and {tensor.dtype}. "
+                f"Use {name}.to({first}.dtype)."
             )
         if tensor.device != lead.device:
             raise DeviceError(

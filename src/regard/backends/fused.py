@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from regard.backends.tiled import key_span
-from regard.masks import Positions
+from regard.bound_mask import Positions
 from regard.scores import Scores
 from regard.shapes import Float
 
@@ -45,11 +46,10 @@ class _Run(NamedTuple):
 def _runs(scores: Scores) -> Iterator[_Run]:
     mask, (batch, _, queries, keys) = scores.mask, scores.shape
     everything = slice(0, queries), slice(0, keys)
-    if not mask:
-        yield _Run(*everything, False, None, None)
+    causal = mask.plain_causal and scores.rows == range(queries) and scores.columns == range(keys)
+    if not mask or (causal and mask.only_bands):
+        yield _Run(*everything, causal, None, None)
         return
-    start = scores.rows == range(queries) and scores.columns == range(keys)
-    causal = start and mask.bands == ((None, 0, 0),)
     shared = all(dense.shape[2] == 1 for dense in (*mask.visible, *mask.biases)) and not mask.ids
     if shared and (causal or not mask.bands):  # at most one row of mask, the same for all queries
         bar = _bar(scores, scores.rows[:1], scores.columns, with_bands=False)
@@ -79,7 +79,9 @@ def _bar(scores: Scores, rows: Positions, columns: Positions, with_bands: bool) 
     if bias is not None:
         bias = bias.to(scores.working_dtype)
     if visible is not None:
-        bias = torch.where(visible, scores.query.new_zeros((), dtype=scores.working_dtype) if bias is None else bias, -math.inf)
+        bias = torch.where(
+            visible, scores.query.new_zeros((), dtype=scores.working_dtype) if bias is None else bias, -math.inf
+        )
     return bias
 
 
@@ -91,20 +93,20 @@ def _shut(bar: Tensor, causal: bool, queries: int) -> Tensor:
     return ~(seen.cumsum(-1) > 0)[..., torch.arange(queries).clamp_max(bar.shape[-1] - 1)]
 
 
-def _same_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Zeros appended until keys and values are equally wide: they change neither scores nor sums."""
-    width = max(key.shape[-1], value.shape[-1])
-    return tuple(  # type: ignore[return-value]
-        t if t.shape[-1] == width and t.stride(-1) == 1 else torch.nn.functional.pad(t, (0, width - t.shape[-1])).contiguous()
-        for t in (query, key, value)
-    )
+def _widened(width: int, *tensors: Tensor) -> list[Tensor]:
+    """Zeros appended up to one width, which change neither scores nor sums; and no stride within a row."""
+    return [
+        t if t.shape[-1] == width and t.stride(-1) == 1 else functional.pad(t, (0, width - t.shape[-1])).contiguous()
+        for t in tensors
+    ]
 
 
 def forward(
     scores: Scores, value: Float[Tensor, "batch key_heads keys any"]
 ) -> tuple[Float[Tensor, "batch heads queries any"], Float[Tensor, "batch heads queries"]]:
     """(weights @ value, logsumexp), without sinks."""
-    query, key, wide = _same_width(scores.query, scores.key, value)
+    width = max(scores.query.shape[-1], value.shape[-1])
+    query, key, wide = _widened(width, scores.query, scores.key, value)
     outputs, sums = [], []
     for run in _runs(scores):
         q = query[:, :, run.rows]
@@ -131,8 +133,8 @@ def backward(
     d_output: Float[Tensor, "batch heads queries any"],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of (query, key, value); output and normaliser may include sinks."""
-    query, key, wide = _same_width(scores.query, scores.key, value)
-    _, output, d_output = _same_width(query, output, d_output)
+    width = max(scores.query.shape[-1], value.shape[-1])
+    query, key, wide, output, d_output = _widened(width, scores.query, scores.key, value, output, d_output)
     normaliser = normaliser.masked_fill(normaliser == -math.inf, 0.0)  # the kernel's own sign for an empty row
     d_query = torch.zeros_like(query)
     d_key, d_value = (torch.zeros_like(t, memory_format=torch.contiguous_format) for t in (key, wide))
@@ -141,11 +143,11 @@ def backward(
             continue
         r, k = run.rows, run.keys
         d_q, d_k, d_v = _kernel_backward(
-            d_output[:, :, r].contiguous(), query[:, :, r], key[:, :, k], wide[:, :, k],
-            output[:, :, r].contiguous(), normaliser[:, :, r].contiguous(), 0.0, run.causal, attn_mask=run.mask, scale=scores.scale,
+            d_output[:, :, r].contiguous(), query[:, :, r], key[:, :, k], wide[:, :, k], output[:, :, r].contiguous(),
+            normaliser[:, :, r].contiguous(), 0.0, run.causal, attn_mask=run.mask, scale=scores.scale,
         )  # fmt: skip
         d_query[:, :, r] = d_q
         d_key[:, :, k] += d_k
         d_value[:, :, k] += d_v
-    width = scores.query.shape[-1]
-    return d_query[..., :width], d_key[..., :width], d_value[..., : value.shape[-1]]
+    own = scores.query.shape[-1]
+    return d_query[..., :own], d_key[..., :own], d_value[..., : value.shape[-1]]

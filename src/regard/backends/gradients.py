@@ -11,20 +11,21 @@ and receives -Σ_j p G instead of the scores.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from regard import backends
 from regard.backends import fused, reductions, tiled
 from regard.backends.tiled import Dropout, Pull, Tile
+from regard.errors import InputError
 from regard.scores import Scores
 
 __all__ = ["Attend", "Entropy", "LogSumExp", "Pool", "Received", "Reverse", "attend_gradients", "compute"]
 
 
+@runtime_checkable
 class Job(Protocol):
     """A result of the weights."""
 
@@ -37,7 +38,7 @@ class Job(Protocol):
 
 @dataclass
 class Pulls:
-    """dL/dp as a function of the tile, its row sums Σ_j p dL/dp where they are known, and the operand's own gradient."""
+    """dL/dp as a function of the tile, its row sums Σ_j p dL/dp if known, and the operand's own gradient."""
 
     pull: Pull | None
     row_dot: Tensor | None = None
@@ -83,7 +84,8 @@ class Reverse:
     """weightsᵀ @ x."""
 
     def run(self, scores: Scores, lse: Tensor | None, outer: bool, operand: Tensor | None) -> tuple[Tensor, Tensor]:
-        assert operand is not None and lse is not None
+        assert operand is not None
+        assert lse is not None
         reverse = reductions.Reverse(scores, operand)
         tiled.sweep(scores, lse, [reverse])
         return reverse.result().to(operand.dtype), lse
@@ -176,7 +178,19 @@ def compute(
 ) -> tuple[Tensor, Tensor]:
     """(the job's result, differentiable; the normaliser, as data)."""
     sinks = scores.sinks if outer is None else None
-    return _Streamed.apply(job, scores, lse, outer, scores.query, scores.key, sinks, operand, *scores.mask.biases)
+    tensors = (outer, scores.query, scores.key, sinks, operand, *scores.mask.biases)
+    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
+        result, lse = _Streamed.apply(job, scores, lse, *tensors)  # type: ignore[no-untyped-call]
+        return result, lse
+    return _run(job, scores.detached(), lse, outer, operand)
+
+
+def _run(
+    job: Job, data: Scores, lse: Tensor | None, outer: Tensor | None, operand: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    if outer is not None:
+        data, lse = replace(data, sinks=None), outer.detach()
+    return job.run(data, lse, outer is not None, None if operand is None else operand.detach())
 
 
 class _Streamed(torch.autograd.Function):
@@ -185,10 +199,9 @@ class _Streamed(torch.autograd.Function):
         ctx: Any, job: Job, scores: Scores, lse: Tensor | None, outer: Tensor | None, *tensors: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         data = scores.detached()
-        operand = None if tensors[3] is None else tensors[3].detach()
+        result, lse = _run(job, data, lse, outer, tensors[3])
         if outer is not None:
-            data, lse = replace(data, sinks=None), outer.detach()
-        result, lse = job.run(data, lse, outer is not None, operand)
+            data = replace(data, sinks=None)
         ctx.job, ctx.scores, ctx.outer = job, data, outer is not None
         ctx.save_for_backward(lse, result, *tensors)
         ctx.mark_non_differentiable(lse)
@@ -196,8 +209,12 @@ class _Streamed(torch.autograd.Function):
         return result, lse
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, back: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():  # create_graph=True: the results below would count as constants, silently
+            raise InputError(
+                "regard's gradients are of first order: create_graph=True cannot go through them. "
+                "For a second derivative write this step in plain torch: softmax(query @ key.mT * scale) @ value."
+            )
         if back is None:
             return (None,) * len(ctx.needs_input_grad)
         lse, result, _query, _key, sinks, operand, *biases = ctx.saved_tensors  # raises if one was changed in place

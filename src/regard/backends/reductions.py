@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -74,7 +75,7 @@ class Top:
 
     def _search(self, values: Tensor, blocks: int) -> tuple[Tensor, Tensor]:
         """The candidates of a wide tile: the k blocks with the greatest maxima, and what is left over at its end."""
-        whole = values[..., : blocks * _BLOCK].unflatten(-1, (blocks, _BLOCK))
+        whole = values[..., : blocks * _BLOCK].reshape(*values.shape[:-1], blocks, _BLOCK)
         chosen = whole.amax(-1).topk(self.k, -1, sorted=False).indices
         inside = whole.gather(-2, chosen[..., None].expand(*chosen.shape, _BLOCK)).flatten(-2)
         keys = (chosen[..., None] * _BLOCK + torch.arange(_BLOCK, device=values.device)).flatten(-2)
@@ -91,7 +92,7 @@ class Top:
 
 def edges(size: int, bins: int) -> list[int]:
     """Where `bins` nearly equal bins of `size` things begin and end: bin i holds edges[i] to edges[i + 1]."""
-    return [i * size // bins for i in range(bins + 1)]
+    return [i * size // max(bins, 1) for i in range(bins + 1)]
 
 
 class Pool:
@@ -102,7 +103,8 @@ class Pool:
         self.reduce = reduce
         self.total = scores.query.new_zeros(batch, heads, rows, columns, dtype=scores.working_dtype)
         self.row_edges, self.column_edges = (
-            torch.tensor(edges(size, bins), device=self.total.device) for size, bins in ((queries, rows), (keys, columns))
+            torch.tensor(edges(size, bins), device=self.total.device)
+            for size, bins in ((queries, rows), (keys, columns))
         )
 
     def add(self, tile: Tile) -> None:
@@ -110,7 +112,7 @@ class Pool:
         left, right, columns = _cover(self.column_edges, tile.columns)
         here = self.total[tile.batch, tile.heads, top:bottom, left:right]
         if self.reduce == "max":
-            bands = torch.stack([tile.weights[:, :, a:b].amax(2) for a, b in zip(rows, rows[1:], strict=False)], 2)
+            bands = torch.stack([tile.weights[:, :, a:b].amax(2) for a, b in pairwise(rows)], 2)
             bin_of = torch.repeat_interleave(torch.tensor(columns, device=bands.device).diff())
             found = here.new_zeros(here.shape).scatter_reduce_(-1, bin_of.expand(bands.shape), bands, "amax")
             torch.maximum(here, found, out=here)
@@ -118,10 +120,7 @@ class Pool:
         line = torch.arange(rows[-1], device=here.device)
         starts = torch.tensor(rows, device=here.device)[:, None]
         member = ((line >= starts[:-1]) & (line < starts[1:])).to(here.dtype)
-        if tile.weights.shape[:2] == (1, 1):
-            bands = (member @ tile.weights[0, 0])[None, None]
-        else:
-            bands = member @ tile.weights
+        bands = member @ tile.weights
         # Sums over bins of any width as differences of a running sum: float64, so nothing is lost in them.
         running = torch.nn.functional.pad(bands.cumsum(-1, dtype=torch.float64), (1, 0))[..., columns]
         here.add_(running.diff(dim=-1))

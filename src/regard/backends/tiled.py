@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from regard.masks import BoundMask, Positions
+from regard.bound_mask import BoundMask, Positions
 from regard.scores import Scores
 from regard.shapes import Float
 
@@ -42,13 +42,14 @@ class Tile:
     @property
     def lanes(self) -> int:
         """Independent products in this tile: batches × key heads."""
-        return self.log2.shape[0] * (self.key_heads.stop - self.key_heads.start)
+        return self.log2.shape[0] * len(range(self.key_heads.start, self.key_heads.stop))
 
     def grouped(self, tile: Tensor) -> Tensor:
         """A tile as (lanes, group × rows, columns): one product per key head."""
         return tile.reshape(self.lanes, -1, tile.shape[-1])
 
 
+@runtime_checkable
 class Reduction(Protocol):
     """Something that is gathered tile by tile."""
 
@@ -98,7 +99,9 @@ def tiles(
     if normaliser is not None:  # a row that sees nothing: no logit may outweigh its normaliser
         normaliser = normaliser.masked_fill(normaliser == -math.inf, -HIDDEN) * LOG2E
     size = lanes * group * rows * columns
-    logits, weights, slopes = (query.new_empty(size if wanted else 0) for wanted in (True, True, slope and scores.softcap))
+    logits, weights, slopes = (
+        query.new_empty(size if wanted else 0) for wanted in (True, True, slope and scores.softcap)
+    )
     for b, g in _lanes(batch, heads // group, lanes):
         h = slice(g.start * group, g.stop * group)
         mask = scores.mask.each(lambda t, b=b, h=h: _cut(_cut(t, 0, b), 1, h))  # type: ignore[misc]

@@ -1,0 +1,1 @@
+"""Arrays and words as something to look at. This room takes numbers and text; it knows no model and no tensor."""

@@ -1,0 +1,239 @@
+"""Matrices, and mixtures of words, as text: with colour for a terminal, and the same without it."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.cells import cell_len, set_cell_size
+from rich.color import Color
+from rich.style import Style
+from rich.text import Text
+
+__all__ = ["Table", "beside", "mixtures", "percent", "visible"]
+
+_LABEL, _HEAD = 16, 7  # cells for a word beside its row, above its column
+_TERMS = 8  # a mixture of more words names only the greatest
+_UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # controls, directions, halves of a character, line ends
+_JOINERS = "\u200c\u200d"  # unseen as well, but they spell words and emoji
+_HEAT = ((52, 61, 92), (38, 139, 140), (255, 190, 60))  # slate, teal, amber: ever lighter, so that it reads in grey too
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A matrix to draw: its numbers, what it is called, and the words that its rows and columns stand for.
+
+    >>> print(beside([Table(np.eye(2), "identity", "I = I I", "2×2", rows=("a", "b"))], width=80).plain)
+       identity  I = I I
+       2×2
+    a  1  0
+    b  0  1
+    """
+
+    values: NDArray[np.float64]
+    name: str
+    formula: str = ""
+    shape: str = ""
+    rows: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    shares: bool = False  # in per cent, and shaded
+
+
+def beside(tables: Sequence[Table], width: int) -> Text:
+    """Tables side by side where the width allows it, else in several lines; what is still too wide is elided.
+
+    Their rows, if they have words, have the same: the first table of a line names them for all.
+
+    >>> ramp = Table(np.arange(512.0)[None], "ramp", shape="1×512", rows=("x",))
+    >>> print(beside([ramp, ramp], width=80).plain)
+       ramp  1×512      ramp  1×512
+    x  0  1  …  511     0  1  …  511
+    """
+    indent = max((cell_len(label) + 1 for table in tables for label in _labels(table)), default=0)
+    for lines in range(1, len(tables) + 1):
+        size = math.ceil(len(tables) / lines)
+        room = width if size == 1 else None
+        groups = [_abreast(tables[start : start + size], indent, room) for start in range(0, len(tables), size)]
+        if all(_reach(line) <= width for group in groups for line in group):
+            break
+    return Text("\n\n").join(Text("\n").join(group) for group in groups)
+
+
+def mixtures(words: Sequence[str], weights: NDArray[np.float64], width: int) -> Text:
+    """What each word's output is made of, one line for each word.
+
+    >>> print(mixtures(("I", "am"), np.array([[0.975, 0.025], [0.5, 0.5]]), width=80).plain)
+    z("I") = 97.5 % v("I") + 2.5 % v("am")
+    z("am") = 50 % v("I") + 50 % v("am")
+    """
+    shown = next(_elisions(len(words), named=True))
+    lines = [Text("⋮") if row is None else _mixture(row, words, weights[row], width) for row in shown]
+    return Text("\n").join(lines)
+
+
+def percent(share: float) -> str:
+    """A share to a tenth of a per cent.
+
+    >>> percent(0.9), percent(0.025), percent(float("nan"))
+    ('90 %', '2.5 %', 'nan')
+    """
+    return "nan" if math.isnan(share) else f"{100 * share:z.1f}".removesuffix(".0") + " %"
+
+
+def visible(word: str, width: int = _LABEL) -> str:
+    r"""A word as it can be shown: control characters drawn instead of obeyed, at most `width` cells wide.
+
+    >>> visible("two\nlines"), visible("\x1b[31m"), visible("extraordinary", 8)
+    ('two␊lines', '␛[31m', 'extraor…')
+    """
+    shown = "".join(map(_character, word[: 4 * width]))  # a word may be a novel
+    return shown if cell_len(shown) <= width else set_cell_size(shown, width - 1).rstrip() + "…"
+
+
+def _character(character: str) -> str:
+    if unicodedata.category(character) not in _UNSEEN or character in _JOINERS:
+        return character
+    if ord(character) < 32:
+        return chr(0x2400 + ord(character))  # Unicode has a picture of each
+    return character.encode("unicode_escape").decode()
+
+
+# Numbers
+
+
+def _formatted(numbers: NDArray[np.float64]) -> list[str]:
+    """Numbers with few decimals as they are, others with as many as suit the largest: 0.123, 1.23, 12.3, 123."""
+    sizes = np.abs(numbers[np.isfinite(numbers) & (numbers != 0)])
+    if not sizes.size:
+        return [f"{number:zg}" for number in numbers]
+    if not 1e-4 <= sizes.max() < 1e6:
+        return [f"{number:.2e}" if number else "0" for number in numbers]
+    if np.abs(sizes - sizes.round(3)).max() <= min(1e-7 * sizes.max(), 1e-5):  # as good as equal, in float32 too
+        return [f"{number:z.3f}".rstrip("0").rstrip(".") for number in numbers]
+    order = math.floor(math.log10(sizes.max()))
+    decimals = 1 - order if order < -1 else max(2 - order, 1)  # one less where zeros lead: 0.012
+    # 110/8 may come as 13.749999999999998 and is 13.8 all the same: rounded where no error of float64 reaches.
+    return [f"{round(number, 9):z.{decimals if abs(number) < 100 else 0}f}" for number in numbers]
+
+
+def _heat(share: float) -> Style:
+    """A share as a background, and black or white on it, whichever is easier to read."""
+    if not share >= 0.0005:  # shown as 0 %, or not a number
+        return Style()
+    red, green, blue = (float(np.interp(share, (0, 0.5, 1), channel)) for channel in zip(*_HEAT, strict=True))
+    ink = "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 118 else "#ffffff"
+    return Style(color=ink, bgcolor=Color.from_rgb(red, green, blue))
+
+
+# Tables
+
+
+def _elisions(count: int, named: bool) -> Iterator[list[int | None]]:
+    """The places of an axis to show, from what reads best to ever fewer. None stands for those left out."""
+    whole, kept = (12, 11) if named else (6, 3)
+    if count <= whole:
+        yield list(range(count))
+    for some in range(min(kept, count - 1), 0, -1):
+        yield [*range(some - some // 2), None, *range(count - some // 2, count)]
+
+
+def _abreast(tables: Sequence[Table], indent: int, room: int | None) -> list[Text]:
+    """Tables in one line."""
+    lines = _block(tables[0], indent, room)
+    for table in tables[1:]:
+        edge = max(map(_reach, lines)) + 2
+        pairs = zip_longest(lines, _block(table, 0, room), fillvalue=Text())
+        lines = [Text.assemble(left, " " * (edge - left.cell_len), right) for left, right in pairs]
+    return lines
+
+
+def _block(table: Table, indent: int, room: int | None) -> list[Text]:
+    """One table, its rows named where there is an indent, with fewer columns where there is not room for all."""
+    rows = next(_elisions(table.values.shape[0], named=bool(table.rows)))
+    for columns in _elisions(table.values.shape[1], named=bool(table.columns)):
+        grid = _grid(table, rows, columns)
+        if room is None or indent + max(map(_reach, grid)) <= room:
+            break
+    labels = _labels(table) if indent else []
+    labels = [""] * (len(grid) - len(labels)) + labels
+    named = [
+        Text.assemble((label + " " * (indent - cell_len(label)), "cyan"), line)
+        for label, line in zip(labels, grid, strict=True)
+    ]
+    return [Text(" " * (indent + 1)) + line for line in _caption(table)] + named
+
+
+def _labels(table: Table) -> list[str]:
+    shown = next(_elisions(len(table.rows), named=True))
+    return ["⋮" if row is None else visible(table.rows[row]) for row in shown]
+
+
+def _caption(table: Table) -> list[Text]:
+    name, formula, shape = Text(table.name, "bold"), Text(table.formula), Text(table.shape, "dim")
+    lines = [(name, formula), (shape,)] if table.formula else [(name, shape)]
+    return [Text("  ").join(line) for line in lines]
+
+
+def _grid(table: Table, rows: list[int | None], columns: list[int | None]) -> list[Text]:
+    """The numbers as lines of equal width, below the words of the columns if they have any."""
+    seen = table.values[np.ix_(*([place for place in axis if place is not None] for axis in (rows, columns)))]
+    texts = [percent(share) for share in seen.ravel().tolist()] if table.shares else _formatted(seen.ravel())
+    cells = np.array(texts, dtype=object).reshape(seen.shape)
+    if None in columns:
+        cells = np.insert(cells, columns.index(None), "…", axis=1)
+    if None in rows:
+        cells = np.insert(cells, rows.index(None), "⋮", axis=0)
+    heads = [Text()] if table.columns else []
+    lines = [Text() for _ in rows]
+    for place, column in zip(columns, cells.T.tolist(), strict=True):
+        column = column if table.shares else _pointed(column)
+        word = "…" if place is None else visible(table.columns[place], _HEAD) if table.columns else ""
+        width = max(map(cell_len, [word, *column]))
+        for head in heads:
+            head.append(f" {' ' * (width - cell_len(word))}{word} ", "cyan")
+        for row, line, cell in zip(rows, lines, column, strict=True):
+            shaded = table.shares and row is not None and place is not None
+            line.append(f" {cell:>{width}} ", _heat(float(table.values[row, place])) if shaded else None)
+    return heads + lines
+
+
+def _reach(line: Text) -> int:
+    """The cells up to the last one that shows something."""
+    return cell_len(line.plain.rstrip())
+
+
+def _pointed(column: list[str]) -> list[str]:
+    """A column of numbers with the decimal points below each other."""
+    tails = [len(cell) - len(cell.partition(".")[0]) for cell in column]
+    return [cell + " " * (max(tails) - tail) for cell, tail in zip(column, tails, strict=True)]
+
+
+# Mixtures
+
+
+def _mixture(row: int, words: Sequence[str], weights: NDArray[np.float64], width: int) -> Text:
+    """One output as a sum of values, broken before a term that would run over the edge."""
+    many = len(words) > _TERMS
+    greatest = sorted(np.argsort(-weights)[:_TERMS].tolist())  # in the order of the words
+    shares = {place: float(weights[place]) for place in greatest}
+    if many:
+        shares = {place: share for place, share in shares.items() if percent(share) != "0 %"}
+    terms = [
+        Text.assemble((percent(share), _heat(share)), f' v("{visible(words[place])}")')
+        for place, share in shares.items()
+    ]
+    others = percent(float(np.delete(weights, list(shares)).sum()))
+    if many and others != "0 %":
+        terms.append(Text(f"{others} of {len(words) - len(shares)} others"))
+    lines = [Text(f'z("{visible(words[row])}")')]
+    for n, term in enumerate(terms):
+        term = Text(" + " if n else " = ") + term
+        if lines[-1].cell_len + term.cell_len > width:
+            lines.append(Text("   "))
+        lines[-1].append_text(term)
+    return Text("\n").join(lines)

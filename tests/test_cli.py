@@ -1,0 +1,104 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import regard
+from regard import cli
+from regard.errors import ShapeError
+
+LINE = 'z("I") = 90 % v("I") + 7 % v("am") + 3 % v("good")'
+
+
+def run(*arguments, **environment):
+    """The command as a user starts it, its output piped."""
+    known = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
+    known["PYTHONPATH"] = str(Path(regard.__file__).parents[1])
+    return subprocess.run(
+        [sys.executable, "-m", "regard", *arguments], capture_output=True, env=known | environment, timeout=120
+    )
+
+
+def test_steps(capsys):
+    assert cli.main(["steps"]) == 0
+    printed = capsys.readouterr()
+    assert LINE in printed.out.split("\n")
+    assert "÷ √64 = 8" in printed.out
+    assert printed.err == ""
+
+
+def test_steps_of_the_other_example(capsys):
+    assert cli.main(["steps", "--example", "numbers"]) == 0
+    assert 'z("word 1") = 31.4 % v("word 1")' in capsys.readouterr().out
+
+
+def test_an_example_that_is_not_there(capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["steps", "--example", "bad"])
+    assert stop.value.code == 2
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert all(name in message for name in ("bad", "good", "numbers"))
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == f"regard {regard.__version__}\n"
+
+
+def test_no_command_is_a_call_for_help(capsys):
+    assert cli.main([]) == 0
+    help_text = capsys.readouterr().out
+    assert help_text.startswith("usage: regard")
+    assert "steps" in help_text
+
+
+def test_help_teaches(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["steps", "--help"])
+    help_text = capsys.readouterr().out
+    for step in ("1  scores", "2  scaled", "3  weights", "4  output", "softmax(QKᵀ/√d) V", "--example numbers"):
+        assert step in help_text
+
+
+def test_errors_are_one_line(capsys, monkeypatch):
+    def broken():
+        raise ShapeError("x must be (words, width). Got (3,).")
+
+    monkeypatch.setitem(cli._EXAMPLES, "good", broken)
+    assert cli.main(["steps"]) == 2
+    printed = capsys.readouterr()
+    assert printed.err == "regard: x must be (words, width). Got (3,).\n"
+    assert printed.out == ""
+
+
+def test_other_errors_are_not_hidden(monkeypatch):
+    def broken():
+        raise ZeroDivisionError
+
+    monkeypatch.setitem(cli._EXAMPLES, "good", broken)
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["steps"])
+
+
+def test_piped_it_has_no_colour():
+    done = run("steps", PYTHONIOENCODING="utf-8")
+    assert done.returncode == 0
+    assert b"\x1b" not in done.stdout
+    assert LINE in done.stdout.decode().split("\n")
+
+
+def test_colour_can_be_forced_and_refused():
+    assert b"\x1b[" in run("steps", FORCE_COLOR="1", PYTHONIOENCODING="utf-8").stdout
+    refused = run("steps", FORCE_COLOR="1", NO_COLOR="1", PYTHONIOENCODING="utf-8").stdout
+    assert b"48;" not in refused
+    assert b"90 %" in refused
+
+
+def test_a_terminal_without_the_signs_sees_the_rest():
+    done = run("steps", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert LINE.encode() in done.stdout

@@ -1,0 +1,216 @@
+"""The laws of the attention matrix, over backends × masks × dtypes × shapes, against the float64 definition."""
+
+import numpy as np
+import pytest
+import torch
+from cases import BACKENDS, TOLERANCE, cases, close, using
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import regard
+
+backends = pytest.mark.parametrize("backend", BACKENDS)
+LOW = {torch.float64: 0.0, torch.float32: 0.0, torch.bfloat16: 2**-8, torch.float16: 2**-11}  # half a unit, as stored
+
+
+@backends
+@given(case=cases(), small=st.booleans(), first=st.booleans())
+@settings(max_examples=150)
+def test_every_number_is_the_definitions(backend, case, small, first):
+    with using(backend, small):
+        A, R, limit = case.matrix(), case.reference(), TOLERANCE[case.dtype]
+        stored = limit + LOW[case.dtype]
+        if first:  # the logsumexp comes from the kernel then, not from the tiles
+            close(A @ case.value, R.output(case.value), 4 * stored)
+        assert tuple(A.shape) == R.weights.shape
+        assert A.dtype == case.dtype
+        for stage in ("scores", "scaled", "capped", "masked"):
+            close(getattr(A, stage)[...], getattr(R, stage), stored)
+        close(A.logsumexp, R.logsumexp, limit)
+        close(A.sink_share, R.sink_share, limit)
+        close(A.to_dense(), R.weights, stored)
+        close(A @ case.value, R.output(case.value), 4 * stored)
+        for reduce in ("sum", "mean", "max"):
+            close(A.received(reduce), R.received(reduce), limit)
+        close(A.entropy(), R.entropy(), 4 * limit)
+        close(A.diagonal(), np.diagonal(R.weights, axis1=-2, axis2=-1), stored)
+        close(A.diagonal(-1), np.diagonal(R.weights, -1, axis1=-2, axis2=-1), stored)
+        for reduce in ("mean", "max"):
+            close(A.pool(4, 5, reduce), R.pool(4, 5, reduce), limit)
+        x = torch.randn(*A.shape[:-1], 3).to(case.dtype)
+        close(A.mT @ x, R.reverse(x), 4 * stored)
+        assert A.mT.mT is A
+        assert A.logsumexp.dtype == A.entropy().dtype == torch.promote_types(case.dtype, torch.float32)
+
+
+@backends
+@given(case=cases(least=1), small=st.booleans(), k=st.integers(1, 9))
+def test_top_is_exact(backend, case, small, k):
+    with using(backend, small):
+        A, R = case.matrix(), case.reference()
+        k = min(k, A.shape[-1])
+        top = A.top(k)
+        close(top.weights, R.top(k), TOLERANCE[case.dtype])
+        # Each key is one of its own, is visible, and has the weight that is said to lie on it.
+        dense = torch.from_numpy(R.weights)
+        found = torch.where(top.keys >= 0, dense.gather(-1, top.keys.clamp_min(0)), 0.0)
+        close(top.weights, found.numpy(), TOLERANCE[case.dtype])
+        visible = torch.from_numpy(~np.isneginf(R.masked)).sum(-1, keepdim=True).clamp_max(k)
+        assert ((top.keys >= 0).sum(-1, keepdim=True) == visible).all()
+        assert ((top.keys.unsqueeze(-1) == top.keys.unsqueeze(-2)) & (top.keys >= 0).unsqueeze(-1)).sum() == visible.sum()
+
+
+@backends
+@given(case=cases(least=1), small=st.booleans())
+def test_a_summary_is_its_single_reductions(backend, case, small):
+    with using(backend, small):
+        A = case.matrix()
+        seen = case.matrix().summary(top=1, pool=(3, 4))
+        for found, expected in (
+            (seen.received, A.received()), (seen.entropy, A.entropy()), (seen.logsumexp, A.logsumexp),
+            (seen.top.weights, A.top(1).weights), (seen.pool, A.pool(3, 4)),
+        ):  # fmt: skip
+            close(found, expected.double().numpy(), 1e-6)
+        nothing = A.summary()
+        assert nothing.top is None
+        assert nothing.pool is None
+
+
+@given(case=cases(), small=st.booleans())
+def test_rows_sum_to_one_or_to_what_the_sink_leaves(case, small):
+    with using("tiled", small):
+        A = case.matrix()
+        empty = A.logsumexp == -torch.inf
+        total = A.to_dense().double().sum(-1)
+        expected = torch.where(empty, 0.0, 1 - A.sink_share.double())
+        assert torch.allclose(total, expected, atol=TOLERANCE[case.dtype] + 40 * LOW[case.dtype])
+
+
+@backends
+@given(case=cases(least=3, dtypes=(torch.float64,)), small=st.booleans(), data=st.data())
+@settings(max_examples=120)
+def test_slices_and_parts_are_those_of_the_dense_matrix(backend, case, small, data):
+    with using(backend, small):
+        A = case.matrix()
+        dense = A.to_dense()
+        index = data.draw(_indices(A.shape))
+        assert torch.equal(A[index], dense[index]) or torch.allclose(A[index], dense[index], atol=1e-13)
+        assert A[index].shape == dense[index].shape
+        assert torch.allclose(A.masked[index].exp(), case.matrix().masked[...][index].exp(), atol=1e-13)
+        part_index = data.draw(_part_indices(A.shape))
+        part, expected = A.part[part_index], dense[part_index]
+        assert part.shape == expected.shape
+        assert torch.allclose(part.to_dense(), expected, atol=1e-12)
+        assert torch.allclose(part.received(), expected.sum(-2), atol=1e-11)
+        assert torch.allclose(part.entropy(), torch.special.entr(expected).sum(-1), atol=1e-11)
+        v = torch.randn(*part.shape[:-2], part.shape[-1], 2, dtype=torch.float64)
+        assert torch.allclose(part @ v, expected @ v, atol=1e-11)
+        x = torch.randn(*part.shape[:-1], 2, dtype=torch.float64)
+        assert torch.allclose(part.mT @ x, expected.mT @ x, atol=1e-11)
+        if 0 not in part.shape:
+            assert torch.allclose(part.top(1).weights, expected.topk(1).values, atol=1e-12)
+            again = part.part[..., 1:, ::2]
+            assert torch.allclose(again.to_dense(), expected[..., 1:, ::2], atol=1e-12)
+            assert torch.allclose(part.pool(2, 2, "max").amax((-1, -2)), expected.amax((-1, -2)), atol=1e-12)
+
+
+def _slices(size: int):
+    return st.builds(slice, st.none() | st.integers(-size, size), st.none() | st.integers(-size, size),
+                     st.none() | st.integers(1, 3))  # fmt: skip
+
+
+def _index(size: int):
+    return _slices(size) | (st.integers(-size, size - 1) if size else _slices(size))
+
+
+@st.composite
+def _part_indices(draw, shape):
+    *leading, queries, keys = shape
+    return (*(draw(_index(n)) for n in leading), draw(_slices(queries)), draw(_slices(keys)))
+
+
+@st.composite
+def _indices(draw, shape):
+    def vector(size: int):
+        return st.lists(st.integers(-size, size - 1), min_size=1, max_size=4).map(torch.tensor)
+
+    kind = draw(st.sampled_from(["basic", "ellipsis", "vector", "paired", "bool", "none"]))
+    if kind == "basic":
+        return tuple(draw(_index(n)) for n in shape[: draw(st.integers(1, len(shape)))])
+    if kind == "ellipsis":
+        return (..., draw(_index(shape[-2])), draw(_index(shape[-1])))
+    if kind == "vector":
+        return (..., draw(vector(shape[-2])), slice(None))
+    if kind == "paired":
+        rows = draw(vector(shape[-2]))
+        return (..., rows, torch.zeros_like(rows))
+    if kind == "bool":
+        return (..., torch.arange(shape[-1]) % 2 == 0)
+    return (None, ..., draw(_index(shape[-1])))
+
+
+@backends
+@given(case=cases(least=1, dtypes=(torch.float64,)), small=st.booleans())
+def test_values_may_have_the_heads_of_the_queries(backend, case, small):
+    with using(backend, small):
+        A = case.matrix()
+        v = torch.randn(*A.shape[:-2], A.shape[-1], 5, dtype=torch.float64)
+        assert torch.allclose(A @ v, A.to_dense() @ v, atol=1e-11)
+        shared = torch.randn(A.shape[-1], 2, dtype=torch.float64)
+        assert torch.allclose(A @ shared, A.to_dense() @ shared, atol=1e-11)
+
+
+@backends
+def test_permuting_the_tokens_permutes_the_output(backend):
+    with using(backend, small=True):
+        x = torch.randn(2, 4, 20, 8, dtype=torch.float64)
+        order = torch.randperm(20)
+        straight = regard.attention(x, x, x)
+        assert torch.allclose(regard.attention(*[x[:, :, order]] * 3), straight[:, :, order], atol=1e-12)
+
+
+@backends
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("spread", [1.0, 8.0, 100.0])
+@pytest.mark.parametrize("mask", [None, regard.causal(), regard.window(20, 5), regard.padding([90, 128])], ids=str)
+def test_half_precision_errs_at_most_twice_as_much_as_plain_torch(backend, dtype, spread, mask):
+    """Both against float64 on the same rounded inputs; logits up to about 10⁴ with the widest spread."""
+    torch.manual_seed(0)
+    q, k, v = ((torch.randn(2, 4, 128, 64) * s).to(dtype) for s in (spread, spread, 1.0))
+    R = regard.backends.reference.Reference(q, k, mask=mask)
+    hidden = torch.from_numpy(np.isneginf(R.masked))
+    plain = ((q * 64**-0.5) @ k.mT).masked_fill(hidden, -torch.inf).softmax(-1) @ v
+    with using(backend, small=False):
+        ours = regard.attention(q, k, v, mask=mask)
+    exact = R.output(v)
+    error, theirs = (float(np.abs(out.double().numpy() - exact).max()) for out in (ours, plain))
+    assert error <= 2 * theirs
+
+
+@backends
+def test_nan_and_inf_in_hidden_keys_and_values_never_leak(backend):
+    torch.manual_seed(1)
+    ids = torch.tensor([[0, 0, 0, 1, 1, 2]])
+    masks = {
+        "padding": (regard.padding([4]), 4), "bools": (regard.padding(torch.tensor([True] * 4 + [False] * 2)), 4),
+        "causal": (regard.causal(-2), 4), "window": (regard.window(2, -2), 4), "documents": (regard.documents(ids, torch.tensor([0, 1, 2, 1, 5, 5])), 4),
+        "bool tensor": (torch.ones(6, 6, dtype=torch.bool).tril(-2), 4), "bias": (torch.full((6, 6), -torch.inf).triu(-1), 4),
+        "together": (regard.causal() & torch.ones(6, 6, dtype=torch.bool).triu(-9) & regard.causal(-2), 4),
+        "jointly": (regard.documents(ids) & regard.causal(-1) & regard.padding([5]), 5),
+    }  # fmt: skip
+    for name, (mask, first_hidden) in masks.items():
+        q, k, v = torch.randn(3, 1, 2, 6, 8, dtype=torch.float64).unbind(0)
+        clean = [t.clone().requires_grad_() for t in (q, k, v)]
+        for bad in (torch.nan, torch.inf, -torch.inf):
+            dirty = [t.clone() for t in (q, k, v)]
+            for t in dirty[1:]:
+                t[:, :, first_hidden:] = bad
+            dirty = [t.requires_grad_() for t in dirty]
+            with using(backend, small=True):
+                found = []
+                for a, b, c in (clean, dirty):
+                    A = regard.AttentionMatrix(a, b, mask=mask)
+                    loss = (A @ c).square().sum() + A.entropy().sum() + A.received().square().sum() + A[..., 1:, :].square().sum()
+                    found.append((A @ c, A.to_dense(), A.received(), A.entropy(), *torch.autograd.grad(loss, (a, b, c))))
+            for one, other in zip(*found, strict=True):
+                assert torch.allclose(one, other, atol=1e-12), f"{name} lets {bad} through"
