@@ -236,7 +236,7 @@ class TestBadInput:
     def test_words(self):
         self.wrong(ShapeError, "words = 5. Got 2", words=("a", "b"))
         self.wrong(DTypeError, r"Got the string 'abcde'. Use words.split\(\)", words="abcde")
-        self.wrong(DTypeError, r"words must be strings. Got 3, a int", words=["a", "b", 3, "d", "e"])
+        self.wrong(DTypeError, r"words must be strings. Got 3 of type int", words=["a", "b", 3, "d", "e"])
 
 
 GOLDEN = """\
@@ -329,6 +329,7 @@ class TestPrinting:
 
     def test_words_have_names(self):
         assert steps(*random_input()).words == ("x1", "x2", "x3", "x4", "x5")
+        assert steps(*random_input(), words=iter("abcde")).words == ("a", "b", "c", "d", "e")
 
     def test_long_inputs_are_elided(self):
         text = str(steps(*random_input(words=40)))

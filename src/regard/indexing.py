@@ -67,10 +67,10 @@ def _vector(item: Any, size: int) -> Tensor | None:
         raise DTypeError(
             f"an index is an int, a slice, ... or whole numbers (list, array or tensor). Got {type(item).__name__}."
         ) from None
+    if vector.is_floating_point() or vector.is_complex():
+        raise DTypeError(f"an index holds whole numbers or bools. Got {vector.dtype}.")
     if vector.dtype == torch.bool or vector.dim() != 1:
         return None
-    if vector.is_floating_point() or vector.is_complex():
-        raise DTypeError(f"an index tensor holds whole numbers or bools. Got {vector.dtype}.")
     if vector.numel() and not (-size <= int(vector.min()) and int(vector.max()) < size):
         raise OutOfRange(
             f"an index tensor points outside its axis of size {size}: {int(vector.min())}…{int(vector.max())}."

@@ -217,7 +217,7 @@ class AttentionMatrix:
     def logsumexp(self) -> Float[Tensor, "*leading queries"]:
         """log Σ exp of each masked row, sinks included; -inf where a row sees nothing."""
         self._check()
-        return self._unfold(self._normaliser())
+        return self._unfold(self._normaliser().to(self._scores.working_dtype))
 
     @property
     def sink_share(self) -> Float[Tensor, "*leading queries"]:
@@ -310,7 +310,7 @@ class AttentionMatrix:
                 )
 
     def _known(self) -> Tensor:
-        """The row normaliser as data, computed once."""
+        """The row normaliser as data, computed once; in float64 unless a kernel gave it."""
         if self._lse is None:
             with torch.no_grad():
                 self._lse = backends.logsumexp(self._wide.detached())
@@ -325,7 +325,7 @@ class AttentionMatrix:
         outer = None if self._scores is self._wide else self._normaliser()
         streams = outer is None and isinstance(job, gradients.Attend)  # finds the normaliser on its way
         result, lse = gradients.compute(job, self._scores, self._lse if streams else self._known(), outer, operand)
-        if self._lse is None:
+        if self._lse is None and tiled.trusted(lse):
             self._lse = lse
         return result
 
@@ -440,16 +440,19 @@ class AttentionMatrix:
         scores = self._scores
         if stage != "weights":
             return scores.stage(stage).to(self.dtype)
-        lse = self._normaliser()
-        if torch.is_grad_enabled() and lse.requires_grad:
-            return _weights(scores.with_key(scores.shielded(scores.key)).stage("masked"), lse[..., None]).to(self.dtype)
+        # With all keys at hand a row is its own normaliser; a part of them needs that of all.
+        lse = None if scores is self._wide else self._normaliser()
+        if torch.is_grad_enabled() and (scores.query.requires_grad or scores.key.requires_grad):
+            scores = scores.with_key(scores.shielded(scores.key))
+        if torch.is_grad_enabled() and scores.requires_grad:
+            return _weights(scores, lse).to(self.dtype)
         dense = scores.query.new_empty(scores.shape)
         batch, heads, queries, keys = scores.shape
         rows = max(2**22 // max(batch * heads * keys, 1), 1)
         for start in range(0, queries, rows):
-            here = range(start, min(start + rows, queries))
-            block = scores.select(range(batch), range(heads), here, range(keys)).stage("masked")
-            dense[:, :, start : here.stop] = _weights(block, lse[:, :, start : here.stop, None])
+            here = slice(start, min(start + rows, queries))
+            block = scores.select(range(batch), range(heads), range(here.start, here.stop), range(keys))
+            dense[:, :, here] = _weights(block, None if lse is None else lse[:, :, here])
         return dense
 
     def _at(self, grids: list[Tensor], stage: str) -> Tensor:
@@ -464,12 +467,26 @@ class AttentionMatrix:
         for start in range(0, len(row), _POINTS):
             spots = tuple(axis[start : start + _POINTS] for axis in (batch, head, row, column))
             values = self._scores.points("masked" if lse is not None else stage, *spots)
-            found.append(values if lse is None else _weights(values, lse[spots[0], spots[1], spots[2]]))
+            found.append(values if lse is None else _normalised(values, lse[spots[0], spots[1], spots[2]]))
         flat = torch.cat(found) if found else self._scores.query.new_zeros(0)
         return flat.view(grids[0].shape).to(self.dtype)
 
 
-def _weights(masked: Tensor, lse: Tensor) -> Tensor:
+def _weights(scores: Scores, lse: Tensor | None) -> Tensor:
+    """Dense weights, differentiable, 0 in a row that sees nothing: by softmax, or by the normaliser of more keys."""
+    masked = scores.stage("masked")
+    if lse is not None:
+        return _normalised(masked, lse[..., None])
+    if scores.sinks is not None:
+        sink = scores.sinks.to(masked.dtype)[..., None, None].expand(*masked.shape[:-1], 1)
+        return torch.cat([masked, sink], -1).softmax(-1)[..., :-1]
+    if not scores.mask:
+        return masked.softmax(-1)
+    empty = (masked == -math.inf).all(-1, keepdim=True)
+    return masked.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
+
+
+def _normalised(masked: Tensor, lse: Tensor) -> Tensor:
     """exp(masked - lse), 0 in a row that sees nothing; by exp2, which does not slow down where it underflows."""
     return torch.exp2((masked - lse.masked_fill(lse == -math.inf, 0.0)) * _LOG2E)
 

@@ -53,6 +53,12 @@ class Scores:
         return batch, heads, queries, self.key.shape[2]
 
     @property
+    def requires_grad(self) -> bool:
+        """Whether a gradient may flow to any of its tensors."""
+        tensors = (self.query, self.key, self.sinks, *self.mask.biases)
+        return any(tensor is not None and tensor.requires_grad for tensor in tensors)
+
+    @property
     def working_dtype(self) -> torch.dtype:
         """What sums, logsumexp and reductions are computed in."""
         return torch.float64 if self.query.dtype == torch.float64 else torch.float32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -114,7 +114,7 @@ class Steps(Generic[Array]):
         return Text("\n\n").join([*drawn, mixtures(words, weights, width)])
 
 
-def steps(x: Array, w_q: Array, w_k: Array, w_v: Array, words: Sequence[str] | None = None) -> Steps[Array]:
+def steps(x: Array, w_q: Array, w_k: Array, w_v: Array, words: Iterable[str] | None = None) -> Steps[Array]:
     """Self-attention step by step: x is words × width, each w is width × d. NumPy in, NumPy out; torch in, torch out.
 
     >>> import numpy as np
@@ -190,19 +190,20 @@ def _check_shapes(x: Any, w_q: Any, w_k: Any, w_v: Any) -> None:
         )
 
 
-def _names(words: Sequence[str] | None, count: int) -> tuple[str, ...]:
+def _names(words: Iterable[str] | None, count: int) -> tuple[str, ...]:
     if words is None:
         return tuple(f"x{n}" for n in range(1, count + 1))
     if isinstance(words, str):
         raise DTypeError(
             f"words must be a sequence of strings, one for each row of x. Got the string {words!r}. Use words.split()."
         )
-    for word in words:
-        if not isinstance(word, str):
-            raise DTypeError(f"words must be strings. Got {word!r}, a {type(word).__name__}. Use map(str, words).")
-    if len(words) != count:
-        raise ShapeError(f"words must name the rows of x: words = {count}. Got {len(words)}.")
-    return tuple(words)
+    names = tuple(words)
+    for name in names:
+        if not isinstance(name, str):
+            raise DTypeError(f"words must be strings. Got {name!r} of type {type(name).__name__}. Use map(str, words).")
+    if len(names) != count:
+        raise ShapeError(f"words must name the rows of x: words = {count}. Got {len(names)}.")
+    return names
 
 
 def _tensor(array: NDArray[Any] | Tensor) -> Tensor:

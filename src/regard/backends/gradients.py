@@ -253,6 +253,7 @@ def _gradients(
         summed = reductions.RowDot(scores, pulls.pull)
         tiled.sweep(scores, lse, [summed])
         row_dot = summed.result()
+    row_dot = row_dot.to(scores.working_dtype)
     d_query, d_key, d_biases = tiled.backward(scores, lse, pulls.pull, None if outer else -row_dot)
     return [-row_dot if outer else None, d_query, d_key, _sink_gradient(scores, lse, row_dot), pulls.operand, *d_biases]
 

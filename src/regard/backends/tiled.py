@@ -19,8 +19,9 @@ from regard.bound_mask import BoundMask, Positions
 from regard.scores import Scores
 from regard.shapes import Float
 
-__all__ = ["Dropout", "Reduction", "Tile", "backward", "forward", "logsumexp", "sweep"]
+__all__ = ["Dropout", "Reduction", "Tile", "backward", "forward", "logsumexp", "sweep", "trusted"]
 
+TRUSTED = 256.0  # up to here a float32 logsumexp gives weights right to about 1e-5; beyond, more digits are kept
 HIDDEN = -1e30  # the logit of a hidden key: exp2 gives an exact 0, and 0 × HIDDEN stays 0 where 0 × -inf would be NaN
 LOG2E, LN2 = math.log2(math.e), math.log(2.0)
 _ROWS, _SIZE = 256, 2**19  # rows of a tile, and numbers in it: 2 MB of float32, a core's L2 cache
@@ -96,8 +97,7 @@ def tiles(
     columns = min(keys, max(_SIZE // (group * rows), 1))
     factor = scores.scale * LOG2E if scores.softcap is None else scores.scale / scores.softcap
     query, key = scores.query.to(dtype) * factor, scores.key.to(dtype)
-    if normaliser is not None:  # a row that sees nothing: no logit may outweigh its normaliser
-        normaliser = normaliser.masked_fill(normaliser == -math.inf, -HIDDEN) * LOG2E
+    high, low = _split(normaliser, dtype)
     size = lanes * group * rows * columns
     logits, weights, slopes = (
         query.new_empty(size if wanted else 0) for wanted in (True, True, slope and scores.softcap)
@@ -131,16 +131,36 @@ def tiles(
                 bias = mask.bias_tile(here, there)
                 if bias is not None:
                     tile.add_(bias.to(dtype), alpha=LOG2E).clamp_(min=HIDDEN)
-                if normaliser is not None:
-                    tile.sub_(normaliser[b, h, r, None])
+                if high is not None:
+                    tile.sub_(high[b, h, r, None])
+                if low is not None:
+                    tile.sub_(low[b, h, r, None])
                 if not whole:
                     visible = mask.tile(here, there, tile.device)
                     if visible is not None:
                         tile.masked_fill_(~visible, HIDDEN)
                 out = weights[:count].view(tile.shape)
-                if normaliser is not None:
+                if high is not None:
                     torch.exp2(tile, out=out)
                 yield Tile(b, h, g, r, c, tile, out, bent)
+
+
+def trusted(normaliser: Tensor) -> bool:
+    """Whether a normaliser has digits enough for all that is computed from it."""
+    if normaliser.dtype == torch.float64:
+        return True
+    return not bool(((normaliser.abs() > TRUSTED) & (normaliser != -math.inf)).any())
+
+
+def _split(normaliser: Tensor | None, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
+    """The normaliser in base 2 as what the dtype can hold and, where logits are so large that it matters, the rest."""
+    if normaliser is None:
+        return None, None
+    # A row that sees nothing: no logit may outweigh its normaliser.
+    full = normaliser.double().masked_fill(normaliser == -math.inf, -HIDDEN) * LOG2E
+    high = full.to(dtype)
+    large = (high.abs() > TRUSTED) & (high != -HIDDEN * LOG2E)
+    return high, (full - high).to(dtype) if dtype != torch.float64 and large.any() else None
 
 
 def _lanes(batch: int, key_heads: int, lanes: int) -> Iterator[tuple[slice, slice]]:
@@ -187,7 +207,7 @@ def sweep(scores: Scores, normaliser: Float[Tensor, "batch heads queries"], redu
 
 
 def logsumexp(scores: Scores) -> Float[Tensor, "batch heads queries"]:
-    """log Σ exp of each row of masked scores (without sinks): a running maximum and a running sum."""
+    """log Σ exp of each row of masked scores (without sinks), in float64: a running maximum and a running sum."""
     peak, total = _running(scores)
     for tile in tiles(scores, None):
         _absorb(tile, peak, total)
@@ -231,7 +251,7 @@ def _absorb(tile: Tile, peak: Tensor, total: Tensor) -> Tensor:
 
 
 def _close(peak: Tensor, total: Tensor) -> Tensor:
-    return torch.where(peak > HIDDEN / 2, (peak + torch.log2(total)) * LN2, -math.inf)
+    return torch.where(peak > HIDDEN / 2, (peak.double() + torch.log2(total)) * LN2, -math.inf)
 
 
 Pull = Callable[[Tile], Tensor]
