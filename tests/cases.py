@@ -69,7 +69,9 @@ def masks(draw, batch: tuple[int, ...], heads: int, queries: int, keys: int, gen
             shape = shape[-2:]
         keep = draw(st.integers(2, len(shape)))
         shape = shape[-keep:]
-        shape = [1 if n < len(shape) - 1 and draw(st.booleans()) and draw(st.booleans()) else s for n, s in enumerate(shape)]
+        shape = [
+            1 if n < len(shape) - 1 and draw(st.booleans()) and draw(st.booleans()) else s for n, s in enumerate(shape)
+        ]
         return tensor(shape)
 
     def bools(shape):

@@ -1,14 +1,13 @@
 """Shapes in signatures are checked while the tests run; whoever tests bad input or torch.compile opts out."""
 
-import os
-
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
 from jaxtyping import config, install_import_hook
 
-if os.environ.get("REGARD_SHAPES", "1") == "1":
-    install_import_hook("regard", "beartype.beartype")
+# Not the three files that torch.compile traces through: it cannot look through the checks.
+rooms = ("backends", "bound_mask", "drawing", "indexing", "matrix", "scores", "steps", "textbook", "views")
+install_import_hook([f"regard.{room}" for room in rooms], "beartype.beartype")
 
 torch.set_num_threads(1)  # pytest-xdist already uses every core
 
@@ -24,6 +23,3 @@ def unchecked():
     config.update("jaxtyping_disable", True)
     yield
     config.update("jaxtyping_disable", False)
-from hypothesis import Phase
-settings.register_profile("dev", settings.get_profile("regard"), phases=[Phase.explicit, Phase.generate])
-if os.environ.get("DEV"): settings.load_profile("dev")

@@ -92,9 +92,11 @@ def test_piped_it_has_no_colour():
 
 
 def test_colour_can_be_forced_and_refused():
-    assert b"\x1b[" in run("steps", FORCE_COLOR="1", PYTHONIOENCODING="utf-8").stdout
-    refused = run("steps", FORCE_COLOR="1", NO_COLOR="1", PYTHONIOENCODING="utf-8").stdout
-    assert b"48;" not in refused
+    terminal = {"FORCE_COLOR": "1", "TERM": "xterm", "COLORTERM": "truecolor", "PYTHONIOENCODING": "utf-8"}
+    background = b"48;2;"
+    assert background in run("steps", **terminal).stdout
+    refused = run("steps", **terminal, NO_COLOR="1").stdout
+    assert background not in refused
     assert b"90 %" in refused
 
 

@@ -82,7 +82,12 @@ def _same(found, expected):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", RESULTS)
-@given(case=cases(dtypes=(torch.float64,), least=1, most=20), small=st.booleans(), warm=st.booleans(), seed=st.integers(0, 99))
+@given(
+    case=cases(dtypes=(torch.float64,), least=1, most=20),
+    small=st.booleans(),
+    warm=st.booleans(),
+    seed=st.integers(0, 99),
+)
 @settings(max_examples=30)
 def test_gradients_are_those_of_the_dense_form(backend, name, case, small, warm, seed):
     lazy, dense = RESULTS[name]
@@ -91,7 +96,9 @@ def test_gradients_are_those_of_the_dense_form(backend, name, case, small, warm,
     with using(backend, small):
         A = regard.AttentionMatrix(query, key, **options)
         D, lse = _dense(case, query, key, biases, options.get("sinks"))
-        x = torch.randn(*A.shape[:-1], 3, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+        x = torch.randn(
+            *A.shape[:-1], 3, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
+        ).requires_grad_()
         if warm:  # a cached normaliser must not change a gradient
             A.logsumexp  # noqa: B018
         wide = value
@@ -107,7 +114,10 @@ def test_gradients_are_those_of_the_dense_form(backend, name, case, small, warm,
         # The same again from the same matrix, now that it knows its normaliser, and after another result was asked for.
         A.received()
         ours = torch.autograd.grad(lazy(A, value, x), inputs, back, allow_unused=True)
-        _same([o if o is not None else torch.zeros_like(t) for o, t in zip(ours, inputs, strict=True)], theirs[: len(inputs)])
+        _same(
+            [o if o is not None else torch.zeros_like(t) for o, t in zip(ours, inputs, strict=True)],
+            theirs[: len(inputs)],
+        )
         # And through the normaliser.
         A = regard.AttentionMatrix(query, key, **options)
         ours_lse = A.logsumexp.masked_fill(A.logsumexp == -torch.inf, 0.0)
@@ -123,7 +133,7 @@ def test_gradients_are_those_of_the_dense_form(backend, name, case, small, warm,
 @settings(max_examples=20)
 def test_gradients_of_parts_reach_all_keys(backend, name, case, small):
     lazy, dense = RESULTS[name]
-    query, key, value, biases, options = _leaves(case)
+    query, key, _, biases, options = _leaves(case)
     inputs = [query, key, *biases, *([options["sinks"]] if "sinks" in options else [])]
     index = (..., slice(1, None), slice(1, None, 2))
     with using(backend, small):

@@ -95,7 +95,15 @@ def test_a_tensor_changed_in_place_is_noticed(unchecked, read, options):
     part = A.part[0]
     A.received()
     {"query": q, "key": k}.get(read, t).add_(1)
-    for look in (A.received, A.entropy, lambda: A @ V, lambda: A[0], lambda: A.logsumexp, lambda: A.summary(), part.to_dense):
+    for look in (
+        A.received,
+        A.entropy,
+        lambda: A @ V,
+        lambda: A[0],
+        lambda: A.logsumexp,
+        lambda: A.summary(),
+        part.to_dense,
+    ):
         with pytest.raises(regard.ChangedError, match="changed in place") as caught:
             look()
         assert caught.value.args[0].startswith(read)

@@ -57,7 +57,9 @@ def test_top_is_exact(backend, case, small, k):
         close(top.weights, found.numpy(), TOLERANCE[case.dtype])
         visible = torch.from_numpy(~np.isneginf(R.masked)).sum(-1, keepdim=True).clamp_max(k)
         assert ((top.keys >= 0).sum(-1, keepdim=True) == visible).all()
-        assert ((top.keys.unsqueeze(-1) == top.keys.unsqueeze(-2)) & (top.keys >= 0).unsqueeze(-1)).sum() == visible.sum()
+        assert (
+            (top.keys.unsqueeze(-1) == top.keys.unsqueeze(-2)) & (top.keys >= 0).unsqueeze(-1)
+        ).sum() == visible.sum()
 
 
 @backends
@@ -210,7 +212,14 @@ def test_nan_and_inf_in_hidden_keys_and_values_never_leak(backend):
                 found = []
                 for a, b, c in (clean, dirty):
                     A = regard.AttentionMatrix(a, b, mask=mask)
-                    loss = (A @ c).square().sum() + A.entropy().sum() + A.received().square().sum() + A[..., 1:, :].square().sum()
-                    found.append((A @ c, A.to_dense(), A.received(), A.entropy(), *torch.autograd.grad(loss, (a, b, c))))
+                    loss = (
+                        (A @ c).square().sum()
+                        + A.entropy().sum()
+                        + A.received().square().sum()
+                        + A[..., 1:, :].square().sum()
+                    )
+                    found.append(
+                        (A @ c, A.to_dense(), A.received(), A.entropy(), *torch.autograd.grad(loss, (a, b, c)))
+                    )
             for one, other in zip(*found, strict=True):
                 assert torch.allclose(one, other, atol=1e-12), f"{name} lets {bad} through"

@@ -19,6 +19,7 @@ from regard.errors import (
 )
 from regard.masks import Mask, bias, causal, documents, padding, window
 from regard.matrix import AttentionMatrix, Summary, Top
+from regard.steps import Steps, steps
 
 __version__ = "0.1.0"
 
@@ -32,6 +33,7 @@ __all__ = [
     "OutOfRange",
     "RegardError",
     "ShapeError",
+    "Steps",
     "Summary",
     "TooLargeError",
     "Top",
@@ -40,5 +42,6 @@ __all__ = [
     "causal",
     "documents",
     "padding",
+    "steps",
     "window",
 ]

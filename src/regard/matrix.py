@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,17 +15,12 @@ from regard.backends import gradients, reductions, tiled
 from regard.backends.tiled import Dropout
 from regard.bound_mask import Positions, pick
 from regard.errors import ChangedError, InputError, OutOfRange, ShapeError
-from regard.indexing import basic, coordinates
 from regard.masks import Mask, as_mask
-from regard.memory import ensure_room
 from regard.scores import check_floats, make_scores
 from regard.shapes import Float, Int
-from regard.views import Parts, Stage, Transposed
+from regard.views import Parts, Stage, Transposed, look, points
 
 __all__ = ["AttentionMatrix", "Summary", "Top"]
-
-_POINTS = 2**16  # single points computed in one go
-_LOG2E = math.log2(math.e)
 
 
 class Top(NamedTuple):
@@ -159,7 +153,7 @@ class AttentionMatrix:
     # Numbers out of it
 
     def __getitem__(self, index: Any) -> Tensor:
-        return self._look(index, "weights")
+        return look(self, index, "weights")
 
     @property
     def part(self) -> Parts:
@@ -209,7 +203,8 @@ class AttentionMatrix:
         row = torch.arange(first, max(min(queries, keys - offset), first), device=self.device)
         index = (*(torch.arange(n, device=self.device) for n in self._leading), row)
         *leading, row = torch.meshgrid(*index, indexing="ij")
-        return self._at([*leading, row, row + offset], "weights")
+        self._check()
+        return points(self, [*leading, row, row + offset], "weights")
 
     # Rows, columns and the whole, streamed
 
@@ -420,75 +415,6 @@ class AttentionMatrix:
         return self._selected(
             numbered.flatten().tolist(), chosen_heads, rows, columns, tuple(numbered.shape), has_heads
         )
-
-    def _look(self, index: Any, stage: str) -> Tensor:
-        self._check()
-        axes = basic(index, tuple(self.shape))
-        if axes is None:
-            grids = coordinates(index, tuple(self.shape), self.device)
-            ensure_room(grids[0].shape, 12 + 8 * len(grids), self.device, f"A[…] of shape {tuple(grids[0].shape)}")
-            return self._at(grids, stage)
-        shape = [1 if isinstance(a, int) else len(a) for a in axes]
-        ensure_room(shape, 2 * self.dtype.itemsize + 8, self.device, f"{tuple(shape)} numbers of {self!r}")
-        part = self._parted(axes)
-        dense = part._unfold(part._dense(stage))
-        for axis in (-2, -1):
-            dense = dense.squeeze(axis) if isinstance(axes[axis], int) else dense
-        return dense
-
-    def _dense(self, stage: str) -> Tensor:
-        scores = self._scores
-        if stage != "weights":
-            return scores.stage(stage).to(self.dtype)
-        # With all keys at hand a row is its own normaliser; a part of them needs that of all.
-        lse = None if scores is self._wide else self._normaliser()
-        if torch.is_grad_enabled() and (scores.query.requires_grad or scores.key.requires_grad):
-            scores = scores.with_key(scores.shielded(scores.key))
-        if torch.is_grad_enabled() and scores.requires_grad:
-            return _weights(scores, lse).to(self.dtype)
-        dense = scores.query.new_empty(scores.shape)
-        batch, heads, queries, keys = scores.shape
-        rows = max(2**22 // max(batch * heads * keys, 1), 1)
-        for start in range(0, queries, rows):
-            here = slice(start, min(start + rows, queries))
-            block = scores.select(range(batch), range(heads), range(here.start, here.stop), range(keys))
-            dense[:, :, here] = _weights(block, None if lse is None else lse[:, :, here])
-        return dense
-
-    def _at(self, grids: list[Tensor], stage: str) -> Tensor:
-        """Single points, given as one index tensor per axis of the user's shape."""
-        *leading, row, column = (grid.reshape(-1) for grid in grids)
-        head = leading.pop() if self._heads else torch.zeros_like(row)
-        batch = torch.zeros_like(row)
-        for size, place in zip(self._batch, leading, strict=True):
-            batch = batch * size + place
-        lse = self._normaliser() if stage == "weights" else None
-        found = []
-        for start in range(0, len(row), _POINTS):
-            spots = tuple(axis[start : start + _POINTS] for axis in (batch, head, row, column))
-            values = self._scores.points("masked" if lse is not None else stage, *spots)
-            found.append(values if lse is None else _normalised(values, lse[spots[0], spots[1], spots[2]]))
-        flat = torch.cat(found) if found else self._scores.query.new_zeros(0)
-        return flat.view(grids[0].shape).to(self.dtype)
-
-
-def _weights(scores: Scores, lse: Tensor | None) -> Tensor:
-    """Dense weights, differentiable, 0 in a row that sees nothing: by softmax, or by the normaliser of more keys."""
-    masked = scores.stage("masked")
-    if lse is not None:
-        return _normalised(masked, lse[..., None])
-    if scores.sinks is not None:
-        sink = scores.sinks.to(masked.dtype)[..., None, None].expand(*masked.shape[:-1], 1)
-        return torch.cat([masked, sink], -1).softmax(-1)[..., :-1]
-    if not scores.mask:
-        return masked.softmax(-1)
-    empty = (masked == -math.inf).all(-1, keepdim=True)
-    return masked.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
-
-
-def _normalised(masked: Tensor, lse: Tensor) -> Tensor:
-    """exp(masked - lse), 0 in a row that sees nothing; by exp2, which does not slow down where it underflows."""
-    return torch.exp2((masked - lse.masked_fill(lse == -math.inf, 0.0)) * _LOG2E)
 
 
 def _dropout(rate: float, seed: Tensor | None) -> Dropout | None:

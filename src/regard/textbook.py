@@ -38,7 +38,7 @@ def worked_example() -> Example:
 
 
 def i_am_good() -> Example:
-    """ "I am good": 512 numbers for each word and 64 for each query, with the weights that the text goes on to explain.
+    """The sentence "I am good": 512 numbers for each word, 64 for each query, and the weights that the text explains.
 
     >>> example = i_am_good()
     >>> example.x[:, [0, 1, -1]]
@@ -55,8 +55,8 @@ def i_am_good() -> Example:
     # The text shows three columns of X. The others are as large as those, and as short.
     x = random.uniform(0, 12, (3, 512)).round(2)
     x[:, [0, 1, -1]] = [[1.76, 2.22, 6.66], [7.77, 0.631, 5.35], [11.44, 10.10, 3.33]]
-    # Of QKᵀ it gives three scores (110, 99, 100), of the softmax every share. Shares fix the *differences* of the
-    # scaled scores in a row: s_ij − s_ii = √64 · log(p_ij / p_ii). So those three scores fix the other six.
+    # It names every share of the softmax. Shares fix the *differences* of the scores within a row, s_ij − s_ii =
+    # √64 · log(p_ij / p_ii), so one score of each row is free: 110, 99 and 100 for a word with itself.
     shares = np.array([[90, 7, 3], [2.5, 95, 2.5], [21, 3, 76]])
     own = np.diag(shares)[:, None]
     scores = np.array([[110.0], [99.0], [100.0]]) + 8 * np.log(shares / own)

@@ -1,20 +1,26 @@
-"""Ways to look at an `AttentionMatrix` that are objects of their own: its transpose, its stages, its parts."""
+"""Ways to look at an `AttentionMatrix`: its transpose, its stages, its parts, and exact numbers out of it."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.indexing import basic
+from regard.indexing import basic, coordinates
+from regard.memory import ensure_room
+from regard.scores import Scores
 from regard.shapes import Float
 
 if TYPE_CHECKING:
     from regard.matrix import AttentionMatrix
 
-__all__ = ["Parts", "Stage", "Transposed"]
+__all__ = ["Parts", "Stage", "Transposed", "look", "points"]
+
+_POINTS = 2**16  # single points computed in one go
+_LOG2E = math.log2(math.e)
 
 
 class Transposed:
@@ -62,7 +68,7 @@ class Stage:
         self._matrix, self._name = matrix, name
 
     def __getitem__(self, index: Any) -> Tensor:
-        return self._matrix._look(index, self._name)
+        return look(self._matrix, index, self._name)
 
     def __repr__(self) -> str:
         return f"{self._matrix!r}.{self._name}"
@@ -84,3 +90,76 @@ class Parts:
         if any(isinstance(axis, int) for axis in axes[-2:]):
             raise InputError("a part is still a matrix: for one row or column write i:i+1, or use A[…] for a tensor.")
         return matrix._parted(axes)
+
+
+def look(matrix: AttentionMatrix, index: Any, stage: str) -> Tensor:
+    """The numbers that an index asks for, of the weights or of a stage before them."""
+    matrix._check()
+    axes = basic(index, tuple(matrix.shape))
+    if axes is None:
+        grids = coordinates(index, tuple(matrix.shape), matrix.device)
+        ensure_room(grids[0].shape, 12 + 8 * len(grids), matrix.device, f"A[…] of shape {tuple(grids[0].shape)}")
+        return points(matrix, grids, stage)
+    shape = [1 if isinstance(a, int) else len(a) for a in axes]
+    ensure_room(shape, 2 * matrix.dtype.itemsize + 8, matrix.device, f"{tuple(shape)} numbers of {matrix!r}")
+    part = matrix._parted(axes)
+    dense = part._unfold(_dense(part, stage))
+    for axis in (-2, -1):
+        dense = dense.squeeze(axis) if isinstance(axes[axis], int) else dense
+    return dense
+
+
+def _dense(matrix: AttentionMatrix, stage: str) -> Tensor:
+    scores = matrix._scores
+    if stage != "weights":
+        return scores.stage(stage).to(matrix.dtype)
+    # With all keys at hand a row is its own normaliser; a part of them needs that of all.
+    lse = None if scores is matrix._wide else matrix._normaliser()
+    if torch.is_grad_enabled() and (scores.query.requires_grad or scores.key.requires_grad):
+        scores = scores.with_key(scores.shielded(scores.key))
+    if torch.is_grad_enabled() and scores.requires_grad:
+        return _weights(scores, lse).to(matrix.dtype)
+    dense = scores.query.new_empty(scores.shape)
+    batch, heads, queries, keys = scores.shape
+    rows = max(2**22 // max(batch * heads * keys, 1), 1)
+    for start in range(0, queries, rows):
+        here = slice(start, min(start + rows, queries))
+        block = scores.select(range(batch), range(heads), range(here.start, here.stop), range(keys))
+        dense[:, :, here] = _weights(block, None if lse is None else lse[:, :, here])
+    return dense
+
+
+def points(matrix: AttentionMatrix, grids: list[Tensor], stage: str) -> Tensor:
+    """Single points, given as one index tensor per axis of the user's shape."""
+    *leading, row, column = (grid.reshape(-1) for grid in grids)
+    head = leading.pop() if matrix._heads else torch.zeros_like(row)
+    batch = torch.zeros_like(row)
+    for size, place in zip(matrix._batch, leading, strict=True):
+        batch = batch * size + place
+    lse = matrix._normaliser() if stage == "weights" else None
+    found = []
+    for start in range(0, len(row), _POINTS):
+        spots = tuple(axis[start : start + _POINTS] for axis in (batch, head, row, column))
+        values = matrix._scores.points("masked" if lse is not None else stage, *spots)
+        found.append(values if lse is None else _normalised(values, lse[spots[0], spots[1], spots[2]]))
+    flat = torch.cat(found) if found else matrix._scores.query.new_zeros(0)
+    return flat.view(grids[0].shape).to(matrix.dtype)
+
+
+def _weights(scores: Scores, lse: Tensor | None) -> Tensor:
+    """Dense weights, differentiable, 0 in a row that sees nothing: by softmax, or by the normaliser of more keys."""
+    masked = scores.stage("masked")
+    if lse is not None:
+        return _normalised(masked, lse[..., None])
+    if scores.sinks is not None:
+        sink = scores.sinks.to(masked.dtype)[..., None, None].expand(*masked.shape[:-1], 1)
+        return torch.softmax(torch.cat([masked, sink], -1), -1)[..., :-1]
+    if not scores.mask:
+        return torch.softmax(masked, -1)
+    empty = (masked == -math.inf).all(-1, keepdim=True)
+    return torch.softmax(masked.masked_fill(empty, 0.0), -1).masked_fill(empty, 0.0)
+
+
+def _normalised(masked: Tensor, lse: Tensor) -> Tensor:
+    """exp(masked - lse), 0 in a row that sees nothing; by exp2, which does not slow down where it underflows."""
+    return torch.exp2((masked - lse.masked_fill(lse == -math.inf, 0.0)) * _LOG2E)

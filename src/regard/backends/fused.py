@@ -136,7 +136,9 @@ def backward(
     width = max(scores.query.shape[-1], value.shape[-1])
     query, key, wide, output, d_output = _widened(width, scores.query, scores.key, value, output, d_output)
     empty = normaliser == -math.inf
-    normaliser = normaliser.masked_fill(empty, 0.0).to(scores.working_dtype)  # 0: the kernel's own sign for an empty row
+    normaliser = normaliser.masked_fill(empty, 0.0).to(
+        scores.working_dtype
+    )  # 0: the kernel's own sign for an empty row
     d_query = torch.zeros_like(query)
     d_key, d_value = (torch.zeros_like(t, memory_format=torch.contiguous_format) for t in (key, wide))
     for run in _runs(scores):

@@ -1,0 +1,166 @@
+"""What attention and its sight cost on a CPU, as ratios to F.scaled_dot_product_attention in the same run.
+
+python benchmarks/attention_cpu.py            print the tables
+python benchmarks/attention_cpu.py --report   and keep them in benchmarks/reports/
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from datetime import date
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from measure import machine, overhead, peak_extra, side_by_side
+from rich.console import Console
+
+import regard
+
+SHAPES = [
+    # heads, key heads, tokens, width, causal
+    (8, 8, 8192, 64, True),
+    (8, 8, 8192, 64, False),
+    (8, 8, 2048, 64, True),
+    (8, 2, 4096, 128, True),
+    (12, 12, 512, 64, False),
+]
+progress = Console(stderr=True)
+
+
+LOOKS = ("`A @ v`", "`received`", "`entropy`", "`summary(pool=256)`", "+ `top=8`", "cold `received`")
+
+
+def ratios() -> list[str]:
+    """`A @ v`, and each look after it, once the normaliser is known."""
+    lines = [f"| shape (float32) | SDPA | {' | '.join(LOOKS)} |", "| --- " * (2 + len(LOOKS)) + "|"]
+    return lines + [ratio_row(*shape) for shape in SHAPES]
+
+
+def ratio_row(heads: int, key_heads: int, tokens: int, width: int, causal: bool) -> str:
+    progress.print(f"[dim]{heads} heads × {tokens} × {width} …")
+    q = torch.randn(1, heads, tokens, width)
+    k, v = torch.randn(2, 1, key_heads, tokens, width).unbind(0)
+    mask = regard.causal() if causal else None
+    A = regard.AttentionMatrix(q, k, mask=mask)
+    _ = A @ v  # from here on its normaliser is known
+    calls = {
+        "sdpa": lambda: F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=heads != key_heads),
+        "attend": lambda: regard.AttentionMatrix(q, k, mask=mask) @ v,
+        "received": A.received,
+        "entropy": A.entropy,
+        "pool": lambda: A.summary(pool=256),
+        "top": lambda: A.summary(pool=256, top=8),
+        "cold": lambda: regard.AttentionMatrix(q, k, mask=mask).received(),
+    }
+    taken = side_by_side(calls, rounds=7 if tokens > 4096 else 15)
+    name = f"{heads}{f'/{key_heads}' if heads != key_heads else ''} heads × {tokens:,} × {width}"
+    base = taken.pop("sdpa")
+    cells = [f"{name}{' causal' if causal else ''}", f"{base * 1e3:,.1f} ms"]
+    return f"| {' | '.join(cells + [f'{t / base:.2f} ×' for t in taken.values()])} |"
+
+
+def stored() -> list[str]:
+    """The plain way to see the weights: compute and keep them all."""
+    heads, tokens, width = 8, 8192, 64
+    q, k, v = torch.randn(3, 1, heads, tokens, width).unbind(0)
+    hidden = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+
+    def plain() -> torch.Tensor:
+        weights = (q @ k.mT * width**-0.5).masked_fill_(hidden, -torch.inf).softmax(-1)
+        return weights @ v
+
+    def ours() -> regard.Summary:
+        A = regard.AttentionMatrix(q, k, mask=regard.causal())
+        _ = A @ v
+        return A.summary(top=8, pool=256)
+
+    progress.print("[dim]stored weights …")
+    taken = side_by_side({"plain": plain, "ours": ours}, rounds=3)
+    return [
+        f"Plain softmax with stored weights, {heads} heads × {tokens:,} × {width} causal: {taken['plain']:.2f} s, "
+        f"{peak_extra(plain):,.0f} MB more at its peak. "
+        f"`A @ v` and `summary(top=8, pool=256)`: {taken['ours']:.2f} s, {peak_extra(ours):,.0f} MB. "
+        f"**{taken['plain'] / taken['ours']:.1f} × faster.**"
+    ]
+
+
+def calls() -> list[str]:
+    """What a call costs where there is next to nothing to compute."""
+    q, k, v = torch.randn(3, 1, 8, 32, 64).unbind(0)
+    mask = regard.causal()
+    progress.print("[dim]short calls …")
+    sdpa = overhead(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True))
+    ours = overhead(lambda: regard.attention(q, k, v, mask=mask))
+    matrix = overhead(lambda: regard.AttentionMatrix(q, k, mask=mask) @ v)
+    return [
+        f"8 heads × 32 × 64, one call: SDPA {sdpa:.0f} µs, `regard.attention` {ours:.0f} µs "
+        f"(**{ours - sdpa:.0f} µs more**), `AttentionMatrix(q, k) @ v` {matrix:.0f} µs ({matrix - sdpa:.0f} µs more)."
+    ]
+
+
+def imports() -> list[str]:
+    """`import regard` beside `import torch`, each in processes of its own."""
+    progress.print("[dim]imports …")
+
+    def run(module: str) -> None:
+        subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
+
+    taken = side_by_side({"torch": lambda: run("torch"), "regard": lambda: run("regard")}, rounds=5)
+    extra = taken["regard"] - taken["torch"]
+    return [f"`import torch` {taken['torch']:.2f} s, `import regard` {taken['regard']:.2f} s: **{extra:.2f} s more.**"]
+
+
+def memory() -> list[str]:
+    """A matrix of 100,000 × 100,000, which would take 80 GB."""
+    tokens = 100_000
+    q, k = torch.randn(2, 2, tokens, 64).unbind(0)
+    A = regard.AttentionMatrix(q, k, mask=regard.causal())
+    looks = {
+        "A[..., 70_000, :]": lambda: A[..., 70_000, :],
+        "A.part[..., 50_000:51_000, :].top(8)": lambda: A.part[..., 50_000:51_000, :].top(8),
+        "A.received()": A.received,
+        "A.pool(256, 256)": lambda: A.pool(256, 256),
+    }
+    lines = [
+        f"2 heads × {tokens:,} × 64 causal (dense: 80 GB), each after the last:",
+        "",
+        "| look | time | extra memory at its peak |",
+    ]
+    lines.append("| --- | --- | --- |")
+    for name, look in looks.items():
+        progress.print(f"[dim]{name} …")
+        start = time.perf_counter()
+        extra = peak_extra(look)
+        lines.append(f"| `{name}` | {time.perf_counter() - start:.2f} s | {extra:.0f} MB |")
+    return lines
+
+
+def main() -> None:
+    """Print the tables, and keep them if asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-attention-cpu.md")
+    report = parser.parse_args().report
+    torch.manual_seed(0)
+    parts = {
+        "Attention and its sight": ratios(),
+        "Against stored weights": stored(),
+        "Overhead of a call": calls(),
+        "Import": imports(),
+        "Memory": memory(),
+    }
+    text = f"# Attention on a CPU\n\n{machine()}. Medians, calls taken in turn; looks come after `A @ v`.\n"
+    for title, lines in parts.items():
+        text += f"\n## {title}\n\n" + "\n".join(lines) + "\n"
+    print(text)
+    if report:
+        path = Path(__file__).parent / "reports" / f"{date.today()}-attention-cpu.md"
+        path.write_text(text + "\nMade by `python benchmarks/attention_cpu.py --report`.\n")
+        progress.print(f"[green]kept in {path.name}")
+
+
+if __name__ == "__main__":
+    main()

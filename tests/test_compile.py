@@ -1,0 +1,77 @@
+"""torch.compile(fullgraph=True) of a function that calls regard.attention: no graph break, the same numbers."""
+
+import pytest
+import torch
+
+import regard
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch.compiler.reset()
+
+
+def _tensors(*shapes):
+    torch.manual_seed(0)
+    return [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+
+
+MASKS = {
+    "none": lambda b: None,
+    "causal": lambda b: regard.causal(),
+    "bool": lambda b: torch.ones(9, 11).tril(3).bool(),
+    "bias": lambda b: b,
+    "all": lambda b: (
+        regard.causal(torch.tensor([2, 5])) & regard.window(None, 3, 1) & regard.padding([9, 11]) & regard.bias(b)
+        & regard.documents(torch.zeros(2, 9).long(), torch.zeros(2, 11).long())
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_compiled_attention_agrees_forward_and_backward(name):
+    q, k, v, b, s = _tensors((2, 4, 9, 8), (2, 2, 11, 8), (2, 2, 11, 6), (4, 1, 11), (4,))
+
+    def model(q, k, v, b, s):
+        return regard.attention(
+            q * 2, k, v.sin(), mask=MASKS[name](b), softcap=20.0 if name == "all" else None, sinks=s
+        ).cos()
+
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    expected, found = model(q, k, v, b, s), compiled(q, k, v, b, s)
+    assert torch.allclose(found, expected, atol=1e-12)
+    back = torch.randn_like(expected)
+    ours = torch.autograd.grad(found, (q, k, v, b, s), back, allow_unused=True)
+    theirs = torch.autograd.grad(expected, (q, k, v, b, s), back, allow_unused=True)
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one is None) == (other is None) or not (one if other is None else other).any()
+        assert other is None or torch.allclose(one, other, atol=1e-11)
+
+
+def test_inductor_and_changing_lengths():
+    compiled = torch.compile(
+        lambda q: regard.attention(q, q, q, mask=regard.causal()) + 1, fullgraph=True, dynamic=True
+    )
+    for length in (5, 9, 17):
+        (q,) = _tensors((1, 2, length, 8))
+        assert torch.allclose(compiled(q), regard.attention(q, q, q, mask=regard.causal()) + 1, atol=1e-12)
+
+
+def test_dropout_is_drawn_anew_in_each_call():
+    q = torch.randn(2, 30, 8)
+    compiled = torch.compile(lambda q: regard.attention(q, q, q, dropout=0.5), fullgraph=True, backend="aot_eager")
+    assert not torch.equal(compiled(q), compiled(q))
+
+
+def test_values_per_query_head_and_unusual_shapes():
+    q, k, v, flat = _tensors((2, 4, 9, 8), (2, 2, 11, 8), (2, 4, 11, 6), (11, 3))
+    compiled = torch.compile(lambda q, k, v: regard.attention(q, k, v), fullgraph=True, backend="aot_eager")
+    for value in (v, flat):
+        found, expected = compiled(q, k, value), regard.attention(q, k, value)
+        assert torch.allclose(found, expected, atol=1e-12)
+        grads = [torch.autograd.grad(out.square().sum(), (q, k, value)) for out in (found, expected)]
+        assert all(torch.allclose(a, b, atol=1e-11) for a, b in zip(*grads, strict=True))
+    plain = [t.detach()[0, 0].requires_grad_() for t in (q, k, v)]
+    assert torch.allclose(compiled(*plain), regard.attention(*plain), atol=1e-12)
+    compiled(*plain).sum().backward()
+    assert all(t.grad is not None for t in plain)
