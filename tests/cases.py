@@ -27,7 +27,7 @@ def using(backend: str, small: bool):
     if backend == "tiled":
         changes.append((fused, "suits", lambda scores: False))
     if small:
-        changes += [(tiled, "_ROWS", 8), (tiled, "_SIZE", 64), (fused, "_POINTS", 64), (reductions, "_BLOCK", 2)]
+        changes += [(tiled, "_ROWS", 8), (tiled, "_SIZE", 64), (fused, "_POINTS", 64), (reductions, "_STRIP", 12)]
     before = [getattr(module, name) for module, name, _ in changes]
     for module, name, value in changes:
         setattr(module, name, value)

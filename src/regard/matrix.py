@@ -66,7 +66,8 @@ class AttentionMatrix:
         self._scores = self._wide = make_scores(query, key, mask, scale, softcap, sinks)
         self._batch: tuple[int, ...] = tuple(query.shape[:-3])
         self._heads = query.dim() > 2
-        self._lse: Tensor | None = None
+        self._lse: Tensor | None = None  # the row normaliser, once something needs it
+        self._found: Tensor | None = None  # what a kernel gave for it, not yet looked at
         self._mask = as_mask(mask)
         read = {"query": query, "key": key}
         read |= {f"mask ({n})": tensor for n, tensor in enumerate(self._mask.tensors)}
@@ -307,8 +308,11 @@ class AttentionMatrix:
     def _known(self) -> Tensor:
         """The row normaliser as data, computed once; in float64 unless a kernel gave it."""
         if self._lse is None:
-            with torch.no_grad():
-                self._lse = backends.logsumexp(self._wide.detached())
+            if self._found is not None and tiled.trusted(self._found):
+                self._lse = self._found
+            else:
+                with torch.no_grad():
+                    self._lse = backends.logsumexp(self._wide.detached())
         return self._lse
 
     def _normaliser(self) -> Tensor:
@@ -320,8 +324,8 @@ class AttentionMatrix:
         outer = None if self._scores is self._wide else self._normaliser()
         streams = outer is None and isinstance(job, gradients.Attend)  # finds the normaliser on its way
         result, lse = gradients.compute(job, self._scores, self._lse if streams else self._known(), outer, operand)
-        if self._lse is None and tiled.trusted(lse):
-            self._lse = lse
+        if self._lse is None:
+            self._found = lse
         return result
 
     def _swept(self, *wanted: Any) -> Any:
@@ -332,7 +336,7 @@ class AttentionMatrix:
 
     def _unfold(self, result: Tensor) -> Tensor:
         """(batch, heads, …) as the user counts the leading axes."""
-        return result.reshape(*self._leading, *result.shape[2:])
+        return result if len(self._leading) == 2 and self._heads else result.reshape(*self._leading, *result.shape[2:])
 
     def _fold(self, result: Tensor) -> Tensor:
         """The inverse of `_unfold`."""
@@ -345,6 +349,9 @@ class AttentionMatrix:
 
     def _operand(self, x: Tensor, name: str, tokens: str, count: int, few: int | None = None) -> Tensor:
         """What stands right of `@`, as (batch, heads, tokens, width)."""
+        usual = (self._scores.shape[0], few or self._scores.shape[1], count)
+        if self._heads and len(self._batch) == 1 and x.dim() == 4 and x.shape[:3] == usual:
+            return x
         heads = self._scores.shape[1]
         lead = (*self._batch, few or heads) if self._heads else self._batch
         if self._heads and x.dim() > 2 and x.shape[-3] == heads:
@@ -394,9 +401,9 @@ class AttentionMatrix:
         every_key = self._scores is self._wide and isinstance(columns, range) and columns == whole
         part._wide = part._scores if every_key else self._wide.select(batch, heads, rows, whole)
         part._batch, part._heads, part._mask, part._read = user_batch, has_heads, self._mask, self._read
-        part._lse = None
-        if self._lse is not None:
-            part._lse = pick(self._lse[list(batch)][:, list(heads)], 2, rows)
+        part._lse = part._found = None
+        if self._lse is not None or self._found is not None:
+            part._lse = pick(self._known()[list(batch)][:, list(heads)], 2, rows)
         return part
 
     def _parted(self, axes: list[int | range | Tensor]) -> AttentionMatrix:

@@ -226,11 +226,13 @@ def make_scores(
     scale = width**-0.5 if scale is None else _number("scale", scale)
     if softcap is not None and _number("softcap", softcap) <= 0:
         raise InputError(f"softcap must be above 0; None for no cap. Got {softcap}.")
-    shape = (*batch, heads, queries, keys)
+    if len(batch) != 1:
+        query = query.reshape(math.prod(batch), heads, queries, width)
+        key = key.reshape(math.prod(batch), key_heads, keys, width)
     return Scores(
-        query.reshape(math.prod(batch), heads, queries, width),
-        key.reshape(math.prod(batch), key_heads, keys, width),
-        bind(as_mask(mask), shape, query.device, plain),
+        query,
+        key,
+        bind(as_mask(mask), (*batch, heads, queries, keys), query.device, plain),
         scale,
         None if softcap is None else float(softcap),
         None if sinks is None else _sinks(sinks, query, (*batch, heads)),

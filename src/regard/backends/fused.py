@@ -23,8 +23,8 @@ from regard.shapes import Float
 
 __all__ = ["backward", "forward", "suits"]
 
-_kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-_kernel_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+_kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+_kernel_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
 _POINTS = 2**21  # numbers in one block of mask: 8 MB of float32
 
 
@@ -109,12 +109,12 @@ def forward(
     query, key, wide = _widened(width, scores.query, scores.key, value)
     outputs, sums = [], []
     for run in _runs(scores):
-        q = query[:, :, run.rows]
+        q = _part(query, run.rows)
         if run.keys.start == run.keys.stop:
             out, lse = torch.zeros_like(q), q.new_zeros(q.shape[:3], dtype=scores.working_dtype)
         else:
             out, lse = _kernel(
-                q, key[:, :, run.keys], wide[:, :, run.keys], 0.0, run.causal, attn_mask=run.mask, scale=scores.scale
+                q, _part(key, run.keys), _part(wide, run.keys), 0.0, run.causal, attn_mask=run.mask, scale=scores.scale
             )
         if run.empty is not None:
             lse = lse.masked_fill(run.empty, -math.inf)
@@ -122,7 +122,11 @@ def forward(
         outputs.append(out)
         sums.append(lse)
     output, lse = (outputs[0], sums[0]) if len(outputs) == 1 else (torch.cat(outputs, 2), torch.cat(sums, 2))
-    return output[..., : value.shape[-1]], lse
+    return output if value.shape[-1] == width else output[..., : value.shape[-1]], lse
+
+
+def _part(tensor: Tensor, tokens: slice) -> Tensor:
+    return tensor if tokens == slice(0, tensor.shape[2]) else tensor[:, :, tokens]
 
 
 def backward(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from itertools import pairwise
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from regard.backends.tiled import HIDDEN, Pull, Tile
 from regard.scores import Scores
@@ -14,7 +16,7 @@ from regard.shapes import Float, Int
 
 __all__ = ["Entropy", "Pool", "Received", "Reverse", "RowDot", "Straight", "Top", "edges"]
 
-_BLOCK = 32  # keys whose maximum stands for them while the top is searched
+_STRIP = 8192  # keys that are searched for the top in one go
 
 
 class Received:
@@ -52,7 +54,8 @@ class Entropy:
 class Top:
     """The k greatest weights of each row and their keys, exactly.
 
-    The k greatest of a row lie in the k blocks with the greatest maxima: only those blocks are searched.
+    Logits are laid side by side in a strip. The k greatest of a row lie in the k blocks with the greatest maxima: once
+    the strip is full, only those blocks are searched.
     """
 
     def __init__(self, scores: Scores, k: int):
@@ -60,32 +63,55 @@ class Top:
         shape = (*scores.shape[:3], k)
         self.best = scores.query.new_full(shape, 2 * HIDDEN, dtype=scores.working_dtype)
         self.keys = torch.full(shape, -1, device=self.best.device)
+        self.width = min(scores.shape[3], _STRIP)
+        self.strip = self.best.new_empty(0)
+        self.block: tuple[slice, slice, slice] | None = None  # the batches, heads and rows in the strip
+        self.start = self.filled = 0  # the first key in the strip, and how many there are
 
     def add(self, tile: Tile) -> None:
-        values, start = tile.log2, tile.columns.start
-        blocks = values.shape[-1] // _BLOCK
-        if blocks > 2 * self.k:
-            values, keys = self._search(values, blocks)
+        block, count = (tile.batch, tile.heads, tile.rows), tile.log2.shape[-1]
+        if block != self.block or self.filled + count > self.width:
+            self._flush()
+            self.block, self.start = block, tile.columns.start
+            lead = tile.log2.shape[:-1]
+            if self.strip.shape[:-1] != lead or self.strip.shape[-1] < count:
+                self.strip = self.best.new_empty(*lead, max(self.width, count))
+        self.strip[..., self.filled : self.filled + count] = tile.log2
+        self.filled += count
+
+    def _flush(self) -> None:
+        if self.block is None or not self.filled:
+            return
+        values = self.strip[..., : self.filled]
+        size = 2 ** round(math.log2(max(self.filled / self.k, 1)) / 2)  # as many blocks as candidates in them
+        blocks = self.filled // size
+        if size > 1 and blocks > self.k:
+            values, keys = self._search(values, size, blocks)
         else:
-            keys = torch.arange(values.shape[-1], device=values.device).expand(values.shape)
-        best, found = (t[tile.batch, tile.heads, tile.rows] for t in (self.best, self.keys))
+            keys = torch.arange(self.filled, device=values.device).expand(values.shape)
+        best, found = (t[self.block] for t in (self.best, self.keys))
         values, order = torch.cat([best, values], -1).topk(self.k, -1)
         best.copy_(values)
-        found.copy_(torch.cat([found, keys + start], -1).gather(-1, order))
+        found.copy_(torch.cat([found, keys + self.start], -1).gather(-1, order))
+        self.filled = 0
 
-    def _search(self, values: Tensor, blocks: int) -> tuple[Tensor, Tensor]:
-        """The candidates of a wide tile: the k blocks with the greatest maxima, and what is left over at its end."""
-        whole = values[..., : blocks * _BLOCK].reshape(*values.shape[:-1], blocks, _BLOCK)
-        chosen = whole.amax(-1).topk(self.k, -1, sorted=False).indices
-        inside = whole.gather(-2, chosen[..., None].expand(*chosen.shape, _BLOCK)).flatten(-2)
-        keys = (chosen[..., None] * _BLOCK + torch.arange(_BLOCK, device=values.device)).flatten(-2)
-        rest = torch.arange(blocks * _BLOCK, values.shape[-1], device=values.device)
-        return (
-            torch.cat([inside, values[..., blocks * _BLOCK :]], -1),
-            torch.cat([keys, rest.expand(*keys.shape[:-1], -1)], -1),
-        )
+    def _search(self, values: Tensor, size: int, blocks: int) -> tuple[Tensor, Tensor]:
+        """The candidates: the k blocks with the greatest maxima, and what is left over at the end.
+
+        Block b holds the columns b, b + blocks, b + 2 blocks, …: so the maxima run along memory.
+        """
+        count = blocks * size
+        whole = values[..., :count].view(*values.shape[:-1], size, blocks)
+        chosen = whole.amax(-2).topk(self.k, -1, sorted=False).indices
+        keys = (chosen[..., None, :] + blocks * torch.arange(size, device=values.device)[:, None]).flatten(-2)
+        inside = values.gather(-1, keys)
+        if count == values.shape[-1]:
+            return inside, keys
+        rest = torch.arange(count, values.shape[-1], device=values.device).expand(*keys.shape[:-1], -1)
+        return torch.cat([inside, values[..., count:]], -1), torch.cat([keys, rest], -1)
 
     def result(self) -> tuple[Float[Tensor, "batch heads queries k"], Int[Tensor, "batch heads queries k"]]:
+        self._flush()
         seen = self.best > HIDDEN / 2
         return torch.exp2(self.best), torch.where(seen, self.keys, -1)
 
@@ -96,46 +122,68 @@ def edges(size: int, bins: int) -> list[int]:
 
 
 class Pool:
-    """The whole matrix as rows × columns bins, each the mean or the maximum of its weights."""
+    """The whole matrix as rows × columns bins, each the mean or the maximum of its weights.
+
+    Tiles are first pooled along their rows; a block of rows is pooled along its columns once it is complete.
+    """
 
     def __init__(self, scores: Scores, rows: int, columns: int, reduce: str):
         batch, heads, queries, keys = scores.shape
         self.reduce = reduce
         self.total = scores.query.new_zeros(batch, heads, rows, columns, dtype=scores.working_dtype)
-        self.row_edges, self.column_edges = (
-            torch.tensor(edges(size, bins), device=self.total.device)
-            for size, bins in ((queries, rows), (keys, columns))
-        )
+        self.keys = keys
+        self.row_edges, self.column_edges = edges(queries, rows), edges(keys, columns)
+        self.block: tuple[slice, slice, slice] | None = None  # the batches, heads and rows being gathered
 
     def add(self, tile: Tile) -> None:
-        top, bottom, rows = _cover(self.row_edges, tile.rows)
-        left, right, columns = _cover(self.column_edges, tile.columns)
-        here = self.total[tile.batch, tile.heads, top:bottom, left:right]
+        if (tile.batch, tile.heads, tile.rows) != self.block:
+            self._flush()
+            self._start(tile)
+        here = self.bands[..., tile.columns]
         if self.reduce == "max":
-            bands = torch.stack([tile.weights[:, :, a:b].amax(2) for a, b in pairwise(rows)], 2)
-            bin_of = torch.repeat_interleave(torch.tensor(columns, device=bands.device).diff())
-            found = here.new_zeros(here.shape).scatter_reduce_(-1, bin_of.expand(bands.shape), bands, "amax")
-            torch.maximum(here, found, out=here)
+            parts = [tile.weights[:, :, a:b].amax(2) for a, b in pairwise(self.inside)]
+            here.copy_(torch.stack(parts, 2))
+        elif here.shape[:2] == (1, 1):
+            here[0, 0] = self.member @ tile.weights[0, 0]
+        else:
+            here.copy_(self.member @ tile.weights)
+
+    def _start(self, tile: Tile) -> None:
+        self.block = tile.batch, tile.heads, tile.rows
+        first = bisect_right(self.row_edges, tile.rows.start) - 1
+        end = bisect_left(self.row_edges, tile.rows.stop)
+        self.bins = slice(first, end)
+        clipped = [min(max(edge, tile.rows.start), tile.rows.stop) for edge in self.row_edges[first : end + 1]]
+        self.inside = [edge - tile.rows.start for edge in clipped]
+        line = torch.arange(tile.weights.shape[2], device=self.total.device)
+        starts = torch.tensor(self.inside, device=self.total.device)[:, None]
+        self.member = ((line >= starts[:-1]) & (line < starts[1:])).to(self.total.dtype)
+        self.bands = self.total.new_zeros(*tile.weights.shape[:2], end - first, self.keys)
+
+    def _flush(self) -> None:
+        if self.block is None:
             return
-        line = torch.arange(rows[-1], device=here.device)
-        starts = torch.tensor(rows, device=here.device)[:, None]
-        member = ((line >= starts[:-1]) & (line < starts[1:])).to(here.dtype)
-        bands = member @ tile.weights
-        # Sums over bins of any width as differences of a running sum: float64, so nothing is lost in them.
-        running = torch.nn.functional.pad(bands.cumsum(-1, dtype=torch.float64), (1, 0))[..., columns]
-        here.add_(running.diff(dim=-1))
+        batch, heads, _ = self.block
+        here = self.total[batch, heads, self.bins]
+        columns = here.shape[-1]
+        if self.reduce == "max":
+            bin_of = torch.repeat_interleave(torch.tensor(self.column_edges, device=here.device).diff())
+            here.scatter_reduce_(-1, bin_of.expand(self.bands.shape), self.bands, "amax")
+        elif self.keys % columns == 0:
+            here.add_(self.bands.view(*here.shape, -1).sum(-1))
+        else:  # bins of unequal width, as differences of a running sum: in float64, so nothing is lost in them
+            running = functional.pad(self.bands.cumsum(-1, dtype=torch.float64), (1, 0))[..., self.column_edges]
+            here.add_(running.diff(dim=-1))
+        self.block = None
 
     def result(self) -> Float[Tensor, "batch heads rows columns"]:
+        self._flush()
         if self.reduce == "max":
             return self.total
-        return self.total / (self.row_edges.diff()[:, None] * self.column_edges.diff())
-
-
-def _cover(borders: Tensor, part: slice) -> tuple[int, int, list[int]]:
-    """The bins that a part touches, first:end, and their borders inside it, counted from its start."""
-    first = int(torch.searchsorted(borders, part.start, right=True)) - 1
-    end = int(torch.searchsorted(borders, part.stop))
-    return first, end, (borders[first : end + 1].clamp(part.start, part.stop) - part.start).tolist()
+        heights, widths = (
+            torch.tensor(e, device=self.total.device).diff() for e in (self.row_edges, self.column_edges)
+        )
+        return self.total / (heights[:, None] * widths)
 
 
 class Reverse:

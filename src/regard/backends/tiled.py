@@ -24,7 +24,7 @@ __all__ = ["Dropout", "Reduction", "Tile", "backward", "forward", "logsumexp", "
 TRUSTED = 256.0  # up to here a float32 logsumexp gives weights right to about 1e-5; beyond, more digits are kept
 HIDDEN = -1e30  # the logit of a hidden key: exp2 gives an exact 0, and 0 × HIDDEN stays 0 where 0 × -inf would be NaN
 LOG2E, LN2 = math.log2(math.e), math.log(2.0)
-_ROWS, _SIZE = 256, 2**19  # rows of a tile, and numbers in it: 2 MB of float32, a core's L2 cache
+_ROWS, _SIZE = 256, 2**17  # rows of a tile, and numbers in it for each thread: two such fit in a core's L2 cache
 
 
 @dataclass
@@ -93,33 +93,37 @@ def tiles(
         return
     group, dtype = scores.group, scores.working_dtype
     rows = min(queries, max(_ROWS // group, 1))
-    lanes = max(_SIZE // (group * rows * keys), 1)
-    columns = min(keys, max(_SIZE // (group * rows), 1))
+    # One lane for each thread: then every step of a tile finds its numbers in the cache of the core that made them.
+    threads = torch.get_num_threads() if scores.query.device.type == "cpu" else 1
+    lanes = max(min(threads, batch * heads // group), threads * _SIZE // (group * rows * keys))
+    columns = min(keys, max(threads * _SIZE // (lanes * group * rows), 1))
     factor = scores.scale * LOG2E if scores.softcap is None else scores.scale / scores.softcap
     query, key = scores.query.to(dtype) * factor, scores.key.to(dtype)
     high, low = _split(normaliser, dtype)
     size = lanes * group * rows * columns
-    logits, weights, slopes = (
-        query.new_empty(size if wanted else 0) for wanted in (True, True, slope and scores.softcap)
-    )
+    wanted = (True, normaliser is not None, slope and scores.softcap is not None)
+    logits, weights, slopes = (query.new_empty(size if needed else 0) for needed in wanted)
     for b, g in _lanes(batch, heads // group, lanes):
         h = slice(g.start * group, g.stop * group)
         mask = scores.mask.each(lambda t, b=b, h=h: _cut(_cut(t, 0, b), 1, h))  # type: ignore[misc]
+        hides = _Hides(mask, query.device)
+        turned = key[b, g].flatten(0, 1).mT  # (lanes, width, keys)
         for start in range(0, queries, rows):
             r = slice(start, min(start + rows, queries))
             here = scores.rows[r]
             q = query[b, h, r]
             shape = q.shape[:3]
-            flat = q.reshape(-1, group * shape[2], q.shape[-1])
-            for c, whole in _columns(scores, mask, here, columns):
-                k = key[b, g, c].reshape(flat.shape[0], -1, q.shape[-1])
-                count = flat.shape[0] * flat.shape[1] * k.shape[1]
-                dots = logits[:count].view(flat.shape[0], flat.shape[1], k.shape[1])
+            flat = q.reshape(len(turned), -1, q.shape[-1])
+            subtract = [part[b, h, r, None] for part in (high, low) if part is not None]
+            for c, masked in _columns(scores, mask, here, columns):
+                width = c.stop - c.start
+                count = flat.shape[0] * flat.shape[1] * width
+                dots = logits[:count].view(*flat.shape[:2], width)
                 if len(flat) == 1:
-                    torch.mm(flat[0], k[0].mT, out=dots[0])
+                    torch.mm(flat[0], turned[0, :, c], out=dots[0])
                 else:
-                    torch.bmm(flat, k.mT, out=dots)
-                tile = dots.view(*shape, -1)
+                    torch.bmm(flat, turned[..., c], out=dots)
+                tile = dots.view(*shape, width)
                 bent = None
                 if scores.softcap is not None:
                     tile.tanh_()
@@ -127,21 +131,17 @@ def tiles(
                         bent = slopes[:count].view(tile.shape)
                         torch.mul(tile, tile, out=bent).neg_().add_(1)
                     tile.mul_(scores.softcap * LOG2E)
-                there = scores.columns[c]
-                bias = mask.bias_tile(here, there)
-                if bias is not None:
+                if mask.biases:
+                    bias = mask.bias_tile(here, scores.columns[c])
+                    assert bias is not None
                     tile.add_(bias.to(dtype), alpha=LOG2E).clamp_(min=HIDDEN)
-                if high is not None:
-                    tile.sub_(high[b, h, r, None])
-                if low is not None:
-                    tile.sub_(low[b, h, r, None])
-                if not whole:
-                    visible = mask.tile(here, there, tile.device)
-                    if visible is not None:
-                        tile.masked_fill_(~visible, HIDDEN)
-                out = weights[:count].view(tile.shape)
-                if high is not None:
-                    torch.exp2(tile, out=out)
+                for part in subtract:
+                    tile.sub_(part)
+                for some in masked:
+                    hidden = hides.tile(here, scores.columns[c][some])
+                    if hidden is not None:
+                        tile[..., some].masked_fill_(hidden, HIDDEN)
+                out = torch.exp2(tile, out=weights[:count].view(tile.shape)) if subtract else tile
                 yield Tile(b, h, g, r, c, tile, out, bent)
 
 
@@ -159,7 +159,7 @@ def _split(normaliser: Tensor | None, dtype: torch.dtype) -> tuple[Tensor | None
     # A row that sees nothing: no logit may outweigh its normaliser.
     full = normaliser.double().masked_fill(normaliser == -math.inf, -HIDDEN) * LOG2E
     high = full.to(dtype)
-    large = (high.abs() > TRUSTED) & (high != -HIDDEN * LOG2E)
+    large = (high.abs() > TRUSTED) & (high < -HIDDEN)
     return high, (full - high).to(dtype) if dtype != torch.float64 and large.any() else None
 
 
@@ -176,14 +176,34 @@ def _cut(tensor: Tensor, axis: int, part: slice) -> Tensor:
     return tensor if tensor.shape[axis] == 1 else tensor[(slice(None),) * axis + (part,)]
 
 
-def _columns(scores: Scores, mask: BoundMask, rows: Positions, width: int) -> Iterator[tuple[slice, bool]]:
-    """Runs of keys that these rows can see, and whether they see the whole run: such a run needs no mask."""
+def _columns(scores: Scores, mask: BoundMask, rows: Positions, width: int) -> Iterator[tuple[slice, list[slice]]]:
+    """Runs of keys that these rows can see, and the parts of each run where the mask has to be asked."""
     first, whole_first, whole_end, end = key_span(scores, mask, rows)
-    if (whole_first, whole_end) != (first, end) and whole_end - whole_first < width // 4:
-        whole_end = whole_first = first  # not worth a run of its own
-    for start, stop, whole in ((first, whole_first, False), (whole_first, whole_end, True), (whole_end, end, False)):
-        for c in range(start, stop, width):
-            yield slice(c, min(c + width, stop)), whole
+    for start in range(first, end, width):
+        stop = min(start + width, end)
+        parts = (start, min(whole_first, stop)), (max(whole_end, start), stop)
+        if whole_first >= whole_end:
+            parts = (start, stop), (stop, stop)
+        yield slice(start, stop), [slice(a - start, b - start) for a, b in parts if a < b]
+
+
+class _Hides:
+    """What a mask hides in a tile, with the last pattern kept: along a band, one tile on its edge is like the next."""
+
+    def __init__(self, mask: BoundMask, device: torch.device):
+        self.mask, self.device = mask, device
+        self.key: tuple[int, ...] = ()
+        self.last: Tensor | None = None
+
+    def tile(self, rows: Positions, columns: Positions) -> Tensor | None:
+        """True where one of these columns is hidden from one of these rows; None where none is."""
+        key: tuple[int, ...] = ()
+        if self.mask.only_bands and isinstance(rows, range) and isinstance(columns, range):
+            key = (columns.start - rows.start, len(rows), rows.step, len(columns), columns.step)
+        if not key or key != self.key:
+            visible = self.mask.tile(rows, columns, self.device)
+            self.key, self.last = key, None if visible is None else ~visible
+        return self.last
 
 
 def key_span(scores: Scores, mask: BoundMask, rows: Positions) -> tuple[int, int, int, int]:
