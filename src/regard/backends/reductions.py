@@ -54,8 +54,8 @@ class Entropy:
 class Top:
     """The k greatest weights of each row and their keys, exactly.
 
-    Logits are laid side by side in a strip. The k greatest of a row lie in the k blocks with the greatest maxima: once
-    the strip is full, only those blocks are searched.
+    The k greatest of a row lie in the k blocks with the greatest maxima. Maxima are taken while a tile is at hand and
+    its logits put by; once a row has enough of them, only the blocks that can matter are searched.
     """
 
     def __init__(self, scores: Scores, k: int):
@@ -64,51 +64,64 @@ class Top:
         self.best = scores.query.new_full(shape, 2 * HIDDEN, dtype=scores.working_dtype)
         self.keys = torch.full(shape, -1, device=self.best.device)
         self.width = min(scores.shape[3], _STRIP)
-        self.strip = self.best.new_empty(0)
-        self.block: tuple[slice, slice, slice] | None = None  # the batches, heads and rows in the strip
-        self.start = self.filled = 0  # the first key in the strip, and how many there are
+        self.size = 2 ** round(math.log2(max(self.width / k, 1)) / 2)  # of a block: as many blocks as candidates
+        self.store = self.maxima = self.best.new_empty(0)
+        self.block: tuple[slice, slice, slice] | None = None  # the batches, heads and rows whose tiles are put by
+        self.spans: list[tuple[int, int]] = []  # the first key and the width of each tile put by
+        self.filled = self.blocks = 0
 
     def add(self, tile: Tile) -> None:
         block, count = (tile.batch, tile.heads, tile.rows), tile.log2.shape[-1]
         if block != self.block or self.filled + count > self.width:
             self._flush()
-            self.block, self.start = block, tile.columns.start
+            self.block = block
             lead = tile.log2.shape[:-1]
-            if self.strip.shape[:-1] != lead or self.strip.shape[-1] < count:
-                self.strip = self.best.new_empty(*lead, max(self.width, count))
-        self.strip[..., self.filled : self.filled + count] = tile.log2
+            if self.maxima.shape[:-1] != lead or self.store.numel() < lead.numel() * count:
+                self.store = self.best.new_empty(lead.numel() * max(self.width, count))
+                self.maxima = self.best.new_empty(*lead, max(self.width, count) // self.size)
+        blocks = count // self.size
+        if blocks:
+            whole = tile.log2[..., : blocks * self.size].view(*tile.log2.shape[:-1], blocks, self.size)
+            self.maxima[..., self.blocks : self.blocks + blocks] = whole.amax(-1)
+        begin = self.filled * tile.log2.shape[:-1].numel()
+        self.store[begin : begin + tile.log2.numel()].copy_(tile.log2.view(-1))
+        self.spans.append((tile.columns.start, count))
         self.filled += count
+        self.blocks += blocks
 
     def _flush(self) -> None:
         if self.block is None or not self.filled:
             return
-        values = self.strip[..., : self.filled]
-        size = 2 ** round(math.log2(max(self.filled / self.k, 1)) / 2)  # as many blocks as candidates in them
-        blocks = self.filled // size
-        if size > 1 and blocks > self.k:
-            values, keys = self._search(values, size, blocks)
-        else:
-            keys = torch.arange(self.filled, device=values.device).expand(values.shape)
         best, found = (t[self.block] for t in (self.best, self.keys))
+        values, keys = self._candidates(best.shape[:-1])
         values, order = torch.cat([best, values], -1).topk(self.k, -1)
         best.copy_(values)
-        found.copy_(torch.cat([found, keys + self.start], -1).gather(-1, order))
-        self.filled = 0
+        found.copy_(torch.cat([found, keys], -1).gather(-1, order))
+        self.spans, self.filled, self.blocks = [], 0, 0
 
-    def _search(self, values: Tensor, size: int, blocks: int) -> tuple[Tensor, Tensor]:
-        """The candidates: the k blocks with the greatest maxima, and what is left over at the end.
-
-        Block b holds the columns b, b + blocks, b + 2 blocks, …: so the maxima run along memory.
-        """
-        count = blocks * size
-        whole = values[..., :count].view(*values.shape[:-1], size, blocks)
-        chosen = whole.amax(-2).topk(self.k, -1, sorted=False).indices
-        keys = (chosen[..., None, :] + blocks * torch.arange(size, device=values.device)[:, None]).flatten(-2)
-        inside = values.gather(-1, keys)
-        if count == values.shape[-1]:
-            return inside, keys
-        rest = torch.arange(count, values.shape[-1], device=values.device).expand(*keys.shape[:-1], -1)
-        return torch.cat([inside, values[..., count:]], -1), torch.cat([keys, rest], -1)
+    def _candidates(self, lead: torch.Size) -> tuple[Tensor, Tensor]:
+        """(logits, keys) among which each row's k greatest are: those of the k best blocks, and those in no block."""
+        rows, size, device = lead.numel(), self.size, self.store.device
+        search = size > 1 and self.blocks > self.k
+        blocked, loose, before = [], [], 0  # (key, where its row 0 lies in the store, how far apart rows lie there)
+        for start, count in self.spans:
+            inside = count // size * size if search else 0
+            blocked += [(start + c, before * rows + c, count) for c in range(0, inside, size)]
+            loose += [(start + c, before * rows + c, count) for c in range(inside, count)]
+            before += count
+        row = torch.arange(rows, device=device).view(*lead, 1)
+        places, keys = [], []
+        if blocked:
+            chosen = self.maxima[..., : self.blocks].topk(self.k, -1, sorted=False).indices
+            key, place, step = (t[chosen] for t in torch.tensor(blocked, device=device).unbind(-1))
+            within = torch.arange(size, device=device)
+            keys.append((key[..., None] + within).flatten(-2))
+            places.append(((place + row * step)[..., None] + within).flatten(-2))
+        if loose:
+            key, place, step = torch.tensor(loose, device=device).unbind(-1)
+            keys.append(key.expand(*lead, -1))
+            places.append(place + row * step)
+        return self.store[torch.cat(places, -1)], torch.cat(keys, -1)
 
     def result(self) -> tuple[Float[Tensor, "batch heads queries k"], Int[Tensor, "batch heads queries k"]]:
         self._flush()
@@ -143,8 +156,9 @@ class Pool:
         if self.reduce == "max":
             parts = [tile.weights[:, :, a:b].amax(2) for a, b in pairwise(self.inside)]
             here.copy_(torch.stack(parts, 2))
-        elif here.shape[:2] == (1, 1):
-            here[0, 0] = self.member @ tile.weights[0, 0]
+        elif self.even:
+            b, h, _, columns = tile.weights.shape
+            torch.sum(tile.weights.view(b, h, -1, self.inside[1], columns), 3, out=here)
         else:
             here.copy_(self.member @ tile.weights)
 
@@ -155,6 +169,7 @@ class Pool:
         self.bins = slice(first, end)
         clipped = [min(max(edge, tile.rows.start), tile.rows.stop) for edge in self.row_edges[first : end + 1]]
         self.inside = [edge - tile.rows.start for edge in clipped]
+        self.even = len({b - a for a, b in pairwise(self.inside)}) == 1
         line = torch.arange(tile.weights.shape[2], device=self.total.device)
         starts = torch.tensor(self.inside, device=self.total.device)[:, None]
         self.member = ((line >= starts[:-1]) & (line < starts[1:])).to(self.total.dtype)

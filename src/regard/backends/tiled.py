@@ -102,33 +102,34 @@ def tiles(
     high, low = _split(normaliser, dtype)
     size = lanes * group * rows * columns
     wanted = (True, normaliser is not None, slope and scores.softcap is not None)
-    logits, weights, slopes = (query.new_empty(size if needed else 0) for needed in wanted)
+    logits, weights, slopes = (_Buffer(query, size if needed else 0) for needed in wanted)
     for b, g in _lanes(batch, heads // group, lanes):
         h = slice(g.start * group, g.stop * group)
         mask = scores.mask.each(lambda t, b=b, h=h: _cut(_cut(t, 0, b), 1, h))  # type: ignore[misc]
         hides = _Hides(mask, query.device)
         turned = key[b, g].flatten(0, 1).mT  # (lanes, width, keys)
+        runs: dict[tuple[int, int], Tensor] = {}  # parts of it: made once, not for every tile
         for start in range(0, queries, rows):
             r = slice(start, min(start + rows, queries))
             here = scores.rows[r]
             q = query[b, h, r]
-            shape = q.shape[:3]
             flat = q.reshape(len(turned), -1, q.shape[-1])
             subtract = [part[b, h, r, None] for part in (high, low) if part is not None]
             for c, masked in _columns(scores, mask, here, columns):
-                width = c.stop - c.start
-                count = flat.shape[0] * flat.shape[1] * width
-                dots = logits[:count].view(*flat.shape[:2], width)
+                run = runs.get((c.start, c.stop))
+                if run is None:
+                    run = runs[c.start, c.stop] = turned[..., c]
+                shape = (*q.shape[:3], c.stop - c.start)
+                tile, dots = logits.shaped(shape, flat.shape[:2])
                 if len(flat) == 1:
-                    torch.mm(flat[0], turned[0, :, c], out=dots[0])
+                    torch.mm(flat[0], run[0], out=dots[0])
                 else:
-                    torch.bmm(flat, turned[..., c], out=dots)
-                tile = dots.view(*shape, width)
+                    torch.bmm(flat, run, out=dots)
                 bent = None
                 if scores.softcap is not None:
                     tile.tanh_()
                     if slope:
-                        bent = slopes[:count].view(tile.shape)
+                        bent, _ = slopes.shaped(shape, flat.shape[:2])
                         torch.mul(tile, tile, out=bent).neg_().add_(1)
                     tile.mul_(scores.softcap * LOG2E)
                 if mask.biases:
@@ -141,8 +142,24 @@ def tiles(
                     hidden = hides.tile(here, scores.columns[c][some])
                     if hidden is not None:
                         tile[..., some].masked_fill_(hidden, HIDDEN)
-                out = torch.exp2(tile, out=weights[:count].view(tile.shape)) if subtract else tile
+                out = torch.exp2(tile, out=weights.shaped(shape, flat.shape[:2])[0]) if subtract else tile
                 yield Tile(b, h, g, r, c, tile, out, bent)
+
+
+class _Buffer:
+    """Memory that is used again for every tile; its last view is kept, for most tiles are alike."""
+
+    def __init__(self, like: Tensor, size: int):
+        self.memory = like.new_empty(size)
+        self.shape: tuple[int, ...] = ()
+
+    def shaped(self, shape: tuple[int, ...], folded: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+        """The buffer as (batch, heads, rows, columns), and as (lanes, group × rows, columns)."""
+        if shape != self.shape:
+            self.shape = shape
+            self.tile = self.memory[: math.prod(shape)].view(shape)
+            self.folded = self.tile.view(*folded, shape[-1])
+        return self.tile, self.folded
 
 
 def trusted(normaliser: Tensor) -> bool:
