@@ -109,7 +109,7 @@ def imports() -> list[str]:
     def run(module: str) -> None:
         subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
 
-    taken = side_by_side({"torch": lambda: run("torch"), "regard": lambda: run("regard")}, rounds=5)
+    taken = side_by_side({"torch": lambda: run("torch"), "regard": lambda: run("regard")}, rounds=9)
     extra = taken["regard"] - taken["torch"]
     return [f"`import torch` {taken['torch']:.2f} s, `import regard` {taken['regard']:.2f} s: **{extra:.2f} s more.**"]
 

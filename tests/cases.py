@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import regard
-from regard.backends import fused, reductions, tiled
+from regard.backends import fused, tiled
 from regard.backends.reference import Reference
 
 BACKENDS = ("fused", "tiled")
@@ -27,7 +27,7 @@ def using(backend: str, small: bool):
     if backend == "tiled":
         changes.append((fused, "suits", lambda scores: False))
     if small:
-        changes += [(tiled, "_ROWS", 8), (tiled, "_SIZE", 64), (fused, "_POINTS", 64), (reductions, "_STRIP", 12)]
+        changes += [(tiled, "_ROWS", 8), (tiled, "_SIZE", 64), (fused, "_POINTS", 64)]
     before = [getattr(module, name) for module, name, _ in changes]
     for module, name, value in changes:
         setattr(module, name, value)

@@ -16,11 +16,11 @@ from regard.shapes import Float, Int
 
 __all__ = ["Entropy", "Pool", "Received", "Reverse", "RowDot", "Straight", "Top", "edges"]
 
-_STRIP = 8192  # keys that are searched for the top in one go
-
 
 class Received:
     """How much each key receives over all queries: the sums, or the maxima, of the columns."""
+
+    wide = False
 
     def __init__(self, scores: Scores, reduce: str):
         batch, heads, self.queries, keys = scores.shape
@@ -41,6 +41,8 @@ class Received:
 class Entropy:
     """-Σ p log p of each row. It uses the tile's logits up, so it comes last."""
 
+    wide = False
+
     def __init__(self, scores: Scores):
         self.total = scores.query.new_zeros(scores.shape[:3], dtype=scores.working_dtype)
 
@@ -54,77 +56,47 @@ class Entropy:
 class Top:
     """The k greatest weights of each row and their keys, exactly.
 
-    The k greatest of a row lie in the k blocks with the greatest maxima. Maxima are taken while a tile is at hand and
-    its logits put by; once a row has enough of them, only the blocks that can matter are searched.
+    The k greatest of a row lie in the k blocks with the greatest maxima: only those blocks are searched. It asks for
+    wide tiles, since each tile costs a row one search, however many keys it has.
     """
+
+    wide = True
 
     def __init__(self, scores: Scores, k: int):
         self.k = k
         shape = (*scores.shape[:3], k)
         self.best = scores.query.new_full(shape, 2 * HIDDEN, dtype=scores.working_dtype)
         self.keys = torch.full(shape, -1, device=self.best.device)
-        self.width = min(scores.shape[3], _STRIP)
-        self.size = 2 ** round(math.log2(max(self.width / k, 1)) / 2)  # of a block: as many blocks as candidates
-        self.store = self.maxima = self.best.new_empty(0)
-        self.block: tuple[slice, slice, slice] | None = None  # the batches, heads and rows whose tiles are put by
-        self.spans: list[tuple[int, int]] = []  # the first key and the width of each tile put by
-        self.filled = self.blocks = 0
 
     def add(self, tile: Tile) -> None:
-        block, count = (tile.batch, tile.heads, tile.rows), tile.log2.shape[-1]
-        if block != self.block or self.filled + count > self.width:
-            self._flush()
-            self.block = block
-            lead = tile.log2.shape[:-1]
-            if self.maxima.shape[:-1] != lead or self.store.numel() < lead.numel() * count:
-                self.store = self.best.new_empty(lead.numel() * max(self.width, count))
-                self.maxima = self.best.new_empty(*lead, max(self.width, count) // self.size)
-        blocks = count // self.size
-        if blocks:
-            whole = tile.log2[..., : blocks * self.size].view(*tile.log2.shape[:-1], blocks, self.size)
-            self.maxima[..., self.blocks : self.blocks + blocks] = whole.amax(-1)
-        begin = self.filled * tile.log2.shape[:-1].numel()
-        self.store[begin : begin + tile.log2.numel()].copy_(tile.log2.view(-1))
-        self.spans.append((tile.columns.start, count))
-        self.filled += count
-        self.blocks += blocks
-
-    def _flush(self) -> None:
-        if self.block is None or not self.filled:
-            return
-        best, found = (t[self.block] for t in (self.best, self.keys))
-        values, keys = self._candidates(best.shape[:-1])
+        values, count = tile.log2, tile.log2.shape[-1]
+        size = 2 ** round(math.log2(max(count / self.k, 1)) / 2)  # of a block: as many blocks as candidates
+        if count // size > 2 * self.k:
+            values, keys = self._search(values, size)
+        else:
+            keys = torch.arange(count, device=values.device).expand(values.shape)
+        best, found = (t[tile.batch, tile.heads, tile.rows] for t in (self.best, self.keys))
         values, order = torch.cat([best, values], -1).topk(self.k, -1)
         best.copy_(values)
-        found.copy_(torch.cat([found, keys], -1).gather(-1, order))
-        self.spans, self.filled, self.blocks = [], 0, 0
+        found.copy_(torch.cat([found, keys + tile.columns.start], -1).gather(-1, order))
 
-    def _candidates(self, lead: torch.Size) -> tuple[Tensor, Tensor]:
-        """(logits, keys) among which each row's k greatest are: those of the k best blocks, and those in no block."""
-        rows, size, device = lead.numel(), self.size, self.store.device
-        search = size > 1 and self.blocks > self.k
-        blocked, loose, before = [], [], 0  # (key, where its row 0 lies in the store, how far apart rows lie there)
-        for start, count in self.spans:
-            inside = count // size * size if search else 0
-            blocked += [(start + c, before * rows + c, count) for c in range(0, inside, size)]
-            loose += [(start + c, before * rows + c, count) for c in range(inside, count)]
-            before += count
-        row = torch.arange(rows, device=device).view(*lead, 1)
-        places, keys = [], []
-        if blocked:
-            chosen = self.maxima[..., : self.blocks].topk(self.k, -1, sorted=False).indices
-            key, place, step = (t[chosen] for t in torch.tensor(blocked, device=device).unbind(-1))
-            within = torch.arange(size, device=device)
-            keys.append((key[..., None] + within).flatten(-2))
-            places.append(((place + row * step)[..., None] + within).flatten(-2))
-        if loose:
-            key, place, step = torch.tensor(loose, device=device).unbind(-1)
-            keys.append(key.expand(*lead, -1))
-            places.append(place + row * step)
-        return self.store[torch.cat(places, -1)], torch.cat(keys, -1)
+    def _search(self, values: Tensor, size: int) -> tuple[Tensor, Tensor]:
+        """The candidates of a tile: the k blocks with the greatest maxima, and what is left over at its end.
+
+        Block b holds the columns b, b + blocks, b + 2 blocks, …: so the maxima run along memory.
+        """
+        blocks = values.shape[-1] // size
+        count = blocks * size
+        whole = values[..., :count].reshape(*values.shape[:-1], size, blocks)
+        chosen = whole.amax(-2).topk(self.k, -1, sorted=False).indices
+        keys = (chosen[..., None, :] + blocks * torch.arange(size, device=values.device)[:, None]).flatten(-2)
+        inside = values.gather(-1, keys)
+        if count == values.shape[-1]:
+            return inside, keys
+        rest = torch.arange(count, values.shape[-1], device=values.device).expand(*keys.shape[:-1], -1)
+        return torch.cat([inside, values[..., count:]], -1), torch.cat([keys, rest], -1)
 
     def result(self) -> tuple[Float[Tensor, "batch heads queries k"], Int[Tensor, "batch heads queries k"]]:
-        self._flush()
         seen = self.best > HIDDEN / 2
         return torch.exp2(self.best), torch.where(seen, self.keys, -1)
 
@@ -139,6 +111,8 @@ class Pool:
 
     Tiles are first pooled along their rows; a block of rows is pooled along its columns once it is complete.
     """
+
+    wide = False
 
     def __init__(self, scores: Scores, rows: int, columns: int, reduce: str):
         batch, heads, queries, keys = scores.shape
@@ -204,6 +178,8 @@ class Pool:
 class Reverse:
     """The transposed matrix times x: what each key would receive if every query sent its row of x."""
 
+    wide = False
+
     def __init__(self, scores: Scores, x: Float[Tensor, "batch heads queries any"]):
         batch, heads, _, keys = scores.shape
         self.x = x.to(scores.working_dtype)
@@ -219,6 +195,8 @@ class Reverse:
 class Straight:
     """The matrix times y, y given per query head."""
 
+    wide = False
+
     def __init__(self, scores: Scores, y: Float[Tensor, "batch heads keys any"]):
         self.y = y.to(scores.working_dtype)
         self.total = self.y.new_zeros(*scores.shape[:3], y.shape[-1])
@@ -232,6 +210,8 @@ class Straight:
 
 class RowDot:
     """Σ_j weight × pull of each row: what the softmax takes back from every score of the row."""
+
+    wide = False
 
     def __init__(self, scores: Scores, pull: Pull):
         self.pull = pull
