@@ -241,7 +241,7 @@ class AttentionMatrix:
 
         >>> import torch, regard
         >>> regard.AttentionMatrix(torch.zeros(1, 4), torch.zeros(8, 4)).entropy().exp()
-        tensor([8.0000])
+        tensor([8.])
         """
         return self._unfold(self._result(gradients.Entropy()))
 
