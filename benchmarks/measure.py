@@ -27,7 +27,10 @@ def machine() -> str:
 
 
 def side_by_side(calls: dict[str, Callable[[], Any]], rounds: int = 7) -> dict[str, float]:
-    """Median seconds of each call, the calls taken in turn so that a busy moment of the machine hits all alike."""
+    """Least seconds of each call over the rounds, the calls taken in turn.
+
+    On a shared machine the least is what comes nearest to an idle one: a busy moment can only add.
+    """
     taken: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
         call()
@@ -36,18 +39,18 @@ def side_by_side(calls: dict[str, Callable[[], Any]], rounds: int = 7) -> dict[s
             start = time.perf_counter()
             call()
             taken[name].append(time.perf_counter() - start)
-    return {name: sorted(times)[len(times) // 2] for name, times in taken.items()}
+    return {name: min(times) for name, times in taken.items()}
 
 
 def overhead(call: Callable[[], Any], repeats: int = 500, rounds: int = 7) -> float:
-    """Microseconds of one short call: the median over rounds of the mean over repeats."""
+    """Microseconds of one short call: the least over rounds of the mean over repeats."""
     means = []
     for _ in range(rounds):
         start = time.perf_counter()
         for _ in range(repeats):
             call()
         means.append((time.perf_counter() - start) / repeats * 1e6)
-    return sorted(means)[rounds // 2]
+    return min(means)
 
 
 def peak_extra(call: Callable[[], Any]) -> float:
