@@ -152,7 +152,8 @@ def main() -> None:
         "Import": imports(),
         "Memory": memory(),
     }
-    text = f"# Attention on a CPU\n\n{machine()}. The least of several rounds, calls taken in turn; looks come after `A @ v`.\n"
+    how = "The least of several rounds, calls taken in turn; looks come after `A @ v`."
+    text = f"# Attention on a CPU\n\n{machine()}. {how}\n"
     for title, lines in parts.items():
         text += f"\n## {title}\n\n" + "\n".join(lines) + "\n"
     print(text)

@@ -240,7 +240,7 @@ class AttentionMatrix:
         """-Σ p log p of each row, in nats: 0 where a query looks at one key only, log n where it looks at n alike.
 
         >>> import torch, regard
-        >>> regard.AttentionMatrix(torch.zeros(1, 4), torch.zeros(8, 4)).entropy().exp()
+        >>> regard.AttentionMatrix(torch.zeros(1, 4), torch.zeros(8, 4)).entropy().exp().round()
         tensor([8.])
         """
         return self._unfold(self._result(gradients.Entropy()))
