@@ -21,9 +21,8 @@ from regard.errors import DeviceError, DTypeError, InputError, ShapeError
 from regard.masks import Mask, as_mask
 from regard.shapes import Bool, Float, Int
 
-__all__ = ["STAGES", "Scores", "check_floats", "make_scores"]
+__all__ = ["Scores", "check_floats", "make_scores"]
 
-STAGES = ("scores", "scaled", "capped", "masked")
 _DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 _POINTS = 2**20  # points looked at in one go where the mask itself is streamed
 
