@@ -284,15 +284,16 @@ class AttentionMatrix:
         received, entropy = reductions.Received(scores, "sum"), reductions.Entropy(scores)
         topper = None if top is None else self._topper(top)
         sides = (pool, pool) if isinstance(pool, int) else pool
-        pooler = None if sides is None else reductions.Pool(scores, *self._bins(*sides), "mean")
-        self._swept(*(r for r in (received, topper, pooler, entropy) if r is not None))
+        pooler = None if sides is None else reductions.Pool(scores, *self._bins(*sides), "mean", received)
+        self._swept(*(r for r in (received if pooler is None else pooler, topper, entropy) if r is not None))
         with torch.no_grad():
+            pooled = None if pooler is None else self._unfold(pooler.result())  # first: it completes `received`
             return Summary(
                 self._unfold(received.result()),
                 self._unfold(entropy.result()),
                 self.logsumexp,
                 None if topper is None else self._top(topper),
-                None if pooler is None else self._unfold(pooler.result()),
+                pooled,
             )
 
     # How it is done

@@ -16,11 +16,11 @@ from regard.shapes import Float, Int
 
 __all__ = ["Entropy", "Pool", "Received", "Reverse", "RowDot", "Straight", "Top", "edges"]
 
+_STRIP = 8192  # keys that `Top` searches together
+
 
 class Received:
     """How much each key receives over all queries: the sums, or the maxima, of the columns."""
-
-    wide = False
 
     def __init__(self, scores: Scores, reduce: str):
         batch, heads, self.queries, keys = scores.shape
@@ -41,8 +41,6 @@ class Received:
 class Entropy:
     """-Σ p log p of each row. It uses the tile's logits up, so it comes last."""
 
-    wide = False
-
     def __init__(self, scores: Scores):
         self.total = scores.query.new_zeros(scores.shape[:3], dtype=scores.working_dtype)
 
@@ -56,47 +54,68 @@ class Entropy:
 class Top:
     """The k greatest weights of each row and their keys, exactly.
 
-    The k greatest of a row lie in the k blocks with the greatest maxima: only those blocks are searched. It asks for
-    wide tiles, since each tile costs a row one search, however many keys it has.
+    The k greatest of a row lie in the k blocks with the greatest maxima: only those blocks are searched. A search
+    costs a row nearly the same however many keys it covers, so tiles are put by until a strip of them is full.
     """
-
-    wide = True
 
     def __init__(self, scores: Scores, k: int):
         self.k = k
         shape = (*scores.shape[:3], k)
         self.best = scores.query.new_full(shape, 2 * HIDDEN, dtype=scores.working_dtype)
         self.keys = torch.full(shape, -1, device=self.best.device)
+        self.strip = self.best.new_empty(0)
+        self.block: tuple[slice, slice, slice] | None = None  # the batches, heads and rows of the strip
+        self.columns = slice(0, 0)  # and its keys
 
     def add(self, tile: Tile) -> None:
-        values, count = tile.log2, tile.log2.shape[-1]
-        size = 2 ** round(math.log2(max(count / self.k, 1)) / 2)  # of a block: as many blocks as candidates
-        if count // size > 2 * self.k:
-            values, keys = self._search(values, size)
-        else:
-            keys = torch.arange(count, device=values.device).expand(values.shape)
-        best, found = (t[tile.batch, tile.heads, tile.rows] for t in (self.best, self.keys))
-        values, order = torch.cat([best, values], -1).topk(self.k, -1)
-        best.copy_(values)
-        found.copy_(torch.cat([found, keys + tile.columns.start], -1).gather(-1, order))
+        here, (start, stop) = (tile.batch, tile.heads, tile.rows), (tile.columns.start, tile.columns.stop)
+        if here != self.block or stop - self.columns.start > _STRIP:
+            self._flush()
+            self.block, self.columns = here, tile.columns
+            self._make_room(tile.log2)
+        self.columns = slice(self.columns.start, stop)
+        self.strip[..., start - self.columns.start : stop - self.columns.start] = tile.log2
 
-    def _search(self, values: Tensor, size: int) -> tuple[Tensor, Tensor]:
-        """The candidates of a tile: the k blocks with the greatest maxima, and what is left over at its end.
+    def _make_room(self, tile: Tensor) -> None:
+        # Rows that lie a power of two apart fall on the same lines of a cache: some numbers between them prevent it.
+        shape = (*tile.shape[:3], max(_STRIP, tile.shape[-1]) + 48)
+        if self.strip.shape != shape:
+            self.strip = tile.new_empty(shape)
+
+    def _flush(self) -> None:
+        if self.block is None:
+            return
+        values, keys = self._search(self.strip[..., : self.columns.stop - self.columns.start])
+        best, found = self.best[self.block], self.keys[self.block]
+        values, order = torch.cat([best, values], -1).topk(self.k, -1)
+        keys = torch.cat([found, keys + self.columns.start], -1).gather(-1, order)
+        best.copy_(values)
+        found.copy_(keys)
+        self.block = None
+
+    def _search(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """The k greatest of each row of a tile, or all of them where it has fewer, and their columns.
 
         Block b holds the columns b, b + blocks, b + 2 blocks, …: so the maxima run along memory.
         """
-        blocks = values.shape[-1] // size
-        count = blocks * size
-        whole = values[..., :count].reshape(*values.shape[:-1], size, blocks)
+        columns = values.shape[-1]
+        # torch's topk takes a fast way from 64 k numbers on: that many blocks, if the blocks are then worth it
+        size = min(2 ** (max(columns // (64 * self.k), 1).bit_length() - 1), 32)
+        if size == 1:
+            return values.topk(min(self.k, columns), -1)
+        blocks = columns // size
+        whole = values[..., : blocks * size].unflatten(-1, (size, blocks))
         chosen = whole.amax(-2).topk(self.k, -1, sorted=False).indices
-        keys = (chosen[..., None, :] + blocks * torch.arange(size, device=values.device)[:, None]).flatten(-2)
-        inside = values.gather(-1, keys)
-        if count == values.shape[-1]:
-            return inside, keys
-        rest = torch.arange(count, values.shape[-1], device=values.device).expand(*keys.shape[:-1], -1)
-        return torch.cat([inside, values[..., count:]], -1), torch.cat([keys, rest], -1)
+        steps = torch.arange(0, blocks * size, blocks, device=values.device)
+        spots = (chosen[..., None, :] + steps[:, None]).flatten(-2)
+        if blocks * size < columns:  # what is left over at the end is looked at too
+            rest = torch.arange(blocks * size, columns, device=values.device)
+            spots = torch.cat([spots, rest.expand(*spots.shape[:-1], -1)], -1)
+        found, order = values.gather(-1, spots).topk(self.k, -1)
+        return found, spots.gather(-1, order)
 
     def result(self) -> tuple[Float[Tensor, "batch heads queries k"], Int[Tensor, "batch heads queries k"]]:
+        self._flush()
         seen = self.best > HIDDEN / 2
         return torch.exp2(self.best), torch.where(seen, self.keys, -1)
 
@@ -109,14 +128,13 @@ def edges(size: int, bins: int) -> list[int]:
 class Pool:
     """The whole matrix as rows × columns bins, each the mean or the maximum of its weights.
 
-    Tiles are first pooled along their rows; a block of rows is pooled along its columns once it is complete.
+    Tiles are first pooled along their rows; a block of rows is pooled along its columns once it is complete. What
+    the keys receive falls out on the way: `received` takes it, if given.
     """
 
-    wide = False
-
-    def __init__(self, scores: Scores, rows: int, columns: int, reduce: str):
+    def __init__(self, scores: Scores, rows: int, columns: int, reduce: str, received: Received | None = None):
         batch, heads, queries, keys = scores.shape
-        self.reduce = reduce
+        self.reduce, self.received = reduce, received
         self.total = scores.query.new_zeros(batch, heads, rows, columns, dtype=scores.working_dtype)
         self.keys = keys
         self.row_edges, self.column_edges = edges(queries, rows), edges(keys, columns)
@@ -153,6 +171,8 @@ class Pool:
         if self.block is None:
             return
         batch, heads, _ = self.block
+        if self.received is not None:
+            self.received.total[batch, heads] += self.bands.sum(2)
         here = self.total[batch, heads, self.bins]
         columns = here.shape[-1]
         if self.reduce == "max":
@@ -178,8 +198,6 @@ class Pool:
 class Reverse:
     """The transposed matrix times x: what each key would receive if every query sent its row of x."""
 
-    wide = False
-
     def __init__(self, scores: Scores, x: Float[Tensor, "batch heads queries any"]):
         batch, heads, _, keys = scores.shape
         self.x = x.to(scores.working_dtype)
@@ -195,8 +213,6 @@ class Reverse:
 class Straight:
     """The matrix times y, y given per query head."""
 
-    wide = False
-
     def __init__(self, scores: Scores, y: Float[Tensor, "batch heads keys any"]):
         self.y = y.to(scores.working_dtype)
         self.total = self.y.new_zeros(*scores.shape[:3], y.shape[-1])
@@ -210,8 +226,6 @@ class Straight:
 
 class RowDot:
     """Σ_j weight × pull of each row: what the softmax takes back from every score of the row."""
-
-    wide = False
 
     def __init__(self, scores: Scores, pull: Pull):
         self.pull = pull

@@ -54,8 +54,6 @@ class Tile:
 class Reduction(Protocol):
     """Something that is gathered tile by tile."""
 
-    wide: bool  # whether it is cheaper on few rows of many keys
-
     def add(self, tile: Tile) -> None:
         """Take one tile in; `weights` stays as it is, `log2` may be used up by the last reduction."""
 
@@ -90,7 +88,6 @@ def tiles(
     scores: Scores,
     normaliser: Float[Tensor, "batch heads queries"] | None,
     slope: bool = False,
-    wide: bool = False,
 ) -> Iterator[Tile]:
     """Every tile that the mask does not empty, row block by row block; buffers are reused from tile to tile."""
     batch, heads, queries, keys = scores.shape
@@ -100,7 +97,7 @@ def tiles(
     rows = min(queries, max(_ROWS // group, 1))
     # One lane for each thread: then every step of a tile finds its numbers in the cache of the core that made them.
     threads = torch.get_num_threads() if scores.query.device.type == "cpu" else 1
-    room = threads * _SIZE * (4 if wide else 1)
+    room = threads * _SIZE
     lanes = max(min(threads, batch * heads // group), room // (group * rows * keys))
     columns = min(keys, max(room // (lanes * group * rows), 1))
     factor = scores.scale * LOG2E if scores.softcap is None else scores.scale / scores.softcap
@@ -244,7 +241,7 @@ def key_span(scores: Scores, mask: BoundMask, rows: Positions) -> tuple[int, int
 
 def sweep(scores: Scores, normaliser: Float[Tensor, "batch heads queries"], reductions: Sequence[Reduction]) -> None:
     """One walk over the weights, shared by all the reductions."""
-    for tile in tiles(scores, normaliser, wide=any(reduction.wide for reduction in reductions)):
+    for tile in tiles(scores, normaliser):
         for reduction in reductions:
             reduction.add(tile)
 
