@@ -104,7 +104,7 @@ class Top:
         if size == 1:
             return values.topk(min(self.k, columns), -1)
         blocks = columns // size
-        whole = values[..., : blocks * size].unflatten(-1, (size, blocks))
+        whole = values[..., : blocks * size].view(*values.shape[:-1], size, blocks)
         chosen = whole.amax(-2).topk(self.k, -1, sorted=False).indices
         steps = torch.arange(0, blocks * size, blocks, device=values.device)
         spots = (chosen[..., None, :] + steps[:, None]).flatten(-2)
