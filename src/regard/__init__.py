@@ -7,40 +7,59 @@ steps of the calculation on small arrays.
 """
 
 from regard.attention import attention
+from regard.config import TransformerConfig
 from regard.errors import (
     ChangedError,
     DeviceError,
     DTypeError,
+    FileError,
     InputError,
     OutOfRange,
     RegardError,
     ShapeError,
     TooLargeError,
 )
+from regard.exchange import from_torch
+from regard.layers import DecoderLayer, EncoderLayer, FeedForward, MultiHeadAttention, SelfAttention
 from regard.masks import Mask, bias, causal, documents, padding, window
 from regard.matrix import AttentionMatrix, Summary, Top
+from regard.stacks import Cache, Decoder, Encoder
 from regard.steps import Steps, steps
+from regard.transformer import Memory, Transformer
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AttentionMatrix",
+    "Cache",
     "ChangedError",
     "DTypeError",
+    "Decoder",
+    "DecoderLayer",
     "DeviceError",
+    "Encoder",
+    "EncoderLayer",
+    "FeedForward",
+    "FileError",
     "InputError",
     "Mask",
+    "Memory",
+    "MultiHeadAttention",
     "OutOfRange",
     "RegardError",
+    "SelfAttention",
     "ShapeError",
     "Steps",
     "Summary",
     "TooLargeError",
     "Top",
+    "Transformer",
+    "TransformerConfig",
     "attention",
     "bias",
     "causal",
     "documents",
+    "from_torch",
     "padding",
     "steps",
     "window",

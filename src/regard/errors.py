@@ -6,6 +6,7 @@ RegardError
 │   ├── DTypeError     … in its type or dtype                           (also a TypeError)
 │   ├── DeviceError    … in where it lies                               (also a ValueError)
 │   └── OutOfRange     an index or a k that the matrix does not have    (also an IndexError)
+├── FileError          a file is missing, damaged or not what it should be   (also an OSError)
 ├── ChangedError       a tensor was changed in place after its matrix was made   (also a RuntimeError)
 └── TooLargeError      the result would not fit in memory               (also a MemoryError)
 """
@@ -33,6 +34,10 @@ class DeviceError(InputError, ValueError):
 
 class OutOfRange(InputError, IndexError):
     """An index points outside the matrix, or more was asked for than it holds."""
+
+
+class FileError(RegardError, OSError):
+    """A file is missing, damaged, or of another kind than was asked for."""
 
 
 class ChangedError(RegardError, RuntimeError):

@@ -1,0 +1,137 @@
+"""`TransformerConfig`: the few numbers that make a Transformer, and the drawing that they give."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from regard.errors import InputError
+
+__all__ = ["TransformerConfig"]
+
+_ROOM = 35  # characters inside a box of the drawing
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """The size and the habits of a `Transformer`. Printed, it draws the model.
+
+    >>> import regard
+    >>> config = regard.TransformerConfig.base()
+    >>> config.width, config.heads, config.encoder_layers, config.hidden
+    (512, 8, 6, 2048)
+    >>> print(config)  # doctest: +ELLIPSIS
+    the source, n tokens...
+    """
+
+    vocabulary: int
+    width: int = 512
+    heads: int = 8
+    hidden: int = 2048
+    encoder_layers: int = 6
+    decoder_layers: int = 6
+    key_heads: int | None = None  # fewer than heads: groups of heads share keys and values
+    activation: str = "relu"
+    norm_first: bool = False  # the paper's norm stands after the sum
+    bias: bool = True
+    dropout: float = 0.1  # of embeddings and of what each sublayer adds, in training
+    positions: int = 512  # the longest sequence
+    pad: int = -1  # -1: the last id, as in Marian
+    end: int = 0
+    start: int = -1  # what the decoder begins with; -1: pad, as in Marian
+
+    def __post_init__(self) -> None:
+        for name in ("vocabulary", "width", "heads", "hidden", "encoder_layers", "decoder_layers", "positions"):
+            number = getattr(self, name)
+            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+                raise InputError(f"{name} must be a whole number, at least 1. Got {number!r}.")
+        if self.width % 2:
+            raise InputError(f"width must be even, half sines and half cosines. Got {self.width}.")
+        if self.pad == -1:
+            object.__setattr__(self, "pad", self.vocabulary - 1)
+        if self.start == -1:
+            object.__setattr__(self, "start", self.pad)
+        for name in ("pad", "end", "start"):
+            token = getattr(self, name)
+            if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < self.vocabulary:
+                raise InputError(f"{name} must be an id from 0 to {self.vocabulary - 1}. Got {token!r}.")
+
+    @classmethod
+    def base(cls, vocabulary: int = 37_000, **changes: Any) -> TransformerConfig:
+        """The base model of "Attention Is All You Need": 512, 8 heads of 64, 6 + 6 layers, 2048."""
+        return replace(cls(vocabulary), **changes)
+
+    @classmethod
+    def big(cls, vocabulary: int = 37_000, **changes: Any) -> TransformerConfig:
+        """Its big model: 1024, 16 heads of 64, 6 + 6 layers, 4096, dropout 0.3."""
+        return replace(cls(vocabulary, width=1024, heads=16, hidden=4096, dropout=0.3), **changes)
+
+    @classmethod
+    def tiny(cls, vocabulary: int = 1_000, **changes: Any) -> TransformerConfig:
+        """One that trains in a minute on a laptop: 128, 4 heads of 32, 2 + 2 layers, 256."""
+        return replace(cls(vocabulary, 128, 4, 256, 2, 2), **changes)
+
+    @classmethod
+    def documents(cls, vocabulary: int = 37_000, **changes: Any) -> TransformerConfig:
+        """The base model stacked N = 2 times, as the documents draw it."""
+        return replace(cls(vocabulary, encoder_layers=2, decoder_layers=2), **changes)
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers it learns, from its sizes alone.
+
+        >>> TransformerConfig.base().parameters
+        63082496
+        """
+        norm = self.width * (1 + self.bias)
+
+        def linear(inputs: int, outputs: int) -> int:
+            return inputs * outputs + outputs * self.bias
+
+        shared = self.width // self.heads * (self.key_heads or self.heads)
+        attention = 2 * linear(self.width, self.width) + 2 * linear(self.width, shared) + norm
+        feed_forward = linear(self.width, self.hidden) + linear(self.hidden, self.width) + norm
+        encoder = self.encoder_layers * (attention + feed_forward)
+        decoder = self.decoder_layers * (2 * attention + feed_forward)
+        final = 2 * norm * self.norm_first
+        return self.vocabulary * self.width + encoder + decoder + final
+
+    def __str__(self) -> str:
+        heads = f"{self.heads} heads of {self.width // self.heads}"
+        if self.key_heads not in (None, self.heads):
+            heads += f" ({self.key_heads} of keys)"
+        look = f"{self.width} → {heads} → {self.width}"
+        feed = f"{self.width} → {self.hidden} → {self.width}, {self.activation}"
+        norm = "norm, then each of them, then + x" if self.norm_first else "each of them + x, then norm"
+        encoder = _box(
+            f"{self.encoder_layers} × encoder layer",
+            ["", "self-attention", look, "", "", "feed-forward", feed, "", norm],
+        )
+        decoder = _box(
+            f"{self.decoder_layers} × decoder layer",
+            ["self-attention, to the left only", look, "", "attention to the source", look, "", "feed-forward", feed,
+             norm],
+        )  # fmt: skip
+        table = f"E: {self.vocabulary:,} × {self.width}"
+        before = [
+            ("the source, n tokens", "the target so far, m tokens"),
+            (f"  ↓  {table}", f"  ↓  the same {table}"),
+            (f"  ↓  × √{self.width}, + sines of the place", f"  ↓  × √{self.width}, + sines of the place"),
+            (f"n × {self.width}", f"m × {self.width}"),
+        ]
+        after = [
+            ("", "  ↓"),
+            (f"n × {self.width}  ─→  to each decoder layer", f"m × {self.width}"),
+            ("", "  ↓  × Eᵀ, + a bias, softmax"),
+            ("", f"m × {self.vocabulary:,}: the next token"),
+        ]
+        rows = [*before, *zip(encoder, decoder, strict=True), *after]
+        lines = [f"{left:<{_ROOM + 4}} {right}".rstrip() for left, right in rows]
+        return "\n".join([*lines, "", f"{self.parameters:,} parameters, at most {self.positions} tokens"])
+
+
+def _box(title: str, lines: list[str]) -> list[str]:
+    rule = "─" * math.floor(_ROOM - len(title))
+    middle = [f"│ {line:<{_ROOM}} │" for line in lines]
+    return [f"┌ {title} {rule}┐", *middle, f"└{'─' * (_ROOM + 2)}┘"]
