@@ -57,11 +57,15 @@ class Cache:
         key = self.layers[0][0].key if self.layers else None
         return 0 if key is None else key.shape[-2]
 
-    def pick(self, batch: Tensor) -> None:
-        """Go on with these members of the batch, in this order: what a beam search does after every step."""
-        for layer in self.layers:
-            for kept in layer:
-                kept.pick(batch)
+    def pick(self, batch: Tensor, context: Tensor | None = None) -> None:
+        """Go on with these members of the batch, in this order: what a beam search does after every step.
+
+        Keys and values of the context are left alone unless `context` picks them too: beams of one sentence share it.
+        """
+        for own, other in self.layers:
+            own.pick(batch)
+            if context is not None:
+                other.pick(context)
 
     def check(self, decoder: Decoder, batch: tuple[int, ...]) -> None:
         """Refuse to go on with the cache of another model or another batch."""

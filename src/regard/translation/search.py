@@ -1,0 +1,125 @@
+"""`search`: the most probable target for each source, token by token, greedy (beam = 1) or with a beam."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from regard.errors import InputError
+from regard.shapes import Float, Int
+from regard.transformer import Transformer
+
+__all__ = ["Hypothesis", "search"]
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A target that was found: its tokens without the end, and its mean log-probability (length penalty 1)."""
+
+    tokens: list[int]
+    score: float
+    ended: bool = True  # False: cut off at the greatest length
+
+
+@dataclass
+class _Sentence:
+    """The targets that were found for one source, and where to stop."""
+
+    index: int
+    limit: int
+    found: list[Hypothesis] = field(default_factory=list)
+
+
+@torch.no_grad()
+def search(
+    model: Transformer,
+    source: Int[Tensor, "batch tokens"],
+    *,
+    beam: int = 4,
+    length_penalty: float = 1.0,
+    max_tokens: int | None = None,
+) -> list[list[Hypothesis]]:
+    """The `beam` best targets of each source, best first.
+
+    A target's score is the sum of its log-probabilities over its length to the power `length_penalty`. Without
+    `max_tokens`, a target may have twice the tokens of its source and 16 more.
+
+    >>> import torch, regard
+    >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval()
+    >>> best = search(model, torch.randint(1, 49, (2, 6)), beam=3, max_tokens=10)
+    >>> len(best), len(best[0]), best[0][0].score >= best[0][1].score
+    (2, 3, True)
+    """
+    if beam < 1 or (max_tokens is not None and max_tokens < 1):
+        raise InputError(f"search takes a beam and max_tokens of at least 1. Got {beam=}, {max_tokens=}.")
+    config, device = model.config, source.device
+    memory = model.encode(source)
+    most = config.positions if max_tokens is None else min(max_tokens, config.positions)
+    lengths = memory.visible.sum(-1).tolist()
+    found = [_Sentence(n, most if max_tokens else min(2 * size + 16, most)) for n, size in enumerate(lengths)]
+    open_ones = list(found)
+    memory = memory.pick(torch.arange(len(source), device=device).repeat_interleave(beam))
+    cache = model.cache()
+    scores = torch.full((len(source), beam), -torch.inf, device=device)
+    scores[:, 0] = 0.0  # all beams begin alike: the first step looks at one of them
+    tokens = torch.full((len(source) * beam, 1), config.start, device=device)
+    for step in range(1, most + 1):
+        logits = model.decode(tokens[:, -1:], memory, cache)[:, -1].float()
+        logs = torch.log_softmax(logits, -1)
+        logs[:, config.pad] = -torch.inf  # padding is never an answer
+        values, parents, chosen = _best(logs, scores, 2 * beam)
+        ended = chosen == config.end
+        _collect(open_ones, tokens, values, parents, ended, step, beam, length_penalty)
+        # The beam goes on with its best candidates that did not end.
+        order = ended.long().argsort(dim=-1, stable=True)[:, :beam]
+        scores, parents, chosen = (t.gather(1, order) for t in (values, parents, chosen))
+        rows = (torch.arange(len(open_ones), device=device)[:, None] * beam + parents).flatten()
+        tokens = torch.cat([tokens[rows], chosen.view(-1, 1)], 1)
+        going = [n for n, s in enumerate(open_ones) if len(s.found) < beam and step < s.limit]
+        for n, sentence in enumerate(open_ones):
+            if step >= sentence.limit:
+                _cut(sentence, tokens.view(len(open_ones), beam, -1)[n], scores[n], step, length_penalty)
+        if not going:
+            break
+        if len(going) < len(open_ones):  # those that are done leave the batch
+            keep = torch.tensor(going, device=device)
+            stay = (keep[:, None] * beam + torch.arange(beam, device=device)).flatten()
+            tokens, scores, rows = tokens[stay], scores[keep], rows[stay]
+            memory = memory.pick(stay)
+            open_ones = [open_ones[n] for n in going]
+            cache.pick(rows, stay)
+        else:
+            cache.pick(rows, None)
+    return [sorted(s.found, key=lambda h: -h.score)[:beam] for s in found]
+
+
+def _best(
+    logs: Float[Tensor, "rows vocabulary"], scores: Float[Tensor, "batch beam"], count: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(score, beam it continues, token) of the best continuations of each sentence."""
+    batch, beam = scores.shape
+    few = min(count, logs.shape[-1])
+    values, tokens = logs.topk(few, -1)  # no sentence needs more from one of its beams
+    total = (scores.view(-1, 1) + values).view(batch, beam * few)
+    values, place = total.topk(min(count, beam * few), -1)
+    return values, place // few, tokens.view(batch, beam * few).gather(1, place)
+
+
+def _collect(
+    sentences: list[_Sentence], tokens: Tensor, values: Tensor, parents: Tensor, ended: Tensor, step: int, beam: int,
+    length_penalty: float,
+) -> None:  # fmt: skip
+    """Keep the candidates that ended, if they rank within the beam."""
+    hits = (ended[:, :beam] & (values[:, :beam] > -torch.inf)).nonzero().tolist()
+    for n, rank in hits:
+        said = tokens[n * beam + int(parents[n, rank]), 1:].tolist()
+        sentences[n].found.append(Hypothesis(said, float(values[n, rank]) / step**length_penalty))
+
+
+def _cut(sentence: _Sentence, tokens: Tensor, scores: Tensor, step: int, length_penalty: float) -> None:
+    """At the greatest length, what is still open counts as it stands."""
+    for said, score in zip(tokens[:, 1:].tolist(), scores.tolist(), strict=True):
+        if score > -torch.inf:
+            sentence.found.append(Hypothesis(said, score / step**length_penalty, ended=False))
