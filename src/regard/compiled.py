@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard import inline
 from regard.backends import gradients
 from regard.backends.tiled import Dropout
 from regard.masks import Atom, Band, Dense, Keep, Mask, Same, as_mask
@@ -23,7 +24,10 @@ def attend(
     sinks: Tensor | float | None, dropout: float,
 ) -> Tensor:  # fmt: skip
     """`attention` inside a compiled graph."""
-    spec, tensors = _pack(as_mask(mask))
+    mask = as_mask(mask)
+    if query.is_cuda and softcap is None and sinks is None and inline.suits(query, key, value, mask):
+        return inline.attend(query, key, value, mask, scale, dropout)
+    spec, tensors = _pack(mask)
     if value.dim() > 2 and value.shape[-3] == query.shape[-3] != key.shape[-3]:
         key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)  # values per query head: a rare case
     seed = torch.randint(2**31, ()) if dropout else torch.zeros((), dtype=torch.int64)

@@ -14,6 +14,7 @@ from torch.nn import functional
 from regard import folder, marian
 from regard.config import TransformerConfig
 from regard.errors import FileError, InputError, OutOfRange, RegardError, ShapeError
+from regard.loss import token_loss
 from regard.masks import Mask, padding
 from regard.shapes import Bool, Float, Int
 from regard.stacks import Cache, Decoder, Encoder
@@ -125,10 +126,32 @@ class Transformer(nn.Module):
 
     def logits(self, states: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocabulary"]:
         """states · Eᵀ + bias."""
+        return functional.linear(states, self._head(), self.output_bias)
+
+    def loss(
+        self, source: Int[Tensor, "batch others"], target: Int[Tensor, "batch tokens"], smoothing: float = 0.0
+    ) -> Float[Tensor, ""]:
+        """The mean of -log p over the target's tokens after its first; padding does not count.
+
+        >>> import torch, regard
+        >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=100))
+        >>> target = torch.tensor([[99, 5, 6, 7, 0], [99, 5, 0, 99, 99]])      # start, tokens, end, padding
+        >>> model.loss(torch.randint(1, 99, (2, 7)), target, smoothing=0.1).shape
+        torch.Size([])
+        """
+        if target.dim() != 2 or target.shape[1] < 2:
+            raise ShapeError(
+                f"target must be (sentences, tokens), at least a start and one more. Got {tuple(target.shape)}."
+            )
+        states = self.states(target[:, :-1], self.encode(source)).flatten(0, 1)
+        labels = target[:, 1:].flatten()
+        pad = self.config.pad
+        return token_loss(states, self._head(), self.output_bias, labels, ignore=pad, smoothing=smoothing)
+
+    def _head(self) -> Tensor:
         weight = self.embedding.weight
-        if self.training:  # the row of padding is 0 and stays so: it learns nothing here either
-            weight = torch.where(self.live, weight, weight.detach())
-        return functional.linear(states, weight, self.output_bias)
+        # The row of padding is 0 and stays so: it learns nothing here either.
+        return torch.where(self.live, weight, weight.detach()) if self.training else weight
 
     def cache(self) -> Cache:
         """An empty memory of the target, for decoding token by token."""
