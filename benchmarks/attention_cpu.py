@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from measure import machine, overhead, peak_extra, side_by_side
+from measure import machine, overhead, peak_extra, rounds
 from rich.console import Console
 
 import regard
@@ -56,11 +56,12 @@ def ratio_row(heads: int, key_heads: int, tokens: int, width: int, causal: bool)
         "top": lambda: A.summary(pool=256, top=8),
         "cold": lambda: regard.AttentionMatrix(q, k, mask=mask).received(),
     }
-    taken = side_by_side(calls, rounds=7 if tokens > 4096 else 15)
+    taken = rounds(calls, 7 if tokens > 4096 else 15)
     name = f"{heads}{f'/{key_heads}' if heads != key_heads else ''} heads × {tokens:,} × {width}"
     base = taken.pop("sdpa")
-    cells = [f"{name}{' causal' if causal else ''}", f"{base * 1e3:,.1f} ms"]
-    return f"| {' | '.join(cells + [f'{t / base:.2f} ×' for t in taken.values()])} |"
+    cells = [f"{name}{' causal' if causal else ''}", f"{base.least * 1e3:,.1f} ms"]
+    cells += [f"{t.least / base.least:.2f} × ({t.median / base.median:.2f})" for t in taken.values()]
+    return f"| {' | '.join(cells)} |"
 
 
 def stored() -> list[str]:
@@ -79,12 +80,13 @@ def stored() -> list[str]:
         return A.summary(top=8, pool=256)
 
     progress.print("[dim]stored weights …")
-    taken = side_by_side({"plain": plain, "ours": ours}, rounds=3)
+    taken = rounds({"plain": plain, "ours": ours}, 3)
+    plainly, own = taken["plain"], taken["ours"]
     return [
-        f"Plain softmax with stored weights, {heads} heads × {tokens:,} × {width} causal: {taken['plain']:.2f} s, "
+        f"Plain softmax with stored weights, {heads} heads × {tokens:,} × {width} causal: {plainly.least:.2f} s, "
         f"{peak_extra(plain):,.0f} MB more at its peak. "
-        f"`A @ v` and `summary(top=8, pool=256)`: {taken['ours']:.2f} s, {peak_extra(ours):,.0f} MB. "
-        f"**{taken['plain'] / taken['ours']:.1f} × faster.**"
+        f"`A @ v` and `summary(top=8, pool=256)`: {own.least:.2f} s, {peak_extra(ours):,.0f} MB. "
+        f"**{plainly.least / own.least:.1f} × faster** (medians: {plainly.median / own.median:.1f} ×)."
     ]
 
 
@@ -109,9 +111,12 @@ def imports() -> list[str]:
     def run(module: str) -> None:
         subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
 
-    taken = side_by_side({"torch": lambda: run("torch"), "regard": lambda: run("regard")}, rounds=9)
-    extra = taken["regard"] - taken["torch"]
-    return [f"`import torch` {taken['torch']:.2f} s, `import regard` {taken['regard']:.2f} s: **{extra:.2f} s more.**"]
+    taken = rounds({"torch": lambda: run("torch"), "regard": lambda: run("regard")}, 9)
+    torch_s, ours = taken["torch"], taken["regard"]
+    return [
+        f"`import torch` {torch_s.least:.2f} s, `import regard` {ours.least:.2f} s: "
+        f"**{ours.least - torch_s.least:.2f} s more** (medians: {ours.median - torch_s.median:.2f} s)."
+    ]
 
 
 def memory() -> list[str]:
@@ -152,7 +157,7 @@ def main() -> None:
         "Import": imports(),
         "Memory": memory(),
     }
-    how = "The least of several rounds, calls taken in turn; looks come after `A @ v`."
+    how = "The least of several rounds, calls taken in turn (in brackets the medians); looks come after `A @ v`."
     text = f"# Attention on a CPU\n\n{machine()}. {how}\n"
     for title, lines in parts.items():
         text += f"\n## {title}\n\n" + "\n".join(lines) + "\n"

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import platform
+import statistics
 import time
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-__all__ = ["machine", "overhead", "peak_extra", "side_by_side"]
+__all__ = ["Times", "gpu", "machine", "overhead", "peak_extra", "rounds"]
 
 
 def machine() -> str:
@@ -26,20 +27,24 @@ def machine() -> str:
     )
 
 
-def side_by_side(calls: dict[str, Callable[[], Any]], rounds: int = 7) -> dict[str, float]:
-    """Least seconds of each call over the rounds, the calls taken in turn.
+class Times(NamedTuple):
+    """Seconds of one call over several rounds."""
 
-    On a shared machine the least is what comes nearest to an idle one: a busy moment can only add.
-    """
+    least: float  # on a shared machine it comes nearest to an idle one: a busy moment can only add
+    median: float
+
+
+def rounds(calls: dict[str, Callable[[], Any]], count: int = 7) -> dict[str, Times]:
+    """The times of each call, the calls taken in turn."""
     taken: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
         call()
-    for _ in range(rounds):
+    for _ in range(count):
         for name, call in calls.items():
             start = time.perf_counter()
             call()
             taken[name].append(time.perf_counter() - start)
-    return {name: min(times) for name, times in taken.items()}
+    return {name: Times(min(times), statistics.median(times)) for name, times in taken.items()}
 
 
 def overhead(call: Callable[[], Any], repeats: int = 500, rounds: int = 7) -> float:
@@ -66,3 +71,9 @@ def peak_extra(call: Callable[[], Any]) -> float:
 def _status(field: str) -> int:
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
+
+
+def gpu() -> str:
+    """The GPU and the versions, in one line."""
+    name = torch.cuda.get_device_name()
+    return f"{date.today()}, {name}, Python {platform.python_version()}, torch {torch.__version__}"
