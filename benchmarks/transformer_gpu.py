@@ -105,6 +105,8 @@ CASES = [
     ("nn.Transformer, compiled", Plain, "default"),
     ("Hugging Face Marian", Marian, None),
     ("regard, compiled", Ours, "default"),
+    ("nn.Transformer, compiled, CUDA graphs", Plain, "reduce-overhead"),
+    ("regard, compiled, CUDA graphs", Ours, "reduce-overhead"),
 ]
 
 

@@ -125,6 +125,10 @@ compiled.logsumexp(-1).sum().backward()
 torch.testing.assert_close(compiled, plain, atol=1e-4, rtol=1e-4)
 for p, e in zip(model.parameters(), expected):
     torch.testing.assert_close(p.grad, e, atol=1e-4, rtol=1e-3)
+target[:, 0] = 39
+plain = model.loss(source, target, smoothing=0.1)
+compiled = torch.compile(model.loss, fullgraph=True)(source, target, smoothing=0.1)
+torch.testing.assert_close(compiled, plain, atol=1e-4, rtol=1e-4)
 print("agrees")
 """
 

@@ -37,7 +37,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, mask: Mask, scale: float |
     keeps = [atom.keys for atom in mask.atoms if isinstance(atom, Keep)]
     if not keeps:
         return functional.scaled_dot_product_attention(
-            query, key, value, dropout_p=dropout, is_causal=bool(mask.atoms), scale=scale
+            query, key, value, dropout_p=dropout, is_causal=len(mask.atoms) > 0, scale=scale
         )
     visible = keeps[0]
     for keep in keeps[1:]:
