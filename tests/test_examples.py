@@ -8,7 +8,7 @@ import tiny_gpt
 
 def test_attention_recalls_at_a_distance_where_an_lstm_of_its_size_does_not(capsys):
     results = attention_against_lstm.main(quick=True)
-    attention, lstm, gentle = results.values()
+    attention, _, lstm, gentle = results.values()
     far = max(attention.accuracy)
     assert abs(attention.parameters / lstm.parameters - 1) < 0.01
     assert attention.accuracy[far] > 0.9
