@@ -122,7 +122,7 @@ def cases(draw, dtypes=DTYPES, least: int = 0, most: int = 33) -> Case:
 
     options: dict[str, Any] = {
         "mask": draw(masks(batch, key_heads * group, queries, keys, generator, plain)),
-        "scale": draw(st.sampled_from([None, None, 0.3])),
+        "scale": draw(st.sampled_from([None, None, 0.3, 0.0, -0.5])),
         "softcap": draw(st.sampled_from([None, None, 2.0])),
     }
     if draw(st.booleans()) and draw(st.booleans()):

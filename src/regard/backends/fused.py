@@ -47,6 +47,7 @@ def _runs(scores: Scores) -> Iterator[_Run]:
     mask, (batch, _, queries, keys) = scores.mask, scores.shape
     everything = slice(0, queries), slice(0, keys)
     causal = mask.plain_causal and scores.rows == range(queries) and scores.columns == range(keys)
+    causal = causal and scores.scale > 0  # the kernel multiplies its own -inf by the scale
     if not mask or (causal and mask.only_bands):
         yield _Run(*everything, causal, None, None)
         return
