@@ -12,7 +12,7 @@ import regard
 ROOT = Path(regard.__file__).parent
 # In the order data flows; a room imports only from rooms above it. Within a room, files may know each other.
 ROOMS = [
-    "errors", "shapes", "memory", "drawing", "masks", "bound_mask", "scores", "backends", "indexing", "views", "matrix",
+    "errors", "arguments", "shapes", "memory", "drawing", "masks", "bound_mask", "scores", "backends", "indexing", "views", "matrix",
     "compiled", "attention", "steps", "textbook", "layers", "stacks", "exchange", "config", "folder", "marian", "transformer", "translation",
     "cli",
 ]  # fmt: skip
