@@ -3,11 +3,13 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 
 import regard
 from regard import AttentionMatrix, attention
+from regard.bound_mask import bind
 
 Q, K, V = torch.randn(2, 8, 5, 16), torch.randn(2, 4, 7, 16), torch.randn(2, 4, 7, 12)
 
@@ -30,6 +32,8 @@ BAD = [
     ("softcap 0", lambda: AttentionMatrix(Q, K, softcap=0), regard.InputError, ["above 0", "None"]),
     ("sinks", lambda: AttentionMatrix(Q, K, sinks=torch.zeros(3)), regard.ShapeError, ["(2, 8)", "(3,)", "per head"]),
     ("integer sinks", lambda: AttentionMatrix(Q, K, sinks=torch.zeros(8).long()), regard.DTypeError, ["int64"]),
+    ("sinks word", lambda: AttentionMatrix(Q, K, sinks="a"), regard.DTypeError, ["per head", "str"]),
+    ("scale tensor", lambda: AttentionMatrix(Q, K, scale=torch.tensor(0.5)), regard.DTypeError, ["number", "scale.item()"]),
     ("sinks elsewhere", lambda: AttentionMatrix(Q, K, sinks=torch.zeros(8, device="meta")), regard.DeviceError, ["meta"]),
     ("mask shape", lambda: AttentionMatrix(Q, K, mask=torch.ones(2, 5, 5).bool()), regard.ShapeError,
      ["(2, 8, 5, 7)", "(2, 5, 5)", "self-attention?"]),
@@ -39,11 +43,17 @@ BAD = [
     ("mask elsewhere", lambda: AttentionMatrix(Q, K, mask=torch.zeros(5, 7, device="meta")), regard.DeviceError, ["meta", "cpu"]),
     ("lengths", lambda: AttentionMatrix(Q, K, mask=regard.padding([1, 2, 3])), regard.ShapeError, ["padding lengths", "(2,)", "(3,)"]),
     ("padding bools", lambda: AttentionMatrix(Q, K, mask=regard.padding(torch.ones(2, 5).bool())), regard.ShapeError, ["(2, 7)", "(2, 5)"]),
+    ("padding of 0 and 1", lambda: AttentionMatrix(Q, K, mask=regard.padding(torch.ones(2, 7).long())), regard.ShapeError, ["(2, 7)", "mask.bool()"]),
+    ("bools per key", lambda: AttentionMatrix(Q, K, mask=torch.ones(2, 7).bool()), regard.ShapeError, ["(2, 7)", "regard.padding(mask)"]),
     ("padding floats", lambda: regard.padding(torch.ones(2, 5)), regard.DTypeError, ["float32", "regard.bias"]),
     ("documents", lambda: AttentionMatrix(Q, K, mask=regard.documents(torch.zeros(2, 5).long())), regard.ShapeError, ["of the keys", "(2, 7)"]),
     ("documents floats", lambda: regard.documents(torch.zeros(5)), regard.DTypeError, ["whole number per token"]),
     ("offsets", lambda: AttentionMatrix(Q, K, mask=regard.causal([1, 2, 3])), regard.ShapeError, ["offset", "(3,)"]),
     ("offset float", lambda: regard.causal(torch.tensor(1.5)), regard.DTypeError, ["offset"]),
+    ("offset None", lambda: regard.causal(None), regard.DTypeError, ["offset", "None"]),
+    ("offset word", lambda: regard.causal("a"), regard.DTypeError, ["offset", "str"]),
+    ("lengths None", lambda: regard.padding(None), regard.DTypeError, ["lengths", "NoneType"]),
+    ("documents None", lambda: regard.documents(None), regard.DTypeError, ["whole number per token", "NoneType"]),
     ("window", lambda: regard.window(1.5), regard.DTypeError, ["left", "1.5"]),
     ("bias bool", lambda: regard.bias(torch.ones(5, 7).bool()), regard.DTypeError, ["bool", "mask=…"]),
     ("value keys", lambda: AttentionMatrix(Q, K) @ V[:, :, :6], regard.ShapeError, ["(2, 4, 7, width)", "(2, 4, 6, 12)"]),
@@ -107,6 +117,23 @@ def test_a_tensor_changed_in_place_is_noticed(unchecked, read, options):
         with pytest.raises(regard.ChangedError, match="changed in place") as caught:
             look()
         assert caught.value.args[0].startswith(read)
+
+
+def test_what_is_not_a_tensor_is_copied_so_that_later_changes_do_not_matter(unchecked):
+    keep, ids, sinks = np.array([True] * 3 + [False] * 4), np.array([0, 0, 0, 1, 1, 1, 1]), np.zeros(8)
+    mask = regard.padding(keep) & regard.documents(np.zeros(5, dtype=int), ids) & regard.causal(np.array([2, 2]))
+    A = AttentionMatrix(Q, K, mask=mask, sinks=sinks)
+    before = A.received()
+    keep[:], ids[:], sinks[:] = True, 0, 9.0
+    assert torch.equal(A.received(), before)
+    assert torch.equal(AttentionMatrix(Q, K, mask=mask, sinks=[0] * 8).received(), before)
+
+
+def test_a_mask_from_a_list_follows_the_query_to_its_device():
+    away = torch.device("meta")
+    mask = regard.documents([0, 1]) & regard.padding([True, False]) & regard.causal([1])
+    bound = bind(mask, (1, 1, 2, 2), away, False)
+    assert {t.device for pair in bound.ids for t in (*pair, *bound.kept, bound.bands[0][2])} == {away}
 
 
 def test_inference_mode_works_without_version_counters():

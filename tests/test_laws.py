@@ -217,9 +217,55 @@ def test_nan_and_inf_in_hidden_keys_and_values_never_leak(backend):
                         + A.entropy().sum()
                         + A.received().square().sum()
                         + A[..., 1:, :].square().sum()
+                        + A.diagonal(-3).square().sum()
+                        + A[..., [5, 4], [0, 1]].square().sum()
+                        + A.masked[..., 4, :].exp().sum()
+                        + A.masked[..., [4, 5], [0, 5]].exp().sum()
                     )
                     found.append(
-                        (A @ c, A.to_dense(), A.received(), A.entropy(), *torch.autograd.grad(loss, (a, b, c)))
+                        (A @ c, A.to_dense(), A.received(), A.entropy(), A.diagonal(), A.masked[...].exp(), A[..., [0, 1], 5],
+                         *torch.autograd.grad(loss, (a, b, c)))  # fmt: skip
                     )
             for one, other in zip(*found, strict=True):
                 assert torch.allclose(one, other, atol=1e-12), f"{name} lets {bad} through"
+
+
+@backends
+@pytest.mark.parametrize("sinks", [None, torch.tensor([0.5, -torch.inf])], ids=["plain", "sinks"])
+def test_nan_in_a_query_that_sees_nothing_never_leaks(backend, sinks):
+    """The other way round: such a row is 0, and no key or value hears of it."""
+    torch.manual_seed(1)
+    shown = torch.ones(6, 6, dtype=torch.bool).tril()
+    shown[2] = False
+    masks = {"bool": shown, "bias": torch.zeros(6, 6, dtype=torch.float64).masked_fill(~shown, -torch.inf),
+             "documents": regard.documents([0, 0, 7, 1, 1, 1], [0, 0, 0, 1, 1, 1]),
+             "both": regard.causal() & shown}  # fmt: skip
+    for name, mask in masks.items():
+        q, k, v = torch.randn(3, 1, 2, 6, 8, dtype=torch.float64).unbind(0)
+        for bad in (torch.nan, torch.inf):
+            dirty = q.clone()
+            dirty[:, :, 2] = bad
+            found = []
+            for query in (q, dirty):
+                leaves = [t.clone().requires_grad_() for t in (query, k, v)]
+                with using(backend, small=True):
+                    A = regard.AttentionMatrix(*leaves[:2], mask=mask, sinks=sinks)
+                    results = (A @ leaves[2], A.to_dense(), A.received(), A.entropy(), A.diagonal(), A.logsumexp.exp(),
+                               A[..., [2, 3], [0, 3]], A.part[..., 1:5].to_dense(), A.masked[...].exp())  # fmt: skip
+                    loss = sum(result.square().sum() for result in results)
+                    found.append((*results, *torch.autograd.grad(loss, leaves)))
+            for one, other in zip(*found, strict=True):
+                assert torch.allclose(one, other, atol=1e-12), f"{name} lets {bad} through"
+
+
+@backends
+def test_the_least_number_of_a_dtype_hides(backend):
+    for dtype in (torch.float16, torch.bfloat16, torch.float32):
+        q, k, v = torch.randn(3, 1, 2, 6, 8).to(dtype).unbind(0)
+        bias = torch.zeros(6, 6, dtype=dtype)
+        bias[2] = torch.finfo(dtype).min
+        with using(backend, small=False):
+            A = regard.AttentionMatrix(q, k, mask=bias)
+            for row in ((A @ v)[:, :, 2], A.to_dense()[:, :, 2], A.entropy()[:, :, 2]):
+                assert not row.any()
+            assert (A.logsumexp[:, :, 2] == -torch.inf).all()

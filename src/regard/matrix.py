@@ -221,7 +221,7 @@ class AttentionMatrix:
         sinks = self._wide.sinks
         if sinks is None:
             return torch.zeros_like(self.logsumexp)
-        return torch.exp(self._unfold(sinks.to(self._wide.working_dtype)[..., None]) - self.logsumexp)
+        return tiled.share(self._unfold(sinks.to(self._wide.working_dtype)[..., None]), self.logsumexp)
 
     def received(self, reduce: str = "sum") -> Float[Tensor, "*leading keys"]:
         """The attention that each key receives over all queries: "sum", "mean" or (without gradient) "max".

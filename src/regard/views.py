@@ -115,8 +115,6 @@ def _dense(matrix: AttentionMatrix, stage: str) -> Tensor:
         return scores.stage(stage).to(matrix.dtype)
     # With all keys at hand a row is its own normaliser; a part of them needs that of all.
     lse = None if scores is matrix._wide else matrix._normaliser()
-    if torch.is_grad_enabled() and (scores.query.requires_grad or scores.key.requires_grad):
-        scores = scores.with_key(scores.shielded(scores.key))
     if torch.is_grad_enabled() and scores.requires_grad:
         return _weights(scores, lse).to(matrix.dtype)
     dense = scores.query.new_empty(scores.shape)
@@ -153,11 +151,11 @@ def _weights(scores: Scores, lse: Tensor | None) -> Tensor:
         return _normalised(masked, lse[..., None])
     if scores.sinks is not None:
         sink = scores.sinks.to(masked.dtype)[..., None, None].expand(*masked.shape[:-1], 1)
-        return torch.softmax(torch.cat([masked, sink], -1), -1)[..., :-1]
-    if not scores.mask:
+        masked = torch.cat([masked, sink], -1)
+    elif not scores.mask:
         return torch.softmax(masked, -1)
     empty = (masked == -math.inf).all(-1, keepdim=True)
-    return torch.softmax(masked.masked_fill(empty, 0.0), -1).masked_fill(empty, 0.0)
+    return torch.softmax(masked.masked_fill(empty, 0.0), -1).masked_fill(empty, 0.0)[..., : scores.shape[3]]
 
 
 def _normalised(masked: Tensor, lse: Tensor) -> Tensor:
