@@ -19,6 +19,7 @@ from torch import Tensor
 from regard.arguments import number
 from regard.bound_mask import BoundMask, Positions, at, bind, pick, take
 from regard.errors import DeviceError, DTypeError, InputError, ShapeError
+from regard.exact import exact
 from regard.masks import Mask, as_mask
 from regard.shapes import Bool, Float, Int
 
@@ -63,6 +64,7 @@ class Scores:
         """What sums, logsumexp and reductions are computed in."""
         return torch.float64 if self.query.dtype == torch.float64 else torch.float32
 
+    @exact
     def stage(self, name: str) -> Float[Tensor, "batch heads queries keys"]:
         """All of one stage, dense and differentiable, in the working dtype."""
         batch, heads, queries, keys = self.shape

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from regard.bound_mask import BoundMask, Positions
+from regard.exact import exact
 from regard.masks import HIDING
 from regard.scores import Scores
 from regard.shapes import Float
@@ -242,6 +243,7 @@ def key_span(scores: Scores, mask: BoundMask, rows: Positions) -> tuple[int, int
     return first, whole_first, whole_end, end
 
 
+@exact
 def sweep(scores: Scores, normaliser: Float[Tensor, "batch heads queries"], reductions: Sequence[Reduction]) -> None:
     """One walk over the weights, shared by all the reductions."""
     for tile in tiles(scores, normaliser):
@@ -249,6 +251,7 @@ def sweep(scores: Scores, normaliser: Float[Tensor, "batch heads queries"], redu
             reduction.add(tile)
 
 
+@exact
 def logsumexp(scores: Scores) -> Float[Tensor, "batch heads queries"]:
     """log Σ exp of each row of masked scores (without sinks), in float64: a running maximum and a running sum."""
     peak, total = _running(scores)
@@ -257,6 +260,7 @@ def logsumexp(scores: Scores) -> Float[Tensor, "batch heads queries"]:
     return _close(peak, total)
 
 
+@exact
 def forward(
     scores: Scores, value: Float[Tensor, "batch key_heads keys any"], dropout: Dropout | None = None
 ) -> tuple[Float[Tensor, "batch heads queries any"], Float[Tensor, "batch heads queries"]]:
@@ -305,6 +309,7 @@ def share(part: Tensor, whole: Tensor) -> Tensor:
 Pull = Callable[[Tile], Tensor]
 
 
+@exact
 def backward(
     scores: Scores,
     normaliser: Float[Tensor, "batch heads queries"],
