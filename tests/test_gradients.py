@@ -194,3 +194,12 @@ def test_a_large_gradient_of_the_entropy_stays_finite():
     regard.AttentionMatrix(q, q, mask=regard.causal()).entropy().backward(torch.full((1, 6), 1e30))
     assert q.grad.isfinite().all()
     assert q.grad.any()
+
+
+def test_every_head_drops_weights_of_its_own():
+    q, k = torch.zeros(1, 4, 20, 8), torch.zeros(1, 2, 20, 8)
+    A = regard.AttentionMatrix(q, k)
+    kept = A.attend(torch.eye(20).expand(1, 4, 20, 20), dropout=0.5, seed=torch.tensor(7)) != 0
+    assert all(not torch.equal(kept[0, a], kept[0, b]) for a in range(4) for b in range(a))
+    again = A.attend(torch.eye(20).expand(1, 4, 20, 20), dropout=0.5, seed=torch.tensor(7)) != 0
+    assert torch.equal(kept, again)

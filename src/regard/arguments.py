@@ -1,4 +1,4 @@
-"""Numbers and words that the user hands in: given back as Python's own, or refused with what must hold and what came."""
+"""Numbers and words that the user hands in: given back as Python's own, or refused with what must hold."""
 
 from __future__ import annotations
 

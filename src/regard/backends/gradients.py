@@ -235,15 +235,14 @@ def attend_gradients(
     """Gradients of (outer, query, key, sinks, value, *biases), by the fused kernel where it can."""
     if biased or job.dropout is not None or not fused.suits(scores):
         return _gradients(job, scores, lse, value, output, back, outer)
-    scores, row_dot = scores.seeing(lse), None
-    if outer or scores.sinks is not None:
-        row_dot = (back.to(lse.dtype) * output).sum(-1)
+    scores = scores.seeing(lse)
+    needed = outer or scores.sinks is not None
+    row_dot = (back.to(lse.dtype) * output).sum(-1) if needed else None  # in the wider dtype: it soon overflows halves
     seen = torch.zeros_like(output) if outer else output  # with nothing to subtract, the kernel gives p × G
     d_query, d_key, d_value = fused.backward(scores, scores.shielded(value), seen, lse, back)
-    return [
-        -row_dot if outer and row_dot is not None else None, d_query, d_key, _sink_gradient(scores, lse, row_dot), d_value,
-        *(None for _ in scores.mask.biases),
-    ]  # fmt: skip
+    d_outer = -row_dot if outer and row_dot is not None else None
+    d_biases = [None] * len(scores.mask.biases)
+    return [d_outer, d_query, d_key, _sink_gradient(scores, lse, row_dot), d_value, *d_biases]
 
 
 def _gradients(
