@@ -134,7 +134,7 @@ class AttentionMatrix:
     ) -> Float[Tensor, "*any_too queries width"]:
         """`A @ value`: the weighted sums, by the fused kernel. Values may have the heads of the keys or of the queries.
 
-        `dropout` leaves out that share of the weights; the same `seed`, a whole number, leaves out the same ones.
+        `dropout` leaves out that share of the weights; the same `seed` (a tensor of one whole number) the same ones.
 
         >>> import torch, regard
         >>> q, k, v = torch.randn(3, 4, 10, 8).unbind(0)
@@ -229,7 +229,10 @@ class AttentionMatrix:
 
     @property
     def logsumexp(self) -> Float[Tensor, "*leading queries"]:
-        """log Σ exp of each masked row, sinks included; -inf where a row sees nothing."""
+        """log Σ exp of each masked row, sinks included; -inf where a row sees nothing.
+
+        Everything normalised by it is right for scores up to about 10¹¹: beyond, float64 has too few digits for it.
+        """
         self._check()
         return self._unfold(self._normaliser().to(self._scores.working_dtype))
 

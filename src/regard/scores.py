@@ -151,8 +151,9 @@ class Scores:
         mask = self.mask
         if not mask or (mask.plain_causal and mask.only_bands):  # then every query sees a key
             return self
-        # A query that holds NaN or inf and sees a key has a normaliser that is no number.
-        data = replace(self, query=_clean(self.query, lse < math.inf))
+        # A query that holds NaN or inf and sees a key has a normaliser that is no number; but a cap makes inf finite.
+        blind = lse < math.inf if self.softcap is None else lse == -math.inf
+        data = replace(self, query=_clean(self.query, blind))
         vars(data)["unseen"] = self.unseen
         return data
 
