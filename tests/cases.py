@@ -78,7 +78,7 @@ def masks(draw, batch: tuple[int, ...], heads: int, queries: int, keys: int, gen
         return torch.rand(shape, generator=generator) < 0.7
 
     def floats(shape):
-        low = draw(st.sampled_from([-torch.inf, torch.finfo(torch.float32).min, -3.0]))
+        low = draw(st.sampled_from([-torch.inf, torch.finfo(torch.float32).min, -6e29, -3.0]))
         return torch.randn(shape, generator=generator).masked_fill(torch.rand(shape, generator=generator) < 0.2, low)
 
     whole = st.integers(-queries - 2, keys + 2)
@@ -122,11 +122,13 @@ def cases(draw, dtypes=DTYPES, least: int = 0, most: int = 33) -> Case:
 
     options: dict[str, Any] = {
         "mask": draw(masks(batch, key_heads * group, queries, keys, generator, plain)),
-        "scale": draw(st.sampled_from([None, None, 0.3])),
+        "scale": draw(st.sampled_from([None, None, 0.3, 0.0, -0.5])),
         "softcap": draw(st.sampled_from([None, None, 2.0])),
     }
     if draw(st.booleans()) and draw(st.booleans()):
         options["sinks"] = torch.randn(() if plain else (key_heads * group,), generator=generator)
+        if draw(st.booleans()):
+            options["sinks"] = options["sinks"].masked_fill(options["sinks"] < 0, -torch.inf)  # no sink after all
     lead = (1,) if plain else batch
     return Case(
         normal(*lead, key_heads * group, queries, width),

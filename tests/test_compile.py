@@ -75,3 +75,24 @@ def test_values_per_query_head_and_unusual_shapes():
     assert torch.allclose(compiled(*plain), regard.attention(*plain), atol=1e-12)
     compiled(*plain).sum().backward()
     assert all(t.grad is not None for t in plain)
+
+
+def test_numbers_mean_the_same_compiled_or_not(unchecked):
+    q = torch.randn(2, 5, 8).half()
+    compiled = torch.compile(
+        lambda q: regard.attention(q, q, q, sinks=1, scale=0.3), fullgraph=True, backend="aot_eager"
+    )
+    assert torch.equal(compiled(q), regard.attention(q, q, q, sinks=1, scale=0.3))
+    scale = torch.tensor(0.3)
+    for call in (regard.attention, torch.compile(regard.attention, backend="aot_eager")):
+        with pytest.raises(regard.DTypeError, match="scale"):
+            call(q, q, q, scale=scale)
+
+
+def test_causal_with_a_negative_scale():
+    (q,) = _tensors((1, 2, 9, 8))
+    compiled = torch.compile(
+        lambda q: regard.attention(q, q, q, mask=regard.causal(), scale=-0.5), fullgraph=True, backend="aot_eager"
+    )
+    D = regard.AttentionMatrix(q, q, mask=regard.causal(), scale=-0.5).to_dense()
+    assert torch.allclose(compiled(q), D @ q, atol=1e-12)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import regard
+from regard.masks import hides
 
 RESULTS = {
     "attend": (lambda A, v, x: A @ v, lambda D, v, x: D @ v),
@@ -18,6 +19,7 @@ RESULTS = {
     "row": (lambda A, v, x: A[..., -1, :], lambda D, v, x: D[..., -1, :]),
     "points": (lambda A, v, x: A.diagonal(), lambda D, v, x: D.diagonal(dim1=-2, dim2=-1)),
     "dense": (lambda A, v, x: A.to_dense(), lambda D, v, x: D),
+    "pairs": (lambda A, v, x: A[..., [-1, 0], [0, 0]], lambda D, v, x: D[..., [-1, 0], [0, 0]]),
 }
 
 
@@ -41,7 +43,7 @@ def _dense(case, query, key, biases, sinks):
     if (cap := options.get("softcap")) is not None:
         s = cap * torch.tanh(s / cap)
     for bias in biases:
-        s = s + bias.masked_fill(bias <= -1e30, 0.0)
+        s = s + bias.masked_fill(hides(bias), 0.0)
     hidden = torch.from_numpy(case.reference().masked == -torch.inf)
     s = s.masked_fill(hidden, -torch.inf)
     if sinks is not None:
@@ -176,3 +178,28 @@ def test_dropout_keeps_the_mean_and_its_gradient_is_that_of_the_weights_it_kept(
     torch.manual_seed(9)
     with using("tiled", small=True):  # what is dropped does not depend on the tiles
         assert torch.allclose(one, regard.attention(q, k, v, dropout=0.25), atol=1e-12)
+
+
+def test_a_sinks_gradient_does_not_overflow_in_half_precision():
+    """Σ back × output goes beyond float16, the gradient does not."""
+    sinks = torch.zeros(1, requires_grad=True)
+    ones = torch.ones(1, 1, 4, 8, dtype=torch.float16)
+    out = regard.attention(ones * 0, ones * 0, ones * 50, sinks=sinks)
+    (found,) = torch.autograd.grad(out, sinks, torch.full_like(out, 2000.0))
+    assert torch.allclose(found, torch.tensor([-4 * 8 * 2000 * 40 * 0.2]))
+
+
+def test_a_large_gradient_of_the_entropy_stays_finite():
+    q = torch.randn(1, 6, 8, requires_grad=True)
+    regard.AttentionMatrix(q, q, mask=regard.causal()).entropy().backward(torch.full((1, 6), 1e30))
+    assert q.grad.isfinite().all()
+    assert q.grad.any()
+
+
+def test_every_head_drops_weights_of_its_own():
+    q, k = torch.zeros(1, 4, 20, 8), torch.zeros(1, 2, 20, 8)
+    A = regard.AttentionMatrix(q, k)
+    kept = A.attend(torch.eye(20).expand(1, 4, 20, 20), dropout=0.5, seed=torch.tensor(7)) != 0
+    assert all(not torch.equal(kept[0, a], kept[0, b]) for a in range(4) for b in range(a))
+    again = A.attend(torch.eye(20).expand(1, 4, 20, 20), dropout=0.5, seed=torch.tensor(7)) != 0
+    assert torch.equal(kept, again)

@@ -1,13 +1,17 @@
 """Bad input gets an error that says what must hold, what came and what to do; odd input works as the conventions say."""
 
+import copy
+import pickle
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 
 import regard
 from regard import AttentionMatrix, attention
+from regard.bound_mask import bind
 
 Q, K, V = torch.randn(2, 8, 5, 16), torch.randn(2, 4, 7, 16), torch.randn(2, 4, 7, 12)
 
@@ -30,6 +34,8 @@ BAD = [
     ("softcap 0", lambda: AttentionMatrix(Q, K, softcap=0), regard.InputError, ["above 0", "None"]),
     ("sinks", lambda: AttentionMatrix(Q, K, sinks=torch.zeros(3)), regard.ShapeError, ["(2, 8)", "(3,)", "per head"]),
     ("integer sinks", lambda: AttentionMatrix(Q, K, sinks=torch.zeros(8).long()), regard.DTypeError, ["int64"]),
+    ("sinks word", lambda: AttentionMatrix(Q, K, sinks="a"), regard.DTypeError, ["per head", "str"]),
+    ("scale tensor", lambda: AttentionMatrix(Q, K, scale=torch.tensor(0.5)), regard.DTypeError, ["number", "scale.item()"]),
     ("sinks elsewhere", lambda: AttentionMatrix(Q, K, sinks=torch.zeros(8, device="meta")), regard.DeviceError, ["meta"]),
     ("mask shape", lambda: AttentionMatrix(Q, K, mask=torch.ones(2, 5, 5).bool()), regard.ShapeError,
      ["(2, 8, 5, 7)", "(2, 5, 5)", "self-attention?"]),
@@ -39,11 +45,17 @@ BAD = [
     ("mask elsewhere", lambda: AttentionMatrix(Q, K, mask=torch.zeros(5, 7, device="meta")), regard.DeviceError, ["meta", "cpu"]),
     ("lengths", lambda: AttentionMatrix(Q, K, mask=regard.padding([1, 2, 3])), regard.ShapeError, ["padding lengths", "(2,)", "(3,)"]),
     ("padding bools", lambda: AttentionMatrix(Q, K, mask=regard.padding(torch.ones(2, 5).bool())), regard.ShapeError, ["(2, 7)", "(2, 5)"]),
+    ("padding of 0 and 1", lambda: AttentionMatrix(Q, K, mask=regard.padding(torch.ones(2, 7).long())), regard.ShapeError, ["(2, 7)", "mask.bool()"]),
+    ("bools per key", lambda: AttentionMatrix(Q, K, mask=torch.ones(2, 7).bool()), regard.ShapeError, ["(2, 7)", "regard.padding(mask)"]),
     ("padding floats", lambda: regard.padding(torch.ones(2, 5)), regard.DTypeError, ["float32", "regard.bias"]),
     ("documents", lambda: AttentionMatrix(Q, K, mask=regard.documents(torch.zeros(2, 5).long())), regard.ShapeError, ["of the keys", "(2, 7)"]),
     ("documents floats", lambda: regard.documents(torch.zeros(5)), regard.DTypeError, ["whole number per token"]),
     ("offsets", lambda: AttentionMatrix(Q, K, mask=regard.causal([1, 2, 3])), regard.ShapeError, ["offset", "(3,)"]),
     ("offset float", lambda: regard.causal(torch.tensor(1.5)), regard.DTypeError, ["offset"]),
+    ("offset None", lambda: regard.causal(None), regard.DTypeError, ["offset", "None"]),
+    ("offset word", lambda: regard.causal("a"), regard.DTypeError, ["offset", "str"]),
+    ("lengths None", lambda: regard.padding(None), regard.DTypeError, ["lengths", "NoneType"]),
+    ("documents None", lambda: regard.documents(None), regard.DTypeError, ["whole number per token", "NoneType"]),
     ("window", lambda: regard.window(1.5), regard.DTypeError, ["left", "1.5"]),
     ("bias bool", lambda: regard.bias(torch.ones(5, 7).bool()), regard.DTypeError, ["bool", "mask=…"]),
     ("value keys", lambda: AttentionMatrix(Q, K) @ V[:, :, :6], regard.ShapeError, ["(2, 4, 7, width)", "(2, 4, 6, 12)"]),
@@ -52,6 +64,13 @@ BAD = [
     ("value dtype", lambda: AttentionMatrix(Q, K) @ V.half(), regard.DTypeError, ["float16", "value.to(query.dtype)"]),
     ("x", lambda: AttentionMatrix(Q, K).mT @ V, regard.ShapeError, ["x must", "(2, 8, 5, width)"]),
     ("k too large", lambda: AttentionMatrix(Q, K).top(8), regard.OutOfRange, ["keys = 7", "k = 8", "min(k"]),
+    ("no keys", lambda: AttentionMatrix(Q, K[..., :0, :]).top(1), regard.OutOfRange, ["no keys"]),
+    ("k True", lambda: AttentionMatrix(Q, K).top(True), regard.DTypeError, ["k must be a whole number", "True"]),
+    ("k 1.5", lambda: AttentionMatrix(Q, K).top(1.5), regard.DTypeError, ["k must be a whole number", "1.5"]),
+    ("diagonal", lambda: AttentionMatrix(Q, K).diagonal(1.5), regard.DTypeError, ["offset", "1.5"]),
+    ("pool sides", lambda: AttentionMatrix(Q, K).summary(pool=(3,)), regard.InputError, ["(rows, columns)", "(3,)"]),
+    ("pool word", lambda: AttentionMatrix(Q, K).summary(pool=1.5), regard.DTypeError, ["rows", "1.5"]),
+    ("heads of a part", lambda: AttentionMatrix(Q, K).part[:, 4:] @ V, regard.ShapeError, ["value has 4 heads", "A.part[…, h, :, :]"]),
     ("k 0", lambda: AttentionMatrix(Q, K).top(0), regard.OutOfRange, ["1 <= k"]),
     ("reduce", lambda: AttentionMatrix(Q, K).received("median"), regard.InputError, ["'sum'", "'median'"]),
     ("pool reduce", lambda: AttentionMatrix(Q, K).pool(2, 2, "sum"), regard.InputError, ["'mean'", "'sum'"]),
@@ -66,6 +85,7 @@ BAD = [
     ("negative step", lambda: AttentionMatrix(Q, K)[..., ::-1], regard.OutOfRange, ["step", "flip"]),
     ("part of a row", lambda: AttentionMatrix(Q, K).part[..., 3, :], regard.InputError, ["i:i+1", "A[…]"]),
     ("part by tensor", lambda: AttentionMatrix(Q, K).part[..., torch.tensor([1]), :], regard.InputError, ["A[…]"]),
+    ("dropout word", lambda: attention(Q, K, V, dropout="a"), regard.DTypeError, ["dropout must be a number", "str"]),
     ("dropout", lambda: attention(Q, K, V, dropout=1.0), regard.InputError, ["below 1", "1.0"]),
 ]  # fmt: skip
 
@@ -107,6 +127,94 @@ def test_a_tensor_changed_in_place_is_noticed(unchecked, read, options):
         with pytest.raises(regard.ChangedError, match="changed in place") as caught:
             look()
         assert caught.value.args[0].startswith(read)
+
+
+def test_what_is_not_a_tensor_is_copied_so_that_later_changes_do_not_matter(unchecked):
+    keep, ids, sinks = np.array([True] * 3 + [False] * 4), np.array([0, 0, 0, 1, 1, 1, 1]), np.zeros(8)
+    mask = regard.padding(keep) & regard.documents(np.zeros(5, dtype=int), ids) & regard.causal(np.array([2, 2]))
+    A = AttentionMatrix(Q, K, mask=mask, sinks=sinks)
+    before = A.received()
+    keep[:], ids[:], sinks[:] = True, 0, 9.0
+    assert torch.equal(A.received(), before)
+    assert torch.equal(AttentionMatrix(Q, K, mask=mask, sinks=[0] * 8).received(), before)
+
+
+def test_a_mask_from_a_list_follows_the_query_to_its_device():
+    away = torch.device("meta")
+    mask = regard.documents([0, 1]) & regard.padding([True, False]) & regard.causal([1])
+    bound = bind(mask, (1, 1, 2, 2), away, False)
+    assert {t.device for pair in bound.ids for t in (*pair, *bound.kept, bound.bands[0][2])} == {away}
+
+
+def test_what_was_seen_in_inference_mode_does_not_spoil_a_later_gradient():
+    for look in (AttentionMatrix.received, lambda A: A @ V, lambda A: A[..., 1:3]):
+        q = Q.clone().requires_grad_()
+        A = AttentionMatrix(q, K)
+        part = A.part[..., 2:, 1:]
+        with torch.inference_mode():
+            look(A)
+            look(A.part[0, :, 1:] if look is AttentionMatrix.received else A)
+        (A.received().square().sum() + (A @ V).sum() + A.diagonal().sum() + part.received().square().sum()).backward()
+        assert q.grad.any()
+
+
+def test_copies_and_pickles_are_matrices_of_their_own():
+    q, k = Q.clone(), K.clone()
+    q.add_(0)  # a tensor that has a history
+    A = AttentionMatrix(q, k, mask=regard.causal() & regard.padding([3, 7]), sinks=torch.zeros(8))
+    before = A.received()
+    copies = [copy.deepcopy(A), pickle.loads(pickle.dumps(A)), copy.deepcopy(A.part[..., 1:])]
+    q.zero_()
+    for other in copies[:2]:
+        assert torch.equal(other.received(), before)
+        assert torch.equal(other.part[..., :4].received(), before[..., :4])
+    assert torch.equal(copies[2].received(), before[..., 1:])
+    with pytest.raises(regard.ChangedError):
+        copy.deepcopy(A)
+
+
+def test_a_part_of_grouped_heads_takes_the_values_of_its_own_heads():
+    A = AttentionMatrix(Q, K)  # 8 heads on 4 key heads
+    whole = A @ V
+    assert torch.allclose(A.part[:, 4:6] @ V[:, 2:3], whole[:, 4:6], atol=1e-6)
+    assert torch.allclose(A.part[:, ::2] @ V, whole[:, ::2], atol=1e-6)  # its heads read the key heads one by one
+    assert torch.allclose(A.part[1:] @ V[1:], whole[1:], atol=1e-6)
+    assert torch.allclose(A.part[:, 5] @ V[:, 2], whole[:, 5], atol=1e-6)
+    own = torch.randn(2, 3, 7, 12)
+    assert torch.allclose(A.part[:, 5:] @ own, A.to_dense()[:, 5:] @ own, atol=1e-6)
+
+
+def test_autocast_leaves_exact_numbers_exact():
+    A = AttentionMatrix(Q, K, softcap=5.0)
+    x = torch.randn(2, 8, 5, 3)
+    calls = (A.to_dense, lambda: A.mT @ x, lambda: A.pool(3, 4), lambda: A @ V, lambda: A.scores[..., 1, :], A.entropy)
+    for call in calls:
+        expected = call()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found = call()
+        assert found.dtype == torch.float32
+        assert torch.allclose(found, expected, atol=1e-6)
+
+
+def test_numpy_numbers_are_numbers(unchecked):
+    A, two = AttentionMatrix(Q, K, scale=np.float32(0.25), sinks=1), np.int64(2)
+    assert A.top(two).keys.shape[-1] == A.pool(two, two).shape[-1] == A.summary(pool=two).pool.shape[-1] == 2
+    assert A.diagonal(two).shape[-1] == 5
+    assert repr(regard.window(two, two, two)) == "window(2, 2, offset=2)"
+
+
+@pytest.mark.filterwarnings("ignore:indexing with dtype torch.uint8")
+def test_uint8_indices_are_bools_as_in_torch():
+    A, dense = AttentionMatrix(Q, K), AttentionMatrix(Q, K).to_dense()
+    for index in (torch.tensor([1, 0, 1, 1, 0], dtype=torch.uint8), torch.tensor(1, dtype=torch.uint8)):
+        place = (..., index, slice(None)) if index.dim() else index
+        assert torch.allclose(A[place], dense[place], atol=1e-6)
+
+
+def test_another_default_device_does_not_matter():
+    with torch.device("meta"):
+        A = AttentionMatrix(Q, K, mask=regard.causal() & regard.padding(torch.tensor([3, 7], device="cpu")))
+        assert (A @ V).device == A.part[0].to_dense().device == A.attend(V, dropout=0.5).device == Q.device
 
 
 def test_inference_mode_works_without_version_counters():
@@ -175,7 +283,7 @@ def test_repr_says_shape_dtype_device_and_mask():
     assert repr(A) == (
         "AttentionMatrix(shape=(2, 8, 5, 7), dtype=float32, device=cpu, mask=causal(offset=2) & padding([3, 7]))"
     )
-    assert "part of more keys" in repr(A.part[..., :3])
+    assert repr(A.part[0, ..., :3]).endswith("padding([3, 7]) of the whole (2, 8, 5, 7))")
     assert repr(A.mT).endswith(".mT")
     assert repr(A.scores).endswith(".scores")
     assert len(A) == 2

@@ -30,6 +30,7 @@ A.received(); A[..., 5, :]  # warm up: libraries allocate once
 calls = {{
     "row": lambda: A[..., N // 2, :],
     "rows by tensor": lambda: A[..., torch.tensor([5, 7, N - 1]), :],
+    "rows of a head by tensor": lambda: A[1, torch.arange(0, N, 64)],
     "points": lambda: A[0, torch.arange(N), torch.arange(N)],
     "part top": lambda: A.part[..., N // 2 : N // 2 + 1000, :].top(8),
     "received": A.received,
@@ -51,7 +52,7 @@ def test_nothing_allocates_queries_times_keys():
     done = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     taken = json.loads(done.stdout)
-    assert len(taken) == 14
+    assert len(taken) == 15
     assert all(extra < LIMIT for extra in taken.values()), taken
 
 
@@ -69,6 +70,9 @@ def test_what_cannot_fit_is_refused_with_its_size_and_a_way_out():
             look()
         assert "A.received()" in str(caught.value)
     assert A[3].shape == (10**7,)
+    for look in (lambda: A.pool(10**6, 10**6), lambda: A.summary(pool=10**6), lambda: A.top(10**5)):
+        with pytest.raises(regard.TooLargeError, match="GiB are free"):
+            look()
 
 
 def test_a_small_room_is_enough_to_refuse(monkeypatch):

@@ -6,6 +6,7 @@ rest look at all of it in O(tokens) memory. `regard.attention` is the function f
 steps of the calculation on small arrays.
 """
 
+from regard import textbook as textbook
 from regard.attention import attention
 from regard.config import TransformerConfig
 from regard.errors import (

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import DeviceError, ShapeError
-from regard.masks import HIDING, Band, Keep, Mask, Same
+from regard.masks import Band, Keep, Mask, Same, hides
 
 __all__ = ["BoundMask", "Positions", "at", "bind", "pick", "take"]
 
@@ -157,7 +157,7 @@ def _all(seen: list[Tensor]) -> Tensor | None:
 def _sum(biases: list[Tensor]) -> Tensor | None:
     total: Tensor | None = None
     for bias in biases:
-        bias = bias.masked_fill(bias <= HIDING, -math.inf)
+        bias = bias.masked_fill(hides(bias), -math.inf)
         total = bias if total is None else total + bias
     return total
 
@@ -218,24 +218,30 @@ def bind(mask: Mask, shape: tuple[int, ...], device: torch.device, plain: bool) 
     asked = (queries, keys) if plain else shape
     names = "(queries, keys)" if plain else "(*batch, heads, queries, keys)"
 
-    def fit(tensor: Tensor, to: Sequence[int], what: str) -> Tensor:
+    def fit(tensor: Tensor, to: Sequence[int], what: str, hint: str = "") -> Tensor:
         if tensor.device != device:
             raise DeviceError(f"{what} lies on {tensor.device}, query on {device}. Move it: tensor.to(query.device).")
         try:
             return tensor.expand(tuple(to))
         except RuntimeError:
-            hint = " Was it made for self-attention?" if queries != keys and queries in tensor.shape[-1:] else ""
+            if not hint and queries != keys and queries in tensor.shape[-1:]:
+                hint = " Was it made for self-attention?"
             raise ShapeError(
                 f"{what} must broadcast to {tuple(to)}, for a matrix {names} = {tuple(asked)}. "
                 f"Got {tuple(tensor.shape)}.{hint}"
             ) from None
 
-    def per_batch(tensor: Tensor, what: str) -> Tensor:
-        return fit(tensor.to(device) if tensor.device.type == "cpu" else tensor, batch, what).reshape(-1)
+    def near(tensor: Tensor) -> Tensor:
+        """A few numbers, perhaps from a list: they follow the query to its device."""
+        return tensor.to(device) if tensor.device.type == "cpu" else tensor
+
+    def per_batch(tensor: Tensor, what: str, hint: str = "") -> Tensor:
+        return fit(near(tensor), batch, what, hint).reshape(-1)
 
     def four(tensor: Tensor) -> Tensor:
         """4-D; axes that are shared (left out, or written as 1) stay 1, so that nothing is copied."""
-        fit(tensor, asked, "mask")
+        a_key_each = tensor.dtype == torch.bool and tensor.shape == (*batch, keys)
+        fit(tensor, asked, "mask", " For True per real token write regard.padding(mask)." if a_key_each else "")
         tensor = tensor[(None,) * (len(shape) - tensor.dim())]
         if any(n != 1 for n in tensor.shape[: len(batch)]):
             tensor = tensor.expand(*batch, *tensor.shape[len(batch) :])
@@ -252,13 +258,15 @@ def bind(mask: Mask, shape: tuple[int, ...], device: torch.device, plain: bool) 
                 offset = per_batch(offset, "offset")[:, None, None, None]
             bands.append((atom.lowest, atom.highest, offset))
         elif isinstance(atom, Keep) and atom.keys.dtype == torch.bool:
-            kept.append(fit(atom.keys, (*batch, keys), "padding").reshape(count, 1, 1, keys))
+            kept.append(fit(near(atom.keys), (*batch, keys), "padding").reshape(count, 1, 1, keys))
         elif isinstance(atom, Keep):
-            lengths = per_batch(atom.keys, "padding lengths")
+            a_key_each = atom.keys.dim() > len(batch) and atom.keys.shape[-1] == keys
+            hint = " For a 0/1 mask write mask.bool()." if a_key_each else ""
+            lengths = per_batch(atom.keys, "padding lengths", hint)
             kept.append((torch.arange(keys, device=device) < lengths[:, None])[:, None, None])
         elif isinstance(atom, Same):
-            mine = fit(atom.queries, (*batch, queries), "document ids of the queries")
-            theirs = fit(atom.keys, (*batch, keys), "document ids of the keys")
+            mine = fit(near(atom.queries), (*batch, queries), "document ids of the queries")
+            theirs = fit(near(atom.keys), (*batch, keys), "document ids of the keys")
             ids.append((mine.reshape(count, 1, queries, 1), theirs.reshape(count, 1, 1, keys)))
         else:
             (visible if atom.tensor.dtype == torch.bool else biases).append(four(atom.tensor))

@@ -11,6 +11,7 @@ from torch import Tensor
 from regard import inline
 from regard.backends import gradients
 from regard.backends.tiled import Dropout
+from regard.errors import DTypeError
 from regard.masks import Atom, Band, Dense, Keep, Mask, Same, as_mask
 from regard.matrix import AttentionMatrix
 
@@ -24,15 +25,18 @@ def attend(
     sinks: Tensor | float | None, dropout: float,
 ) -> Tensor:  # fmt: skip
     """`attention` inside a compiled graph."""
+    if isinstance(scale, Tensor) or isinstance(softcap, Tensor):
+        raise DTypeError("scale and softcap must be numbers. Got a tensor. Use .item() outside the compiled function.")
     mask = as_mask(mask)
-    if query.is_cuda and softcap is None and sinks is None and inline.suits(query, key, value, mask):
+    plain = softcap is None and sinks is None and (scale is None or scale > 0)
+    if query.is_cuda and plain and inline.suits(query, key, value, mask):
         return inline.attend(query, key, value, mask, scale, dropout)
     spec, tensors = _pack(mask)
     if value.dim() > 2 and value.shape[-3] == query.shape[-3] != key.shape[-3]:
         key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)  # values per query head: a rare case
-    seed = torch.randint(2**31, ()) if dropout else torch.zeros((), dtype=torch.int64)
+    seed = torch.randint(2**31, (), device="cpu") if dropout else torch.zeros((), dtype=torch.int64, device="cpu")
     if isinstance(sinks, float | int):
-        sinks = query.new_full((), sinks)
+        sinks = query.new_full((), sinks, dtype=torch.promote_types(query.dtype, torch.float32))
     output: Tensor = _attend(query, key, value, sinks, tensors, seed, spec, scale, softcap, float(dropout))[0]
     return output
 

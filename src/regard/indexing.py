@@ -16,16 +16,14 @@ __all__ = ["basic", "coordinates"]
 def basic(index: Any, shape: tuple[int, ...]) -> list[int | range | Tensor] | None:
     """For each axis an int or a range, or one index vector among them; None where torch's general rules are needed."""
     items = list(index) if isinstance(index, tuple) else [index]
-    if any(item is None or isinstance(item, bool) for item in items):
+    if any(item is None or isinstance(item, bool) or _no_place(item) for item in items):
         return None
     given = sum(item is not Ellipsis for item in items)
     if given > len(shape):
         raise OutOfRange(f"too many indices: the matrix has {len(shape)} axes, shape {shape}. Got {given}.")
     if sum(item is Ellipsis for item in items) > 1:
         raise OutOfRange("an index can hold one ellipsis (...) at most.")
-    if Ellipsis not in [item for item in items if item is Ellipsis]:
-        items.append(Ellipsis)
-    spot = next(n for n, item in enumerate(items) if item is Ellipsis)
+    spot = next((n for n, item in enumerate(items) if item is Ellipsis), len(items))
     items[spot : spot + 1] = [slice(None)] * (len(shape) - given)
     axes: list[int | range | Tensor] = []
     for axis, (item, size) in enumerate(zip(items, shape, strict=True)):
@@ -45,9 +43,12 @@ def basic(index: Any, shape: tuple[int, ...]) -> list[int | range | Tensor] | No
         if not -size <= number < size:
             raise OutOfRange(f"index {number} is outside axis {axis} of size {size}; the matrix is {shape}.")
         axes.append(number % size)
-    if any(isinstance(axis, Tensor) for axis in axes) and any(isinstance(axis, int) for axis in axes):
-        return None  # torch moves axes about when it mixes both: leave that to it
-    return axes
+    return axes  # ints beside an index vector: as in torch (and unlike NumPy) the vector's axis stays where it is
+
+
+def _no_place(item: Any) -> bool:
+    """A tensor of one bool is no number: it adds an axis, as None does."""
+    return isinstance(item, Tensor) and item.dim() == 0 and item.dtype in (torch.bool, torch.uint8)
 
 
 def _range(item: slice, size: int) -> range:
@@ -67,9 +68,13 @@ def _vector(item: Any, size: int) -> Tensor | None:
         raise DTypeError(
             f"an index is an int, a slice, ... or whole numbers (list, array or tensor). Got {type(item).__name__}."
         ) from None
+    if isinstance(item, list) and not vector.numel():
+        vector = vector.long()
     if vector.is_floating_point() or vector.is_complex():
         raise DTypeError(f"an index holds whole numbers or bools. Got {vector.dtype}.")
-    if vector.dtype == torch.bool or vector.dim() != 1:
+    if vector.dtype == torch.bool and vector.shape == (size,):
+        return vector.nonzero()[:, 0]
+    if vector.dtype in (torch.bool, torch.uint8) or vector.dim() != 1:  # uint8: torch reads bools in it
         return None
     if vector.numel() and not (-size <= int(vector.min()) and int(vector.max()) < size):
         raise OutOfRange(

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from regard.arguments import whole
 from regard.errors import DTypeError
 
 __all__ = ["Mask", "bias", "causal", "documents", "padding", "window"]
 
-HIDING = -1e30  # a bias this low hides, as -inf does: many libraries write torch.finfo(dtype).min
+HIDING = -1e29  # a bias this low hides, as -inf does: many libraries write torch.finfo(dtype).min
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,10 +122,25 @@ def as_mask(mask: Mask | Tensor | None) -> Mask:
     )
 
 
+def hides(bias: Tensor) -> Tensor:
+    """Where a bias hides: at -inf, and from `HIDING` or the least number of its dtype on."""
+    return bias <= max(HIDING, torch.finfo(bias.dtype).min)
+
+
+def _tensor(value: Any, wanted: str) -> Tensor:
+    """A tensor as it came: a change to it is noticed. A copy of anything else: a change to that would not be."""
+    if isinstance(value, Tensor):
+        return value
+    try:
+        return torch.tensor(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise DTypeError(f"{wanted}. Got {type(value).__name__}.") from None
+
+
 def _offset(offset: int | Tensor | Sequence[int]) -> int | Tensor:
-    if isinstance(offset, int):
-        return offset
-    per_batch = torch.as_tensor(offset)
+    if not hasattr(offset, "__len__"):
+        return whole("offset", offset)
+    per_batch = _tensor(offset, "offset must be an int or whole numbers per batch")
     if per_batch.is_floating_point() or per_batch.dtype == torch.bool:
         raise DTypeError(f"offset must be an int or whole numbers per batch. Got {per_batch.dtype}.")
     return per_batch
@@ -159,10 +176,9 @@ def window(left: int | None, right: int | None = 0, offset: int | Tensor | Seque
     >>> regard.window(128, 0)
     window(128, 0)
     """
-    for name, side in (("left", left), ("right", right)):
-        if side is not None and (not isinstance(side, int) or isinstance(side, bool)):
-            raise DTypeError(f"{name} must be a whole number, or None for no bound. Got {side!r}.")
-    return Mask((Band(None if left is None else -left, right, _offset(offset)),))
+    lowest = None if left is None else -whole("left (or None for no bound)", left)
+    highest = None if right is None else whole("right (or None for no bound)", right)
+    return Mask((Band(lowest, highest, _offset(offset)),))
 
 
 def padding(keys: Tensor | Sequence[int] | int) -> Mask:
@@ -172,7 +188,7 @@ def padding(keys: Tensor | Sequence[int] | int) -> Mask:
     >>> regard.padding([3, 5])
     padding([3, 5])
     """
-    kept = torch.as_tensor(keys)
+    kept = _tensor(keys, "padding takes lengths (whole numbers) or a bool tensor, True = a real token")
     if kept.is_floating_point() or kept.is_complex():
         raise DTypeError(
             "padding takes lengths (whole numbers) or a bool tensor, True = a real token. "
@@ -193,19 +209,19 @@ def documents(ids: Tensor | Sequence[int], key_ids: Tensor | Sequence[int] | Non
     >>> regard.documents(torch.tensor([7, 7, 9])) & regard.causal()
     documents([7, 7, 9]) & causal()
     """
-    queries = torch.as_tensor(ids)
-    keys = queries if key_ids is None else torch.as_tensor(key_ids)
+    wanted = "documents takes one whole number per token, shape (*batch, tokens)"
+    queries = _tensor(ids, wanted)
+    keys = queries if key_ids is None else _tensor(key_ids, wanted)
     for tensor in (queries, keys):
         if tensor.is_floating_point() or tensor.dtype == torch.bool or tensor.dim() == 0:
-            raise DTypeError(
-                "documents takes one whole number per token, shape (*batch, tokens). "
-                f"Got {tensor.dtype} of shape {tuple(tensor.shape)}."
-            )
+            raise DTypeError(f"{wanted}. Got {tensor.dtype} of shape {tuple(tensor.shape)}.")
     return Mask((Same(queries, keys),))
 
 
 def bias(tensor: Tensor) -> Mask:
-    """Numbers added to the scaled scores, broadcast to (*batch, heads, queries, keys); -inf hides.
+    """Numbers added to the scaled scores, broadcast to (*batch, heads, queries, keys).
+
+    -inf hides, and so does what others write for it: -1e29 and below, or the least number of the dtype.
 
     >>> import torch, regard
     >>> regard.bias(torch.zeros(8, 1, 5))

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard import backends
+from regard.arguments import number, one_of, whole
 from regard.backends import gradients, reductions, tiled
 from regard.backends.tiled import Dropout
 from regard.bound_mask import Positions, pick
-from regard.errors import ChangedError, InputError, OutOfRange, ShapeError
+from regard.errors import ChangedError, InputError, OutOfRange
 from regard.masks import Mask, as_mask
+from regard.memory import ensure_room
+from regard.operand import operand
 from regard.scores import check_floats, make_scores
 from regard.shapes import Float, Int
 from regard.views import Parts, Stage, Transposed, look, points
@@ -44,6 +46,9 @@ class Summary:
 class AttentionMatrix:
     """softmax(QKᵀ · scale) with a mask: `A @ value` is attention, and everything else is a look at A.
 
+    NaN or inf in a key or value that no query may see never leaks; in one that some query sees, it may reach any row
+    of `A @ value`. A row that sees no key is 0.
+
     >>> import torch, regard
     >>> query, key, value = torch.randn(3, 2, 8, 1000, 64).unbind(0)        # (batch, heads, tokens, width)
     >>> A = regard.AttentionMatrix(query, key, mask=regard.causal())
@@ -69,6 +74,8 @@ class AttentionMatrix:
         self._lse: Tensor | None = None  # the row normaliser, once something needs it
         self._found: Tensor | None = None  # what a kernel gave for it, not yet looked at
         self._mask = as_mask(mask)
+        self._whole: torch.Size | None = None  # the shape of the matrix that this is a part of
+        self._other_heads: frozenset[int] = frozenset()  # how many heads its keys have, where the part's are others
         read = {"query": query, "key": key}
         read |= {f"mask ({n})": tensor for n, tensor in enumerate(self._mask.tensors)}
         if isinstance(sinks, Tensor):
@@ -102,14 +109,20 @@ class AttentionMatrix:
         return self._scores.query.device
 
     def __repr__(self) -> str:
-        part = "" if self._scores is self._wide else ", part of more keys"
         dtype = str(self.dtype).removeprefix("torch.")
-        return (
-            f"AttentionMatrix(shape={tuple(self.shape)}, dtype={dtype}, device={self.device}, mask={self._mask}{part})"
-        )
+        of = "" if self._whole is None else f" of the whole {tuple(self._whole)}"
+        return f"AttentionMatrix(shape={tuple(self.shape)}, dtype={dtype}, device={self.device}, mask={self._mask}{of})"
 
     def __len__(self) -> int:
         return self.shape[0]
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._check()
+        return vars(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._read = [(name, tensor, tensor._version) for name, tensor, _ in self._read]  # a copy counts anew
 
     # Attention, both ways
 
@@ -121,23 +134,26 @@ class AttentionMatrix:
     ) -> Float[Tensor, "*any_too queries width"]:
         """`A @ value`: the weighted sums, by the fused kernel. Values may have the heads of the keys or of the queries.
 
+        `dropout` leaves out that share of the weights; the same `seed` (a tensor of one whole number) the same ones.
+
         >>> import torch, regard
         >>> q, k, v = torch.randn(3, 4, 10, 8).unbind(0)
         >>> A = regard.AttentionMatrix(q, k)
         >>> torch.allclose(A @ v, A.to_dense() @ v, atol=1e-6)
         True
         """
-        scores = self._scores
+        scores, dropped = self._scores, _dropout(dropout, seed)
         value = self._value(value)
         if value.shape[1] == scores.key.shape[1]:
-            return self._unfold(self._result(gradients.Attend(_dropout(dropout, seed)), value))
+            return self._unfold(self._result(gradients.Attend(dropped), value))
         # Values per query head: one pass for each member of a group, keys still shared.
         every = range(scores.shape[0]), range(scores.shape[2]), range(scores.shape[3])
         passes = []
         for member in range(scores.group):
             heads = range(member, scores.shape[1], scores.group)
             part = self._selected(every[0], heads, every[1], every[2], self._batch, True)
-            passes.append(part._result(gradients.Attend(_dropout(dropout, seed)), value[:, member :: scores.group]))
+            own = dropped and replace(dropped, seed=dropped.seed + (member << 20))  # each head drops others
+            passes.append(part._result(gradients.Attend(own), value[:, member :: scores.group]))
         return self._unfold(torch.stack(passes, 2).flatten(1, 2))
 
     @property
@@ -159,6 +175,8 @@ class AttentionMatrix:
     @property
     def part(self) -> Parts:
         """`A.part[...]`: a part that is still lazy, each row normalised over *all* its keys.
+
+        A part of grouped heads takes the values of its own heads: one for each, or one for each key head that it reads.
 
         >>> import torch, regard
         >>> A = regard.AttentionMatrix(torch.randn(2, 100, 16), torch.randn(2, 100, 16))
@@ -199,7 +217,7 @@ class AttentionMatrix:
 
     def diagonal(self, offset: int = 0) -> Float[Tensor, "*leading n"]:
         """The weights A[i, i + offset]: what each query keeps for itself (-1: for the token before it)."""
-        queries, keys = self.shape[-2:]
+        (queries, keys), offset = self.shape[-2:], whole("offset", offset)
         first = max(-offset, 0)
         row = torch.arange(first, max(min(queries, keys - offset), first), device=self.device)
         index = (*(torch.arange(n, device=self.device) for n in self._leading), row)
@@ -211,7 +229,10 @@ class AttentionMatrix:
 
     @property
     def logsumexp(self) -> Float[Tensor, "*leading queries"]:
-        """log Σ exp of each masked row, sinks included; -inf where a row sees nothing."""
+        """log Σ exp of each masked row, sinks included; -inf where a row sees nothing.
+
+        Everything normalised by it is right for scores up to about 10¹¹: beyond, float64 has too few digits for it.
+        """
         self._check()
         return self._unfold(self._normaliser().to(self._scores.working_dtype))
 
@@ -221,7 +242,7 @@ class AttentionMatrix:
         sinks = self._wide.sinks
         if sinks is None:
             return torch.zeros_like(self.logsumexp)
-        return torch.exp(self._unfold(sinks.to(self._wide.working_dtype)[..., None]) - self.logsumexp)
+        return tiled.share(self._unfold(sinks.to(self._wide.working_dtype)[..., None]), self.logsumexp)
 
     def received(self, reduce: str = "sum") -> Float[Tensor, "*leading keys"]:
         """The attention that each key receives over all queries: "sum", "mean" or (without gradient) "max".
@@ -231,7 +252,7 @@ class AttentionMatrix:
         >>> A.received()
         tensor([1.8333, 0.8333, 0.3333])
         """
-        _one_of("reduce", reduce, ("sum", "mean", "max"))
+        one_of("reduce", reduce, ("sum", "mean", "max"))
         if reduce == "max":
             return self._unfold(self._swept(reductions.Received(self._scores, reduce)).result())
         return self._unfold(self._result(gradients.Received(reduce)))
@@ -265,7 +286,7 @@ class AttentionMatrix:
         >>> A.pool(64, 256).shape, A.pool(64, 10_000).shape
         (torch.Size([64, 256]), torch.Size([64, 5000]))
         """
-        _one_of("reduce", reduce, ("mean", "max"))
+        one_of("reduce", reduce, ("mean", "max"))
         rows, columns = self._bins(rows, columns)
         if reduce == "max":
             return self._unfold(self._swept(reductions.Pool(self._scores, rows, columns, reduce)).result())
@@ -283,8 +304,12 @@ class AttentionMatrix:
         scores = self._scores
         received, entropy = reductions.Received(scores, "sum"), reductions.Entropy(scores)
         topper = None if top is None else self._topper(top)
-        sides = (pool, pool) if isinstance(pool, int) else pool
-        pooler = None if sides is None else reductions.Pool(scores, *self._bins(*sides), "mean", received)
+        pooler = None
+        if pool is not None:
+            sides = pool if isinstance(pool, Sequence) else (pool, pool)
+            if len(sides) != 2:
+                raise InputError(f"pool must be a number of bins, or two: (rows, columns). Got {pool!r}.")
+            pooler = reductions.Pool(scores, *self._bins(*sides), "mean", received)
         self._swept(*(r for r in (received if pooler is None else pooler, topper, entropy) if r is not None))
         with torch.no_grad():
             pooled = None if pooler is None else self._unfold(pooler.result())  # first: it completes `received`
@@ -314,6 +339,8 @@ class AttentionMatrix:
             else:
                 with torch.no_grad():
                     self._lse = backends.logsumexp(self._wide.detached())
+        if self._lse.is_inference() and not torch.is_inference_mode_enabled():
+            self._lse = self._lse.clone()  # found in inference mode, where nothing may be kept for a gradient
         return self._lse
 
     def _normaliser(self) -> Tensor:
@@ -346,47 +373,30 @@ class AttentionMatrix:
     def _value(self, value: Tensor) -> Tensor:
         scores = self._scores
         check_floats(query=scores.query, value=value)
-        return self._operand(value, "value", "keys", scores.shape[3], scores.key.shape[1])
-
-    def _operand(self, x: Tensor, name: str, tokens: str, count: int, few: int | None = None) -> Tensor:
-        """What stands right of `@`, as (batch, heads, tokens, width)."""
-        usual = (self._scores.shape[0], few or self._scores.shape[1], count)
-        if self._heads and len(self._batch) == 1 and x.dim() == 4 and x.shape[:3] == usual:
-            return x
-        heads = self._scores.shape[1]
-        lead = (*self._batch, few or heads) if self._heads else self._batch
-        if self._heads and x.dim() > 2 and x.shape[-3] == heads:
-            lead = (*self._batch, heads)
-        spread = None
-        if 2 <= x.dim() <= len(lead) + 2 and x.shape[-2] == count:
-            with contextlib.suppress(RuntimeError):
-                spread = x.expand(*lead, *x.shape[-2:])
-        if spread is None:
-            few_or = "" if few in (None, heads) else f" (or {heads} heads)"
-            want = f"({', '.join(map(str, (*lead, count)))}, width)"
-            hint = f" For a vector write {name}[:, None]." if x.dim() == 1 else ""
-            raise ShapeError(
-                f"{name} must broadcast to (*batch, heads, {tokens}, width) = {want}{few_or}, for a matrix of shape "
-                f"{tuple(self.shape)}. Got {tuple(x.shape)}.{hint}"
-            )
-        return spread.reshape(self._scores.shape[0], lead[-1] if self._heads else 1, *x.shape[-2:])
+        return operand(self, value, "value", "keys", scores.shape[3], scores.key.shape[1])
 
     def _reverse(self, x: Tensor) -> Tensor:
         check_floats(query=self._scores.query, x=x)
-        operand = self._operand(x, "x", "queries", self.shape[-2])
-        return self._unfold(self._result(gradients.Reverse(), operand))
+        return self._unfold(self._result(gradients.Reverse(), operand(self, x, "x", "queries", self.shape[-2])))
 
     def _bins(self, rows: int, columns: int) -> tuple[int, int]:
-        for name, bins in (("rows", rows), ("columns", columns)):
-            if not isinstance(bins, int) or bins < 1:
-                raise InputError(f"pool takes whole numbers of bins, at least 1: {name} = {bins!r}.")
-        return min(rows, self.shape[-2]), min(columns, self.shape[-1])
+        rows, columns = whole("rows", rows), whole("columns", columns)
+        if rows < 1 or columns < 1:
+            raise InputError(f"pool takes at least 1 bin a side. Got rows = {rows}, columns = {columns}.")
+        bins = min(rows, self.shape[-2]), min(columns, self.shape[-1])
+        self._room("pool", (*self._leading, *bins), 2 * self._scores.working_dtype.itemsize)
+        return bins
 
     def _topper(self, k: int) -> reductions.Top:
-        keys = self.shape[-1]
-        if not isinstance(k, int) or not 1 <= k <= keys:
-            raise OutOfRange(f"top(k) takes 1 <= k <= keys = {keys}. Got k = {k!r}. Use min(k, A.shape[-1]).")
+        keys, k = self.shape[-1], whole("k", k)
+        if not 1 <= k <= keys:
+            hint = "Use min(k, A.shape[-1])." if keys else "It has no keys."
+            raise OutOfRange(f"top(k) takes 1 <= k <= keys = {keys}. Got k = {k}. {hint}")
+        self._room("top", (*self.shape[:-1], k), 2 * (self._scores.working_dtype.itemsize + 8))
         return reductions.Top(self._scores, k)
+
+    def _room(self, name: str, shape: Sequence[int], bytes_each: int) -> None:
+        ensure_room(shape, bytes_each, self.device, f"{name} of shape {tuple(shape)}, of {self!r}")
 
     def _top(self, topper: reductions.Top) -> Top:
         weights, keys = topper.result()
@@ -403,34 +413,17 @@ class AttentionMatrix:
         part._wide = part._scores if every_key else self._wide.select(batch, heads, rows, whole)
         part._batch, part._heads, part._mask, part._read = user_batch, has_heads, self._mask, self._read
         part._lse = part._found = None
+        part._whole, part._other_heads = self._whole or self.shape, self._other_heads
+        few = self._scores.key.shape[1]
+        if [head // self._scores.group for head in heads] != list(range(few)) and len(heads) != self._scores.shape[1]:
+            part._other_heads |= {few}
         if self._lse is not None or self._found is not None:
             part._lse = pick(self._known()[list(batch)][:, list(heads)], 2, rows)
         return part
 
-    def _parted(self, axes: list[int | range | Tensor]) -> AttentionMatrix:
-        """The part that these axes pick; an int drops its axis (for rows and columns the caller does that)."""
-        *leading, rows, columns = (
-            range(a, a + 1) if n >= len(axes) - 2 and isinstance(a, int) else a for n, a in enumerate(axes)
-        )
-        heads: int | range | Tensor = leading.pop() if self._heads else range(self._scores.shape[1])
-        numbered = torch.arange(self._scores.shape[0]).view(self._batch)
-        for axis, chosen in reversed(list(enumerate(leading))):
-            numbered = numbered.select(axis, chosen) if isinstance(chosen, int) else pick(numbered, axis, chosen)
-        chosen_heads = [heads] if isinstance(heads, int) else [int(h) for h in heads]
-        assert not isinstance(rows, int)
-        assert not isinstance(columns, int)
-        has_heads = self._heads and not isinstance(heads, int)
-        return self._selected(
-            numbered.flatten().tolist(), chosen_heads, rows, columns, tuple(numbered.shape), has_heads
-        )
-
 
 def _dropout(rate: float, seed: Tensor | None) -> Dropout | None:
+    rate = number("dropout", rate)
     if not 0 <= rate < 1:
         raise InputError(f"dropout must be at least 0 and below 1. Got {rate}.")
-    return Dropout(rate, torch.randint(2**31, ()) if seed is None else seed) if rate else None
-
-
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise InputError(f"{name} must be one of {', '.join(map(repr, allowed))}. Got {value!r}.")
+    return Dropout(rate, torch.randint(2**31, (), device="cpu") if seed is None else seed) if rate else None

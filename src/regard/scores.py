@@ -16,8 +16,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from regard.arguments import number
 from regard.bound_mask import BoundMask, Positions, at, bind, pick, take
 from regard.errors import DeviceError, DTypeError, InputError, ShapeError
+from regard.exact import exact
 from regard.masks import Mask, as_mask
 from regard.shapes import Bool, Float, Int
 
@@ -62,16 +64,19 @@ class Scores:
         """What sums, logsumexp and reductions are computed in."""
         return torch.float64 if self.query.dtype == torch.float64 else torch.float32
 
+    @exact
     def stage(self, name: str) -> Float[Tensor, "batch heads queries keys"]:
         """All of one stage, dense and differentiable, in the working dtype."""
         batch, heads, queries, keys = self.shape
-        folded = batch, self.key.shape[1], self.group * queries, self.query.shape[-1]
-        query = self.query.to(self.working_dtype).reshape(folded)
-        dots = (query @ self.key.to(self.working_dtype).mT).view(batch, heads, queries, keys)
-        visible = bias = None
+        query, key, visible, bias = self.query, self.key, None, None
         if name == "masked":
-            visible = self.mask.tile(self.rows, self.columns, dots.device)
             bias = self.mask.bias_tile(self.rows, self.columns)
+            visible = _shown(self.mask.tile(self.rows, self.columns, query.device), bias)
+        if visible is not None and torch.is_grad_enabled() and (query.requires_grad or key.requires_grad):
+            query, key = _clean(query, ~visible.any(-1)), _clean(key, ~visible.any(-2))
+        folded = batch, key.shape[1], self.group * queries, query.shape[-1]
+        query = query.to(self.working_dtype).reshape(folded)
+        dots = (query @ key.to(self.working_dtype).mT).view(batch, heads, queries, keys)
         return self._staged(dots, name, visible, bias)
 
     def points(
@@ -84,12 +89,15 @@ class Scores:
     ) -> Float[Tensor, " n"]:
         """One stage at single points, given as four index tensors."""
         query = self.query[batch, head, row].to(self.working_dtype)
-        dots = (query * self.key[batch, head // self.group, column].to(self.working_dtype)).sum(-1)
+        key = self.key[batch, head // self.group, column].to(self.working_dtype)
         visible = bias = None
         if name == "masked":
-            place = at(self.rows, dots.device)[row], at(self.columns, dots.device)[column]
+            place = at(self.rows, query.device)[row], at(self.columns, query.device)[column]
             visible, bias = self.mask.points(batch, head, *place)
-        return self._staged(dots, name, visible, bias)
+            visible = _shown(visible, bias)
+        if visible is not None:  # what is hidden is not read, so that nothing of it is in a gradient
+            query, key = (torch.where(visible[:, None], tensor, 0.0) for tensor in (query, key))
+        return self._staged((query * key).sum(-1), name, visible, bias)
 
     def _staged(self, dots: Tensor, name: str, visible: Tensor | None, bias: Tensor | None) -> Tensor:
         if name == "scores":
@@ -100,7 +108,7 @@ class Scores:
         capped = scaled if self.softcap is None else self.softcap * torch.tanh(scaled / self.softcap)
         if bias is not None:
             capped = capped + bias
-        # `where` rather than `+ -inf`: it also silences the NaN of a hidden key.
+        # `where` rather than the bias's own -inf: it also silences the NaN of a hidden key.
         return capped if visible is None else torch.where(visible, capped, -math.inf)
 
     def select(self, batch: Sequence[int], heads: Sequence[int], rows: Positions, columns: Positions) -> Scores:
@@ -138,18 +146,20 @@ class Scores:
         vars(data)["unseen"] = self.unseen  # known already, and the same
         return data
 
-    def with_key(self, key: Float[Tensor, "batch key_heads keys width"]) -> Scores:
-        """The same with other keys."""
-        return replace(self, key=key)
+    def seeing(self, lse: Float[Tensor, "batch heads queries"]) -> Scores:
+        """The same with the queries that see nothing made harmless; their normaliser, all keys counted, tells."""
+        mask = self.mask
+        if not mask or (mask.plain_causal and mask.only_bands):  # then every query sees a key
+            return self
+        # A query that holds NaN or inf and sees a key has a normaliser that is no number; but a cap makes inf finite.
+        blind = lse < math.inf if self.softcap is None else lse == -math.inf
+        data = replace(self, query=_clean(self.query, blind))
+        vars(data)["unseen"] = self.unseen
+        return data
 
     def shielded(self, tensor: Float[Tensor, "batch any_heads keys any"]) -> Float[Tensor, "batch any_heads keys any"]:
-        """Keys or values, NaN and inf taken out of those that nobody sees: 0 × NaN would still be NaN."""
-        hidden = self.unseen
-        if hidden is None:
-            return tensor
-        if hidden.shape[1] > tensor.shape[1]:
-            hidden = hidden.reshape(len(hidden), tensor.shape[1], -1, hidden.shape[2]).all(2)
-        return torch.where(hidden[..., None], tensor.nan_to_num(0.0, 0.0, 0.0), tensor)
+        """Keys or values, those that nobody sees made harmless."""
+        return tensor if self.unseen is None else _clean(tensor, self.unseen)
 
     @cached_property
     def unseen(self) -> Bool[Tensor, "batch_or_1 heads_or_1 keys"] | None:
@@ -175,9 +185,7 @@ class Scores:
         rows = max(_POINTS // (keys * batch), 1)
         for start in range(0, queries, rows):
             here = _compose(self.rows, range(start, min(start + rows, queries)))
-            visible, bias = mask.tile(here, self.columns, device), mask.bias_tile(here, self.columns)
-            if bias is not None:
-                visible = bias > -math.inf if visible is None else visible & (bias > -math.inf)
+            visible = _shown(mask.tile(here, self.columns, device), mask.bias_tile(here, self.columns))
             assert visible is not None
             any_row = visible.any(2)
             seen = any_row if seen is None else seen | any_row
@@ -222,8 +230,9 @@ def make_scores(
             f"query heads must be a multiple of key heads: heads = {heads}, key heads = {key_heads}. "
             "Axis -3 is heads: is it where you meant it?"
         )
-    scale = width**-0.5 if scale is None else _number("scale", scale)
-    if softcap is not None and _number("softcap", softcap) <= 0:
+    scale = width**-0.5 if scale is None else number("scale", scale)
+    softcap = None if softcap is None else number("softcap", softcap)
+    if softcap is not None and softcap <= 0:
         raise InputError(f"softcap must be above 0; None for no cap. Got {softcap}.")
     if len(batch) != 1:
         query = query.reshape(math.prod(batch), heads, queries, width)
@@ -233,11 +242,25 @@ def make_scores(
         key,
         bind(as_mask(mask), (*batch, heads, queries, keys), query.device, plain),
         scale,
-        None if softcap is None else float(softcap),
+        softcap,
         None if sinks is None else _sinks(sinks, query, (*batch, heads)),
         range(queries),
         range(keys),
     )
+
+
+def _shown(visible: Tensor | None, bias: Tensor | None) -> Tensor | None:
+    """Which points are visible, a bias of -inf counted; None where all are."""
+    if bias is None:
+        return visible
+    return bias != -math.inf if visible is None else visible & (bias != -math.inf)
+
+
+def _clean(tensor: Tensor, hidden: Tensor) -> Tensor:
+    """Tokens without NaN and inf where they are hidden: 0 × NaN would still be NaN. Heads that share one: in all."""
+    if hidden.shape[1] > tensor.shape[1]:
+        hidden = hidden.reshape(len(hidden), tensor.shape[1], -1, hidden.shape[2]).all(2)
+    return torch.where(hidden[..., None], tensor.nan_to_num(0.0, 0.0, 0.0), tensor)
 
 
 def check_floats(**tensors: Tensor) -> None:
@@ -266,18 +289,12 @@ def check_floats(**tensors: Tensor) -> None:
             )
 
 
-def _number(name: str, value: float) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise DTypeError(f"{name} must be a number. Got {type(value).__name__}.") from None
-    if not math.isfinite(number):
-        raise InputError(f"{name} must be finite. Got {number}.")
-    return number
-
-
 def _sinks(sinks: Tensor | float, query: Tensor, to: tuple[int, ...]) -> Tensor:
-    sinks = torch.as_tensor(sinks, device=None if isinstance(sinks, Tensor) else query.device)
+    if not isinstance(sinks, Tensor):
+        try:  # a copy, since a change to it could not be noticed
+            sinks = torch.tensor(sinks, dtype=torch.promote_types(query.dtype, torch.float32), device=query.device)
+        except (TypeError, ValueError, RuntimeError):
+            raise DTypeError(f"sinks must be a float per head. Got {type(sinks).__name__}.") from None
     if not sinks.is_floating_point():
         raise DTypeError(f"sinks must be a float per head. Got {sinks.dtype}.")
     if sinks.device != query.device:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from regard.bound_mask import pick
 from regard.errors import InputError
 from regard.indexing import basic, coordinates
 from regard.memory import ensure_room
@@ -89,7 +90,23 @@ class Parts:
             )
         if any(isinstance(axis, int) for axis in axes[-2:]):
             raise InputError("a part is still a matrix: for one row or column write i:i+1, or use A[…] for a tensor.")
-        return matrix._parted(axes)
+        return _parted(matrix, axes)
+
+
+def _parted(matrix: AttentionMatrix, axes: list[int | range | Tensor]) -> AttentionMatrix:
+    """The part that these axes pick; an int drops its axis (for rows and columns the caller does that)."""
+    *leading, rows, columns = (
+        range(a, a + 1) if n >= len(axes) - 2 and isinstance(a, int) else a for n, a in enumerate(axes)
+    )
+    heads: int | range | Tensor = leading.pop() if matrix._heads else range(matrix._scores.shape[1])
+    numbered = torch.arange(matrix._scores.shape[0], device="cpu").view(matrix._batch)
+    for axis, chosen in reversed(list(enumerate(leading))):
+        numbered = numbered.select(axis, chosen) if isinstance(chosen, int) else pick(numbered, axis, chosen)
+    chosen_heads = [heads] if isinstance(heads, int) else [int(h) for h in heads]
+    assert not isinstance(rows, int)
+    assert not isinstance(columns, int)
+    has_heads = matrix._heads and not isinstance(heads, int)
+    return matrix._selected(numbered.flatten().tolist(), chosen_heads, rows, columns, tuple(numbered.shape), has_heads)
 
 
 def look(matrix: AttentionMatrix, index: Any, stage: str) -> Tensor:
@@ -102,7 +119,7 @@ def look(matrix: AttentionMatrix, index: Any, stage: str) -> Tensor:
         return points(matrix, grids, stage)
     shape = [1 if isinstance(a, int) else len(a) for a in axes]
     ensure_room(shape, 2 * matrix.dtype.itemsize + 8, matrix.device, f"{tuple(shape)} numbers of {matrix!r}")
-    part = matrix._parted(axes)
+    part = _parted(matrix, axes)
     dense = part._unfold(_dense(part, stage))
     for axis in (-2, -1):
         dense = dense.squeeze(axis) if isinstance(axes[axis], int) else dense
@@ -115,8 +132,6 @@ def _dense(matrix: AttentionMatrix, stage: str) -> Tensor:
         return scores.stage(stage).to(matrix.dtype)
     # With all keys at hand a row is its own normaliser; a part of them needs that of all.
     lse = None if scores is matrix._wide else matrix._normaliser()
-    if torch.is_grad_enabled() and (scores.query.requires_grad or scores.key.requires_grad):
-        scores = scores.with_key(scores.shielded(scores.key))
     if torch.is_grad_enabled() and scores.requires_grad:
         return _weights(scores, lse).to(matrix.dtype)
     dense = scores.query.new_empty(scores.shape)
@@ -153,11 +168,11 @@ def _weights(scores: Scores, lse: Tensor | None) -> Tensor:
         return _normalised(masked, lse[..., None])
     if scores.sinks is not None:
         sink = scores.sinks.to(masked.dtype)[..., None, None].expand(*masked.shape[:-1], 1)
-        return torch.softmax(torch.cat([masked, sink], -1), -1)[..., :-1]
-    if not scores.mask:
+        masked = torch.cat([masked, sink], -1)
+    elif not scores.mask:
         return torch.softmax(masked, -1)
     empty = (masked == -math.inf).all(-1, keepdim=True)
-    return torch.softmax(masked.masked_fill(empty, 0.0), -1).masked_fill(empty, 0.0)
+    return torch.softmax(masked.masked_fill(empty, 0.0), -1).masked_fill(empty, 0.0)[..., : scores.shape[3]]
 
 
 def _normalised(masked: Tensor, lse: Tensor) -> Tensor:

@@ -31,7 +31,7 @@ def forward(
         return output, lse
     # A sink is one more key whose value is 0: it only widens the normaliser.
     widened = _with_sinks(scores, lse)
-    return (output * torch.exp(lse - widened)[..., None]).to(output.dtype), widened
+    return (output * tiled.share(lse, widened)[..., None]).to(output.dtype), widened
 
 
 def logsumexp(scores: Scores) -> Float[Tensor, "batch heads queries"]:

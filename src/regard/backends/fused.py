@@ -47,6 +47,7 @@ def _runs(scores: Scores) -> Iterator[_Run]:
     mask, (batch, _, queries, keys) = scores.mask, scores.shape
     everything = slice(0, queries), slice(0, keys)
     causal = mask.plain_causal and scores.rows == range(queries) and scores.columns == range(keys)
+    causal = causal and scores.scale > 0  # the kernel multiplies its own -inf by the scale
     if not mask or (causal and mask.only_bands):
         yield _Run(*everything, causal, None, None)
         return
@@ -63,7 +64,8 @@ def _runs(scores: Scores) -> Iterator[_Run]:
         first, whole_first, whole_end, end = key_span(scores, mask, here)
         seen = slice(first, end)
         if first == end:
-            yield _Run(part, seen, False, None, torch.ones(1, 1, part.stop - part.start, dtype=torch.bool))
+            blind = scores.query.new_ones(1, 1, part.stop - part.start, dtype=torch.bool)
+            yield _Run(part, seen, False, None, blind)
         elif (whole_first, whole_end) == (first, end) and not mask.biases:
             yield _Run(part, seen, False, None, None)
         else:
@@ -90,7 +92,7 @@ def _shut(bar: Tensor, causal: bool, queries: int) -> Tensor:
     seen = bar[:, :, 0] > -math.inf
     if not causal:
         return ~seen.any(-1, keepdim=True)
-    return ~(seen.cumsum(-1) > 0)[..., torch.arange(queries).clamp_max(bar.shape[-1] - 1)]
+    return ~(seen.cumsum(-1) > 0)[..., torch.arange(queries, device=bar.device).clamp_max(bar.shape[-1] - 1)]
 
 
 def _widened(width: int, *tensors: Tensor) -> list[Tensor]:

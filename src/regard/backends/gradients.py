@@ -57,8 +57,7 @@ class Attend:
         if not outer:
             return output, own
         assert lse is not None
-        share = torch.exp(own - lse).masked_fill(own == -torch.inf, 0.0)
-        return (output * share[..., None]).to(output.dtype), lse
+        return (output * tiled.share(own, lse)[..., None]).to(output.dtype), lse
 
     def pulls(self, scores: Scores, lse: Tensor, operand: Tensor | None, result: Tensor, back: Tensor) -> Pulls:
         assert operand is not None
@@ -126,7 +125,9 @@ class Entropy:
 
     def pulls(self, scores: Scores, lse: Tensor, operand: Tensor | None, result: Tensor, back: Tensor) -> Pulls:
         def pull(tile: Tile) -> Tensor:
-            return -(tile.log2 * tiled.LN2 + 1) * back[tile.batch, tile.heads, tile.rows, None]
+            # Where a weight is 0 its logarithm does not matter, but must not take a large `back` beyond all numbers.
+            log2 = tile.log2.clamp_min(-1100.0)
+            return -(log2 * tiled.LN2 + 1) * back[tile.batch, tile.heads, tile.rows, None]
 
         return Pulls(pull)
 
@@ -160,7 +161,7 @@ class LogSumExp:
     """The normaliser itself; its gradient is the weights."""
 
     def run(self, scores: Scores, lse: Tensor | None, outer: bool, operand: Tensor | None) -> tuple[Tensor, Tensor]:
-        lse = backends.logsumexp(scores) if lse is None else lse
+        assert lse is not None
         return lse.clone(), lse
 
     def pulls(self, scores: Scores, lse: Tensor, operand: Tensor | None, result: Tensor, back: Tensor) -> Pulls:
@@ -234,18 +235,20 @@ def attend_gradients(
     """Gradients of (outer, query, key, sinks, value, *biases), by the fused kernel where it can."""
     if biased or job.dropout is not None or not fused.suits(scores):
         return _gradients(job, scores, lse, value, output, back, outer)
-    row_dot = (back * output).sum(-1, dtype=lse.dtype)
+    scores = scores.seeing(lse)
+    needed = outer or scores.sinks is not None
+    row_dot = (back.to(lse.dtype) * output).sum(-1) if needed else None  # in the wider dtype: it soon overflows halves
     seen = torch.zeros_like(output) if outer else output  # with nothing to subtract, the kernel gives p × G
     d_query, d_key, d_value = fused.backward(scores, scores.shielded(value), seen, lse, back)
-    return [
-        -row_dot if outer else None, d_query, d_key, _sink_gradient(scores, lse, row_dot), d_value,
-        *(None for _ in scores.mask.biases),
-    ]  # fmt: skip
+    d_outer = -row_dot if outer and row_dot is not None else None
+    d_biases = [None] * len(scores.mask.biases)
+    return [d_outer, d_query, d_key, _sink_gradient(scores, lse, row_dot), d_value, *d_biases]
 
 
 def _gradients(
     job: Job, scores: Scores, lse: Tensor, operand: Tensor | None, result: Tensor, back: Tensor, outer: bool
 ) -> list[Tensor | None]:
+    scores = scores.seeing(lse)
     pulls = job.pulls(scores, lse, operand, result, back)
     row_dot = pulls.row_dot
     if row_dot is None:
@@ -258,8 +261,8 @@ def _gradients(
     return [-row_dot if outer else None, d_query, d_key, _sink_gradient(scores, lse, row_dot), pulls.operand, *d_biases]
 
 
-def _sink_gradient(scores: Scores, lse: Tensor, row_dot: Tensor) -> Tensor | None:
+def _sink_gradient(scores: Scores, lse: Tensor, row_dot: Tensor | None) -> Tensor | None:
     """A sink has a weight but no pull: it only gives back its share of the row."""
-    if scores.sinks is None:
+    if scores.sinks is None or row_dot is None:
         return None
-    return -(torch.exp(scores.sinks.to(lse.dtype)[..., None] - lse) * row_dot).sum(-1)
+    return -(tiled.share(scores.sinks.to(lse.dtype)[..., None], lse) * row_dot).sum(-1)

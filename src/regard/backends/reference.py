@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.masks import HIDING, Band, Keep, Mask, Same, as_mask
+from regard.masks import Band, Keep, Mask, Same, as_mask, hides
 
 __all__ = ["Reference"]
 
@@ -134,7 +134,7 @@ def _spelt_out(mask: Mask, shape: tuple[int, ...]) -> tuple[Array, Array]:
         elif atom.tensor.dtype == torch.bool:
             visible &= _whole(atom.tensor)
         else:
-            extra = _double(atom.tensor)
-            visible &= extra > HIDING
-            added = added + np.where(extra > HIDING, extra, 0.0)
+            hidden = _whole(hides(atom.tensor))
+            visible &= ~hidden
+            added = added + np.where(hidden, 0.0, _double(atom.tensor))
     return visible, added

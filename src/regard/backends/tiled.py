@@ -16,13 +16,17 @@ import torch
 from torch import Tensor
 
 from regard.bound_mask import BoundMask, Positions
+from regard.exact import exact
+from regard.masks import HIDING
 from regard.scores import Scores
 from regard.shapes import Float
 
-__all__ = ["Dropout", "Reduction", "Tile", "backward", "forward", "logsumexp", "sweep", "trusted"]
+__all__ = ["Dropout", "Reduction", "Tile", "backward", "forward", "logsumexp", "share", "sweep", "trusted"]
 
 TRUSTED = 256.0  # up to here a float32 logsumexp gives weights right to about 1e-5; beyond, more digits are kept
-HIDDEN = -1e30  # the logit of a hidden key: exp2 gives an exact 0, and 0 × HIDDEN stays 0 where 0 × -inf would be NaN
+# The logit of a hidden key, far below any bias that does not hide: exp2 gives an exact 0, and 0 × HIDDEN stays 0 where
+# 0 × -inf would be NaN.
+HIDDEN = 10 * HIDING
 LOG2E, LN2 = math.log2(math.e), math.log(2.0)
 _ROWS, _SIZE = 256, 2**17  # rows of a tile, and numbers in it for each thread: two such fit in a core's L2 cache
 
@@ -138,7 +142,7 @@ def tiles(
                 if mask.biases:
                     bias = mask.bias_tile(here, scores.columns[c])
                     assert bias is not None
-                    tile.add_(bias.to(dtype), alpha=LOG2E).clamp_(min=HIDDEN)
+                    tile.add_(bias.to(dtype), alpha=LOG2E).masked_fill_(bias == -math.inf, HIDDEN)
                 for part in subtract:
                     tile.sub_(part)
                 for some in masked:
@@ -239,6 +243,7 @@ def key_span(scores: Scores, mask: BoundMask, rows: Positions) -> tuple[int, int
     return first, whole_first, whole_end, end
 
 
+@exact
 def sweep(scores: Scores, normaliser: Float[Tensor, "batch heads queries"], reductions: Sequence[Reduction]) -> None:
     """One walk over the weights, shared by all the reductions."""
     for tile in tiles(scores, normaliser):
@@ -246,6 +251,7 @@ def sweep(scores: Scores, normaliser: Float[Tensor, "batch heads queries"], redu
             reduction.add(tile)
 
 
+@exact
 def logsumexp(scores: Scores) -> Float[Tensor, "batch heads queries"]:
     """log Σ exp of each row of masked scores (without sinks), in float64: a running maximum and a running sum."""
     peak, total = _running(scores)
@@ -254,6 +260,7 @@ def logsumexp(scores: Scores) -> Float[Tensor, "batch heads queries"]:
     return _close(peak, total)
 
 
+@exact
 def forward(
     scores: Scores, value: Float[Tensor, "batch key_heads keys any"], dropout: Dropout | None = None
 ) -> tuple[Float[Tensor, "batch heads queries any"], Float[Tensor, "batch heads queries"]]:
@@ -294,9 +301,15 @@ def _close(peak: Tensor, total: Tensor) -> Tensor:
     return torch.where(peak > HIDDEN / 2, (peak.double() + torch.log2(total)) * LN2, -math.inf)
 
 
+def share(part: Tensor, whole: Tensor) -> Tensor:
+    """exp(part - whole): the share of a normaliser that a part of its terms makes up; of nothing, nothing."""
+    return torch.exp(part - whole.masked_fill(whole == -math.inf, 0.0))
+
+
 Pull = Callable[[Tile], Tensor]
 
 
+@exact
 def backward(
     scores: Scores,
     normaliser: Float[Tensor, "batch heads queries"],
