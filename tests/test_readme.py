@@ -16,8 +16,9 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
 def test_its_code_runs(number, capsys):
     exec(compile(BLOCKS[number], f"README block {number}", "exec"), {})
-    if "print(" in BLOCKS[number]:
-        assert 'z("dog") = ' in capsys.readouterr().out
+    for call, shown in (("print(regard.steps", 'z("dog") = '), ("print(model)", "2 × encoder layer")):
+        if call in BLOCKS[number]:
+            assert shown in capsys.readouterr().out
 
 
 def test_its_first_screen_is_what_the_demo_prints():
