@@ -248,6 +248,17 @@ def test_empty_sequences_work(shape, mask, softcap):
     assert (A.mT @ torch.randn(batch, heads, queries, 3)).shape == (batch, heads, keys, 3)
 
 
+def test_an_empty_part_works_with_gradients():
+    q = Q.clone().requires_grad_()
+    A = AttentionMatrix(q, K, mask=torch.ones(8, 5, 7, dtype=torch.bool))
+    for index in ((..., slice(0)), (..., slice(0), slice(None)), (slice(None), slice(0)), slice(0)):
+        part = A.part[index]
+        found = part.to_dense(), part.received(), part.entropy(), part.diagonal()
+        assert found[0].shape == A.to_dense()[index].shape
+        sum(result.sum() for result in found).backward()
+    assert not q.grad.any()
+
+
 def test_a_fully_masked_row_is_nothing_everywhere():
     mask = torch.ones(5, 7, dtype=torch.bool)
     mask[2] = False

@@ -258,8 +258,9 @@ def _shown(visible: Tensor | None, bias: Tensor | None) -> Tensor | None:
 
 def _clean(tensor: Tensor, hidden: Tensor) -> Tensor:
     """Tokens without NaN and inf where they are hidden: 0 × NaN would still be NaN. Heads that share one: in all."""
-    if hidden.shape[1] > tensor.shape[1]:
-        hidden = hidden.reshape(len(hidden), tensor.shape[1], -1, hidden.shape[2]).all(2)
+    if hidden.shape[1] not in (1, tensor.shape[1]):
+        batch, heads, tokens = hidden.shape
+        hidden = hidden.reshape(batch, tensor.shape[1], heads // tensor.shape[1], tokens).all(2)
     return torch.where(hidden[..., None], tensor.nan_to_num(0.0, 0.0, 0.0), tensor)
 
 
