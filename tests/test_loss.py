@@ -53,7 +53,7 @@ def test_attention_in_a_graph_keeps_the_conventions(mask):
         with torch.no_grad():
             tensors[1][1:, :, 4] = torch.nan
             tensors[2][1:, :, 4] = torch.inf
-    assert inline.suits(*tensors, as_mask(mask))
+    assert inline.suits(*tensors, as_mask(mask), None, None, None)
     found, expected = inline.attend(*tensors, as_mask(mask), None, 0.0), regard.attention(*tensors, mask=mask)
     torch.testing.assert_close(found, expected)
     back = torch.randn_like(found)
@@ -61,14 +61,20 @@ def test_attention_in_a_graph_keeps_the_conventions(mask):
         torch.testing.assert_close(a, b)
 
 
-def test_what_torch_cannot_do_stays_opaque():
-    q = torch.randn(3, 2, 5, 8)
+def test_what_torch_cannot_do_goes_the_long_way():
+    q, plain = torch.randn(3, 2, 5, 8), as_mask(None)
     for mask in (
         regard.causal(1),
         regard.window(2, 0),
         regard.causal() & regard.padding([1, 2, 3]),
         regard.bias(q[0, 0]),
     ):
-        assert not inline.suits(q, q, q, mask)
-    assert not inline.suits(q, q[:, :1], q[:, :1], as_mask(None))
-    assert not inline.suits(q, q[:, :, :4], q[:, :, :4], regard.causal())
+        assert not inline.suits(q, q, q, mask, None, None, None)
+    assert not inline.suits(q, q[:, :1], q[:, :1], plain, None, None, None)
+    assert not inline.suits(q, q[:, :, :4], q[:, :, :4], regard.causal(), None, None, None)
+    assert not inline.suits(q, q, q[..., :4], plain, None, None, None)
+    assert not inline.suits(q, q, q.double(), plain, None, None, None)
+    assert not inline.suits(q, q, q, regard.padding(torch.ones(3, 4, dtype=torch.bool)), None, None, None)
+    for scale, softcap, sinks in ((0.0, None, None), (-1.0, None, None), (None, 5.0, None), (None, None, 1.0)):
+        assert not inline.suits(q, q, q, plain, scale, softcap, sinks)
+    assert inline.suits(q, q, q, plain, 0.5, None, None)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard import compiled
-from regard.masks import Mask
+from regard import compiled, inline
+from regard.masks import Mask, as_mask
 from regard.matrix import AttentionMatrix
 from regard.shapes import Float
 
@@ -33,4 +33,6 @@ def attention(
     """
     if torch.compiler.is_compiling():  # one opaque step of the graph: nothing of the tiles is unrolled
         return compiled.attend(query, key, value, mask, scale, softcap, sinks, dropout)
+    if query.is_cuda and inline.suits(query, key, value, as_mask(mask), scale, softcap, sinks):
+        return inline.attend(query, key, value, as_mask(mask), scale, dropout)
     return AttentionMatrix(query, key, mask=mask, scale=scale, softcap=softcap, sinks=sinks).attend(value, dropout)

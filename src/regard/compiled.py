@@ -28,8 +28,7 @@ def attend(
     if isinstance(scale, Tensor) or isinstance(softcap, Tensor):
         raise DTypeError("scale and softcap must be numbers. Got a tensor. Use .item() outside the compiled function.")
     mask = as_mask(mask)
-    plain = softcap is None and sinks is None and (scale is None or scale > 0)
-    if query.is_cuda and plain and inline.suits(query, key, value, mask):
+    if query.is_cuda and inline.suits(query, key, value, mask, scale, softcap, sinks):
         return inline.attend(query, key, value, mask, scale, dropout)
     spec, tensors = _pack(mask)
     if value.dim() > 2 and value.shape[-3] == query.shape[-3] != key.shape[-3]:

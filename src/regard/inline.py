@@ -1,6 +1,7 @@
-"""Attention that `torch.compile` sees through, on a GPU: torch's own fused kernels as part of the graph.
+"""Attention by torch's own fused kernels, on a GPU and where only the output is wanted; torch.compile sees through it.
 
-What they cannot do (softcap, sinks, windows, documents, biases) stays one opaque operator: see compiled.py.
+What they cannot do (softcap, sinks, windows, documents, biases) goes the long way: tiles or, in a compiled graph, one
+opaque operator (compiled.py).
 """
 
 from __future__ import annotations
@@ -14,15 +15,23 @@ from regard.masks import Band, Keep, Mask
 __all__ = ["attend", "suits"]
 
 
-def suits(query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> bool:
-    """Whether torch's kernels can do it: plain, causal, or padded."""
-    if query.dim() != 4 or query.shape[1] != key.shape[1] or query.shape[-1] != value.shape[-1]:
+def suits(
+    query: Tensor, key: Tensor, value: Tensor, mask: Mask, scale: float | None, softcap: float | None, sinks: object
+) -> bool:
+    """Whether torch's kernels can do it: plain, causal, or padded, and nothing odd about the input."""
+    if softcap is not None or sinks is not None or not (scale is None or scale > 0):
         return False
-    if 0 in query.shape or 0 in key.shape or value.shape[1] != key.shape[1]:
+    if query.dim() != 4 or key.shape != value.shape or 0 in query.shape or 0 in key.shape:
+        return False
+    if (query.shape[:2], query.shape[3]) != (key.shape[:2], key.shape[3]):
+        return False
+    if not (query.dtype == key.dtype == value.dtype and query.device == key.device == value.device):
         return False
     kinds = [_kind(atom) for atom in mask.atoms]
-    square = query.shape[-2] == key.shape[-2]
-    return all(kinds) and (set(kinds) <= {"keep"} or (kinds == ["causal"] and square))
+    keeps = [atom.keys.shape for atom in mask.atoms if isinstance(atom, Keep)]
+    if not all(kinds) or any(shape != (query.shape[0], key.shape[2]) for shape in keeps):
+        return False
+    return len(keeps) == len(kinds) or (kinds == ["causal"] and query.shape[2] == key.shape[2])
 
 
 def _kind(atom: object) -> str | None:
