@@ -3,15 +3,17 @@
 A = regard.AttentionMatrix(query, key, mask=regard.causal()) is the attention matrix as an object that is never
 stored: `A @ value` is attention, `A[…]` any exact slice of it, `A.received()`, `A.top(8)`, `A.pool(256, 256)` and the
 rest look at all of it in O(tokens) memory. `regard.attention` is the function form; `regard.steps` shows the four
-steps of the calculation on small arrays.
+steps of the calculation on small arrays; what has numbers has a `.picture()`, a `regard.Picture` to print or save.
 """
 
 from regard.attention import attention
+from regard.drawing.picture import Picture
 from regard.errors import (
     ChangedError,
     DeviceError,
     DTypeError,
     InputError,
+    MissingError,
     OutOfRange,
     RegardError,
     ShapeError,
@@ -30,7 +32,9 @@ __all__ = [
     "DeviceError",
     "InputError",
     "Mask",
+    "MissingError",
     "OutOfRange",
+    "Picture",
     "RegardError",
     "ShapeError",
     "Steps",

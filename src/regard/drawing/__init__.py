@@ -1,1 +1,31 @@
 """Arrays and words as something to look at. This room takes numbers and text; it knows no model and no tensor."""
+
+from regard.drawing.alignment import alignment
+from regard.drawing.architecture import architecture, mechanism, set_layer
+from regard.drawing.calculation import calculation, schematic
+from regard.drawing.flow import flow
+from regard.drawing.grid import grid
+from regard.drawing.landscape import Window, landscape
+from regard.drawing.lines import lines
+from regard.drawing.matrix import matrix, tables
+from regard.drawing.mixture import dot, mixture
+from regard.drawing.picture import Picture
+
+__all__ = [
+    "Picture",
+    "Window",
+    "alignment",
+    "architecture",
+    "calculation",
+    "dot",
+    "flow",
+    "grid",
+    "landscape",
+    "lines",
+    "matrix",
+    "mechanism",
+    "mixture",
+    "schematic",
+    "set_layer",
+    "tables",
+]

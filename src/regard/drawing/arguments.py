@@ -59,9 +59,7 @@ def as_words(name: str, words: Iterable[str] | None, count: int, axis: str) -> t
     return known
 
 
-def places(
-    name: str, pick: int | str | Sequence[int | str] | None, words: Sequence[str]
-) -> tuple[int, ...]:
+def places(name: str, pick: int | str | Sequence[int | str] | None, words: Sequence[str]) -> tuple[int, ...]:
     """Where the picked words stand: a place, a word that occurs once, or several of these.
 
     >>> places("pick", "it", ["because", "it", "was"]), places("pick", [-1], ["it"]), places("pick", None, ["it"])

@@ -46,14 +46,14 @@ def cells(
     >>> canvas = Canvas(LIGHT)
     >>> where = cells(canvas, 0, 0, Table(np.eye(2), "I", rows=("a", "b"), shares=True))
     >>> canvas.body().count("<rect"), canvas.body().count("100 %</text>")
-    (5, 2)
+    (4, 2)
     """
     theme = canvas.theme
     rows = next(elisions(table.values.shape[0], named=bool(table.rows)))
     columns = next(elisions(table.values.shape[1], named=bool(table.columns)))
     texts = _texts(table, rows, columns)
-    label = max((measure(shorten(table.rows[r], _LABEL, _FONT), _FONT) for r in rows if r is not None), default=0.0) if table.rows else 0.0
-    left = x + (label + 8 if table.rows else 0)
+    labels = [shorten(table.rows[r], _LABEL, _FONT) for r in rows if r is not None] if table.rows else []
+    left = x + (max(measure(label, _FONT, bold=row is not None) for label in labels) + 8 if labels else 0)
     top = y + _caption(canvas, left, y, table) if caption else y
     wide = _widths(table, columns, texts, numbered)
     if table.columns:
@@ -90,10 +90,20 @@ def cells(
     _frame(canvas, left, top, right, bottom)
     if row is not None and row in rows:
         at = rows.index(row)
-        canvas.rect(left - 1, ys[at] - _HIGH / 2 - 1, right - left + 2, _HIGH + 2, stroke=theme.accent, stroke_width=2.5, rx=3)
+        canvas.rect(
+            left - 1, ys[at] - _HIGH / 2 - 1, right - left + 2, _HIGH + 2, stroke=theme.accent, stroke_width=2.5, rx=3
+        )
     if column is not None and column in columns:
         at = columns.index(column)
-        canvas.rect(xs[at] - wide[at] / 2 - 1, top - 1, wide[at] + 2, bottom - top + 2, stroke=theme.accent, stroke_width=2.5, rx=3)
+        canvas.rect(
+            xs[at] - wide[at] / 2 - 1,
+            top - 1,
+            wide[at] + 2,
+            bottom - top + 2,
+            stroke=theme.accent,
+            stroke_width=2.5,
+            rx=3,
+        )
     return Cells(left, top, right, bottom, xs, ys)
 
 
@@ -107,7 +117,9 @@ def strip(canvas: Canvas, x: float, y: float, numbers: NDArray[np.floating], sca
     """
     size = 14.0
     whole = len(numbers) <= most
-    shown: list[int | None] = list(range(len(numbers))) if whole else [*range(most - 2), None, *range(len(numbers) - 2, len(numbers))]
+    shown: list[int | None] = (
+        list(range(len(numbers))) if whole else [*range(most - 2), None, *range(len(numbers) - 2, len(numbers))]
+    )
     colours = canvas.theme.heat(numbers / (scale or 1.0))
     texts = formatted(np.asarray(numbers, np.float64))
     for n, place in enumerate(shown):
@@ -136,14 +148,12 @@ def _shares(table: Table) -> NDArray[np.floating]:
     if table.shares:
         return table.values
     finite = np.abs(table.values[np.isfinite(table.values)])
-    # Two thirds of the scale: a number is to be read, not to shine.
-    scaled = table.values / (1.5 * (float(finite.max(initial=0.0)) or 1.0))
-    return np.where(np.isinf(table.values), np.sign(table.values) * 0.6, scaled)
+    # Half of the scale: a number is to be read, not to shine.
+    scaled = table.values / (2 * (float(finite.max(initial=0.0)) or 1.0))
+    return np.where(np.isinf(table.values), np.sign(table.values) * 0.5, scaled)
 
 
-def _widths(
-    table: Table, columns: Sequence[int | None], texts: NDArray[np.object_], numbered: bool
-) -> list[float]:
+def _widths(table: Table, columns: Sequence[int | None], texts: NDArray[np.object_], numbered: bool) -> list[float]:
     wide = []
     for c in columns:
         if c is None:
@@ -183,8 +193,11 @@ def _caption(canvas: Canvas, x: float, y: float, table: Table) -> float:
     """The name, formula and shape above a table; gives back their height."""
     high = 0.0
     if table.name or table.formula:
-        canvas.text(x, y + 13, table.name, 14, bold=True)
-        canvas.text(x + measure(table.name, 14, bold=True) + (6 if table.name else 0), y + 13, table.formula, 14)
+        name, _, below = table.name.partition("_")  # W_Q
+        formula, _, under = table.formula.partition("_")
+        canvas.text(x, y + 13, name, 14, bold=True, sub=below)
+        after = measure(table.name, 14, bold=True) + 6 if table.name else 0
+        canvas.text(x + after, y + 13, formula, 14, sub=under)
         high += 20
     if table.shape:
         canvas.text(x, y + high + 11, table.shape, 11, fill=canvas.theme.muted)
@@ -195,5 +208,7 @@ def _caption(canvas: Canvas, x: float, y: float, table: Table) -> float:
 def _frame(canvas: Canvas, left: float, top: float, right: float, bottom: float) -> None:
     """Brackets, as a matrix has them."""
     for x, inward in ((left - 2, 5), (right + 2, -5)):
-        canvas.path(f"M{x + inward:.1f} {top - 2:.1f}H{x:.1f}V{bottom + 2:.1f}H{x + inward:.1f}", canvas.theme.muted, 1.4)
+        canvas.path(
+            f"M{x + inward:.1f} {top - 2:.1f}H{x:.1f}V{bottom + 2:.1f}H{x + inward:.1f}", canvas.theme.muted, 1.4
+        )
     canvas.reach(right + 3, bottom + 3)

@@ -18,7 +18,7 @@ __all__ = ["flow"]
 
 _WORDS, _LAYERS = 200, 60
 _LEAST = 0.003  # of the whole: thinner is not drawn
-_ROW, _STEP, _THICK, _FONT = 24.0, 120.0, 14.0, 14.0
+_ROW, _STEP, _THICK, _FONT = 24.0, 120.0, 24.0, 14.0
 
 
 def flow(
@@ -38,6 +38,7 @@ def flow(
     layer 2  it 100 %
     layer 1  dog 50 %  it 50 %
     input    dog 75 %  it 25 %
+    Lines below 0.3 % of the whole are not drawn.
     """
     every = [as_numbers(f"layers[{n}]", layer, ("words", "words")) for n, layer in enumerate(layers)]
     if not every or len({layer.shape for layer in every}) > 1 or every[0].shape[0] != every[0].shape[1]:
@@ -46,7 +47,8 @@ def flow(
     known = as_words("words", words, len(every[0]), "layers' rows")
     if len(known) > _WORDS or len(every) > _LAYERS:
         raise TooLargeError(
-            f"flow can follow {_WORDS} words through {_LAYERS} layers. Got {len(known)} and {len(every)}. Choose a part."
+            f"flow can follow {_WORDS} words through {_LAYERS} layers. "
+            f"Got {len(known)} and {len(every)}. Choose a part."
         )
     (first,) = places("start", start, known)
     shares = [np.zeros(len(known))]  # from the top down
@@ -81,9 +83,10 @@ def _draw(
             amount = float(amounts[row, column])
             x1, x2, middle = xs[n + 1], xs[n], (xs[n] + xs[n + 1]) / 2
             said = f"layer {n + 1}: {isolated(visible(words[row], 40))} → {isolated(visible(words[column], 40))}: "
+            y1, y2 = ys[row], ys[column]
             canvas.path(
-                f"M{x1:.1f} {ys[row]:.1f}C{middle:.1f} {ys[row]:.1f} {middle:.1f} {ys[column]:.1f} {x2:.1f} {ys[column]:.1f}",
-                theme.colour(0), _THICK * amount, stroke_opacity=0.25 + 0.6 * amount,
+                f"M{x1:.1f} {y1:.1f}C{middle:.1f} {y1:.1f} {middle:.1f} {y2:.1f} {x2:.1f} {y2:.1f}",
+                theme.colour(0), _THICK * amount, stroke_opacity=0.35 + 0.5 * amount,
                 title=said + f"{percent(float(layer[row, column]))}, {percent(amount)} of the whole",
                 data_mark="", data_row=row, data_column=column, data_layer=n,
             )  # fmt: skip

@@ -67,7 +67,7 @@ def grid(
     if captions is not None:
         _same_shape("captions", [len(line) for line in captions], small)
         said = {(layer, head): captions[layer][head] for layer, head in order}
-    notes = [caption, "Each is shaded up to its own greatest weight, by the square root."]
+    notes = [caption, "Named layer · head; each is shaded up to its own greatest weight, by the square root."]
     if max(height, width) > bins:
         shape = small[0].shape
         notes.append(f"Each cell is the mean of about {height / shape[1]:.0f} × {width / shape[2]:.0f} weights.")
@@ -84,7 +84,9 @@ def grid(
                 greatest = float(np.nanmax(values, initial=0.0)) or 1.0
                 x, y = m * (wide + 12), n * step + 14
                 name = names[layer, head]
-                canvas.text(x, y - 4, name if wide > 92 else f"{layer} · {head}", 11, fill=canvas.theme.muted, title=name)
+                canvas.text(
+                    x, y - 4, name if wide > 92 else f"{layer} · {head}", 11, fill=canvas.theme.muted, title=name
+                )
                 canvas.image(x, y, wide, tall, Raster(values, name, "rows", "columns"), np.sqrt(values / greatest))
                 canvas.rect(x, y, wide, tall, stroke=canvas.theme.faint, pointer_events="none")
                 if said:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from regard.drawing.cells import cells
 from regard.drawing.picture import Picture
 from regard.drawing.shades import shaded
 from regard.drawing.svg import Canvas, Raster, shorten
-from regard.drawing.terminal import Table, visible
+from regard.drawing.terminal import Table, beside
 from regard.errors import InputError, ShapeError
 
 __all__ = ["Window", "landscape"]
@@ -97,7 +98,7 @@ def _map(
     names = []
     for axis in (0, 1):
         edges = np.arange(values.shape[axis] + 1) * tokens[axis] // values.shape[axis]
-        names.append([f"{a:,} to {b - 1:,}" if b - a > 1 else f"{a:,}" for a, b in zip(edges, edges[1:], strict=False)])
+        names.append([f"{a:,} to {b - 1:,}" if b - a > 1 else f"{a:,}" for a, b in pairwise(edges)])
     canvas.labels |= {"rows": names[0], "columns": names[1]}
     canvas.image(left, top, _SIDE, _SIDE, Raster(values, "tokens", "rows", "columns"), shares)
     canvas.rect(left, top, _SIDE, _SIDE, stroke=theme.faint, pointer_events="none")
@@ -136,18 +137,20 @@ def _window(canvas: Canvas, window: Window, tokens: tuple[int, int], left: float
     size = [max(shape[a] / tokens[a] * _SIDE, 5.0) for a in (0, 1)]
     x, y = left + box[1], top + box[0]
     canvas.rect(x - 1, y - 1, size[1] + 2, size[0] + 2, stroke=canvas.theme.accent, stroke_width=2)
-    rows = as_words("window.rows", window.rows, shape[0], "window's rows")
-    columns = as_words("window.columns", window.columns, shape[1], "window's columns")
-    table = Table(
-        np.asarray(window.weights, np.float64), "", f"exactly, from {window.start[0]:,} and {window.start[1]:,}",
-        rows=rows, columns=columns, shares=True,
-    )  # fmt: skip
-    where = cells(canvas, left + _SIDE + 70, top, table)
+    where = cells(canvas, left + _SIDE + 70, top, _table(window))
     canvas.path(
         f"M{x + size[1] + 1:.1f} {y:.1f}C{left + _SIDE + 20:.1f} {y:.1f} {left + _SIDE + 20:.1f} {where.middle:.1f} "
         f"{left + _SIDE + 62:.1f} {where.middle:.1f}",
         canvas.theme.accent, 1.2, stroke_dasharray="4 3",
     )  # fmt: skip
+
+
+def _table(window: Window) -> Table:
+    weights = as_numbers("window.weights", window.weights, ("rows", "columns")).astype(np.float64)
+    rows = as_words("window.rows", window.rows, weights.shape[0], "window's rows")
+    columns = as_words("window.columns", window.columns, weights.shape[1], "window's columns")
+    where = f"from {window.start[0]:,} and {window.start[1]:,}"
+    return Table(weights, "exactly", shape=where, rows=rows, columns=columns, shares=True)
 
 
 def _text(
@@ -161,10 +164,5 @@ def _text(
             labels[place * lines // tokens[0]] = text
     drawn = shaded(shares, labels, width, lines)
     if window is not None:
-        from regard.drawing.terminal import beside
-
-        name = f"exactly, from {window.start[0]:,} and {window.start[1]:,}"
-        weights = np.asarray(window.weights, np.float64)
-        table = Table(weights, "", name, "", [visible(w) for w in window.rows], list(window.columns), shares=True)
-        drawn = Text("\n\n").join([drawn, beside([table], width)])
+        drawn = Text("\n\n").join([drawn, beside([_table(window)], width)])
     return drawn

@@ -211,7 +211,8 @@ def _in_arcs(
     def route(row: int, column: int, aside: float) -> str:
         a, b = middles[row], middles[column] + aside
         if row == column:  # a loop back to itself
-            return f"M{a - 5:.1f} {base:.1f}C{a - 16:.1f} {base - 30:.1f} {a + 16:.1f} {base - 30:.1f} {a + 5:.1f} {base:.1f}"
+            up = base - 30
+            return f"M{a - 5:.1f} {base:.1f}C{a - 16:.1f} {up:.1f} {a + 16:.1f} {up:.1f} {a + 5:.1f} {base:.1f}"
         rise = min(0.42 * abs(a - b), 220.0) * 4 / 3
         return f"M{a:.1f} {base:.1f}C{a:.1f} {base - rise:.1f} {b:.1f} {base - rise:.1f} {b:.1f} {base:.1f}"
 
@@ -277,4 +278,3 @@ def _bars(weights: NDArray[np.floating], words: Sequence[str], room: int) -> Tex
         line.append_text(term)
     line.rstrip()
     return line
-

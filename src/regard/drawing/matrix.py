@@ -127,9 +127,7 @@ def _tall(table: Table) -> float:
     return 26.0 * min(len(table.values), 12 if table.rows else 4)
 
 
-def _heat_map(
-    canvas: Canvas, x: float, y: float, name: str, values: NDArray[np.floating], greatest: float
-) -> float:
+def _heat_map(canvas: Canvas, x: float, y: float, name: str, values: NDArray[np.floating], greatest: float) -> float:
     """One matrix as an image, its words beside it where each has a line; gives back where it ends."""
     rows, columns = canvas.labels["rows"], canvas.labels["columns"]
     label = max(measure(shorten(word, 110, 12), 12) for word in rows)
@@ -144,7 +142,7 @@ def _heat_map(
     for place, word in enumerate(columns):
         at = left + place * _CELL + 9, top - 5
         canvas.text(*at, shorten(word, 90, 12), 12, title=word, transform=f"rotate(-45 {at[0]:.1f} {at[1]:.1f})")
-    return left + wide
+    return float(left + wide)
 
 
 def _scale(canvas: Canvas, greatest: float) -> None:

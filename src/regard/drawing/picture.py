@@ -81,8 +81,9 @@ class Picture:
         """The drawing as a page that needs nothing else: hover says each number, a click on a word picks it.
 
         >>> from regard.drawing import matrix
-        >>> "http" in matrix(np.eye(2), ["a", "b"]).to_html().replace('xmlns="http://www.w3.org/2000/svg"', "")
-        False
+        >>> page = matrix(np.eye(2), ["a", "b"]).to_html()
+        >>> page.count("://"), page.count("<script")  # the name of SVG itself, and what hover needs
+        (1, 1)
         """
         canvas, drawn = self._drawn(theme, width, title, False)
         return html.page(drawn, canvas, self.title if title is None else title)
@@ -113,7 +114,11 @@ class Picture:
             data = self.to_html(width=width, title=title, theme=theme).encode("utf-8", "replace")
         else:
             drawn = self.to_svg(width=width, title=title, theme=theme, transparent=transparent)
-            data = drawn.encode("utf-8", "replace") if suffix == ".svg" else _converted(drawn, suffix, 2 if width is None else 1)
+            data = (
+                drawn.encode("utf-8", "replace")
+                if suffix == ".svg"
+                else _converted(drawn, suffix, 2 if width is None else 1)
+            )
         _log.info("%s: %s", path.name, size(len(data)))
         if len(data) > budget:
             raise TooLargeError(
@@ -128,9 +133,7 @@ class Picture:
         lines = [Text(self.title, "bold"), self.text(width), Text(self.caption, "dim")]
         return Text("\n").join(line for line in lines if line)
 
-    def _drawn(
-        self, theme: str, width: float | None, title: str | None, transparent: bool
-    ) -> tuple[Canvas, str]:
+    def _drawn(self, theme: str, width: float | None, title: str | None, transparent: bool) -> tuple[Canvas, str]:
         """The drawing between its title and its caption, on a ground or on none."""
         canvas = Canvas(themed(theme))
         self.draw(canvas)
@@ -141,7 +144,7 @@ class Picture:
         for line in _wrapped(head, 18, wide):
             frame.text(0, y + 6, line, 18, bold=True)
             y += 26
-        top = y - _EDGE + (4 if head else 0)
+        top = y - _EDGE + (8 if head else 0)
         y = top + canvas.height + 8
         for line in _wrapped(self.caption, 12, wide):
             y += 16
@@ -189,4 +192,3 @@ def _wrapped(text: str, font: float, room: float) -> list[str]:
         else:
             lines.append(word)
     return lines
-

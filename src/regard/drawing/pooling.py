@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,6 @@ def spans(words: Sequence[str], bins: int) -> list[str]:
     """
     if len(words) <= bins:
         return [visible(word, 60) for word in words]
-    edges = np.arange(bins + 1) * len(words) // bins
-    ends = [(visible(words[a], 20), visible(words[b - 1], 20)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    edges = [n * len(words) // bins for n in range(bins + 1)]
+    ends = [(visible(words[a], 20), visible(words[b - 1], 20)) for a, b in pairwise(edges)]
     return [first if first == last else f"{first} … {last}" for first, last in ends]

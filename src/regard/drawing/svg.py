@@ -21,31 +21,21 @@ from regard.drawing.theme import Theme
 __all__ = ["FONT", "Canvas", "Raster", "escaped", "measure", "rgb", "shorten"]
 
 FONT = "Helvetica, Arial, 'Liberation Sans', 'Noto Sans', sans-serif"
-# The widths of Helvetica from the space to the tilde, in 1/1000 of its size: nobody need have the font to lay out a text.
+# The widths of Helvetica from the space to the tilde, in 1/1000 of its size: so a text can be laid out without a font.
 _WIDTHS = (
-    "278278355556556889667191333333389584278333278278556556556556556556556556556556278278584584584556"
-    "1015667667722722667611778722278500667556833722778667778722667611722667944667667611278278278469556"
-    "333556556500556556278556556222222500222833556556556556333500278556500722500500500334260334584"
+    "278 278 355 556 556 889 667 191 333 333 389 584 278 333 278 278 556 556 556 556 556 556 556 556 556 556 278 278 "
+    "584 584 584 556 1015 667 667 722 722 667 611 778 722 278 500 667 556 833 722 778 667 778 722 667 611 722 667 944 "
+    "667 667 611 278 278 278 469 556 333 556 556 500 556 556 278 556 556 222 222 500 222 833 556 556 556 556 333 500 "
+    "278 556 500 722 500 500 500 334 260 334 584"
 )
-_EM = {}
-
-
-def _read_widths() -> None:
-    place = 0
-    for code in range(32, 127):
-        size = 4 if code == 64 else 3  # the @ is the one that is wider than its size
-        _EM[chr(code)] = int(_WIDTHS[place : place + size]) / 1000
-        place += size
-
-
-_read_widths()
+_EM = {chr(32 + n): int(width) / 1000 for n, width in enumerate(_WIDTHS.split())}
 
 
 def measure(text: str, size: float = 14, bold: bool = False) -> float:
     """About how wide a text is drawn, rather too much than too little.
 
     >>> round(measure("attention", 10), 1)
-    41.3
+    39.5
     """
     ems = sum(_EM[c] if c in _EM else 0.62 * cell_len(c) if ord(c) > 126 else 0.6 for c in text)
     return ems * size * (1.1 if bold else 1.03)
@@ -90,9 +80,9 @@ class Canvas:
 
     >>> from regard.drawing.theme import LIGHT
     >>> canvas = Canvas(LIGHT)
-    >>> canvas.text(0, 10, "<b>", title='"quoted"')
+    >>> canvas.text(0, 10, "<b>", title="<i>")
     >>> canvas.body()
-    '<text x="0" y="10" font-size="14" fill="#1b1f24"><title>"quoted"</title>&lt;b&gt;</text>'
+    '<text x="0" y="10" font-size="14" fill="#1b1f24"><title>&lt;i&gt;</title>&lt;b&gt;</text>'
     """
 
     theme: Theme
@@ -135,7 +125,7 @@ class Canvas:
 
     def line(self, x1: float, y1: float, x2: float, y2: float, stroke: str, width: float = 1.0, **more: object) -> None:
         """A straight line."""
-        self.path(f"M{_number(x1)} {_number(y1)}L{_number(x2)} {_number(y2)}", stroke, width, **more)
+        self.path(f"M{_number(x1)} {_number(y1)}L{_number(x2)} {_number(y2)}", stroke, width, "", **more)
 
     def arrow(self, x1: float, y1: float, x2: float, y2: float, stroke: str, width: float = 1.4) -> None:
         """A straight line with a head at its end."""
@@ -161,7 +151,7 @@ class Canvas:
         look |= {"font_weight": "bold"} if bold else {}
         look |= {"font_style": "italic"} if italic else {}
         below = f'<tspan dy="{_number(0.25 * size)}" font-size="{_number(0.7 * size)}">{escaped(sub)}</tspan>'
-        self._add("text", look | more, title, escaped(text) + (below if sub else ""))
+        self._add("text", look | more, title, _raised(escaped(text), size) + (below if sub else ""))
 
     def image(
         self, x: float, y: float, width: float, height: float, raster: Raster, shares: NDArray[np.floating]
@@ -180,6 +170,16 @@ class Canvas:
         self._parts.append(f"{whole}>{said}{inner}</{tag}>" if said or inner else f"{whole}/>")
 
 
+def _raised(text: str, size: float) -> str:
+    """The ᵀ of a transpose as a small T: few fonts have it, and a text is drawn in one that has all of it."""
+    up, small = _number(0.4 * size), _number(0.65 * size)
+    first, *rest = text.split("ᵀ")
+    for part in rest:
+        after = f'<tspan dy="{up}">{part}</tspan>' if part else ""
+        first += f'<tspan dy="-{up}" font-size="{small}">T</tspan>{after}'
+    return first
+
+
 def _number(value: float) -> str:
     return f"{value:z.2f}".rstrip("0").rstrip(".")
 
@@ -196,7 +196,7 @@ def _attributes(attributes: dict[str, object]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text as XML may hold it: what it cannot hold (most control characters) is shown, not obeyed.
+    r"""Text as XML may hold it: what it cannot hold (most control characters) is shown, not obeyed.
 
     >>> escaped('<"&\x00>')
     '&lt;&quot;&amp;␀&gt;'

@@ -15,7 +15,7 @@ from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
-__all__ = ["Table", "beside", "elisions", "formatted", "heat", "mixtures", "percent", "visible"]
+__all__ = ["Table", "beside", "elisions", "formatted", "heat", "made_of", "mixtures", "percent", "visible"]
 
 _LABEL, _HEAD = 16, 7  # cells for a word beside its row, above its column
 _TERMS = 8  # a mixture of more words names only the greatest
@@ -72,7 +72,7 @@ def mixtures(words: Sequence[str], weights: NDArray[np.float64], width: int) -> 
     z("am") = 50 % v("I") + 50 % v("am")
     """
     shown = next(elisions(len(words), named=True))
-    lines = [Text("⋮") if row is None else _mixture(row, words, weights[row], width) for row in shown]
+    lines = [Text("⋮") if row is None else made_of(row, words, weights[row], width) for row in shown]
     return Text("\n").join(lines)
 
 
@@ -109,7 +109,7 @@ def _character(character: str) -> str:
 def formatted(numbers: NDArray[np.float64]) -> list[str]:
     """Numbers with few decimals as they are, others with as many as suit the largest: 0.123, 1.23, 12.3, 123.
 
-    >>> formatted(np.array([0.5, 13.7499999]))
+    >>> formatted(np.array([0.5, 13.7413]))
     ['0.5', '13.7']
     """
     sizes = np.abs(numbers[np.isfinite(numbers) & (numbers != 0)])
@@ -228,8 +228,12 @@ def _pointed(column: list[str]) -> list[str]:
 # Mixtures
 
 
-def _mixture(row: int, words: Sequence[str], weights: NDArray[np.float64], width: int) -> Text:
-    """One output as a sum of values, broken before a term that would run over the edge."""
+def made_of(row: int, words: Sequence[str], weights: NDArray[np.float64], width: int) -> Text:
+    """One output as a sum of values, broken before a term that would run over the edge.
+
+    >>> made_of(1, ("I", "am"), np.array([0.025, 0.975]), 80).plain
+    'z("am") = 2.5 % v("I") + 97.5 % v("am")'
+    """
     many = len(words) > _TERMS
     greatest = sorted(np.argsort(-weights)[:_TERMS].tolist())  # in the order of the words
     shares = {place: float(weights[place]) for place in greatest}

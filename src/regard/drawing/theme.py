@@ -30,7 +30,7 @@ class Theme:
     """What every picture is painted with.
 
     >>> LIGHT.heat(np.array([0.0, 1.0])).tolist()
-    [[247, 251, 255], [0, 45, 93]]
+    [[247, 251, 255], [0, 46, 91]]
     """
 
     name: str
@@ -127,4 +127,5 @@ def _cartesian(lightness: float, chroma: float, hue: float) -> tuple[float, floa
 def _rgb(lab: NDArray[np.floating]) -> NDArray[np.uint8]:
     light = np.clip((lab @ _TO_CONES.T) ** 3 @ _TO_LIGHT.T, 0, 1)
     curved = np.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055)
-    return np.rint(255 * curved).astype(np.uint8)
+    colours: NDArray[np.uint8] = np.rint(255 * curved).astype(np.uint8)
+    return colours
