@@ -80,8 +80,8 @@ class Steps(Generic[Array]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield self._drawn(options.max_width)
 
-    def picture(self, cell: tuple[int, int] = (0, 0), title: str | None = None) -> Picture:
-        """The whole calculation to look at, with the score of one cell unfolded; `.save("steps.svg")` keeps it.
+    def picture(self, cell: tuple[int, int] | None = None, title: str | None = None) -> Picture:
+        """The whole calculation to look at, with the score of one cell (row, column) unfolded; `.save("steps.svg")` keeps it.
 
         >>> import regard.textbook
         >>> steps(*regard.textbook.i_am_good()).picture()

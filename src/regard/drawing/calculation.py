@@ -35,7 +35,7 @@ def calculation(
     weights: NDArray[np.float64],
     values: NDArray[np.float64],
     text: Callable[[int], Text],
-    cell: tuple[int, int] = (0, 0),
+    cell: tuple[int, int] | None = None,
     title: str = "",
 ) -> Picture:
     """Sentences with the matrices they are about, one score unfolded term by term, and each output in per cent.
@@ -48,9 +48,9 @@ def calculation(
     >>> "A word." in seen.to_svg()
     True
     """
-    row, column = cell
+    row, column = _telling(weights) if cell is None else cell
     if not (0 <= row < len(words) and 0 <= column < len(words)):
-        raise InputError(f"cell must be (row, column), both from 0 to {len(words) - 1}. Got {cell}.")
+        raise InputError(f"cell must be (row, column), both from 0 to {len(words) - 1}. Got {(row, column)}.")
 
     def draw(canvas: Canvas) -> None:
         y = 0.0
@@ -68,13 +68,18 @@ def calculation(
     return Picture("steps", numbers, draw, text, title, "", words)
 
 
+def _telling(weights: NDArray[np.float64]) -> tuple[int, int]:
+    """The word that looks most at another one, and that other one."""
+    others = np.nan_to_num(weights) - 2 * np.eye(len(weights))
+    row, column = divmod(int(others.argmax()), len(weights))
+    return row, column
+
+
 def _abreast(canvas: Canvas, y: float, tables: Sequence[Table]) -> float:
     """Tables side by side, in as many lines as the width takes; gives back where they end."""
     x = bottom = 0.0
     for n, table in enumerate(tables):
-        trial = Canvas(canvas.theme)
-        wide = cells(trial, 0, 0, table).right
-        wide = max(wide, trial.width)
+        wide = cells(Canvas(canvas.theme), 0, 0, table).end
         if n and x + wide > _WIDE:
             x, y = 0.0, bottom + 22
         where = cells(canvas, x, y, table)

@@ -16,6 +16,7 @@ __all__ = ["Cells", "cells", "strip"]
 
 _FONT, _SMALL = 13.0, 12.0
 _HIGH, _LABEL, _HEAD = 26.0, 110.0, 74.0
+_WHOLE = 10  # without words, where more are elided
 _GAP = 22.0  # a cell for what is left out
 
 
@@ -29,6 +30,7 @@ class Cells:
     bottom: float
     xs: tuple[float, ...]  # the middle of each column shown
     ys: tuple[float, ...]
+    end: float  # the caption may reach farther than the numbers
 
     @property
     def middle(self) -> float:
@@ -38,7 +40,7 @@ class Cells:
 
 def cells(
     canvas: Canvas, x: float, y: float, table: Table, *, numbered: bool = True, row: int | None = None,
-    column: int | None = None, caption: bool = True,
+    column: int | None = None,
 ) -> Cells:  # fmt: skip
     """Draw a table with its upper left corner at (x, y); a row or column can be made to stand out.
 
@@ -49,12 +51,14 @@ def cells(
     (4, 2)
     """
     theme = canvas.theme
-    rows = next(elisions(table.values.shape[0], named=bool(table.rows)))
-    columns = next(elisions(table.values.shape[1], named=bool(table.columns)))
+    rows, columns = (
+        next(elisions(count, named=bool(words) or count <= _WHOLE))
+        for count, words in zip(table.values.shape, (table.rows, table.columns), strict=True)
+    )
     texts = _texts(table, rows, columns)
     labels = [shorten(table.rows[r], _LABEL, _FONT) for r in rows if r is not None] if table.rows else []
     left = x + (max(measure(label, _FONT, bold=row is not None) for label in labels) + 8 if labels else 0)
-    top = y + _caption(canvas, left, y, table) if caption else y
+    top = y + _caption(canvas, left, y, table)
     wide = _widths(table, columns, texts, numbered)
     if table.columns:
         top += 20
@@ -104,7 +108,7 @@ def cells(
             stroke_width=2.5,
             rx=3,
         )
-    return Cells(left, top, right, bottom, xs, ys)
+    return Cells(left, top, right, bottom, xs, ys, max(right, left + _caption_width(table)))
 
 
 def strip(canvas: Canvas, x: float, y: float, numbers: NDArray[np.floating], scale: float, most: int = 5) -> float:
@@ -203,6 +207,11 @@ def _caption(canvas: Canvas, x: float, y: float, table: Table) -> float:
         canvas.text(x, y + high + 11, table.shape, 11, fill=canvas.theme.muted)
         high += 18
     return high + (2 if high else 0)
+
+
+def _caption_width(table: Table) -> float:
+    line = measure(table.name, 14, bold=True) + 6 + measure(table.formula, 14)
+    return max(line, measure(table.shape, 11))
 
 
 def _frame(canvas: Canvas, left: float, top: float, right: float, bottom: float) -> None:

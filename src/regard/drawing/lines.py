@@ -161,9 +161,9 @@ def _in_columns(
     canvas.reach(x2 + 60, top + (max(len(left), len(right)) - 1) * _ROW + 14)
 
 
-def _abreast(words: Sequence[str]) -> tuple[list[float], list[float]]:
+def _abreast(words: Sequence[str], least: float = 10) -> tuple[list[float], list[float]]:
     """The middles of words in a row, and their widths."""
-    widths = [max(measure(shorten(word, _LABEL, _FONT), _FONT, bold=True), 10) for word in words]
+    widths = [max(measure(shorten(word, _LABEL, _FONT), _FONT, bold=True), least) for word in words]
     ends = np.cumsum([width + 20 for width in widths])
     return [float(end - width / 2 - 20) for end, width in zip(ends, widths, strict=True)], widths
 
@@ -204,15 +204,15 @@ def _in_arcs(
     marks: list[tuple[int, int, int]],
     picked: tuple[int, ...],
 ) -> None:
-    middles, widths = _abreast(left)
+    middles, widths = _abreast(left, least=40)  # room for its share below it
     far = max((abs(middles[row] - middles[column]) for _, row, column in marks), default=0.0)
-    base = max(min(0.42 * far, 220.0), 24) + 14
+    base = max(min(0.42 * far, 220.0), 34) + 14
 
     def route(row: int, column: int, aside: float) -> str:
         a, b = middles[row], middles[column] + aside
         if row == column:  # a loop back to itself
-            up = base - 30
-            return f"M{a - 5:.1f} {base:.1f}C{a - 16:.1f} {up:.1f} {a + 16:.1f} {up:.1f} {a + 5:.1f} {base:.1f}"
+            up = base - 46
+            return f"M{a - 7:.1f} {base:.1f}C{a - 30:.1f} {up:.1f} {a + 30:.1f} {up:.1f} {a + 7:.1f} {base:.1f}"
         rise = min(0.42 * abs(a - b), 220.0) * 4 / 3
         return f"M{a:.1f} {base:.1f}C{a:.1f} {base - rise:.1f} {b:.1f} {base - rise:.1f} {b:.1f} {base:.1f}"
 

@@ -90,7 +90,7 @@ def tables(
 ) -> Picture:
     """Tables side by side with signs between them: scores, scaled and weights, or a product and its factors.
 
-    A row of the first and last, and a column of the second, can be made to stand out.
+    A sign "\\n" begins a new line. A row of all but the second, and a column of that, can be made to stand out.
 
     >>> print(tables([Table(np.eye(2), "A"), Table(np.eye(2), "B"), Table(np.eye(2), "AB")], signs=("·", "=")))
      A        B        AB
@@ -99,15 +99,16 @@ def tables(
     """
 
     def draw(canvas: Canvas) -> None:
-        x, top = 0.0, max(_head(table) for table in drawn)
-        tall = max(_tall(table) for table in drawn)
+        x = y = 0.0
+        top, tall = (max(map(measured, drawn)) for measured in (_head, _tall))
         for n, table in enumerate(drawn):
-            first = 0 < n < len(drawn) - 1
-            lead = top - _head(table) + (tall - _tall(table)) / 2
-            marked = None if first or row is None or row >= len(table.values) else row
+            lead = y + top - _head(table) + (tall - _tall(table)) / 2
+            marked = row if n != 1 and row is not None and row < len(table.values) else None
             where = cells(canvas, x, lead, table, row=marked, column=column if n == 1 else None)
-            x = max(where.right, canvas.width - 3) + 14
-            if n < len(signs) and signs[n]:
+            x = where.end + 14
+            if n < len(signs) and signs[n] == "\n":
+                x, y = 0.0, canvas.height + 24
+            elif n < len(signs) and signs[n]:
                 canvas.text(x + 8, where.middle + 7, signs[n], 20, "start")
                 x += measure(signs[n], 20) + 22
             else:
@@ -124,7 +125,7 @@ def _head(table: Table) -> float:
 
 
 def _tall(table: Table) -> float:
-    return 26.0 * min(len(table.values), 12 if table.rows else 4)
+    return 26.0 * (len(table.values) if len(table.values) <= (12 if table.rows else 10) else 12 if table.rows else 4)
 
 
 def _heat_map(canvas: Canvas, x: float, y: float, name: str, values: NDArray[np.floating], greatest: float) -> float:

@@ -16,7 +16,7 @@ from regard.drawing.terminal import Table, formatted, made_of, mixtures, percent
 
 __all__ = ["dot", "mixture", "mixture_lines", "product_terms", "symbol"]
 
-_TERMS = 8  # of more words only the greatest are drawn
+_TERMS = 10  # of more words only the greatest are drawn
 _ABREAST = 5
 _LINE = 52.0
 

@@ -144,7 +144,7 @@ class Picture:
         for line in _wrapped(head, 18, wide):
             frame.text(0, y + 6, line, 18, bold=True)
             y += 26
-        top = y - _EDGE + (8 if head else 0)
+        top = y - _EDGE + (10 if head else 0)
         y = top + canvas.height + 8
         for line in _wrapped(self.caption, 12, wide):
             y += 16
