@@ -15,7 +15,7 @@ from rich.text import Text
 from torch import Tensor
 
 from regard.drawing.calculation import calculation
-from regard.drawing.terminal import Table, beside, mixtures
+from regard.drawing.terminal import Table, beside, mixtures, visible
 from regard.errors import DeviceError, DTypeError, ShapeError
 from regard.matrix import AttentionMatrix
 from regard.shapes import Float
@@ -90,7 +90,7 @@ class Steps(Generic[Array]):
         queries, keys, values, weights = map(_numbers, (self.queries, self.keys, self.values, self.weights))
         return calculation(
             self._sections(), words=self.words, queries=queries, keys=keys, weights=weights, values=values,
-            text=self._drawn, cell=cell, title=" ".join(self.words[:20]) if title is None else title,
+            text=self._drawn, cell=cell, title=" ".join(map(visible, self.words[:20])) if title is None else title,
         )  # fmt: skip
 
     def _sections(self) -> list[tuple[str, list[Table]]]:

@@ -14,7 +14,7 @@ from regard.drawing.mixture import symbol
 from regard.drawing.picture import Picture
 from regard.drawing.svg import Canvas, measure, shorten
 from regard.drawing.terminal import percent, visible
-from regard.errors import InputError
+from regard.errors import InputError, ShapeError
 
 __all__ = ["Config", "architecture", "mechanism", "set_layer"]
 
@@ -103,6 +103,8 @@ def set_layer(
       z(am) from x(I) 50 %, x(am) 50 %
     """
     known = tuple(words)
+    if not known:
+        raise ShapeError("words must be at least 1. Got none: nothing to draw.")
     shares = None if weights is None else as_numbers("weights", weights, ("words", "words"))
 
     def draw(canvas: Canvas) -> None:

@@ -85,8 +85,8 @@ def _range(values: NDArray[np.floating]) -> tuple[float, float]:
     """From where the shades start to where they end: at most four powers of ten."""
     seen = values[np.isfinite(values) & (values > 0)]
     high = float(seen.max(initial=0.0)) or 1.0
-    low = max(float(np.quantile(seen, 0.01)) if seen.size else 0.0, high * 1e-4)
-    return min(low, high / 2), high
+    least = float(np.quantile(seen, 0.01)) if seen.size else 0.0
+    return max(least / 2, high * 1e-4), high  # half, so that little is still not nothing
 
 
 def _map(

@@ -277,4 +277,5 @@ def _bars(weights: NDArray[np.floating], words: Sequence[str], room: int) -> Tex
             break
         line.append_text(term)
     line.rstrip()
+    line.truncate(room, overflow="ellipsis")
     return line

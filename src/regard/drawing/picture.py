@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from rich.text import Text
 
 from regard.drawing import html
-from regard.drawing.svg import FONT, Canvas, escaped, measure
+from regard.drawing.svg import FONT, Canvas, escaped, measure, shorten
+from regard.drawing.terminal import visible
 from regard.drawing.theme import theme as themed
 from regard.errors import InputError, MissingError, TooLargeError
 
@@ -125,12 +126,14 @@ class Picture:
                 f"{path.name} must have at most budget = {size(budget)}. Got {size(len(data))}. Choose fewer words, "
                 f"heads or layers, or hand in a larger budget."
             )
+        if not path.parent.is_dir():
+            raise InputError(f"a picture is saved in a folder that is there. Got {str(path.parent)!r}. Make it first.")
         path.write_bytes(data)
         return path
 
     def _text(self, width: int) -> Text:
         """The title above, the caption below."""
-        lines = [Text(self.title, "bold"), self.text(width), Text(self.caption, "dim")]
+        lines = [Text(visible(self.title, width), "bold"), self.text(width), Text(self.caption, "dim")]
         return Text("\n").join(line for line in lines if line)
 
     def _drawn(self, theme: str, width: float | None, title: str | None, transparent: bool) -> tuple[Canvas, str]:
@@ -141,8 +144,8 @@ class Picture:
         frame = Canvas(canvas.theme)
         wide = max(canvas.width, min(measure(head, 18, bold=True), 900), 160)
         y = _EDGE
-        for line in _wrapped(head, 18, wide):
-            frame.text(0, y + 6, line, 18, bold=True)
+        for line in _wrapped(visible(head, 200), 18, wide):
+            frame.text(0, y + 6, shorten(line, wide, 19), 18, bold=True)
             y += 26
         top = y - _EDGE + (10 if head else 0)
         y = top + canvas.height + 8

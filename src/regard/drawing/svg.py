@@ -201,7 +201,11 @@ def escaped(text: str) -> str:
     >>> escaped('<"&\x00>')
     '&lt;&quot;&amp;␀&gt;'
     """
-    legal = "".join(c if unicodedata.category(c) not in ("Cc", "Cs") or c == "\n" else visible(c) for c in text)
+    legal = (
+        text
+        if text.isprintable()
+        else "".join(c if unicodedata.category(c) not in ("Cc", "Cs") or c == "\n" else visible(c) for c in text)
+    )
     return escape(legal, {'"': "&quot;"})
 
 

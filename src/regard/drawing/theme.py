@@ -86,7 +86,7 @@ LIGHT = Theme(
     accent="#b04a00",
     missing=(221, 200, 212),
     # Okabe and Ito's colours, the yellow left out and the pale ones darker.
-    colours=("#0072b2", "#d55e00", "#00845f", "#b8569a", "#b07900", "#2c93cf", "#6a51a3", "#6e7781"),
+    colours=("#0072b2", "#d55e00", "#00845f", "#cc79a7", "#b07900", "#2c93cf", "#6a51a3", "#6e7781"),
     low=(0.986, 0.007, 250),
     high=(0.30, 0.095, 250),
     negative=(0.40, 0.105, 45),
@@ -100,7 +100,7 @@ DARK = Theme(
     panel="#232a33",
     accent="#ffb454",
     missing=(90, 60, 80),
-    colours=("#56b4e9", "#ff8a4c", "#35c796", "#f09ccb", "#f0c04a", "#9dbdff", "#b9a5ff", "#b4bcc6"),
+    colours=("#56b4e9", "#ff8a4c", "#35c796", "#ffc6e4", "#f0c04a", "#9dbdff", "#b9a5ff", "#b4bcc6"),
     low=(0.24, 0.018, 250),
     high=(0.90, 0.10, 225),
     negative=(0.80, 0.12, 55),
