@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
+from test_drawing import DOG, random_weights
 
 import regard
 from regard import drawing, textbook
 from regard.drawing.theme import DARK, LIGHT
-from test_drawing import DOG, random_weights
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 python docs/figures/make.py            make them all, and the page that shows them
 python docs/figures/make.py 001-02     make those whose name starts so
 
-000 is Bernstein's "Self-attention", 001 "Transformers: Self Attention Mechanism", 002 "How Self-Attention Is Calculated".
+000 is Bernstein's "Self-attention", 001 "Transformers: Self Attention Mechanism", 002 "How Self-Attention Is
+Calculated".
 Where a document slips (000 names "delicious", which its sentence does not have), the figure shows what is right.
 """
 
@@ -36,6 +37,7 @@ TWO = SimpleNamespace(encoder_layers=2, **BASE)  # "Lets Keep N=2 for simplicity
 
 
 def schematic(done: regard.Steps[Any], **look: Any) -> Picture:
+    """One word's way through a calculation."""
     return drawing.schematic(
         x=done.x, queries=done.queries, keys=done.keys, values=done.values, words=done.words, **look
     )
@@ -67,6 +69,7 @@ def projected(done: regard.Steps[Any], names: str = "QKV", title: str = "") -> P
 
 
 def divided(done: regard.Steps[Any], title: str = "") -> Picture:
+    """Step 2."""
     words, d = done.words, done.queries.shape[1]
     scores = Table(done.scores, "QKᵀ", rows=words, columns=words)
     scaled = Table(done.scaled, "", f"QKᵀ / √{d}", rows=words, columns=words)
@@ -74,6 +77,7 @@ def divided(done: regard.Steps[Any], title: str = "") -> Picture:
 
 
 def shared(done: regard.Steps[Any], title: str = "") -> Picture:
+    """Step 3."""
     words, d = done.words, done.queries.shape[1]
     scaled = Table(done.scaled, "", f"QKᵀ / √{d}", rows=words, columns=words)
     weights = Table(done.weights, "", f"softmax(QKᵀ / √{d})", rows=words, columns=words, shares=True)
@@ -81,6 +85,7 @@ def shared(done: regard.Steps[Any], title: str = "") -> Picture:
 
 
 def mixed(done: regard.Steps[Any], title: str = "") -> Picture:
+    """Step 4."""
     words = done.words
     weights = Table(done.weights, "weights", rows=words, columns=words, shares=True)
     values = Table(done.values, "V", rows=words)
@@ -89,14 +94,17 @@ def mixed(done: regard.Steps[Any], title: str = "") -> Picture:
 
 
 def made_of(done: regard.Steps[Any], pick: str | None = None, title: str = "") -> Picture:
+    """An output as a sum."""
     return drawing.mixture(done.weights, done.values, done.words, pick=pick, title=title)
 
 
 def looks(done: regard.Steps[Any], pick: str, title: str) -> Picture:
+    """What a word looks at."""
     return drawing.lines(done.weights, done.words, pick=pick, title=title)
 
 
 def one(name: str, table: Table) -> Picture:
+    """A matrix alone."""
     return drawing.tables([table], title=name)
 
 

@@ -81,7 +81,7 @@ class Steps(Generic[Array]):
         yield self._drawn(options.max_width)
 
     def picture(self, cell: tuple[int, int] | None = None, title: str | None = None) -> Picture:
-        """The whole calculation to look at, with the score of one cell (row, column) unfolded; `.save("steps.svg")` keeps it.
+        """The whole calculation to look at, one score (row, column) unfolded; `.save("steps.svg")` keeps it.
 
         >>> import regard.textbook
         >>> steps(*regard.textbook.i_am_good()).picture()

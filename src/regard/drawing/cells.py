@@ -12,7 +12,7 @@ from regard.drawing.arguments import isolated
 from regard.drawing.svg import Canvas, measure, rgb, shorten
 from regard.drawing.terminal import Table, elisions, formatted, percent, visible
 
-__all__ = ["Cells", "cells", "strip"]
+__all__ = ["Cells", "cells", "strip", "symbol"]
 
 _FONT, _SMALL = 13.0, 12.0
 _HIGH, _LABEL, _HEAD = 26.0, 110.0, 74.0
@@ -135,6 +135,11 @@ def strip(canvas: Canvas, x: float, y: float, numbers: NDArray[np.floating], sca
             stroke=canvas.theme.faint, stroke_width=0.6, title=f"{place + 1}: {texts[place]}",
         )  # fmt: skip
     return size * len(shown)
+
+
+def symbol(canvas: Canvas, x: float, y: float, letter: str, word: str, anchor: str = "start", size: float = 14) -> None:
+    """A letter with a word below it, as in the formulas: x with "I"."""
+    canvas.text(x, y, letter, size, anchor, italic=True, sub=shorten(word, 70, 0.7 * size), title=visible(word, 400))
 
 
 def _texts(table: Table, rows: Sequence[int | None], columns: Sequence[int | None]) -> NDArray[np.object_]:

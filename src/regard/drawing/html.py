@@ -84,8 +84,8 @@ _STYLE = (
     ".regard-tip{position:fixed;z-index:9;max-width:30em;padding:.3em .6em;border-radius:4px;pointer-events:none;"
     "white-space:pre-wrap;overflow-wrap:anywhere;max-height:60vh;overflow:hidden;font:14px sans-serif;"
     "background:INK;color:BACKGROUND}.regard-tip[hidden]{display:none}"
-    ".regard-keep{font:12px sans-serif;color:MUTED;background:none;border:1px solid FAINT;border-radius:4px;"
-    "padding:.2em .6em;cursor:pointer}"
+    ".regard-keep{display:block;margin-top:8px;font:12px sans-serif;color:MUTED;background:none;"
+    "border:1px solid FAINT;border-radius:4px;padding:.2em .6em;cursor:pointer}"
     ".regard-picture svg{max-width:100%;height:auto}"
 )
 
