@@ -169,6 +169,38 @@ def test_texts_fit_what_was_measured(opened):
         assert all(box["bottom"] <= whole["y"] + whole["height"] + 1 for box in boxes)
 
 
+def test_in_a_notebook_each_output_works_for_itself(browser, tmp_path):
+    """As JupyterLab does it: the HTML is put into the page, then its scripts are made anew so that they run."""
+    first = drawing.lines(random_weights(9, 9), DOG)
+    second = drawing.matrix(random_weights(3, 3), ["I", "am", "good"])
+    page = browser.new_page()
+    page.set_content("<main></main>")
+    for picture in (first, second, first):  # the same twice, as when a cell is shown in two places
+        page.evaluate(
+            """html => {
+                const output = document.createElement("div");
+                output.innerHTML = html;
+                document.querySelector("main").append(output);
+                for (const dead of output.querySelectorAll("script")) {
+                    const alive = document.createElement("script");
+                    alive.textContent = dead.textContent;
+                    dead.replaceWith(alive);
+                }
+            }""",
+            picture._repr_mimebundle_()["text/html"],
+        )
+    page.locator('.regard-picture:visible >> nth=1 >> [data-row="0"][data-column="1"]').hover()
+    tips = page.locator(".regard-tip").evaluate_all("found => found.map(tip => tip.hidden ? null : tip.textContent)")
+    assert [text is None for text in tips] == [True, False, True]
+    assert tips[1].startswith("I → am: ")
+    page.locator('.regard-picture >> nth=2 >> [data-pick="row:6"]').hover()
+    faded = page.locator("[data-mark]").evaluate_all(
+        "found => found.filter(mark => mark.style.opacity == '0.04').length"
+    )
+    assert faded == 72  # of the third output, not of the first
+    page.close()
+
+
 def test_what_is_picked_can_be_saved(opened):
     page = opened(drawing.lines(random_weights(9, 9), DOG))
     page.locator('[data-pick="row:6"]').click()

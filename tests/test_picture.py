@@ -71,8 +71,9 @@ class TestTerminal:
 class TestNotebook:
     def test_it_is_shown_inline_without_network(self, picture):
         bundle = picture._repr_mimebundle_()
-        assert set(bundle) == {"text/plain", "text/html"}
+        assert set(bundle) == {"text/plain", "text/html", "image/svg+xml"}
         html = bundle["text/html"]
+        ET.fromstring(bundle["image/svg+xml"])
         assert "<svg" in html
         assert html.count("://") == 1  # the name of SVG itself
         assert not re.search(r"(src|href)=(?!\"data:)", html)
@@ -83,6 +84,10 @@ class TestNotebook:
         html = picture._repr_mimebundle_()["text/html"]
         drawn = ET.fromstring(html[html.index("<svg") : html.index("</svg>") + 6])
         assert len(list(drawn.iter("{http://www.w3.org/2000/svg}title"))) > 81
+
+    def test_steps_show_theirs(self):
+        done = regard.steps(*textbook.i_am_good())
+        assert done._repr_mimebundle_() == done.picture()._repr_mimebundle_()
 
     def test_two_of_them_do_not_meet(self, picture):
         other = drawing.lines(np.eye(2), ["a", "b"])

@@ -80,6 +80,10 @@ class Steps(Generic[Array]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield self._drawn(options.max_width)
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """A notebook shows the picture."""
+        return self.picture()._repr_mimebundle_()
+
     def picture(self, cell: tuple[int, int] | None = None, title: str | None = None) -> Picture:
         """The whole calculation to look at, one score (row, column) unfolded; `.save("steps.svg")` keeps it.
 

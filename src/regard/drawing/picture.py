@@ -63,9 +63,12 @@ class Picture:
         yield self._text(options.max_width)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """What a notebook shows: the page's own drawing, inline, which needs no network and no extension."""
+        """What a notebook shows: the page's own drawing, inline, which needs no network and no extension.
+
+        The plain SVG is for viewers that run no scripts, and for what is converted to paper.
+        """
         canvas, drawn = self._drawn("light", None, None, False)
-        return {"text/plain": str(self), "text/html": html.fragment(drawn, canvas)}
+        return {"text/plain": str(self), "text/html": html.fragment(drawn, canvas), "image/svg+xml": drawn}
 
     def to_svg(
         self, *, width: float | None = None, title: str | None = None, theme: str = "light", transparent: bool = False
