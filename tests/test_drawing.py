@@ -177,6 +177,13 @@ class TestMatrix:
         shown = texts(picture)
         assert all(f"{100 * w:.1f}".removesuffix(".0") + " %" in shown for w in weights.ravel())
 
+    def test_many_heads_stand_in_lines(self):
+        tree = parsed(drawing.matrix(random_weights(8, 9, 9), DOG))
+        assert float(tree.get("viewBox").split()[2]) < 1300
+        names = [e for e in tree.iter(f"{SVG}text") if (e.text or "").startswith("head ")]
+        assert len(names) == 8
+        assert len({e.get("y") for e in names}) == 4
+
     def test_shades_grow_with_the_numbers(self):
         values = np.linspace(0, 1, 9).reshape(3, 3)
         fills = [cell.get("fill") for _, cell in sorted(marks(drawing.matrix(values)).items())]

@@ -113,6 +113,7 @@ class TestFiles:
     def test_a_transparent_ground(self, picture, tmp_path):
         assert _corner(picture.save(tmp_path / "it.png", transparent=True).read_bytes())[3] == 0
         assert LIGHT.background not in picture.to_svg(transparent=True)
+        assert "body{margin:24px;background:transparent" in picture.to_html(transparent=True)
 
     def test_pdf(self, picture, tmp_path):
         data = picture.save(tmp_path / "it.pdf").read_bytes()
@@ -158,9 +159,12 @@ class TestFiles:
         assert re.fullmatch(r"it.html: \d+ kB", caplog.messages[0])
         assert not (tmp_path / "it.html").exists()
 
-    def test_twelve_by_twelve_heads_at_512_tokens_stay_in_it(self, tmp_path):
+    def test_twelve_by_twelve_heads_at_512_tokens_stay_in_it(self, tmp_path, caplog):
         weights = np.random.default_rng(0).random((12, 12, 512, 512), np.float32)
         path = drawing.grid(weights).save(tmp_path / "grid.html")
+        (said,) = caplog.records
+        assert re.fullmatch(r"grid.html: \d\.\d\d MB", said.getMessage())
+        assert said.levelno == logging.WARNING  # shown without being asked for
         assert path.stat().st_size <= 5_000_000
         values = json.loads(re.search(r"look\(root, (\[.*?\]), \{", path.read_text())[1])
         assert len(values) == 144
@@ -207,7 +211,9 @@ class TestFromAMatrix:
             picture = A.picture(kind=kind)
             assert "mean of about" in picture.caption
             assert max(next(iter(picture.numbers.values())).shape) <= 192
-        assert "The mean of 2 heads." in A.picture(kind="map").caption
+        both = A.picture(kind="map")
+        assert "The mean of 2 heads." in both.caption
+        np.testing.assert_allclose(both.numbers["pool"], A.pool(192, 192)[0].mean(0).numpy(), rtol=1e-5)
         window = A.picture(self.words(3000), kind="map", window=(2000, 1990), heads=[1])
         assert sizes == [torch.Size((2, 10, 10))]
         np.testing.assert_allclose(window.numbers["window"], A[0, 1, 2000:2010, 1990:2000].numpy(), rtol=1e-5)

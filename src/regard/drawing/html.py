@@ -112,7 +112,7 @@ def fragment(svg: str, canvas: Canvas, keep: bool = False) -> str:
     )
 
 
-def page(svg: str, canvas: Canvas, title: str) -> str:
+def page(svg: str, canvas: Canvas, title: str, transparent: bool = False) -> str:
     """One file that needs nothing else: it is told to fetch nothing, and holds everything.
 
     >>> from regard.drawing.theme import LIGHT
@@ -120,13 +120,14 @@ def page(svg: str, canvas: Canvas, title: str) -> str:
     1
     """
     theme = canvas.theme
+    ground = "transparent" if transparent else theme.background
     alone = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{alone}">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title) or 'regard'}</title>\n"
-        f"<style>body{{margin:24px;background:{theme.background};color:{theme.ink}}}</style>\n</head>\n<body>\n"
+        f"<style>body{{margin:24px;background:{ground};color:{theme.ink}}}</style>\n</head>\n<body>\n"
         f"{fragment(svg, canvas, keep=True)}</body>\n</html>\n"
     )
 

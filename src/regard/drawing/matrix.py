@@ -23,6 +23,7 @@ _NUMBERED = 12  # words on a side: more numbers than that nobody reads
 _WORDED = 64
 _HEADS = 16
 _CELL = 16.0
+_WIDE = 1200.0  # then a new line of matrices
 
 
 def matrix(
@@ -65,7 +66,7 @@ def matrix(
         greatest = float(np.nanmax(small, initial=0.0)) or 1.0
         x = y = 0.0
         for name, values in zip(called, small, strict=True):
-            if x and x + values.shape[1] * _CELL > 1100:
+            if x and x + values.shape[1] * _CELL > _WIDE:
                 x, y = 0.0, canvas.height + 24
             x = _heat_map(canvas, x, y, name, values, greatest) + 28
         _scale(canvas, greatest)
@@ -102,6 +103,9 @@ def tables(
         x = y = 0.0
         top, tall = (max(map(measured, drawn)) for measured in (_head, _tall))
         for n, table in enumerate(drawn):
+            joined = 0 < n <= len(signs) and signs[n - 1] not in ("", "\n")
+            if x and not joined and x + cells(Canvas(canvas.theme), 0, 0, table).end > _WIDE:
+                x, y = 0.0, canvas.height + 24
             lead = y + top - _head(table) + (tall - _tall(table)) / 2
             marked = row if n != 1 and row is not None and row < len(table.values) else None
             where = cells(canvas, x, lead, table, row=marked, column=column if n == 1 else None)

@@ -25,6 +25,7 @@ __all__ = ["Picture"]
 
 _EDGE = 16.0
 _BUDGET = 5_000_000  # bytes
+_HEAVY = 1_000_000  # from here on the size is said even to those who do not listen
 _SUFFIXES = (".svg", ".png", ".pdf", ".html")
 _log = logging.getLogger("regard")
 
@@ -81,7 +82,9 @@ class Picture:
         """
         return self._drawn(theme, width, title, transparent)[1]
 
-    def to_html(self, *, width: float | None = None, title: str | None = None, theme: str = "light") -> str:
+    def to_html(
+        self, *, width: float | None = None, title: str | None = None, theme: str = "light", transparent: bool = False
+    ) -> str:
         """The drawing as a page that needs nothing else: hover says each number, a click on a word picks it.
 
         >>> from regard.drawing import matrix
@@ -89,8 +92,8 @@ class Picture:
         >>> page.count("://"), page.count("<script")  # the name of SVG itself, and what hover needs
         (1, 1)
         """
-        canvas, drawn = self._drawn(theme, width, title, False)
-        return html.page(drawn, canvas, self.title if title is None else title)
+        canvas, drawn = self._drawn(theme, width, title, transparent)
+        return html.page(drawn, canvas, self.title if title is None else title, transparent)
 
     def save(
         self,
@@ -114,16 +117,13 @@ class Picture:
         suffix = path.suffix.lower()
         if suffix not in _SUFFIXES:
             raise InputError(f"a picture can be saved as {', '.join(_SUFFIXES)}. Got {str(path)!r}.")
-        if suffix == ".html":
-            data = self.to_html(width=width, title=title, theme=theme).encode("utf-8", "replace")
+        write = self.to_html if suffix == ".html" else self.to_svg
+        drawn = write(width=width, title=title, theme=theme, transparent=transparent)
+        if suffix in (".png", ".pdf"):
+            data = _converted(drawn, suffix, 2 if width is None else 1)
         else:
-            drawn = self.to_svg(width=width, title=title, theme=theme, transparent=transparent)
-            data = (
-                drawn.encode("utf-8", "replace")
-                if suffix == ".svg"
-                else _converted(drawn, suffix, 2 if width is None else 1)
-            )
-        _log.info("%s: %s", path.name, size(len(data)))
+            data = drawn.encode("utf-8", "replace")
+        _log.log(logging.WARNING if len(data) >= _HEAVY else logging.INFO, "%s: %s", path.name, size(len(data)))
         if len(data) > budget:
             raise TooLargeError(
                 f"{path.name} must have at most budget = {size(budget)}. Got {size(len(data))}. Choose fewer words, "
