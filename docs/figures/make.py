@@ -109,10 +109,11 @@ def one(name: str, table: Table) -> Picture:
 
 
 FIGURES: dict[str, Callable[[], Picture]] = {
-    # 000: thirteen images
+    # 000: thirteen images, and "me" and "I", of which it only speaks
     "000-01-set-to-set": lambda: drawing.set_layer(hungry.words, beside=True),
     "000-02-it-looks-at-sushi": lambda: looks(sushi, "it", "“it” looks at “sushi”"),
     "000-03-happy-looks-at-i": lambda: looks(sushi, "happy", "“happy” looks at “I”"),
+    "000-03a-me-looks-at-i": lambda: looks(sushi, "me", "“me” looks at “I”"),
     "000-04-i-am-hungry": lambda: drawing.set_layer(hungry.words, hungry.weights),
     "000-05-values": lambda: schematic(hungry, until="projections", matrices=["values"]),
     "000-06-weighted-sum-of-i": lambda: made_of(hungry, "I", "The output of “I”"),
