@@ -42,6 +42,22 @@ class TestTerminal:
         assert "\x1b[" in coloured
         assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == shown(picture, color_system=None)
 
+    def test_in_colour_the_greatest_is_the_lightest_cell(self):
+        coloured = shown(
+            drawing.grid(np.array([[[[1.0, 0.2], [0.0, 0.0]]]])), color_system="truecolor", force_terminal=True
+        )
+        cells = re.findall(r"\x1b\[38;2;([\d;]+);48;2;([\d;]+)m(..)", coloured)
+        assert [(ink == ground, sign) for ink, ground, sign in cells] == [(True, "██"), (True, "▒▒")]  # √0.2
+        light = [sum(map(int, ground.split(";"))) for _, ground, _ in cells]
+        assert light[0] > light[1]
+
+    def test_only_who_looks_is_marked(self, picture):
+        for drawn in (picture, drawing.flow([np.eye(2)], ["dog", "it"], "it")):
+            coloured = shown(drawn, color_system="truecolor", force_terminal=True)
+            name = "layer 1" if drawn.kind == "flow" else "it"
+            assert re.findall(r"\x1b\[36m([^\x1b]*)", coloured)[0].strip() == name
+            assert not re.search(r"\x1b\[36m[^\x1b]*(dog|%)", coloured)
+
     def test_a_grid_in_a_log_file(self):
         heads = np.stack([np.eye(3), np.full((3, 3), 1 / 3)])[None]
         assert str(drawing.grid(heads)).splitlines()[:4] == [

@@ -118,7 +118,7 @@ def _text(words: Sequence[str], shares: Sequence[NDArray[np.floating]], width: i
     indent = max(map(len, names)) + 2
     lines = []
     for name, share in reversed(list(zip(names, shares, strict=True))):
-        line = Text(name.ljust(indent), "cyan")
+        line = Text.assemble((name.ljust(indent), "cyan"))
         for place in sorted(np.argsort(-share, kind="stable")[:8].tolist()):
             amount = float(share[place])
             term = Text.assemble(visible(words[place]), " ", (percent(amount), heat(amount)), "  ")

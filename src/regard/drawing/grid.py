@@ -138,7 +138,7 @@ def _text(
             line = whole[start : start + abreast]
             drawn = []
             for layer, head in line:
-                body = shaded(pooled(small[layer][head], 8, 8), [""] * min(len(rows), 8), 34)
+                body = shaded(np.sqrt(pooled(small[layer][head], 8, 8)), [""] * min(len(rows), 8), 34)
                 word = said.get((layer, head), "")
                 drawn.append([Text(f"{layer}·{head} {word}"[:16], "cyan"), *(part[1:] for part in body.split("\n"))])
             blocks.append(_abreast(drawn))

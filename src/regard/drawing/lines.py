@@ -254,7 +254,7 @@ def _text(
     for row in rows:
         for place in range(weights.shape[0]):
             label = visible(left[row]) if place == 0 else ""
-            line = Text(label + " " * (indent - Text(label).cell_len), "cyan")
+            line = Text.assemble((label + " " * (indent - Text(label).cell_len), "cyan"))
             line.append(f"  head {heads[place]}" if heads else "", "dim")
             line.append_text(_bars(weights[place, row], right, width - line.cell_len))
             drawn.append(line)

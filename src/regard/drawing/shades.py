@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 from rich.cells import cell_len
+from rich.style import Style
 from rich.text import Text
 
 from regard.drawing.pooling import pooled
@@ -34,7 +35,8 @@ def shaded(values: NDArray[np.floating], rows: Sequence[str], width: int, lines:
         line = Text.assemble((label + " " * (indent - cell_len(label)) + " ", "cyan"))
         for share in (row / greatest).tolist():
             sign = "?" if np.isnan(share) else _SHADES[min(int(np.ceil(share * 5 - 1e-9)), 5)]
-            line.append(2 * sign, heat(share))
+            paint = heat(share).bgcolor  # in colour the cell is all of it; without, the sign is its shade
+            line.append(2 * sign, Style(color=paint, bgcolor=paint))
         line.rstrip()
         drawn.append(line)
     return Text("\n").join(drawn)
