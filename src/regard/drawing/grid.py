@@ -56,7 +56,6 @@ def grid(
     left = as_words("rows", rows, height, "weights' rows")
     right = left if columns is None and height == width else as_words("columns", columns, width, "weights' columns")
     order = [(layer, head) for layer, heads in enumerate(small) for head in range(len(heads))]
-    names = {place: f"layer {place[0]}, head {place[1]}" for place in order}
     if sort is not None:
         key = as_numbers("sort", sort, ("layers", "heads"))
         _same_shape("sort", [len(line) for line in key], small)
@@ -83,10 +82,8 @@ def grid(
                 values = small[layer][head]
                 greatest = float(np.nanmax(values, initial=0.0)) or 1.0
                 x, y = m * (wide + 12), n * step + 14
-                name = names[layer, head]
-                canvas.text(
-                    x, y - 4, name if wide > 92 else f"{layer} · {head}", 11, fill=canvas.theme.muted, title=name
-                )
+                name = f"layer {layer}, head {head}"
+                canvas.text(x, y - 4, f"{layer} · {head}", 11, fill=canvas.theme.muted, title=name)
                 canvas.image(x, y, wide, tall, Raster(values, name, "rows", "columns"), np.sqrt(values / greatest))
                 canvas.rect(x, y, wide, tall, stroke=canvas.theme.faint, pointer_events="none")
                 if said:
@@ -94,7 +91,7 @@ def grid(
                     canvas.text(x, y + tall + 13, shorten(word, wide, 11), 11, title=word)
 
     def text(room: int) -> Text:
-        return _text(small, left, lines, names, said, room)
+        return _text(small, left, lines, said, room)
 
     numbers = {f"layer {n}": layer for n, layer in enumerate(small)}
     return Picture("grid", numbers, draw, text, title, " ".join(filter(None, notes)), left)
@@ -126,7 +123,6 @@ def _text(
     small: Sequence[NDArray[np.floating]],
     rows: Sequence[str],
     lines: list[list[tuple[int, int]]],
-    names: dict[tuple[int, int], str],
     said: dict[tuple[int, int], str],
     width: int,
 ) -> Text:
