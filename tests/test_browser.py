@@ -115,6 +115,14 @@ def test_picking_a_word_fades_the_others(opened):
     assert faded() == set()
 
 
+def test_shares_are_those_of_the_picked_word_only(opened):
+    page = opened(drawing.lines(random_weights(9, 9), DOG, pick="it"))
+    shares = page.locator('[data-mark="share"]')
+    assert shares.count() == 9
+    page.locator('[data-pick="row:1"]').hover()
+    assert set(shares.evaluate_all("found => found.map(share => getComputedStyle(share).opacity)")) == {"0.04"}
+
+
 def test_heads_can_be_picked(opened):
     page = opened(drawing.lines(random_weights(3, 9, 9), DOG))
     page.locator('[data-pick="head:2"]').click()

@@ -40,7 +40,7 @@ def marks(picture, **look):
     """The drawn weights: (head, row, column) → element."""
     found = {}
     for element in parsed(picture, **look).iter():
-        if element.get("data-mark") is not None:
+        if element.get("data-mark") == "":
             place = tuple(int(element.get(f"data-{axis}", 0)) for axis in ("head", "row", "column"))
             assert place not in found
             found[place] = element

@@ -131,6 +131,16 @@ def _word(
     )  # fmt: skip
 
 
+def _share(
+    canvas: Canvas, x: float, y: float, weights: NDArray[np.floating], row: int, column: int, size: float, anchor: str
+) -> None:  # fmt: skip
+    """The picked word's weight, as a mark of it: on a page it fades when another word is picked."""
+    said = percent(float(weights[0, row, column]))
+    canvas.text(
+        x, y, said, size, anchor, canvas.theme.muted, data_mark="share", data_row=row, data_column=column, data_head=0
+    )
+
+
 def _in_columns(
     canvas: Canvas,
     left: Sequence[str],
@@ -157,7 +167,7 @@ def _in_columns(
         _word(canvas, x2 + 8, y, right, column, "column", "start", column == best)
         if one is not None:
             width = measure(shorten(right[column], _LABEL, _FONT), _FONT, bold=column == best)
-            canvas.text(x2 + 16 + width, y, percent(float(weights[0, one, column])), 12, fill=canvas.theme.muted)
+            _share(canvas, x2 + 16 + width, y, weights, one, column, 12, "start")
     canvas.reach(x2 + 60, top + (max(len(left), len(right)) - 1) * _ROW + 14)
 
 
@@ -221,7 +231,7 @@ def _in_arcs(
     for place, x in enumerate(middles):
         _word(canvas, x, base + 20, left, place, "row", "middle", place in picked)
         if one is not None:
-            canvas.text(x, base + 38, percent(float(weights[0, one, place])), 11, "middle", canvas.theme.muted)
+            _share(canvas, x, base + 38, weights, one, place, 11, "middle")
     canvas.reach(middles[-1] + widths[-1] / 2, base + 42)
 
 
