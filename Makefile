@@ -18,6 +18,7 @@ test: .venv/test  ## set up, then lint, types and all tests
 
 bench: .venv/test  ## set up, then time us and the peers, side by side
 	$(BIN)/python benchmarks/attention_cpu.py
+	$(BIN)/python benchmarks/pictures.py
 
 .venv/demo: pyproject.toml
 	@echo "Setting up .venv (PyTorch is large: a minute or two, once) …"

@@ -60,7 +60,16 @@ def test_help_teaches(capsys):
     with pytest.raises(SystemExit):
         cli.main(["steps", "--help"])
     help_text = capsys.readouterr().out
-    for step in ("1  scores", "2  scaled", "3  weights", "4  output", "softmax(QKᵀ/√d) V", "--example numbers"):
+    for step in (
+        "1  scores",
+        "2  scaled",
+        "3  weights",
+        "4  output",
+        "softmax(QKᵀ/√d) V",
+        "--example numbers",
+        "-o FILE",
+        "SENTENCE",
+    ):
         assert step in help_text
 
 
@@ -104,3 +113,38 @@ def test_a_terminal_without_the_signs_sees_the_rest():
     done = run("steps", PYTHONIOENCODING="ascii")
     assert done.returncode == 0
     assert LINE.encode() in done.stdout
+
+
+def test_a_sentence_of_ones_own(capsys):
+    assert cli.main(["steps", "Hello, world"]) == 0
+    printed = capsys.readouterr().out
+    assert 'z("Hello,") = ' in printed
+    assert cli.main(["steps", "Hello, world"]) == 0
+    assert capsys.readouterr().out == printed  # random, and the same every time
+
+
+def test_a_sentence_of_the_documents(capsys):
+    assert cli.main(["steps", "A dog ate the food because it was hungry."]) == 0
+    assert '55.2 % v("dog")' in capsys.readouterr().out
+
+
+def test_no_word_is_a_clear_error(capsys):
+    assert cli.main(["steps", " "]) == 2
+    assert "nothing to attend to" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", ["svg", "html", "png", "pdf"])
+def test_a_picture_can_be_saved(capsys, tmp_path, suffix):
+    path = tmp_path / f"steps.{suffix}"
+    assert cli.main(["steps", "-o", str(path), "--theme", "dark", "--title", "Mine"]) == 0
+    assert capsys.readouterr().out.startswith(f"{path}: ")
+    assert path.stat().st_size > 5000
+    if suffix in ("svg", "html"):
+        assert "Mine" in path.read_text()
+
+
+def test_where_it_cannot_be_saved_it_says_so(capsys, tmp_path):
+    assert cli.main(["steps", "-o", str(tmp_path / "steps.gif")]) == 2
+    assert ".svg, .png, .pdf, .html" in capsys.readouterr().err
+    assert cli.main(["steps", "-o", str(tmp_path / "nowhere" / "steps.svg")]) == 2
+    assert "nowhere" in capsys.readouterr().err

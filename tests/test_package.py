@@ -13,9 +13,8 @@ ROOT = Path(regard.__file__).parent
 # In the order data flows; a room imports only from rooms above it. Within a room, files may know each other.
 ROOMS = [
     "errors", "arguments", "exact", "shapes", "memory", "drawing", "masks", "bound_mask", "scores", "backends", "indexing",
-    "views", "operand", "matrix", "inline", "compiled", "attention", "steps", "textbook", "layers", "stacks", "exchange",
-    "config", "folder", "loss", "marian", "transformer", "translation",
-    "cli",
+    "views", "sight", "operand", "matrix", "inline", "compiled", "attention", "steps", "textbook", "layers", "stacks",
+    "exchange", "config", "folder", "loss", "marian", "transformer", "translation", "cli",
 ]  # fmt: skip
 FRAMES = ["__init__", "__main__"]
 
@@ -69,7 +68,17 @@ def test_what_is_exposed_is_all():
 
 
 def test_importing_regard_brings_nothing_heavy():
-    heavy = ["rich.console", "altair", "transformers", "sentencepiece", "onnx", "jaxtyping", "scipy", "matplotlib"]
+    heavy = [
+        "rich.console",
+        "vl_convert",
+        "altair",
+        "transformers",
+        "sentencepiece",
+        "onnx",
+        "jaxtyping",
+        "scipy",
+        "matplotlib",
+    ]
     code = f"import sys, torch; before = set(sys.modules); import regard; print(*((set(sys.modules) - before) & set({heavy})))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) <= {"jaxtyping"}  # there only where the tests' tools are installed

@@ -14,11 +14,14 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
-def test_its_code_runs(number, capsys):
+def test_its_code_runs(number, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     exec(compile(BLOCKS[number], f"README block {number}", "exec"), {})
+    printed = capsys.readouterr().out
     for call, shown in (("print(regard.steps", 'z("dog") = '), ("print(model)", "2 × encoder layer")):
-        if call in BLOCKS[number]:
-            assert shown in capsys.readouterr().out
+        assert shown in printed or call not in BLOCKS[number]
+    said = re.search(r"print\(.*  # (.*?) *…", BLOCKS[number])
+    assert said is None or said[1] in printed
 
 
 def test_its_first_screen_is_what_the_demo_prints():
@@ -43,10 +46,11 @@ def test_it_lists_every_file_of_the_library():
     assert f"## The library in {len(files)} files" in README
 
 
-def test_its_figures_are_those_of_the_newest_report():
-    newest = max((ROOT / "benchmarks" / "reports").glob("*-attention-cpu.md"))
-    figures = README.split("<!-- figures -->")[1].split("<!-- /figures -->")[0]
+@pytest.mark.parametrize(("mark", "report", "least"), [("figures", "attention-cpu", 6), ("pictures", "pictures", 4)])
+def test_its_figures_are_those_of_the_newest_report(mark, report, least):
+    newest = max((ROOT / "benchmarks" / "reports").glob(f"*-{report}.md"))
+    figures = README.split(f"<!-- {mark} -->")[1].split(f"<!-- /{mark} -->")[0]
     lines = [line for line in figures.splitlines() if line.strip()]
-    assert len(lines) >= 6
+    assert len(lines) >= least
     report = newest.read_text()
     assert all(line in report for line in lines)

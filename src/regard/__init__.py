@@ -3,18 +3,20 @@
 A = regard.AttentionMatrix(query, key, mask=regard.causal()) is the attention matrix as an object that is never
 stored: `A @ value` is attention, `A[…]` any exact slice of it, `A.received()`, `A.top(8)`, `A.pool(256, 256)` and the
 rest look at all of it in O(tokens) memory. `regard.attention` is the function form; `regard.steps` shows the four
-steps of the calculation on small arrays.
+steps of the calculation on small arrays; what has numbers has a `.picture()`, a `regard.Picture` to print or save.
 """
 
 from regard import textbook as textbook
 from regard.attention import attention
 from regard.config import TransformerConfig
+from regard.drawing.picture import Picture
 from regard.errors import (
     ChangedError,
     DeviceError,
     DTypeError,
     FileError,
     InputError,
+    MissingError,
     OutOfRange,
     RegardError,
     ShapeError,
@@ -45,8 +47,10 @@ __all__ = [
     "InputError",
     "Mask",
     "Memory",
+    "MissingError",
     "MultiHeadAttention",
     "OutOfRange",
+    "Picture",
     "RegardError",
     "SelfAttention",
     "ShapeError",

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from regard import __version__, textbook
+from regard.drawing.picture import size
 from regard.errors import RegardError
 from regard.steps import steps
 
@@ -24,6 +25,17 @@ of X; three learned matrices turn it into a query, a key and a value. Then:
   2  scaled   divided by √d, for else the softmax of long queries is all or none
   3  weights  the softmax of each row: shares that add up to 100 %
   4  output   a mixture of the values in these shares: Z = softmax(QKᵀ/√d) V
+"""
+_STEPS_EXAMPLES = """\
+Examples:
+  regard steps                                       "I am good", the textbook's
+  regard steps "A dog ate the food because it was hungry"
+  regard steps "Any words of yours" -o steps.html    hover says every number
+  regard steps --example numbers -o steps.png --theme dark
+
+Four sentences of the documents have numbers that mean something; the words of
+any other have random ones, as in a model before its training.
+In Python:  steps = regard.steps(x, w_q, w_k, w_v, words); steps.picture().save("steps.svg")
 """
 _EXAMPLES = {"good": textbook.i_am_good, "numbers": textbook.worked_example}
 
@@ -61,18 +73,30 @@ def _parser() -> argparse.ArgumentParser:
         "steps",
         help="self-attention of a small sentence, with every number of it",
         description=_STEPS,
-        epilog="Example:  regard steps --example numbers\nIn Python:  print(regard.steps(x, w_q, w_k, w_v, words))",
+        epilog=_STEPS_EXAMPLES,
         formatter_class=look,
     )
+    command.add_argument("sentence", nargs="?", metavar="SENTENCE", help="the words to compute with, in quotes")
     command.add_argument(
         "--example",
         choices=_EXAMPLES,
         default="good",
         help='good: "I am good", 512 numbers for each word (the default); numbers: three words of four numbers',
     )
+    command.add_argument(
+        "-o", "--output", metavar="FILE", help="save a picture instead: .svg, .html, or with regard[draw] .png, .pdf"
+    )
+    command.add_argument("--theme", choices=("light", "dark"), default="light", help="colours of the picture")
+    command.add_argument("--title", help="a title for the picture (the words, if not given)")
     command.set_defaults(run=_steps)
     return parser
 
 
 def _steps(options: argparse.Namespace) -> None:
-    Console().print(steps(*_EXAMPLES[options.example]()))
+    example = _EXAMPLES[options.example]() if options.sentence is None else textbook.sentence(options.sentence)
+    done = steps(*example)
+    if options.output is None:
+        Console().print(done)
+        return
+    path = done.picture(title=options.title).save(options.output, theme=options.theme)
+    print(f"{path}: {size(path.stat().st_size)}")

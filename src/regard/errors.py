@@ -8,7 +8,8 @@ RegardError
 │   └── OutOfRange     an index or a k that the matrix does not have    (also an IndexError)
 ├── FileError          a file is missing, damaged or not what it should be   (also an OSError)
 ├── ChangedError       a tensor was changed in place after its matrix was made   (also a RuntimeError)
-└── TooLargeError      the result would not fit in memory               (also a MemoryError)
+├── MissingError       an extra is not installed                        (also an ImportError)
+└── TooLargeError      the result would not fit in memory, or in the size asked for   (also a MemoryError)
 """
 
 
@@ -44,5 +45,9 @@ class ChangedError(RegardError, RuntimeError):
     """A tensor was changed in place after the matrix that reads it was made."""
 
 
+class MissingError(RegardError, ImportError):
+    """Something must be installed first: the message says what."""
+
+
 class TooLargeError(RegardError, MemoryError):
-    """A dense result would not fit in memory."""
+    """A dense result would not fit in memory, or a picture not in its budget."""

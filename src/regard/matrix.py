@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,7 +20,11 @@ from regard.memory import ensure_room
 from regard.operand import operand
 from regard.scores import check_floats, make_scores
 from regard.shapes import Float, Int
+from regard.sight import draw
 from regard.views import Parts, Stage, Transposed, look, points
+
+if TYPE_CHECKING:
+    from regard.drawing.picture import Picture
 
 __all__ = ["AttentionMatrix", "Summary", "Top"]
 
@@ -320,6 +324,31 @@ class AttentionMatrix:
                 None if topper is None else self._top(topper),
                 pooled,
             )
+
+    # To look at
+
+    def picture(
+        self,
+        words: Iterable[str] | None = None,
+        kind: str | None = None,
+        *,
+        columns: Iterable[str] | None = None,
+        pick: int | str | Sequence[int | str] | None = None,
+        heads: Sequence[int] | None = None,
+        window: tuple[int, int] | None = None,
+        title: str = "",
+    ) -> Picture:
+        """As "lines", a "matrix" or a "map", by default what suits its size; a large one is pooled, never stored.
+
+        `columns` are the words of the keys where they are not those of the queries; `window` is where a map shows
+        exact weights.
+
+        >>> import torch, regard
+        >>> A = regard.AttentionMatrix(torch.eye(2) * 3, torch.eye(2))
+        >>> print(A.picture(["dog", "it"], pick="it"))
+        it ━━━━━━━━━━ it 89.3 %   ━ dog 10.7 %
+        """
+        return draw(self, words, kind, columns, pick, heads, window, title)
 
     # How it is done
 

@@ -14,13 +14,16 @@ from numpy.typing import NDArray
 from rich.text import Text
 from torch import Tensor
 
-from regard.drawing.terminal import Table, beside, mixtures
+from regard.drawing.calculation import calculation
+from regard.drawing.terminal import Table, beside, mixtures, visible
 from regard.errors import DeviceError, DTypeError, ShapeError
 from regard.matrix import AttentionMatrix
 from regard.shapes import Float
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
+
+    from regard.drawing.picture import Picture
 
 __all__ = ["Steps", "steps"]
 
@@ -77,7 +80,24 @@ class Steps(Generic[Array]):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield self._drawn(options.max_width)
 
-    def _drawn(self, width: int) -> Text:
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """A notebook shows the picture."""
+        return self.picture()._repr_mimebundle_()
+
+    def picture(self, cell: tuple[int, int] | None = None, title: str | None = None) -> Picture:
+        """The whole calculation to look at, one score (row, column) unfolded; `.save("steps.svg")` keeps it.
+
+        >>> import regard.textbook
+        >>> steps(*regard.textbook.i_am_good()).picture()
+        Picture('steps', X=(3, 512), W_Q=(512, 64), ...)
+        """
+        queries, keys, values, weights = map(_numbers, (self.queries, self.keys, self.values, self.weights))
+        return calculation(
+            self._sections(), words=self.words, queries=queries, keys=keys, weights=weights, values=values,
+            text=self._drawn, cell=cell, title=" ".join(map(visible, self.words[:20])) if title is None else title,
+        )  # fmt: skip
+
+    def _sections(self) -> list[tuple[str, list[Table]]]:
         """All of it from top to bottom, in the order of the computation."""
         words = self.words
         (n, m), d, d_v = self.x.shape, self.w_q.shape[1], self.w_v.shape[1]
@@ -103,15 +123,18 @@ class Steps(Generic[Array]):
             Table(weights, "3 weights", "softmax", f"{n}×{n}  each row is 100 %", words, words, shares=True),
         ]
         mixed = Table(output, "4 output", f"Z = softmax(QKᵀ/√{d}) V", f"{n}×{d_v} = ({n}×{n})({n}×{d_v})", words)
-        drawn: list[Text] = []
-        for sentence, tables in (
+        return [
             ("Each word is a row of X. The matrices W are what a model learns.", given),
             ("Each word asks with its query, answers with its key, gives its value.", projected),
             ("Each query meets each key. A row of scores becomes shares of the whole.", weighed),
             ("Each output is a mixture of the values, in these shares.", [mixed]),
-        ):
-            drawn.append(Text.assemble((sentence, "italic"), "\n", beside(tables, width)))
-        return Text("\n\n").join([*drawn, mixtures(words, weights, width)])
+        ]
+
+    def _drawn(self, width: int) -> Text:
+        drawn: list[Text] = [
+            Text.assemble((sentence, "italic"), "\n", beside(tables, width)) for sentence, tables in self._sections()
+        ]
+        return Text("\n\n").join([*drawn, mixtures(self.words, _numbers(self.weights), width)])
 
 
 def steps(x: Array, w_q: Array, w_k: Array, w_v: Array, words: Iterable[str] | None = None) -> Steps[Array]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Example", "i_am_good", "worked_example"]
+__all__ = ["Example", "dog", "i_am_good", "i_am_hungry", "sentence", "sushi", "worked_example"]
+
+_SHARP = 6.0  # how much a word wants what it asks for
 
 
 class Example(NamedTuple):
@@ -66,6 +70,96 @@ def i_am_good() -> Example:
     values = random.normal(0, 1, (3, 64))
     w_q, w_k, w_v = (_weights(x, rows, random) for rows in (queries, keys, values))
     return Example(x, w_q, w_k, w_v, words=("I", "am", "good"))
+
+
+def dog() -> Example:
+    """The sentence with "it", in meanings written by hand: what each word is, and what it asks for.
+
+    >>> from regard import steps
+    >>> done = steps(*dog())
+    >>> [done.words[place] for place in done.weights.argmax(1)][6]
+    'dog'
+    """
+    #           who it is, and what it asks for:   animal food action link feeling
+    return _meanings(
+        ("A", (0, 0, 0, 0, 0), (0.9, 0, 0, 0, 0)),
+        ("dog", (1, 0, 0, 0, 0), (0.8, 0, 0.5, 0, 0)),
+        ("ate", (0, 0, 1, 0, 0), (0.6, 0.8, 0.3, 0, 0)),
+        ("the", (0, 0, 0, 0, 0), (0, 0.9, 0, 0, 0)),
+        ("food", (0, 1, 0, 0, 0), (0, 0.8, 0.5, 0, 0)),
+        ("because", (0, 0, 0, 1, 0), (0, 0, 0.7, 0.3, 0.7)),
+        ("it", (0.2, 0, 0, 0, 0), (1, 0.3, 0, 0, 0.4)),
+        ("was", (0, 0, 0.4, 0, 0), (0.3, 0, 0, 0, 0.8)),
+        ("hungry", (0, 0, 0, 0, 1), (0.9, 0, 0, 0, 0.4)),
+    )
+
+
+def sushi() -> Example:
+    """The sentence in which "it" is the sushi and "me" is the one who speaks, in meanings written by hand.
+
+    >>> from regard import steps
+    >>> done = steps(*sushi())
+    >>> [done.words[place] for place in done.weights.argmax(1)]
+    ['I', 'sushi', 'sushi', 'happy', 'sushi', 'happy', 'I', 'I']
+    """
+    #           who it is, and what it asks for:   thing person action link feeling
+    return _meanings(
+        ("I", (0, 1, 0, 0, 0), (0, 0.8, 0.4, 0, 0)),
+        ("like", (0, 0, 1, 0, 0), (0.7, 0.6, 0.2, 0, 0)),
+        ("sushi", (1, 0, 0, 0, 0), (0.8, 0, 0.4, 0, 0)),
+        ("because", (0, 0, 0, 1, 0), (0, 0, 0.5, 0.3, 0.7)),
+        ("it", (0.2, 0, 0, 0, 0), (1, 0, 0.1, 0, 0.1)),
+        ("makes", (0, 0, 0.9, 0, 0), (0.4, 0, 0.3, 0, 0.8)),
+        ("me", (0, 0.4, 0, 0, 0), (0, 1, 0, 0, 0.2)),
+        ("happy", (0, 0, 0, 0, 1), (0.2, 0.9, 0, 0, 0.3)),
+    )
+
+
+def i_am_hungry() -> Example:
+    """The short sentence, in meanings written by hand.
+
+    >>> i_am_hungry().words
+    ('I', 'am', 'hungry')
+    """
+    #           who it is, and what it asks for:   person being feeling
+    return _meanings(
+        ("I", (1, 0, 0), (0.6, 0.1, 0.3)),
+        ("am", (0, 1, 0), (0.5, 0.3, 0.5)),
+        ("hungry", (0, 0, 1), (0.7, 0, 0.4)),
+    )
+
+
+def sentence(text: str) -> Example:
+    """A sentence of your own: the documents' ones as above, any other with random numbers, as before training.
+
+    >>> sentence("A dog ate the food because it was hungry.").words[6], sentence("Hello world").x.shape
+    ('it', (2, 8))
+    """
+    words = tuple(text.split())
+    known = _SENTENCES.get(" ".join(words).rstrip(".!").casefold())
+    if known is not None:
+        return known()
+    # A word has the same numbers wherever it stands, and on every machine.
+    rows = [np.random.default_rng(zlib.crc32(word.encode("utf-8", "replace"))).normal(size=8) for word in words]
+    w_q, w_k, w_v = np.random.default_rng(64).normal(0, 0.5, (3, 8, 4)).round(2)
+    return Example(np.array(rows).reshape(-1, 8).round(2), w_q, w_k, w_v, words)
+
+
+_SENTENCES: dict[str, Callable[[], Example]] = {
+    "i am good": i_am_good,
+    "i am hungry": i_am_hungry,
+    "a dog ate the food because it was hungry": dog,
+    "i like sushi because it makes me happy": sushi,
+}
+
+
+def _meanings(*words: tuple[str, tuple[float, ...], tuple[float, ...]]) -> Example:
+    """X holds what a word is beside what it asks for. Keys and values are the first, queries the second."""
+    x = np.array([(*is_, *asks) for _, is_, asks in words], dtype=np.float64)
+    size = x.shape[1] // 2
+    none, whole = np.zeros((size, size)), np.eye(size)
+    what, ask = np.concatenate([whole, none]), np.concatenate([none, _SHARP * whole])
+    return Example(x, w_q=ask, w_k=what, w_v=what.copy(), words=tuple(word for word, _, _ in words))
 
 
 def _weights(x: NDArray[np.float64], rows: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
-__all__ = ["Table", "beside", "mixtures", "percent", "visible"]
+__all__ = ["Table", "beside", "elisions", "formatted", "heat", "made_of", "mixtures", "percent", "visible"]
 
 _LABEL, _HEAD = 16, 7  # cells for a word beside its row, above its column
 _TERMS = 8  # a mixture of more words names only the greatest
@@ -71,8 +71,8 @@ def mixtures(words: Sequence[str], weights: NDArray[np.float64], width: int) -> 
     z("I") = 97.5 % v("I") + 2.5 % v("am")
     z("am") = 50 % v("I") + 50 % v("am")
     """
-    shown = next(_elisions(len(words), named=True))
-    lines = [Text("⋮") if row is None else _mixture(row, words, weights[row], width) for row in shown]
+    shown = next(elisions(len(words), named=True))
+    lines = [Text("⋮") if row is None else made_of(row, words, weights[row], width) for row in shown]
     return Text("\n").join(lines)
 
 
@@ -106,8 +106,12 @@ def _character(character: str) -> str:
 # Numbers
 
 
-def _formatted(numbers: NDArray[np.float64]) -> list[str]:
-    """Numbers with few decimals as they are, others with as many as suit the largest: 0.123, 1.23, 12.3, 123."""
+def formatted(numbers: NDArray[np.float64]) -> list[str]:
+    """Numbers with few decimals as they are, others with as many as suit the largest: 0.123, 1.23, 12.3, 123.
+
+    >>> formatted(np.array([0.5, 13.7413]))
+    ['0.5', '13.7']
+    """
     sizes = np.abs(numbers[np.isfinite(numbers) & (numbers != 0)])
     if not sizes.size:
         return [f"{number:zg}" for number in numbers]
@@ -121,8 +125,12 @@ def _formatted(numbers: NDArray[np.float64]) -> list[str]:
     return [f"{round(number, 9):z.{decimals if abs(number) < 100 else 0}f}" for number in numbers]
 
 
-def _heat(share: float) -> Style:
-    """A share as a background, and black or white on it, whichever is easier to read."""
+def heat(share: float) -> Style:
+    """A share as a background, and black or white on it, whichever is easier to read.
+
+    >>> str(heat(1.0))
+    '#000000 on #ffbe3c'
+    """
     if not share >= 0.0005:  # shown as 0 %, or not a number
         return Style()
     red, green, blue = (float(np.interp(share, (0, 0.5, 1), channel)) for channel in zip(*_HEAT, strict=True))
@@ -133,8 +141,12 @@ def _heat(share: float) -> Style:
 # Tables
 
 
-def _elisions(count: int, named: bool) -> Iterator[list[int | None]]:
-    """The places of an axis to show, from what reads best to ever fewer. None stands for those left out."""
+def elisions(count: int, named: bool) -> Iterator[list[int | None]]:
+    """The places of an axis to show, from what reads best to ever fewer. None stands for those left out.
+
+    >>> next(elisions(512, named=False))
+    [0, 1, None, 511]
+    """
     whole, kept = (12, 11) if named else (6, 3)
     if count <= whole:
         yield list(range(count))
@@ -154,8 +166,8 @@ def _abreast(tables: Sequence[Table], indent: int, room: int | None) -> list[Tex
 
 def _block(table: Table, indent: int, room: int | None) -> list[Text]:
     """One table, its rows named where there is an indent, with fewer columns where there is not room for all."""
-    rows = next(_elisions(table.values.shape[0], named=bool(table.rows)))
-    for columns in _elisions(table.values.shape[1], named=bool(table.columns)):
+    rows = next(elisions(table.values.shape[0], named=bool(table.rows)))
+    for columns in elisions(table.values.shape[1], named=bool(table.columns)):
         grid = _grid(table, rows, columns)
         if room is None or indent + max(map(_reach, grid)) <= room:
             break
@@ -169,7 +181,7 @@ def _block(table: Table, indent: int, room: int | None) -> list[Text]:
 
 
 def _labels(table: Table) -> list[str]:
-    shown = next(_elisions(len(table.rows), named=True))
+    shown = next(elisions(len(table.rows), named=True))
     return ["⋮" if row is None else visible(table.rows[row]) for row in shown]
 
 
@@ -182,7 +194,7 @@ def _caption(table: Table) -> list[Text]:
 def _grid(table: Table, rows: list[int | None], columns: list[int | None]) -> list[Text]:
     """The numbers as lines of equal width, below the words of the columns if they have any."""
     seen = table.values[np.ix_(*([place for place in axis if place is not None] for axis in (rows, columns)))]
-    texts = [percent(share) for share in seen.ravel().tolist()] if table.shares else _formatted(seen.ravel())
+    texts = [percent(share) for share in seen.ravel().tolist()] if table.shares else formatted(seen.ravel())
     cells = np.array(texts, dtype=object).reshape(seen.shape)
     if None in columns:
         cells = np.insert(cells, columns.index(None), "…", axis=1)
@@ -198,7 +210,7 @@ def _grid(table: Table, rows: list[int | None], columns: list[int | None]) -> li
             head.append(f" {' ' * (width - cell_len(word))}{word} ", "cyan")
         for row, line, cell in zip(rows, lines, column, strict=True):
             shaded = table.shares and row is not None and place is not None
-            line.append(f" {cell:>{width}} ", _heat(float(table.values[row, place])) if shaded else None)
+            line.append(f" {cell:>{width}} ", heat(float(table.values[row, place])) if shaded else None)
     return heads + lines
 
 
@@ -216,15 +228,19 @@ def _pointed(column: list[str]) -> list[str]:
 # Mixtures
 
 
-def _mixture(row: int, words: Sequence[str], weights: NDArray[np.float64], width: int) -> Text:
-    """One output as a sum of values, broken before a term that would run over the edge."""
+def made_of(row: int, words: Sequence[str], weights: NDArray[np.float64], width: int) -> Text:
+    """One output as a sum of values, broken before a term that would run over the edge.
+
+    >>> made_of(1, ("I", "am"), np.array([0.025, 0.975]), 80).plain
+    'z("am") = 2.5 % v("I") + 97.5 % v("am")'
+    """
     many = len(words) > _TERMS
     greatest = sorted(np.argsort(-weights)[:_TERMS].tolist())  # in the order of the words
     shares = {place: float(weights[place]) for place in greatest}
     if many:
         shares = {place: share for place, share in shares.items() if percent(share) != "0 %"}
     terms = [
-        Text.assemble((percent(share), _heat(share)), f' v("{visible(words[place])}")')
+        Text.assemble((percent(share), heat(share)), f' v("{visible(words[place])}")')
         for place, share in shares.items()
     ]
     others = percent(float(np.delete(weights, list(shares)).sum()))

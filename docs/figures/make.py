@@ -1,0 +1,177 @@
+"""Every figure that the three documents show or announce, as a table: figure → call.
+
+python docs/figures/make.py            make them all, and the page that shows them
+python docs/figures/make.py 001-02     make those whose name starts so
+
+000 is Bernstein's "Self-attention", 001 "Transformers: Self Attention Mechanism", 002 "How Self-Attention Is
+Calculated".
+Where a document slips (000 names "delicious", which its sentence does not have), the figure shows what is right.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import regard
+from regard import drawing, textbook
+from regard.drawing import Picture
+from regard.drawing.terminal import Table
+
+HERE = Path(__file__).parent
+
+good = regard.steps(*textbook.i_am_good())
+hungry = regard.steps(*textbook.i_am_hungry())
+sushi = regard.steps(*textbook.sushi())
+dog = regard.steps(*textbook.dog())
+numbers = regard.steps(*textbook.worked_example())
+
+BASE: dict[str, int] = {"width": 512, "heads": 8, "hidden": 2048, "decoder_layers": 6, "vocabulary": 32_000}
+PAPER = SimpleNamespace(encoder_layers=6, **BASE)  # "Attention Is All You Need"
+TWO = SimpleNamespace(encoder_layers=2, **BASE)  # "Lets Keep N=2 for simplicity"
+
+
+def schematic(done: regard.Steps[Any], **look: Any) -> Picture:
+    """One word's way through a calculation."""
+    return drawing.schematic(
+        x=done.x, queries=done.queries, keys=done.keys, values=done.values, words=done.words, **look
+    )
+
+
+def product(done: regard.Steps[Any], row: int | None = None, title: str = "") -> Picture:
+    """Queries times keys: one row of the scores can stand out."""
+    (n, d), words = done.queries.shape, done.words
+    left = Table(done.queries, "Q", shape=f"{n}×{d}", rows=words)
+    right = Table(done.keys.T, "Kᵀ", shape=f"{d}×{n}", columns=words)
+    result = Table(done.scores, "QKᵀ", shape=f"{n}×{n}", rows=words, columns=words)
+    return drawing.tables([left, right, result], signs=("·", "="), row=row, title=title)
+
+
+def projected(done: regard.Steps[Any], names: str = "QKV", title: str = "") -> Picture:
+    """X times W, for some of the three."""
+    (n, m), words = done.x.shape, done.words
+    results = {"Q": (done.w_q, done.queries), "K": (done.w_k, done.keys), "V": (done.w_v, done.values)}
+    tables, signs = [], []
+    for name in names:
+        w, result = results[name]
+        tables += [
+            Table(done.x, "X", shape=f"{n}×{m}", rows=words),
+            Table(w, f"W_{name}", shape=f"{m}×{w.shape[1]}"),
+            Table(result, name, shape=f"{n}×{w.shape[1]}", rows=words),
+        ]
+        signs += ["·", "=", "\n"]
+    return drawing.tables(tables, signs=signs, title=title)
+
+
+def divided(done: regard.Steps[Any], title: str = "") -> Picture:
+    """Step 2."""
+    words, d = done.words, done.queries.shape[1]
+    scores = Table(done.scores, "QKᵀ", rows=words, columns=words)
+    scaled = Table(done.scaled, "", f"QKᵀ / √{d}", rows=words, columns=words)
+    return drawing.tables([scores, scaled], signs=(f"÷ {np.sqrt(d):.3g} =",), title=title)
+
+
+def shared(done: regard.Steps[Any], title: str = "") -> Picture:
+    """Step 3."""
+    words, d = done.words, done.queries.shape[1]
+    scaled = Table(done.scaled, "", f"QKᵀ / √{d}", rows=words, columns=words)
+    weights = Table(done.weights, "", f"softmax(QKᵀ / √{d})", rows=words, columns=words, shares=True)
+    return drawing.tables([scaled, weights], signs=("softmax →",), title=title, caption="Each row adds up to 100 %.")
+
+
+def mixed(done: regard.Steps[Any], title: str = "") -> Picture:
+    """Step 4."""
+    words = done.words
+    weights = Table(done.weights, "weights", rows=words, columns=words, shares=True)
+    values = Table(done.values, "V", rows=words)
+    output = Table(done.output, "Z", rows=words)
+    return drawing.tables([weights, values, output], signs=("·", "="), title=title)
+
+
+def made_of(done: regard.Steps[Any], pick: str | None = None, title: str = "") -> Picture:
+    """An output as a sum."""
+    return drawing.mixture(done.weights, done.values, done.words, pick=pick, title=title)
+
+
+def looks(done: regard.Steps[Any], pick: str, title: str) -> Picture:
+    """What a word looks at."""
+    return drawing.lines(done.weights, done.words, pick=pick, title=title)
+
+
+def one(name: str, table: Table) -> Picture:
+    """A matrix alone."""
+    return drawing.tables([table], title=name)
+
+
+FIGURES: dict[str, Callable[[], Picture]] = {
+    # 000: thirteen images, and "me" and "I", of which it only speaks
+    "000-01-set-to-set": lambda: drawing.set_layer(hungry.words, beside=True),
+    "000-02-it-looks-at-sushi": lambda: looks(sushi, "it", "“it” looks at “sushi”"),
+    "000-03-happy-looks-at-i": lambda: looks(sushi, "happy", "“happy” looks at “I”"),
+    "000-03a-me-looks-at-i": lambda: looks(sushi, "me", "“me” looks at “I”"),
+    "000-04-i-am-hungry": lambda: drawing.set_layer(hungry.words, hungry.weights),
+    "000-05-values": lambda: schematic(hungry, until="projections", matrices=["values"]),
+    "000-06-weighted-sum-of-i": lambda: made_of(hungry, "I", "The output of “I”"),
+    "000-07-weighted-sums": lambda: made_of(hungry, title="Every output is a sum of all values"),
+    "000-08-queries-and-keys": lambda: schematic(hungry, until="projections", matrices=["queries", "keys"]),
+    "000-09-score": lambda: drawing.dot(hungry.queries[0], hungry.keys[1], ("I", "am"), title="One score"),
+    "000-10-weights-of-i": lambda: schematic(hungry, until="weights", matrices=["queries", "keys"]),
+    "000-11-sublayers": lambda: drawing.architecture(PAPER, "layer"),
+    "000-12-queries-keys-values": lambda: schematic(hungry, until="projections"),
+    "000-13-mechanism": lambda: schematic(hungry, word="I"),
+    # 001: seventeen images, and five figures that it announces and does not show
+    "001-00a-translation": lambda: drawing.architecture(PAPER, source="I am good", target="Je vais bien"),
+    "001-00b-encoder-stack": lambda: drawing.architecture(PAPER, "encoder", source="I am good", unfold=False),
+    "001-01-encoder": lambda: drawing.architecture(TWO, "encoder", source="I am good"),
+    "001-02-it-looks-at-dog": lambda: looks(dog, "it", "“it” looks at “dog”, not at “food”"),
+    "001-03-embedding": lambda: one("", Table(good.x, "X", shape="3×512", rows=good.words)),
+    "001-04-query-key-value": lambda: projected(good),
+    "001-05-i-and-all-words": lambda: looks(good, "I", "“I” is related to all words"),
+    "001-06-product": lambda: product(good, title="Step 1: queries times keys"),
+    "001-07-scores": lambda: one("", Table(good.scores, "", "QKᵀ", "3×3", good.words, good.words)),
+    "001-08-scores-of-i": lambda: product(good, 0, "The scores of “I”"),
+    "001-09-scores-of-am": lambda: product(good, 1, "The scores of “am”"),
+    "001-09a-scores-of-good": lambda: product(good, 2, "The scores of “good”"),
+    "001-10-scaled": lambda: divided(good, "Step 2: divided by √64"),
+    "001-10a-softmax": lambda: shared(good, "Step 3: shares of the whole"),
+    "001-11-attention": lambda: mixed(good, "Step 4: the values, in these shares"),
+    "001-12-output": lambda: one("", Table(good.output, "Z", shape="3×64", rows=good.words)),
+    "001-13-output-of-i": lambda: made_of(good, "I", "The output of “I”"),
+    "001-14-output-of-it": lambda: made_of(dog, "it", "The output of “it” is mostly “dog”"),
+    "001-15-output-of-am": lambda: made_of(good, "am", "The output of “am”"),
+    "001-16-output-of-good": lambda: made_of(good, "good", "The output of “good”"),
+    "001-17-mechanism": lambda: drawing.mechanism(64),
+    "001-18-all-steps": lambda: good.picture(cell=(0, 1), title="“I am good”, step by step"),
+    # 002: its steps, and all of them
+    "002-01-projections": lambda: projected(numbers),
+    "002-02-scores": lambda: product(numbers),
+    "002-03-scaled": lambda: divided(numbers),
+    "002-04-softmax": lambda: shared(numbers),
+    "002-05-output": lambda: mixed(numbers),
+    "002-06-all-steps": lambda: numbers.picture(title="Three words of four numbers, step by step"),
+}
+
+
+def page(names: list[str]) -> str:
+    """What a reader of the repository sees: every figure below its name."""
+    shown = "\n\n".join(f"### {name}\n\n![{name}]({name}.svg)" for name in names)
+    return f"# The documents' figures\n\nMade by [`make.py`](make.py), a table *figure → call*.\n\n{shown}\n"
+
+
+def main() -> None:
+    """Make those that were asked for."""
+    wanted = tuple(sys.argv[1:]) or ("",)
+    for name, call in FIGURES.items():
+        if name.startswith(wanted):
+            call().save(HERE / f"{name}.svg")
+            print(name)
+    (HERE / "README.md").write_text(page(list(FIGURES)))
+
+
+if __name__ == "__main__":
+    main()

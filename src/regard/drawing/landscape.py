@@ -1,0 +1,168 @@
+"""`landscape`: the attention of a long input as one pooled map, with landmarks from its text, and a window of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.text import Text
+
+from regard.drawing.arguments import as_numbers, as_words
+from regard.drawing.cells import cells
+from regard.drawing.picture import Picture
+from regard.drawing.shades import shaded
+from regard.drawing.svg import Canvas, Raster, shorten
+from regard.drawing.terminal import Table, beside
+from regard.errors import InputError, ShapeError
+
+__all__ = ["Window", "landscape"]
+
+_SIDE = 480.0
+_LANDMARKS = 24
+_WINDOW = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """A few rows and columns of the matrix, exactly: where they start, their weights, their words."""
+
+    start: tuple[int, int]
+    weights: NDArray[np.floating]
+    rows: Sequence[str]
+    columns: Sequence[str]
+
+
+def landscape(
+    pool: NDArray[np.floating],
+    tokens: tuple[int, int],
+    *,
+    landmarks: Iterable[tuple[int, str]] = (),
+    window: Window | None = None,
+    title: str = "",
+    caption: str = "",
+) -> Picture:
+    """A pooled matrix of `tokens` = (queries, keys), with (place, text) landmarks on both edges, and a window of it.
+
+    >>> seen = landscape(np.full((64, 64), 1e-4), (10_000, 10_000), landmarks=[(0, "Chapter 1"), (6000, "Chapter 2")])
+    >>> seen.caption
+    '10,000 × 10,000 weights in 64 × 64 cells, each the mean of about 156 × 156; shades by the logarithm.'
+    """
+    values = as_numbers("pool", pool, ("rows", "columns"))
+    if values.shape[0] > tokens[0] or values.shape[1] > tokens[1]:
+        raise ShapeError(f"pool must have at most as many cells as there are tokens = {tokens}. Got {values.shape}.")
+    marks = sorted((int(place), str(text)) for place, text in landmarks)
+    if any(not 0 <= place < max(tokens) for place, _ in marks):
+        raise InputError(f"landmarks must lie at places from 0 to {max(tokens) - 1}. Got {marks[-1][0]}.")
+    if window is not None and max(np.shape(window.weights)) > _WINDOW:
+        raise ShapeError(f"the window must have at most {_WINDOW} rows and columns. Got {np.shape(window.weights)}.")
+    marks = marks if len(marks) <= _LANDMARKS else [marks[n * len(marks) // _LANDMARKS] for n in range(_LANDMARKS)]
+    (height, width), sides = values.shape, (tokens[0] / values.shape[0], tokens[1] / values.shape[1])
+    scale = "shades by the logarithm"
+    note = (
+        f"{tokens[0]:,} × {tokens[1]:,} weights in {height} × {width} cells, "
+        f"each the mean of about {sides[0]:.0f} × {sides[1]:.0f}; {scale}."
+    )
+    low, high = _range(values)
+    shares = np.clip(np.log(np.maximum(values, low) / low) / np.log(high / low), 0, 1)
+
+    def draw(canvas: Canvas) -> None:
+        left, top = _map(canvas, values, shares, tokens, marks)
+        _scale(canvas, left, low, high)
+        if window is not None:
+            _window(canvas, window, tokens, left, top)
+
+    def text(room: int) -> Text:
+        return _text(shares, tokens, marks, window, room)
+
+    numbers = {"pool": values} | ({} if window is None else {"window": window.weights})
+    return Picture("map", numbers, draw, text, title, f"{caption} {note}".strip(), tuple(text for _, text in marks))
+
+
+def _range(values: NDArray[np.floating]) -> tuple[float, float]:
+    """From where the shades start to where they end: at most four powers of ten."""
+    seen = values[np.isfinite(values) & (values > 0)]
+    high = float(seen.max(initial=0.0)) or 1.0
+    least = float(np.quantile(seen, 0.01)) if seen.size else 0.0
+    return max(least / 2, high * 1e-4), high  # half, so that little is still not nothing
+
+
+def _map(
+    canvas: Canvas, values: NDArray[np.floating], shares: NDArray[np.floating], tokens: tuple[int, int],
+    marks: list[tuple[int, str]],
+) -> tuple[float, float]:  # fmt: skip
+    theme = canvas.theme
+    left, top = (150.0, 118.0) if marks else (64.0, 30.0)
+    names = []
+    for axis in (0, 1):
+        edges = np.arange(values.shape[axis] + 1) * tokens[axis] // values.shape[axis]
+        names.append([f"{a:,} to {b - 1:,}" if b - a > 1 else f"{a:,}" for a, b in pairwise(edges)])
+    canvas.labels |= {"rows": names[0], "columns": names[1]}
+    canvas.image(left, top, _SIDE, _SIDE, Raster(values, "tokens", "rows", "columns"), shares)
+    canvas.rect(left, top, _SIDE, _SIDE, stroke=theme.faint, pointer_events="none")
+    texts = marks or [(n * max(tokens) // 4, f"{n * max(tokens) // 4:,}") for n in range(4)]
+    for axis in (0, 1):
+        last = -100.0
+        for place, text in texts:
+            at = place / tokens[axis] * _SIDE
+            if place >= tokens[axis] or at - last < 15:
+                continue  # no room for its name
+            last = at
+            word = shorten(text, 130, 12)
+            if axis == 0:
+                canvas.line(left - 6, top + at, left, top + at, theme.muted)
+                canvas.text(left - 9, top + at + 4, word, 12, "end", title=f"{text} ({place:,})")
+            else:
+                x, y = left + at, top - 8
+                canvas.line(x, top - 6, x, top, theme.muted)
+                canvas.text(x, y, word, 12, title=f"{text} ({place:,})", transform=f"rotate(-45 {x:.1f} {y:.1f})")
+    canvas.reach(left + _SIDE + 60, top + _SIDE)
+    return left, top
+
+
+def _scale(canvas: Canvas, left: float, low: float, high: float) -> None:
+    y = canvas.height + 12
+    ramp = np.linspace(0, 1, 64)[None]
+    canvas.image(left, y, 160, 10, Raster(low * (high / low) ** ramp, "", "", ""), ramp)
+    canvas.text(left, y + 23, f"≤ {low:.1g}", 11, fill=canvas.theme.muted)
+    canvas.text(left + 160, y + 23, f"{high:.2g}", 11, "end", canvas.theme.muted)
+
+
+def _window(canvas: Canvas, window: Window, tokens: tuple[int, int], left: float, top: float) -> None:
+    """The window, drawn beside the map, and its place on it."""
+    shape = np.shape(window.weights)
+    box = [window.start[a] / tokens[a] * _SIDE for a in (0, 1)]
+    size = [max(shape[a] / tokens[a] * _SIDE, 5.0) for a in (0, 1)]
+    x, y = left + box[1], top + box[0]
+    canvas.rect(x - 1, y - 1, size[1] + 2, size[0] + 2, stroke=canvas.theme.accent, stroke_width=2)
+    where = cells(canvas, left + _SIDE + 70, top, _table(window))
+    canvas.path(
+        f"M{x + size[1] + 1:.1f} {y:.1f}C{left + _SIDE + 20:.1f} {y:.1f} {left + _SIDE + 20:.1f} {where.middle:.1f} "
+        f"{left + _SIDE + 62:.1f} {where.middle:.1f}",
+        canvas.theme.accent, 1.2, stroke_dasharray="4 3",
+    )  # fmt: skip
+
+
+def _table(window: Window) -> Table:
+    weights = as_numbers("window.weights", window.weights, ("rows", "columns")).astype(np.float64)
+    rows = as_words("window.rows", window.rows, weights.shape[0], "window's rows")
+    columns = as_words("window.columns", window.columns, weights.shape[1], "window's columns")
+    where = f"from {window.start[0]:,} and {window.start[1]:,}"
+    return Table(weights, "exactly", shape=where, rows=rows, columns=columns, shares=True)
+
+
+def _text(
+    shares: NDArray[np.floating], tokens: tuple[int, int], marks: list[tuple[int, str]], window: Window | None,
+    width: int,
+) -> Text:  # fmt: skip
+    lines = min(len(shares), 32)
+    labels = [f"{n * tokens[0] // lines:,}" for n in range(lines)]
+    for place, text in reversed(marks):  # of several that share a line, the first
+        if place < tokens[0]:
+            labels[place * lines // tokens[0]] = text
+    drawn = shaded(shares, labels, width, lines)
+    if window is not None:
+        drawn = Text("\n\n").join([drawn, beside([_table(window)], width)])
+    return drawn

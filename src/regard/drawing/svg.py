@@ -1,0 +1,227 @@
+"""`Canvas`: shapes and text as SVG, everything escaped; the one way in which a picture becomes a drawing."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import unicodedata
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from xml.sax.saxutils import escape
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.cells import cell_len
+
+from regard.drawing.terminal import visible
+from regard.drawing.theme import Theme
+
+__all__ = ["FONT", "Canvas", "Raster", "escaped", "measure", "rgb", "shorten"]
+
+FONT = "Helvetica, Arial, 'Liberation Sans', 'Noto Sans', sans-serif"
+# The widths of Helvetica from the space to the tilde, in 1/1000 of its size: so a text can be laid out without a font.
+_WIDTHS = (
+    "278 278 355 556 556 889 667 191 333 333 389 584 278 333 278 278 556 556 556 556 556 556 556 556 556 556 278 278 "
+    "584 584 584 556 1015 667 667 722 722 667 611 778 722 278 500 667 556 833 722 778 667 778 722 667 611 722 667 944 "
+    "667 667 611 278 278 278 469 556 333 556 556 500 556 556 278 556 556 222 222 500 222 833 556 556 556 556 333 500 "
+    "278 556 500 722 500 500 500 334 260 334 584"
+)
+_EM = {chr(32 + n): int(width) / 1000 for n, width in enumerate(_WIDTHS.split())}
+
+
+def measure(text: str, size: float = 14, bold: bool = False) -> float:
+    """About how wide a text is drawn, rather too much than too little.
+
+    >>> round(measure("attention", 10), 1)
+    39.5
+    """
+    ems = sum(_EM[c] if c in _EM else 0.62 * cell_len(c) if ord(c) > 126 else 0.6 for c in text)
+    return ems * size * (1.1 if bold else 1.03)
+
+
+def shorten(word: str, room: float, size: float = 14) -> str:
+    """A word as it can be drawn, in at most so much room: control characters shown, the end cut.
+
+    >>> shorten("extraordinary", 60), shorten("it", 60)
+    ('extraor…', 'it')
+    """
+    shown = visible(word, max(int(room / size * 2.5), 2))  # no letter that matters is narrower
+    if measure(shown, size) <= room:
+        return shown
+    while shown and measure(shown + "…", size) > room:
+        shown = shown[:-1]
+    return shown.rstrip("…") + "…"
+
+
+def rgb(colour: NDArray[np.uint8]) -> str:
+    """A colour as SVG writes it.
+
+    >>> rgb(np.array([0, 114, 178], np.uint8))
+    '#0072b2'
+    """
+    return "#" + bytes(colour.astype(np.uint8)).hex()
+
+
+@dataclass(frozen=True, eq=False)
+class Raster:
+    """The numbers behind an image, for a page to say them when the pointer is there."""
+
+    values: NDArray[np.floating]
+    name: str
+    rows: str  # which list of labels, see `Canvas.labels`
+    columns: str
+
+
+@dataclass
+class Canvas:
+    """A drawing that grows: every method adds one thing, every text and attribute is escaped.
+
+    >>> from regard.drawing.theme import LIGHT
+    >>> canvas = Canvas(LIGHT)
+    >>> canvas.text(0, 10, "<b>", title="<i>")
+    >>> canvas.body()
+    '<text x="0" y="10" font-size="14" fill="#1b1f24"><title>&lt;i&gt;</title>&lt;b&gt;</text>'
+    """
+
+    theme: Theme
+    width: float = 0.0
+    height: float = 0.0
+    labels: dict[str, list[str]] = field(default_factory=dict)
+    rasters: list[Raster] = field(default_factory=list)
+    _parts: list[str] = field(default_factory=list)
+
+    def body(self) -> str:
+        """All that was drawn, in its order."""
+        return "\n".join(self._parts)
+
+    def reach(self, x: float, y: float) -> None:
+        """Make the drawing large enough for a point."""
+        self.width, self.height = max(self.width, x), max(self.height, y)
+
+    @contextmanager
+    def group(self, **attributes: object) -> Iterator[None]:
+        """What is drawn inside belongs together."""
+        self._parts.append(f"<g{_attributes(attributes)}>")
+        yield
+        self._parts.append("</g>")
+
+    def rect(
+        self, x: float, y: float, width: float, height: float, fill: str = "none", title: str = "", **more: object
+    ) -> None:
+        """A rectangle."""
+        self.reach(x + width, y + height)
+        self._add("rect", {"x": x, "y": y, "width": width, "height": height, "fill": fill} | more, title)
+
+    def circle(self, x: float, y: float, radius: float, fill: str = "none", title: str = "", **more: object) -> None:
+        """A circle."""
+        self.reach(x + radius, y + radius)
+        self._add("circle", {"cx": x, "cy": y, "r": radius, "fill": fill} | more, title)
+
+    def path(self, d: str, stroke: str, width: float = 1.0, title: str = "", **more: object) -> None:
+        """A line of any form: `d` as SVG writes it."""
+        self._add("path", {"d": d, "fill": "none", "stroke": stroke, "stroke_width": width} | more, title)
+
+    def line(self, x1: float, y1: float, x2: float, y2: float, stroke: str, width: float = 1.0, **more: object) -> None:
+        """A straight line."""
+        self.path(f"M{_number(x1)} {_number(y1)}L{_number(x2)} {_number(y2)}", stroke, width, "", **more)
+
+    def arrow(self, x1: float, y1: float, x2: float, y2: float, stroke: str, width: float = 1.4) -> None:
+        """A straight line with a head at its end."""
+        length = max(float(np.hypot(x2 - x1, y2 - y1)), 1e-9)
+        ux, uy = (x2 - x1) / length, (y2 - y1) / length
+        head = min(4 + 2 * width, length)
+        bx, by = x2 - head * ux, y2 - head * uy
+        self.line(x1, y1, bx, by, stroke, width)
+        side = head / 2.2
+        points = ((x2, y2), (bx - side * uy, by + side * ux), (bx + side * uy, by - side * ux))
+        d = "M" + "L".join(f"{_number(x)} {_number(y)}" for x, y in points) + "Z"
+        self._add("path", {"d": d, "fill": stroke}, "")
+
+    def text(
+        self, x: float, y: float, text: str, size: float = 14, anchor: str = "start", fill: str = "",
+        bold: bool = False, italic: bool = False, sub: str = "", title: str = "", **more: object,
+    ) -> None:  # fmt: skip
+        """A line of text on its base line; `sub` stands behind it, small and low."""
+        wide = measure(text, size, bold) + measure(sub, 0.7 * size, bold)
+        self.reach(x + {"start": 1.0, "middle": 0.5, "end": 0.0}[anchor] * wide, y + 0.3 * size)
+        look: dict[str, object] = {"x": x, "y": y, "font_size": size, "fill": fill or self.theme.ink}
+        look |= {"text_anchor": anchor} if anchor != "start" else {}
+        look |= {"font_weight": "bold"} if bold else {}
+        look |= {"font_style": "italic"} if italic else {}
+        below = f'<tspan dy="{_number(0.25 * size)}" font-size="{_number(0.7 * size)}">{escaped(sub)}</tspan>'
+        self._add("text", look | more, title, _raised(escaped(text), size) + (below if sub else ""))
+
+    def image(
+        self, x: float, y: float, width: float, height: float, raster: Raster, shares: NDArray[np.floating]
+    ) -> None:
+        """Numbers as an image, a pixel each: `shares` (from 0 to 1) are what is painted, the raster what is said."""
+        self.reach(x + width, y + height)
+        data = base64.b64encode(_png(shares, self.theme, 2 * max(width, height))).decode()
+        look = {"x": x, "y": y, "width": width, "height": height, "preserveAspectRatio": "none"}
+        look |= {"style": "image-rendering:pixelated", "href": f"data:image/png;base64,{data}"}
+        self._add("image", look | {"data_raster": len(self.rasters)}, raster.name)
+        self.rasters.append(raster)
+
+    def _add(self, tag: str, attributes: dict[str, object], title: str, inner: str = "") -> None:
+        said = f"<title>{escaped(title)}</title>" if title else ""
+        whole = f"<{tag}{_attributes(attributes)}"
+        self._parts.append(f"{whole}>{said}{inner}</{tag}>" if said or inner else f"{whole}/>")
+
+
+def _raised(text: str, size: float) -> str:
+    """The ᵀ of a transpose as a small T: few fonts have it, and a text is drawn in one that has all of it."""
+    up, small = _number(0.4 * size), _number(0.65 * size)
+    first, *rest = text.split("ᵀ")
+    for part in rest:
+        after = f'<tspan dy="{up}">{part}</tspan>' if part else ""
+        first += f'<tspan dy="-{up}" font-size="{small}">T</tspan>{after}'
+    return first
+
+
+def _number(value: float) -> str:
+    return f"{value:z.2f}".rstrip("0").rstrip(".")
+
+
+def _attributes(attributes: dict[str, object]) -> str:
+    shown = {
+        name if name == "preserveAspectRatio" else name.replace("_", "-"): _number(value)
+        if isinstance(value, int | float)
+        else escaped(str(value))
+        for name, value in attributes.items()
+        if value is not None
+    }
+    return "".join(f' {name}="{value}"' for name, value in shown.items())
+
+
+def escaped(text: str) -> str:
+    r"""Text as XML may hold it: what it cannot hold (most control characters) is shown, not obeyed.
+
+    >>> escaped('<"&\x00>')
+    '&lt;&quot;&amp;␀&gt;'
+    """
+    legal = (
+        text
+        if text.isprintable()
+        else "".join(c if unicodedata.category(c) not in ("Cc", "Cs") or c == "\n" else visible(c) for c in text)
+    )
+    return escape(legal, {'"': "&quot;"})
+
+
+def _png(shares: NDArray[np.floating], theme: Theme, pixels: float) -> bytes:
+    """A PNG of 256 colours: the heat in 255 steps, and the colour of what is missing."""
+    steps = np.where(np.isnan(shares), 255, np.rint(254 * np.clip(np.nan_to_num(shares), 0, 1))).astype(np.uint8)
+    times = max(round(pixels / max(shares.shape)), 1)  # for viewers that blur what they enlarge
+    steps = steps.repeat(times, 0).repeat(times, 1)
+    palette = theme.heat(np.append(np.arange(255) / 254, np.nan))
+    rows = np.concatenate([np.zeros((len(steps), 1), np.uint8), steps], 1)
+    header = struct.pack(">IIBBBBB", steps.shape[1], steps.shape[0], 8, 3, 0, 0, 0)
+    chunks: Sequence[tuple[bytes, bytes]] = (
+        (b"IHDR", header),
+        (b"PLTE", palette.tobytes()),
+        (b"IDAT", zlib.compress(rows.tobytes(), 9)),
+        (b"IEND", b""),
+    )
+    packed = (struct.pack(">I", len(d)) + t + d + struct.pack(">I", zlib.crc32(t + d)) for t, d in chunks)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
