@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": functional.relu,
+    "relu": functional.relu_,  # in place: what comes in is new, and only what goes out is needed for the gradient
     "silu": functional.silu,
     "gelu": functional.gelu,
 }
@@ -236,11 +236,10 @@ class _Layer(nn.Module):
         self.norm_first, self.drop = norm_first, nn.Dropout(dropout)
 
     def _residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        if self.norm_first:
-            out: Tensor = x + self.drop(sublayer(norm(x)))
-        else:
-            out = norm(x + self.drop(sublayer(x)))
-        return out
+        added: Tensor = self.drop(sublayer(norm(x) if self.norm_first else x))
+        # What a sublayer gives is new and belongs to nobody else: the sum may take its place.
+        total = added.add_(x) if added.dtype == x.dtype else added + x
+        return total if self.norm_first else norm(total)  # type: ignore[no-any-return]
 
 
 class EncoderLayer(_Layer):

@@ -12,6 +12,7 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard.errors import FileError, InputError, RegardError
 from regard.transformer import Transformer
@@ -177,9 +178,12 @@ class Trainer:
         self.model.train()
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
-            loss = self.model.loss(source, target, smoothing=self.recipe.smoothing)
-        loss.backward()  # type: ignore[no-untyped-call]
+        # Batches have many shapes; cuDNN's attention would plan anew for each of them.
+        kernels = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+        with sdpa_kernel(kernels):
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+                loss = self.model.loss(source, target, smoothing=self.recipe.smoothing)
+            loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip, foreach=True)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
