@@ -158,7 +158,7 @@ FRAMES = """
 {P} chose {A} instead of {B}|{P} {a} choisi {A} plutôt que {B}|device vehicle clothes seat instrument jewel|=|cheap;beautiful;elegant;solid;light;new|too expensive;ugly;broken;too old;too heavy;worn out
 {P} exchanged {A} for {B}|{P} {a} échangé {A} contre {B}|device clothes jewel tool instrument vehicle|=|too small;torn;broken;too big;useless|shiny;magnificent;precious;perfect;new
 {P} wiped {A} with {B}|{P} {a} essuyé {A} avec {B}|seat furniture|clothes|dirty;wet;dusty;sticky|clean;dry;old;thick
-{P} carried {A} in {B}|{P} {a} transporté {A} dans {B}|instrument jewel food tool|container|fragile;heavy;precious;small|solid;big;light;empty;practical
+{P} carried {A} in {B}|{P} {a} transporté {A} dans {B}|instrument jewel food|container|fragile;heavy;precious;small|solid;big;light;empty;practical
 {P} forgot {A} in {B}|{P} {a} oublié {A} dans {B}|clothes jewel tool text|room vehicle|small;old;well hidden;useless|dark;full;dirty;dusty
 {P} cooked {A} without {B}|{P} {a} préparé {A} sans {B}|food|food|salty;spicy;delicious;sweet|rotten;too bitter;too dry;frozen
 {P} read {A} before {B}|{P} {a} lu {A} avant {B}|text|=|short;urgent;easy;interesting;important|too long;difficult;boring;complicated
@@ -212,11 +212,11 @@ I remember {A} very well: {it} {was} {q}.|Je me souviens très bien {dA} : {il} 
 We talked about {A} because {it} {was} {q}.|Nous avons parlé {dA} {parcequil} {fut}.
 Everyone noticed {A} because {it} {was} {q}.|Tout le monde a remarqué {A} {parcequil} {fut}.
 {P} complained about {A} because {it} {was} {q}.|{P} {sest} plaint{e} {dA} {parcequil} {fut}.
-{P} showed me {A} because {it} {was} {q}.|{P} m'{a} montré {A} {parcequil} {fut}.
 {P} spoke of {A}, but {it} {was} {q}.|{P} {a} parlé {dA}, mais {il} {fut}.
 I thought of {A} because {it} {was} {q}.|J'ai pensé {aA} {parcequil} {fut}.
 """.strip()  # fmt: skip
 THINGS = """
+{P} showed me {A} because {it} {was} {q}.|{P} m'{a} montré {A} {parcequil} {fut}.
 I lost {A}, but {it} {was} {q}.|J'ai perdu {A}, mais {il} {fut}.
 Have you seen {A}? {It} {is} {q}.|As-tu vu {A} ? {Il} {soit}.
 {A} fell. {It} {was} {q}.|{A} {est} tombé{e}. {Il} {fut}.
@@ -249,7 +249,7 @@ PEOPLE = """
 {P} stopped working because {he} {was} {q}.|{P} {a} arrêté de travailler {parcequil} {fut}.
 {P} {was} {q}, so {he} left early.|{P} {fut}, alors {il} {est} parti{e} tôt.
 {P} says that {he} {is} {q}.|{P} {dit} {quil} {soit}.
-Since {he} {was} {q}, {P} stayed in bed.|Comme {il} {fut}, {P} {est} resté{e} au lit.
+Since {he} {was} {q}, {P} stayed indoors.|Comme {il} {fut}, {P} {est} resté{e} à l'intérieur.
 {P} called me because {he} {was} {q}.|{P} m'{a} appelé {parcequil} {fut}.
 When {P} {is} {q}, {he} drinks some water.|Quand {P} {soit}, {il} {boit} de l'eau.
 {P} didn't answer because {he} {was} {q}.|{P} {na} pas répondu {parcequil} {fut}.
@@ -271,7 +271,6 @@ ACTS = [  # English (I / he), French (je / il / nous / ils)
     ("eat chocolate", "eats chocolate", "mange mange mangeons mangent", "du chocolat"),
     ("cook at night", "cooks at night", "cuisine cuisine cuisinons cuisinent", "le soir"),
     ("play chess", "plays chess", "joue joue jouons jouent", "aux échecs"),
-    ("avoid alcohol", "avoids alcohol", "évite évite évitons évitent", "l'alcool"),
     ("watch the rain", "watches the rain", "regarde regarde regardons regardent", "la pluie"),
     ("talk to strangers", "talks to strangers", "parle parle parlons parlent", "à des inconnus"),
     ("walk along the sea", "walks along the sea", "marche marche marchons marchent", "au bord de la mer"),
