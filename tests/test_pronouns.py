@@ -132,8 +132,9 @@ def test_no_template_is_shared():
         for text in (pronouns.SINGLES, pronouns.THINGS, pronouns.ANIMALS)
         for line in text.splitlines()
     ]
+    frames = [frame.replace("{s}", "s").replace("{dont}", "doesn't") for frame in frames]
     ours = {template(re.sub(r"\{[ABP]\}", "N", frame), {"n"}) for frame in frames}
-    assert "N swallowed N" in ours
+    assert {"N swallowed N", "N overlooks N"} <= ours
     assert "N didn't eat N" in tested
     assert not ours & tested
     assert not ours & {"N ate N", "i like N", "N didn't cross N"}
