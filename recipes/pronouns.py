@@ -133,6 +133,7 @@ successful=réussi=réussie;recent=récent=récente;sad-thing=triste=triste;funn
 
 # Frames of two nouns, A and B: what happens, and why, for the sake of A or for the sake of B.
 # {dB} is de + B; {a}, {est}, {sest}, {était} and {e} agree with A where A comes first, else with the person P.
+# {nt}, {ent} and {s} are the endings of a verb in the present.
 FRAMES = """
 {A} swallowed {B}|{A} {a} avalé {B}|animal hunter|food|hungry;starving;greedy;very hungry|delicious;juicy;ripe;sweet;fresh;tiny
 {A} ignored {B}|{A} {a} ignoré {B}|animal hunter|food|sick;sad;sleepy;thirsty;tired;worried|rotten;dry;bitter;raw;spicy;too hard;sour
@@ -158,7 +159,7 @@ FRAMES = """
 {P} chose {A} instead of {B}|{P} {a} choisi {A} plutôt que {B}|device vehicle clothes seat instrument jewel|=|cheap;beautiful;elegant;solid;light;new|too expensive;ugly;broken;too old;too heavy;worn out
 {P} exchanged {A} for {B}|{P} {a} échangé {A} contre {B}|device clothes jewel tool instrument vehicle|=|too small;torn;broken;too big;useless|shiny;magnificent;precious;perfect;new
 {P} wiped {A} with {B}|{P} {a} essuyé {A} avec {B}|seat furniture|clothes|dirty;wet;dusty;sticky|clean;dry;old;thick
-{P} carried {A} in {B}|{P} {a} transporté {A} dans {B}|instrument jewel food tool|container|fragile;heavy;precious;small|solid;big;light;empty;practical
+{P} carried {A} in {B}|{P} {a} transporté {A} dans {B}|instrument jewel food|container|fragile;heavy;precious;small|solid;big;light;empty;practical
 {P} forgot {A} in {B}|{P} {a} oublié {A} dans {B}|clothes jewel tool text|room vehicle|small;old;well hidden;useless|dark;full;dirty;dusty
 {P} cooked {A} without {B}|{P} {a} préparé {A} sans {B}|food|food|salty;spicy;delicious;sweet|rotten;too bitter;too dry;frozen
 {P} read {A} before {B}|{P} {a} lu {A} avant {B}|text|=|short;urgent;easy;interesting;important|too long;difficult;boring;complicated
@@ -182,6 +183,14 @@ FRAMES = """
 {A} fell into {B}|{A} {est} tombé{e} dans {B}|jewel food tool clothes|bucket water container|small;slippery;round;heavy|open;deep;close;wide
 {A} smelled better than {B}|{A} {sentait} meilleur que {B}|food drink plant|=|fresh;sweet;ripe|rotten;old;dirty
 {A} {was} more popular than {B}|{A} {avait} plus de succès que {B}|event place text|=|funny;magnificent;cheap;interesting;free;famous|too long;boring;too expensive;sad-thing;far away
+{A} overlook{s} {B}|{A} domine{nt} {B}|place|land water|tall;huge;high|low;small;close
+{A} {dont} heat {B}|{A} ne chauffe{nt} pas {B}|heater|room shelter|too small;broken;old;switched off|too big;open;huge
+{A} {dont} carry {B}|{A} ne transporte{nt} pas {B}|vehicle vessel|furniture instrument container|too small;too old;full|too heavy;fragile;too wide;too long
+{A} frighten{s} {B}|{A} effraie{nt} {B}|hunter force|prey|huge;strong;dangerous;loud|young;weak;alone;small;injured
+{A} {dont} protect {B}|{A} ne protège{nt} pas {B}|shield cover|jewel instrument text device|too small;broken;old;too far away|fragile;too big;delicate;too long
+{A} replace{s} {B}|{A} remplace{nt} {B}|device vehicle tool seat|=|new;modern;cheap;practical|broken;old;worn out;useless;too expensive
+{A} avoid{s} {B}|{A} évite{nt} {B}|animal hunter|food water land shelter|afraid;sick;shy;lazy|rotten;dirty;dangerous;icy
+{A} wait{s} outside {B}|{A} attend{ent} devant {B}|animal|shelter place|hungry;shy;afraid;nervous;lost;thirsty|closed;full;locked;too dark;too small
 """.strip()  # fmt: skip
 MORE = {
     "heater": "oven:four:m stove:poêle:m:stoves:poêles fireplace:cheminée:f heater:radiateur:m boiler:chaudière:f",
@@ -212,11 +221,11 @@ I remember {A} very well: {it} {was} {q}.|Je me souviens très bien {dA} : {il} 
 We talked about {A} because {it} {was} {q}.|Nous avons parlé {dA} {parcequil} {fut}.
 Everyone noticed {A} because {it} {was} {q}.|Tout le monde a remarqué {A} {parcequil} {fut}.
 {P} complained about {A} because {it} {was} {q}.|{P} {sest} plaint{e} {dA} {parcequil} {fut}.
-{P} showed me {A} because {it} {was} {q}.|{P} m'{a} montré {A} {parcequil} {fut}.
 {P} spoke of {A}, but {it} {was} {q}.|{P} {a} parlé {dA}, mais {il} {fut}.
 I thought of {A} because {it} {was} {q}.|J'ai pensé {aA} {parcequil} {fut}.
 """.strip()  # fmt: skip
 THINGS = """
+{P} showed me {A} because {it} {was} {q}.|{P} m'{a} montré {A} {parcequil} {fut}.
 I lost {A}, but {it} {was} {q}.|J'ai perdu {A}, mais {il} {fut}.
 Have you seen {A}? {It} {is} {q}.|As-tu vu {A} ? {Il} {soit}.
 {A} fell. {It} {was} {q}.|{A} {est} tombé{e}. {Il} {fut}.
@@ -249,7 +258,7 @@ PEOPLE = """
 {P} stopped working because {he} {was} {q}.|{P} {a} arrêté de travailler {parcequil} {fut}.
 {P} {was} {q}, so {he} left early.|{P} {fut}, alors {il} {est} parti{e} tôt.
 {P} says that {he} {is} {q}.|{P} {dit} {quil} {soit}.
-Since {he} {was} {q}, {P} stayed in bed.|Comme {il} {fut}, {P} {est} resté{e} au lit.
+Since {he} {was} {q}, {P} stayed indoors.|Comme {il} {fut}, {P} {est} resté{e} à l'intérieur.
 {P} called me because {he} {was} {q}.|{P} m'{a} appelé {parcequil} {fut}.
 When {P} {is} {q}, {he} drinks some water.|Quand {P} {soit}, {il} {boit} de l'eau.
 {P} didn't answer because {he} {was} {q}.|{P} {na} pas répondu {parcequil} {fut}.
@@ -271,7 +280,6 @@ ACTS = [  # English (I / he), French (je / il / nous / ils)
     ("eat chocolate", "eats chocolate", "mange mange mangeons mangent", "du chocolat"),
     ("cook at night", "cooks at night", "cuisine cuisine cuisinons cuisinent", "le soir"),
     ("play chess", "plays chess", "joue joue jouons jouent", "aux échecs"),
-    ("avoid alcohol", "avoids alcohol", "évite évite évitons évitent", "l'alcool"),
     ("watch the rain", "watches the rain", "regarde regarde regardons regardent", "la pluie"),
     ("talk to strangers", "talks to strangers", "parle parle parlons parlent", "à des inconnus"),
     ("walk along the sea", "walks along the sea", "marche marche marchons marchent", "au bord de la mer"),
@@ -420,7 +428,11 @@ def fill(template: str, values: dict[str, str]) -> str:
 def verbs(subject: Noun) -> dict[str, str]:
     """The French verb forms that go with a subject, and the ending of its participle."""
     forms = {name: both.split()[subject.plural].replace("_", " ") for name, both in VERBS.items()}
-    return forms | {"e": "e" * subject.feminine + "s" * subject.plural}
+    return forms | {
+        "e": "e" * subject.feminine + "s" * subject.plural,
+        "nt": "nt" * subject.plural,
+        "ent": "ent" * subject.plural,
+    }
 
 
 def pronouns(noun: Noun) -> dict[str, str]:
@@ -484,33 +496,36 @@ def two(draw: random.Random) -> tuple[str, str]:
     (a_en, a_fr), (b_en, b_fr) = nominal(a, draw), nominal(b, draw)
     subject = a if french.startswith("{A}") else who
     values = {"A": a_en, "B": b_en, "P": someone, "was": "were" if subject.plural else "was"}
+    values |= {"s": "" if subject.plural else "s", "dont": "don't" if subject.plural else "doesn't"}
     slots = verbs(subject) | {"A": a_fr, "B": b_fr, "P": quelquun, "dB": of(b_fr)}
+    past = "nt} " not in french
     about = draw.choices(range(3), [3, 3, subject is who])[0]
     it = (a, b, who)[about]
-    quality, predicat = predicate(draw.choice([*reasons[:2], MOODS][about].split(";")), it.feminine, it.plural, True)
+    quality, predicat = predicate(draw.choice([*reasons[:2], MOODS][about].split(";")), it.feminine, it.plural, past)
     p = pronouns(it)
+    be = p["was" if past else "is"]
     if it is who:
         p |= {"it": p["he"], "It": p["he"].capitalize()}
     main, principale = fill(english, values), fill(french, slots)
     how = draw.random()
     if how < 0.12:
-        return f"{main}. {p['It']} {p['was']} {quality}.", f"{principale}. {p['Il']} {predicat}."
+        return f"{main}. {p['It']} {be} {quality}.", f"{principale}. {p['Il']} {predicat}."
     if how < 0.3 and subject is a and about == 0:
         if how < 0.2:
             return (
-                f"As {p['it']} {p['was']} {quality}, {main[0].lower()}{main[1:]}.",
+                f"As {p['it']} {be} {quality}, {main[0].lower()}{main[1:]}.",
                 f"Comme {p['il']} {predicat}, {principale[0].lower()}{principale[1:]}.",
             )
         rest, reste = english.removeprefix("{A} "), french.removeprefix("{A} ")
         return (
-            fill(f"{{A}} {p['was']} {quality}, so {p['it']} {rest}.", values),
+            fill(f"{{A}} {be} {quality}, so {p['it']} {rest}.", values),
             fill(f"{{A}} {predicat}, alors {p['il']} {reste}.", slots),
         )
     if how < 0.36:
-        return f"{main} since {p['it']} {p['was']} {quality}.", f"{principale} {p['puisquil']} {predicat}."
+        return f"{main} since {p['it']} {be} {quality}.", f"{principale} {p['puisquil']} {predicat}."
     if how < 0.42:
-        return f"{main}, as {p['it']} {p['was']} {quality}.", f"{principale}, car {p['il']} {predicat}."
-    return f"{main} because {p['it']} {p['was']} {quality}.", f"{principale} {p['parcequil']} {predicat}."
+        return f"{main}, as {p['it']} {be} {quality}.", f"{principale}, car {p['il']} {predicat}."
+    return f"{main} because {p['it']} {be} {quality}.", f"{principale} {p['parcequil']} {predicat}."
 
 
 def one(draw: random.Random) -> tuple[str, str]:
