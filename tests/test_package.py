@@ -13,7 +13,7 @@ ROOT = Path(regard.__file__).parent
 # In the order data flows; a room imports only from rooms above it. Within a room, files may know each other.
 ROOMS = [
     "errors", "shapes", "memory", "drawing", "masks", "bound_mask", "scores", "backends", "indexing", "views", "matrix",
-    "compiled", "attention", "steps", "textbook", "cli",
+    "compiled", "attention", "steps", "textbook", "watch", "cli",
 ]  # fmt: skip
 FRAMES = ["__init__", "__main__"]
 

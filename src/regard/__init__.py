@@ -16,10 +16,12 @@ from regard.errors import (
     RegardError,
     ShapeError,
     TooLargeError,
+    WatchError,
 )
 from regard.masks import Mask, bias, causal, documents, padding, window
 from regard.matrix import AttentionMatrix, Summary, Top
 from regard.steps import Steps, steps
+from regard.watch import Record, watch
 
 __version__ = "0.1.0"
 
@@ -31,17 +33,20 @@ __all__ = [
     "InputError",
     "Mask",
     "OutOfRange",
+    "Record",
     "RegardError",
     "ShapeError",
     "Steps",
     "Summary",
     "TooLargeError",
     "Top",
+    "WatchError",
     "attention",
     "bias",
     "causal",
     "documents",
     "padding",
     "steps",
+    "watch",
     "window",
 ]

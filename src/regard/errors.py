@@ -7,7 +7,8 @@ RegardError
 │   ├── DeviceError    … in where it lies                               (also a ValueError)
 │   └── OutOfRange     an index or a k that the matrix does not have    (also an IndexError)
 ├── ChangedError       a tensor was changed in place after its matrix was made   (also a RuntimeError)
-└── TooLargeError      the result would not fit in memory               (also a MemoryError)
+├── TooLargeError      the result would not fit in memory               (also a MemoryError)
+└── WatchError         a model cannot be watched, or not in this way    (also a RuntimeError)
 """
 
 
@@ -41,3 +42,7 @@ class ChangedError(RegardError, RuntimeError):
 
 class TooLargeError(RegardError, MemoryError):
     """A dense result would not fit in memory."""
+
+
+class WatchError(RegardError, RuntimeError):
+    """A model cannot be watched, or not in this way."""

@@ -1,0 +1,7 @@
+"""Look into a model while it runs: `watch` gives a `Record` of the attention of every layer."""
+
+from regard.watch.entry import Entry
+from regard.watch.record import Record
+from regard.watch.watching import watch
+
+__all__ = ["Entry", "Record", "watch"]
