@@ -42,10 +42,9 @@ class Pattern:
         shift = queries.start - keys.start
         atoms: list[Any] = []
         for lowest, highest in self.bands:
-            last = None if highest is None else queries.stop - 1 + highest
-            after = highest is not None and queries.start + highest >= keys.stop - 1
-            before = lowest is None or last is None or queries.stop - 1 + lowest <= keys.start
-            if not (before and (highest is None or after)):  # a band that hides something here
+            late = highest is not None and queries.start + highest < keys.stop - 1
+            early = lowest is not None and queries.stop - 1 + lowest > keys.start
+            if late or early:  # else it hides nothing here, and kernels are faster without it
                 atoms.append(Band(lowest, highest, shift))
         atoms += [Keep(_cut(kept, keys)) for kept in self.kept]
         atoms += [Same(_cut(ids, queries), _cut(ids, keys)) for ids in self.ids]
