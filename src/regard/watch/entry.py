@@ -145,6 +145,12 @@ class Entry:
         narrow._first_head = self._first_head + start
         return narrow
 
+    def from_head(self, first: int) -> Entry:
+        """The same, its heads counted from another number."""
+        same = copy.copy(self)
+        same._first_head = first
+        return same
+
     def _had(self, name: str) -> Any:
         found = getattr(self.kept, name)
         if found is None:

@@ -92,7 +92,14 @@ def _mask(
         kept.append(attention_mask.bool())
     shown = tuple(k for k in kept if not bool(k[..., keys.start :].all()) or k.shape[-1] < keys.stop)
     same = tuple(i(keys.stop, places) if callable(i) else i for i in ids)
-    return LazyMask(Pattern(tuple(bands), shown, same), queries, keys, batch_size, places)
+    return LazyMask(Pattern(_meet(bands), shown, same), queries, keys, batch_size, places)
+
+
+def _meet(bands: list[tuple[int | None, int | None]]) -> tuple[tuple[int | None, int | None], ...]:
+    """Bands that all hold, as one: a window that is causal too."""
+    lowest = max((low for low, _ in bands if low is not None), default=None)
+    highest = min((high for _, high in bands if high is not None), default=None)
+    return ((lowest, highest),) if bands else ()
 
 
 def _atoms(function: Callable, home: str) -> Iterator[tuple[str, Any] | None]:

@@ -39,11 +39,25 @@ class Tokens(Sequence[str]):
     range(1, 4)
     """
 
-    def __init__(self, pieces: Sequence[str], special: Sequence[str] = (), tokenizer: Any = None):
+    def __init__(
+        self,
+        pieces: Sequence[str],
+        special: Sequence[str] = (),
+        tokenizer: Any = None,
+        words: Sequence[Word] | None = None,
+    ):
         self.pieces = tuple(pieces)
+        self.named = True  # False: nobody told the words, and tokens are called by their number
         self._special = frozenset(special)
         self._tokenizer = tokenizer
-        self.words = self._words()
+        self.words = self._words() if words is None else tuple(words)
+
+    @classmethod
+    def numbered(cls, length: int) -> Tokens:
+        """Tokens that nobody knows the words of."""
+        numbers = cls([str(n) for n in range(length)])
+        numbers.named = False
+        return numbers
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -72,6 +86,8 @@ class Tokens(Sequence[str]):
             if not -len(self) <= what < len(self):
                 raise InputError(f"tokens are counted from 0 to {len(self) - 1}. Got {what}.")
             return range(what % len(self), what % len(self) + 1)
+        if not self.named:
+            raise InputError(f'"{what}" cannot be found: watch with tokenizer=… or tokens=[…], or give its number.')
         found = self._found(what, str) or self._found(what, str.casefold)
         if not found:
             raise InputError(f'"{what}" is not in the text. Its words are: {self._shown()}.')
