@@ -18,7 +18,14 @@ BART = {
     "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "vocab_size": 99, "max_position_embeddings": 64, **SPECIAL,
     "decoder_start_token_id": 2, "forced_eos_token_id": None,
 }  # fmt: skip
-VISION = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "image_size": 32, "patch_size": 8}
+VISION = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "image_size": 32,
+    "patch_size": 8,
+}
 TOKENS = 12
 
 
@@ -50,7 +57,9 @@ class Family:
 
 def _clip() -> nn.Module:
     text = {**SIZE, **SPECIAL, "max_position_embeddings": 64, "projection_dim": 16}
-    return hf.CLIPModel(hf.CLIPConfig(text_config=text, vision_config={**VISION, "projection_dim": 16}, projection_dim=16))
+    return hf.CLIPModel(
+        hf.CLIPConfig(text_config=text, vision_config={**VISION, "projection_dim": 16}, projection_dim=16)
+    )
 
 
 def _causal(name: str, **more: Any) -> Callable[[], nn.Module]:
@@ -74,7 +83,17 @@ DEEPSEEK = {
 }  # fmt: skip
 GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "vocab_size": 99, "n_positions": 64, **SPECIAL}
 GEMMA = {"head_dim": 16, "sliding_window": 5}
-T5 = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "vocab_size": 99, "pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
+T5 = {
+    "d_model": 32,
+    "d_kv": 8,
+    "d_ff": 64,
+    "num_layers": 2,
+    "num_heads": 4,
+    "vocab_size": 99,
+    "pad_token_id": 0,
+    "eos_token_id": 1,
+    "decoder_start_token_id": 0,
+}
 
 FAMILIES = {
     "BERT": Family(_bare("Bert")),

@@ -12,7 +12,11 @@ CASES = [(name, side) for name, family in FAMILIES.items() for side in (None, *f
 
 def _eager(model, inputs):
     """Outputs and weights as transformers' own eager attention gives them, by kind and layer."""
-    before = model.get_attn_implementation() if hasattr(model, "get_attn_implementation") else model.config._attn_implementation
+    before = (
+        model.get_attn_implementation()
+        if hasattr(model, "get_attn_implementation")
+        else model.config._attn_implementation
+    )
     model.set_attn_implementation("eager")
     with torch.no_grad():
         output = model(**inputs, output_attentions=True)

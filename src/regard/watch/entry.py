@@ -67,7 +67,9 @@ class Entry:
     def __repr__(self) -> str:
         batch, heads, queries, keys = self.shape
         what = "" if self.kept is None else f", keeps {', '.join(self.keeps)}"
-        return f"Entry({self.name}: {self.kind}, layer {self.layer}, {batch} × {heads} heads × {queries} × {keys}{what})"
+        return (
+            f"Entry({self.name}: {self.kind}, layer {self.layer}, {batch} × {heads} heads × {queries} × {keys}{what})"
+        )
 
     @property
     def keeps(self) -> tuple[str, ...]:

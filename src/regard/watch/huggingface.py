@@ -90,7 +90,8 @@ def _mask(
             (kept if what == "kept" else ids).append(values)
     if attention_mask is not None:
         kept.append(attention_mask.bool())
-    shown = tuple(k for k in kept if not bool(k[..., keys.start :].all()) or k.shape[-1] < keys.stop)
+    # Padding before a window's keys stays: a later look at the whole text needs it.
+    shown = tuple(k for k in kept if not bool(k.all()) or k.shape[-1] < keys.stop)
     same = tuple(i(keys.stop, places) if callable(i) else i for i in ids)
     return LazyMask(Pattern(_meet(bands), shown, same), queries, keys, batch_size, places)
 

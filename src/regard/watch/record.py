@@ -73,9 +73,7 @@ class Record(Mapping[str, Entry]):
         """One record for each text, or batch of texts, that the model saw."""
         return [Record([seen], self.model) for seen in self._passes]
 
-    def at(
-        self, *, layer: int | None = None, head: int | slice | None = None, kind: str | None = None
-    ) -> Record:
+    def at(self, *, layer: int | None = None, head: int | slice | None = None, kind: str | None = None) -> Record:
         """The record of some layers, heads or kinds only."""
         chosen = {
             name: entry if head is None else entry.head(head)

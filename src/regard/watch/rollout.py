@@ -37,7 +37,9 @@ def rollout(entries: Sequence[Entry], what: str | int | range, sequence: int) ->
     own = sorted((entry for entry in entries if entry.kind == stack), key=lambda entry: entry.layer)
     cross = {entry.layer: entry for entry in entries if entry.kind == "cross"}
     if not own or len({entry.shape[2:] for entry in own}) != 1 or own[0].shape[2] != own[0].shape[3]:
-        raise InputError("rollout needs layers of one text, each looking at itself. Choose them with record.at(kind=…).")
+        raise InputError(
+            "rollout needs layers of one text, each looking at itself. Choose them with record.at(kind=…)."
+        )
     places = query_side(own[0], sequence).find(what)
     flow = torch.zeros(own[0].shape[2])
     flow[places.start : places.stop] = 1 / len(places)

@@ -38,11 +38,14 @@ class Take:
         else:
             self.kept = Kept.of(matrix.detach(), keep)
 
-    def follows(self, call: Call) -> bool:
-        """Whether a call goes on where this take ended."""
-        if call.kind == "cross":
-            return self._last_keys() is call.source.key  # the cache hands out the very same keys
-        return 0 < call.queries.start == self._queries.stop
+    def follows(self, call: Call, in_step: bool) -> bool:
+        """Whether a call goes on where this take ended; `in_step`: the text itself did, just before."""
+        if call.kind != "cross":
+            return 0 < call.queries.start == self._queries.stop
+        last, key = self._last_keys(), call.source.key
+        if last is key:  # a cache hands out the very same keys
+            return True
+        return in_step and (last is None or (last.shape == key.shape and torch.equal(last, key)))
 
     def add(self, call: Call, matrix: AttentionMatrix) -> None:
         """A further step."""

@@ -71,6 +71,7 @@ class Watching:
         self._undo: contextlib.ExitStack | None = None
         self._passes: list[Pass] = []
         self._step = 0  # how often the model, or a part of it, was called from outside
+        self._went_on = -1  # the last step that went on with a text
         self._calls: dict[str, tuple[int, int]] = {}  # by module: the last step that called it, and how often
         self._given: dict[str, Tensor] = {}  # ids on their way to an attention
         self._local = threading.local()
@@ -164,7 +165,7 @@ class Watching:
         if not self._passes:
             self._passes.append(Pass(self._vocabulary))
         take = self._passes[-1].takes.get(key)
-        goes_on = take is not None and take.follows(call)
+        goes_on = take is not None and take.follows(call, self._went_on == self._step)
         if take is not None and not goes_on:
             if call.queries.start > 0 and call.kind == "decoder":
                 raise WatchError(
@@ -175,6 +176,7 @@ class Watching:
         self._passes[-1].was_given(self._given)
         self._given = {}
         if goes_on and take is not None:
+            self._went_on = self._step
             take.add(call, matrix)
         else:
             self._passes[-1].takes[key] = Take(call, matrix, self._keep)
