@@ -5,10 +5,10 @@ import threading
 
 import pytest
 import torch
+from models import FAMILIES, made
 from torch import nn
 
 import regard
-from models import FAMILIES, made
 from regard.watch import knock_out
 from regard.watch.tokens import Tokens
 
@@ -355,7 +355,7 @@ def test_knocking_out_a_head_is_zeroing_its_output(name):
 
 def test_heads_to_take_out_must_exist():
     model = Ours()
-    with pytest.raises(regard.InputError, match="no module 'layer.1'.*'layers.1'"):
+    with pytest.raises(regard.InputError, match=r"no module 'layer.1'.*'layers.1'"):
         regard.watch(model, without={"layer.1": [0]})
     with pytest.raises(regard.InputError, match="has 2 heads"), regard.watch(model, without={"layers.1": [2]}):
         model(torch.randn(1, 3, 16))
@@ -429,9 +429,9 @@ def test_our_own_layers_step_by_step():
 def test_the_model_is_restored_after_an_exception():
     model = made("Llama")
     before = model.config._attn_implementation
-    with pytest.raises(ZeroDivisionError), regard.watch(model) as record:
+    with pytest.raises(ZeroDivisionError), regard.watch(model) as record:  # noqa: PT012
         model(torch.tensor([[5, 6, 7]]))
-        1 / 0  # noqa: B018
+        raise ZeroDivisionError
     assert model.config._attn_implementation == before
     assert not model._forward_pre_hooks
     assert len(record) == 2

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from models import FAMILIES, made
 
 import regard
-from models import FAMILIES, made
 
 DECODERS = ["GPT-2", "GPT-NeoX", "OPT", "Llama", "Mistral", "Gemma 2", "Gemma 3", "Phi-3", "GPT-OSS", "DeepSeek-V3"]
 TRANSLATORS = ["T5", "BART", "Marian"]

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from models import BLIND, FAMILIES, made
 
 import regard
-from models import BLIND, FAMILIES, made
-from regard.watch.pattern import LazyMask
+from regard.watch.lazy_mask import LazyMask
 
 CASES = [(name, side) for name, family in FAMILIES.items() for side in (None, *family.sides)]
 

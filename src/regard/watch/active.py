@@ -1,4 +1,4 @@
-"""`active`: who is watching which module now. Watching nests; each thing changed is put back when the last one leaves."""
+"""Who is watching which module now. Watching nests; what was changed is put back when the last one leaves."""
 
 from __future__ import annotations
 

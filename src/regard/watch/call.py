@@ -51,4 +51,4 @@ class Call:
     queries: range
     keys: range
     pattern: Pattern  # the part of the mask that is a rule
-    dense: Mask = Mask()  # the part that the model gave as queries × keys numbers
+    dense: Mask  # the part that the model gave as queries × keys numbers

@@ -16,7 +16,8 @@ from regard.errors import WatchError
 from regard.masks import Dense, Mask
 from regard.watch import active
 from regard.watch.call import Call, Source
-from regard.watch.pattern import LazyMask, Pattern
+from regard.watch.lazy_mask import LazyMask
+from regard.watch.pattern import Pattern
 
 __all__ = ["configs", "is_model", "prepare", "routes"]
 
@@ -42,7 +43,7 @@ def prepare() -> None:
 
 def configs(model: nn.Module) -> Iterator[tuple[Any, str]]:
     """Every config that decides which attention function runs, and the attribute that says it."""
-    todo = [module.config for module in model.modules() if hasattr(module, "config")]
+    todo: list[Any] = [module.config for module in model.modules() if hasattr(module, "config")]
     seen: set[int] = set()
     while todo:
         config = todo.pop()
@@ -55,7 +56,8 @@ def configs(model: nn.Module) -> Iterator[tuple[Any, str]]:
 
 def routes(model: nn.Module) -> bool:
     """Whether any part of the model asks transformers which attention function to call, as far as its source tells."""
-    told = [m._can_set_attn_implementation() for m in model.modules() if hasattr(m, "_can_set_attn_implementation")]
+    modules: Iterator[Any] = model.modules()
+    told = [m._can_set_attn_implementation() for m in modules if hasattr(m, "_can_set_attn_implementation")]
     return any(told) or not told
 
 
@@ -74,7 +76,9 @@ def _mask(
     first, function = int(q_offset), mask_function or masking_utils.causal_mask_function
     places = torch.device(device if device is not None else getattr(attention_mask, "device", "cpu"))
     queries, keys = range(first, first + q_length), range(kv_offset, kv_offset + kv_length)
-    bands, kept, ids = [], [], []
+    bands: list[tuple[int | None, int | None]] = []
+    kept: list[Tensor] = []
+    ids: list[Any] = []
     for atom in _atoms(function, masking_utils.__name__):
         if atom is None:
             dense = masking_utils.sdpa_mask(

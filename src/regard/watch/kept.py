@@ -99,5 +99,7 @@ class Kept:
     def heads(self, chosen: slice) -> Kept:
         """Some of the heads."""
         top = None if self.top is None else Top(self.top.weights[:, chosen], self.top.keys[:, chosen])
-        parts = (None if t is None else t[:, chosen] for t in (self.received, self.entropy, self.pool))
-        return Kept(self.queries, self.keys, *parts, top)
+        received, entropy, pool = (
+            None if t is None else t[:, chosen] for t in (self.received, self.entropy, self.pool)
+        )
+        return Kept(self.queries, self.keys, received, entropy, pool, top)

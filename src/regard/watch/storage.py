@@ -8,7 +8,6 @@ from dataclasses import fields
 from os import PathLike
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from regard.errors import InputError

@@ -115,7 +115,7 @@ class Tokens(Sequence[str]):
     def _words(self) -> tuple[Word, ...]:
         marked = any(piece.startswith(_STARTS) for piece in self.pieces)
         words: list[list[int]] = []
-        for place, piece in enumerate(self.pieces):
+        for place in range(len(self.pieces)):
             if words and self._continues(place, marked):
                 words[-1].append(place)
             else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import TracebackType
@@ -92,7 +93,7 @@ class Watching:
             undo.callback(active.leave, self)
             active.enter(self, ((name, module) for name, module in self._names.items()))
             for name, module in ours:
-                _swapped(undo, module, "attend", lambda before, m=module, n=name: _Attend(m, n, before))
+                _swapped(undo, module, "attend", functools.partial(_Attend, module, name))
             if theirs:
                 huggingface.prepare()
                 if not ours and not huggingface.routes(self._model):
@@ -126,7 +127,7 @@ class Watching:
         """The modules that somebody may call from outside: the model, its parts that are models, what holds ours."""
         for name, module in self._names.items():
             holds = any(inner.startswith(f"{name}.") for inner, _ in ours) and not isinstance(module, nn.ModuleList)
-            if name == "" or huggingface.is_model(module) and hasattr(module, "get_input_embeddings") or holds:
+            if name == "" or (huggingface.is_model(module) and hasattr(module, "get_input_embeddings")) or holds:
                 yield name, module
 
     def _came(self, name: str) -> Callable:
