@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import statistics
 import time
 from collections.abc import Callable
 from datetime import date
@@ -11,7 +12,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["machine", "overhead", "peak_extra", "side_by_side"]
+__all__ = ["machine", "overhead", "peak_extra", "side_by_side", "spread"]
 
 
 def machine() -> str:
@@ -31,6 +32,11 @@ def side_by_side(calls: dict[str, Callable[[], Any]], rounds: int = 7) -> dict[s
 
     On a shared machine the least is what comes nearest to an idle one: a busy moment can only add.
     """
+    return {name: least for name, (least, _) in spread(calls, rounds).items()}
+
+
+def spread(calls: dict[str, Callable[[], Any]], rounds: int = 7) -> dict[str, tuple[float, float]]:
+    """Least and median seconds of each call over the rounds, the calls taken in turn."""
     taken: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
         call()
@@ -39,7 +45,7 @@ def side_by_side(calls: dict[str, Callable[[], Any]], rounds: int = 7) -> dict[s
             start = time.perf_counter()
             call()
             taken[name].append(time.perf_counter() - start)
-    return {name: min(times) for name, times in taken.items()}
+    return {name: (min(times), statistics.median(times)) for name, times in taken.items()}
 
 
 def overhead(call: Callable[[], Any], repeats: int = 500, rounds: int = 7) -> float:

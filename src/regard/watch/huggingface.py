@@ -5,45 +5,45 @@ The only file that imports transformers, and only when a model of it is watched.
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from regard.errors import WatchError
+from regard.errors import InputError, WatchError
 from regard.masks import Dense, Mask
 from regard.watch import active
 from regard.watch.call import Call, Source
 from regard.watch.lazy_mask import LazyMask
 from regard.watch.pattern import Pattern
 
-__all__ = ["configs", "is_model", "prepare", "routes"]
+__all__ = ["configs", "is_model", "load", "prepare", "routes"]
 
 NAME = "regard"
 _CROSS = ("cross", "encoder_attn", "encdec", "enc_dec")  # how models name attention to another text
 _IMPLEMENTATION = "_attn_implementation_internal"  # where a config keeps it; its setter would also warn and spread
 
 
-def is_model(module: nn.Module) -> bool:
-    """Whether transformers made it; told without importing transformers."""
-    return any(kind.__module__.split(".")[0] == "transformers" for kind in type(module).__mro__)
+@functools.cache
+def is_model(kind: type[nn.Module]) -> bool:
+    """Whether transformers made modules of this type; told without importing transformers."""
+    return any(base.__module__.split(".")[0] == "transformers" for base in kind.__mro__)
 
 
 def prepare() -> None:
     """Make the two functions known to transformers. A name without a mask function would get no masks at all."""
-    import transformers
-
-    if int(transformers.__version__.split(".")[0]) < 5:
-        raise WatchError(f"watching needs transformers 5 or newer. Got {transformers.__version__}.")
+    transformers = _transformers()
     transformers.AttentionInterface.register(NAME, _attention)
     transformers.AttentionMaskInterface.register(NAME, _mask)
 
 
-def configs(model: nn.Module) -> Iterator[tuple[Any, str]]:
+def configs(modules: Iterable[Any]) -> Iterator[tuple[Any, str]]:
     """Every config that decides which attention function runs, and the attribute that says it."""
-    todo: list[Any] = [module.config for module in model.modules() if hasattr(module, "config")]
+    todo = [module.config for module in modules if hasattr(module, "config")]
     seen: set[int] = set()
     while todo:
         config = todo.pop()
@@ -54,11 +54,48 @@ def configs(model: nn.Module) -> Iterator[tuple[Any, str]]:
         yield config, _IMPLEMENTATION
 
 
-def routes(model: nn.Module) -> bool:
-    """Whether any part of the model asks transformers which attention function to call, as far as its source tells."""
-    modules: Iterator[Any] = model.modules()
+def routes(modules: Iterable[Any]) -> bool:
+    """Whether any of them asks transformers which attention function to call, as far as its source tells."""
     told = [m._can_set_attn_implementation() for m in modules if hasattr(m, "_can_set_attn_implementation")]
     return any(told) or not told
+
+
+def load(path: str | Path) -> tuple[nn.Module, Any]:
+    """A model and its tokenizer from a folder or a GGUF file on this machine; nothing is fetched."""
+    transformers, path = _transformers(), Path(path)
+    if not path.exists():
+        raise InputError(f"{path} does not exist. Give a folder with a model, or a GGUF file.")
+    loud = transformers.logging.is_progress_bar_enabled()
+    transformers.logging.disable_progress_bar()
+    where: dict[str, Any] = {"pretrained_model_name_or_path": str(path), "local_files_only": True}
+    if path.is_file():
+        where |= {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name, "dtype": torch.float32}
+    try:
+        maker = transformers.AutoModelForCausalLM  # which every GGUF file holds
+        if path.is_dir():
+            config = transformers.AutoConfig.from_pretrained(**where)
+            if config.is_encoder_decoder:
+                maker = transformers.AutoModelForSeq2SeqLM
+            elif "CausalLM" not in (config.architectures or [""])[0]:
+                maker = transformers.AutoModel
+        model = maker.from_pretrained(**where)
+        where.pop("dtype", None)
+        return model.eval(), transformers.AutoTokenizer.from_pretrained(**where)
+    except (OSError, ValueError, ImportError, KeyError) as error:
+        raise InputError(f"{path} could not be read as a model: {error}") from error
+    finally:
+        if loud:
+            transformers.logging.enable_progress_bar()
+
+
+def _transformers() -> Any:
+    try:
+        import transformers
+    except ImportError:
+        raise WatchError("Hugging Face models need transformers: pip install 'regard[hf]'.") from None
+    if int(transformers.__version__.split(".")[0]) < 5:
+        raise WatchError(f"watching needs transformers 5 or newer. Got {transformers.__version__}.")
+    return transformers
 
 
 # Masks

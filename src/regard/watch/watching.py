@@ -83,7 +83,7 @@ class Watching:
         if self._undo is not None:
             raise WatchError("this watch is already open. Call regard.watch again for another one.")
         ours = [(n, m) for n, m in self._names.items() if callable(getattr(m, "attend", None))]
-        theirs = [(n, m) for n, m in self._names.items() if huggingface.is_model(m)]
+        theirs = [(n, m) for n, m in self._names.items() if huggingface.is_model(type(m))]
         if not ours and not theirs:
             raise WatchError(
                 f"{type(self._model).__name__} has no attention that regard knows: neither modules with `attend`, as "
@@ -96,14 +96,14 @@ class Watching:
                 _swapped(undo, module, "attend", functools.partial(_Attend, module, name))
             if theirs:
                 huggingface.prepare()
-                if not ours and not huggingface.routes(self._model):
+                if not ours and not huggingface.routes(module for _, module in theirs):
                     raise self._not_routed()
-                for config, attribute in huggingface.configs(self._model):
+                for config, attribute in list(huggingface.configs(module for _, module in theirs)):
                     _swapped(undo, config, attribute, lambda _: huggingface.NAME)
             for name, module in self._outer(ours):
                 undo.callback(module.register_forward_pre_hook(self._came(name), with_kwargs=True).remove)
                 undo.callback(module.register_forward_hook(self._went, always_call=True).remove)
-            if any(getattr(m, "_compiled_call_impl", None) or hasattr(m, "_orig_mod") for m in self._model.modules()):
+            if any(m._compiled_call_impl or "_orig_mod" in m._modules for m in self._model.modules()):
                 undo.enter_context(torch.compiler.set_stance("force_eager"))  # a compiled graph cannot be watched
             self._undo = undo.pop_all()
         return Record(self._passes, self._model)
@@ -127,7 +127,7 @@ class Watching:
         """The modules that somebody may call from outside: the model, its parts that are models, what holds ours."""
         for name, module in self._names.items():
             holds = any(inner.startswith(f"{name}.") for inner, _ in ours) and not isinstance(module, nn.ModuleList)
-            if name == "" or (huggingface.is_model(module) and hasattr(module, "get_input_embeddings")) or holds:
+            if name == "" or (huggingface.is_model(type(module)) and hasattr(module, "get_input_embeddings")) or holds:
                 yield name, module
 
     def _came(self, name: str) -> Callable:
