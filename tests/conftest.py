@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, settings
 from jaxtyping import config, install_import_hook
 
 # Not the three files that torch.compile traces through: it cannot look through the checks.
-rooms = ("backends", "bound_mask", "drawing", "indexing", "matrix", "scores", "steps", "textbook", "views")
+rooms = ("backends", "bound_mask", "drawing", "indexing", "matrix", "scores", "steps", "textbook", "views", "watch")
 install_import_hook([f"regard.{room}" for room in rooms], "beartype.beartype")
 
 torch.set_num_threads(1)  # pytest-xdist already uses every core

@@ -1,5 +1,7 @@
 """Every family of models: the same outputs and the same weights as eager attention gives, and no N × N mask."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from models import BLIND, FAMILIES, made
@@ -109,3 +111,8 @@ def test_it_is_also_refused_where_the_source_does_not_tell(name, monkeypatch):
 
     monkeypatch.setattr(huggingface, "routes", lambda model: True)
     test_a_model_that_does_not_route_is_refused(name)
+
+
+def test_the_readme_counts_the_families():
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    assert f"tests hold {len(FAMILIES)} families" in readme

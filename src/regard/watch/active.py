@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -15,6 +15,7 @@ from regard.watch.call import Call
 __all__ = ["Watcher", "enter", "leave", "put_back", "swap", "watchers"]
 
 
+@runtime_checkable
 class Watcher(Protocol):
     """Who wants to know of every call, and may change its output."""
 

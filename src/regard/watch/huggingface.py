@@ -5,7 +5,6 @@ The only file that imports transformers, and only when a model of it is watched.
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -28,10 +27,9 @@ _CROSS = ("cross", "encoder_attn", "encdec", "enc_dec")  # how models name atten
 _IMPLEMENTATION = "_attn_implementation_internal"  # where a config keeps it; its setter would also warn and spread
 
 
-@functools.cache
-def is_model(kind: type[nn.Module]) -> bool:
-    """Whether transformers made modules of this type; told without importing transformers."""
-    return any(base.__module__.split(".")[0] == "transformers" for base in kind.__mro__)
+def is_model(module: nn.Module) -> bool:
+    """Whether transformers made it; told without importing transformers."""
+    return any(kind.__module__.startswith("transformers.") for kind in type(module).__mro__)
 
 
 def prepare() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,7 @@ __all__ = ["Record"]
 Where = str | int | range  # a word or some in a row, the number of a token, or a run of them
 
 
+@runtime_checkable
 class Seen(Protocol):
     """One text that a model was run on."""
 

@@ -31,10 +31,10 @@ class Spans:
     """How much each span gives to each other: rows look, columns are looked at.
 
     >>> print(Spans(("question", "answer"), ("question", "answer"), torch.tensor([[1.0, 0.0], [0.25, 0.75]])))
-               spans  2×2
-              quest…  answer
-    question   100 %     0 %
-    answer      25 %    75 %
+              spans  2×2
+              questi…  answer
+    question    100 %     0 %
+    answer       25 %    75 %
     """
 
     names: tuple[str, ...]

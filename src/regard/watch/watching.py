@@ -83,7 +83,7 @@ class Watching:
         if self._undo is not None:
             raise WatchError("this watch is already open. Call regard.watch again for another one.")
         ours = [(n, m) for n, m in self._names.items() if callable(getattr(m, "attend", None))]
-        theirs = [(n, m) for n, m in self._names.items() if huggingface.is_model(type(m))]
+        theirs = [(n, m) for n, m in self._names.items() if huggingface.is_model(m)]
         if not ours and not theirs:
             raise WatchError(
                 f"{type(self._model).__name__} has no attention that regard knows: neither modules with `attend`, as "
@@ -127,7 +127,7 @@ class Watching:
         """The modules that somebody may call from outside: the model, its parts that are models, what holds ours."""
         for name, module in self._names.items():
             holds = any(inner.startswith(f"{name}.") for inner, _ in ours) and not isinstance(module, nn.ModuleList)
-            if name == "" or (huggingface.is_model(type(module)) and hasattr(module, "get_input_embeddings")) or holds:
+            if name == "" or (huggingface.is_model(module) and hasattr(module, "get_input_embeddings")) or holds:
                 yield name, module
 
     def _came(self, name: str) -> Callable:
