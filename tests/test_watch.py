@@ -650,3 +650,24 @@ def test_names_that_were_not_seen(llama):
         llama.at(layer=7)
     with pytest.raises(regard.InputError, match="heads 0 to 3"):
         llama.looks("it", head=9)
+
+
+@pytest.mark.parametrize("keep", ["matrix", "summary"])
+def test_inference_mode(keep):
+    model = made("Llama")
+    with torch.inference_mode(), regard.watch(model, keep=keep) as record:
+        model(torch.tensor([[5, 6, 7]]))
+    assert float(record["model.layers.0.self_attn"].received().sum()) == pytest.approx(12, abs=1e-4)
+    if keep == "matrix":
+        assert record.check().difference < 1e-6
+
+
+def test_a_watch_can_be_opened_again():
+    model = made("BERT")
+    looking = regard.watch(model)
+    with looking as first:
+        model(torch.tensor([[5, 6]]))
+    with looking as second:
+        model(torch.tensor([[5, 6, 7]]))
+    assert [next(iter(record.values())).shape[2] for record in (first, second)] == [2, 3]
+    assert len(second.passes) == 1

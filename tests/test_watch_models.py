@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 from models import BLIND, FAMILIES, made
+from transformers import masking_utils
 
 import regard
+from regard.watch import huggingface
 from regard.watch.lazy_mask import LazyMask
 
 CASES = [(name, side) for name, family in FAMILIES.items() for side in (None, *family.sides)]
@@ -107,8 +109,6 @@ def test_a_model_that_does_not_route_is_refused(name):
 @pytest.mark.parametrize("name", BLIND)
 def test_it_is_also_refused_where_the_source_does_not_tell(name, monkeypatch):
     """The calls are counted: a model that nobody knows to be blind is found out when it ran."""
-    from regard.watch import huggingface
-
     monkeypatch.setattr(huggingface, "routes", lambda model: True)
     test_a_model_that_does_not_route_is_refused(name)
 
@@ -116,3 +116,58 @@ def test_it_is_also_refused_where_the_source_does_not_tell(name, monkeypatch):
 def test_the_readme_counts_the_families():
     readme = (Path(__file__).parents[1] / "README.md").read_text()
     assert f"tests hold {len(FAMILIES)} families" in readme
+
+
+@pytest.mark.parametrize("padded", [None, "left", "right"])
+@pytest.mark.parametrize(
+    ("q_offset", "q_length", "kv_offset", "kv_length"),
+    [(0, 9, 0, 9), (8, 1, 0, 9), (6, 3, 0, 9), (8, 1, 4, 5), (0, 5, 0, 9)],
+)
+@pytest.mark.parametrize("kind", ["causal", "both ways", "sliding", "sliding both ways", "chunked", "packed"])
+def test_patterns_are_what_transformers_makes_of_them(kind, q_offset, q_length, kv_offset, kv_length, padded):
+    function = {
+        "causal": masking_utils.causal_mask_function,
+        "both ways": masking_utils.bidirectional_mask_function,
+        "sliding": masking_utils.sliding_window_causal_mask_function(3),
+        "sliding both ways": masking_utils.sliding_window_bidirectional_mask_function(2),
+        "chunked": masking_utils.chunked_causal_mask_function(4, torch.tensor([0, 2])),
+        "packed": masking_utils.and_masks(
+            masking_utils.causal_mask_function,
+            masking_utils.packed_sequence_mask_function(torch.tensor([[0, 0, 0, 1, 1, 1, 1, 2, 2], [0] * 9])),
+        ),
+    }[kind]
+    mask = None
+    if padded:
+        mask = torch.ones(2, 9, dtype=torch.bool)
+        mask[1, slice(0, 2) if padded == "left" else slice(7, 9)] = False
+    options = {
+        "batch_size": 2, "q_length": q_length, "kv_length": kv_length, "q_offset": q_offset, "kv_offset": kv_offset,
+        "mask_function": function, "attention_mask": mask, "device": "cpu",
+    }  # fmt: skip
+    ours = huggingface._mask(**options)
+    assert isinstance(ours, LazyMask)
+    theirs = masking_utils.sdpa_mask(**options, allow_is_causal_skip=False, allow_is_bidirectional_skip=False)
+    assert torch.equal(ours.spelt_out(), theirs.expand(2, 1, q_length, kv_length))
+
+
+def test_a_pattern_that_nobody_knows_comes_as_numbers():
+    def diagonal(batch_idx, head_idx, q_idx, kv_idx):
+        return q_idx == kv_idx
+
+    for function in (diagonal, masking_utils.or_masks(diagonal, masking_utils.causal_mask_function)):
+        ours = huggingface._mask(batch_size=1, q_length=3, kv_length=3, mask_function=function, device="cpu")
+        assert not isinstance(ours, LazyMask)
+        want = torch.eye(3) if function is diagonal else torch.ones(3, 3).tril()
+        assert torch.equal(ours[0, 0], want.bool())
+
+
+def test_older_transformers_gave_the_places_of_the_queries():
+    ours = huggingface._mask(batch_size=1, cache_position=torch.tensor([4, 5]), kv_length=6, device="cpu")
+    assert torch.equal(ours.spelt_out()[0, 0], torch.ones(6, 6).tril()[4:].bool())
+
+
+def test_an_error_of_the_users_stays_theirs():
+    model = made("BERT")
+    with pytest.raises(ValueError, match="input_ids"), regard.watch(model):
+        model()
+    assert model.config._attn_implementation == "sdpa"

@@ -70,6 +70,9 @@ class Watching:
         self._names = {name.replace("_orig_mod.", "").removesuffix("_orig_mod"): m for name, m in model.named_modules()}
         self._without = {name: _heads(name, heads, self._names) for name, heads in without.items()}
         self._undo: contextlib.ExitStack | None = None
+        self._begin()
+
+    def _begin(self) -> None:
         self._passes: list[Pass] = []
         self._step = 0  # how often the model, or a part of it, was called from outside
         self._went_on = -1  # the last step that went on with a text
@@ -82,6 +85,7 @@ class Watching:
     def __enter__(self) -> Record:
         if self._undo is not None:
             raise WatchError("this watch is already open. Call regard.watch again for another one.")
+        self._begin()
         ours = [(n, m) for n, m in self._names.items() if callable(getattr(m, "attend", None))]
         theirs = [(n, m) for n, m in self._names.items() if huggingface.is_model(m)]
         if not ours and not theirs:
@@ -114,7 +118,8 @@ class Watching:
         assert self._undo is not None
         self._undo.close()
         self._undo = None
-        if self._step and not self._passes and (error is None or isinstance(error, (KeyError, TypeError, ValueError))):
+        looked_up = isinstance(error, KeyError) and huggingface.NAME in str(error)  # in a table of its own
+        if self._step and not self._passes and (error is None or looked_up):
             raise self._not_routed() from error
 
     def _not_routed(self) -> WatchError:
