@@ -158,3 +158,20 @@ def test_a_cache_filled_before_the_block():
     for name, entry in record.items():
         assert entry.shape == (1, 4, 3, 8)
         torch.testing.assert_close(entry.to_dense(), full[name].to_dense()[:, :, 5:], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["Llama", "Mistral", "Gemma 3"])
+def test_steps_of_several_tokens(name):
+    """A prompt read in parts."""
+    model = made(name)
+    ids = torch.randint(5, 90, (1, 14))
+    with torch.no_grad():
+        with regard.watch(model) as record:
+            cache = None
+            for start, stop in ((0, 6), (6, 9), (9, 10), (10, 14)):
+                cache = model(ids[:, start:stop], past_key_values=cache, use_cache=True).past_key_values
+        with regard.watch(model) as whole:
+            model(ids)
+    for key, entry in record.items():
+        assert entry.calls == 4
+        torch.testing.assert_close(entry.to_dense(), whole[key].to_dense(), atol=2e-5, rtol=1e-4)

@@ -109,7 +109,7 @@ def _mask(
     if (places := options.get("cache_position")) is not None:  # transformers 5.0 gave the queries' places
         q_length, q_offset = len(places), places[0]
     first, function = int(q_offset), mask_function or masking_utils.causal_mask_function
-    places = torch.device(device if device is not None else getattr(attention_mask, "device", "cpu"))
+    there = torch.device(device if device is not None else getattr(attention_mask, "device", "cpu"))
     queries, keys = range(first, first + q_length), range(kv_offset, kv_offset + kv_length)
     bands: list[tuple[int | None, int | None]] = []
     kept: list[Tensor] = []
@@ -118,7 +118,7 @@ def _mask(
         if atom is None:
             dense = masking_utils.sdpa_mask(
                 batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=first, kv_offset=kv_offset,
-                mask_function=function, attention_mask=attention_mask, device=places,
+                mask_function=function, attention_mask=attention_mask, device=there,
                 **{**options, "allow_is_causal_skip": False, "allow_is_bidirectional_skip": False},
             )  # fmt: skip
             return dense
@@ -131,8 +131,8 @@ def _mask(
         kept.append(attention_mask.bool())
     # Padding before a window's keys stays: a later look at the whole text needs it.
     shown = tuple(k for k in kept if not bool(k.all()) or k.shape[-1] < keys.stop)
-    same = tuple(i(keys.stop, places) if callable(i) else i for i in ids)
-    return LazyMask(Pattern(_meet(bands), shown, same), queries, keys, batch_size, places)
+    same = tuple(i(keys.stop, there) if callable(i) else i for i in ids)
+    return LazyMask(Pattern(_meet(bands), shown, same), queries, keys, batch_size, there)
 
 
 def _meet(bands: list[tuple[int | None, int | None]]) -> tuple[tuple[int | None, int | None], ...]:
