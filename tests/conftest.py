@@ -8,7 +8,7 @@ from jaxtyping import config, install_import_hook
 # Not the files of attention that torch.compile traces through: it cannot look through the checks. (The model is
 # compiled in a process of its own.)
 rooms = ("backends", "bound_mask", "config", "drawing", "exchange", "folder", "indexing", "layers", "marian", "matrix")
-rooms += ("scores", "sight", "stacks", "steps", "textbook", "transformer", "translation", "views")
+rooms += ("scores", "sight", "stacks", "steps", "textbook", "transformer", "translation", "views", "watch")
 install_import_hook([f"regard.{room}" for room in rooms], "checks.checked")
 
 torch.set_num_threads(1)  # pytest-xdist already uses every core

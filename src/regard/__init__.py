@@ -21,6 +21,7 @@ from regard.errors import (
     RegardError,
     ShapeError,
     TooLargeError,
+    WatchError,
 )
 from regard.exchange import from_torch
 from regard.layers import DecoderLayer, EncoderLayer, FeedForward, MultiHeadAttention, SelfAttention
@@ -29,6 +30,7 @@ from regard.matrix import AttentionMatrix, Summary, Top
 from regard.stacks import Cache, Decoder, Encoder
 from regard.steps import Steps, steps
 from regard.transformer import Memory, Transformer
+from regard.watch import Record, watch
 
 __version__ = "0.1.0"
 
@@ -51,6 +53,7 @@ __all__ = [
     "MultiHeadAttention",
     "OutOfRange",
     "Picture",
+    "Record",
     "RegardError",
     "SelfAttention",
     "ShapeError",
@@ -60,6 +63,7 @@ __all__ = [
     "Top",
     "Transformer",
     "TransformerConfig",
+    "WatchError",
     "attention",
     "bias",
     "causal",
@@ -67,5 +71,6 @@ __all__ = [
     "from_torch",
     "padding",
     "steps",
+    "watch",
     "window",
 ]

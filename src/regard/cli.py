@@ -37,6 +37,11 @@ Four sentences of the documents have numbers that mean something; the words of
 any other have random ones, as in a model before its training.
 In Python:  steps = regard.steps(x, w_q, w_k, w_v, words); steps.picture().save("steps.svg")
 """
+_SEE = """\
+What a model looks at in a text: for each word, or from one word to another. The
+model is one of Hugging Face, in a folder or a GGUF file on this machine; it
+runs at full speed, and no weights are stored. Words may be several tokens.
+"""
 _EXAMPLES = {"good": textbook.i_am_good, "numbers": textbook.worked_example}
 
 
@@ -89,6 +94,24 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--theme", choices=("light", "dark"), default="light", help="colours of the picture")
     command.add_argument("--title", help="a title for the picture (the words, if not given)")
     command.set_defaults(run=_steps)
+
+    command = commands.add_parser(
+        "see",
+        help="what a model of yours looks at in a text",
+        description=_SEE,
+        epilog='Example:  regard see "A dog ate the food because it was hungry" --model FOLDER --from it --to dog\n'
+        "In Python:  with regard.watch(model, tokenizer=tokenizer) as record: model(**inputs)",
+        formatter_class=look,
+    )
+    command.add_argument("text", help="what the model reads")
+    command.add_argument("--model", required=True, metavar="PATH", help="a folder with a model, or a GGUF file")
+    command.add_argument("--from", dest="start", metavar="WORD", help="what does this word look at?")
+    command.add_argument("--to", dest="end", metavar="WORD", help="what looks at this word? With --from: which heads?")
+    command.add_argument("--layer", type=int, metavar="N", help="in this layer only, counted from 0")
+    command.add_argument("--head", type=int, metavar="N", help="in this head only, counted from 0")
+    command.add_argument("--kind", choices=("encoder", "decoder", "cross"), help="of a translator: which attention")
+    command.add_argument("--json", action="store_true", help="the same as JSON")
+    command.set_defaults(run=_see)
     return parser
 
 
@@ -100,3 +123,10 @@ def _steps(options: argparse.Namespace) -> None:
         return
     path = done.picture(title=options.title).save(options.output, theme=options.theme)
     print(f"{path}: {size(path.stat().st_size)}")
+
+
+def _see(options: argparse.Namespace) -> None:
+    from regard.watch.see import Question, see  # brings the whole of watching
+
+    question = Question(options.start, options.end, options.layer, options.head, options.kind)
+    print(see(options.text, options.model, question, options.json))

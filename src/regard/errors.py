@@ -9,7 +9,8 @@ RegardError
 ├── FileError          a file is missing, damaged or not what it should be   (also an OSError)
 ├── ChangedError       a tensor was changed in place after its matrix was made   (also a RuntimeError)
 ├── MissingError       an extra is not installed                        (also an ImportError)
-└── TooLargeError      the result would not fit in memory, or in the size asked for   (also a MemoryError)
+├── TooLargeError      the result would not fit in memory, or in the size asked for   (also a MemoryError)
+└── WatchError         a model cannot be watched, or not in this way    (also a RuntimeError)
 """
 
 
@@ -51,3 +52,7 @@ class MissingError(RegardError, ImportError):
 
 class TooLargeError(RegardError, MemoryError):
     """A dense result would not fit in memory, or a picture not in its budget."""
+
+
+class WatchError(RegardError, RuntimeError):
+    """A model cannot be watched, or not in this way."""

@@ -18,7 +18,7 @@ from regard.errors import ChangedError, InputError, OutOfRange
 from regard.masks import Mask, as_mask
 from regard.memory import ensure_room
 from regard.operand import operand
-from regard.scores import check_floats, make_scores
+from regard.scores import Scores, check_floats, make_scores
 from regard.shapes import Float, Int
 from regard.sight import draw
 from regard.views import Parts, Stage, Transposed, look, points
@@ -350,6 +350,21 @@ class AttentionMatrix:
         """
         return draw(self, words, kind, columns, pick, heads, window, title)
 
+    def detach(self) -> AttentionMatrix:
+        """The same matrix outside any graph, with the normaliser it already knows: what to keep of a training step.
+
+        >>> import torch, regard
+        >>> A = regard.AttentionMatrix(torch.randn(5, 16, requires_grad=True), torch.randn(7, 16))
+        >>> A.received().requires_grad, A.detach().received().requires_grad
+        (True, False)
+        """
+        same = object.__new__(AttentionMatrix)
+        vars(same).update(vars(self))
+        same._scores = _cut(self._scores)
+        same._wide = same._scores if self._wide is self._scores else _cut(self._wide)
+        same._read = [(name, tensor.detach(), version) for name, tensor, version in self._read]
+        return same
+
     # How it is done
 
     def _check(self) -> None:
@@ -449,6 +464,13 @@ class AttentionMatrix:
         if self._lse is not None or self._found is not None:
             part._lse = pick(self._known()[list(batch)][:, list(heads)], 2, rows)
         return part
+
+
+def _cut(scores: Scores) -> Scores:
+    """The same numbers outside any graph; unlike `Scores.detached`, nothing is copied."""
+    sinks = None if scores.sinks is None else scores.sinks.detach()
+    mask = scores.mask.each(Tensor.detach)
+    return replace(scores, query=scores.query.detach(), key=scores.key.detach(), mask=mask, sinks=sinks)
 
 
 def _dropout(rate: float, seed: Tensor | None) -> Dropout | None:

@@ -1,0 +1,177 @@
+"""Watching `generate`: the steps put together are the matrix of the finished text."""
+
+import pytest
+import torch
+from models import FAMILIES, made
+
+import regard
+
+DECODERS = ["GPT-2", "GPT-NeoX", "OPT", "Llama", "Mistral", "Gemma 2", "Gemma 3", "Phi-3", "GPT-OSS", "DeepSeek-V3"]
+TRANSLATORS = ["T5", "BART", "Marian"]
+STEPS = 9  # more than the windows of these models are wide
+
+
+def _generate(model, inputs, **options):
+    options = {"max_new_tokens": STEPS, "min_new_tokens": STEPS, "do_sample": False, **options}
+    return model.generate(**inputs, **options)
+
+
+def _same(record, whole, inputs):
+    assert list(record) == list(whole)
+    real = inputs["attention_mask"].bool()
+    for name, entry in record.items():
+        ours, theirs = entry.to_dense(), whole[name].to_dense()
+        assert ours.shape == theirs.shape
+        rows = torch.ones(2, ours.shape[2], dtype=torch.bool)
+        if entry.kind != "cross" and real.shape[1] <= ours.shape[2]:
+            rows[:, : real.shape[1]] = real
+        torch.testing.assert_close(ours.movedim(1, 2)[rows], theirs.movedim(1, 2)[rows], atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+@pytest.mark.parametrize("name", DECODERS)
+def test_steps_join_to_the_matrix_of_the_whole_text(name, cache):
+    model, inputs = made(name), FAMILIES[name].inputs("left")
+    options = {"cache_implementation": "static", "disable_compile": True} if cache == "static" else {}
+    with torch.no_grad():
+        plain = _generate(model, inputs, **options)
+        with regard.watch(model) as record:
+            text = _generate(model, inputs, **options)
+        assert torch.equal(text, plain)
+        mask = torch.cat([inputs["attention_mask"], torch.ones(2, STEPS - 1, dtype=torch.long)], 1)
+        places = (mask.cumsum(-1) - 1).clamp_min(0)
+        with regard.watch(model) as whole:
+            model(text[:, :-1], attention_mask=mask, position_ids=places)
+    assert len(record.passes) == 1
+    assert {entry.calls for entry in record.values()} == {STEPS}
+    _same(record, whole, inputs)
+    assert record.check().difference < 2e-6
+
+
+@pytest.mark.parametrize("name", TRANSLATORS)
+def test_translators_too(name):
+    model, inputs = made(name), FAMILIES[name].inputs("right")
+    del inputs["decoder_input_ids"]
+    with torch.no_grad():
+        with regard.watch(model) as record:
+            text = _generate(model, inputs)
+        with regard.watch(model) as whole:
+            model(**inputs, decoder_input_ids=text[:, :-1])
+    assert {entry.kind: entry.calls for entry in record.values()} == {"encoder": 1, "decoder": STEPS, "cross": STEPS}
+    _same(record, whole, inputs)
+
+
+def test_the_words_grow_with_the_text():
+    model = made("Llama")
+    inputs = FAMILIES["Llama"].inputs(None)
+
+    class Letters:
+        all_special_tokens = ()
+
+        def convert_ids_to_tokens(self, ids):
+            return [f"w{n}" for n in ids]
+
+        def convert_tokens_to_string(self, tokens):
+            return "".join(tokens)
+
+    with torch.no_grad(), regard.watch(model, tokenizer=Letters()) as record:
+        text = _generate(model, inputs)
+    entry = record["model.layers.1.self_attn"]
+    assert [list(tokens) for tokens in entry.tokens] == [[f"w{n}" for n in row] for row in text[:, :-1].tolist()]
+    spans = record.spans({"prompt": (0, 12), "answer": (12, 12 + STEPS - 1)})
+    assert sum(spans["answer"].values()) == pytest.approx(1, abs=1e-4)
+    assert spans["prompt"]["answer"] == 0
+
+
+def test_two_texts_are_two_passes():
+    model, inputs = made("BART"), FAMILIES["BART"].inputs(None)
+    del inputs["decoder_input_ids"]
+    with torch.no_grad(), regard.watch(model) as record:
+        _generate(model, inputs)
+        _generate(model, {name: tensor[:1] for name, tensor in inputs.items()})
+    assert [len(one) for one in record.passes] == [6, 6]
+    assert [next(iter(one.values())).shape[0] for one in record.passes] == [2, 1]
+
+
+def test_without_a_cache_every_step_is_a_pass():
+    model, inputs = made("Llama"), FAMILIES["Llama"].inputs(None)
+    with torch.no_grad(), regard.watch(model) as record:
+        text = _generate(model, inputs, use_cache=False)
+    assert len(record.passes) == STEPS
+    assert record["model.layers.0.self_attn"].shape[2] == text.shape[1] - 1
+
+
+def test_reductions_grow_too():
+    model, inputs = made("Mistral"), FAMILIES["Mistral"].inputs("left")
+    with torch.no_grad():
+        with regard.watch(model) as whole:
+            _generate(model, inputs)
+        with regard.watch(model, keep=("received", "entropy", "top")) as record:
+            _generate(model, inputs)
+    for name, entry in record.items():
+        assert entry.shape == whole[name].shape
+        torch.testing.assert_close(entry.received(), whole[name].received(), atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(entry.entropy(), whole[name].entropy(), atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(entry.top(2).weights, whole[name].top(2).weights, atol=1e-5, rtol=1e-5)
+        seen = entry.top(1).weights > 0
+        assert torch.equal(entry.top(1).keys[seen], whole[name].top(1).keys[seen])
+
+
+def test_a_picture_cannot_grow():
+    model = made("Llama")
+    with pytest.raises(regard.WatchError, match="cannot grow"), torch.no_grad(), regard.watch(model, keep="summary"):
+        _generate(model, FAMILIES["Llama"].inputs(None))
+    assert model.config._attn_implementation == "sdpa"
+
+
+def test_beams_are_refused_with_a_reason():
+    for name in ("Llama", "BART"):
+        model, inputs = made(name), FAMILIES[name].inputs(None)
+        inputs.pop("decoder_input_ids", None)
+        with pytest.raises(regard.WatchError, match="num_beams=1"), torch.no_grad(), regard.watch(model):
+            _generate(model, inputs, num_beams=3)
+        assert model.config._attn_implementation == "sdpa"
+
+
+def test_a_cache_that_was_cut_is_refused():
+    model = made("Llama")
+    ids = torch.randint(5, 90, (1, 8))
+    with torch.no_grad(), regard.watch(model):
+        cache = model(ids, use_cache=True).past_key_values
+        cache.crop(-3)
+        with pytest.raises(regard.WatchError, match="cut or rewound"):
+            model(ids[:, 5:6], past_key_values=cache)
+
+
+def test_a_cache_filled_before_the_block():
+    model = made("Llama")
+    ids = torch.randint(5, 90, (1, 8))
+    with torch.no_grad():
+        whole = model(ids).logits
+        cache = model(ids[:, :5], use_cache=True).past_key_values
+        with regard.watch(model) as record:
+            for n in range(5, 8):
+                last = model(ids[:, n : n + 1], past_key_values=cache).logits
+        with regard.watch(model) as full:
+            model(ids)
+    torch.testing.assert_close(last[:, -1], whole[:, -1], atol=1e-5, rtol=1e-5)
+    for name, entry in record.items():
+        assert entry.shape == (1, 4, 3, 8)
+        torch.testing.assert_close(entry.to_dense(), full[name].to_dense()[:, :, 5:], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["Llama", "Mistral", "Gemma 3"])
+def test_steps_of_several_tokens(name):
+    """A prompt read in parts."""
+    model = made(name)
+    ids = torch.randint(5, 90, (1, 14))
+    with torch.no_grad():
+        with regard.watch(model) as record:
+            cache = None
+            for start, stop in ((0, 6), (6, 9), (9, 10), (10, 14)):
+                cache = model(ids[:, start:stop], past_key_values=cache, use_cache=True).past_key_values
+        with regard.watch(model) as whole:
+            model(ids)
+    for key, entry in record.items():
+        assert entry.calls == 4
+        torch.testing.assert_close(entry.to_dense(), whole[key].to_dense(), atol=2e-5, rtol=1e-4)
