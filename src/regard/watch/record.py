@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -16,8 +16,12 @@ from regard.watch.check import Check, checked
 from regard.watch.entry import Entry
 from regard.watch.heads import Heads, heads_between, scored
 from regard.watch.looks import Looks, looked_at, looks
+from regard.watch.pictures import picture
 from regard.watch.rollout import Rollout, rollout
 from regard.watch.spans import Place, Spans, spans
+
+if TYPE_CHECKING:
+    from regard.drawing.picture import Picture
 
 __all__ = ["Record"]
 
@@ -144,6 +148,25 @@ class Record(Mapping[str, Entry]):
         for entry in entries:
             total, heads = total + entry.pool(rows, columns)[sequence].sum(0).cpu(), heads + entry.shape[1]
         return total / heads
+
+    def picture(
+        self, drawing: str = "lines", *, word: str | int | None = None, layer: int | None = None,
+        head: int | None = None, kind: str | None = None, sequence: int = 0, title: str = "",
+    ) -> Picture:  # fmt: skip
+        """As "lines", "matrix", "grid", "flow" or "map"; `word` is the one whose lines or whose way stand out.
+
+        >>> import torch, regard
+        >>> class Layer(torch.nn.Module):
+        ...     heads, kind, attend = 1, "encoder", staticmethod(regard.attention)
+        ...     def forward(self, x):
+        ...         return self.attend(x, x, x)
+        >>> with regard.watch(Layer(), tokens=["A", "dog", "ate"]) as record:
+        ...     output = record.model(torch.eye(3)[None, None])
+        >>> print(record.picture("lines", word="dog"))
+        dog ━━━━━━━━━━ dog 47.1 %   ━━━━━━ A 26.4 %   ━━━━━━ ate 26.4 %
+        encoder, layer 0, head 0.
+        """
+        return picture(self._alike(layer, head, kind), drawing, word, sequence, title)
 
     def check(self, rows: int = 16) -> Check:
         """Compare a sample of rows with the plain dense computation in float64, print what came out, and return it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,10 @@ from regard.watch.looks import Look, Looks
 from regard.watch.record import Record
 from regard.watch.watching import watch
 
-__all__ = ["Question", "see"]
+if TYPE_CHECKING:
+    from regard.drawing.picture import Picture
+
+__all__ = ["Question", "drawn", "see"]
 
 _WRITTEN = 64  # tokens that a translator writes at most
 _HEADS, _LOOKS = 10, 8  # of each answer
@@ -52,13 +55,18 @@ class Question:
         return {f"{n} {word.text}": record.looks(word.tokens, **where) for n, word in enumerate(words)}
 
 
+def drawn(text: str, model: str | Path, question: Question, drawing: str, title: str) -> Picture:
+    """The same as a picture; in lines and flows, the word that is asked from stands out."""
+    record = _asked(*load(model), text, question)
+    word = question.start if drawing in ("lines", "flow") else None
+    where: dict[str, Any] = {"layer": question.layer, "head": question.head, "kind": question.kind}
+    return record.picture(drawing, word=word, title=title, **where)
+
+
 def see(text: str, model: str | Path, question: Question, as_json: bool = False) -> str:
     """What a model on this machine looks at in a text."""
     network, tokenizer = load(model)
-    record = _run(network, tokenizer, text)
-    kinds = sorted({entry.kind for entry in record.values()})
-    if question.kind is None and len(kinds) > 1:
-        raise InputError(f"this model has attention of several kinds: choose --kind {' or --kind '.join(kinds)}.")
+    record = _asked(network, tokenizer, text, question)
     answers = question.answers(record)
     if as_json:
         return json.dumps({"text": text, "model": type(network).__name__, "answers": _plain(answers)}, indent=1)
@@ -73,6 +81,14 @@ def _line(name: str, answer: Looks | Heads) -> str:
     if isinstance(answer, Heads) or name.split(" ")[0].isdigit():
         return str(answer)
     return f"{name}: {answer}"
+
+
+def _asked(network: nn.Module, tokenizer: Any, text: str, question: Question) -> Record:
+    record = _run(network, tokenizer, text)
+    kinds = sorted({entry.kind for entry in record.values()})
+    if question.kind is None and len(kinds) > 1:
+        raise InputError(f"this model has attention of several kinds: choose --kind {' or --kind '.join(kinds)}.")
+    return record
 
 
 def _run(network: nn.Module, tokenizer: Any, text: str) -> Record:

@@ -1,0 +1,112 @@
+"""Records as pictures, and regard's own Transformer under watch."""
+
+import numpy as np
+import pytest
+import torch
+
+import regard
+
+torch.manual_seed(0)
+WORDS = ["A", "dog", "ate", "it"]
+
+
+class Model(torch.nn.Module):
+    """An encoder of three layers on given vectors."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = regard.Encoder(3, 16, 2, 16)
+
+    def forward(self, x):
+        return self.encoder(x)
+
+
+@pytest.fixture
+def record():
+    model = Model().eval()
+    with torch.no_grad(), regard.watch(model, tokens=WORDS) as record:
+        model(torch.randn(1, 4, 16))
+    return record
+
+
+def test_lines_have_the_weights_of_the_record(record):
+    picture = record.picture("lines", word="it", layer=1, head=0)
+    expected = record.weights(layer=1, head=0).double().numpy()
+    np.testing.assert_allclose(picture.numbers["weights"][0], expected, atol=1e-6)
+    best = WORDS[int(expected[3].argmax())]
+    assert str(picture).split("━ ")[1].split(" ")[0] == best
+    assert "encoder, layer 1, head 0." in str(picture)
+
+
+def test_each_kind_draws(record, tmp_path):
+    for kind in ("lines", "matrix", "grid", "flow", "map"):
+        path = record.picture(kind).save(tmp_path / f"{kind}.svg")
+        assert path.read_text().startswith("<svg")
+    assert record.picture("grid").to_svg().count("<image") == 6
+    assert "layer 2 head 1" in record.picture("grid", layer=2).to_svg()
+
+
+def test_flow_ends_at_the_input_with_the_product_of_the_layers(record):
+    total = torch.eye(4)
+    for layer in range(3):
+        total = record.weights(layer=layer) @ total
+    best = WORDS[int(total[3].argmax())]
+    line = next(line for line in str(record.picture("flow", word="it")).splitlines() if line.startswith("input"))
+    assert f"{best} {100 * float(total[3].max()):.1f}"[:-2] in line
+
+
+def test_a_word_that_stands_twice_stands_out_twice():
+    model = Model().eval()
+    with torch.no_grad(), regard.watch(model, tokens=["it", "saw", "it", "go"]) as record:
+        model(torch.randn(1, 4, 16))
+    assert len([line for line in str(record.picture("lines", word="it")).splitlines() if line.startswith("it")]) == 2
+
+
+def test_refusals(record):
+    with pytest.raises(regard.InputError, match="Got 'cake'"):
+        record.picture("cake")
+    with pytest.raises(regard.InputError, match="is not among the words: A, dog, ate, it"):
+        record.picture("lines", word="cat")
+    with pytest.raises(regard.InputError, match="a word is picked in lines and in a flow"):
+        record.picture("map", word="it")
+
+
+def test_long_texts_are_pooled():
+    model = Model().eval()
+    with torch.no_grad(), regard.watch(model) as record:
+        model(torch.randn(1, 700, 16))
+    assert record.picture("map").numbers["pool"].shape == (192, 192)
+    with pytest.raises(regard.TooLargeError, match="700 words are too many"):
+        record.picture("lines")
+
+
+def test_our_own_transformer():
+    model = regard.Transformer(regard.TransformerConfig.tiny(40, width=32, hidden=32)).eval()
+    source, target = torch.randint(1, 39, (2, 6)), torch.randint(1, 39, (2, 5))
+    source[1, 4:] = 39
+    with torch.no_grad():
+        plain = model(source, target)
+        with regard.watch(model) as record:
+            watched = model(source, target)
+        assert torch.equal(plain, watched)
+        assert torch.equal(plain, model(source, target))
+    kinds = [entry.kind for entry in record.values()]
+    assert sorted(kinds) == ["cross"] * 2 + ["decoder"] * 2 + ["encoder"] * 2
+    cross = record["decoder.layers.1.cross"]
+    assert cross.shape == (2, 4, 5, 6)
+    assert (cross[1, :, :, 4:] == 0).all()
+    assert (record["decoder.layers.0.attention"][0, 0].triu(1) == 0).all()
+    assert record.picture("matrix", kind="cross").numbers["weights"].shape[-2:] == (5, 6)
+    with pytest.raises(regard.InputError, match="Choose kind"):
+        record.picture("flow", kind="cross")
+
+
+def test_knock_out_in_our_own_layers():
+    model = Model().eval()
+    x = torch.randn(1, 4, 16)
+    with torch.no_grad():
+        plain = model(x)
+        with regard.watch(model, without={"encoder.layers.1.attention": [0]}):
+            without = model(x)
+        assert not torch.allclose(plain, without, atol=1e-3)
+        assert torch.equal(plain, model(x))
