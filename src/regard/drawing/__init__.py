@@ -3,6 +3,7 @@
 from regard.drawing.alignment import alignment
 from regard.drawing.architecture import architecture, mechanism
 from regard.drawing.calculation import calculation
+from regard.drawing.curves import curves
 from regard.drawing.dot import dot
 from regard.drawing.flow import flow
 from regard.drawing.grid import grid
@@ -20,6 +21,7 @@ __all__ = [
     "alignment",
     "architecture",
     "calculation",
+    "curves",
     "dot",
     "flow",
     "grid",
