@@ -47,10 +47,9 @@ def curves(
 def _checked(
     name: str, x: NDArray[np.floating], y: NDArray[np.floating]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
     if x.ndim != 1 or x.shape != y.shape or not len(x):
         raise ShapeError(f"{name} must have as many steps as numbers, at least 1. Got {x.shape} and {y.shape}.")
-    return x, y
+    return x.astype(np.float64), y.astype(np.float64)
 
 
 def _panel(
