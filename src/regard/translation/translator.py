@@ -1,0 +1,3 @@
+from pathlib import Path
+SHIPPED = Path(__file__).parent / "model"
+class Translator: ...
