@@ -15,7 +15,7 @@ ROOMS = [
     "errors", "arguments", "exact", "shapes", "memory", "drawing", "masks", "bound_mask", "scores", "backends", "indexing",
     "views", "operand", "matrix", "inline", "compiled", "attention", "steps", "textbook", "layers", "stacks", "exchange",
     "config", "folder", "loss", "marian", "transformer", "translation",
-    "cli",
+    "commands", "cli",
 ]  # fmt: skip
 FRAMES = ["__init__", "__main__"]
 

@@ -274,4 +274,6 @@ def test_search_equals_a_plain_recomputation(beam, ends):
         torch.testing.assert_close(
             torch.tensor([h.score for h in best]), torch.tensor([s for _, s in expected]), atol=1e-4, rtol=1e-4
         )
-        assert [h.tokens for h in search(model, own, beam=beam, max_tokens=7, repeats=99)[0]] == [h.tokens for h in best]
+        assert [h.tokens for h in search(model, own, beam=beam, max_tokens=7, repeats=99)[0]] == [
+            h.tokens for h in best
+        ]

@@ -27,6 +27,8 @@ from regard.matrix import AttentionMatrix, Summary, Top
 from regard.stacks import Cache, Decoder, Encoder
 from regard.steps import Steps, steps
 from regard.transformer import Memory, Transformer
+from regard.translation.translated import Translation
+from regard.translation.translator import Translator
 
 __version__ = "0.1.0"
 
@@ -56,6 +58,8 @@ __all__ = [
     "Top",
     "Transformer",
     "TransformerConfig",
+    "Translation",
+    "Translator",
     "attention",
     "bias",
     "causal",

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from regard import __version__, textbook
+from regard.commands import score, translate
 from regard.errors import RegardError
 from regard.steps import steps
 
@@ -71,6 +72,8 @@ def _parser() -> argparse.ArgumentParser:
         help='good: "I am good", 512 numbers for each word (the default); numbers: three words of four numbers',
     )
     command.set_defaults(run=_steps)
+    translate.add(commands)
+    score.add(commands)
     return parser
 
 
