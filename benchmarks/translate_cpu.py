@@ -68,12 +68,12 @@ def table(folder: Path | None, count: int) -> list[str]:
     if folder is None:
         model = random_model()
         lengths = torch.linspace(6, 20, BATCH).long().tolist()
-        ids = [torch.randint(2, VOCABULARY - 1, (n,)).tolist() + [0] for n in lengths]
+        ids = [[*torch.randint(2, VOCABULARY - 1, (n,)).tolist(), 0] for n in lengths]
         most = TOKENS
     else:
         translator = Translator.load(folder)
         model, most = translator.model, 128
-        ids = [translator.words.encode(s) + [model.config.end] for s in (SENTENCES * 2)[:BATCH]]
+        ids = [[*translator.words.encode(s), model.config.end] for s in (SENTENCES * 2)[:BATCH]]
     pad = model.config.pad
     source = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in ids], True, pad)
     words = [[name(token) for token in row] for row in ids]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 __all__ = ["Islands"]
 
@@ -49,8 +48,8 @@ class Islands:
                 island += letter
         return cls(" ".join(readable.split()), tuple(places))
 
-    def put_back(self, text: str, alignment: Sequence[Sequence[float]] | Any) -> str:
-        """The islands in an answer: at its ends as in the source, else after the word that looks there most.
+    def put_back(self, text: str, alignment: Sequence[Sequence[float]]) -> str:
+        """The islands in an answer: at its ends as in the source, else between the words that look left and right.
 
         `alignment` has a row for each word of the answer and a column for each word of the readable text.
         """
@@ -62,10 +61,15 @@ class Islands:
             elif place >= total:
                 at = len(words)
             else:
-                column = [float(row[place - 1]) for row in alignment]
-                at = column.index(max(column)) + 1 if len(column) == len(words) else len(words)
+                at = _gap([sum(row[:place]) - sum(row[place:]) for row in alignment])
             after[at] = after.get(at, "") + (" " if spaced and (at or at in after) else "") + island
         out = after.get(0, "")
         for n, word in enumerate(words, 1):
             out += (" " if out else "") + word + after.get(n, "")
         return out
+
+
+def _gap(leaning: list[float]) -> int:
+    """The place that has most of what leans left before it and most of what leans right after it."""
+    sums = [sum(leaning[:place]) for place in range(len(leaning) + 1)]
+    return sums.index(max(sums))

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from array import array
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard.errors import InputError
 
 __all__ = ["grams", "jaccard", "near"]
-
-_SAMPLE = 10_000  # others that tell which grams are rare
 
 
 def grams(text: str, size: int = 4) -> frozenset[str]:
@@ -41,49 +38,31 @@ def jaccard(one: str, other: str) -> float:
 def near(lines: Iterable[str], others: Sequence[str], threshold: float) -> list[bool]:
     """For each line: does its 4-gram Jaccard with any of the others reach the threshold?
 
-    Exact, and still fast: a line of n grams that reaches the threshold t shares at least t n of them, so one of any
-    n - t n + 1 at the least. The rarest that many are looked up, and only who has enough of them is compared.
+    Exact: each line's grams are looked up among those of the others, and how many it shares with each is counted.
 
     >>> near(["The dog ate.", "The dog ate!", "It rains.", ""], ["The dog ate.", "Hello."], 0.7)
     [True, True, False, False]
     """
     if not 0 < threshold <= 1:
         raise InputError(f"threshold must be above 0 and at most 1. Got {threshold}.")
-    own, others = [grams(line) for line in lines], list(dict.fromkeys(others))
-    rare = _rarest(own, others, threshold)
-    index: dict[str, array[int]] = {gram: array("i") for some in rare for gram in some}
-    sizes = np.zeros(len(others), np.int32)
-    for number, other in enumerate(others):
+    own = [grams(line) for line in lines]
+    index = {gram: array("i") for line in own for gram in line}
+    sizes = []
+    for number, other in enumerate(dict.fromkeys(others)):
         theirs = grams(other)
-        sizes[number] = len(theirs)
+        sizes.append(len(theirs))
         for gram in theirs & index.keys():
             index[gram].append(number)
     places = {gram: np.frombuffer(numbers, np.int32) for gram, numbers in index.items() if numbers}
-    found = []
-    for line, some in zip(own, rare, strict=True):
-        hits = [places[gram] for gram in some if gram in places]
-        if not hits:
-            found.append(False)
-            continue
-        numbers, counts = np.unique(np.concatenate(hits), return_counts=True)
-        # Jaccard t means t (n + m) / (1 + t) shared grams; those that are not rare may all be.
-        needed = threshold / (1 + threshold) * (len(line) + sizes[numbers]) - 1e-6
-        close = numbers[counts + (len(line) - len(some)) >= needed]
-        found.append(any(_reaches(line, grams(others[number]), threshold) for number in close.tolist()))
-    return found
+    counts = np.array(sizes, np.int64)
+    return [_reaches(line, places, counts, threshold) for line in own]
 
 
-def _rarest(lines: list[frozenset[str]], others: Sequence[str], threshold: float) -> list[list[str]]:
-    """Of each line, the rarest grams, as many as cannot all be missing in who reaches the threshold."""
-    common: Counter[str] = Counter()
-    for other in others[:: len(others) // _SAMPLE + 1]:
-        common.update(grams(other))
-    return [
-        sorted(line, key=lambda gram: (common[gram], gram))[: len(line) - math.ceil(threshold * len(line) - 1e-6) + 1]
-        for line in lines
-    ]
-
-
-def _reaches(one: frozenset[str], other: frozenset[str], threshold: float) -> bool:
-    shared = len(one & other)
-    return shared >= threshold * (len(one) + len(other) - shared)
+def _reaches(
+    line: frozenset[str], places: dict[str, NDArray[np.int32]], sizes: NDArray[np.int64], threshold: float
+) -> bool:
+    known = [places[gram] for gram in line if gram in places]
+    if not known or len(known) < threshold * len(line):  # the shared part is at most this, the union at least the line
+        return False
+    shared = np.bincount(np.concatenate(known), minlength=len(sizes))
+    return bool((shared >= threshold * (len(line) + sizes - shared)).any())

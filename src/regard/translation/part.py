@@ -13,7 +13,7 @@ from regard.shapes import Float
 from regard.translation import sentences
 from regard.translation.islands import Islands
 from regard.translation.search import Hypothesis
-from regard.translation.vocabulary import Vocabulary
+from regard.translation.vocabulary import Vocabulary, clean
 
 __all__ = ["Part", "parts"]
 
@@ -45,9 +45,9 @@ class Part:
     def read(cls, text: str, gap: str, words: Vocabulary) -> Part:
         """See what is to be translated."""
         capitals = text.isupper() and len(text.split()) > 1
-        small = text
+        small = clean(text)
         if capitals:
-            small = re.sub(r"\bi\b", "I", text.lower())
+            small = re.sub(r"\bi\b", "I", small.lower())
             small = re.sub(r"[^\W\d_]", lambda first: first.group().upper(), small, count=1)
         islands = Islands.find(small, words.knows)
         readable = islands.readable

@@ -17,7 +17,7 @@ from regard.translation.marian_vocabulary import MarianVocabulary
 from regard.translation.part import Part, parts
 from regard.translation.search import Hypothesis, search
 from regard.translation.translated import Translation
-from regard.translation.vocabulary import Vocabulary, clean
+from regard.translation.vocabulary import Vocabulary
 
 __all__ = ["SHIPPED", "Translator"]
 
@@ -112,9 +112,9 @@ class Translator:
             return self.translate(
                 [texts], beam=beam, length_penalty=length_penalty, alternatives=alternatives, split=split
             )[0]
-        if alternatives < 1:
-            raise InputError(f"translate gives at least 1 alternative, the best. Got {alternatives=}.")
-        cut = [parts(_cleaned(text), self.words, self.longest, split) for text in texts]
+        if beam < 1 or alternatives < 1:
+            raise InputError(f"translate takes a beam and alternatives of at least 1. Got {beam=}, {alternatives=}.")
+        cut = [parts(text, self.words, self.longest, split) for text in texts]
         self._fill([part for some in cut for part in some if part.ids], max(beam, alternatives), length_penalty)
         return [Translation.of(text, some, alternatives, self._align) for text, some in zip(texts, cut, strict=True)]
 
@@ -136,10 +136,3 @@ class Translator:
         if not rows:
             return torch.zeros(0, max(columns) + 1)
         return by_words(align(self.model, [*part.ids, self.words.end], hypothesis.tokens), rows, columns)
-
-
-def _cleaned(text: str) -> str:
-    """Each line as the model knows it; line ends and the white space at them stay."""
-    pieces = text.splitlines(keepends=True)
-    bodies = [piece.rstrip() for piece in pieces]
-    return "".join(clean(body) + piece[len(body) :] for body, piece in zip(bodies, pieces, strict=True))
