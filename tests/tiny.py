@@ -58,7 +58,7 @@ def train(steps=160, seed=0):
         return torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], True, words.pad)
 
     for step in range(steps):
-        batch = [ids[(step * 64 + n) % len(ids)] for n in range(64)]
+        batch = [ids[(step * 40 + n) % len(ids)] for n in range(40)]
         loss = model.loss(padded([a for a, _ in batch]), padded([b for _, b in batch]))
         optimizer.zero_grad()
         loss.backward()

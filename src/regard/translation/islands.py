@@ -18,7 +18,7 @@ class Islands:
     >>> found = Islands.find("Hi 😀 you, Ana!😀", lambda letter: letter.isascii())
     >>> found
     Islands(readable='Hi you, Ana!', places=((1, '😀', True), (3, '😀', False)))
-    >>> found.put_back("Salut toi, Ana !", [[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]])
+    >>> found.put_back("Salut toi, Ana !", [[0.9, 0.1, 0.0], [0.2, 0.8, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
     'Salut 😀 toi, Ana !😀'
     """
 

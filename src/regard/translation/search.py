@@ -14,7 +14,7 @@ from regard.translation.loops import Loops
 
 __all__ = ["Hypothesis", "search"]
 
-_BLOCK = 64  # logits of a row are looked through in blocks
+_BLOCK = 64  # numbers of a row are looked through in blocks
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class _Sentence:
     found: list[Hypothesis] = field(default_factory=list)
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def search(
     model: Transformer,
     source: Int[Tensor, "batch tokens"],
@@ -73,11 +73,10 @@ def search(
     tokens = torch.full((len(source) * beam, 1), config.start, device=device)
     loops = Loops(source, memory.visible, beam, repeats)
     for step in range(1, most + 1):
-        logits = model.decode(tokens[:, -1:], memory, cache)[:, -1].float()
-        total = logits.logsumexp(-1)
-        logits[:, config.pad] = -torch.inf  # padding is never an answer
-        loops.forbid(logits, tokens)
-        values, parents, chosen = _best(logits, scores - total.view_as(scores), 2 * beam)
+        logs = torch.log_softmax(model.decode(tokens[:, -1:], memory, cache)[:, -1].float(), -1)
+        logs[:, config.pad] = -torch.inf  # padding is never an answer
+        loops.forbid(logs, tokens)
+        values, parents, chosen = _best(logs, scores, 2 * beam)
         ended = chosen == config.end
         _collect(open_ones, tokens, values, parents, ended, step, beam, length_penalty)
         # The beam goes on with its best candidates that did not end.
@@ -104,29 +103,29 @@ def search(
 
 
 def _best(
-    logits: Float[Tensor, "rows vocabulary"], scores: Float[Tensor, "batch beam"], count: int
+    logs: Float[Tensor, "rows vocabulary"], scores: Float[Tensor, "batch beam"], count: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(score, beam it continues, token) of the best continuations of each sentence."""
     batch, beam = scores.shape
-    few = min(count, logits.shape[-1])
-    values, tokens = _top(logits, few)  # no sentence needs more from one of its beams
+    few = min(count, logs.shape[-1])
+    values, tokens = _top(logs, few)  # no sentence needs more from one of its beams
     total = (scores.view(-1, 1) + values).view(batch, beam * few)
     values, place = total.topk(min(count, beam * few), -1)
     return values, place // few, tokens.view(batch, beam * few).gather(1, place)
 
 
-def _top(logits: Float[Tensor, "rows vocabulary"], count: int) -> tuple[Tensor, Tensor]:
-    """`logits.topk(count)`, in half the time: the greatest lie in the blocks with the greatest maxima."""
-    rows, size = logits.shape
+def _top(logs: Float[Tensor, "rows vocabulary"], count: int) -> tuple[Tensor, Tensor]:
+    """`logs.topk(count)`, in half the time: the greatest lie in the blocks with the greatest maxima."""
+    rows, size = logs.shape
     whole = size // _BLOCK * _BLOCK
     if whole < 2 * count * _BLOCK:
-        return logits.topk(count, -1)
-    blocks = logits[:, :whole].view(rows, -1, _BLOCK)
+        return logs.topk(count, -1)
+    blocks = logs[:, :whole].view(rows, -1, _BLOCK)
     best = blocks.amax(-1).topk(count, -1).indices[..., None]
-    places = (best * _BLOCK + torch.arange(_BLOCK, device=logits.device)).flatten(1)
-    rest = torch.arange(whole, size, device=logits.device).expand(rows, -1)
+    places = (best * _BLOCK + torch.arange(_BLOCK, device=logs.device)).flatten(1)
+    rest = torch.arange(whole, size, device=logs.device).expand(rows, -1)
     places = torch.cat([places, rest], 1)
-    values, chosen = logits.gather(1, places).topk(count, -1)
+    values, chosen = logs.gather(1, places).topk(count, -1)
     return values, places.gather(1, chosen)
 
 

@@ -42,7 +42,7 @@ class Translation:
         """Put the parts of a text together."""
         texts = ["".join(part.answer(rank, align) + part.gap for part in parts) for rank in range(alternatives)]
         lead = source[: len(source) - len(source.lstrip())] if parts else source
-        found = {}
+        found: dict[str, float] = {}
         for rank, text in enumerate(texts):  # two ways to cut the same words count once
             found.setdefault(lead + text, _score(parts, rank))
         names = [part.names() for part in parts]
@@ -69,7 +69,13 @@ class Translation:
         Computed when first asked for, by one more pass through the model.
         """
         blocks = self._blocks()
-        return torch.block_diag(*blocks) if blocks else torch.zeros(0, 0)
+        whole = torch.zeros(len(self.words), len(self.source_words))
+        row = column = 0
+        for block in blocks:  # a part looks at its own source only
+            rows, columns = block.shape
+            whole[row : row + rows, column : column + columns] = block
+            row, column = row + rows, column + columns
+        return whole
 
     def __str__(self) -> str:
         return self.text

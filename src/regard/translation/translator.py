@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import overload
 
@@ -95,13 +94,13 @@ class Translator:
 
     @overload
     def translate(
-        self, texts: Sequence[str], *, beam: int = 4, length_penalty: float = 1.0, alternatives: int = 1,
+        self, texts: list[str] | tuple[str, ...], *, beam: int = 4, length_penalty: float = 1.0, alternatives: int = 1,
         split: bool = False,
     ) -> list[Translation]: ...  # fmt: skip
 
     def translate(
-        self, texts: str | Sequence[str], *, beam: int = 4, length_penalty: float = 1.0, alternatives: int = 1,
-        split: bool = False,
+        self, texts: str | list[str] | tuple[str, ...], *, beam: int = 4, length_penalty: float = 1.0,
+        alternatives: int = 1, split: bool = False,
     ) -> Translation | list[Translation]:  # fmt: skip
         """Translate one text, or several at once.
 
