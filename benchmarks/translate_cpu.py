@@ -8,6 +8,7 @@ python benchmarks/translate_cpu.py --report        and keep the table in benchma
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 from datetime import date
 from pathlib import Path
@@ -130,6 +131,7 @@ def main() -> None:
     weights = "random weights (6 + 6 layers, width 384)" if options.model is None else f"the model {options.model.name}"
     how = f"Batch {BATCH}, beam {BEAM}, {weights}, up to {TOKENS if options.model is None else 128} tokens each."
     best = f"The best of {options.rounds} rounds, taken in turn; tokens of the best hypothesis, its end counted."
+    best += f" Load of the machine meanwhile: {os.getloadavg()[0]:.1f} (this process alone is about {torch.get_num_threads()})."
     text = f"# Translating on a CPU\n\n{machine()}. {how} {best}\n\n" + "\n".join(lines) + "\n"
     print(text)
     if options.report:
