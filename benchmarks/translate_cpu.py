@@ -131,7 +131,7 @@ def main() -> None:
     weights = "random weights (6 + 6 layers, width 384)" if options.model is None else f"the model {options.model.name}"
     how = f"Batch {BATCH}, beam {BEAM}, {weights}, up to {TOKENS if options.model is None else 128} tokens each."
     best = f"The best of {options.rounds} rounds, taken in turn; tokens of the best hypothesis, its end counted."
-    best += f" Load of the machine meanwhile: {os.getloadavg()[0]:.1f} (this process alone is about {torch.get_num_threads()})."
+    best += f" Load average at the end: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores."
     text = f"# Translating on a CPU\n\n{machine()}. {how} {best}\n\n" + "\n".join(lines) + "\n"
     print(text)
     if options.report:
