@@ -25,3 +25,14 @@ def unchecked():
     config.update("jaxtyping_disable", True)
     yield
     config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(scope="session")
+def tiny_translator():
+    """A translator of a small grammar, trained once."""
+    config.update("jaxtyping_disable", True)  # some seconds less
+    import tiny
+
+    translator = tiny.train()
+    config.update("jaxtyping_disable", False)
+    return translator

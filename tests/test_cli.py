@@ -1,6 +1,8 @@
+import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,12 +14,16 @@ from regard.errors import ShapeError
 LINE = 'z("I") = 90 % v("I") + 7 % v("am") + 3 % v("good")'
 
 
-def run(*arguments, **environment):
+def run(*arguments, stdin=None, **environment):
     """The command as a user starts it, its output piped."""
     known = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
     known["PYTHONPATH"] = str(Path(regard.__file__).parents[1])
     return subprocess.run(
-        [sys.executable, "-m", "regard", *arguments], capture_output=True, env=known | environment, timeout=120
+        [sys.executable, "-m", "regard", *arguments],
+        input=None if stdin is None else stdin.encode(),
+        capture_output=True,
+        env=known | environment,
+        timeout=120,
     )
 
 
@@ -148,3 +154,100 @@ def test_where_it_cannot_be_saved_it_says_so(capsys, tmp_path):
     assert ".svg, .png, .pdf, .html" in capsys.readouterr().err
     assert cli.main(["steps", "-o", str(tmp_path / "nowhere" / "steps.svg")]) == 2
     assert "nowhere" in capsys.readouterr().err
+
+
+# translate and score
+
+
+@pytest.fixture(scope="session")
+def model(tiny_translator, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    tiny_translator.save(folder, int8=True)
+    return str(folder)
+
+
+ENGLISH, FRENCH = "The dog sees the apple.", "Le chien voit la pomme."
+
+
+def test_translate_shows_the_words_it_looked_at(model, capsys):
+    assert cli.main(["translate", "--model", model, "--alternatives", "2", ENGLISH]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == ENGLISH
+    assert lines[1].startswith(f"→ {FRENCH}   ")
+    assert lines[1].endswith((" core", " cores"))
+    assert len(lines) == 4 + len(FRENCH.split())
+    assert any("voit ━━" in line and " sees " in line for line in lines)
+
+
+def test_translate_gives_json(model, capsys):
+    assert cli.main(["translate", "--model", model, "--json", ENGLISH, ""]) == 0
+    first, blank = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert (first["source"], first["text"], first["words"]) == (ENGLISH, FRENCH, FRENCH.split())
+    assert len(first["alignment"]) == len(first["words"])
+    assert abs(sum(first["alignment"][0]) - 1) < 0.01
+    assert first["alternatives"][0]["text"] == FRENCH
+    assert (blank["text"], blank["tokens"], blank["alignment"]) == ("", [], [])
+
+
+def test_translate_a_file_line_by_line(model, capsys, tmp_path):
+    (tmp_path / "in.txt").write_text(f"{ENGLISH}\n\n{ENGLISH}\n", encoding="utf-8")
+    assert cli.main(["translate", "--model", model, "-f", str(tmp_path / "in.txt")]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == f"{FRENCH}\n\n{FRENCH}\n"
+    assert printed.err.startswith("3 lines in ")
+
+
+def test_translate_from_a_pipe_within_seconds(model):
+    start = time.perf_counter()
+    done = run(
+        "translate",
+        "--model",
+        model,
+        "--paragraphs",
+        PYTHONIOENCODING="utf-8",
+        stdin=f"{ENGLISH} {ENGLISH}\n\n{ENGLISH}",
+    )
+    assert done.stdout.decode() == f"{FRENCH} {FRENCH}\n\n{FRENCH}\n"
+    assert time.perf_counter() - start < 20  # 3 s on an idle machine
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["translate", "--model", "nowhere", "Hi."], "nowhere is not a folder"),
+        (["translate", "-f", "nowhere.txt", "Hi."], "texts or a file, not both"),
+        (["score", "nowhere", "nowhere"], "nowhere cannot be read"),
+        (["score", "a", "b", "--train", "c"], "needs both --source and --train"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(arguments, message, capsys):
+    assert cli.main(arguments) == 2
+    printed = capsys.readouterr()
+    assert message in printed.err
+    assert printed.err.count("\n") == 1
+    assert printed.out == ""
+
+
+def test_a_file_that_is_not_text_is_named(model, capsys, tmp_path):
+    (tmp_path / "in.txt").write_bytes(b"fine\n\xff\xfe\n")
+    assert cli.main(["translate", "--model", model, "-f", str(tmp_path / "in.txt")]) == 2
+    assert "in.txt, line 2: not UTF-8" in capsys.readouterr().err
+
+
+def test_score(capsys, tmp_path):
+    for name, text in (("h", "Le chien voit la pomme.\n"), ("s", "The dog.\n"), ("t", "The dog.\tLe chien.\n")):
+        (tmp_path / name).write_text(text)
+    h, s, t = (str(tmp_path / name) for name in "hst")
+    assert cli.main(["score", h, h, "--source", s, "--train", t]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[:2] == ["BLEU 100.0  chrF2 100.0  1 line", "far from the training: no line"]
+    assert out[2].startswith("BLEU   nrefs:1|")
+
+
+@pytest.mark.parametrize("command", ["translate", "score"])
+def test_help_shows_examples(command, capsys):
+    with pytest.raises(SystemExit):
+        cli.main([command, "--help"])
+    help_text = capsys.readouterr().out
+    assert f"  regard {command} " in help_text
+    assert "In Python:  regard." in help_text

@@ -101,7 +101,7 @@ def test_the_same_tokens_as_ctranslate2(tmp_path, seed):
         theirs = translator.translate_batch(
             words, beam_size=beam, num_hypotheses=beam, max_decoding_length=20, min_decoding_length=0
         )
-        for found, expected in zip(search(model, source, beam=beam, max_tokens=20), theirs, strict=True):
+        for found, expected in zip(search(model, source, beam=beam, max_tokens=20, repeats=99), theirs, strict=True):
             assert [[name(t) for t in h.tokens] for h in found] == expected.hypotheses
 
 

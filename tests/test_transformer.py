@@ -208,7 +208,7 @@ BAD = [
     (lambda m: m(ids(2, 0), ids(2, 4)), "at least 1 of each"),
     (lambda m: m(ids(2, 5), ids(3, 4)), "Got 3 and 2 sentences"),
     (lambda m: m(torch.full((2, 5), 39), ids(2, 4)), "sentence 0 of the source is all padding"),
-    (lambda m: search(m, ids(1, 4), beam=0), "a beam and max_tokens of at least 1"),
+    (lambda m: search(m, ids(1, 4), beam=0), "a beam, max_tokens and repeats of at least 1"),
     (lambda m: regard.TransformerConfig(40, width=33, heads=3), "width must be even"),
     (lambda m: regard.TransformerConfig(0), "vocabulary must be a whole number"),
     (lambda m: regard.TransformerConfig(40, end=40), "end must be an id from 0 to 39"),
@@ -266,7 +266,7 @@ def test_search_equals_a_plain_recomputation(beam, ends):
     source = ids(4, 6)
     for n, length in enumerate([6, 2, 4, 1]):
         source[n, length:] = model.config.pad
-    found = search(model, source, beam=beam, max_tokens=7)
+    found = search(model, source, beam=beam, max_tokens=7, repeats=99)
     for n, best in enumerate(found):
         own = source[n][source[n] != model.config.pad][None]
         expected = brute(model, own, beam, 7)
@@ -274,4 +274,6 @@ def test_search_equals_a_plain_recomputation(beam, ends):
         torch.testing.assert_close(
             torch.tensor([h.score for h in best]), torch.tensor([s for _, s in expected]), atol=1e-4, rtol=1e-4
         )
-        assert [h.tokens for h in search(model, own, beam=beam, max_tokens=7)[0]] == [h.tokens for h in best]
+        assert [h.tokens for h in search(model, own, beam=beam, max_tokens=7, repeats=99)[0]] == [
+            h.tokens for h in best
+        ]

@@ -30,6 +30,8 @@ from regard.matrix import AttentionMatrix, Summary, Top
 from regard.stacks import Cache, Decoder, Encoder
 from regard.steps import Steps, steps
 from regard.transformer import Memory, Transformer
+from regard.translation.translated import Translation
+from regard.translation.translator import Translator
 from regard.watch import Record, watch
 
 __version__ = "0.1.0"
@@ -63,6 +65,8 @@ __all__ = [
     "Top",
     "Transformer",
     "TransformerConfig",
+    "Translation",
+    "Translator",
     "WatchError",
     "attention",
     "bias",

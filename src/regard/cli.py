@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from regard import __version__, textbook
+from regard.commands import score, train, translate
 from regard.drawing.picture import Picture, size
 from regard.errors import RegardError
 from regard.steps import steps
@@ -119,6 +120,10 @@ def _parser() -> argparse.ArgumentParser:
         drawn.add_argument(f"--{name}", dest="drawing", action="store_const", const=name, help=help)
     _add_output(command)
     command.set_defaults(run=_see)
+
+    translate.add(commands)
+    train.add(commands)
+    score.add(commands)
     return parser
 
 

@@ -19,10 +19,16 @@ from regard.errors import FileError
 __all__ = ["fit", "read_config", "read_tensors", "write", "write_json"]
 
 
-def write(folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-    """Write both files; each appears under its name only once it is complete."""
+def write(folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor], *, int8: bool = False) -> None:
+    """Write both files; each appears under its name only once it is complete.
+
+    With `int8`, each row of a matrix is whole numbers from -127 to 127 (under the name `x.int8`) and the number they
+    are multiples of (`x.scale`): a quarter the size, and off by at most half such a number.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     whole = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
+    if int8:
+        whole = {name: part for pair in whole.items() for name, part in _rounded(*pair)}
     _replace(folder / "model.safetensors", lambda path: save_file(whole, path, {"format": "pt"}))
     write_json(folder / "config.json", config)
 
@@ -43,6 +49,38 @@ def _replace(path: Path, fill: Callable[[str], object]) -> None:
     except BaseException:
         os.unlink(draft)
         raise
+
+
+def _rounded(name: str, tensor: Tensor) -> list[tuple[str, Tensor]]:
+    if tensor.dim() != 2:
+        return [(name, tensor)]
+    scale = tensor.float().abs().amax(1) / 127
+    rows = tensor.float() / torch.where(scale > 0, scale, 1.0)[:, None]
+    return [(f"{name}.int8", rows.round().to(torch.int8)), (f"{name}.scale", scale)]
+
+
+def _restored(found: dict[str, Tensor], path: Path) -> dict[str, Tensor]:
+    """The same tensors with every pair of `x.int8` and `x.scale` as the `x` they stand for."""
+    whole = dict(found)
+    for name in [name for name in found if name.endswith((".int8", ".scale"))]:
+        stem, _, kind = name.rpartition(".")
+        rows, scale = found.get(f"{stem}.int8"), found.get(f"{stem}.scale")
+        if rows is None or scale is None or stem in found:
+            raise FileError(f"{path} must hold {stem} either whole or as {stem}.int8 with {stem}.scale.")
+        if (
+            rows.dtype != torch.int8
+            or rows.dim() != 2
+            or scale.shape != rows.shape[:1]
+            or not scale.is_floating_point()
+        ):
+            raise FileError(
+                f"{path}: {stem}.int8 must be a matrix of int8 with a scale for each row. Got {rows.dtype} "
+                f"{tuple(rows.shape)} with {scale.dtype} {tuple(scale.shape)}."
+            )
+        del whole[name]
+        if kind == "int8":
+            whole[stem] = rows.float() * scale.float()[:, None]
+    return whole
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -66,9 +104,10 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
     path = folder / "model.safetensors"
     if path.is_file():
         try:
-            return load_file(path)
+            found = load_file(path)
         except (SafetensorError, OSError) as error:
             raise FileError(f"{path} is damaged: {error}. Was it cut short? Copy it again.") from None
+        return _restored(found, path)
     old = folder / "pytorch_model.bin"
     if not old.is_file():
         raise FileError(f"{folder} holds neither model.safetensors nor pytorch_model.bin.")

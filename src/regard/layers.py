@@ -317,12 +317,15 @@ class DecoderLayer(_Layer):
     def forward(
         self,
         x: Float[Tensor, "*batch tokens width"],
-        context: Float[Tensor, "*batch others context_width"] | None = None,
+        context: Float[Tensor, "*sources others context_width"] | None = None,
         mask: Mask | Tensor | None = None,
         context_mask: Mask | Tensor | None = None,
         cache: tuple[KeyValues, KeyValues] | None = None,
     ) -> Float[Tensor, "*batch tokens width"]:
-        """One layer of a decoder. `mask` comes on top of the causal one."""
+        """One layer of a decoder. `mask` comes on top of the causal one.
+
+        A batch of k × n targets may share n contexts, k targets in a row for each: the beams of a search do.
+        """
         if self.crosses != (context is not None):
             needs = "needs a context to look at" if self.crosses else "has no cross-attention, so it takes no context"
             raise InputError(f"this decoder layer {needs}: layer(x{', context' * self.crosses}).")
@@ -332,8 +335,16 @@ class DecoderLayer(_Layer):
         seen = as_mask(mask) if past and x.shape[-2] == 1 else causal(past) & as_mask(mask)
         x = self._residual(x, self.attention_norm, lambda y: self.attention(y, mask=seen, cache=own))
         if self.crosses:
-            x = self._residual(x, self.cross_norm, lambda y: self.cross(y, context, mask=context_mask, cache=other))
+            assert context is not None
+            x = self._residual(x, self.cross_norm, lambda y: self._look(y, context, context_mask, other))
         return self._residual(x, self.feed_forward_norm, self.feed_forward)
+
+    def _look(self, x: Tensor, context: Tensor, mask: Mask | Tensor | None, cache: KeyValues | None) -> Tensor:
+        # Targets that share a source are more queries of one attention: its keys are read once for all of them.
+        shared = x.dim() == context.dim() == 3 and len(x) != len(context) > 0 == len(x) % len(context)
+        beside = x.reshape(len(context), -1, x.shape[-1]) if shared else x
+        looked: Tensor = self.cross(beside, context, mask=mask, cache=cache)
+        return looked.view_as(x)
 
 
 def _positive(**numbers: int) -> None:

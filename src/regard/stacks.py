@@ -60,7 +60,7 @@ class Cache:
     def pick(self, batch: Tensor, context: Tensor | None = None) -> None:
         """Go on with these members of the batch, in this order: what a beam search does after every step.
 
-        Keys and values of the context are left alone unless `context` picks them too: beams of one sentence share it.
+        Keys and values of the context are left alone unless `context` picks them too: targets of one source share it.
         """
         for own, other in self.layers:
             own.pick(batch)
@@ -108,7 +108,7 @@ class Decoder(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "*batch tokens width"],
-        context: Float[Tensor, "*batch others context_width"] | None = None,
+        context: Float[Tensor, "*sources others context_width"] | None = None,
         mask: Mask | Tensor | None = None,
         context_mask: Mask | Tensor | None = None,
         cache: Cache | None = None,

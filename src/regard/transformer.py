@@ -108,7 +108,10 @@ class Transformer(nn.Module):
     def decode(
         self, target: Int[Tensor, "batch tokens"], memory: Memory, cache: Cache | None = None
     ) -> Float[Tensor, "batch tokens vocabulary"]:
-        """Logits after each target token; with a cache, `target` holds only the tokens that are new."""
+        """Logits after each target token; with a cache, `target` holds only the tokens that are new.
+
+        A source may have several targets, all of them in a row: k × batch targets share the memory of a batch.
+        """
         return self.logits(self.states(target, memory, cache))
 
     def states(
@@ -116,9 +119,10 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "batch tokens width"]:
         """What the decoder says at each place, before it is compared with every token."""
         self._check(target, "target")
-        if len(target) != len(memory.states):
+        if len(target) % len(memory.states):
             raise ShapeError(
-                f"target and memory must have the same batch. Got {len(target)} and {len(memory.states)} sentences."
+                "target and memory must have the same batch, or each source as many targets, in a row. "
+                f"Got {len(target)} and {len(memory.states)} sentences."
             )
         x = self._embed(target, 0 if cache is None else cache.tokens)
         decoded: Tensor = self.decoder(x, memory.states, context_mask=memory.mask, cache=cache)
@@ -191,8 +195,8 @@ class Transformer(nn.Module):
 
     # On disk
 
-    def save(self, path: str | Path) -> None:
-        """Write config.json and model.safetensors into a folder.
+    def save(self, path: str | Path, *, int8: bool = False) -> None:
+        """Write config.json and model.safetensors into a folder; with `int8`, rounded to a quarter the size.
 
         >>> import tempfile, regard
         >>> model = regard.Transformer(regard.TransformerConfig.tiny())
@@ -201,7 +205,8 @@ class Transformer(nn.Module):
         ...     regard.Transformer.load(folder).config == model.config
         True
         """
-        folder.write(Path(path), {"format": _FORMAT} | dataclasses.asdict(self.config), self.state_dict())
+        config = {"format": _FORMAT} | dataclasses.asdict(self.config)
+        folder.write(Path(path), config, self.state_dict(), int8=int8)
 
     @classmethod
     def load(cls, path: str | Path) -> Transformer:

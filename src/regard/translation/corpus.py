@@ -10,7 +10,7 @@ from pathlib import Path
 from regard.errors import FileError, InputError
 from regard.translation.vocabulary import clean
 
-__all__ = ["Corpus", "read_pairs"]
+__all__ = ["Corpus", "read_lines", "read_pairs"]
 
 
 @dataclass
@@ -70,13 +70,13 @@ def read_pairs(path: str | Path, target: str | Path | None = None) -> Iterator[t
     [('Hello.', 'Bonjour.')]
     """
     if target is None:
-        for number, line in enumerate(_lines(Path(path)), 1):
+        for number, line in enumerate(read_lines(path), 1):
             parts = line.split("\t")
             if len(parts) < 2:
                 raise FileError(f"{path}, line {number}: no tab between source and target: {line[:60]!r}.")
             yield parts[0], parts[1]
         return
-    sources, targets = list(_lines(Path(path))), list(_lines(Path(target)))
+    sources, targets = list(read_lines(path)), list(read_lines(target))
     if len(sources) != len(targets):
         raise FileError(
             f"{path} has {len(sources):,} lines, {target} has {len(targets):,}: they must match line by line."
@@ -84,9 +84,10 @@ def read_pairs(path: str | Path, target: str | Path | None = None) -> Iterator[t
     yield from zip(sources, targets, strict=True)
 
 
-def _lines(path: Path) -> Iterator[str]:
+def read_lines(path: str | Path) -> Iterator[str]:
+    """The lines of a UTF-8 file, without their ends; a line that is not UTF-8 is named."""
     try:
-        data = path.read_bytes()
+        data = Path(path).read_bytes()
     except OSError as error:
         raise FileError(f"{path} cannot be read: {error.strerror}.") from None
     for number, line in enumerate(data.removesuffix(b"\n").split(b"\n") if data else [], 1):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from array import array
 from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from regard.errors import InputError
 
@@ -19,7 +22,7 @@ def grams(text: str, size: int = 4) -> frozenset[str]:
     text = " ".join(text.lower().split())
     if not text:
         return frozenset()
-    return frozenset(text[start : start + size] for start in range(max(1, len(text) - size + 1)))
+    return frozenset([text[start : start + size] for start in range(max(1, len(text) - size + 1))])
 
 
 def jaccard(one: str, other: str) -> float:
@@ -35,29 +38,31 @@ def jaccard(one: str, other: str) -> float:
 def near(lines: Iterable[str], others: Sequence[str], threshold: float) -> list[bool]:
     """For each line: does its 4-gram Jaccard with any of the others reach the threshold?
 
-    Exact: each line's grams are looked up among those of the others, so lines that share none cost nothing.
+    Exact: each line's grams are looked up among those of the others, and how many it shares with each is counted.
 
     >>> near(["The dog ate.", "The dog ate!", "It rains.", ""], ["The dog ate.", "Hello."], 0.7)
     [True, True, False, False]
     """
     if not 0 < threshold <= 1:
         raise InputError(f"threshold must be above 0 and at most 1. Got {threshold}.")
-    index: defaultdict[str, list[int]] = defaultdict(list)
+    own = [grams(line) for line in lines]
+    index = {gram: array("i") for line in own for gram in line}
     sizes = []
-    for number, other in enumerate(others):
-        found = grams(other)
-        sizes.append(len(found))
-        for gram in found:
+    for number, other in enumerate(dict.fromkeys(others)):
+        theirs = grams(other)
+        sizes.append(len(theirs))
+        for gram in theirs & index.keys():
             index[gram].append(number)
-    return [_reaches(grams(line), index, sizes, threshold) for line in lines]
+    places = {gram: np.frombuffer(numbers, np.int32) for gram, numbers in index.items() if numbers}
+    counts = np.array(sizes, np.int64)
+    return [_reaches(line, places, counts, threshold) for line in own]
 
 
-def _reaches(line: frozenset[str], index: dict[str, list[int]], sizes: list[int], threshold: float) -> bool:
-    known = [index[gram] for gram in line if gram in index]
-    if len(known) < threshold * len(line):  # the shared part is at most this, the union at least the line
+def _reaches(
+    line: frozenset[str], places: dict[str, NDArray[np.int32]], sizes: NDArray[np.int64], threshold: float
+) -> bool:
+    known = [places[gram] for gram in line if gram in places]
+    if not known or len(known) < threshold * len(line):  # the shared part is at most this, the union at least the line
         return False
-    shared: defaultdict[int, int] = defaultdict(int)
-    for numbers in known:
-        for number in numbers:
-            shared[number] += 1
-    return any(count >= threshold * (len(line) + sizes[number] - count) for number, count in shared.items())
+    shared = np.bincount(np.concatenate(known), minlength=len(sizes))
+    return bool((shared >= threshold * (len(line) + sizes - shared)).any())

@@ -10,8 +10,11 @@ from torch import Tensor
 from regard.errors import InputError
 from regard.shapes import Float, Int
 from regard.transformer import Transformer
+from regard.translation.loops import Loops
 
 __all__ = ["Hypothesis", "search"]
+
+_BLOCK = 64  # numbers of a row are looked through in blocks
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class _Sentence:
     found: list[Hypothesis] = field(default_factory=list)
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def search(
     model: Transformer,
     source: Int[Tensor, "batch tokens"],
@@ -40,11 +43,13 @@ def search(
     beam: int = 4,
     length_penalty: float = 1.0,
     max_tokens: int | None = None,
+    repeats: int = 3,
 ) -> list[list[Hypothesis]]:
     """The `beam` best targets of each source, best first.
 
     A target's score is the sum of its log-probabilities over its length to the power `length_penalty`. Without
-    `max_tokens`, a target may have twice the tokens of its source and 16 more.
+    `max_tokens`, a target may have twice the tokens of its source and 16 more. No run of 1 to 8 tokens comes more than
+    `repeats` times in a row, unless the source itself repeats that often.
 
     >>> import torch, regard
     >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval()
@@ -52,23 +57,25 @@ def search(
     >>> len(best), len(best[0]), best[0][0].score >= best[0][1].score
     (2, 3, True)
     """
-    if beam < 1 or (max_tokens is not None and max_tokens < 1):
-        raise InputError(f"search takes a beam and max_tokens of at least 1. Got {beam=}, {max_tokens=}.")
+    if beam < 1 or repeats < 1 or (max_tokens is not None and max_tokens < 1):
+        raise InputError(
+            f"search takes a beam, max_tokens and repeats of at least 1. Got {beam=}, {max_tokens=}, {repeats=}."
+        )
     config, device = model.config, source.device
     memory = model.encode(source)
     most = config.positions if max_tokens is None else min(max_tokens, config.positions)
     lengths = memory.visible.sum(-1).tolist()
     found = [_Sentence(n, most if max_tokens else min(2 * size + 16, most)) for n, size in enumerate(lengths)]
     open_ones = list(found)
-    memory = memory.pick(torch.arange(len(source), device=device).repeat_interleave(beam))
     cache = model.cache()
     scores = torch.full((len(source), beam), -torch.inf, device=device)
     scores[:, 0] = 0.0  # all beams begin alike: the first step looks at one of them
     tokens = torch.full((len(source) * beam, 1), config.start, device=device)
+    loops = Loops(source, memory.visible, beam, repeats)
     for step in range(1, most + 1):
-        logits = model.decode(tokens[:, -1:], memory, cache)[:, -1].float()
-        logs = torch.log_softmax(logits, -1)
+        logs = torch.log_softmax(model.decode(tokens[:, -1:], memory, cache)[:, -1].float(), -1)
         logs[:, config.pad] = -torch.inf  # padding is never an answer
+        loops.forbid(logs, tokens)
         values, parents, chosen = _best(logs, scores, 2 * beam)
         ended = chosen == config.end
         _collect(open_ones, tokens, values, parents, ended, step, beam, length_penalty)
@@ -83,15 +90,15 @@ def search(
                 _cut(sentence, tokens.view(len(open_ones), beam, -1)[n], scores[n], step, length_penalty)
         if not going:
             break
+        keep = None
         if len(going) < len(open_ones):  # those that are done leave the batch
             keep = torch.tensor(going, device=device)
             stay = (keep[:, None] * beam + torch.arange(beam, device=device)).flatten()
             tokens, scores, rows = tokens[stay], scores[keep], rows[stay]
-            memory = memory.pick(stay)
+            memory = memory.pick(keep)
             open_ones = [open_ones[n] for n in going]
-            cache.pick(rows, stay)
-        else:
-            cache.pick(rows, None)
+        cache.pick(rows, keep)
+        loops.follow(tokens, rows)
     return [sorted(s.found, key=lambda h: -h.score)[:beam] for s in found]
 
 
@@ -101,10 +108,25 @@ def _best(
     """(score, beam it continues, token) of the best continuations of each sentence."""
     batch, beam = scores.shape
     few = min(count, logs.shape[-1])
-    values, tokens = logs.topk(few, -1)  # no sentence needs more from one of its beams
+    values, tokens = _top(logs, few)  # no sentence needs more from one of its beams
     total = (scores.view(-1, 1) + values).view(batch, beam * few)
     values, place = total.topk(min(count, beam * few), -1)
     return values, place // few, tokens.view(batch, beam * few).gather(1, place)
+
+
+def _top(logs: Float[Tensor, "rows vocabulary"], count: int) -> tuple[Tensor, Tensor]:
+    """`logs.topk(count)`, in half the time: the greatest lie in the blocks with the greatest maxima."""
+    rows, size = logs.shape
+    whole = size // _BLOCK * _BLOCK
+    if whole < 2 * count * _BLOCK:
+        return logs.topk(count, -1)
+    blocks = logs[:, :whole].view(rows, -1, _BLOCK)
+    best = blocks.amax(-1).topk(count, -1).indices[..., None]
+    places = (best * _BLOCK + torch.arange(_BLOCK, device=logs.device)).flatten(1)
+    rest = torch.arange(whole, size, device=logs.device).expand(rows, -1)
+    places = torch.cat([places, rest], 1)
+    values, chosen = logs.gather(1, places).topk(count, -1)
+    return values, places.gather(1, chosen)
 
 
 def _collect(

@@ -11,8 +11,6 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import sentencepiece
-
 from regard.errors import FileError, InputError
 
 __all__ = ["Vocabulary", "clean"]
@@ -43,6 +41,8 @@ class Vocabulary:
     """
 
     def __init__(self, model: bytes):
+        import sentencepiece  # only where text is read: `import regard` stays light
+
         self.model = model
         self._pieces = sentencepiece.SentencePieceProcessor()
         try:
@@ -56,6 +56,8 @@ class Vocabulary:
     @classmethod
     def train(cls, lines: Iterable[str], size: int) -> Vocabulary:
         """Learn at most `size` subwords (with the three special ones) from lines of both languages."""
+        import sentencepiece
+
         lines = [cleaned for line in lines if (cleaned := clean(line))]
         if not lines:
             raise InputError("a vocabulary needs text to learn from. Got no line that is not blank.")
@@ -80,6 +82,10 @@ class Vocabulary:
         if sampling:
             return list(self._pieces.Encode(clean(text), enable_sampling=True, alpha=sampling, nbest_size=-1))
         return list(self._pieces.Encode(clean(text)))
+
+    def knows(self, text: str) -> bool:
+        """Whether it can spell a text."""
+        return self.unknown not in self.encode(text)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of some ids; special ones are left out."""
@@ -111,7 +117,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, folder: Path) -> Vocabulary:
-        """Open vocabulary.spm or, in a Marian folder, its source.spm."""
+        """Open vocabulary.spm."""
         path = folder / FILE
         if not path.is_file():
             raise FileError(f"{path} is missing: without its vocabulary a model cannot read text.")
