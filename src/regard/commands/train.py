@@ -19,7 +19,7 @@ _EXAMPLES = """\
 Examples:
   regard train recipes/small.toml -o small-model            two minutes on two cores
   regard train recipes/small.toml -o small-model --resume   go on after a stop
-  regard translate --model small-model "The swan was hungry."
+  regard translate --model small-model "Our grandfather found the grass, but it was white."
 
 In the folder: config.json, model.safetensors and vocabulary.spm are the model,
 log.jsonl says what happened, curves.svg shows it, checkpoint.safetensors goes on.
