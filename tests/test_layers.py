@@ -77,6 +77,14 @@ def test_a_cache_gives_what_the_full_pass_gives(cross, chunks):
     torch.testing.assert_close(out, decoder(x, context), atol=1e-5, rtol=1e-5)
 
 
+def test_a_mask_holds_for_a_single_new_token_too():
+    decoder = regard.Decoder(2, 16, 4, 32, cross=False).eval()
+    x, hide = torch.randn(1, 3, 16), torch.tensor([False, True, True])
+    cache = regard.Cache(decoder)
+    steps = [decoder(x[:, i : i + 1], mask=hide[: i + 1], cache=cache) for i in range(3)]
+    torch.testing.assert_close(torch.cat(steps, 1), decoder(x, mask=hide), atol=1e-5, rtol=1e-5)
+
+
 def test_the_context_of_a_cache_is_projected_once():
     layer, cache = regard.MultiHeadAttention(16, 4), KeyValues()
     x, context = torch.randn(1, 2, 16), torch.randn(1, 3, 16)

@@ -229,6 +229,8 @@ def test_an_epoch_holds_every_pair_once_and_no_batch_is_too_large(joined):
     assert sorted(row[0] for rows in plan for row in rows if len(row) == 1) == list(range(300))
     assert any(len(row) == 2 for rows in plan for row in rows) == (joined > 0)
     assert plan == batches.plan(0) != batches.plan(1)
+    lengths = [len(data[rows[0][0]][1]) for rows in plan]
+    assert lengths != sorted(lengths)  # batches of all lengths, mixed
     seen = set()
     for rows, (source, target) in zip(plan, batches.epoch(0), strict=True):
         assert len(source) == len(target) == len(rows)

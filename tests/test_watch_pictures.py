@@ -36,6 +36,8 @@ def test_lines_have_the_weights_of_the_record(record):
     best = WORDS[int(expected[3].argmax())]
     assert str(picture).split("━ ")[1].split(" ")[0] == best
     assert "encoder, layer 1, head 0." in str(picture)
+    assert str(record.picture("lines", word=3, layer=1, head=0)) == str(picture)
+    assert str(record.picture("lines", word=-1, layer=1, head=0)) == str(picture)
 
 
 def test_each_kind_draws(record, tmp_path):
