@@ -178,6 +178,18 @@ def test_translate_shows_the_words_it_looked_at(model, capsys):
     assert any("voit ━━" in line and " sees " in line for line in lines)
 
 
+def test_translate_draws(model, capsys, tmp_path):
+    path = tmp_path / "it.svg"
+    assert cli.main(["translate", "--model", model, ENGLISH, "-o", str(path)]) == 0
+    assert capsys.readouterr().err.startswith(f"{path}: ")
+    drawn = path.read_text()
+    assert all(word in drawn for word in [*ENGLISH.split(), *FRENCH.split()])
+    assert cli.main(["translate", "--model", model, ENGLISH, ENGLISH, "-o", str(path)]) == 2
+    assert "a picture shows one TEXT. Got 2." in capsys.readouterr().err
+    assert cli.main(["translate", "--model", model, " ", "-o", str(path)]) == 2
+    assert "nothing to draw" in capsys.readouterr().err
+
+
 def test_translate_gives_json(model, capsys):
     assert cli.main(["translate", "--model", model, "--json", ENGLISH, ""]) == 0
     first, blank = (json.loads(line) for line in capsys.readouterr().out.splitlines())

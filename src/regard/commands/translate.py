@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from regard.drawing.picture import size
 from regard.errors import FileError, InputError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ Examples:
   regard translate --model M --alternatives 3 --beam 8 "I am good."
   regard translate --model M -f letters.txt > lettres.txt         line by line
   regard translate --model M --paragraphs -f chapter.txt          paragraphs, sentence by sentence
+  regard translate --model M "I am good." -o good.svg              a picture of who looked at whom
   echo "I am hungry." | regard translate --model M --json         tokens, scores, word alignment
 In Python:  regard.Translator.load(FOLDER).translate("I am hungry.").text
 """
@@ -53,12 +55,18 @@ def add(commands: Any) -> None:
     command.add_argument("--length-penalty", type=float, default=1.0, metavar="X", help="above 1: longer ones (1)")
     command.add_argument("--alternatives", type=int, default=1, metavar="N", help="show the N best")
     command.add_argument("--json", action="store_true", help="an object a line: text, tokens, scores, word alignment")
+    command.add_argument(
+        "-o", "--output", metavar="FILE", help="of one TEXT: draw its alignment, as .svg, .html, .png, .pdf"
+    )
+    command.add_argument("--theme", choices=("light", "dark"), default="light", help="colours of the picture")
     command.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> None:
     if options.texts and options.file:
         raise InputError("give texts or a file, not both.")
+    if options.output is not None and len(options.texts) != 1:
+        raise InputError(f"a picture shows one TEXT. Got {len(options.texts)}.")
     from regard.translation.translator import Translator  # torch and sentencepiece: not for --help
 
     translator = Translator.load(options.model)
@@ -68,6 +76,9 @@ def _run(options: argparse.Namespace) -> None:
     if options.texts:
         found = translator.translate(options.texts, **settings)
         _show(found, time.perf_counter() - start, options)
+        if options.output is not None:
+            path = found[0].picture(title=found[0].text).save(options.output, theme=options.theme)
+            print(f"{path}: {size(path.stat().st_size)}", file=sys.stderr)
         return
     count = 0
     for batch in _batches(options):

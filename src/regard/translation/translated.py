@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from regard.drawing.alignment import alignment
+from regard.errors import InputError
 from regard.shapes import Float
 from regard.translation.part import Part
+
+if TYPE_CHECKING:
+    from regard.drawing.picture import Picture
 
 __all__ = ["Alternative", "Translation"]
 
@@ -76,6 +81,13 @@ class Translation:
             whole[row : row + rows, column : column + columns] = block
             row, column = row + rows, column + columns
         return whole
+
+    def picture(self, title: str = "") -> Picture:
+        """The translation below its source, each word joined to the words that it looked at."""
+        if not self.words or not self.source_words:
+            raise InputError("there is nothing to draw: the text is blank.")
+        shares = self.alignment.double().numpy()
+        return alignment(shares, self.source_words, self.words, title=title)
 
     def __str__(self) -> str:
         return self.text
