@@ -20,7 +20,7 @@ _POINTS = 600  # of a drawn curve; more are means of neighbours
 
 
 def curves(
-    drawn: Mapping[str, tuple[NDArray[np.floating], NDArray[np.floating]]], *, title: str = "", caption: str = ""
+    drawn: Mapping[str, tuple[NDArray[np.number], NDArray[np.number]]], *, title: str = "", caption: str = ""
 ) -> Picture:
     """Each name with its (steps, numbers) as a curve of its own, on the same steps.
 
@@ -45,7 +45,7 @@ def curves(
 
 
 def _checked(
-    name: str, x: NDArray[np.floating], y: NDArray[np.floating]
+    name: str, x: NDArray[np.number], y: NDArray[np.number]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     if x.ndim != 1 or x.shape != y.shape or not len(x):
         raise ShapeError(f"{name} must have as many steps as numbers, at least 1. Got {x.shape} and {y.shape}.")
