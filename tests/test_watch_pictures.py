@@ -45,7 +45,10 @@ def test_each_kind_draws(record, tmp_path):
         path = record.picture(kind).save(tmp_path / f"{kind}.svg")
         assert path.read_text().startswith("<svg")
     assert record.picture("grid").to_svg().count("<image") == 6
-    assert "layer 2 head 1" in record.picture("grid", layer=2).to_svg()
+    chosen = record.picture("grid", layer=2).to_svg()
+    assert "2 · 1" in chosen
+    assert "0 · 1" not in chosen
+    assert "1 layer, 2 heads" in chosen
 
 
 def test_flow_ends_at_the_input_with_the_product_of_the_layers(record):

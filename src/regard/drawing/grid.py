@@ -29,13 +29,15 @@ def grid(
     columns: Iterable[str] | None = None,
     *,
     captions: Sequence[Sequence[str]] | None = None,
+    numbers: Sequence[Sequence[tuple[int, int]]] | None = None,
     sort: NDArray[np.floating] | None = None,
     title: str = "",
     caption: str = "",
 ) -> Picture:
     """Weights (layers, heads, rows, columns) as thumbnails, a line for each layer; or sorted, the greatest first.
 
-    `captions` and `sort` have a text, and a number, for each layer and head.
+    `captions` and `sort` have a text, and a number, for each layer and head; `numbers` has the (layer, head) to name it
+    by, where they are not counted from 0.
 
     >>> heads = np.random.default_rng(0).dirichlet(np.ones(4), size=(2, 3, 4))
     >>> seen = grid(heads, "a dog ate it".split(), sort=heads.max((-2, -1)))
@@ -66,6 +68,10 @@ def grid(
     if captions is not None:
         _same_shape("captions", [len(line) for line in captions], small)
         said = {(layer, head): captions[layer][head] for layer, head in order}
+    tags = {place: place for place in order}
+    if numbers is not None:
+        _same_shape("numbers", [len(line) for line in numbers], small)
+        tags = {(layer, head): numbers[layer][head] for layer, head in order}
     notes = [caption, "Named layer · head; each is shaded up to its own greatest weight, by the square root."]
     if max(height, width) > bins:
         shape = small[0].shape
@@ -82,8 +88,8 @@ def grid(
                 values = small[layer][head]
                 greatest = float(np.nanmax(values, initial=0.0)) or 1.0
                 x, y = m * (wide + 12), n * step + 14
-                name = f"layer {layer}, head {head}"
-                canvas.text(x, y - 4, f"{layer} · {head}", 11, fill=canvas.theme.muted, title=name)
+                name = "layer {}, head {}".format(*tags[layer, head])
+                canvas.text(x, y - 4, "{} · {}".format(*tags[layer, head]), 11, fill=canvas.theme.muted, title=name)
                 canvas.image(x, y, wide, tall, Raster(values, name, "rows", "columns"), np.sqrt(values / greatest))
                 canvas.rect(x, y, wide, tall, stroke=canvas.theme.faint, pointer_events="none")
                 if said:
@@ -91,10 +97,10 @@ def grid(
                     canvas.text(x, y + tall + 13, shorten(word, wide, 11), 11, title=word)
 
     def text(room: int) -> Text:
-        return _text(small, left, lines, said, room)
+        return _text(small, left, lines, tags, said, room)
 
-    numbers = {f"layer {n}": layer for n, layer in enumerate(small)}
-    return Picture("grid", numbers, draw, text, title, " ".join(filter(None, notes)), left)
+    held = {f"layer {tags[n, 0][0]}": layer for n, layer in enumerate(small)}
+    return Picture("grid", held, draw, text, title, " ".join(filter(None, notes)), left)
 
 
 def _same_shape(name: str, got: list[int], layers: Sequence[NDArray[np.floating]]) -> None:
@@ -123,6 +129,7 @@ def _text(
     small: Sequence[NDArray[np.floating]],
     rows: Sequence[str],
     lines: list[list[tuple[int, int]]],
+    tags: dict[tuple[int, int], tuple[int, int]],
     said: dict[tuple[int, int], str],
     width: int,
 ) -> Text:
@@ -136,7 +143,12 @@ def _text(
             for layer, head in line:
                 body = shaded(np.sqrt(pooled(small[layer][head], 8, 8)), [""] * min(len(rows), 8), 34)
                 word = said.get((layer, head), "")
-                drawn.append([Text(f"{layer}·{head} {word}"[:16], "cyan"), *(part[1:] for part in body.split("\n"))])
+                drawn.append(
+                    [
+                        Text("{}·{} {}".format(*tags[layer, head], word)[:16], "cyan"),
+                        *(part[1:] for part in body.split("\n")),
+                    ]
+                )
             blocks.append(_abreast(drawn))
     shown = blocks[:40]
     if len(blocks) > len(shown):

@@ -57,12 +57,10 @@ def _matrix(entries: Sequence[Entry], _: str | int | None, sequence: int, title:
 def _grid(entries: Sequence[Entry], _: str | int | None, sequence: int, title: str) -> Picture:
     layers = [_numbers(_pool(entry, _THUMBNAIL)[sequence]) for entry in entries]
     queries, keys = entries[0].shape[2:]
-    note = f"{len(entries)} layers, {sum(map(len, layers))} heads; {queries:,} × {keys:,} tokens."
-    # A grid counts from 0; where some layers or heads were chosen, each says its own number.
-    counted = [[(entry.layer, head) for head in entry.heads] for entry in entries]
-    plain = [[(n, head) for head in range(len(layer))] for n, layer in enumerate(layers)]
-    names = None if counted == plain else [[f"layer {a} head {b}" for a, b in line] for line in counted]
-    return grid(layers, captions=names, title=title, caption=note)
+    layered = f"{len(entries)} layer{'s' * (len(entries) > 1)}"
+    note = f"{layered}, {sum(map(len, layers))} heads; {queries:,} × {keys:,} tokens."
+    numbers = [[(entry.layer, head) for head in entry.heads] for entry in entries]
+    return grid(layers, numbers=numbers, title=title, caption=note)
 
 
 def _flow(entries: Sequence[Entry], word: str | int | None, sequence: int, title: str) -> Picture:
