@@ -94,9 +94,9 @@ class Batches:
 
     def _table(self, side: int) -> NDArray[np.int32]:
         table = np.full((len(self), _up(self.longest) + 1), self.pad, dtype=np.int32)
-        for n, row in enumerate(table):
-            ids = self._framed(side, (n,))
-            row[: len(ids)] = ids
+        column, size = np.arange(table.shape[1]), self.lengths[:, side, None] + side  # a target begins with its start
+        table[(column >= side) & (column < size - 1)] = np.concatenate([*self.sides[side], np.empty(0, np.int32)])
+        table[column == size - 1] = self.end
         return table
 
 

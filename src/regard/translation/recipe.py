@@ -44,6 +44,7 @@ class Recipe:
     clip: float = 1.0
     average: float = 0.998  # of the weights, step by step: what is evaluated and kept
     joined: float = 0.15  # pairs of pairs added in each epoch, so that longer input works
+    sampling: float = 0.0  # 0.1: every source comes a second time with its words cut at random; the greater the tamer
     longest: int = 96  # tokens of a side
     check: int = 500  # steps between looks at the dev corpus
     patience: int = 8  # looks without a better chrF before it ends early

@@ -134,10 +134,12 @@ def _collect(
     length_penalty: float,
 ) -> None:  # fmt: skip
     """Keep the candidates that ended, if they rank within the beam."""
-    hits = (ended[:, :beam] & (values[:, :beam] > -torch.inf)).nonzero().tolist()
-    for n, rank in hits:
-        said = tokens[n * beam + int(parents[n, rank]), 1:].tolist()
-        sentences[n].found.append(Hypothesis(said, float(values[n, rank]) / step**length_penalty))
+    who, rank = (ended[:, :beam] & (values[:, :beam] > -torch.inf)).nonzero(as_tuple=True)
+    if not len(who):
+        return
+    said = tokens[who * beam + parents[who, rank], 1:].tolist()  # all at once: a GPU is asked as seldom as can be
+    for n, words, score in zip(who.tolist(), said, values[who, rank].tolist(), strict=True):
+        sentences[n].found.append(Hypothesis(words, score / step**length_penalty))
 
 
 def _cut(sentence: _Sentence, tokens: Tensor, scores: Tensor, step: int, length_penalty: float) -> None:

@@ -63,7 +63,7 @@ class Trainer:
         else:
             self.words = Vocabulary.train((side for pair in pairs for side in pair), recipe.vocabulary)
         self.words.save(folder)
-        ids = [(self.words.encode(source), self.words.encode(target)) for source, target in pairs]
+        ids = self._encode(pairs)
         self.batches = Batches(
             ids, end=self.words.end, pad=self.words.pad, tokens=recipe.tokens, longest=recipe.longest,
             joined=recipe.joined, seed=recipe.seed,
@@ -84,6 +84,14 @@ class Trainer:
             self.console.print(f"going on at step {self.state['step']:,}")
         else:
             (folder / LOG).write_text("")
+
+    def _encode(self, pairs: list[tuple[str, str]]) -> list[tuple[list[int], list[int]]]:
+        sources, targets = [source for source, _ in pairs], self.words.encode_many([target for _, target in pairs])
+        ids = self.words.encode_many(sources)
+        if self.recipe.sampling:  # each pair once more, its source cut in another way
+            ids = ids + self.words.encode_many(sources, sampling=self.recipe.sampling, seed=self.recipe.seed)
+            targets = targets + targets
+        return list(zip(ids, targets, strict=True))
 
     def _corpus(self, files: list[Any], name: str) -> Corpus:
         corpus = Corpus()

@@ -77,11 +77,26 @@ class Vocabulary:
     def __len__(self) -> int:
         return self.pad + 1
 
-    def encode(self, text: str, *, sampling: float = 0.0) -> list[int]:
-        """The ids of a text, without the end; `sampling` cuts words at random, for training."""
-        if sampling:
-            return list(self._pieces.Encode(clean(text), enable_sampling=True, alpha=sampling, nbest_size=-1))
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, without the end."""
         return list(self._pieces.Encode(clean(text)))
+
+    def encode_many(self, texts: Sequence[str], *, sampling: float = 0.0, seed: int = 0) -> list[list[int]]:
+        """The ids of each text; with `sampling` (the smaller the wilder), words are cut at random, for training.
+
+        >>> words = Vocabulary.train(["a dog ate", "the dog ran"] * 9, size=20)
+        >>> [words.decode(ids) for ids in words.encode_many(["a dog ran"] * 2, sampling=0.1)]
+        ['a dog ran', 'a dog ran']
+        """
+        import sentencepiece
+
+        cleaned = [clean(text) for text in texts]
+        if not sampling:
+            return [list(ids) for ids in self._pieces.Encode(cleaned)]
+        sentencepiece.set_random_generator_seed(seed)
+        return [
+            list(self._pieces.Encode(text, enable_sampling=True, alpha=sampling, nbest_size=-1)) for text in cleaned
+        ]
 
     def knows(self, text: str) -> bool:
         """Whether it can spell a text."""
