@@ -1,13 +1,21 @@
 """Shapes in signatures are checked while the tests run; whoever tests bad input or torch.compile opts out."""
 
+import os
+
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
 from jaxtyping import config, install_import_hook
 
-# Not the files of attention that torch.compile traces through: it cannot look through the checks. (The model is
-# compiled in a process of its own.)
-rooms = ("backends", "bound_mask", "config", "drawing", "exchange", "folder", "indexing", "layers", "marian", "matrix")
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported: its kernels then run on the CPU
+
+# Not Triton's kernels, which are read as source, nor the files of attention that torch.compile traces through: it cannot
+# look through the checks. (The model is compiled in a process of its own.)
+rooms = tuple(
+    f"backends.{name}" for name in ("cuda", "fused", "gradients", "reductions", "reference", "sweep", "tiled")
+)
+rooms += ("bound_mask", "config", "drawing", "exchange", "folder", "indexing", "layers", "marian", "matrix")
 rooms += ("scores", "sight", "stacks", "steps", "textbook", "transformer", "translation", "views", "watch")
 install_import_hook([f"regard.{room}" for room in rooms], "checks.checked")
 

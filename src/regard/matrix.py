@@ -378,7 +378,7 @@ class AttentionMatrix:
     def _known(self) -> Tensor:
         """The row normaliser as data, computed once; in float64 unless a kernel gave it."""
         if self._lse is None:
-            if self._found is not None and tiled.trusted(self._found):
+            if self._found is not None and tiled.trusted(self._found, self.dtype):
                 self._lse = self._found
             else:
                 with torch.no_grad():
@@ -403,7 +403,7 @@ class AttentionMatrix:
     def _swept(self, *wanted: Any) -> Any:
         self._check()
         with torch.no_grad():
-            tiled.sweep(self._scores.detached(), self._known(), wanted)
+            backends.reduce(self._scores.detached(), self._known(), wanted)
         return wanted[0]
 
     def _unfold(self, result: Tensor) -> Tensor:

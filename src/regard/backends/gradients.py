@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from regard import backends
-from regard.backends import fused, reductions, tiled
+from regard.backends import fused, reductions, sweep, tiled
 from regard.backends.tiled import Dropout, Pull, Tile
 from regard.errors import InputError
 from regard.scores import Scores
@@ -86,7 +86,7 @@ class Reverse:
         assert operand is not None
         assert lse is not None
         reverse = reductions.Reverse(scores, operand)
-        tiled.sweep(scores, lse, [reverse])
+        backends.reduce(scores, lse, [reverse])
         return reverse.result().to(operand.dtype), lse
 
     def pulls(self, scores: Scores, lse: Tensor, operand: Tensor | None, result: Tensor, back: Tensor) -> Pulls:
@@ -170,7 +170,7 @@ class LogSumExp:
 
 def _swept(scores: Scores, lse: Tensor | None, reduction: Any) -> tuple[Tensor, Tensor]:
     assert lse is not None
-    tiled.sweep(scores, lse, [reduction])
+    backends.reduce(scores, lse, [reduction])
     return reduction.result(), lse
 
 
@@ -233,13 +233,20 @@ def attend_gradients(
     job: Attend, scores: Scores, lse: Tensor, value: Tensor, output: Tensor, back: Tensor, outer: bool, biased: bool
 ) -> list[Tensor | None]:
     """Gradients of (outer, query, key, sinks, value, *biases), by the fused kernel where it can."""
-    if biased or job.dropout is not None or not fused.suits(scores):
+    on_gpu = not fused.suits(scores) and sweep.suits(scores, value)
+    if biased or job.dropout is not None or not (on_gpu or fused.suits(scores)):
         return _gradients(job, scores, lse, value, output, back, outer)
     scores = scores.seeing(lse)
-    needed = outer or scores.sinks is not None
+    needed = outer or on_gpu or scores.sinks is not None
     row_dot = (back.to(lse.dtype) * output).sum(-1) if needed else None  # in the wider dtype: it soon overflows halves
-    seen = torch.zeros_like(output) if outer else output  # with nothing to subtract, the kernel gives p × G
-    d_query, d_key, d_value = fused.backward(scores, scores.shielded(value), seen, lse, back)
+    shielded = scores.shielded(value)
+    if on_gpu:
+        assert row_dot is not None
+        delta = torch.zeros_like(row_dot) if outer else row_dot
+        d_query, d_key, d_value = sweep.backward(scores, shielded, delta, lse, back)
+    else:
+        seen = torch.zeros_like(output) if outer else output  # with nothing to subtract, the kernel gives p × G
+        d_query, d_key, d_value = fused.backward(scores, shielded, seen, lse, back)
     d_outer = -row_dot if outer and row_dot is not None else None
     d_biases = [None] * len(scores.mask.biases)
     return [d_outer, d_query, d_key, _sink_gradient(scores, lse, row_dot), d_value, *d_biases]

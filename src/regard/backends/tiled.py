@@ -100,8 +100,9 @@ def tiles(
     group, dtype = scores.group, scores.working_dtype
     rows = min(queries, max(_ROWS // group, 1))
     # One lane for each thread: then every step of a tile finds its numbers in the cache of the core that made them.
-    threads = torch.get_num_threads() if scores.query.device.type == "cpu" else 1
-    room = threads * _SIZE
+    on_cpu = scores.query.device.type == "cpu"
+    threads = torch.get_num_threads() if on_cpu else 1
+    room = threads * _SIZE if on_cpu else 2**7 * _SIZE  # a GPU wants much at a time
     lanes = max(min(threads, batch * heads // group), room // (group * rows * keys))
     columns = min(keys, max(room // (lanes * group * rows), 1))
     factor = scores.scale * LOG2E if scores.softcap is None else scores.scale / scores.softcap
@@ -169,10 +170,10 @@ class _Buffer:
         return self.tile, self.folded
 
 
-def trusted(normaliser: Tensor) -> bool:
-    """Whether a normaliser has digits enough for all that is computed from it."""
-    if normaliser.dtype == torch.float64:
-        return True
+def trusted(normaliser: Tensor, dtype: torch.dtype) -> bool:
+    """Whether a normaliser has digits enough for all that is computed from it, for queries of this dtype."""
+    if normaliser.dtype == torch.float64 or (dtype.itemsize == 2 and normaliser.device.type == "cuda"):
+        return True  # a half has fewer digits than any normaliser; and a GPU had better not be asked
     return not bool(((normaliser.abs() > TRUSTED) & (normaliser != -math.inf)).any())
 
 

@@ -1,0 +1,311 @@
+"""Seeing attention on one CUDA device: checked against float64, then timed beside `scaled_dot_product_attention`.
+
+python benchmarks/sight_gpu.py             check, time, print
+python benchmarks/sight_gpu.py --report    and keep it in benchmarks/reports/
+python benchmarks/sight_gpu.py --tune      time other block sizes of the kernels
+
+Peers: plain softmax with stored weights and, where the package is installed, flash-colreduce's column sums.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import statistics
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import torch
+from measure import gpu
+from rich.console import Console
+from torch import Tensor
+from torch.nn import functional
+
+import regard
+from regard.backends import reductions, sweep
+
+progress = Console(stderr=True)
+SHAPES = [  # batch, heads, key heads, tokens, width, causal
+    (1, 32, 8, 32_768, 128, True),
+    (1, 32, 8, 8_192, 128, True),
+    (1, 32, 32, 16_384, 64, False),
+    (64, 12, 12, 512, 64, False),
+]
+GOALS = [
+    (1.02, 0.50, 0.60, 1.0, 1.5),
+    (1.05, 0.60, 0.75, 1.2, 1.8),
+    (1.02, 0.65, 0.75, 1.2, 1.8),
+    (1.1, 1.0, 1.0, 2, 3),
+]
+
+
+def timed(call: Callable[[], Any], rounds: int = 15) -> float:
+    """Median milliseconds by CUDA events; the cache is swept in between, which also hides the launch."""
+    sweeper = torch.empty(2**30, dtype=torch.int8, device="cuda")
+    call()
+    taken = []
+    for _ in range(rounds):
+        sweeper.zero_()
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        call()
+        end.record()
+        torch.cuda.synchronize()
+        taken.append(start.elapsed_time(end))
+    return statistics.median(taken)
+
+
+def made(batch: int, heads: int, key_heads: int, tokens: int, width: int, dtype: torch.dtype = torch.bfloat16) -> Any:
+    def normal(count: int) -> Tensor:
+        return torch.randn(batch, count, tokens, width, device="cuda", dtype=dtype)
+
+    return normal(heads), normal(key_heads), normal(key_heads)
+
+
+def named(shape: tuple[Any, ...]) -> str:
+    batch, heads, key_heads, tokens, width, causal = shape
+    shared = f"{heads}/{key_heads}" if key_heads != heads else f"{heads}"
+    return f"{batch} × {shared} heads × {tokens:,} × {width} {'causal' if causal else 'full'}"
+
+
+def speed(shape: tuple[Any, ...]) -> dict[str, float]:
+    """Milliseconds of SDPA, of ours, and of the peers."""
+    *sizes, causal = shape
+    q, k, v = made(*sizes)
+    grouped = q.shape[1] != k.shape[1]
+    A = regard.AttentionMatrix(q, k, mask=regard.causal() if causal else None)
+
+    def fresh() -> regard.AttentionMatrix:
+        return regard.AttentionMatrix(q, k, mask=regard.causal() if causal else None)
+
+    with torch.no_grad():
+        taken = {
+            "SDPA": timed(
+                lambda: functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=grouped)
+            ),
+            "A @ v": timed(lambda: fresh() @ v),
+        }
+        A @ v
+        taken["received"] = timed(A.received)
+        taken["entropy"] = timed(A.entropy)
+        taken["pool"] = timed(lambda: A.summary(pool=256))
+        taken["top"] = timed(lambda: A.summary(pool=256, top=8))
+        taken["logsumexp, cold"] = timed(lambda: fresh().logsumexp)
+        taken["A.mT @ x"] = timed(lambda: A.mT @ q)
+        try:
+            from flash_colreduce import flash_colreduce
+
+            every = k.repeat_interleave(q.shape[1] // k.shape[1], 1)
+            taken["flash-colreduce"] = timed(lambda: flash_colreduce(q, every, reduction="sum", is_causal=causal), 5)
+        except ImportError:
+            pass
+        if sizes[3] <= 16_384 and not causal:
+
+            def plain() -> Tensor:
+                weights = torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1)
+                return weights @ v + weights.sum((-2, -1), keepdim=True)
+
+            taken["plain softmax, weights stored"] = timed(plain, 3)
+    return taken
+
+
+def dense(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dtype: torch.dtype) -> dict[str, Tensor]:
+    """The plain computation in one dtype."""
+    group = q.shape[1] // k.shape[1]
+    q, k, v = q.to(dtype), k.to(dtype).repeat_interleave(group, 1), v.to(dtype).repeat_interleave(group, 1)
+    scores = q @ k.mT * q.shape[-1] ** -0.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    weights = torch.softmax(scores, -1)
+    weights = weights.nan_to_num(0.0) if mask is not None else weights
+    entropy = torch.special.entr(weights.double() if dtype == torch.float64 else weights.float()).sum(-1)
+    return {"output": weights @ v, "received": weights.sum(-2), "entropy": entropy, "top": weights.topk(5).values}
+
+
+def check(dtypes: list[str], widths: list[int]) -> list[str]:
+    """The worst error of each kind, as a multiple of plain PyTorch's in the same dtype, both against float64."""
+    queries, keys = 1000, 1029
+    masks = {
+        "none": (None, None),
+        "causal": (regard.causal(29), torch.ones(queries, keys, device="cuda").tril(29).bool()),
+        "window": (
+            regard.window(100, 0, offset=29),
+            torch.ones(queries, keys, device="cuda").tril(29).triu(-71).bool(),
+        ),
+        "padding": (
+            regard.padding([keys, 70]),
+            torch.arange(keys, device="cuda") < torch.tensor([keys, 70], device="cuda")[:, None, None, None],
+        ),
+    }
+    lines = ["| dtype, width, mask, logits | output | received | entropy | top 5 | gradients |", "| --- " * 6 + "|"]
+    for kind, width, name, size in itertools.product(dtypes, widths, masks, (1.0, 30.0)):
+        dtype = getattr(torch, kind)
+        if size > 1 and name != "causal":
+            continue
+        mask, bools = masks[name]
+        q, k, v = (
+            torch.randn(2, h, n, width, device="cuda").to(dtype) for h, n in ((4, queries), (2, keys), (2, keys))
+        )
+        q, k = q * size, k * size
+        true, plain = dense(q, k, v, bools, torch.float64), dense(q, k, v, bools, dtype)
+        leaves = [t.clone().requires_grad_() for t in (q, k, v)]
+        A = regard.AttentionMatrix(*leaves[:2], mask=mask)
+        output = A @ leaves[2]
+        pull = torch.randn_like(output)
+        output.backward(pull)
+        ours = {"output": output, "received": A.received(), "entropy": A.entropy(), "top": A.top(5).weights}
+        cells = [ratio(ours[what], plain[what], true[what]) for what in ours]
+        grads = []
+        for other in (torch.float64, dtype):
+            others = [t.detach().to(other).requires_grad_() for t in (q, k, v)]
+            dense(*others, bools, other)["output"].backward(pull.to(other))
+            grads.append([t.grad for t in others])
+        found = [ratio(leaf.grad, b, a) for leaf, a, b in zip(leaves, *grads, strict=True)]
+        cells.append(max(found))
+        title = f"{kind}, {width}, {name}, {'moderate' if size == 1 else 'of order 1e4'}"
+        lines.append(f"| {title} | " + " | ".join(f"{cell:.2f}" for cell in cells) + " |")
+    return lines
+
+
+def ratio(ours: Any, plain: Any, true: Any) -> float:
+    """Our greatest error over theirs; errors below float32's own rounding count as that."""
+    size = float(true.abs().max()) * 2**-22
+    error, theirs = (float((found.double() - true.double()).abs().max()) for found in (ours, plain))
+    return math.inf if math.isnan(error) else max(error, size) / max(theirs, size)
+
+
+def long(tokens: int = 2**20) -> list[str]:
+    """A million tokens, one group of heads."""
+    q, k, v = made(1, 4, 1, tokens, 128)
+    A = regard.AttentionMatrix(q, k, mask=regard.causal())
+    held = 2 * (2 * q.numel() + 2 * k.numel())
+    stored = 4 * tokens**2 * 2 / 2**40
+    lines = [f"q, k, v and the output take {held / 2**20:,.0f} MiB; the weights would take {stored:.1f} TiB.", ""]
+    lines += ["| | time | peak beyond q, k, v and the result | of q, k, v, output |", "| --- " * 4 + "|"]
+    calls = {
+        "A @ v": lambda: A @ v,
+        "received": A.received,
+        "top(8)": lambda: A.top(8),
+        "pool(1024, 1024)": lambda: A.pool(1024, 1024),
+    }
+    for name, call in calls.items():
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        with torch.no_grad():
+            result = call()
+        end.record()
+        torch.cuda.synchronize()
+        results = result if isinstance(result, tuple) else (result,)
+        own = sum(t.numel() * t.element_size() for t in results)
+        extra = torch.cuda.max_memory_allocated() - before - own
+        lines.append(
+            f"| {name} | {start.elapsed_time(end):,.0f} ms | {extra / 2**20:,.0f} MiB | {100 * extra / held:.1f} % |"
+        )
+        del result, results
+    return lines
+
+
+CHOICES = {
+    "columns": [
+        (64, 128, 4, 3), (64, 128, 4, 2), (128, 128, 8, 2), (128, 128, 4, 2), (64, 64, 4, 3), (128, 64, 4, 3),
+        (64, 128, 8, 3),
+    ],
+    "rows": [
+        (64, 128, 4, 3), (64, 128, 4, 2), (128, 128, 8, 2), (64, 64, 4, 3), (128, 64, 4, 3), (64, 256, 4, 2),
+        (128, 128, 8, 3),
+    ],
+    "pick": [(64, 128, 4, 3), (128, 64, 8, 3), (64, 64, 4, 3), (128, 64, 4, 3), (128, 32, 4, 3)],
+    "forward": [(128, 64, 4, 3), (128, 64, 8, 3), (128, 128, 8, 2), (64, 64, 4, 3)],
+}  # fmt: skip
+
+
+def tune(names: list[str]) -> None:
+    """Time other block sizes for the kernels; the best go into `sweep.BLOCKS` by hand."""
+    for shape in SHAPES:
+        *sizes, causal = shape
+        query, key, value = made(*sizes)
+        A = regard.AttentionMatrix(query, key, mask=regard.causal() if causal else None)
+        base = timed(lambda A=A, v=value: A @ v, 9)  # type: ignore[misc]
+        scores, norm = A._scores, A._known()
+        print(f"\n{named(shape)}: A @ v {base:.3f} ms", flush=True)
+        for name in names:
+            found = [(tried(name, blocks, scores, norm, value) / base, blocks) for blocks in CHOICES[name]]
+            print(f"  {name}: " + "  ".join(f"{part:.2f} {blocks}" for part, blocks in sorted(found)), flush=True)
+
+
+def tried(name: str, blocks: tuple[int, int, int, int], scores: Any, norm: Tensor, value: Tensor) -> float:
+    """Milliseconds of one kernel with these blocks; inf where it cannot be."""
+    kind = 0 if scores.query.shape[-1] <= 64 else 1
+    before, sweep.BLOCKS[name][kind] = sweep.BLOCKS[name][kind], blocks
+    calls: dict[str, Callable[[], Any]] = {
+        "columns": lambda: sweep.sweep(scores, norm, [reductions.Received(scores, "sum")]),
+        "rows": lambda: sweep.sweep(scores, norm, [reductions.Entropy(scores)]),
+        "pick": lambda: sweep._pick(scores, norm, None, torch.full_like(norm, math.inf), reductions.Top(scores, 8)),
+        "forward": lambda: sweep.forward(scores, value),
+    }
+    try:
+        return timed(calls[name], 7)
+    except Exception as error:
+        progress.print(f"{name} {blocks}: {type(error).__name__} {str(error)[:200]}", markup=False)
+        return math.inf
+    finally:
+        sweep.BLOCKS[name][kind] = before
+
+
+def main() -> None:
+    """Check, time, print; keep it if asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-sight-gpu.md")
+    parser.add_argument("--tune", nargs="*", choices=list(CHOICES), help="only time other block sizes")
+    parser.add_argument("--check", action="store_true", help="only check")
+    parser.add_argument("--dtypes", nargs="+", default=["bfloat16", "float16", "float32"])
+    parser.add_argument("--widths", nargs="+", type=int, default=[48, 128])
+    options = parser.parse_args()
+    torch.manual_seed(0)
+    if options.tune is not None:
+        tune(options.tune or list(CHOICES))
+        return
+    progress.print("[dim]checking …")
+    checked = check(options.dtypes, options.widths)
+    if options.check:
+        print("\n".join(checked))
+        return
+    names = ("A @ v", "received", "entropy", "pool", "top")
+    head = ["| bf16 | SDPA | `A @ v` | `received` | `entropy` | `summary(pool=256)` | + `top=8` |", "| --- " * 7 + "|"]
+    rows, peers = [], []
+    for shape, goals in zip(SHAPES, GOALS, strict=True):
+        progress.print(f"[dim]{named(shape)} …")
+        taken = speed(shape)
+        base = taken["SDPA"]
+        cells = [f"{taken[name] / base:.2f} × (asked {goal})" for name, goal in zip(names, goals, strict=True)]
+        rows.append(f"| {named(shape)} | {base:.2f} ms | " + " | ".join(cells) + " |")
+        others = [f"{name} {taken[name] / base:.2f} ×" for name in taken if name not in ("SDPA", *names)]
+        peers.append(f"- {named(shape)}: " + ", ".join(others) + ".")
+    progress.print("[dim]a million tokens …")
+    parts = [
+        f"# Sight on a GPU\n\n{gpu()}. Ratios to `scaled_dot_product_attention` in the same run, medians by CUDA "
+        "events, fresh random inputs; reductions after `A @ v`, so the logsumexp is known.\n",
+        "\n".join(head + rows),
+        "\nBeside them, to the same measure:\n",
+        "\n".join(peers),
+        "\n## 1,048,576 tokens, 4 heads on one key head, width 128, causal\n",
+        "\n".join(long()),
+        "\n## Errors, as multiples of plain PyTorch's in the same dtype (both against float64; 1.00: at rounding)\n",
+        "\n".join(checked),
+    ]
+    text = "\n".join(parts) + "\n"
+    print(text)
+    if options.report:
+        path = Path(__file__).parent / "reports" / f"{date.today()}-sight-gpu.md"
+        path.write_text(text + "\nMade by `python benchmarks/sight_gpu.py --report`.\n")
+        progress.print(f"[green]kept in {path.name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,462 @@
+"""The Triton kernels: one tile function, and four short walks over the tiles that it gives.
+
+`_tile` turns products of queries and keys into base-2 logits: scaled, capped, biased, masked. A block of queries stays
+in registers where rows are wanted (`forward`, `rows`, `pick`), a block of keys where columns are (`columns`), so no
+result is ever added to by two programs: no atomics, the same bits every time. Every walk has three loops: tiles that
+the band cuts, tiles that it leaves whole (nothing to ask there), and tiles that it cuts again; tiles that it empties
+are never touched.
+"""
+
+# mypy: ignore-errors
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+# What a mask may hold, as bits of FLAGS.
+BAND, KEEP, IDS, SEEN, BIAS, CAP, LOW, EACH = (tl.constexpr(1 << n) for n in range(8))
+ALWAYS = tl.constexpr(2 | 4 | 8 | 16)  # those that every tile has to be asked for
+LOG2E, LN2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)
+HIDING, HIDDEN = tl.constexpr(-1e29), tl.constexpr(-1e30)  # as in masks.py and tiled.py
+
+
+@triton.jit
+def _tanh(x):
+    """tanh(x · ln 2 / 2): the factor is in x already."""
+    return 1 - 2 / (tl.exp2(x) + 1)
+
+
+@triton.jit
+def _tile(dots, row, column, batch, head, size, lo, hi, factor, cap, mask, FLAGS: tl.constexpr, MASKED: tl.constexpr):
+    """Base-2 logits of a tile, HIDDEN where a key may not be seen. `row` and `column` broadcast to the tile."""
+    logits = cap * _tanh(dots * factor) if CAP & FLAGS else dots * factor
+    if MASKED:
+        rows, columns = size
+        inside = (row < rows) & (column < columns)
+        seen = inside
+        keep, query_ids, key_ids, visible, bias, lowest, strides = mask
+        if BAND & FLAGS:
+            seen = seen & (column - row >= lo) & (column - row <= hi)
+        if KEEP & FLAGS:
+            seen = seen & (tl.load(keep + batch * columns + column, mask=column < columns, other=0) != 0)
+        if IDS & FLAGS:
+            mine = tl.load(query_ids + batch * rows + row, mask=row < rows, other=0)
+            theirs = tl.load(key_ids + batch * columns + column, mask=column < columns, other=0)
+            seen = seen & (mine == theirs)
+        if SEEN & FLAGS:
+            at = batch * strides[0] + head * strides[1] + row.to(tl.int64) * strides[2] + column * strides[3]
+            seen = seen & (tl.load(visible + at, mask=inside, other=0) != 0)
+        if BIAS & FLAGS:
+            at = batch * strides[4] + head * strides[5] + row.to(tl.int64) * strides[6] + column * strides[7]
+            added = tl.load(bias + at, mask=inside, other=0.0).to(tl.float32)
+            seen = seen & (added > lowest)
+            logits += tl.where(added > lowest, added, 0.0) * LOG2E
+        logits = tl.where(seen, logits, HIDDEN)
+    return logits
+
+
+@triton.jit
+def _band(low, high, batch, FLAGS: tl.constexpr):
+    """How far a key may lie before and behind its query; EACH: for each batch on its own."""
+    lo, hi = low, high
+    if EACH & FLAGS:
+        lo, hi = tl.load(low + batch), tl.load(high + batch)
+    return lo, hi
+
+
+@triton.jit
+def _spans(first, whole_first, whole_end, end, most, BLOCK: tl.constexpr, FLAGS: tl.constexpr):
+    """Where the three loops begin and end, in whole blocks."""
+    first = tl.maximum(first, 0) // BLOCK * BLOCK
+    end = tl.maximum(tl.minimum(end, most), first)
+    if ALWAYS & FLAGS:
+        return first, end, end, end
+    whole_first = tl.minimum(tl.cdiv(tl.maximum(whole_first, 0), BLOCK) * BLOCK, end)
+    whole_first = tl.maximum(whole_first, first)
+    whole_end = tl.maximum(tl.minimum(whole_end, most) // BLOCK * BLOCK, whole_first)
+    return first, whole_first, whole_end, end
+
+
+@triton.jit
+def _place(shape, flat, block, last, LATE: tl.constexpr):
+    """(batch, head, key head, block) of a program; LATE: the last blocks, which have most to do, first."""
+    heads, group = shape
+    batch, head = flat // heads, flat % heads
+    return batch, head, head // group, (last - block) if LATE else block
+
+
+@triton.jit
+def _load(source, layout, batch, head, start, TOKENS: tl.constexpr):
+    """A block of tokens of one head; what lies outside comes as it is: the tile function hides it."""
+    per_batch, per_head, aside = layout
+    return source.load([batch * per_batch + head * per_head + start, head * aside])
+
+
+@triton.jit
+def _meet(block, source, layout, batch, head, start, TOKENS: tl.constexpr, EXACT: tl.constexpr):
+    """The products of a block that stays with a block of tokens that passes."""
+    return tl.dot(block, _load(source, layout, batch, head, start, TOKENS).T, input_precision=EXACT)
+
+
+@triton.jit
+def _norm(NORM, REST, base, row, rows, FLAGS: tl.constexpr):
+    """A row's normaliser in base 2: what float32 holds of it, and the rest where logits are large."""
+    norm = tl.load(NORM + base + row, mask=row < rows, other=float("inf"))
+    rest = tl.zeros_like(norm)
+    if LOW & FLAGS:
+        rest = tl.load(REST + base + row, mask=row < rows, other=0.0)
+    return norm, rest
+
+
+@triton.jit
+def _log(logits, norm, rest, FLAGS: tl.constexpr):
+    """log2 of the weights."""
+    return (logits - norm) - rest if LOW & FLAGS else logits - norm
+
+
+# forward: the softmax itself, with or without values
+
+
+@triton.jit
+def _forward_step(
+    state, at, query, K, V, layouts, ids, row, size, lo, hi, factor, cap, mask,
+    FLAGS: tl.constexpr, VALUES: tl.constexpr, MASKED: tl.constexpr, BN: tl.constexpr, EXACT: tl.constexpr,
+):  # fmt: skip
+    peak, total, out = state
+    batch, head, key_head = ids
+    key = _load(K, layouts[1], batch, key_head, at, BN)
+    dots = tl.dot(query, key.T, input_precision=EXACT)
+    column = at + tl.arange(0, BN)
+    logits = _tile(dots, row[:, None], column[None, :], batch, head, size, lo, hi, factor, cap, mask, FLAGS, MASKED)
+    new = tl.maximum(peak, tl.max(logits, 1))
+    weights = tl.exp2(logits - new[:, None])
+    if MASKED:
+        weights = tl.where(logits > HIDING, weights, 0.0)
+    shrink = tl.exp2(peak - new)
+    total = total * shrink + tl.sum(weights, 1)
+    if VALUES:
+        value = _load(V, layouts[2], batch, key_head, at, BN)
+        if MASKED:  # rows of another head, or nobody's: 0 × NaN would be NaN
+            value = tl.where((column < size[1])[:, None], value, 0.0)
+        out = tl.dot(weights.to(value.dtype), value, out * shrink[:, None], input_precision=EXACT)
+    return new, total, out
+
+
+@triton.jit
+def forward(
+    Q, K, V, OUT, LSE, low, high, size, shape, layouts, factor, cap, mask,
+    FLAGS: tl.constexpr, VALUES: tl.constexpr, WIDTH: tl.constexpr, EXACT: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BV: tl.constexpr,
+):  # fmt: skip
+    """weights @ value and the logsumexp of each row."""
+    flat = tl.program_id(1)
+    batch, head, key_head, block = _place(shape, flat, tl.program_id(0), tl.num_programs(0) - 1, BAND & FLAGS)
+    rows, columns = size
+    start = block * BM
+    row = start + tl.arange(0, BM)
+    lo, hi = _band(low, high, batch, FLAGS)
+    query = _load(Q, layouts[0], batch, head, start, BM)
+    bottom = tl.minimum(start + BM, rows) - 1
+    a, b, c, d = _spans(start + lo, bottom + lo, start + hi + 1, bottom + hi + 1, columns, BN, FLAGS)
+    state = (tl.full([BM], HIDDEN, tl.float32), tl.zeros([BM], tl.float32), tl.zeros([BM, BV], tl.float32))
+    ids = (batch, head, key_head)
+    for at in range(a, b, BN):
+        state = _forward_step(state, at, query, K, V, layouts, ids, row, size, lo, hi, factor, cap, mask, FLAGS,
+                              VALUES, True, BN, EXACT)  # fmt: skip
+    for at in range(b, c, BN):
+        state = _forward_step(state, at, query, K, V, layouts, ids, row, size, lo, hi, factor, cap, mask, FLAGS,
+                              VALUES, False, BN, EXACT)  # fmt: skip
+    for at in range(c, d, BN):
+        state = _forward_step(state, at, query, K, V, layouts, ids, row, size, lo, hi, factor, cap, mask, FLAGS,
+                              VALUES, True, BN, EXACT)  # fmt: skip
+    peak, total, out = state
+    some = total > 0
+    lse = tl.where(some, (peak + tl.log2(total)) * LN2, float("-inf"))
+    tl.store(LSE + flat * rows + row, lse, mask=row < rows)
+    if VALUES:
+        out = out / tl.where(some, total, 1.0)[:, None]
+        column = tl.arange(0, BV)
+        spot = (flat * rows + row).to(tl.int64)[:, None] * WIDTH + column[None, :]
+        tl.store(OUT + spot, out.to(OUT.dtype.element_ty), mask=(row < rows)[:, None] & (column < WIDTH)[None, :])
+
+
+# rows: what is gathered along the keys
+
+
+@triton.jit
+def _rows_step(
+    state, dots, at, ids, row, norm, rest, size, lo, hi, factor, cap, mask,
+    FLAGS: tl.constexpr, ENTROPY: tl.constexpr, BEST: tl.constexpr, MASKED: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    entropy, best = state
+    batch, head, _ = ids
+    column = at + tl.arange(0, BN)
+    logits = _tile(dots, row[:, None], column[None, :], batch, head, size, lo, hi, factor, cap, mask, FLAGS, MASKED)
+    if BEST:
+        best = tl.maximum(best, logits)
+    if ENTROPY:
+        log = _log(logits, norm[:, None], rest[:, None], FLAGS)
+        entropy -= tl.sum(tl.exp2(log) * log, 1)
+    return entropy, best
+
+
+@triton.jit
+def rows(
+    Q, K, NORM, REST, ENT, BOUND, low, high, size, shape, layouts, factor, cap, mask,
+    FLAGS: tl.constexpr, ENTROPY: tl.constexpr, BEST: tl.constexpr, EXACT: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """The entropy of each row and, for its BEST greatest weights, a bound that they reach and few others do.
+
+    Keys with the same remainder by BN form a block, whose maximum costs one comparison a key and no exchange between
+    threads: the k-th greatest of those maxima is no greater than the k-th greatest of the row.
+    """
+    flat = tl.program_id(1)
+    batch, head, key_head, block = _place(shape, flat, tl.program_id(0), tl.num_programs(0) - 1, BAND & FLAGS)
+    start = block * BM
+    row = start + tl.arange(0, BM)
+    lo, hi = _band(low, high, batch, FLAGS)
+    norm, rest = _norm(NORM, REST, flat * size[0], row, size[0], FLAGS)
+    norm = tl.where(row < size[0], norm, 0.0)
+    query = _load(Q, layouts[0], batch, head, start, BM)
+    bottom = tl.minimum(start + BM, size[0]) - 1
+    a, b, c, d = _spans(start + lo, bottom + lo, start + hi + 1, bottom + hi + 1, size[1], BN, FLAGS)
+    state = (tl.zeros([BM], tl.float32), tl.full([BM, BN if BEST else 1], HIDDEN, tl.float32))
+    ids = (batch, head, key_head)
+    for at in range(a, b, BN):
+        dots = _meet(query, K, layouts[1], batch, key_head, at, BN, EXACT)
+        state = _rows_step(state, dots, at, ids, row, norm, rest, size, lo, hi, factor, cap, mask, FLAGS, ENTROPY, BEST,
+                           True, BN)  # fmt: skip
+    for at in range(b, c, BN):
+        dots = _meet(query, K, layouts[1], batch, key_head, at, BN, EXACT)
+        state = _rows_step(state, dots, at, ids, row, norm, rest, size, lo, hi, factor, cap, mask, FLAGS, ENTROPY,
+                           BEST, False, BN)  # fmt: skip
+    for at in range(c, d, BN):
+        dots = _meet(query, K, layouts[1], batch, key_head, at, BN, EXACT)
+        state = _rows_step(state, dots, at, ids, row, norm, rest, size, lo, hi, factor, cap, mask, FLAGS, ENTROPY, BEST,
+                           True, BN)  # fmt: skip
+    entropy, best = state
+    if ENTROPY:
+        tl.store(ENT + flat * size[0] + row, entropy, mask=row < size[0])
+    if BEST:
+        column = tl.arange(0, BN)[None, :]
+        for _ in range(BEST - 1):
+            place = tl.argmax(best, 1)
+            best = tl.where(column == place[:, None], 2 * HIDDEN, best)
+        tl.store(BOUND + flat * size[0] + row, tl.max(best, 1), mask=row < size[0])
+
+
+# pick: the weights that reach a bound
+
+
+@triton.jit
+def _pick_step(
+    state, dots, at, ids, row, bound, size, lo, hi, factor, cap, mask, spot, FOUND, KEYS, TODO, todo,
+    FLAGS: tl.constexpr, ROOM: tl.constexpr, MASKED: tl.constexpr, BN: tl.constexpr, LATER: tl.constexpr,
+):  # fmt: skip
+    """Rows with one hit in this tile are done at once; a tile where a row has more is put by."""
+    count, later = state
+    batch, head, _ = ids
+    column = tl.arange(0, BN)
+    logits = _tile(
+        dots, row[:, None], (at + column)[None, :], batch, head, size, lo, hi, factor, cap, mask, FLAGS, MASKED
+    )
+    best = tl.max(logits, 1)
+    hits = tl.sum(tl.where(logits >= bound[:, None], 65536 + column[None, :], 0), 1)  # how many, and where they lie
+    one = (hits >> 16) == 1
+    here = one & (row < size[0]) & (count < ROOM)
+    tl.store(FOUND + spot + count, best, mask=here)
+    tl.store(KEYS + spot + count, at + (hits & 65535), mask=here)
+    count += one.to(tl.int32)
+    more = tl.max(hits, 0) >= 131072
+    tl.store(TODO + todo + later, at, mask=more & (later < LATER))
+    return count, later + more.to(tl.int32)
+
+
+@triton.jit
+def _pick_all(
+    count, at, query, K, layouts, ids, row, bound, size, lo, hi, factor, cap, mask, spot, FOUND, KEYS,
+    FLAGS: tl.constexpr, ROOM: tl.constexpr, BN: tl.constexpr, EXACT: tl.constexpr,
+):  # fmt: skip
+    """All hits of the rows that have several in this tile, one after the other."""
+    batch, head, key_head = ids
+    column = tl.arange(0, BN)
+    dots = _meet(query, K, layouts[1], batch, key_head, at, BN, EXACT)
+    logits = _tile(
+        dots, row[:, None], (at + column)[None, :], batch, head, size, lo, hi, factor, cap, mask, FLAGS, True
+    )
+    hit = logits >= bound[:, None]
+    many = tl.sum(hit.to(tl.int32), 1)
+    hit = hit & (many > 1)[:, None]
+    left = tl.minimum(tl.max(many, 0), ROOM + 1)
+    while left > 1:
+        first = tl.min(tl.where(hit, column[None, :], BN), 1)
+        value = tl.sum(tl.where(hit & (column[None, :] == first[:, None]), logits, 0.0), 1)
+        some = (first < BN) & (row < size[0])
+        tl.store(FOUND + spot + count, value, mask=some & (count < ROOM))
+        tl.store(KEYS + spot + count, at + first, mask=some & (count < ROOM))
+        count += some.to(tl.int32)
+        hit = hit & (column[None, :] != first[:, None])
+        left = tl.max(tl.sum(hit.to(tl.int32), 1), 0) + 1
+    return count
+
+
+@triton.jit
+def pick(
+    Q, K, NORM, REST, BOUND, FOUND, KEYS, TODO, BEST, WHERE, OVER, low, high, size, shape, layouts, factor, cap, mask,
+    skip, above,
+    FLAGS: tl.constexpr, TOP: tl.constexpr, ROOM: tl.constexpr, LATER: tl.constexpr, EXACT: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """The TOP greatest weights of each row, as log2, and their keys: of those that reach its bound, at most ROOM.
+
+    Programs work on the heads from `skip` and the blocks of rows from `above` on; OVER tells that ROOM was too small.
+    """
+    flat = tl.program_id(1) + skip
+    batch, head, key_head, turn = _place(shape, flat, tl.program_id(0), tl.num_programs(0) - 1, BAND & FLAGS)
+    start = (turn + above) * BM
+    row = start + tl.arange(0, BM)
+    lo, hi = _band(low, high, batch, FLAGS)
+    bound = tl.load(BOUND + flat * size[0] + row, mask=row < size[0], other=float("inf"))
+    bound = tl.maximum(bound, HIDING)  # a row that sees too few keys: all of them
+    query = _load(Q, layouts[0], batch, head, start, BM)
+    bottom = tl.minimum(start + BM, size[0]) - 1
+    a, b, c, d = _spans(start + lo, bottom + lo, start + hi + 1, bottom + hi + 1, size[1], BN, FLAGS)
+    mine = tl.program_id(1) * tl.num_programs(0) + turn
+    todo = mine * LATER
+    spot = (mine * BM + tl.arange(0, BM)).to(tl.int64) * ROOM
+    state = (tl.zeros([BM], tl.int32), 0)
+    ids = (batch, head, key_head)
+    for at in range(a, b, BN):
+        dots = _meet(query, K, layouts[1], batch, key_head, at, BN, EXACT)
+        state = _pick_step(state, dots, at, ids, row, bound, size, lo, hi, factor, cap, mask, spot, FOUND, KEYS, TODO,
+                           todo, FLAGS, ROOM, True, BN, LATER)  # fmt: skip
+    for at in range(b, c, BN):
+        dots = _meet(query, K, layouts[1], batch, key_head, at, BN, EXACT)
+        state = _pick_step(state, dots, at, ids, row, bound, size, lo, hi, factor, cap, mask, spot, FOUND, KEYS,
+                           TODO, todo, FLAGS, ROOM, False, BN, LATER)  # fmt: skip
+    for at in range(c, d, BN):
+        dots = _meet(query, K, layouts[1], batch, key_head, at, BN, EXACT)
+        state = _pick_step(state, dots, at, ids, row, bound, size, lo, hi, factor, cap, mask, spot, FOUND, KEYS, TODO,
+                           todo, FLAGS, ROOM, True, BN, LATER)  # fmt: skip
+    count, later = state
+    tl.debug_barrier()  # what was put by is read by other threads than wrote it
+    for n in range(0, tl.minimum(later, LATER)):
+        at = tl.load(TODO + todo + n)
+        count = _pick_all(count, at, query, K, layouts, ids, row, bound, size, lo, hi, factor, cap, mask, spot, FOUND,
+                          KEYS, FLAGS, ROOM, BN, EXACT)  # fmt: skip
+    full = tl.max(tl.where(row < size[0], count, 0), 0)
+    tl.store(OVER + mine, ((full > ROOM) | (later > LATER)).to(tl.int32))
+    tl.debug_barrier()
+    slot = tl.arange(0, ROOM)[None, :]
+    filled = slot < count[:, None]
+    found = tl.load(FOUND + spot[:, None] + slot, mask=filled, other=2 * HIDDEN)
+    keys = tl.load(KEYS + spot[:, None] + slot, mask=filled, other=-1)
+    norm, rest = _norm(NORM, REST, flat * size[0], row, size[0], FLAGS)
+    out = (flat * size[0] + row).to(tl.int64) * TOP
+    for n in range(TOP):
+        chosen = slot == tl.argmax(found, 1)[:, None]
+        tl.store(BEST + out + n, _log(tl.max(found, 1), norm, rest, FLAGS), mask=row < size[0])
+        tl.store(WHERE + out + n, tl.sum(tl.where(chosen, keys, 0), 1).to(tl.int64), mask=row < size[0])
+        found = tl.where(chosen, 4 * HIDDEN, found)
+
+
+# columns: what is gathered along the queries
+
+
+@triton.jit
+def _columns_step(
+    state, dots, at, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap, mask, X, POOL, bins,
+    FLAGS: tl.constexpr, MOST: tl.constexpr, POOLING: tl.constexpr, TIMES: tl.constexpr, MASKED: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, EXACT: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    total, out, near, far, bin = state
+    batch, head, _ = ids
+    row = at + tl.arange(0, BM)
+    logits = _tile(dots, row[None, :], column[:, None], batch, head, size, lo, hi, factor, cap, mask, FLAGS, MASKED)
+    norm, rest = _norm(NORM, REST, base, row, size[0], FLAGS)
+    weights = tl.exp2(_log(logits, norm[None, :], rest[None, :], FLAGS))
+    if MOST:
+        total = tl.maximum(total, tl.max(weights, 1))
+    else:
+        part = tl.sum(weights, 1)
+        total += part
+    if TIMES:
+        x = _load(X, layouts[2], batch, head, at, BM)
+        x = tl.where((row < size[0])[:, None], x, 0.0)
+        out = tl.dot(weights.to(x.dtype), x, out, input_precision=EXACT)
+    if POOLING == 1:  # bins as large as a tile or larger: a tile lies in at most two of them each way
+        many_rows, _, edge, blocks, block = bins
+        end = ((bin + 1).to(tl.int64) * size[0] // many_rows).to(tl.int32)  # the first row behind this bin
+        inside, there = part, tl.zeros_like(part)
+        crosses = (end < at + BM) & (end < size[0])
+        if crosses:
+            inside = tl.sum(tl.where((row < end)[None, :], weights, 0.0), 1)
+            there = tl.sum(tl.where((row >= end)[None, :], weights, 0.0), 1)
+        left, right = column < edge, (column >= edge) & (column < size[1])
+        near += tl.sum(tl.where(left, inside, 0.0), 0)
+        far += tl.sum(tl.where(right, inside, 0.0), 0)
+        spot = (base // size[0] * many_rows + bin).to(tl.int64) * blocks * 2 + block * 2
+        tl.store(POOL + spot, near)
+        tl.store(POOL + spot + 1, far)
+        if end <= at + BM:  # the next bin begins, perhaps within this tile
+            bin += 1
+            near = tl.sum(tl.where(left, there, 0.0), 0)
+            far = tl.sum(tl.where(right, there, 0.0), 0)
+            if crosses:
+                tl.store(POOL + spot + blocks * 2, near)
+                tl.store(POOL + spot + blocks * 2 + 1, far)
+    if POOLING == 2:  # bins that divide a tile: HIGH rows × WIDE columns each
+        many_rows, many_columns, _, _, _ = bins
+        small = tl.sum(tl.reshape(weights, [BN // WIDE, WIDE, BM]), 1)
+        small = tl.sum(tl.reshape(small, [BN // WIDE, BM // HIGH, HIGH]), 2)
+        r = at // HIGH + tl.arange(0, BM // HIGH)
+        c = tl.min(column, 0) // WIDE + tl.arange(0, BN // WIDE)
+        spot = (base // size[0] * many_rows + r).to(tl.int64)[None, :] * many_columns + c[:, None]
+        tl.store(POOL + spot, small, mask=(r < many_rows)[None, :] & (c < many_columns)[:, None])
+    return total, out, near, far, bin
+
+
+@triton.jit
+def columns(
+    Q, K, NORM, REST, TOTAL, X, OUT, POOL, low, high, size, shape, layouts, factor, cap, mask, bins,
+    FLAGS: tl.constexpr, MOST: tl.constexpr, POOLING: tl.constexpr, TIMES: tl.constexpr, EXACT: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BX: tl.constexpr, WIDTH: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """What each key receives, as sum or (MOST) maximum; the transposed matrix times X; the matrix in bins."""
+    flat, block = tl.program_id(1), tl.program_id(0)
+    batch, head, key_head, _ = _place(shape, flat, block, 0, False)
+    start = block * BN
+    column = start + tl.arange(0, BN)
+    lo, hi = _band(low, high, batch, FLAGS)
+    key = _load(K, layouts[1], batch, key_head, start, BN)
+    last = tl.minimum(start + BN, size[1]) - 1
+    a, b, c, d = _spans(start - hi, last - hi, start - lo + 1, last - lo + 1, size[0], BM, FLAGS)
+    base, bin = flat * size[0], 0
+    many_rows, many_columns = bins
+    edge, blocks = 0, tl.num_programs(0)
+    if POOLING == 1:
+        bin = (((a + 1).to(tl.int64) * many_rows - 1) // size[0]).to(tl.int32)
+        mine = ((start + 1).to(tl.int64) * many_columns - 1) // size[1]
+        edge = ((mine + 1) * size[1] // many_columns).to(tl.int32)
+    bins = (many_rows, many_columns, edge, blocks, block)
+    state = (tl.zeros([BN], tl.float32), tl.zeros([BN, BX], tl.float32), 0.0, 0.0, bin)
+    ids = (batch, head, key_head)
+    for at in range(a, b, BM):
+        dots = _meet(key, Q, layouts[0], batch, head, at, BM, EXACT)
+        state = _columns_step(state, dots, at, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap, mask,
+                              X, POOL, bins, FLAGS, MOST, POOLING, TIMES, True, BM, BN, EXACT, HIGH, WIDE)  # fmt: skip
+    for at in range(b, c, BM):
+        dots = _meet(key, Q, layouts[0], batch, head, at, BM, EXACT)
+        state = _columns_step(state, dots, at, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap, mask,
+                              X, POOL, bins, FLAGS, MOST, POOLING, TIMES, False, BM, BN, EXACT, HIGH, WIDE)  # fmt: skip
+    for at in range(c, d, BM):
+        dots = _meet(key, Q, layouts[0], batch, head, at, BM, EXACT)
+        state = _columns_step(state, dots, at, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap, mask,
+                              X, POOL, bins, FLAGS, MOST, POOLING, TIMES, True, BM, BN, EXACT, HIGH, WIDE)  # fmt: skip
+    total, out, _, _, _ = state
+    tl.store(TOTAL + flat * size[1] + column, total, mask=column < size[1])
+    if TIMES:
+        wide = tl.arange(0, BX)
+        spot = (flat * size[1] + column).to(tl.int64)[:, None] * WIDTH + wide[None, :]
+        tl.store(OUT + spot, out.to(OUT.dtype.element_ty), mask=(column < size[1])[:, None] & (wide < WIDTH)[None, :])

@@ -1,0 +1,140 @@
+"""The GPU's kernels, held to the same laws as every other backend: by Triton's interpreter where there is no GPU."""
+
+import numpy as np
+import pytest
+import test_laws
+import torch
+from cases import DEVICE, TOLERANCE, Case, cases, close, using
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import regard
+from regard.backends import sweep, tiled
+
+HALVES = (torch.float32, torch.float16)
+
+
+@given(case=cases(dtypes=HALVES, most=40), first=st.booleans())
+@settings(max_examples=12)
+def test_every_number_is_the_definitions(case, first):
+    test_laws.test_every_number_is_the_definitions.hypothesis.inner_test("sweep", case, False, first)
+
+
+@given(case=cases(dtypes=HALVES, least=1, most=40), k=st.integers(1, 9))
+@settings(max_examples=12)
+def test_top_is_exact(case, k):
+    test_laws.test_top_is_exact.hypothesis.inner_test("sweep", case, False, k)
+
+
+@given(case=cases(dtypes=HALVES, least=1, most=40))
+@settings(max_examples=8)
+def test_a_summary_is_its_single_reductions(case):
+    test_laws.test_a_summary_is_its_single_reductions.hypothesis.inner_test("sweep", case, False)
+
+
+MASKS = {
+    "none": lambda q, k: None,
+    "causal": lambda q, k: regard.causal(k - q),
+    "window 1": lambda q, k: regard.window(0, 0),
+    "window": lambda q, k: regard.window(9, 4, offset=3),
+    "beyond the end": lambda q, k: regard.causal(-q - 5),
+    "padding": lambda q, k: regard.causal(k - q) & regard.padding(torch.tensor([k, k // 3])),
+    "documents": lambda q, k: regard.documents(torch.arange(q) // 7, torch.arange(k) // 7) & regard.causal(),
+    "bias": lambda q, k: regard.bias(torch.randn(q, k).masked_fill(torch.rand(q, k) < 0.2, -torch.inf)),
+    "dense": lambda q, k: torch.rand(2, 1, q, k) < 0.6,
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize(("queries", "keys", "width"), [(1, 17, 16), (50, 70, 48)])
+def test_odd_sizes(queries, keys, width, mask):
+    torch.manual_seed(queries + keys)
+    dtype = torch.float16 if width == 16 else torch.float32
+    q, k, v = torch.randn(2, 2, queries, width), torch.randn(2, 1, keys, width), torch.randn(2, 1, keys, 20)
+    options = {"mask": MASKS[mask](queries, keys)}
+    if mask == "window":
+        options |= {"softcap": 2.0, "sinks": torch.randn(2)}
+    case = Case(q.to(dtype), k.to(dtype), v.to(dtype), options)
+    with using("sweep", False):
+        A, R, limit = case.matrix(), case.reference(), TOLERANCE[dtype]
+        assert sweep.suits(A._scores, case.value)
+        close(A @ case.value, R.output(case.value), 4 * limit)
+        seen = A.summary(top=5, pool=(min(5, queries), 4))
+        close(seen.received, R.received("sum"), limit)
+        close(seen.entropy, R.entropy(), 4 * limit)
+        close(seen.pool, R.pool(min(5, queries), 4, "mean"), limit)
+        close(seen.top.weights, R.top(5), limit)
+        close(A.received("max"), R.received("max"), limit)
+
+
+@pytest.mark.parametrize("bins", [(16, 16), (32, 64), (7, 3), (4, 4)])
+def test_bins_smaller_and_larger_than_a_tile(bins):
+    torch.manual_seed(0)
+    case = Case(*torch.randn(3, 1, 2, 128, 16), {"mask": regard.causal()})
+    with using("sweep", False):
+        close(case.matrix().pool(*bins), case.reference().pool(*bins, "mean"), 1e-6)
+
+
+def test_many_alike_take_the_long_way():
+    case = Case(*torch.zeros(3, 1, 1, 100, 16), {})
+    with using("sweep", False):
+        top = case.matrix().top(3)
+        close(top.weights, np.full((1, 1, 100, 3), 0.01), 1e-6)
+        assert (top.keys.sort(-1).values.diff(dim=-1) > 0).all()
+
+
+def test_part_of_a_matrix():
+    torch.manual_seed(0)
+    case = Case(*torch.randn(3, 1, 2, 100, 16), {"mask": regard.causal()})
+    with using("sweep", False):
+        part, dense = case.matrix().part[..., 20:70, 10:90], case.matrix().to_dense()[..., 20:70, 10:90]
+        assert sweep.suits(part._scores)
+        close(part.received(), dense.sum(-2).double().numpy(), 1e-5)
+        close(part.entropy(), torch.special.entr(dense).sum(-1).double().numpy(), 1e-5)
+        close(part @ case.value[..., 10:90, :], (dense @ case.value[..., 10:90, :]).double().numpy(), 1e-5)
+
+
+def test_large_logits_and_hidden_nan():
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 1, 2, 60, 16)
+    q = q * 3000  # logits of order 1e4
+    k[..., 40:, :] = v[..., 40:, :] = torch.nan
+    case = Case(q, k, v, {"mask": regard.padding([40])})
+    plain = Case(q, k.nan_to_num(0.0), v.nan_to_num(0.0), case.options)
+    with using("sweep", False):
+        A, R = case.matrix(), plain.reference()
+        close(A @ v, R.output(plain.value), 2e-3)
+        close(A.received(), R.received("sum"), 2e-3)
+
+
+@pytest.mark.parametrize("mask", ["none", "causal", "padding", "documents", "window"])
+def test_gradients(mask):
+    torch.manual_seed(0)
+    queries, keys = 40, 50
+    options = {"mask": MASKS[mask](queries, keys)}
+    if mask == "window":
+        options |= {"softcap": 2.0, "sinks": torch.randn(4)}
+    tensors = [torch.randn(2, 4, queries, 16), torch.randn(2, 2, keys, 16), torch.randn(2, 2, keys, 20)]
+    pull = torch.randn(2, 4, queries, 20)
+    found = []
+    for backend in ("tiled", "sweep"):
+        leaves = [t.clone().requires_grad_() for t in tensors]
+        with using(backend, False):
+            (regard.AttentionMatrix(*leaves[:2], **options) @ leaves[2] * pull).sum().backward()
+        found.append([leaf.grad for leaf in leaves])
+    for ours, theirs in zip(*found[::-1], strict=True):
+        close(ours, theirs.double().numpy(), 1e-5)
+
+
+def test_what_the_kernels_leave_to_the_tiles():
+    q, k = torch.randn(2, 1, 2, 40, 16)
+    A = regard.AttentionMatrix(q, k)
+    with using("sweep", False):
+        assert sweep.suits(A._scores)
+        assert not sweep.suits(regard.AttentionMatrix(q.double(), k.double())._scores)
+        assert not sweep.suits(A.part[..., ::2]._scores)
+        assert not sweep.takes(A._scores, regard.backends.reductions.Top(A._scores, 17))
+        close(A.top(20).weights, A.to_dense().topk(20).values.double().numpy(), 1e-6)
+    assert DEVICE == "cuda" or not sweep.suits(A._scores)
+    assert tiled.trusted(torch.tensor([300.0], dtype=torch.float64), torch.float32)
+    assert not tiled.trusted(torch.tensor([300.0]), torch.float32)
