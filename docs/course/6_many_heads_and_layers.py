@@ -15,7 +15,8 @@ from regard import drawing
 from regard.transformer import sinusoids
 
 torch.manual_seed(0)
-words = "A dog ate the food because it was hungry".split()
+torch.set_num_threads(1)  # models this small gain nothing from a second core
+words = ["A", "dog", "ate", "the", "food", "because", "it", "was", "hungry"]
 
 # %% [markdown]
 # ## Several heads
@@ -294,8 +295,8 @@ for n in (1, 2, 6):
 # outputs come in that other order, and nothing else changes.
 
 # %%
-embeddings = {word: torch.randn(512) for word in ("the", "dog", "bites", "man")}
-one, other = "dog bites man".split(), "man bites dog".split()
+embeddings = {word: torch.randn(512) for word in ("dog", "bites", "man")}
+one, other = ["dog", "bites", "man"], ["man", "bites", "dog"]
 
 
 @torch.no_grad()
