@@ -153,7 +153,8 @@ def cross_attention(model):
     """(French words, English words): at the place where each French word is chosen."""
     with torch.no_grad(), regard.watch(model.eval()) as record:
         model(rows([sample]), rows([truth], begin=[PAD])[:, :-1])
-    return record.weights(kind="cross")[: len(truth), : len(sample)].numpy()
+    weights = record.weights(kind="cross")[: len(truth), : len(sample)].numpy()
+    return weights / weights.sum(1, keepdims=True)  # without the share of the end, which is no word
 
 
 torch.manual_seed(0)
@@ -213,12 +214,12 @@ for step in moments:
     best = [sample[n] for n in weights.argmax(1)]
     print(f"after {step:>3} steps:", ", ".join(f"{a}←{b}" for a, b in zip(truth, best, strict=True)))
     spread = -(weights * np.log(weights + 1e-9)).sum(1).mean()
-    print(f"    mean entropy of a row {spread:.2f} of at most {np.log(len(sample) + 1):.2f}")
+    print(f"    mean entropy of a row {spread:.2f} of at most {np.log(len(sample)):.2f}")
 
 # %% [markdown]
 # It is an alignment of a kind, not a dictionary: look at the rows of *parce* and *elle*. A word may look where the news
-# is, for by then the encoder has put into each English word what it found in the others. What did "it" look at in there?
-# For three words, the head that ties "it" to them most:
+# is, for by then the encoder has put into each English word what it found in the others. What did "it" look at in
+# there? For three words, the head that ties "it" to them most:
 
 # %%
 with torch.no_grad(), regard.watch(student, tokens=[*sample, "</s>"]) as record:
