@@ -129,8 +129,38 @@ for text, seen in ((hungry, record), (rotten, other)):
     print(f"layer {layer}, head {head}, {text}:  dog {looks.of('dog'):.0%}, food {looks.of('food'):.0%}")
 
 # %% [markdown]
-# There is one that turns, some way. But this time we chose it because it *turned*, with these two sentences; to believe
-# it, one would need many sentences that were not used for choosing.
+# There is one that turns. But this time we chose it because it *turned*, with these two sentences. To believe it, we
+# need sentences that were not used for choosing. Here are eight; a head turns if its look at the second noun, against
+# the first, grows when the reason is one of the second noun.
+
+# %%
+fresh = [
+    ("A cat", "drank", "the milk", "thirsty", "warm"),
+    ("The horse", "kicked", "the fence", "angry", "rusty"),
+    ("The bird", "left", "the nest", "cold", "broken"),
+    ("A mouse", "found", "the cheese", "lucky", "smelly"),
+    ("The lion", "ignored", "the meat", "tired", "spoiled"),
+    ("The boy", "dropped", "the plate", "clumsy", "hot"),
+    ("A cow", "crossed", "the river", "brave", "shallow"),
+    ("The teacher", "closed", "the window", "freezing", "dirty"),
+]
+chosen = {"by its look": (best.layer, best.head), "by its turn": (layer, head)}
+turned = dict.fromkeys(chosen, 0)
+for first, verb, second, *reasons in fresh:
+    nouns = first.split()[-1], second.split()[-1]
+    texts = [f"{first} {verb} {second} because it was {reason}" for reason in reasons]
+    seen = [watched(minilm, minilm_words, text) for text in texts]
+    for how, (at, number) in chosen.items():
+        looks = [one.looks("it", layer=at, head=number) for one in seen]
+        leans = [one.of(nouns[1]) - one.of(nouns[0]) for one in looks]
+        turned[how] += leans[1] > leans[0] + 0.05  # by more than five points
+for how, count in turned.items():
+    print(f"the head chosen {how}, {chosen[how]}: turned in {count} of {len(fresh)}")
+
+# %% [markdown]
+# With trained weights, the head that turned keeps turning more often than the one that looked good, and not always. (In
+# two of the sentences the first noun is a person, whom one would not call "it"; we left them in.) Eight sentences are
+# few, but this is how a claim about a head can be tested: choose it with some sentences, and count with others.
 #
 # ## GPT's shape: a decoder
 #
