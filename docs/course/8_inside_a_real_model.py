@@ -60,7 +60,7 @@ def watched(model, tokenizer, text):
 # %% [markdown]
 # ## BERT's shape: an encoder
 #
-# MiniLM is a small BERT, trained to give sentences with a like meaning like vectors. Every word sees every word.
+# MiniLM is a small BERT, trained to give similar vectors to sentences of similar meaning. Every word sees every word.
 
 # %%
 sizes = {"hidden_size": 384, "num_hidden_layers": 6, "intermediate_size": 1536, "vocab_size": 99}

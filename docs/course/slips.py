@@ -120,6 +120,6 @@ for name, rows in (("not divided", good.scores), ("divided by √d", good.scaled
 
 # %%
 A = good.as_matrix()
-print("A, the weights:     ", tuple(A.shape), " each row adds up to", A.to_dense().sum(-1).tolist())
+print("A, the weights:     ", tuple(A.shape), " each row adds up to", A.to_dense().sum(-1).numpy().round(6))
 print("Z = A @ V, the output:", tuple(good.output.shape))
 print("the same:", np.allclose(A.to_dense().numpy() @ good.values, good.output))
