@@ -29,4 +29,6 @@ def fenced(text: str) -> str:
     ```
     """
     text = re.sub(r"  # doctest: \+\w+", "", text)
-    return re.sub(r"(?:^>>> .*(?:\n.+)*(?:\n\n(?=>>> ))?\n?)+", lambda m: f"```pycon\n{m[0].rstrip()}\n```\n", text, flags=re.M).rstrip()
+    return re.sub(
+        r"(?:^>>> .*(?:\n.+)*(?:\n\n(?=>>> ))?\n?)+", lambda m: f"```pycon\n{m[0].rstrip()}\n```\n", text, flags=re.M
+    ).rstrip()
