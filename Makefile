@@ -21,8 +21,8 @@ bench: .venv/test  ## set up, then time us and the peers, side by side
 	$(BIN)/python benchmarks/pictures.py
 
 docs: .venv/docs  ## set up, run every page of the course, and build the site in site/
-	$(BIN)/mkdocs build --strict
-	@echo "Open site/index.html in a browser."
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "Open site/index.html, or with search: $(BIN)/python -m http.server --directory site"
 
 notebooks: .venv/docs  ## set up, run every page, and write them as notebooks in notebooks/
 	$(BIN)/python docs/tools/notebooks.py notebooks

@@ -61,7 +61,8 @@ print("the same vector for both:", np.array_equal(full.x[place], rotten.x[place]
 # ## A layer on a set
 #
 # The plainest layer is **fully connected**: one vector in, one vector out. It is a matrix, and the size of the matrix
-# fixes the size of what goes in. Could we give it a whole sentence, its vectors put end to end? Yes, one of that length.
+# fixes the size of what goes in. Could we give it a whole sentence, its vectors put end to end? Yes, one of that
+# length.
 
 # %%
 connected = torch.nn.Linear(3 * 512, 3 * 64)

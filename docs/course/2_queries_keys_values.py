@@ -89,8 +89,8 @@ except regard.ShapeError as error:
 # %% [markdown]
 # ## Why three, and not one?
 #
-# If a word asked with what it is, Q = K, then each two words would find each other equally: the score of "it" with "dog"
-# would be the score of "dog" with "it". Looking is not like that. "it" needs "dog"; "dog" does not need "it".
+# If a word asked with what it is, Q = K, then each two words would find each other equally: the score of "it" with
+# "dog" would be the score of "dog" with "it". Looking is not like that. "it" needs "dog"; "dog" does not need "it".
 
 # %%
 it, animal = dog.words.index("it"), dog.words.index("dog")
@@ -101,9 +101,9 @@ print("with Q = K the scores are the same both ways:", np.allclose(same, same.T)
 # %% [markdown]
 # ## The matrices are learned
 #
-# At first W_Q, W_K and W_V are random, and so is what a word looks at. Training changes them a little at a time, towards
-# whatever makes the model's answers better. Here the answer we want is simple: "it" shall look at "dog". Watch the share
-# that "it" gives to "dog" (how it is computed comes in the next two chapters).
+# At first W_Q, W_K and W_V are random, and so is what a word looks at. Training changes them a little at a time,
+# towards whatever makes the model's answers better. Here the answer we want is simple: "it" shall look at "dog".
+# Watch the share that "it" gives to "dog" (how it is computed comes in the next two chapters).
 
 # %%
 torch.manual_seed(1)

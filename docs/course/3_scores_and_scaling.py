@@ -65,9 +65,8 @@ def random_scores(d):
 
 drawn = {d: random_scores(d) for d in widths}
 for d in widths:
-    print(
-        f"d = {d:3}: spread of the scores {drawn[d].std():5.2f}, √d = {d**0.5:5.2f}, divided {drawn[d].std() / d**0.5:.2f}"
-    )
+    spread, root = drawn[d].std(), d**0.5
+    print(f"d = {d:3}: spread of the scores {spread:5.2f}, √d = {root:5.2f}, divided {spread / root:.2f}")
 
 # %% [markdown]
 # The spread is √d, so dividing by √d makes it 1, whatever d is. For "I am good" d is 64:
@@ -83,9 +82,9 @@ drawing.tables([before, after], signs=(f"÷ {d**0.5:.0f} =",))
 # %% [markdown]
 # ## What if we do not divide?
 #
-# The next step, the **softmax**, makes shares out of a row of scores: positive numbers that add up to 1, the greater the
-# score the greater the share. (Chapter 4 does it by hand.) It works on *differences* of scores, and large differences
-# make it all or none. Among 16 keys, how much does the best one get?
+# The next step, the **softmax**, makes shares out of a row of scores: positive numbers that add up to 1, the greater
+# the score the greater the share. (Chapter 4 does it by hand.) It works on *differences* of scores, and large
+# differences make it all or none. Among 16 keys, how much does the best one get?
 
 # %%
 best = {name: [] for name in ("without √d", "with √d")}
@@ -95,10 +94,8 @@ for d in widths:
         weights = scores.softmax(-1)
         best[name].append(weights.amax(-1).median().item())
         slope[name].append((weights * (1 - weights)).amax(-1).median().item())
-for n, d in enumerate(widths):
-    print(
-        f"d = {d:3}: the best of 16 keys gets {best['without √d'][n]:6.1%} without √d, {best['with √d'][n]:.1%} with it"
-    )
+for d, without, with_it in zip(widths, *best.values(), strict=True):
+    print(f"d = {d:3}: the best of 16 keys gets {without:6.1%} without √d, {with_it:.1%} with it")
 
 # %%
 x = np.array(widths)
@@ -111,10 +108,8 @@ drawing.curves({f"share of the best key, {name}": (x, np.array(y)) for name, y i
 # is nearly 0 or nearly 1, that is nearly nothing.
 
 # %%
-for n, d in enumerate(widths):
-    print(
-        f"d = {d:3}: greatest slope in a row {slope['without √d'][n]:.5f} without √d, {slope['with √d'][n]:.3f} with it"
-    )
+for d, without, with_it in zip(widths, *slope.values(), strict=True):
+    print(f"d = {d:3}: greatest slope in a row {without:.5f} without √d, {with_it:.3f} with it")
 drawing.curves({f"slope of the softmax, {name}": (x, np.array(y)) for name, y in slope.items()}, caption="d")
 
 # %% [markdown]
@@ -144,16 +139,14 @@ def gradient(d, scale, layers=12):
 
 
 reaches = {"without √d": [gradient(d, 1.0) for d in widths], "with √d": [gradient(d, d**-0.5) for d in widths]}
-for n, d in enumerate(widths):
-    print(
-        f"d = {d:3}: gradient at the first layer {reaches['without √d'][n]:8.1f} without √d, {reaches['with √d'][n]:.1f} with it"
-    )
+for d, without, with_it in zip(widths, *reaches.values(), strict=True):
+    print(f"d = {d:3}: gradient at the first layer {without:8.1f} without √d, {with_it:.1f} with it")
 drawing.curves({f"log₁₀ of that gradient, {name}": (x, np.log10(y)) for name, y in reaches.items()}, caption="d")
 
 # %% [markdown]
 # Look closely, for this is not what one is usually told. The slope of a *typical* row vanishes, and yet the gradient
-# through the stack does not vanish: it explodes. How can that be? Look at one layer, row by row: how much does the output
-# of each query change with that query?
+# through the stack does not vanish: it explodes. How can that be? Look at one layer, row by row: how much does the
+# output of each query change with that query?
 
 
 # %%
@@ -170,10 +163,10 @@ for name, scale in (("without √d", 1.0), ("with √d", 512**-0.5)):
     print(f"d = 512, {name:10}: a typical row {sizes.median():.4f}, the greatest {sizes.max():7.2f}")
 
 # %% [markdown]
-# Without √d a typical row gets almost no gradient, and a few get very much: those where two keys are nearly tied, so that
-# an all-or-none softmax flips from one to the other. Layer upon layer these few grow. Nothing in most places, far too
-# much in some: that is no guide. With √d all rows are alike, and the gradient of the stack is about as large for every d.
-# That is what is meant by *stable gradients*.
+# Without √d a typical row gets almost no gradient, and a few get very much: those where two keys are nearly tied, so
+# that an all-or-none softmax flips from one to the other. Layer upon layer these few grow. Nothing in most places,
+# far too much in some: that is no guide. With √d all rows are alike, and the gradient of the stack is about as large
+# for every d. That is what is meant by *stable gradients*.
 #
 # ## Does it matter? Train both
 #
@@ -211,8 +204,8 @@ drawing.curves({name: (np.arange(80), loss) for name, loss in losses.items()})
 # %% [markdown]
 # With √d the stack learns to look up the answer; without it, it is still guessing.
 #
-# Why √d and not d? Dividing by d would make the scores of random vectors too small, the more so the larger d is, and all
-# weights alike:
+# Why √d and not d? Dividing by d would make the scores of random vectors too small, the more so the larger d is, and
+# all weights alike:
 
 # %%
 for d in widths:
@@ -224,7 +217,7 @@ for d in widths:
 #
 # - The score of two words is the dot product of one's query and the other's key; all of them are QKᵀ.
 # - Scores spread like √d. Divided by √d they spread like 1, for every d.
-# - Without it the softmax is all or none by chance, gradients are nothing or far too much, and a stack of 12 layers does
-#   not learn.
+# - Without it the softmax is all or none by chance, gradients are nothing or far too much, and a stack of 12 layers
+#   does not learn.
 #
 # Next, shares out of scores: [weights](4_weights.md).

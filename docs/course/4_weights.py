@@ -4,8 +4,8 @@
 # Step 3: the softmax makes shares out of a row of scores. By hand, to exactly 90 %, 7 % and 3 %.
 #
 # After [chapter 3](3_scores_and_scaling.md) each word has a row of scaled scores, one for each word it could look at.
-# They can be any numbers. We want **weights**: how much of its look a word gives to each word. Weights are positive, and a
-# row of them adds up to 1.
+# They can be any numbers. We want **weights**: how much of its look a word gives to each word. Weights are positive,
+# and a row of them adds up to 1.
 #
 # ## Softmax by hand
 #
@@ -46,9 +46,9 @@ print("columns add up to", good.weights.sum(axis=0).round(3))
 #
 # ## From shares back to scores
 #
-# The texts this course grew from print these shares and no scores that give them. Which scores do? Divide two shares of
-# one row: the sum cancels, and what is left is exp of the *difference* of two scores. So shares fix differences, and one
-# score of each row is free. Choose 110, 99 and 100 for a word with itself, and √64 = 8:
+# The texts this course grew from print these shares and no scores that give them. Which scores do? Divide two shares
+# of one row: the sum cancels, and what is left is exp of the *difference* of two scores. So shares fix differences,
+# and one score of each row is free. Choose 110, 99 and 100 for a word with itself, and √64 = 8:
 
 # %%
 wanted = np.array([[90, 7, 3], [2.5, 95, 2.5], [21, 3, 76]]) / 100
@@ -73,9 +73,8 @@ print("the same scores:", np.allclose(scores, good.scores))
 # %%
 for other in (-5.0, 0.0, 5.0):
     w = torch.tensor([3.0, 2.0, other]).softmax(0)
-    print(
-        f"scores 3, 2, {other:4.0f}: weights {[f'{share:.3f}' for share in w.tolist()]}, the first two differ {w[0] / w[1]:.3f} times"
-    )
+    shown = "  ".join(f"{share:.3f}" for share in w.tolist())
+    print(f"scores 3, 2, {other:2.0f}: weights {shown}, the first is {w[0] / w[1]:.3f} times the second")
 
 # %% [markdown]
 # **Adding a number to a whole row changes nothing.** That is more than a curiosity. exp of a large number is too large
@@ -97,14 +96,13 @@ print("the greatest off:   ", less / less.sum())
 for factor in (0.0, 0.5, 1.0, 4.0):
     w = torch.from_numpy(factor * row).softmax(0)
     spread = torch.exp(torch.special.entr(w).sum())
-    print(
-        f"scores × {factor:3}: {[f'{share:6.1%}' for share in w.tolist()]}  as if among {spread:.2f} words; least {w.min():.0e}"
-    )
+    shown = " ".join(f"{share:6.1%}" for share in w.tolist())
+    print(f"scores × {factor}: {shown}  as if among {spread:.2f} words; the least weight is {w.min():.0e}")
 
 # %% [markdown]
-# **No weight is ever 0**, as the last column shows: softmax gives a little to everyone. To hide a word altogether, its score is set to minus
-# infinity, for exp of that is 0. That is a **mask**. A word that writes a sentence must not look at words not yet
-# written, so a mask hides what comes after:
+# **No weight is ever 0**, as the last numbers show: softmax gives a little to everyone. To hide a word altogether,
+# its score is set to minus infinity, for exp of that is 0. That is a **mask**. A word that writes a sentence must not
+# look at words not yet written, so a mask hides what comes after:
 
 # %%
 A = regard.AttentionMatrix(torch.from_numpy(good.queries), torch.from_numpy(good.keys), mask=regard.causal())

@@ -1,7 +1,8 @@
 # %% [markdown]
 # # 5. The weighted sum, and all of it as matrices
 #
-# Step 4: values mixed in the shares of the weights. Then the whole as four lines, its cost, and how to avoid storing it.
+# Step 4: values mixed in the shares of the weights. Then the whole as four lines, its cost, and how to avoid storing
+# it.
 #
 # From [chapter 4](4_weights.md) each word has a row of weights. Its output z is a sum of all values, each taken in the
 # share that its weight says.
@@ -22,8 +23,8 @@ print("computed: ", good.output[0][:4].round(4))
 drawing.mixture(good.weights, good.values, good.words, pick="I")
 
 # %% [markdown]
-# So the new vector of "I" is mostly its own value, with a little of the others. And the new vector of "it" in "A dog ate
-# the food because it was hungry" is mostly the value of "dog": it now says whom it means.
+# So the new vector of "I" is mostly its own value, with a little of the others. And the new vector of "it" in "A dog
+# ate the food because it was hungry" is mostly the value of "dog": it now says whom it means.
 
 # %%
 dog = regard.steps(*textbook.dog())
@@ -194,9 +195,8 @@ with Largest() as lazy:
     A @ V
     A.received(), A.entropy(), A[7]
 print(f"matrix products:   {plain.numbers:11,} numbers in the largest tensor: 8,000 × 8,000")
-print(
-    f"AttentionMatrix:   {lazy.numbers:11,} numbers, {plain.numbers // lazy.numbers} times fewer; Q alone has {Q.numel():,}"
-)
+print(f"AttentionMatrix:   {lazy.numbers:11,} numbers, {plain.numbers // lazy.numbers} times fewer")
+print(f"Q alone:           {Q.numel():11,} numbers")
 
 # %% [markdown]
 # ## What we have

@@ -158,7 +158,7 @@ def pages(docs: Path = ROOT / "docs") -> list[Path]:
 @cache
 def _library() -> str:
     known = hashlib.sha256()
-    for path in sorted((ROOT / "src").rglob("*.py")):
+    for path in [Path(__file__), *sorted((ROOT / "src").rglob("*.py"))]:
         known.update(path.read_bytes())
     return known.hexdigest()
 

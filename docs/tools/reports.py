@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from page import Output
+
 from regard.drawing import bars
 
 # Which column of which table is drawn: report → (heading words of the column, unit).
@@ -66,8 +68,4 @@ def _bars(name: str, text: str) -> str:
     if not numbers:
         raise ValueError(f"the report {name} has no column {column!r} to draw: see docs/tools/reports.py")
     picture = bars(numbers, caption=unit)
-    both = (
-        f'<div class="picture picture-{theme}" data-search-exclude>{picture.to_svg(theme=theme, transparent=True)}</div>'
-        for theme in ("light", "dark")
-    )
-    return "\n".join(both)
+    return Output(light=picture.to_svg(transparent=True), dark=picture.to_svg(theme="dark", transparent=True)).html()
