@@ -74,6 +74,9 @@ def test_notebooks_are_notebooks(path, ran):
     assert not any(re.search(r"\]\([^)]*\.md", cell.source) for cell in made.cells)
 
 
+LOADING = ("script", "link", "img", "image", "iframe", "source", "use", "object", "video", "audio", "embed")
+
+
 class Found(HTMLParser):
     """What a page of the site loads, links to, and can be linked at."""
 
@@ -87,9 +90,8 @@ class Found(HTMLParser):
         self.ids |= {found[name] for name in ("id", "name") if found.get(name)}
         if tag == "a" and found.get("href"):
             self.links.append(found["href"])
-        elif tag in ("script", "link", "img", "image", "iframe", "source", "use", "object", "video", "audio"):
-            if found.get("rel") not in ("canonical", "prev", "next"):
-                self.loads += [found[name] for name in ("src", "href", "data", "srcset") if found.get(name)]
+        elif tag in LOADING and found.get("rel") not in ("canonical", "prev", "next"):
+            self.loads += [found[name] for name in ("src", "href", "data", "srcset") if found.get(name)]
 
 
 @pytest.fixture(scope="session")

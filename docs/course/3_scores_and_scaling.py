@@ -170,12 +170,12 @@ for name, scale in (("without √d", 1.0), ("with √d", 512**-0.5)):
 #
 # ## Does it matter? Train both
 #
-# A task that needs looking: eight tokens each have a name and a content; one more token has only a name, and the stack
+# A task that needs looking: four tokens each have a name and a content; one more token has only a name, and the stack
 # shall say the content of that name. Two stacks of 12 layers, the same in everything but √d.
 
 
 # %%
-def learn(scale, d=64, layers=12, kinds=16, updates=80):
+def learn(scale, d=64, layers=12, kinds=8, updates=40):
     """The loss after each update: how far the answers are from right (0 is right)."""
     torch.manual_seed(0)
     matrices = [torch.nn.Parameter(torch.randn(3, d, d) / d**0.5) for _ in range(layers)]
@@ -184,8 +184,8 @@ def learn(scale, d=64, layers=12, kinds=16, updates=80):
     optimizer = torch.optim.Adam([*matrices, names, contents, *answer.parameters()], lr=0.003)
     losses = []
     for _ in range(updates):
-        who, what = torch.rand(64, kinds).argsort(-1)[:, :8], torch.randint(kinds, (64, 8))
-        asked = torch.randint(8, (64, 1))
+        who, what = torch.rand(64, kinds).argsort(-1)[:, :4], torch.randint(kinds, (64, 4))
+        asked = torch.randint(4, (64, 1))
         x = torch.cat([names[who.gather(1, asked)], names[who] + contents[what]], 1)
         seen = stack(x[:, None], matrices, scale)[:, 0, 0]  # what has become of the first token
         loss = functional.cross_entropy(answer(functional.layer_norm(seen, (d,))), what.gather(1, asked)[:, 0])
@@ -198,11 +198,11 @@ def learn(scale, d=64, layers=12, kinds=16, updates=80):
 
 losses = {"loss without √d": learn(1.0), "loss with √d": learn(64**-0.5)}
 for name, loss in losses.items():
-    print(f"{name:15} first ten {loss[:10].mean():.2f}, last ten {loss[-10:].mean():.2f} (guessing: {np.log(16):.2f})")
-drawing.curves({name: (np.arange(80), loss) for name, loss in losses.items()})
+    print(f"{name:15} first ten {loss[:10].mean():.2f}, last ten {loss[-10:].mean():.2f} (guessing: {np.log(8):.2f})")
+drawing.curves({name: (np.arange(40), loss) for name, loss in losses.items()})
 
 # %% [markdown]
-# With √d the stack learns to look up the answer; without it, it is still guessing.
+# With √d the stack learns to look up the answer; without it, it is hardly better than guessing.
 #
 # Why √d and not d? Dividing by d would make the scores of random vectors too small, the more so the larger d is, and
 # all weights alike:
