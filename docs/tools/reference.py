@@ -1,0 +1,56 @@
+"""The reference: every public name of `regard`, in groups; mkdocstrings fills in what the docstrings say."""
+
+from __future__ import annotations
+
+import regard
+from regard import drawing, textbook
+
+# Which names belong together. A test holds that each public name is in exactly one group.
+GROUPS: dict[str, tuple[str, list[str]]] = {
+    "attention": ("The attention matrix", ["AttentionMatrix", "Summary", "Top", "attention"]),
+    "masks": ("Masks", ["Mask", "causal", "window", "padding", "documents", "bias"]),
+    "steps": ("The four steps", ["steps", "Steps"]),
+    "layers": (
+        "Layers and the Transformer",
+        [
+            "SelfAttention",
+            "MultiHeadAttention",
+            "FeedForward",
+            "EncoderLayer",
+            "DecoderLayer",
+            "Encoder",
+            "Decoder",
+            "Transformer",
+            "TransformerConfig",
+            "Memory",
+            "Cache",
+            "from_torch",
+        ],
+    ),
+    "watch": ("Watching a model", ["watch", "Record"]),
+    "translation": ("Translation", ["Translator", "Translation"]),
+    "pictures": ("Pictures", ["Picture"]),
+    "errors": ("Errors", [name for name in regard.__all__ if name.endswith(("Error", "OutOfRange"))]),
+}
+_MORE = {
+    "steps": [f"textbook.{name}" for name in textbook.__all__],
+    "pictures": [f"drawing.{name}" for name in drawing.__all__ if name != "Picture"],
+}
+
+
+def reference() -> dict[str, str]:
+    """Each page's place and its Markdown."""
+    made = {}
+    lines = []
+    for place, (title, names) in GROUPS.items():
+        every = names + _MORE.get(place, [])
+        made[f"reference/{place}.md"] = f"# {title}\n\n" + "\n\n".join(f"::: regard.{name}" for name in every) + "\n"
+        shown = ", ".join(f"[`{name}`]({place}.md#{_anchor(name)})" for name in every)
+        lines.append(f"- **[{title}]({place}.md)**: {shown}")
+    head = "# Reference\n\nEvery public name, from its docstring. Each example is run by the tests.\n\n"
+    made["reference/index.md"] = head + "\n".join(lines) + "\n"
+    return made
+
+
+def _anchor(name: str) -> str:
+    return f"regard.{name}"
