@@ -59,7 +59,8 @@ print("as written, for scores −5, 0 and 100:", [f"{w:.1%}" for w in written])
 # %% [markdown]
 # ## 000: a word that is not in its sentence
 #
-# The text asks what the output for "delicious" should look at, in the sentence "I like sushi because it makes me happy".
+# The text asks what the output for "delicious" should look at, in the sentence "I like sushi because it makes me
+# happy".
 
 # %%
 sushi = regard.steps(*regard.textbook.sushi())

@@ -18,7 +18,8 @@ picture = dog.as_matrix().picture(dog.words, pick="it", title="Who is “it”?"
 picture
 
 # %% [markdown]
-# `width` is in pixels; `theme` is "light" or "dark"; `transparent` leaves out the ground, so that the slide's own shows.
+# `width` is in pixels; `theme` is "light" or "dark"; `transparent` leaves out the ground, so that the slide's own
+# shows.
 
 # %%
 with tempfile.TemporaryDirectory() as folder:  # yours would be Path("figures")
@@ -61,8 +62,8 @@ drawing.mixture(weights, np.eye(3), ["I", "am", "good"], pick="I", title="What o
 drawing.architecture(regard.TransformerConfig.base(), "encoder", title="The encoder of the paper")
 
 # %% [markdown]
-# In a terminal, `print(picture)` draws it as text. Files are held to a budget of 5 MB, so that no slide becomes heavy by
-# accident; `save(…, budget=…)` raises it.
+# In a terminal, `print(picture)` draws it as text. Files are held to a budget of 5 MB, so that no slide becomes heavy
+# by accident; `save(…, budget=…)` raises it.
 
 # %%
 print(picture)

@@ -18,6 +18,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import regard
 
 torch.manual_seed(0)
+torch.set_num_threads(1)
 rhymes = Path("examples/tiny_gpt.txt").read_text()
 text = rhymes * 4 + "\nQuestion: who went up the hill?"
 words = re.findall(r"\w+|[^\w\s]", text)
@@ -25,7 +26,7 @@ vocabulary = {word: n for n, word in enumerate(sorted(set(words)))}
 ids = torch.tensor([[vocabulary[word] for word in words]])
 config = LlamaConfig(
     hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-    vocab_size=len(vocabulary), max_position_embeddings=16_384,
+    vocab_size=len(vocabulary), max_position_embeddings=16_384, initializer_range=0.15,
 )  # fmt: skip
 model = LlamaForCausalLM(config).eval()
 print(f"{len(words):,} tokens; the weights of one head would be {4 * len(words) ** 2 / 1e6:.0f} MB")
@@ -36,14 +37,15 @@ with torch.no_grad(), regard.watch(model, tokens=words) as record:
 # %% [markdown]
 # ## The map
 #
-# The whole matrix as a small picture, with words of the text as landmarks. Each cell is a mean of many weights, and each
-# weight was computed; none was kept.
+# The whole matrix as a small picture, with words of the text as landmarks. Each cell is a mean of many weights; each of
+# them was computed, none was kept.
 
 # %%
 record.picture("map", layer=1, title="Layer 1, from the first word to the last")
 
 # %% [markdown]
-# What repeats shows as stripes: the words of a rhyme look at the same words in its other copies.
+# The upper right is empty: in this model words look only back. The first words are seen by all others, the last ones by
+# few. A trained model shows more: paragraphs, lists and quotations stand out as blocks and stripes.
 #
 # ## What each token receives
 #

@@ -30,7 +30,7 @@ print(Path("recipes/small.toml").read_text())
 # %% [markdown]
 # | field | what it says |
 # | --- | --- |
-# | `train`, `dev` | corpora: a TSV file of pairs, or two files that match line by line. The dev corpus is never learned from: it decides which model is kept |
+# | `train`, `dev` | corpora: a TSV file of pairs, or two files that match line by line |
 # | `vocabulary` | how many subwords to learn, for both languages together |
 # | `steps`, `minutes` | when to end, whichever comes first |
 # | `tokens` | of a batch, padding included: lower it if memory is short |
@@ -40,7 +40,8 @@ print(Path("recipes/small.toml").read_text())
 # | `sample` | a sentence that is translated at each look, for you to read |
 # | `[model]` | sizes: the fields of `regard.TransformerConfig` |
 #
-# Every field has a comment in `regard.translation.recipe.Recipe`. A wrong one is named:
+# The dev corpus is never learned from: it decides which model is kept. Every field has a comment in
+# `regard.translation.recipe.Recipe`. A wrong one is named:
 
 # %%
 with tempfile.TemporaryDirectory() as folder:
@@ -55,10 +56,10 @@ with tempfile.TemporaryDirectory() as folder:
 # ## Your own pair
 #
 # A corpus is lines of `source<TAB>target`. Good sources of such pairs are [Tatoeba](https://tatoeba.org) and
-# [OPUS](https://opus.nlpl.eu); mind their licences. Keep a few hundred pairs aside as dev corpus, and a few hundred more
-# that you look at only once, at the end.
+# [OPUS](https://opus.nlpl.eu); mind their licences. Keep a few hundred pairs aside as dev corpus, and a few hundred
+# more that you look at only once, at the end.
 #
-# Here the small recipe in very small, to show what a training leaves behind: forty pairs to look at, and a few steps.
+# Here the small recipe in very small, to show what a training leaves behind: a few pairs to look at, and a few steps.
 
 # %%
 torch.manual_seed(0)
@@ -68,8 +69,9 @@ home = Path(work.name)
 lines = Path("recipes/small/dev.tsv").read_text().splitlines(keepends=True)
 (home / "dev.tsv").write_text("".join(lines[:8]))
 recipe = dataclasses.replace(
-    Recipe.read("recipes/small.toml"), dev=str(home / "dev.tsv"), vocabulary=600, tokens=512, steps=30, check=15,
-    warmup=5, model={"width": 32, "heads": 2, "hidden": 64, "encoder_layers": 1, "decoder_layers": 1, "positions": 128},
+    Recipe.read("recipes/small.toml"), dev=str(home / "dev.tsv"), vocabulary=600, tokens=512, steps=80, check=40,
+    warmup=20, average=0.9,
+    model={"width": 32, "heads": 2, "hidden": 64, "encoder_layers": 1, "decoder_layers": 1, "positions": 128},
 )  # fmt: skip
 model = train(recipe, home / "model", quiet=True)
 print(model.config.parameters, "parameters")
@@ -77,14 +79,14 @@ for file in sorted((home / "model").iterdir()):
     print(f"{file.name:<22} {file.stat().st_size:>9,} bytes")
 
 # %% [markdown]
-# `config.json`, `model.safetensors` and `vocabulary.spm` are the translator; the checkpoint is for `--resume` and can be
-# deleted afterwards; the log has a line for every tenth step and every look:
+# `config.json`, `model.safetensors` and `vocabulary.spm` are the translator; the checkpoint is for `--resume` and can
+# be deleted afterwards; the log has a line for every tenth step and every look:
 
 # %%
 log = [json.loads(line) for line in (home / "model" / "log.jsonl").read_text().splitlines()]
 losses = [(line["step"], line["loss"]) for line in log if "loss" in line]
 steps, loss = map(np.array, zip(*losses, strict=True))
-print([line for line in log if "sample" in line][-1])
+print("a look:", log[-1])
 curves({"loss": (steps, loss)}, title="A few steps: it has hardly begun")
 
 # %% [markdown]
@@ -102,5 +104,5 @@ print(translator.translate("Alice called me because she was afraid.", beam=1).te
 work.cleanup()
 
 # %% [markdown]
-# After so few steps that is noise. For the real thing, let the recipe run; for a serious pair, take a GPU (it is used if
-# there is one) and `recipes/tatoeba-en-fr.toml` as a start.
+# After so few steps that is no translation yet. For the real thing, let the recipe run; for a serious pair, take a GPU
+# (it is used if there is one) and `recipes/tatoeba-en-fr.toml` as a start.
