@@ -12,7 +12,7 @@ import pytest
 from doctests import fenced
 from page import Page, pages
 from reference import GROUPS
-from reports import reports, table
+from reports import DRAWN, reports, table
 from test_package import ROOMS
 
 import regard
@@ -62,8 +62,8 @@ def test_every_cell_runs_and_every_number_of_the_text_is_on_the_page(path, ran):
 
 @pytest.mark.parametrize("path", [p for p in PAGES if p.name in STABLE], ids=STABLE)
 def test_a_page_says_the_same_each_time(path, ran):
-    said = [cell.output.printed for cell in ran(path).cells]
-    assert [cell.output.printed for cell in Page.read(path).run().cells] == said
+    once, again = ran(path), Page.read(path).run()
+    assert [cell.output for cell in again.cells] == [cell.output for cell in once.cells]
 
 
 @pytest.mark.parametrize("path", PAGES, ids=NAMES)
@@ -164,10 +164,11 @@ def test_the_design_names_every_room():
 def test_the_benchmarks_are_the_reports():
     folder = ROOT / "benchmarks" / "reports"
     page = reports(folder)
-    for path in folder.glob("*.md"):
+    newest = {path.stem[11:]: path for path in sorted(folder.glob("*.md"))}
+    for path in newest.values():
         for line in path.read_text().splitlines():
             assert line.startswith("#") or line in page
-    assert page.count("picture-light") == len({path.stem[11:] for path in folder.glob("*.md")})
+    assert page.count("picture-light") == len(DRAWN.keys() & newest) > 3
 
 
 def test_a_table_is_read_by_its_column():

@@ -118,7 +118,7 @@ for _ in range(40):
     optimizer.zero_grad()
     (-share.log()).backward()
     optimizer.step()
-print(f"before: {shares[0]:.0%}, after 40 steps: {shares[-1]:.0%}")
+print(f"before: {shares[0]:.1%}, after 40 steps: {shares[-1]:.1%}")
 drawing.curves({"how much “it” looks at “dog”": (np.arange(40), np.array(shares))})
 
 # %% [markdown]

@@ -10,7 +10,7 @@ from page import Output
 from regard.drawing import bars
 
 # Which column of which table is drawn: report → (heading words of the column, unit).
-_DRAWN = {
+DRAWN = {
     "attention-cpu": ("received", "× the time of SDPA for A.received()"),
     "encoder-cpu": ("ours", "× the time of nn.TransformerEncoder"),
     "transformer-gpu": ("thousand tokens/s", "thousand tokens/s"),
@@ -61,9 +61,9 @@ def table(text: str, column: str) -> dict[str, float]:
 
 
 def _bars(name: str, text: str) -> str:
-    if name not in _DRAWN:
+    if name not in DRAWN:
         return ""
-    column, unit = _DRAWN[name]
+    column, unit = DRAWN[name]
     numbers = table(text, column)
     if not numbers:
         raise ValueError(f"the report {name} has no column {column!r} to draw: see docs/tools/reports.py")
