@@ -98,7 +98,7 @@ class Namer(nn.Module):
         self.answer = nn.Linear(width, 2 * VALUES)
 
     def forward(self, cards, marks):
-        """Logits of the first and of the second marked card."""
+        """For both marked cards, a number for each value that they may have: the greatest is the answer."""
         table = self.cards(cards) + self.marks(marks)
         seen = self.attention(self.question.expand(len(cards), 1, -1), table)
         return self.answer(seen[:, 0]).view(-1, 2, VALUES)
@@ -193,7 +193,7 @@ class Subtracter(nn.Module):
         self.answer = nn.Linear(width, VALUES)
 
     def forward(self, cards, marks):
-        """Logits of the difference."""
+        """A number for each possible difference."""
         table = self.cards(cards) + self.marks(marks)
         both = torch.cat([self.question.expand(len(cards), 1, -1), table], 1)
         return self.answer(self.layer(both)[:, 0])
@@ -368,7 +368,7 @@ class Reader(nn.Module):
         self.answer = nn.Linear(WIDTH, LETTERS)
 
     def forward(self, letters, signs):
-        """Logits of the marked letter."""
+        """A number for each letter."""
         read = self.body(self.letters(letters) + self.signs(signs))
         states = read[0] if isinstance(read, tuple) else read
         return self.answer(states[:, -1])
@@ -403,4 +403,4 @@ print("LSTM, short ones first", *(f"{share:>6.0%}" for share in shares))
 # comparison, up to 512 steps, is in `examples/attention_against_lstm.py`. And attention pays for it: it compares each
 # word with each other word, which is what chapter 5 was about.
 #
-# **Next:** two such stacks, one that reads and one that writes, make a translator.
+# Two such stacks, one that reads and one that writes, make a translator: [chapter 7](7_translation.md).

@@ -128,7 +128,7 @@ def rows(sentences, begin=()):
 
 
 def translate(model, sentences):
-    """The most probable word, one after the other, until the sentence ends."""
+    """The most probable word, one after the other, until the sentence ends (a beam of 1: no second thoughts)."""
     found = search(model.eval(), rows(sentences), beam=1)
     return [[vocabulary[n] for n in best[0].tokens] for best in found]
 
@@ -197,19 +197,30 @@ for why in ("hungry", "rotten"):
 # %% [markdown]
 # ## Attention before, during and after
 #
-# Rows are French words, columns the English words that they looked at while they were chosen. Nobody told the model
-# which word belongs to which. Before training each row is almost even; afterwards most
-# rows have a favourite, an *alignment*:
+# Each French word below is joined to the English words that it looked at while it was chosen. Nobody told the model
+# which word belongs to which. Before training, every word looks almost evenly at all others:
 
 # %%
-moments = (0, 30, STEPS)
-drawing.matrix(
-    np.stack([seen[step] for step in moments]), truth, sample, names=[f"after {step} steps" for step in moments],
-    title="Cross-attention while it learns",
-)  # fmt: skip
+drawing.alignment(seen[0], sample, truth, title="Before training")
+
+# %% [markdown]
+# In the middle of it, something moves:
 
 # %%
-for step in moments:
+drawing.alignment(seen[30], sample, truth, title="After 30 steps")
+
+# %% [markdown]
+# At the end most words have a favourite. This is called an *alignment*:
+
+# %%
+drawing.alignment(seen[STEPS], sample, truth, title="After training")
+
+# %% [markdown]
+# The same in numbers: the favourite of each word, and the *entropy* of the rows, which says how spread out they are (0:
+# all on one word; the greatest: the same for all).
+
+# %%
+for step in (0, 30, STEPS):
     weights = seen[step]
     best = [sample[n] for n in weights.argmax(1)]
     print(f"after {step:>3} steps:", ", ".join(f"{a}←{b}" for a, b in zip(truth, best, strict=True)))
@@ -217,7 +228,7 @@ for step in moments:
     print(f"    mean entropy of a row {spread:.2f} of at most {np.log(len(sample)):.2f}")
 
 # %% [markdown]
-# It is an alignment of a kind, not a dictionary: look at the rows of *parce* and *elle*. A word may look where the news
+# It is an alignment of a kind, not a dictionary: look at *parce* and *elle*. A word may look where the news
 # is, for by then the encoder has put into each English word what it found in the others. What did "it" look at in
 # there? For three words, the head that ties "it" to them most:
 
@@ -232,7 +243,7 @@ for noun in ("cow", "bread", "hungry"):
 # ## The translator that comes with regard
 #
 # Now a real one: trained on real sentences, with subwords, six encoder and four decoder layers. (How such a model is
-# trained is a page of its own: "Train my language pair".)
+# trained: [Train my language pair](../how-to/train_my_language_pair.md).)
 
 # %%
 translator = regard.Translator.default()
@@ -305,4 +316,5 @@ print("that head:", record.looks("it", layer=layer, head=head))
 
 # %% [markdown]
 # The head that matters most ties "it" not to a noun but to the reason. That makes sense: the reason is what decides.
-# The picture of "it" and "dog" was true, and it was not the explanation. Chapter 8 goes on from here.
+# The picture of "it" and "dog" was true, and it was not the explanation. [Chapter 8](8_inside_a_real_model.md) goes on
+# from here.

@@ -330,4 +330,5 @@ print(f"to its own topic: {share:.0%}, which is {(topic == topic[-1]).float().me
 
 # %% [markdown]
 # With a model and a text of your own it is the same two lines, `with regard.watch(model) as record:` and
-# `record.picture("map")`: see the how-to pages.
+# `record.picture("map")`: see [Attention of my Hugging Face model](../how-to/attention_of_my_model.md) and
+# [My long document](../how-to/my_long_document.md).

@@ -1,9 +1,10 @@
 # %% [markdown]
 # # Where the documents slip
 #
-# This course grew from three short texts on self-attention: a blog post that is still being written (000), notes on the
-# transformer (001) and a lesson with code (002). They are good company. In a few places their formulas say something
-# else than they mean. None of this is hidden here: each slip, what comes out if one follows it, and what is right.
+# This course grew from three short texts on self-attention: a blog post that is still being written, notes on the
+# transformer, and a lesson with code. They are good company, and the lesson computes without a slip. In a few places
+# the formulas of the other two say something else than they mean: here is each of them, what comes out if one follows
+# it, and what is right.
 
 # %%
 import numpy as np
@@ -23,7 +24,7 @@ def shares(row, words):
 
 
 # %% [markdown]
-# ## 000: the score of "I" with "am" uses the key of "I"
+# ## The blog post: the score of "I" with "am" uses the key of "I"
 #
 # The text says in words: the query of "I" times the key of "am". The formula next to it multiplies with the key of "I".
 # Followed to the letter, a word would only ever compare itself with itself: every score of its row would be the same
@@ -43,7 +44,7 @@ print("the same as regard:        ", np.allclose(softmax(as_meant), done.weights
 # %% [markdown]
 # Right: s(I, am) = q(I) · k(am). The query is of the word that looks, the key of the word that is looked at.
 #
-# ## 000: three times the same term below the line
+# ## The blog post: three times the same term below the line
 #
 # The weight of "am" for "I" is written as a fraction with exp(s(I, am)) above the line and the *same* term three times
 # below it. Whatever the score, that is a third. Below the line must stand the terms of all the words, each once.
@@ -57,7 +58,7 @@ written = [np.exp(s) / (3 * np.exp(s)) for s in (-5.0, 0.0, 100.0)]
 print("as written, for scores −5, 0 and 100:", [f"{w:.1%}" for w in written])
 
 # %% [markdown]
-# ## 000: a word that is not in its sentence
+# ## The blog post: a word that is not in its sentence
 #
 # The text asks what the output for "delicious" should look at, in the sentence "I like sushi because it makes me
 # happy".
@@ -71,7 +72,7 @@ sushi.as_matrix().picture(sushi.words, pick="it", title="What the example is abo
 # %% [markdown]
 # What is said of it holds for "it", which refers to the sushi. (Here with meanings written by hand.)
 #
-# ## 001: the division comes after the softmax
+# ## The notes: the division comes after the softmax
 #
 # The text divides by √d first and takes the softmax then, and its final formula says so too. But its summary writes
 # softmax(QKᵀ) / √d. These are different things: divided afterwards, the rows do not add up to one, and the softmax has
@@ -89,7 +90,7 @@ for word, bad, right in zip(good.words, wrong, good.weights, strict=True):
 # %% [markdown]
 # Right: softmax(QKᵀ / √d). The division is inside.
 #
-# ## 001: "normalizing the gradients"
+# ## The notes: "normalizing the gradients"
 #
 # The third step, the softmax, carries this name. But it normalises *scores*: it makes of each row positive numbers that
 # add up to one. Gradients come in elsewhere: they are what training sends back, and the second step, the division by
@@ -113,10 +114,10 @@ for name, rows in (("not divided", good.scores), ("divided by √d", good.scaled
 # Without the division the softmax is almost flat: a change of a score changes nothing, and nothing is learned. So the
 # softmax normalises the scores, and the scaling keeps the gradients alive.
 #
-# ## 001: three names that others use differently
+# ## The notes: three names that others use differently
 #
-# No slip, but a trap when one reads on. What 001 calls the *score matrix* is what most texts, and this course, call the
-# attention **weights**; and what it calls the *attention matrix* Z is the **output**. In this library an
+# No slip, but a trap when one reads on. What the notes call the *score matrix* is what most texts, and this course, call the
+# attention **weights**; and what they call the *attention matrix* Z is the **output**. In this library an
 # `AttentionMatrix` is the matrix of weights.
 
 # %%
