@@ -1,9 +1,10 @@
 # %% [markdown]
 # # 6. Many heads and layers
 #
+# The parts that make a transformer out of attention, each switched off once to see what it is there for.
+#
 # So far a word made one list of weights and received one weighted sum. Here we put several such *heads* side by side,
 # add the parts that stand around them in every transformer, stack the result, and tell it where each word stands.
-# Every part is switched off once, to see what it is there for.
 
 # %%
 import torch

@@ -1,9 +1,11 @@
 # %% [markdown]
 # # 7. Translation
 #
+# Encoder, decoder and masks; a small translator that learns while you watch; a real one that knows who "it" is.
+#
 # The transformer was made for translation. It has two stacks: the *encoder* reads the source sentence, the *decoder*
-# writes the target sentence, word by word. In this chapter we look at the masks they need, train a small one while we
-# watch it, and then ask a real one about the dog and its food.
+# writes the target sentence, word by word. We look at the masks they need, train a small one, and then ask a real one
+# about the dog and its food.
 
 # %%
 import random
@@ -192,40 +194,41 @@ print(f"{right} of {len(exam)} translations are right, word for word")
 for why in ("hungry", "rotten"):
     for animal, food in (("cow", "bread"), ("dog", "soup")):
         english = f"the {animal} ate the {food} because it was {why}"
-        print(f"{english}  →  {' '.join(translate(student, [english.split()])[0])}")
+        print(english)
+        print("    →", *translate(student, [english.split()])[0])
 
 # %% [markdown]
 # ## Attention before, during and after
 #
-# Each French word below is joined to the English words that it looked at while it was chosen. Nobody told the model
+# Rows are French words, columns the English words that they looked at while they were chosen. Nobody told the model
 # which word belongs to which. Before training, every word looks almost evenly at all others:
 
 # %%
-drawing.alignment(seen[0], sample, truth, title="Before training")
+drawing.matrix(seen[0], truth, sample, title="Cross-attention before training")
 
 # %% [markdown]
-# In the middle of it, something moves:
+# After some steps the first favourites appear:
 
 # %%
-drawing.alignment(seen[30], sample, truth, title="After 30 steps")
+drawing.matrix(seen[40], truth, sample, title="After 40 steps")
 
 # %% [markdown]
-# At the end most words have a favourite. This is called an *alignment*:
+# At the end most words have one. This is called an *alignment*:
 
 # %%
-drawing.alignment(seen[STEPS], sample, truth, title="After training")
+drawing.matrix(seen[STEPS], truth, sample, title="After training")
 
 # %% [markdown]
 # The same in numbers: the favourite of each word, and the *entropy* of the rows, which says how spread out they are (0:
 # all on one word; the greatest: the same for all).
 
 # %%
-for step in (0, 30, STEPS):
+for step in (0, 40, STEPS):
     weights = seen[step]
     best = [sample[n] for n in weights.argmax(1)]
-    print(f"after {step:>3} steps:", ", ".join(f"{a}←{b}" for a, b in zip(truth, best, strict=True)))
     spread = -(weights * np.log(weights + 1e-9)).sum(1).mean()
-    print(f"    mean entropy of a row {spread:.2f} of at most {np.log(len(sample)):.2f}")
+    print(f"after {step} steps: mean entropy of a row {spread:.2f}, of at most {np.log(len(sample)):.2f}")
+    print("   ", ", ".join(f"{a}←{b}" for a, b in zip(truth, best, strict=True)))
 
 # %% [markdown]
 # It is an alignment of a kind, not a dictionary: look at *parce* and *elle*. A word may look where the news

@@ -1,9 +1,11 @@
 # %% [markdown]
 # # 8. Inside a real model
 #
-# `regard.watch` looks into models that others have trained, while they run. BERT, GPT and T5 are the three shapes of
-# transformers: only the encoder, only the decoder, both. We look into one of each, ask them about the dog, and test
-# what they seem to say. At the end a text of 100,000 tokens is laid on a map.
+# Models that others have trained, watched while they run; what their attention explains, and what it does not.
+#
+# BERT, GPT and T5 are the three shapes of transformers: only the encoder, only the decoder, both. With `regard.watch`
+# we look into one of each, ask them about the dog, and test what they seem to say. At the end a text of 100,000 tokens
+# is laid on a map.
 #
 # Two small trained models come as Python packages, so that nothing has to be fetched while this page runs. Where they
 # are not installed, the page says so and goes on with random weights: everything works, and the numbers mean nothing.

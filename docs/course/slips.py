@@ -1,6 +1,8 @@
 # %% [markdown]
 # # Where the documents slip
 #
+# What the texts that this course grew from write in a few places, what comes out, and what is right.
+#
 # This course grew from three short texts on self-attention: a blog post that is still being written, notes on the
 # transformer, and a lesson with code. They are good company, and the lesson computes without a slip. In a few places
 # the formulas of the other two say something else than they mean: here is each of them, what comes out if one follows
@@ -116,8 +118,8 @@ for name, rows in (("not divided", good.scores), ("divided by √d", good.scaled
 #
 # ## The notes: three names that others use differently
 #
-# No slip, but a trap when one reads on. What the notes call the *score matrix* is what most texts, and this course, call the
-# attention **weights**; and what they call the *attention matrix* Z is the **output**. In this library an
+# No slip, but a trap when one reads on. What the notes call the *score matrix* is what most texts, and this course,
+# call the attention **weights**; and what they call the *attention matrix* Z is the **output**. In this library an
 # `AttentionMatrix` is the matrix of weights.
 
 # %%

@@ -52,10 +52,10 @@ with tempfile.TemporaryDirectory() as folder:  # yours would be Path("figures")
 # The last ones take arrays and words, and know no model:
 
 # %%
-weights = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.1, 0.6]])
-drawing.lines(weights, ["I", "am", "good"], layout="arcs", title="As arcs over one row")
+drawing.lines(dog.weights, dog.words, pick="it", layout="arcs", title="As arcs over one row")
 
 # %%
+weights = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.1, 0.6]])
 drawing.mixture(weights, np.eye(3), ["I", "am", "good"], pick="I", title="What one output is made of")
 
 # %%

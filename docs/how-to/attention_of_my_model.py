@@ -57,7 +57,7 @@ record.picture("lines", word="it", layer=1, head=0, title="One head")
 # %%
 entry = record["model.layers.1.self_attn"]
 print(entry.shape, entry.kind)
-print("the row of “it” in head 2:", entry[0, 2, 6].numpy().round(3))
+print("the row of “it” in head 2:", entry[0, 2, 6].numpy().round(2))
 print("entropy of each word in head 2:", entry.entropy()[0, 2].numpy().round(2))
 
 # %% [markdown]
@@ -94,7 +94,8 @@ print(text.shape, written["model.layers.0.self_attn"].shape)
 # %%
 effect = knock_out(model, {"model.layers.1.self_attn": [0]}, ids)
 print(effect)
-print("what moved most at the last place (token, before, after):", effect.moved(k=2))
+for token, before, after in effect.moved(k=3):  # at the last place
+    print(f"token {token}: {before:.2%} → {after:.2%}")
 
 # %% [markdown]
 # ## Trust, but check; and keep
