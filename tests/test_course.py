@@ -142,7 +142,7 @@ def test_no_link_of_the_site_is_broken(site):
 def test_pictures_and_questions_are_on_the_page(site):
     _, folder = site
     page = (folder / "course" / "4_weights.html").read_text()
-    assert page.count('class="picture picture-light"') == page.count('class="picture picture-dark"') > 2
+    assert page.count('class="picture picture-light') == page.count('class="picture picture-dark') > 2
     assert page.count("<summary>Answer</summary>") == 4
     assert "&#8203;" not in page
     assert (folder / "course" / "4_weights.ipynb").exists()

@@ -10,7 +10,7 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from page import ROOT, Page, pages
-from reference import GROUPS, reference
+from reference import GROUPS, index, reference
 from reports import reports
 
 from regard.quiz.question import chapter
@@ -52,7 +52,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """The lists of what is in a folder, which nobody has to keep."""
-    return re.sub(r"<!-- list (.+?) -->", lambda found: _listed(found[1]), markdown)
+    markdown = re.sub(r"<!-- list (.+?) -->", lambda found: _listed(found[1]), markdown)
+    return markdown.replace("<!-- names -->", index()) if "<!-- names -->" in markdown else markdown
 
 
 def written(page: Page) -> str:

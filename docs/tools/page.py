@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+_SMALL = 600  # pixels: a picture that is still readable when a phone shrinks it
 _MARK = re.compile(r"^# %%(?P<text> \[markdown\])?\s*$")
 
 
@@ -39,8 +40,10 @@ class Output:
         if text.strip():
             parts.append(f'<pre class="output"><code>{escape(text.rstrip())}</code></pre>')
         if self.light:
+            wide = float(re.search(r'width="([\d.]+)"', self.light)[1])
+            size = "small" if wide <= _SMALL else "large"
             for theme, drawn in (("light", self.light), ("dark", self.dark)):
-                parts.append(f'<div class="picture picture-{theme}" data-search-exclude>{drawn}</div>')
+                parts.append(f'<div class="picture picture-{theme} {size}" data-search-exclude>{drawn}</div>')
         elif "text/html" in self.value:
             parts.append(f'<div class="output" data-search-exclude>{self.value["text/html"]}</div>')
         # An empty line would end the HTML, and four spaces would begin code.
