@@ -19,6 +19,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 ROOT = Path(__file__).parents[2]
 _SMALL = 600  # pixels: a picture that is still readable when a phone shrinks it
 _MARK = re.compile(r"^# %%(?P<text> \[markdown\])?\s*$")
@@ -118,15 +120,14 @@ class Page:
         quick = os.environ.get("REGARD_QUICK", "")
         known = hashlib.sha256("".join([self.path.read_text(), _library(), quick]).encode()).hexdigest()
         path = folder / f"{self.path.stem}-{known[:16]}.json"
-        if path.exists():
-            for cell, kept in zip(self.cells, json.loads(path.read_text()), strict=True):
-                cell.output = Output(**kept)
-            return self
-        self.run()
         folder.mkdir(parents=True, exist_ok=True)
-        new = path.with_suffix(f".{os.getpid()}")
-        new.write_text(json.dumps([asdict(cell.output) for cell in self.cells]))
-        new.replace(path)
+        with FileLock(path.with_suffix(".lock")):  # who comes second waits, and reads
+            if path.exists():
+                for cell, kept in zip(self.cells, json.loads(path.read_text()), strict=True):
+                    cell.output = Output(**kept)
+                return self
+            self.run()
+            path.write_text(json.dumps([asdict(cell.output) for cell in self.cells]))
         return self
 
     def markdown(self) -> str:
