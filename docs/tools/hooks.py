@@ -91,7 +91,10 @@ def _listed(folder: str) -> str:
         path = DOCS / place
         source = path.with_suffix(".py")
         text = Page.read(source).cells[0].source if source.exists() else path.read_text()
-        title, about = re.match(r"# (.+)\n+((?:.+\n?)*)", text).groups()
+        found = re.match(r"# (.+)\n+((?:.+\n?)*)", text)
+        if not found:
+            raise ValueError(f"{place} must begin with a heading '# …' and a line that says what it is about.")
+        title, about = found.groups()
         name = Path(place).name
         # A numbered list would begin anew with each chapter that is not yet written.
         lines.append(f"- **[{title}]({name})** " + " ".join(about.split()))
