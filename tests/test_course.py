@@ -13,6 +13,7 @@ from doctests import fenced
 from page import Page, pages
 from reference import GROUPS
 from reports import DRAWN, reports, table
+from test_browser import CHROMIUM, FLAGS
 from test_package import ROOMS
 
 import regard
@@ -108,7 +109,7 @@ def site(tmp_path_factory, cache):
 
 
 def test_the_site_builds_and_loads_nothing_from_elsewhere(site):
-    read, folder = site
+    read, _ = site
     assert {name.removesuffix(".py") + ".html" for name in NAMES} <= {
         path.relative_to(folder).as_posix() for path in read
     }
@@ -123,7 +124,7 @@ def test_the_site_builds_and_loads_nothing_from_elsewhere(site):
 
 
 def test_no_link_of_the_site_is_broken(site):
-    read, folder = site
+    read, _ = site
     checked = 0
     for path, found in read.items():
         if path.name == "404.html":  # its links begin at the root of a server
@@ -229,3 +230,29 @@ def test_a_page_runs_again_only_when_it_changes(tmp_path):
     assert count.read_text() == "x"
     Page.read(write(tmp_path, text + "2\n")).run_cached(tmp_path / "cache")
     assert count.read_text() == "xx"
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_in_a_browser_nothing_runs_over_and_one_theme_is_seen(site, width):
+    from playwright.sync_api import sync_playwright
+
+    read, _ = site
+    shown = [path for path in read if path.parent.name in ("course", "how-to") or path.name == "benchmarks.html"]
+    shown = shown if width < 1000 else shown[:3]  # a wide window hides less
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        for scheme in ("light", "dark"):
+            page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
+            asked = []
+            page.on("request", lambda request, asked=asked: asked.append(request.url))
+            for path in shown:
+                page.goto(path.as_uri())
+                over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+                assert over <= 0, f"{path.name} runs over by {over} pixels"
+                seen = page.evaluate(
+                    "[...document.querySelectorAll('.picture')].map(p => [p.className, p.offsetHeight])"
+                )
+                assert all((f"picture-{scheme}" in name) == (height > 0) for name, height in seen), path.name
+            assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+        browser.close()
