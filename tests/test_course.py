@@ -13,6 +13,7 @@ from doctests import fenced
 from page import Page, pages
 from reference import GROUPS
 from reports import DRAWN, reports, table
+from test_browser import CHROMIUM, FLAGS
 from test_package import ROOMS
 
 import regard
@@ -39,9 +40,10 @@ def ran(cache, monkeypatch, unchecked):
 
 
 def numbers(text):
-    """The numbers that a reader would take for results: 2.5, 90 %, 1,000, 512; not a lone digit, as in a list."""
+    """The numbers that a reader would take for results: 2.5, 90 %, 1,000, 512; not a lone digit, nor 001, a name."""
     text = re.sub(r"`[^`]*`|\]\([^)]*\)|^#+ .*$", " ", text, flags=re.MULTILINE)
-    return {n.strip(".,") for n in re.findall(r"(?<![\w.])\d[\d.,]*\d(?![\w.]*\w)", text)}
+    found = re.findall(r"(?<![\w.])\d[\d.,]*\d(?![\w.]*\w)", text)
+    return {number for number in found if not re.fullmatch(r"0\d+", number)}
 
 
 @pytest.mark.parametrize("path", PAGES, ids=NAMES)
@@ -107,7 +109,7 @@ def site(tmp_path_factory, cache):
 
 
 def test_the_site_builds_and_loads_nothing_from_elsewhere(site):
-    read, folder = site
+    read, _ = site
     assert {name.removesuffix(".py") + ".html" for name in NAMES} <= {
         path.relative_to(folder).as_posix() for path in read
     }
@@ -122,7 +124,7 @@ def test_the_site_builds_and_loads_nothing_from_elsewhere(site):
 
 
 def test_no_link_of_the_site_is_broken(site):
-    read, folder = site
+    read, _ = site
     checked = 0
     for path, found in read.items():
         if path.name == "404.html":  # its links begin at the root of a server
@@ -142,7 +144,7 @@ def test_no_link_of_the_site_is_broken(site):
 def test_pictures_and_questions_are_on_the_page(site):
     _, folder = site
     page = (folder / "course" / "4_weights.html").read_text()
-    assert page.count('class="picture picture-light"') == page.count('class="picture picture-dark"') > 2
+    assert page.count('class="picture picture-light') == page.count('class="picture picture-dark') > 2
     assert page.count("<summary>Answer</summary>") == 4
     assert "&#8203;" not in page
     assert (folder / "course" / "4_weights.ipynb").exists()
@@ -228,3 +230,29 @@ def test_a_page_runs_again_only_when_it_changes(tmp_path):
     assert count.read_text() == "x"
     Page.read(write(tmp_path, text + "2\n")).run_cached(tmp_path / "cache")
     assert count.read_text() == "xx"
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_in_a_browser_nothing_runs_over_and_one_theme_is_seen(site, width):
+    from playwright.sync_api import sync_playwright
+
+    read, _ = site
+    shown = [path for path in read if path.parent.name in ("course", "how-to") or path.name == "benchmarks.html"]
+    shown = shown if width < 1000 else shown[:3]  # a wide window hides less
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        for scheme in ("light", "dark"):
+            page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
+            asked = []
+            page.on("request", lambda request, asked=asked: asked.append(request.url))
+            for path in shown:
+                page.goto(path.as_uri())
+                over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+                assert over <= 0, f"{path.name} runs over by {over} pixels"
+                seen = page.evaluate(
+                    "[...document.querySelectorAll('.picture')].map(p => [p.className, p.offsetHeight])"
+                )
+                assert all((f"picture-{scheme}" in name) == (height > 0) for name, height in seen), path.name
+            assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+        browser.close()

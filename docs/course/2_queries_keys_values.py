@@ -38,7 +38,7 @@ drawing.tables([queries, keys], title="What each word asks for, and what it is")
 # A model does not get such tables. It has the embeddings X, and three matrices that it learns: **W_Q**, **W_K** and
 # **W_V**. Each word's embedding goes through each of them:
 #
-# **Q = X W_Q  K = X W_K  V = X W_V**
+# **Q = X W_Q**, **K = X W_K**, **V = X W_V**
 #
 # (Some texts write vectors as columns, and then W x. It is the same product, turned on its side.)
 

@@ -113,12 +113,10 @@ A.picture(good.words, "matrix", title="Each word sees itself and what came befor
 #
 # ## Weights are a look
 #
-# Draw each row as lines and you see the picture that this course began with.
+# The sentence that this course began with, all of its rows. Find "it": most of its look goes to "dog".
 
 # %%
 dog = regard.steps(*textbook.dog())
-it = dog.words.index("it")
-print(dog.words[it], {w: f"{share:.0%}" for w, share in zip(dog.words, dog.weights[it], strict=True)})
 dog.as_matrix().picture(dog.words, "matrix", title="Who looks at whom")
 
 # %% [markdown]

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 5. The weighted sum, and all of it as matrices
 #
-# Step 4: values mixed in the shares of the weights. Then the whole as four lines, its cost, and how to avoid storing
+# Step 4: values mixed in the shares of the weights. Then all of it in six lines, its cost, and how to avoid storing
 # it.
 #
 # From [chapter 4](4_weights.md) each word has a row of weights. Its output z is a sum of all values, each taken in the

@@ -10,7 +10,7 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from page import ROOT, Page, pages
-from reference import GROUPS, reference
+from reference import GROUPS, index, reference
 from reports import reports
 
 from regard.quiz.question import chapter
@@ -52,7 +52,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """The lists of what is in a folder, which nobody has to keep."""
-    return re.sub(r"<!-- list (.+?) -->", lambda found: _listed(found[1]), markdown)
+    markdown = re.sub(r"<!-- list (.+?) -->", lambda found: _listed(found[1]), markdown)
+    return markdown.replace("<!-- names -->", index()) if "<!-- names -->" in markdown else markdown
 
 
 def written(page: Page) -> str:
@@ -90,7 +91,10 @@ def _listed(folder: str) -> str:
         path = DOCS / place
         source = path.with_suffix(".py")
         text = Page.read(source).cells[0].source if source.exists() else path.read_text()
-        title, about = re.match(r"# (.+)\n+((?:.+\n?)*)", text).groups()
+        found = re.match(r"# (.+)\n+((?:.+\n?)*)", text)
+        if not found:
+            raise ValueError(f"{place} must begin with a heading '# …' and a line that says what it is about.")
+        title, about = found.groups()
         name = Path(place).name
         # A numbered list would begin anew with each chapter that is not yet written.
         lines.append(f"- **[{title}]({name})** " + " ".join(about.split()))

@@ -19,7 +19,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 ROOT = Path(__file__).parents[2]
+_SMALL = 600  # pixels: a picture that is still readable when a phone shrinks it
 _MARK = re.compile(r"^# %%(?P<text> \[markdown\])?\s*$")
 
 
@@ -39,8 +42,10 @@ class Output:
         if text.strip():
             parts.append(f'<pre class="output"><code>{escape(text.rstrip())}</code></pre>')
         if self.light:
+            wide = float(re.search(r'width="([\d.]+)"', self.light)[1])
+            size = "small" if wide <= _SMALL else "large"
             for theme, drawn in (("light", self.light), ("dark", self.dark)):
-                parts.append(f'<div class="picture picture-{theme}" data-search-exclude>{drawn}</div>')
+                parts.append(f'<div class="picture picture-{theme} {size}" data-search-exclude>{drawn}</div>')
         elif "text/html" in self.value:
             parts.append(f'<div class="output" data-search-exclude>{self.value["text/html"]}</div>')
         # An empty line would end the HTML, and four spaces would begin code.
@@ -115,15 +120,14 @@ class Page:
         quick = os.environ.get("REGARD_QUICK", "")
         known = hashlib.sha256("".join([self.path.read_text(), _library(), quick]).encode()).hexdigest()
         path = folder / f"{self.path.stem}-{known[:16]}.json"
-        if path.exists():
-            for cell, kept in zip(self.cells, json.loads(path.read_text()), strict=True):
-                cell.output = Output(**kept)
-            return self
-        self.run()
         folder.mkdir(parents=True, exist_ok=True)
-        new = path.with_suffix(f".{os.getpid()}")
-        new.write_text(json.dumps([asdict(cell.output) for cell in self.cells]))
-        new.replace(path)
+        with FileLock(path.with_suffix(".lock")):  # who comes second waits, and reads
+            if path.exists():
+                for cell, kept in zip(self.cells, json.loads(path.read_text()), strict=True):
+                    cell.output = Output(**kept)
+                return self
+            self.run()
+            path.write_text(json.dumps([asdict(cell.output) for cell in self.cells]))
         return self
 
     def markdown(self) -> str:

@@ -40,17 +40,20 @@ _MORE = {
 
 def reference() -> dict[str, str]:
     """Each page's place and its Markdown."""
-    made = {}
+    return {
+        f"reference/{place}.md": f"# {title}\n\n" + "\n\n".join(f"::: regard.{name}" for name in _names(place)) + "\n"
+        for place, (title, _) in GROUPS.items()
+    }
+
+
+def index() -> str:
+    """The list of all names, for the first page."""
     lines = []
-    for place, (title, names) in GROUPS.items():
-        every = names + _MORE.get(place, [])
-        made[f"reference/{place}.md"] = f"# {title}\n\n" + "\n\n".join(f"::: regard.{name}" for name in every) + "\n"
-        shown = ", ".join(f"[`{name}`]({place}.md#{_anchor(name)})" for name in every)
+    for place, (title, _) in GROUPS.items():
+        shown = ", ".join(f"[`{name}`]({place}.md#regard.{name})" for name in _names(place))
         lines.append(f"- **[{title}]({place}.md)**: {shown}")
-    head = "# Reference\n\nEvery public name, from its docstring. Each example is run by the tests.\n\n"
-    made["reference/index.md"] = head + "\n".join(lines) + "\n"
-    return made
+    return "\n".join(lines)
 
 
-def _anchor(name: str) -> str:
-    return f"regard.{name}"
+def _names(place: str) -> list[str]:
+    return GROUPS[place][1] + _MORE.get(place, [])

@@ -33,7 +33,7 @@ def reports(folder: Path) -> str:
         text = re.sub(r"^#", "##", path.read_text(), flags=re.MULTILINE)
         heading, _, rest = text.partition("\n")
         drawn = _bars(name, text)
-        parts.append(f"{heading}\n\n{drawn}\n\n{rest.strip()}")
+        parts.append(f'{heading}\n\n{drawn}\n\n<div class="report" markdown="1">\n\n{rest.strip()}\n\n</div>')
     return "\n\n".join(parts) + "\n"
 
 

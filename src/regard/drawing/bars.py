@@ -14,7 +14,7 @@ from regard.errors import InputError, ShapeError
 
 __all__ = ["bars"]
 
-_WIDTH, _HEIGHT, _LABEL = 320.0, 18.0, 240.0
+_WIDTH, _HEIGHT, _LABEL = 280.0, 18.0, 220.0
 _CELLS = 24  # of the longest bar in a terminal
 
 
