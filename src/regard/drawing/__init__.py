@@ -2,6 +2,7 @@
 
 from regard.drawing.alignment import alignment
 from regard.drawing.architecture import architecture, mechanism
+from regard.drawing.bars import bars
 from regard.drawing.calculation import calculation
 from regard.drawing.curves import curves
 from regard.drawing.dot import dot
@@ -14,12 +15,15 @@ from regard.drawing.mixture import mixture
 from regard.drawing.picture import Picture
 from regard.drawing.schematic import schematic
 from regard.drawing.set_layer import set_layer
+from regard.drawing.terminal import Table
 
 __all__ = [
     "Picture",
+    "Table",
     "Window",
     "alignment",
     "architecture",
+    "bars",
     "calculation",
     "curves",
     "dot",

@@ -1,0 +1,134 @@
+# %% [markdown]
+# # 2. Queries, keys, values
+#
+# Three views of the same words: what a word asks for, what it answers to, and what it gives.
+#
+# In [chapter 1](1_words_as_vectors.md) a sentence became a matrix X with a row for each word. Now each word has to find
+# the words that matter to it. Think of a library. You come with a question; each book has a label on its back; you
+# compare the question with the labels, and then you read what is *in* the books. Three different things:
+#
+# - a **query**: what a word asks for;
+# - a **key**: what it can be found by;
+# - a **value**: what it gives to those who look at it.
+#
+# ## Written by hand
+#
+# In our sentence with the dog we wrote them ourselves, with five dimensions that have names. "it" *is* hardly anything,
+# but it asks for an animal that can be hungry.
+
+# %%
+import numpy as np
+import torch
+
+import regard
+from regard import drawing, textbook
+
+dog = regard.steps(*textbook.dog())
+meanings = ("animal", "food", "action", "link", "feeling")
+queries = drawing.Table(dog.queries, "queries", rows=dog.words, columns=meanings)
+keys = drawing.Table(dog.keys, "keys", rows=dog.words, columns=meanings)
+drawing.tables([queries, keys], title="What each word asks for, and what it is")
+
+# %% [markdown]
+# Read the row of "it" on the left and the row of "dog" on the right: both are large in the column *animal*. That is
+# all there is to "it" finding "dog". The next chapter turns it into a number.
+#
+# ## Three matrices
+#
+# A model does not get such tables. It has the embeddings X, and three matrices that it learns: **W_Q**, **W_K** and
+# **W_V**. Each word's embedding goes through each of them:
+#
+# **Q = X W_Q**, **K = X W_K**, **V = X W_V**
+#
+# (Some texts write vectors as columns, and then W x. It is the same product, turned on its side.)
+
+# %%
+good = regard.steps(*textbook.i_am_good())
+drawing.schematic(
+    x=good.x, queries=good.queries, keys=good.keys, values=good.values, words=good.words, until="projections"
+)
+
+# %% [markdown]
+# ## Dimensions
+#
+# "I am good" has three words of 512 numbers. The matrices are 512 × 64, so queries, keys and values have 64 numbers for
+# each word. That width is called **d**.
+
+# %%
+for name, w, result in (("Q", good.w_q, good.queries), ("K", good.w_k, good.keys), ("V", good.w_v, good.values)):
+    sizes = [" × ".join(map(str, array.shape)) for array in (good.x, w, result)]
+    print(f"{name}: ({sizes[0]}) times ({sizes[1]}) is {sizes[2]}")
+
+# %%
+x = drawing.Table(good.x, "X", shape="3×512", rows=good.words)
+w = drawing.Table(good.w_q, "W_Q", shape="512×64")
+q = drawing.Table(good.queries, "Q", shape="3×64", rows=good.words)
+drawing.tables([x, w, q], signs=("·", "="))
+
+# %% [markdown]
+# The matrices know nothing of the number of words. One word at a time or all at once is the same:
+
+# %%
+one_by_one = np.stack([word @ good.w_q for word in good.x])
+print("the same queries:", np.allclose(one_by_one, good.queries))
+
+# %% [markdown]
+# Queries and keys must have one width, for they will be multiplied with each other. A value may have another: it is
+# only weighed and added. `regard` says so when you mix them up:
+
+# %%
+random = np.random.default_rng(0)
+x3 = random.normal(size=(3, 512))
+done = regard.steps(x3, random.normal(size=(512, 64)), random.normal(size=(512, 64)), random.normal(size=(512, 10)))
+print("values of another width work:", done.output.shape)
+try:
+    regard.steps(x3, random.normal(size=(512, 64)), random.normal(size=(512, 32)), random.normal(size=(512, 64)))
+except regard.ShapeError as error:
+    print(error)
+
+# %% [markdown]
+# ## Why three, and not one?
+#
+# If a word asked with what it is, Q = K, then each two words would find each other equally: the score of "it" with
+# "dog" would be the score of "dog" with "it". Looking is not like that. "it" needs "dog"; "dog" does not need "it".
+
+# %%
+it, animal = dog.words.index("it"), dog.words.index("dog")
+print(f"it looks at dog: {dog.weights[it, animal]:.0%}, dog looks at it: {dog.weights[animal, it]:.0%}")
+same = dog.keys @ dog.keys.T
+print("with Q = K the scores are the same both ways:", np.allclose(same, same.T))
+
+# %% [markdown]
+# ## The matrices are learned
+#
+# At first W_Q, W_K and W_V are random, and so is what a word looks at. Training changes them a little at a time,
+# towards whatever makes the model's answers better. Here the answer we want is simple: "it" shall look at "dog".
+# Watch the share that "it" gives to "dog" (how it is computed comes in the next two chapters).
+
+# %%
+torch.manual_seed(1)
+words, embeddings = dog.words, torch.randn(len(dog.words), 16)
+layer = regard.SelfAttention(16, 8)
+optimizer = torch.optim.Adam([layer.query.weight, layer.key.weight], lr=0.005)
+shares = []
+for _ in range(40):
+    A = regard.AttentionMatrix(layer.query(embeddings), layer.key(embeddings))
+    share = A[it, animal]
+    shares.append(share.item())
+    optimizer.zero_grad()
+    (-share.log()).backward()
+    optimizer.step()
+print(f"before: {shares[0]:.1%}, after 40 steps: {shares[-1]:.1%}")
+drawing.curves({"how much “it” looks at “dog”": (np.arange(40), np.array(shares))})
+
+# %% [markdown]
+# A real model is not told where to look. It is asked for a translation or for the next word, and finds out that
+# looking at the right words helps. Chapter 7 trains one.
+#
+# ## What we have
+#
+# - Q = X W_Q, K = X W_K, V = X W_V: for each word a query, a key and a value of d numbers.
+# - Three views, so that looking can have a direction.
+# - The matrices are what is learned; they do not depend on how many words there are.
+#
+# Next, queries meet keys: [scores and scaling](3_scores_and_scaling.md).

@@ -1,0 +1,209 @@
+# %% [markdown]
+# # 5. The weighted sum, and all of it as matrices
+#
+# Step 4: values mixed in the shares of the weights. Then all of it in six lines, its cost, and how to avoid storing
+# it.
+#
+# From [chapter 4](4_weights.md) each word has a row of weights. Its output z is a sum of all values, each taken in the
+# share that its weight says.
+
+# %%
+import time
+
+import numpy as np
+import torch
+
+import regard
+from regard import drawing, textbook
+
+good = regard.steps(*textbook.i_am_good())
+z = 0.90 * good.values[0] + 0.07 * good.values[1] + 0.03 * good.values[2]
+print("by hand:  ", z[:4].round(4))
+print("computed: ", good.output[0][:4].round(4))
+drawing.mixture(good.weights, good.values, good.words, pick="I")
+
+# %% [markdown]
+# So the new vector of "I" is mostly its own value, with a little of the others. And the new vector of "it" in "A dog
+# ate the food because it was hungry" is mostly the value of "dog": it now says whom it means.
+
+# %%
+dog = regard.steps(*textbook.dog())
+drawing.mixture(dog.weights, dog.values, dog.words, pick="it")
+
+# %% [markdown]
+# Weights are positive and add up to 1, so an output is a mean of values. It never leaves the room between them:
+
+# %%
+print(
+    "inside in every dimension:",
+    bool(np.all((good.output <= good.values.max(0)) & (good.output >= good.values.min(0)))),
+)
+
+# %% [markdown]
+# ## Every number of a small example
+#
+# Three words of four numbers, matrices of 4 × 4: small enough to check with pencil and paper. The whole of
+# self-attention is these six lines:
+
+# %%
+X, W_Q, W_K, W_V, words = textbook.worked_example()
+
+Q, K, V = X @ W_Q, X @ W_K, X @ W_V
+scores = Q @ K.T
+scaled = scores / np.sqrt(K.shape[1])
+powers = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+weights = powers / powers.sum(axis=1, keepdims=True)
+output = weights @ V
+output.round(4)
+
+# %% [markdown]
+# `regard.steps` does the same and keeps everything. Print it and read it from top to bottom:
+
+# %%
+done = regard.steps(X, W_Q, W_K, W_V, words)
+assert np.allclose(done.output, output)
+print(done)
+
+# %% [markdown]
+# The same as a picture, with one score unfolded. Hover over any number to see it in full.
+
+# %%
+done
+
+# %% [markdown]
+# In one line: **Z = softmax(QKᵀ / √d) V**. The division stands *inside* of the softmax.
+#
+# ## A loop against matrix products
+#
+# One could write it as the words say it: for each word, for each other word. Matrix products do the same, all at once.
+
+
+# %%
+def by_loop(Q, K, V):
+    output = torch.zeros(len(Q), V.shape[1])
+    for i in range(len(Q)):
+        scores = torch.stack([Q[i] @ K[j] for j in range(len(K))]) / K.shape[1] ** 0.5
+        weights = scores.exp() / scores.exp().sum()
+        for j in range(len(K)):
+            output[i] += weights[j] * V[j]
+    return output
+
+
+def by_matrices(Q, K, V):
+    return (Q @ K.T / K.shape[1] ** 0.5).softmax(-1) @ V
+
+
+def seconds(function, *arguments):
+    """The least of three times."""
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        function(*arguments)
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+torch.manual_seed(0)
+Q, K, V = torch.randn(3, 128, 64).unbind(0)
+print("the same:", torch.allclose(by_loop(Q, K, V), by_matrices(Q, K, V), atol=1e-5))
+times = {"a loop": 1e3 * seconds(by_loop, Q, K, V), "matrix products": 1e3 * seconds(by_matrices, Q, K, V)}
+print(f"matrix products are {times['a loop'] / times['matrix products']:,.0f} times as fast")
+drawing.bars(times, caption="milliseconds for 128 words, on the machine that built this page")
+
+# %% [markdown]
+# Nothing in a matrix product has to wait: no word needs the output of another. (A network that reads word after word,
+# such as the LSTM of chapter 6, must wait at each.)
+#
+# ## What it costs
+#
+# Every word meets every word: n words make n × n scores. Twice the words, four times the work, and, if the weights are
+# stored, four times the memory.
+
+# %%
+counts = [500, 1000, 2000, 4000]
+taken = []
+for n in counts:
+    Q, K, V = torch.randn(3, n, 64).unbind(0)
+    taken.append(seconds(by_matrices, Q, K, V))
+for n, t in zip(counts, taken, strict=True):
+    print(f"{n:6,} words: {n * n:11,} weights, {4 * n * n / 1e6:7.1f} MB, {1e3 * t:7.1f} ms")
+print(f"a book of 100,000 words: {100_000**2:,} weights, {4 * 100_000**2 / 1e9:.0f} GB, for one head of one layer")
+drawing.curves({"milliseconds, by number of words": (np.array(counts), 1e3 * np.array(taken))})
+
+# %% [markdown]
+# ## The matrix need not be stored
+#
+# The time is there to stay, but the memory is not. To mix values we need weights, to have weights we need the sum of a
+# row, and it seems that a row must be there in full before we begin. It need not. Walk along the keys and keep three
+# things: the greatest score so far, the sum of exps so far, and the mixture so far. When a greater score comes, shrink
+# what was gathered to the new measure. At the end, divide.
+
+
+# %%
+def by_walking(q, K, V):
+    greatest, total, mixture = torch.tensor(-torch.inf), torch.tensor(0.0), torch.zeros(V.shape[1])
+    for k, v in zip(K, V, strict=True):
+        score = q @ k / len(k) ** 0.5
+        new = torch.maximum(greatest, score)
+        shrink, power = (greatest - new).exp(), (score - new).exp()
+        total = total * shrink + power
+        mixture = mixture * shrink + power * v
+        greatest = new
+    return mixture / total
+
+
+Q, K, V = torch.randn(3, 1000, 64).unbind(0)
+print("the same, with no row stored:", torch.allclose(by_walking(Q[7], K, V), by_matrices(Q, K, V)[7], atol=1e-5))
+
+# %% [markdown]
+# Fast kernels walk in this way, a block of keys at a time. The price is that nobody sees the weights. `regard` gives
+# them back without storing them: an `AttentionMatrix` holds queries and keys, and computes what you ask for.
+
+# %%
+A = regard.AttentionMatrix(Q, K)
+print(A)
+print("A @ V is attention:   ", torch.allclose(A @ V, by_matrices(Q, K, V), atol=1e-5))
+print("a row adds up to      ", f"{A[7].sum():.4f}")
+print("its three best keys   ", A.top(3).keys[7].tolist())
+print("who receives the most ", A.received().argmax().item())
+
+# %% [markdown]
+# Is it true that nothing of size n × n is made on the way? Ask PyTorch for the largest tensor of each calculation:
+
+# %%
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class Largest(TorchDispatchMode):
+    """Notes how many numbers the largest tensor has."""
+
+    numbers = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
+        made = function(*arguments, **(options or {}))
+        for one in made if isinstance(made, tuple | list) else [made]:
+            if isinstance(one, torch.Tensor):
+                self.numbers = max(self.numbers, one.untyped_storage().nbytes() // one.element_size())
+        return made
+
+
+Q, K, V = torch.randn(8000, 64), torch.randn(8000, 64), torch.randn(8000, 64)
+with Largest() as plain:
+    by_matrices(Q, K, V)
+with Largest() as lazy:
+    A = regard.AttentionMatrix(Q, K)
+    A @ V
+    A.received(), A.entropy(), A[7]
+print(f"matrix products:   {plain.numbers:11,} numbers in the largest tensor: 8,000 × 8,000")
+print(f"AttentionMatrix:   {lazy.numbers:11,} numbers, {plain.numbers // lazy.numbers} times fewer")
+print(f"Q alone:           {Q.numel():11,} numbers")
+
+# %% [markdown]
+# ## What we have
+#
+# - An output is the mean of the values, weighed. All of it: Z = softmax(QKᵀ / √d) V.
+# - As matrix products no word waits for another.
+# - Time grows with the square of the words. Memory need not: a running maximum and a running sum are enough, and an
+#   `AttentionMatrix` still shows any part of the weights.
+#
+# One look is often not enough. Next: many heads, and the layer around them, in chapter 6.

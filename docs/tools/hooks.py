@@ -1,0 +1,101 @@
+"""What mkdocs asks of us: pages of cells are run, reports and reference are written, and the navigation is found."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from page import ROOT, Page, pages
+from reference import GROUPS, index, reference
+from reports import reports
+
+from regard.quiz.question import chapter
+
+DOCS = ROOT / "docs"
+CACHE = Path(os.environ.get("REGARD_PAGES", ROOT / ".cache" / "pages"))  # what the pages gave when they last ran
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """The navigation: chapters by their numbers, then whatever else lies in a folder."""
+    config["nav"] = [
+        {"regard": "index.md"},
+        {"Learn": ["course/index.md", *_found("course")]},
+        {"How-to": ["how-to/index.md", *_found("how-to")]},
+        {"Reference": ["reference/index.md", *(f"reference/{name}.md" for name in GROUPS)]},
+        {"Design": "design.md"},
+        {"Benchmarks": "benchmarks.md"},
+        {"Figures": "figures/README.md"},
+    ]
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Take the Python files out, and put in what they become."""
+    for path in pages(DOCS):
+        place = path.relative_to(DOCS).as_posix()
+        known = files.get_file_from_path(place)
+        if known is not None:
+            files.remove(known)
+        page = Page.read(path).run_cached(CACHE)
+        made = {".md": written(page), ".ipynb": notebook(page)}
+        for suffix, text in made.items():
+            files.append(File.generated(config, place.removesuffix(".py") + suffix, content=text))
+    written_pages = {"benchmarks.md": reports(ROOT / "benchmarks" / "reports"), **reference()}
+    for place, text in written_pages.items():
+        files.append(File.generated(config, place, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """The lists of what is in a folder, which nobody has to keep."""
+    markdown = re.sub(r"<!-- list (.+?) -->", lambda found: _listed(found[1]), markdown)
+    return markdown.replace("<!-- names -->", index()) if "<!-- names -->" in markdown else markdown
+
+
+def written(page: Page) -> str:
+    """A page of cells with its questions, and the way to run it oneself."""
+    name = page.path.stem
+    own = f"*Run it yourself: [as a notebook]({name}.ipynb), or `python {page.path.relative_to(ROOT).as_posix()}`.*"
+    asked = "" if page.chapter is None else "\n" + chapter(page.chapter).markdown()
+    return f"{page.markdown()}{asked}\n---\n\n{own}\n"
+
+
+def notebook(page: Page) -> str:
+    """The same as a notebook."""
+    import nbformat
+
+    made = page.notebook()
+    if page.chapter is not None:
+        made.cells.append(nbformat.v4.new_markdown_cell(chapter(page.chapter).markdown(), id="questions"))
+    return nbformat.writes(made) + "\n"
+
+
+def _found(folder: str) -> list[str]:
+    """Pages of cells and of plain text, chapters first."""
+    names = {path.with_suffix(".md").name for path in (DOCS / folder).glob("*") if path.suffix in (".py", ".md")}
+    return [f"{folder}/{name}" for name in sorted(names - {"index.md"}, key=_order)]
+
+
+def _order(name: str) -> tuple[bool, int, str]:
+    number = re.match(r"\d+", name)
+    return number is None, int(number[0]) if number else 0, name
+
+
+def _listed(folder: str) -> str:
+    lines = []
+    for place in _found(folder):
+        path = DOCS / place
+        source = path.with_suffix(".py")
+        text = Page.read(source).cells[0].source if source.exists() else path.read_text()
+        found = re.match(r"# (.+)\n+((?:.+\n?)*)", text)
+        if not found:
+            raise ValueError(f"{place} must begin with a heading '# …' and a line that says what it is about.")
+        title, about = found.groups()
+        name = Path(place).name
+        # A numbered list would begin anew with each chapter that is not yet written.
+        lines.append(f"- **[{title}]({name})** " + " ".join(about.split()))
+    return "\n".join(lines)

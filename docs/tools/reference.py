@@ -1,0 +1,59 @@
+"""The reference: every public name of `regard`, in groups; mkdocstrings fills in what the docstrings say."""
+
+from __future__ import annotations
+
+import regard
+from regard import drawing, textbook
+
+# Which names belong together. A test holds that each public name is in exactly one group.
+GROUPS: dict[str, tuple[str, list[str]]] = {
+    "attention": ("The attention matrix", ["AttentionMatrix", "Summary", "Top", "attention"]),
+    "masks": ("Masks", ["Mask", "causal", "window", "padding", "documents", "bias"]),
+    "steps": ("The four steps", ["steps", "Steps"]),
+    "layers": (
+        "Layers and the Transformer",
+        [
+            "SelfAttention",
+            "MultiHeadAttention",
+            "FeedForward",
+            "EncoderLayer",
+            "DecoderLayer",
+            "Encoder",
+            "Decoder",
+            "Transformer",
+            "TransformerConfig",
+            "Memory",
+            "Cache",
+            "from_torch",
+        ],
+    ),
+    "watch": ("Watching a model", ["watch", "Record"]),
+    "translation": ("Translation", ["Translator", "Translation"]),
+    "pictures": ("Pictures", ["Picture"]),
+    "errors": ("Errors", [name for name in regard.__all__ if name.endswith(("Error", "OutOfRange"))]),
+}
+_MORE = {
+    "steps": [f"textbook.{name}" for name in textbook.__all__],
+    "pictures": [f"drawing.{name}" for name in drawing.__all__ if name != "Picture"],
+}
+
+
+def reference() -> dict[str, str]:
+    """Each page's place and its Markdown."""
+    return {
+        f"reference/{place}.md": f"# {title}\n\n" + "\n\n".join(f"::: regard.{name}" for name in _names(place)) + "\n"
+        for place, (title, _) in GROUPS.items()
+    }
+
+
+def index() -> str:
+    """The list of all names, for the first page."""
+    lines = []
+    for place, (title, _) in GROUPS.items():
+        shown = ", ".join(f"[`{name}`]({place}.md#regard.{name})" for name in _names(place))
+        lines.append(f"- **[{title}]({place}.md)**: {shown}")
+    return "\n".join(lines)
+
+
+def _names(place: str) -> list[str]:
+    return GROUPS[place][1] + _MORE.get(place, [])
