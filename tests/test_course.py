@@ -109,7 +109,7 @@ def site(tmp_path_factory, cache):
 
 
 def test_the_site_builds_and_loads_nothing_from_elsewhere(site):
-    read, _ = site
+    read, folder = site
     assert {name.removesuffix(".py") + ".html" for name in NAMES} <= {
         path.relative_to(folder).as_posix() for path in read
     }
@@ -124,7 +124,7 @@ def test_the_site_builds_and_loads_nothing_from_elsewhere(site):
 
 
 def test_no_link_of_the_site_is_broken(site):
-    read, _ = site
+    read, folder = site
     checked = 0
     for path, found in read.items():
         if path.name == "404.html":  # its links begin at the root of a server

@@ -103,6 +103,13 @@ def test_through_a_pipe():
     assert b"\x1b" not in done.stdout
 
 
+def test_no_code_is_cut_off(monkeypatch, capsys):
+    _, printed = ask(monkeypatch, capsys, "b\n" * 4, "3")
+    assert "(random.normal(size=(20_000, d)) * random.normal(size=(20_000, d))).sum(1).std()" in " ".join(
+        printed.out.split()
+    )
+
+
 def test_the_page_folds_the_answer_away():
     text = chapter(2).markdown()
     assert text.startswith("## Questions")

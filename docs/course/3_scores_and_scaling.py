@@ -164,9 +164,16 @@ for name, scale in (("without √d", 1.0), ("with √d", 512**-0.5)):
 
 # %% [markdown]
 # Without √d a typical row gets almost no gradient, and a few get very much: those where two keys are nearly tied, so
-# that an all-or-none softmax flips from one to the other. Layer upon layer these few grow. Nothing in most places,
-# far too much in some: that is no guide. With √d all rows are alike, and the gradient of the stack is about as large
-# for every d. That is what is meant by *stable gradients*.
+# that an all-or-none softmax flips from one to the other. And layer upon layer it grows:
+
+# %%
+for layers in (1, 4, 8, 12):
+    without, with_it = gradient(256, 1.0, layers), gradient(256, 256**-0.5, layers)
+    print(f"{layers:2} layers, d = 256: gradient at the first layer {without:8.1f} without √d, {with_it:5.1f} with it")
+
+# %% [markdown]
+# Nothing in most places, far too much in some: that is no guide. With √d the rows are much more alike, and the gradient
+# of the stack stays moderate, for every d and through all layers. That is what is meant by *stable gradients*.
 #
 # ## Does it matter? Train both
 #

@@ -69,7 +69,9 @@ def _run(options: argparse.Namespace) -> None:
             word = "[green]Right.[/] " if reply == question.answer else f"[red]It is {question.answer}.[/] "
             console.print(word, end="")
             console.print(question.because, markup=False)
-            code = Syntax(question.code.strip(), "python", theme="ansi_light", background_color="default")
+            code = Syntax(
+                question.code.strip(), "python", theme="ansi_light", background_color="default", word_wrap=True
+            )
             console.print(Padding(code, (1, 0, 0, 4)))
     _score(console, right, done, total)
 
