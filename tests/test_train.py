@@ -100,6 +100,24 @@ def run(recipe, folder, *more):
     return subprocess.Popen([sys.executable, "-c", RUN, str(recipe), str(folder), *more])
 
 
+def test_a_logged_loss_is_the_mean_since_the_last_one(recipe, tmp_path, monkeypatch):
+    losses, step = [], Trainer._step
+
+    def remembered(self, *args):
+        losses.append(step(self, *args))
+        return losses[-1]
+
+    monkeypatch.setattr(Trainer, "_step", remembered)
+    train(Recipe.read(recipe(steps=24)), tmp_path / "out", quiet=True)  # looks every 8 steps, a line every 10
+    lines = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
+    logged = [(line["step"], line["loss"]) for line in lines if "loss" in line]
+    assert [at for at, _ in logged] == [8, 10, 16, 20, 24]
+    before = 0
+    for at, loss in logged:
+        assert loss == pytest.approx(float(torch.stack(losses[before:at]).mean()), rel=1e-5)
+        before = at
+
+
 def test_killed_and_resumed_it_has_the_losses_of_the_uninterrupted_run(recipe, tmp_path):
     path = recipe(steps=48)
     whole, cut = tmp_path / "whole", tmp_path / "cut"

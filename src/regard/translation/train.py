@@ -133,7 +133,7 @@ class Trainer:
         recipe, state = self.recipe, self.state
         started = time.monotonic() - state["seconds"]
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"))
-        total, tokens, since = torch.zeros((), device=self.device), 0, time.monotonic()
+        total, steps, tokens, since = torch.zeros((), device=self.device), 0, 0, time.monotonic()
         with Progress(*columns, TimeRemainingColumn(), console=self.console) as progress:
             task = progress.add_task("training", total=1.0)
             for source, target in self._stream():
@@ -141,10 +141,10 @@ class Trainer:
                 rate = self._rate()
                 total += self._step(source.to(self.device), target.to(self.device), rate)
                 tokens += source.numel() + target.numel()
+                steps += 1
                 state["step"] += 1
                 ends = self._done() >= 1
                 if state["step"] % _EVERY == 0 or state["step"] % recipe.check == 0 or ends:
-                    steps = (state["step"] - 1) % recipe.check % _EVERY + 1
                     loss, speed = total.item() / steps, tokens / (time.monotonic() - since)
                     if not loss < float("inf"):
                         raise RegardError(
@@ -154,7 +154,7 @@ class Trainer:
                     text = f"step {state['step']:,}  loss {loss:.3f}  {speed / 1e3:,.0f} k tokens/s"
                     progress.update(task, completed=self._done(), description=text)
                     total.zero_()
-                    tokens, since = 0, time.monotonic()
+                    steps, tokens, since = 0, 0, time.monotonic()
                 if state["step"] % recipe.check == 0 or ends:
                     patient = self._look()
                     since = time.monotonic()
