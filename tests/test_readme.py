@@ -46,7 +46,10 @@ def test_it_lists_every_file_of_the_library():
     assert f"## The library in {len(files)} files" in README
 
 
-@pytest.mark.parametrize(("mark", "report", "least"), [("figures", "attention-cpu", 6), ("pictures", "pictures", 4)])
+@pytest.mark.parametrize(
+    ("mark", "report", "least"),
+    [("figures", "attention-cpu", 6), ("pictures", "pictures", 4), ("watched", "watch-gpu", 5)],
+)
 def test_its_figures_are_those_of_the_newest_report(mark, report, least):
     newest = max((ROOT / "benchmarks" / "reports").glob(f"*-{report}.md"))
     figures = README.split(f"<!-- {mark} -->")[1].split(f"<!-- /{mark} -->")[0]

@@ -70,6 +70,7 @@ class Watching:
         self._names = {name.replace("_orig_mod.", "").removesuffix("_orig_mod"): m for name, m in model.named_modules()}
         self._without = {name: _heads(name, heads, self._names) for name, heads in without.items()}
         self._undo: contextlib.ExitStack | None = None
+        self._configs: list[tuple[Any, str]] = []
         self._begin()
 
     def _begin(self) -> None:
@@ -102,7 +103,8 @@ class Watching:
                 huggingface.prepare()
                 if not ours and not huggingface.routes(module for _, module in theirs):
                     raise self._not_routed()
-                for config, attribute in list(huggingface.configs(module for _, module in theirs)):
+                self._configs = list(huggingface.configs(module for _, module in theirs))
+                for config, attribute in self._configs:
                     _swapped(undo, config, attribute, lambda _: huggingface.NAME)
             for name, module in self._outer(ours):
                 undo.callback(module.register_forward_pre_hook(self._came(name), with_kwargs=True).remove)
@@ -116,11 +118,17 @@ class Watching:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._undo is not None
+        now = {getattr(config, attribute) for config, attribute in self._configs} - {huggingface.NAME}
         self._undo.close()
         self._undo = None
         looked_up = isinstance(error, KeyError) and huggingface.NAME in str(error)  # in a table of its own
         if self._step and not self._passes and (error is None or looked_up):
             raise self._not_routed() from error
+        if now and error is None:
+            raise WatchError(
+                f"the model's attention was set to {', '.join(sorted(map(repr, now)))} while it was watched, so what ran "
+                "after that was not seen. Choose the implementation before the block; regard gives the same outputs."
+            )
 
     def _not_routed(self) -> WatchError:
         return WatchError(
