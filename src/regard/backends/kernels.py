@@ -365,12 +365,21 @@ def pick(
 
 
 @triton.jit
+def _put(POOL, band, bin, column, size, bins):
+    """What a block of keys gives to a bin of rows: to the bin of keys it begins in, and to the next one."""
+    many_rows, _, edge, lane = bins
+    spot = ((lane * many_rows + bin).to(tl.int64) * tl.num_programs(0) + tl.program_id(0)) * 2
+    tl.store(POOL + spot, tl.sum(tl.where(column < edge, band, 0.0), 0))
+    tl.store(POOL + spot + 1, tl.sum(tl.where((column >= edge) & (column < size[1]), band, 0.0), 0))
+
+
+@triton.jit
 def _columns_step(
     state, dots, at, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap, mask, X, POOL, bins,
     FLAGS: tl.constexpr, MOST: tl.constexpr, POOLING: tl.constexpr, TIMES: tl.constexpr, MASKED: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, EXACT: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    total, out, near, far, bin = state
+    total, out, band, bin = state
     batch, head, _ = ids
     row = at + tl.arange(0, BM)
     logits = _tile(dots, row[None, :], column[:, None], batch, head, size, lo, hi, factor, cap, mask, FLAGS, MASKED)
@@ -386,45 +395,37 @@ def _columns_step(
         x = tl.where((row < size[0])[:, None], x, 0.0)
         out = tl.dot(weights.to(x.dtype), x, out, input_precision=EXACT)
     if POOLING == 1:  # bins as large as a tile or larger: a tile lies in at most two of them each way
-        many_rows, _, edge, blocks, block = bins
-        end = ((bin + 1).to(tl.int64) * size[0] // many_rows).to(tl.int32)  # the first row behind this bin
+        end = ((bin + 1).to(tl.int64) * size[0] // bins[0]).to(tl.int32)  # the first row behind this bin
         inside, there = part, tl.zeros_like(part)
-        crosses = (end < at + BM) & (end < size[0])
-        if crosses:
+        if (end < at + BM) & (end < size[0]):
             inside = tl.sum(tl.where((row < end)[None, :], weights, 0.0), 1)
             there = tl.sum(tl.where((row >= end)[None, :], weights, 0.0), 1)
-        left, right = column < edge, (column >= edge) & (column < size[1])
-        near += tl.sum(tl.where(left, inside, 0.0), 0)
-        far += tl.sum(tl.where(right, inside, 0.0), 0)
-        spot = (base // size[0] * many_rows + bin).to(tl.int64) * blocks * 2 + block * 2
-        tl.store(POOL + spot, near)
-        tl.store(POOL + spot + 1, far)
+        band += inside
         if end <= at + BM:  # the next bin begins, perhaps within this tile
-            bin += 1
-            near = tl.sum(tl.where(left, there, 0.0), 0)
-            far = tl.sum(tl.where(right, there, 0.0), 0)
-            if crosses:
-                tl.store(POOL + spot + blocks * 2, near)
-                tl.store(POOL + spot + blocks * 2 + 1, far)
+            _put(POOL, band, bin, column, size, bins)
+            band, bin = there, bin + 1
     if POOLING == 2:  # bins that divide a tile: HIGH rows × WIDE columns each
-        many_rows, many_columns, _, _, _ = bins
+        many_rows, many_columns, _, lane = bins
         small = tl.sum(tl.reshape(weights, [BN // WIDE, WIDE, BM]), 1)
         small = tl.sum(tl.reshape(small, [BN // WIDE, BM // HIGH, HIGH]), 2)
         r = at // HIGH + tl.arange(0, BM // HIGH)
         c = tl.min(column, 0) // WIDE + tl.arange(0, BN // WIDE)
-        spot = (base // size[0] * many_rows + r).to(tl.int64)[None, :] * many_columns + c[:, None]
+        spot = (lane * many_rows + r).to(tl.int64)[None, :] * many_columns + c[:, None]
         tl.store(POOL + spot, small, mask=(r < many_rows)[None, :] & (c < many_columns)[:, None])
-    return total, out, near, far, bin
+    return total, out, band, bin
 
 
 @triton.jit
 def columns(
-    Q, K, NORM, REST, TOTAL, X, OUT, POOL, low, high, size, shape, layouts, factor, cap, mask, bins,
+    Q, K, NORM, REST, TOTAL, X, OUT, POOL, low, high, size, shape, layouts, factor, cap, mask, bins, skip,
     FLAGS: tl.constexpr, MOST: tl.constexpr, POOLING: tl.constexpr, TIMES: tl.constexpr, EXACT: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BX: tl.constexpr, WIDTH: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    """What each key receives, as sum or (MOST) maximum; the transposed matrix times X; the matrix in bins."""
-    flat, block = tl.program_id(1), tl.program_id(0)
+    """What each key receives, as sum or (MOST) maximum; the transposed matrix times X; the matrix in bins.
+
+    Programs work on the heads from `skip` on.
+    """
+    flat, block = tl.program_id(1) + skip, tl.program_id(0)
     batch, head, key_head, _ = _place(shape, flat, block, 0, False)
     start = block * BN
     column = start + tl.arange(0, BN)
@@ -432,15 +433,14 @@ def columns(
     key = _load(K, layouts[1], batch, key_head, start, BN)
     last = tl.minimum(start + BN, size[1]) - 1
     a, b, c, d = _spans(start - hi, last - hi, start - lo + 1, last - lo + 1, size[0], BM, FLAGS)
-    base, bin = flat * size[0], 0
+    base, bin, edge = flat * size[0], 0, 0
     many_rows, many_columns = bins
-    edge, blocks = 0, tl.num_programs(0)
     if POOLING == 1:
         bin = (((a + 1).to(tl.int64) * many_rows - 1) // size[0]).to(tl.int32)
         mine = ((start + 1).to(tl.int64) * many_columns - 1) // size[1]
         edge = ((mine + 1) * size[1] // many_columns).to(tl.int32)
-    bins = (many_rows, many_columns, edge, blocks, block)
-    state = (tl.zeros([BN], tl.float32), tl.zeros([BN, BX], tl.float32), 0.0, 0.0, bin)
+    bins = (many_rows, many_columns, edge, tl.program_id(1))
+    state = (tl.zeros([BN], tl.float32), tl.zeros([BN, BX], tl.float32), tl.zeros([BN], tl.float32), bin)
     ids = (batch, head, key_head)
     for at in range(a, b, BM):
         dots = _meet(key, Q, layouts[0], batch, head, at, BM, EXACT)
@@ -454,7 +454,10 @@ def columns(
         dots = _meet(key, Q, layouts[0], batch, head, at, BM, EXACT)
         state = _columns_step(state, dots, at, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap, mask,
                               X, POOL, bins, FLAGS, MOST, POOLING, TIMES, True, BM, BN, EXACT, HIGH, WIDE)  # fmt: skip
-    total, out, _, _, _ = state
+    total, out, band, bin = state
+    if POOLING == 1:  # noqa: SIM102 (the compiler asks this, the program the next)
+        if bin < many_rows:
+            _put(POOL, band, bin, column, size, bins)
     tl.store(TOTAL + flat * size[1] + column, total, mask=column < size[1])
     if TIMES:
         wide = tl.arange(0, BX)

@@ -116,8 +116,8 @@ class Top:
 
     def result(self) -> tuple[Float[Tensor, "batch heads queries k"], Int[Tensor, "batch heads queries k"]]:
         self._flush()
-        seen = self.best > HIDDEN / 2
-        return torch.exp2(self.best), torch.where(seen, self.keys, -1)
+        self.keys.masked_fill_(self.best <= HIDDEN / 2, -1)  # in place: these are the largest things there are
+        return self.best.exp2_(), self.keys
 
 
 def edges(size: int, bins: int) -> list[int]:

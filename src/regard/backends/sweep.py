@@ -77,7 +77,7 @@ def _normalised(normaliser: Tensor) -> tuple[Tensor, Tensor | None]:
 BLOCKS: dict[str, list[tuple[int, int, int, int]]] = {
     "forward": [(64, 64, 4, 3), (64, 64, 4, 3), (64, 32, 4, 2), (32, 32, 4, 2)],
     "rows": [(64, 64, 4, 3), (128, 64, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],
-    "pick": [(64, 64, 4, 3), (128, 64, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],
+    "pick": [(64, 128, 4, 3), (64, 128, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],
     "columns": [(64, 64, 4, 3), (128, 64, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],
     "back_query": [(64, 64, 4, 2), (64, 64, 8, 2), (32, 32, 4, 1), (16, 16, 4, 1)],
     "back_key": [(64, 64, 4, 2), (32, 64, 8, 2), (32, 32, 4, 1), (16, 16, 4, 1)],
@@ -166,7 +166,7 @@ def _pick(scores: Scores, norm: Tensor, rest: Tensor | None, bound: Tensor, top:
     batch, heads, queries, _ = scores.shape
     rows, columns, options = _blocks("pick", scores)
     given = given_(scores, rows, columns)
-    room = 2 * power(top.k)
+    room = 4 * power(top.k)
     each = max(_ROOM // (rows * (room * 8 + _LATER * 4)), 1)  # blocks of rows
     high = min(each, -(-queries // rows))
     wide = min(max(each // high, 1), batch * heads)
@@ -212,15 +212,20 @@ def _columns(
     batch, heads, queries, keys = scores.shape
     rows, columns, options = _blocks("columns", scores, 0 if reverse is None else reverse.x.shape[-1])
     pooling, high, wide, bins = 0, 1, 1, (1, 1)
-    store = norm
+    store, lanes = norm, batch * heads
     if pool is not None:
         bins = (pool.total.shape[2], pool.total.shape[3])
         found = _pooling(queries, keys, *bins)
         assert found is not None
         pooling, high, wide = found
-        rows, columns = (min(rows, high), min(columns, wide)) if pooling == 1 else (max(rows, high), max(columns, wide))
-        store = pool.total if pooling == 2 else norm.new_zeros(batch * heads, bins[0], -(-keys // columns), 2)
-        received = pool.received
+        received, store = pool.received, pool.total
+    if pooling == 1:
+        rows, columns = min(rows, high), min(columns, wide)
+        blocks = bins[0], -(-keys // columns), 2
+        lanes = min(max(_ROOM // (4 * math.prod(blocks)), 1), lanes)
+        store = norm.new_empty(lanes, *blocks)
+    elif pooling == 2:
+        rows, columns = max(rows, high), max(columns, wide)
     given = given_(scores, rows, columns)
     total = norm.new_empty(batch, heads, keys) if received is None else received.total
     x, layout, out, width = given.query, given.layouts[0], norm, 1
@@ -229,41 +234,43 @@ def _columns(
         half = reverse.x if scores.query.dtype == torch.float32 else reverse.x.to(scores.query.dtype)
         x, layout = described(half, rows)
         out, width = reverse.total, reverse.x.shape[-1]
-    kernels.columns[_grid(keys, columns, batch * heads)](
-        given.query, given.key, norm, norm if rest is None else rest, total, x, out, store, *given.common,
-        (*given.layouts, layout), *given.numbers, given.mask, bins, FLAGS=_flagged(given, rest),
-        MOST=received is not None and received.reduce == "max", POOLING=pooling, TIMES=reverse is not None,
-        EXACT=given.exact, BM=rows, BN=columns, BX=x.block_shape[1] if reverse is not None else 1, WIDTH=width,
-        HIGH=high if pooling == 2 else 1, WIDE=wide if pooling == 2 else 1, **options,
-    )  # fmt: skip
-    if pool is not None and pooling == 1:
-        _gather(store, pool, keys, columns)
+    for skip in range(0, batch * heads, lanes):
+        some = min(lanes, batch * heads - skip)
+        if pooling == 1:
+            store.zero_()
+        kernels.columns[_grid(keys, columns, some)](
+            given.query, given.key, norm, norm if rest is None else rest, total, x, out, store, *given.common,
+            (*given.layouts, layout), *given.numbers, given.mask, bins, skip, FLAGS=_flagged(given, rest),
+            MOST=received is not None and received.reduce == "max", POOLING=pooling, TIMES=reverse is not None,
+            EXACT=given.exact, BM=rows, BN=columns, BX=x.block_shape[1] if reverse is not None else 1, WIDTH=width,
+            HIGH=high if pooling == 2 else 1, WIDE=wide if pooling == 2 else 1, **options,
+        )  # fmt: skip
+        if pooling == 1 and pool is not None:
+            _gather(store[:some], pool.total.view(-1, *bins)[skip : skip + some], keys, columns)
 
 
-def _gather(store: Tensor, pool: reductions.Pool, keys: int, columns: int) -> None:
+def _gather(store: Tensor, total: Tensor, keys: int, columns: int) -> None:
     """Blocks of keys to bins of keys: each block lies in one bin, or in one and the next."""
-    blocks, many = store.shape[2], pool.total.shape[3]
-    starts = torch.arange(blocks, device=store.device) * columns
-    first = ((starts + 1) * many - 1) // keys
-    # Sums of runs, as differences of a running sum, in float64 so that nothing is lost: an order that never changes.
+    blocks, many = store.shape[2], total.shape[2]
+    first = ((torch.arange(blocks, device=store.device) * columns + 1) * many - 1) // keys
     place = torch.stack([first, first + 1], -1).flatten()
     order = torch.argsort(place, stable=True)
-    line = store.double().flatten(2)[..., order].cumsum(-1)
     ends = torch.searchsorted(place[order].contiguous(), torch.arange(many, device=store.device), right=True)
-    line = torch.nn.functional.pad(line, (1, 0))[..., ends]
-    total = torch.nn.functional.pad(line, (1, 0)).diff(dim=-1)
-    pool.total.copy_(total.view(pool.total.shape))
+    for part, sums in zip(store, total, strict=True):
+        # Sums of runs as differences of a running sum, in float64 so that nothing is lost: an order that never changes.
+        line = torch.nn.functional.pad(part.flatten(1)[:, order].cumsum(-1, dtype=torch.float64), (1, 0))[:, ends]
+        sums.copy_(torch.nn.functional.pad(line, (1, 0)).diff(dim=-1))
 
 
 def _pooling(queries: int, keys: int, rows: int, columns: int) -> tuple[int, int, int] | None:
-    """(1, most rows of a block, most columns) for bins that hold blocks, (2, rows, columns) of bins that divide
+    """(2, rows, columns) of bins that divide a block, (1, most rows of a block, most columns) for bins that hold
     blocks; None for others."""
     high, wide = queries // rows, keys // columns
+    even = queries % rows == 0 and keys % columns == 0
+    if even and power(high) == high <= 64 and power(wide) == wide <= 64:
+        return 2, high, wide
     if high >= 16 and wide >= 16:
         return 1, 1 << (high.bit_length() - 1), 1 << (wide.bit_length() - 1)
-    even = queries % rows == 0 and keys % columns == 0
-    if even and power(high) == high and power(wide) == wide and high <= 64 and wide <= 64:
-        return 2, high, wide
     return None
 
 

@@ -126,8 +126,8 @@ class Watching:
             raise self._not_routed() from error
         if now and error is None:
             raise WatchError(
-                f"the model's attention was set to {', '.join(sorted(map(repr, now)))} while it was watched, so what ran "
-                "after that was not seen. Choose the implementation before the block; regard gives the same outputs."
+                f"the model's attention was set to {', '.join(sorted(map(repr, now)))} while it was watched, so what "
+                "ran after that was not seen. Choose it before the block; watched, the outputs are the same."
             )
 
     def _not_routed(self) -> WatchError:
