@@ -10,8 +10,10 @@ import argparse
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +21,7 @@ from measure import machine, overhead, peak_extra, rounds
 from rich.console import Console
 
 import regard
+from regard.backends import reductions
 
 SHAPES = [
     # heads, key heads, tokens, width, causal
@@ -62,6 +65,72 @@ def ratio_row(heads: int, key_heads: int, tokens: int, width: int, causal: bool)
     cells = [f"{name}{' causal' if causal else ''}", f"{base.least * 1e3:,.1f} ms"]
     cells += [f"{t.least / base.least:.2f} × ({t.median / base.median:.2f})" for t in taken.values()]
     return f"| {' | '.join(cells)} |"
+
+
+class _Copied(reductions.Top):
+    """`Top` that only puts its tiles by."""
+
+    def _flush(self) -> None:
+        self.block = None
+
+
+class _Maxima(_Copied):
+    """And then takes the maxima of the blocks."""
+
+    def _flush(self) -> None:
+        if self.block is not None:
+            columns = self.columns.stop - self.columns.start
+            size = min(2 ** (max(columns // (64 * self.k), 1).bit_length() - 1), 32)
+            whole = self.strip[..., : columns // size * size]
+            self.found = whole.view(*whole.shape[:-1], size, -1).amax(-2)
+        self.block = None
+
+
+class _Chosen(_Maxima):
+    """And then finds the k greatest of them."""
+
+    def _flush(self) -> None:
+        found = self.block is not None
+        super()._flush()
+        if found:
+            self.found.topk(min(self.k, self.found.shape[-1]), -1, sorted=False)
+
+
+def anatomy() -> list[str]:
+    """What `top` adds to a summary, step by step: each line does one thing more than the one before it."""
+    heads, tokens, width = 8, 8192, 64
+    q, k, v = torch.randn(3, 1, heads, tokens, width).unbind(0)
+    A = regard.AttentionMatrix(q, k, mask=regard.causal())
+    _ = A @ v
+    scores = A._scores
+    progress.print("[dim]what top is made of …")
+
+    def swept(kind: type[reductions.Top] | None) -> Callable[[], Any]:
+        def run() -> Any:
+            received = reductions.Received(scores, "sum")
+            pool = reductions.Pool(scores, 256, 256, "mean", received)
+            top = [] if kind is None else [kind(scores, 8)]
+            A._swept(pool, *top, reductions.Entropy(scores))
+            return [one.result() for one in top if type(one) is reductions.Top]
+
+        return run
+
+    steps = {
+        "summary(pool=256)": None,
+        "+ every logit put by": _Copied,
+        "+ maxima of blocks": _Maxima,
+        "+ the 8 greatest of them": _Chosen,
+        "+ those blocks gathered and searched: `top=8`": reductions.Top,
+    }
+    calls: dict[str, Callable[[], Any]] = {"sdpa": lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True)}
+    taken = rounds(calls | {name: swept(kind) for name, kind in steps.items()}, 7)
+    base = taken.pop("sdpa")
+    lines = [f"| {heads} heads × {tokens:,} × {width} causal | of SDPA | more |", "| --- " * 3 + "|"]
+    before = 0.0
+    for name, times in taken.items():
+        lines.append(f"| {name} | {times.least / base.least:.2f} × | {(times.least - before) / base.least:.2f} × |")
+        before = times.least
+    return lines
 
 
 def stored() -> list[str]:
@@ -152,6 +221,7 @@ def main() -> None:
     torch.manual_seed(0)
     parts = {
         "Attention and its sight": ratios(),
+        "What `top` is made of": anatomy(),
         "Against stored weights": stored(),
         "Overhead of a call": calls(),
         "Import": imports(),
