@@ -19,9 +19,9 @@ from regard.masks import Mask, padding
 from regard.shapes import Bool, Float, Int
 from regard.stacks import Cache, Decoder, Encoder
 
-__all__ = ["Memory", "Transformer", "sinusoids"]
+__all__ = ["FORMAT", "Memory", "Transformer", "sinusoids"]
 
-_FORMAT = "regard.Transformer"
+FORMAT = "regard.Transformer"  # in config.json
 
 
 def sinusoids(length: int, width: int) -> Float[Tensor, "length width"]:
@@ -205,7 +205,7 @@ class Transformer(nn.Module):
         ...     regard.Transformer.load(folder).config == model.config
         True
         """
-        config = {"format": _FORMAT} | dataclasses.asdict(self.config)
+        config = {"format": FORMAT} | dataclasses.asdict(self.config)
         folder.write(Path(path), config, self.state_dict(), int8=int8)
 
     @classmethod
@@ -213,7 +213,7 @@ class Transformer(nn.Module):
         """Open what `save` wrote, ready to use (in eval mode)."""
         place = Path(path)
         found = folder.read_config(place)
-        if found.pop("format", None) != _FORMAT:
+        if found.pop("format", None) != FORMAT:
             hint = (
                 " It looks like Marian: Transformer.from_marian(path)." if found.get("model_type") == "marian" else ""
             )
