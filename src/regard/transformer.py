@@ -103,7 +103,7 @@ class Transformer(nn.Module):
         if self._may_look(source) and not bool(visible.any(-1).all()):
             lonely = int((~visible.any(-1)).nonzero()[0, 0])
             raise InputError(f"sentence {lonely} of the source is all padding (id {self.config.pad}): leave it out.")
-        return Memory(self.encoder(self._embed(source, 0), padding(visible)), visible)
+        return Memory(self.encoder(self._embed(source, 0), self._mask(visible)), visible)
 
     def decode(
         self, target: Int[Tensor, "batch tokens"], memory: Memory, cache: Cache | None = None
@@ -125,7 +125,7 @@ class Transformer(nn.Module):
                 f"Got {len(target)} and {len(memory.states)} sentences."
             )
         x = self._embed(target, 0 if cache is None else cache.tokens)
-        decoded: Tensor = self.decoder(x, memory.states, context_mask=memory.mask, cache=cache)
+        decoded: Tensor = self.decoder(x, memory.states, context_mask=self._mask(memory.visible), cache=cache)
         return decoded
 
     def logits(self, states: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocabulary"]:
@@ -171,6 +171,11 @@ class Transformer(nn.Module):
         x = self.embedding(tokens) * math.sqrt(self.config.width) + self.positions[past:end]
         dropped: Tensor = self.drop(x)
         return dropped
+
+    def _mask(self, visible: Tensor) -> Mask | None:
+        """What hides the padding; nothing where there is none, if that can be seen without a wait."""
+        seen = visible.device.type == "cpu" and self._may_look(visible) and bool(visible.all())
+        return None if seen else padding(visible)
 
     def _may_look(self, tokens: Tensor) -> bool:
         """Whether the values of tokens may be looked at: on a GPU that would stall every step of a training."""
