@@ -3,6 +3,7 @@
 python benchmarks/translation_quality.py                   print it all, for the model in the package
 python benchmarks/translation_quality.py --pronouns        the pronouns and heads only: seconds, and no data
 python benchmarks/translation_quality.py --model FOLDER    another model
+python benchmarks/translation_quality.py --keep FOLDER     keep the translations there, or read them there
 python benchmarks/translation_quality.py --report          and keep it in benchmarks/reports/
 
 The test sets are not part of the repository: --data says where they lie (../shared/data). The length penalty is
@@ -13,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import date
@@ -132,14 +132,25 @@ def pronouns(translator: Translator, heads: bool = False) -> Pronouns:
 # Test sets
 
 
-def chosen(translator: Translator, data: Path, log: list[str]) -> float:
+def said(translator: Translator, sources: list[str], penalty: float, keep: Path | None, name: str) -> list[str]:
+    """The translations of a test set, made now or kept from before."""
+    file = None if keep is None else keep / f"{name}-{penalty}.fr.txt"
+    if file is not None and file.is_file():
+        return list(read_lines(file))
+    found = [t.text for t in translator.translate(sources, beam=BEAM, length_penalty=penalty)]
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("\n".join(found) + "\n", encoding="utf-8")
+    return found
+
+
+def chosen(translator: Translator, data: Path, log: list[str], keep: Path | None) -> float:
     """The length penalty that is best on dev, by BLEU."""
     pairs = list(read_pairs(data / "tatoeba" / "dev.tsv"))
     figures = {}
     log += ["| length penalty, on dev | BLEU | chrF2 |", "| --- | --- | --- |"]
     for penalty in PENALTIES:
-        said = [t.text for t in translator.translate([en for en, _ in pairs], beam=BEAM, length_penalty=penalty)]
-        found = score(said, [fr for _, fr in pairs])
+        found = score(said(translator, [en for en, _ in pairs], penalty, keep, "dev"), [fr for _, fr in pairs])
         figures[penalty] = found.bleu
         log.append(f"| {penalty} | {found.bleu:.2f} | {found.chrf:.2f} |")
         print(log[-1], flush=True)
@@ -160,7 +171,7 @@ def _pairs(folder: Path) -> list[tuple[str, str]]:
     return list(read_pairs(file))
 
 
-def table(translator: Translator, data: Path, penalty: float) -> list[str]:
+def table(translator: Translator, data: Path, penalty: float, keep: Path | None) -> list[str]:
     """A line for each test set, whole and far from the training."""
     train = [pair for name in ("tatoeba", "storybook") for pair in read_pairs(data / name / "train.tsv")]
     lines = [
@@ -168,15 +179,14 @@ def table(translator: Translator, data: Path, penalty: float) -> list[str]:
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name, pairs in test_sets(data).items():
-        start = time.perf_counter()
         sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
-        said = [t.text for t in translator.translate(sources, beam=BEAM, length_penalty=penalty)]
-        taken = time.perf_counter() - start
-        found = score(said, references, sources=sources, train=train)
+        found = score(
+            said(translator, sources, penalty, keep, name.split("-")[0]), references, sources=sources, train=train
+        )
         far = found.far
         rest = "0 | | |" if far is None else f"{far.lines:,} | {far.bleu:.1f} | {far.chrf:.1f} |"
         lines.append(f"| {name} | {found.lines:,} | {found.bleu:.1f} | {found.chrf:.1f} | {rest}")
-        print(lines[-1], f"{taken:.0f} s", flush=True)
+        print(lines[-1], flush=True)
     return [*lines, "", f"`{found.bleu_signature}`", f"`{found.chrf_signature}`"]
 
 
@@ -186,6 +196,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, default=SHIPPED, help="a folder; the model in the package without it")
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="where the test sets lie")
     parser.add_argument("--penalty", type=float, help="the length penalty; without it, dev decides")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where translations are kept")
     parser.add_argument("--pronouns", action="store_true", help="only these")
     parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-translation-quality.md")
     options = parser.parse_args()
@@ -195,8 +206,8 @@ def main() -> None:
     if options.pronouns:
         return
     log: list[str] = []
-    penalty = chosen(translator, options.data, log) if options.penalty is None else options.penalty
-    figures = table(translator, options.data, penalty)
+    penalty = chosen(translator, options.data, log, options.keep) if options.penalty is None else options.penalty
+    figures = table(translator, options.data, penalty, options.keep)
     name = "the model in the package" if options.model == SHIPPED else f"the model {options.model.name}"
     text = "\n".join(
         [

@@ -299,3 +299,17 @@ def test_without_padding_there_is_no_mask(monkeypatch):
         both = model(padded, target)
         assert all(mask is not None for mask in seen)
         torch.testing.assert_close(model(padded[1:, :4], target[1:]), both[1:], atol=1e-5, rtol=1e-5)
+
+
+def test_opening_a_model_draws_no_random_numbers(tmp_path):
+    model = regard.Transformer(regard.TransformerConfig.tiny(40, width=32, hidden=48)).eval()
+    model.save(tmp_path)
+    torch.manual_seed(1)
+    state = torch.random.get_rng_state()
+    again = regard.Transformer.load(tmp_path)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert all(torch.equal(tensor, again.state_dict()[name]) for name, tensor in model.state_dict().items())
+    assert torch.equal(again.positions, model.positions)
+    assert torch.equal(again.live, model.live)
+    regard.Transformer(model.config)
+    assert not torch.equal(torch.random.get_rng_state(), state)  # a new one does

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 from regard import folder, marian
 from regard.config import TransformerConfig
@@ -51,6 +52,15 @@ class Memory(NamedTuple):
     def pick(self, batch: Tensor) -> Memory:
         """These members of the batch, in this order."""
         return Memory(self.states.index_select(0, batch), self.visible.index_select(0, batch))
+
+
+class _Blank(TorchFunctionMode):
+    """While it is open, no random numbers are drawn for weights: those of a file will take their place."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") in ("uniform_", "normal_", "kaiming_uniform_", "xavier_uniform_"):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
 
 
 class Transformer(nn.Module):
@@ -244,6 +254,7 @@ class Transformer(nn.Module):
 
     @classmethod
     def _filled(cls, config: TransformerConfig, tensors: dict[str, Tensor], place: Path) -> Transformer:
-        model = cls(config)
+        with _Blank():
+            model = cls(config)
         folder.fit(model, tensors, place)
         return model.eval()
