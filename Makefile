@@ -7,8 +7,8 @@ BIN := .venv/bin
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
 
-demo: .venv/demo  ## set up, then show "I am good" in four steps
-	@$(BIN)/regard steps
+demo: .venv/demo  ## set up, then translate a sentence, see what "it" looks at, and "I am good" in four steps
+	@$(BIN)/regard demo
 
 test: .venv/test  ## set up, then lint, types and all tests
 	$(BIN)/ruff check .

@@ -1,6 +1,7 @@
 """Beam search on a CPU against transformers' `generate` and CTranslate2, all with the same weights (Marian export).
 
-python benchmarks/translate_cpu.py                 print the table: the model in the package, or random weights
+python benchmarks/translate_cpu.py                 print the table, for the model in the package
+python benchmarks/translate_cpu.py --random        random weights instead, which end no sentence
 python benchmarks/translate_cpu.py --model FOLDER  another model
 python benchmarks/translate_cpu.py --report        and keep the table in benchmarks/reports/
 """
@@ -19,7 +20,7 @@ from measure import machine, rounds
 
 import regard
 from regard.translation.search import search
-from regard.translation.translator import Translator
+from regard.translation.translator import SHIPPED, Translator
 
 BATCH, BEAM, TOKENS, VOCABULARY = 32, 4, 24, 16_000
 SENTENCES = [
@@ -122,14 +123,18 @@ def table(folder: Path | None, count: int) -> list[str]:
 def main() -> None:
     """Print the table, and keep it if asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", type=Path, help="a folder; random weights without it")
+    parser.add_argument("--model", type=Path, default=SHIPPED, help="a folder; the model in the package without it")
+    parser.add_argument("--random", action="store_true", help="random weights of 6 + 6 layers")
     parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-translate-cpu.md")
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
     torch.manual_seed(0)
-    lines = table(options.model, options.rounds)
-    weights = "random weights (6 + 6 layers, width 384)" if options.model is None else f"the model {options.model.name}"
-    how = f"Batch {BATCH}, beam {BEAM}, {weights}, up to {TOKENS if options.model is None else 128} tokens each."
+    model = None if options.random else options.model
+    lines = table(model, options.rounds)
+    weights = "random weights (6 + 6 layers, width 384)"
+    if model is not None:
+        weights = "the model in the package" if model == SHIPPED else f"the model {model.name}"
+    how = f"Batch {BATCH}, beam {BEAM}, {weights}, up to {TOKENS if model is None else 128} tokens each."
     best = f"The best of {options.rounds} rounds, taken in turn; tokens of the best hypothesis, its end counted."
     best += f" Load average at the end: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores."
     text = f"# Translating on a CPU\n\n{machine()}. {how} {best}\n\n" + "\n".join(lines) + "\n"

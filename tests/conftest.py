@@ -26,6 +26,8 @@ settings.register_profile(
 )
 settings.load_profile("regard")
 
+import regard  # noqa: E402  after the hook, so that it is checked
+
 
 @pytest.fixture
 def unchecked():
@@ -44,3 +46,9 @@ def tiny_translator():
     translator = tiny.train()
     config.update("jaxtyping_disable", False)
     return translator
+
+
+@pytest.fixture(scope="session")
+def shipped():
+    """The translator in the package."""
+    return regard.Translator.default()

@@ -190,6 +190,65 @@ def test_translate_draws(model, capsys, tmp_path):
     assert "nothing to draw" in capsys.readouterr().err
 
 
+def test_translate_prints_a_picture(model, capsys, tmp_path):
+    assert cli.main(["translate", "--model", model, ENGLISH, "--picture"]) == 0
+    printed = capsys.readouterr().out
+    assert "voit" in printed
+    assert "←" in printed
+    assert "━" not in printed  # it says the same as the bars
+    assert cli.main(["translate", "--model", model, ENGLISH, "--picture", "-o", str(tmp_path / "it.svg")]) == 0
+    assert "━" in capsys.readouterr().out
+    assert "<svg" in (tmp_path / "it.svg").read_text()
+    assert cli.main(["translate", "--model", model, "--picture"]) == 2
+    assert "a picture shows one TEXT. Got 0." in capsys.readouterr().err
+
+
+def test_translate_works_with_no_model_named(capsys):
+    assert cli.main(["translate", "I am hungry."]) == 0
+    assert "→ J'ai faim.   " in capsys.readouterr().out
+
+
+DOG = "A dog ate the food because it was hungry."
+
+
+def test_see_works_with_no_model_named(capsys):
+    assert cli.main(["see", DOG, "--from", "it", "--to", "dog"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "→ Un chien a mangé la nourriture parce qu'il avait faim."
+    assert lines[1:3] == ["Transformer, encoder, all 36 heads of 6 layers", "it → dog"]
+    assert cli.main(["see", DOG, "--from", "chien"]) == 0  # a word of the translation only
+    assert "Transformer, cross, all 24 heads of 4 layers" in capsys.readouterr().out
+    assert cli.main(["see", DOG, "--from", "chien", "--kind", "decoder", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["text"], found["translation"]) == (DOG, lines[0][2:])
+    assert found["answers"][0]["looks"][0]["word"] in ("<pad>", "Un", "chien")
+    assert cli.main(["see", DOG, "--from", "cat"]) == 2
+    assert "is not in the text" in capsys.readouterr().err
+    assert cli.main(["see", "42"]) == 2
+    assert "nothing to watch" in capsys.readouterr().err
+
+
+def test_see_takes_a_model_of_ours(model, capsys, tmp_path):
+    assert cli.main(["see", ENGLISH, "--model", model]) == 0
+    printed = capsys.readouterr().out
+    assert f"→ {FRENCH}" in printed
+    assert "\ndog ━" in printed
+    assert cli.main(["see", ENGLISH, "--model", model, "--from", "dog", "-o", str(tmp_path / "see.svg")]) == 0
+    assert "<svg" in (tmp_path / "see.svg").read_text()
+
+
+def test_demo(capsys):
+    assert cli.main(["demo"]) == 0
+    sentence, answer, looks, *steps = capsys.readouterr().out.splitlines()
+    assert sentence == DOG
+    assert answer.startswith("→ Un chien a mangé la nourriture parce qu'il avait faim.  ")
+    assert answer.endswith((" core", " cores"))
+    assert looks.startswith("it ━")
+    assert " dog " in looks.split("%")[0]
+    assert "encoder, layer " in looks
+    assert LINE in steps
+
+
 def test_translate_gives_json(model, capsys):
     assert cli.main(["translate", "--model", model, "--json", ENGLISH, ""]) == 0
     first, blank = (json.loads(line) for line in capsys.readouterr().out.splitlines())
@@ -253,7 +312,7 @@ def test_score(capsys, tmp_path):
     assert out[2].startswith("BLEU   nrefs:1|")
 
 
-@pytest.mark.parametrize("command", ["translate", "score"])
+@pytest.mark.parametrize("command", ["translate", "score", "see"])
 def test_help_shows_examples(command, capsys):
     with pytest.raises(SystemExit):
         cli.main([command, "--help"])

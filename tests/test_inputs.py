@@ -12,6 +12,7 @@ import torch
 import regard
 from regard import AttentionMatrix, attention
 from regard.bound_mask import bind
+from regard.masks import Mask
 
 Q, K, V = torch.randn(2, 8, 5, 16), torch.randn(2, 4, 7, 16), torch.randn(2, 4, 7, 12)
 
@@ -318,3 +319,40 @@ def test_the_kernel_that_dies_on_empty_input_really_does():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert done.returncode != 0
+
+
+# The short way: a call on a CPU that needs nothing but torch's kernel
+
+
+def _odd(tensor):
+    return tensor.mT.contiguous().mT
+
+
+@pytest.mark.parametrize(
+    ("change", "short"),
+    [
+        (lambda q, k, v: ((q, k, v), {}), True),
+        (lambda q, k, v: ((q, k, v), {"mask": Mask(())}), True),
+        (lambda q, k, v: ((q, k, v), {"mask": regard.causal(offset=2)}), False),
+        (lambda q, k, v: ((q, k, v), {"mask": torch.zeros(5, 7)}), False),
+        (lambda q, k, v: ((q, _odd(k), v), {}), False),
+        (lambda q, k, v: ((q, k, v[..., :8]), {}), False),
+        (lambda q, k, v: ((q, k[:, :2], v[:, :2]), {}), False),
+        (lambda q, k, v: ((q, k, v), {"sinks": 1.0}), False),
+        (lambda q, k, v: ((q, k, v), {"softcap": 3.0}), False),
+        (lambda q, k, v: ((q.requires_grad_(), k, v), {}), False),
+        (lambda q, k, v: ((q, k[:, :, :0], v[:, :, :0]), {}), False),
+    ],
+)
+def test_the_short_way_is_taken_where_nothing_else_is_needed(change, short, monkeypatch):
+    torch.manual_seed(0)
+    arguments, options = change(torch.randn(2, 4, 5, 16), torch.randn(2, 4, 7, 16), torch.randn(2, 4, 7, 16))
+    taken = []
+    own = torch.nn.functional.scaled_dot_product_attention
+    monkeypatch.setattr(
+        "regard.inline.functional.scaled_dot_product_attention", lambda *a, **k: taken.append(1) or own(*a, **k)
+    )
+    output = regard.attention(*arguments, **options)
+    query, key, value = arguments
+    torch.testing.assert_close(output, regard.AttentionMatrix(query, key, **options) @ value)
+    assert bool(taken) == short

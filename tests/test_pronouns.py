@@ -146,6 +146,13 @@ def test_nothing_written_comes_near(written):
     assert near([ROWS[5][0].replace("suitcase", "suitcases"), DOCUMENTS[2]], KEPT_AWAY, NEAR) == [True, True]
 
 
+def test_no_greeting_comes_near():
+    path = Path(pronouns.__file__).with_name("greetings.tsv")
+    lines = [line.split("\t")[0] for line in path.read_text(encoding="utf-8").splitlines()]
+    assert len(lines) == 24
+    assert not any(near(lines, KEPT_AWAY, NEAR))
+
+
 def test_it_writes_the_same_each_time_and_nothing_twice(written):
     assert written == pronouns.sentences()
     assert written[:50] != pronouns.sentences(50, seed=1)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-import regard
-from regard import textbook
+from regard.commands import demo
+from regard.translation.translator import SHIPPED
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -24,12 +24,18 @@ def test_its_code_runs(number, capsys, tmp_path, monkeypatch):
     assert said is None or said[1] in printed
 
 
-def test_its_first_screen_is_what_the_demo_prints():
+TIME = re.compile(r"\d+\.\d\d s, \d+ cores?$")  # how long it took, where it ran
+
+
+def test_its_first_screen_is_what_the_demo_prints(shipped):
     shown = README.split("```console\n")[1].split("```")[0]
-    printed = {line.rstrip() for line in str(regard.steps(*textbook.i_am_good())).splitlines()}
+    printed = [TIME.sub("TIME", line) for line in demo.lines(shipped)]
     lines = [line.rstrip() for line in shown.splitlines() if line.strip() and not line.startswith(("$", "…"))]
-    assert len(lines) == 8
+    assert len(lines) == 11
+    assert sum(bool(TIME.search(line)) for line in lines) == 1
+    lines = [TIME.sub("TIME", line) for line in lines]
     assert [line for line in lines if line not in printed] == []
+    assert [line for line in printed if line in lines] == lines  # in the order of the demo
 
 
 def test_its_links_lead_somewhere():
@@ -48,7 +54,12 @@ def test_it_lists_every_file_of_the_library():
 
 @pytest.mark.parametrize(
     ("mark", "report", "least"),
-    [("figures", "attention-cpu", 6), ("pictures", "pictures", 4), ("watched", "watch-gpu", 5)],
+    [
+        ("figures", "attention-cpu", 6),
+        ("pictures", "pictures", 4),
+        ("watched", "watch-gpu", 5),
+        ("quality", "translation-quality", 5),
+    ],
 )
 def test_its_figures_are_those_of_the_newest_report(mark, report, least):
     newest = max((ROOT / "benchmarks" / "reports").glob(f"*-{report}.md"))
@@ -57,3 +68,13 @@ def test_its_figures_are_those_of_the_newest_report(mark, report, least):
     assert len(lines) >= least
     report = newest.read_text()
     assert all(line in report for line in lines)
+
+
+def test_the_card_s_figures_are_those_of_the_newest_report():
+    newest = max((ROOT / "benchmarks" / "reports").glob("*-translation-quality.md")).read_text()
+    card = (SHIPPED / "README.md").read_text(encoding="utf-8")
+    lines = [
+        line for line in card.split("<!-- quality -->")[1].split("<!-- /quality -->")[0].splitlines() if line.strip()
+    ]
+    assert len(lines) >= 8
+    assert [line for line in lines if line not in newest] == []

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -71,6 +72,13 @@ def recipe(tmp_path):
 def losses(folder):
     lines = (folder / "log.jsonl").read_text().splitlines()
     return {line["step"]: line["loss"] for line in map(json.loads, lines) if "loss" in line}
+
+
+@pytest.mark.parametrize(
+    "path", sorted((Path(__file__).parents[1] / "recipes").glob("*.toml")), ids=lambda path: path.stem
+)
+def test_the_recipes_can_be_read(path):
+    assert Recipe.read(path).config(8000).vocabulary == 8000
 
 
 def test_it_learns_and_what_it_leaves_opens(recipe, tmp_path):

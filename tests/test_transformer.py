@@ -277,3 +277,39 @@ def test_search_equals_a_plain_recomputation(beam, ends):
         assert [h.tokens for h in search(model, own, beam=beam, max_tokens=7, repeats=99)[0]] == [
             h.tokens for h in best
         ]
+
+
+def test_without_padding_there_is_no_mask(monkeypatch):
+    model = regard.Transformer(regard.TransformerConfig.tiny(50)).eval()
+    seen = []
+    for layer in [*model.encoder.layers, *model.decoder.layers]:
+        for part in (layer.attention, getattr(layer, "cross", None)):
+            if part is not None and part.kind != "decoder":
+                monkeypatch.setattr(
+                    part, "attend", lambda *a, mask=None, **k: seen.append(mask) or regard.attention(*a, mask=mask, **k)
+                )
+    whole, padded = torch.randint(1, 40, (2, 6)), torch.randint(1, 40, (2, 6))
+    padded[1, 4:] = model.config.pad
+    target = torch.randint(1, 40, (2, 3))
+    with torch.no_grad():
+        model(whole, target)
+        assert seen
+        assert all(mask is None for mask in seen)
+        seen.clear()
+        both = model(padded, target)
+        assert all(mask is not None for mask in seen)
+        torch.testing.assert_close(model(padded[1:, :4], target[1:]), both[1:], atol=1e-5, rtol=1e-5)
+
+
+def test_opening_a_model_draws_no_random_numbers(tmp_path):
+    model = regard.Transformer(regard.TransformerConfig.tiny(40, width=32, hidden=48)).eval()
+    model.save(tmp_path)
+    torch.manual_seed(1)
+    state = torch.random.get_rng_state()
+    again = regard.Transformer.load(tmp_path)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert all(torch.equal(tensor, again.state_dict()[name]) for name, tensor in model.state_dict().items())
+    assert torch.equal(again.positions, model.positions)
+    assert torch.equal(again.live, model.live)
+    regard.Transformer(model.config)
+    assert not torch.equal(torch.random.get_rng_state(), state)  # a new one does

@@ -33,6 +33,7 @@ def attention(
     """
     if torch.compiler.is_compiling():  # one opaque step of the graph: nothing of the tiles is unrolled
         return compiled.attend(query, key, value, mask, scale, softcap, sinks, dropout)
-    if query.is_cuda and inline.suits(query, key, value, as_mask(mask), scale, softcap, sinks):
+    fast = query.is_cuda or inline.bare(query, key, value, mask, dropout)
+    if fast and inline.suits(query, key, value, as_mask(mask), scale, softcap, sinks):
         return inline.attend(query, key, value, as_mask(mask), scale, dropout)
     return AttentionMatrix(query, key, mask=mask, scale=scale, softcap=softcap, sinks=sinks).attend(value, dropout)

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from regard import __version__, textbook
-from regard.commands import quiz, score, train, translate
-from regard.drawing.picture import Picture, size
+from regard.commands import demo, output, quiz, score, see, train, translate
 from regard.errors import RegardError
 from regard.steps import steps
 
@@ -38,18 +37,6 @@ Four sentences of the documents have numbers that mean something; the words of
 any other have random ones, as in a model before its training.
 In Python:  steps = regard.steps(x, w_q, w_k, w_v, words); steps.picture().save("steps.svg")
 """
-_SEE = """\
-What a model looks at in a text: for each word, or from one word to another. The
-model is one of Hugging Face, in a folder or a GGUF file on this machine; it
-runs at full speed, and no weights are stored. Words may be several tokens.
-"""
-_PICTURES = {
-    "lines": "words joined by lines, the thicker the more one looks at the other (--from stands out)",
-    "matrix": "a heat map with its numbers",
-    "grid": "every layer and head as a thumbnail",
-    "flow": "the way of a word (--from) through the layers",
-    "map": "a long text as a small picture",
-}
 _EXAMPLES = {"good": textbook.i_am_good, "numbers": textbook.worked_example}
 
 
@@ -96,44 +83,12 @@ def _parser() -> argparse.ArgumentParser:
         default="good",
         help='good: "I am good", 512 numbers for each word (the default); numbers: three words of four numbers',
     )
-    _add_output(command)
+    output.add(command)
     command.set_defaults(run=_steps)
 
-    command = commands.add_parser(
-        "see",
-        help="what a model of yours looks at in a text",
-        description=_SEE,
-        epilog='Example:  regard see "A dog ate the food because it was hungry" --model FOLDER --from it --to dog\n'
-        "In Python:  with regard.watch(model, tokenizer=tokenizer) as record: model(**inputs)",
-        formatter_class=look,
-    )
-    command.add_argument("text", help="what the model reads")
-    command.add_argument("--model", required=True, metavar="PATH", help="a folder with a model, or a GGUF file")
-    command.add_argument("--from", dest="start", metavar="WORD", help="what does this word look at?")
-    command.add_argument("--to", dest="end", metavar="WORD", help="what looks at this word? With --from: which heads?")
-    command.add_argument("--layer", type=int, metavar="N", help="in this layer only, counted from 0")
-    command.add_argument("--head", type=int, metavar="N", help="in this head only, counted from 0")
-    command.add_argument("--kind", choices=("encoder", "decoder", "cross"), help="of a translator: which attention")
-    command.add_argument("--json", action="store_true", help="the same as JSON")
-    drawn = command.add_argument_group("pictures, in the terminal or with -o in a file").add_mutually_exclusive_group()
-    for name, help in _PICTURES.items():
-        drawn.add_argument(f"--{name}", dest="drawing", action="store_const", const=name, help=help)
-    _add_output(command)
-    command.set_defaults(run=_see)
-
-    translate.add(commands)
-    train.add(commands)
-    score.add(commands)
-    quiz.add(commands)
+    for name in (see, translate, train, score, quiz, demo):
+        name.add(commands)
     return parser
-
-
-def _add_output(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "-o", "--output", metavar="FILE", help="save a picture instead: .svg, .html, or with regard[draw] .png, .pdf"
-    )
-    command.add_argument("--theme", choices=("light", "dark"), default="light", help="colours of the picture")
-    command.add_argument("--title", help="a title for the picture (the words, if not given)")
 
 
 def _steps(options: argparse.Namespace) -> None:
@@ -142,24 +97,4 @@ def _steps(options: argparse.Namespace) -> None:
     if options.output is None:
         Console().print(done)
         return
-    _save(done.picture(title=options.title), options)
-
-
-def _save(picture: Picture, options: argparse.Namespace) -> None:
-    path = picture.save(options.output, theme=options.theme)
-    print(f"{path}: {size(path.stat().st_size)}")
-
-
-def _see(options: argparse.Namespace) -> None:
-    from regard.watch.see import Question, drawn, see  # brings the whole of watching
-
-    question = Question(options.start, options.end, options.layer, options.head, options.kind)
-    if options.drawing is None and options.output is None:
-        print(see(options.text, options.model, question, options.json))
-        return
-    title = options.text if options.title is None else options.title
-    picture = drawn(options.text, options.model, question, options.drawing or "lines", title)
-    if options.output is None:
-        Console().print(picture)
-    else:
-        _save(picture, options)
+    output.save(done.picture(title=options.title), options)

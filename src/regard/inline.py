@@ -1,4 +1,4 @@
-"""Attention by torch's own fused kernels, on a GPU and where only the output is wanted; torch.compile sees through it.
+"""Attention by torch's own fused kernels, where only the output is wanted; torch.compile sees through it.
 
 What they cannot do (softcap, sinks, windows, documents, biases) goes the long way: tiles or, in a compiled graph, one
 opaque operator (compiled.py).
@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from regard.masks import Band, Keep, Mask
 
-__all__ = ["attend", "suits"]
+__all__ = ["attend", "bare", "suits"]
 
 
 def suits(
@@ -32,6 +32,20 @@ def suits(
     if not all(kinds) or any(shape != (query.shape[0], key.shape[2]) for shape in keeps):
         return False
     return len(keeps) == len(kinds) or (kinds == ["causal"] and query.shape[2] == key.shape[2])
+
+
+def bare(query: Tensor, key: Tensor, value: Tensor, mask: Mask | Tensor | None, dropout: float) -> bool:
+    """Whether a CPU's call needs nothing but the kernel: no mask, no gradient, no odd strides.
+
+    One token of a translation is a call so small that looking at it any closer would take longer than computing it.
+    """
+    if (mask is not None and (isinstance(mask, Tensor) or mask.atoms)) or dropout or query.device.type != "cpu":
+        return False
+    if torch.is_autocast_enabled("cpu"):
+        return False
+    three = (query, key, value)
+    wanted = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in three)
+    return not wanted and all(tensor.stride(-1) == 1 for tensor in three)
 
 
 def _kind(atom: object) -> str | None:

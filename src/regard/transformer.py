@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 from regard import folder, marian
 from regard.config import TransformerConfig
@@ -19,9 +20,9 @@ from regard.masks import Mask, padding
 from regard.shapes import Bool, Float, Int
 from regard.stacks import Cache, Decoder, Encoder
 
-__all__ = ["Memory", "Transformer", "sinusoids"]
+__all__ = ["FORMAT", "Memory", "Transformer", "sinusoids"]
 
-_FORMAT = "regard.Transformer"
+FORMAT = "regard.Transformer"  # in config.json
 
 
 def sinusoids(length: int, width: int) -> Float[Tensor, "length width"]:
@@ -51,6 +52,15 @@ class Memory(NamedTuple):
     def pick(self, batch: Tensor) -> Memory:
         """These members of the batch, in this order."""
         return Memory(self.states.index_select(0, batch), self.visible.index_select(0, batch))
+
+
+class _Blank(TorchFunctionMode):
+    """While it is open, no random numbers are drawn for weights: those of a file will take their place."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") in ("uniform_", "normal_", "kaiming_uniform_", "xavier_uniform_"):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
 
 
 class Transformer(nn.Module):
@@ -103,7 +113,7 @@ class Transformer(nn.Module):
         if self._may_look(source) and not bool(visible.any(-1).all()):
             lonely = int((~visible.any(-1)).nonzero()[0, 0])
             raise InputError(f"sentence {lonely} of the source is all padding (id {self.config.pad}): leave it out.")
-        return Memory(self.encoder(self._embed(source, 0), padding(visible)), visible)
+        return Memory(self.encoder(self._embed(source, 0), self._mask(visible)), visible)
 
     def decode(
         self, target: Int[Tensor, "batch tokens"], memory: Memory, cache: Cache | None = None
@@ -125,7 +135,7 @@ class Transformer(nn.Module):
                 f"Got {len(target)} and {len(memory.states)} sentences."
             )
         x = self._embed(target, 0 if cache is None else cache.tokens)
-        decoded: Tensor = self.decoder(x, memory.states, context_mask=memory.mask, cache=cache)
+        decoded: Tensor = self.decoder(x, memory.states, context_mask=self._mask(memory.visible), cache=cache)
         return decoded
 
     def logits(self, states: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocabulary"]:
@@ -172,6 +182,11 @@ class Transformer(nn.Module):
         dropped: Tensor = self.drop(x)
         return dropped
 
+    def _mask(self, visible: Tensor) -> Mask | None:
+        """What hides the padding; nothing where there is none, if that can be seen without a wait."""
+        seen = visible.device.type == "cpu" and self._may_look(visible) and bool(visible.all())
+        return None if seen else padding(visible)
+
     def _may_look(self, tokens: Tensor) -> bool:
         """Whether the values of tokens may be looked at: on a GPU that would stall every step of a training."""
         return not torch.compiler.is_compiling() and (tokens.device.type == "cpu" or not self.training)
@@ -205,7 +220,7 @@ class Transformer(nn.Module):
         ...     regard.Transformer.load(folder).config == model.config
         True
         """
-        config = {"format": _FORMAT} | dataclasses.asdict(self.config)
+        config = {"format": FORMAT} | dataclasses.asdict(self.config)
         folder.write(Path(path), config, self.state_dict(), int8=int8)
 
     @classmethod
@@ -213,7 +228,7 @@ class Transformer(nn.Module):
         """Open what `save` wrote, ready to use (in eval mode)."""
         place = Path(path)
         found = folder.read_config(place)
-        if found.pop("format", None) != _FORMAT:
+        if found.pop("format", None) != FORMAT:
             hint = (
                 " It looks like Marian: Transformer.from_marian(path)." if found.get("model_type") == "marian" else ""
             )
@@ -239,6 +254,7 @@ class Transformer(nn.Module):
 
     @classmethod
     def _filled(cls, config: TransformerConfig, tensors: dict[str, Tensor], place: Path) -> Transformer:
-        model = cls(config)
+        with _Blank():
+            model = cls(config)
         folder.fit(model, tensors, place)
         return model.eval()

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["add"]
 
 _ABOUT = """\
-Translate with a model that `regard train` made, or with any Marian folder.
+Translate from English to French with the model in this package, which needs no
+network; or with a model that `regard train` made, or any Marian folder (--model).
 
 A TEXT given here is shown with the time it took and, for each word of the
 translation, the words of the source that the decoder looked at. Lines of a file
@@ -26,13 +27,15 @@ or of standard input give one line each and nothing else, for pipes.
 """
 _EXAMPLES = """\
 Examples:
-  regard translate --model M "A dog ate the food because it was hungry."
-  regard translate --model M --alternatives 3 --beam 8 "I am good."
-  regard translate --model M -f letters.txt > lettres.txt         line by line
-  regard translate --model M --paragraphs -f chapter.txt          paragraphs, sentence by sentence
-  regard translate --model M "I am good." -o good.svg              a picture of who looked at whom
-  echo "I am hungry." | regard translate --model M --json         tokens, scores, word alignment
-In Python:  regard.Translator.load(FOLDER).translate("I am hungry.").text
+  regard translate "A dog ate the food because it was hungry."
+  regard translate --alternatives 3 --beam 8 "I am good."
+  regard translate -f letters.txt > lettres.txt              line by line
+  regard translate --paragraphs -f chapter.txt               paragraphs, sentence by sentence
+  regard translate "I am good." --picture                    who looked at whom, here
+  regard translate "I am good." --picture -o good.svg        and in a file
+  regard translate --model FOLDER "I am hungry."             with a model of yours
+  echo "I am hungry." | regard translate --json              tokens, scores, word alignment
+In Python:  regard.Translator.default().translate("I am hungry.").text
 """
 _BATCH = 64  # lines that are read before the first is translated
 _BAR, _LOOKS, _FAINT = 20, 3, 0.05  # cells of 100 %; words named in a line; below this share none is
@@ -42,7 +45,7 @@ def add(commands: Any) -> None:
     """Describe the command."""
     command = commands.add_parser(
         "translate",
-        help="translate with a model of yours or a Marian folder",
+        help="translate, from English to French or with a model of yours",
         description=_ABOUT,
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -50,14 +53,13 @@ def add(commands: Any) -> None:
     command.add_argument("texts", metavar="TEXT", nargs="*", help="what to translate; none: standard input")
     command.add_argument("-f", "--file", help="translate a UTF-8 file")
     command.add_argument("--paragraphs", action="store_true", help="translate sentence by sentence, line ends kept")
-    command.add_argument("--model", required=True, metavar="FOLDER", help="a folder of regard's or of Marian's")
+    command.add_argument("--model", metavar="FOLDER", help="a folder of regard's or of Marian's; none: ours")
     command.add_argument("--beam", type=int, default=4, metavar="N", help="translations followed at a time (4)")
     command.add_argument("--length-penalty", type=float, default=1.0, metavar="X", help="above 1: longer ones (1)")
     command.add_argument("--alternatives", type=int, default=1, metavar="N", help="show the N best")
     command.add_argument("--json", action="store_true", help="an object a line: text, tokens, scores, word alignment")
-    command.add_argument(
-        "-o", "--output", metavar="FILE", help="of one TEXT: draw its alignment, as .svg, .html, .png, .pdf"
-    )
+    command.add_argument("--picture", action="store_true", help="of one TEXT: draw its alignment")
+    command.add_argument("-o", "--output", metavar="FILE", help="the picture as a file: .svg, .html, .png, .pdf")
     command.add_argument("--theme", choices=("light", "dark"), default="light", help="colours of the picture")
     command.set_defaults(run=_run)
 
@@ -65,20 +67,20 @@ def add(commands: Any) -> None:
 def _run(options: argparse.Namespace) -> None:
     if options.texts and options.file:
         raise InputError("give texts or a file, not both.")
-    if options.output is not None and len(options.texts) != 1:
+    drawn = options.picture or options.output is not None
+    if drawn and len(options.texts) != 1:
         raise InputError(f"a picture shows one TEXT. Got {len(options.texts)}.")
     from regard.translation.translator import Translator  # torch and sentencepiece: not for --help
 
-    translator = Translator.load(options.model)
+    translator = Translator.default() if options.model is None else Translator.load(options.model)
     settings = {name: getattr(options, name) for name in ("beam", "length_penalty", "alternatives")}
     settings["split"] = options.paragraphs
     start = time.perf_counter()
     if options.texts:
         found = translator.translate(options.texts, **settings)
         _show(found, time.perf_counter() - start, options)
-        if options.output is not None:
-            path = found[0].picture(title=found[0].text).save(options.output, theme=options.theme)
-            print(f"{path}: {size(path.stat().st_size)}", file=sys.stderr)
+        if drawn:
+            _draw(found[0], options)
         return
     count = 0
     for batch in _batches(options):
@@ -89,6 +91,17 @@ def _run(options: argparse.Namespace) -> None:
     taken = time.perf_counter() - start
     what = "text" if options.paragraphs else "line"
     print(f"{count:,} {what}{'s' * (count != 1)} in {taken:.1f} s", file=sys.stderr)
+
+
+def _draw(translation: Translation, options: argparse.Namespace) -> None:
+    picture = translation.picture(title=translation.text)
+    if options.output is None:
+        from rich.console import Console
+
+        Console().print(picture)
+        return
+    path = picture.save(options.output, theme=options.theme)
+    print(f"{path}: {size(path.stat().st_size)}", file=sys.stderr)
 
 
 def _batches(options: argparse.Namespace) -> Iterator[list[str]]:
@@ -148,7 +161,7 @@ def _show(found: list[Translation], taken: float, options: argparse.Namespace) -
         console.print(line)
         for other in translation.alternatives[1:]:
             console.print(Text(f"  {other.text}   {other.score:.2f}"))
-    if len(found) == 1 and found[0].words:
+    if len(found) == 1 and found[0].words and not (options.picture and options.output is None):  # else it says the same
         console.print()
         console.print(_looks(found[0]))
 

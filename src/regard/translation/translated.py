@@ -13,10 +13,13 @@ from torch import Tensor
 from regard.drawing.alignment import alignment
 from regard.errors import InputError
 from regard.shapes import Float
+from regard.transformer import Transformer
 from regard.translation.part import Part
+from regard.translation.seen import seen
 
 if TYPE_CHECKING:
     from regard.drawing.picture import Picture
+    from regard.watch.record import Record
 
 __all__ = ["Alternative", "Translation"]
 
@@ -41,9 +44,10 @@ class Translation:
     source_words: list[str] = field(repr=False)
     words: list[str] = field(repr=False)
     _blocks: Callable[[], list[Tensor]] = field(repr=False)
+    _seen: Callable[[], Record] = field(repr=False)
 
     @classmethod
-    def of(cls, source: str, parts: Sequence[Part], alternatives: int, align: Any) -> Translation:
+    def of(cls, source: str, parts: Sequence[Part], alternatives: int, align: Any, model: Transformer) -> Translation:
         """Put the parts of a text together."""
         texts = ["".join(part.answer(rank, align) + part.gap for part in parts) for rank in range(alternatives)]
         lead = source[: len(source) - len(source.lstrip())] if parts else source
@@ -65,6 +69,7 @@ class Translation:
             [word for _, others in names for word in others],
             [word for words, _ in names for word in words],
             lambda: [part.alignment(align) for part in parts],
+            lambda: seen(model, parts),
         )
 
     @cached_property
@@ -81,6 +86,26 @@ class Translation:
             whole[row : row + rows, column : column + columns] = block
             row, column = row + rows, column + columns
         return whole
+
+    @cached_property
+    def _record(self) -> Record:
+        return self._seen()
+
+    def watch(self) -> Record:
+        """All attention of the model while it reads this source and says this target: encoder, decoder and cross.
+
+        Computed when first asked for, by one more pass through the model, and kept. Of a text in several sentences,
+        `record.passes` has one record for each. The decoder's places bear the names of the tokens that go in: what
+        was looked at while a word was chosen is found at the one before it (`alignment` has it by the word itself).
+
+        >>> import regard
+        >>> record = regard.Translator.default().translate("A dog ate the food because it was hungry.").watch()
+        >>> record.heads("it", "dog", kind="encoder")[0].score > 0.2
+        True
+        >>> [word.text for word in record["decoder.layers.0.cross"].tokens[0].words][:4]
+        ['<pad>', 'Un', 'chien', 'a']
+        """
+        return self._record
 
     def picture(self, title: str = "") -> Picture:
         """The translation below its source, each word joined to the words that it looked at."""

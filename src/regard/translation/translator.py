@@ -20,6 +20,7 @@ from regard.translation.vocabulary import Vocabulary
 
 __all__ = ["Translator"]
 
+SHIPPED = Path(__file__).parent / "model"  # English to French: see its README.md
 _BATCH = 32  # sentences that are translated together
 _LONGEST = 120  # tokens: training knows sentences, not pages
 
@@ -28,6 +29,8 @@ class Translator:
     """A trained model and its vocabulary.
 
     >>> import regard
+    >>> regard.Translator.default().translate("I am hungry.").text      # English to French, in the package
+    "J'ai faim."
     >>> words = Vocabulary.train(["a dog ate", "the dog ran", "un chien court"] * 9, size=30)
     >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=len(words))).eval()
     >>> translator = Translator(model, words)
@@ -49,6 +52,11 @@ class Translator:
         self.longest = max(min(_LONGEST, (config.positions - 16) // 2), 1)
 
     # On disk
+
+    @classmethod
+    def default(cls) -> Translator:
+        """The translator in the package, English to French; its folder has a README.md that says what to expect."""
+        return cls.load(SHIPPED)
 
     @classmethod
     def load(cls, path: str | Path) -> Translator:
@@ -104,7 +112,10 @@ class Translator:
             raise InputError(f"translate takes a beam and alternatives of at least 1. Got {beam=}, {alternatives=}.")
         cut = [parts(text, self.words, self.longest, split) for text in texts]
         self._fill([part for some in cut for part in some if part.ids], max(beam, alternatives), length_penalty)
-        return [Translation.of(text, some, alternatives, self._align) for text, some in zip(texts, cut, strict=True)]
+        return [
+            Translation.of(text, some, alternatives, self._align, self.model)
+            for text, some in zip(texts, cut, strict=True)
+        ]
 
     def _fill(self, wanted: list[Part], beam: int, length_penalty: float) -> None:
         """Find the translations of parts, those of like lengths together."""

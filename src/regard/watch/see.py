@@ -1,4 +1,4 @@
-"""`see`: run a model on a text and answer what was asked, as text or as JSON. What `regard see` prints."""
+"""What `regard see` says: a question to a record, and its answers as text, JSON or a picture."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.errors import InputError
 from regard.watch.heads import Head, Heads
@@ -20,7 +20,7 @@ from regard.watch.watching import watch
 if TYPE_CHECKING:
     from regard.drawing.picture import Picture
 
-__all__ = ["Question", "drawn", "see"]
+__all__ = ["Question", "drawn", "run", "told"]
 
 _WRITTEN = 64  # tokens that a translator writes at most
 _HEADS, _LOOKS = 10, 8  # of each answer
@@ -55,24 +55,28 @@ class Question:
         return {f"{n} {word.text}": record.looks(word.tokens, **where) for n, word in enumerate(words)}
 
 
-def drawn(text: str, model: str | Path, question: Question, drawing: str, title: str) -> Picture:
+def drawn(record: Record, question: Question, drawing: str, title: str) -> Picture:
     """The same as a picture; in lines and flows, the word that is asked from stands out."""
-    record = _asked(*load(model), text, question)
+    _one_kind(record, question)
     word = question.start if drawing in ("lines", "flow") else None
     where: dict[str, Any] = {"layer": question.layer, "head": question.head, "kind": question.kind}
     return record.picture(drawing, word=word, title=title, **where)
 
 
-def see(text: str, model: str | Path, question: Question, as_json: bool = False) -> str:
-    """What a model on this machine looks at in a text."""
-    network, tokenizer = load(model)
-    record = _asked(network, tokenizer, text, question)
+def told(record: Record, question: Question, text: str, *, as_json: bool = False, target: str | None = None) -> str:
+    """The answers of a record of `text`, and of the `target` it was translated to, as lines or as JSON."""
+    _one_kind(record, question)
     answers = question.answers(record)
+    name = type(record.model).__name__
     if as_json:
-        return json.dumps({"text": text, "model": type(network).__name__, "answers": _plain(answers)}, indent=1)
+        known = {"text": text, "model": name} | ({} if target is None else {"translation": target})
+        return json.dumps(known | {"answers": _plain(answers)}, indent=1)
     where = [f"{name} {n}" for name, n in (("layer", question.layer), ("head", question.head)) if n is not None]
-    heads = sum(entry.shape[1] for entry in record.values())
-    title = f"{type(network).__name__}, {', '.join(where) or f'all {heads} heads of {len(record)} layers'}"
+    chosen = record.at(kind=question.kind)
+    heads = sum(entry.shape[1] for entry in chosen.values())
+    kind = f"{question.kind}, " if question.kind is not None else ""
+    title = f"{name}, {kind}{', '.join(where) or f'all {heads} heads of {len(chosen)} layers'}"
+    title = title if target is None else f"→ {target}\n{title}"
     return "\n".join([title, *(_line(name, answer) for name, answer in answers.items())])
 
 
@@ -83,15 +87,15 @@ def _line(name: str, answer: Looks | Heads) -> str:
     return f"{name}: {answer}"
 
 
-def _asked(network: nn.Module, tokenizer: Any, text: str, question: Question) -> Record:
-    record = _run(network, tokenizer, text)
+def _one_kind(record: Record, question: Question) -> None:
     kinds = sorted({entry.kind for entry in record.values()})
     if question.kind is None and len(kinds) > 1:
         raise InputError(f"this model has attention of several kinds: choose --kind {' or --kind '.join(kinds)}.")
-    return record
 
 
-def _run(network: nn.Module, tokenizer: Any, text: str) -> Record:
+def run(model: str | Path, text: str) -> Record:
+    """What a Hugging Face model on this machine does with a text."""
+    network, tokenizer = load(model)
     read = tokenizer(text, return_tensors="pt")
     inputs: dict[str, Tensor] = {name: read[name] for name in ("input_ids", "attention_mask") if name in read}
     if not inputs["input_ids"].numel():

@@ -76,6 +76,10 @@ class Tokens(Sequence[str]):
         """The word that a token belongs to."""
         return next(word for word in self.words if position in word.tokens)
 
+    def has(self, what: str) -> bool:
+        """Whether a word, or some words in a row, occur."""
+        return bool(self._found(what, str.casefold))
+
     def find(self, what: str | int | range) -> range:
         """The tokens of a word or of some words in a row, or of a position; it must occur once."""
         if isinstance(what, range):

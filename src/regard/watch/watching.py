@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import functools
+import inspect
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import TracebackType
@@ -17,6 +18,7 @@ from regard.attention import attention
 from regard.errors import InputError, WatchError
 from regard.masks import Atom, Band, Mask, as_mask
 from regard.matrix import AttentionMatrix
+from regard.transformer import Transformer
 from regard.watch import active, huggingface
 from regard.watch.call import Call, Source
 from regard.watch.kept import wanted
@@ -144,13 +146,18 @@ class Watching:
                 yield name, module
 
     def _came(self, name: str) -> Callable:
-        def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             depth = getattr(self._local, "depth", 0)
             self._local.depth = depth + 1
             self._step += depth == 0
-            ids = kwargs.get("input_ids", args[0] if args else None)
-            if isinstance(ids, Tensor) and not ids.is_floating_point() and ids.dim() == 2:
-                self._given[name] = ids
+            given = {name: kwargs.get("input_ids", args[0] if args else None)}
+            if isinstance(module, Transformer):  # its parts are given vectors: which ids they were is known here only
+                both = inspect.signature(module.forward).bind(*args, **kwargs).arguments
+                dot = name and f"{name}."
+                given = {f"{dot}encoder": both["source"], f"{dot}decoder": both["target"]}
+            for part, ids in given.items():
+                if isinstance(ids, Tensor) and not ids.is_floating_point() and ids.dim() == 2:
+                    self._given[part] = ids
 
         return hook
 

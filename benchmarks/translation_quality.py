@@ -1,0 +1,242 @@
+"""How well a translator translates: test sets whole and far from the training, pronouns, and which head sees them.
+
+python benchmarks/translation_quality.py                   print it all, for the model in the package
+python benchmarks/translation_quality.py --pronouns        the pronouns and heads only: seconds, and no data
+python benchmarks/translation_quality.py --model FOLDER    another model
+python benchmarks/translation_quality.py --keep FOLDER     keep the translations there, or read them there
+python benchmarks/translation_quality.py --report          and keep it in benchmarks/reports/
+
+The test sets are not part of the repository: --data says where they lie (../shared/data). The length penalty is
+chosen on dev.tsv alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from measure import machine
+
+from regard.translation.corpus import read_lines, read_pairs
+from regard.translation.score import score
+from regard.translation.translator import SHIPPED, Translator
+
+ROOT = Path(__file__).parents[1]
+PRONOUNS = ROOT / "tests" / "data" / "pronouns.tsv"
+PENALTIES, DEFAULT = (0.6, 1.0, 1.4), 1.0
+BEAM = 4
+Row = tuple[str, str, str, str, str]  # English, the noun that "it" is, the other noun, the pronoun, French
+
+
+# Pronouns
+
+
+@dataclass
+class Pronouns:
+    """How many pronouns came out right, and for every encoder head how often "it" looked most at the right noun."""
+
+    lines: int = 0
+    right: int = 0
+    pairs: int = 0  # both sentences of a pair right: no habit gets that
+    said: Counter[str] = field(default_factory=Counter)  # the pronouns of the translations
+    wrong: list[str] = field(default_factory=list)
+    heads: Counter[tuple[int, int]] = field(default_factory=Counter)  # at the right noun rather than at the other
+    first: Counter[tuple[int, int]] = field(default_factory=Counter)  # at the first noun rather than at the second
+    both: Counter[tuple[int, int]] = field(default_factory=Counter)  # right in both sentences of a pair
+
+    def __str__(self) -> str:
+        pairs = self.lines // 2
+        ranked = sorted(self.heads, key=lambda head: (-self.heads[head], head))
+        layer, head = best = ranked[0]
+        habit = max(self.first[best], self.lines - self.first[best])
+        which = "first" if self.first[best] * 2 >= self.lines else "second"
+        cells = {at: f"{self.heads[at]}" for at in self.heads}
+        columns = 1 + max(head for _, head in cells)
+        table = [
+            "| layer | " + " | ".join(f"head {n}" for n in range(columns)) + " |",
+            "| --- " * (columns + 1) + "|",
+            *(
+                f"| {row} | " + " | ".join(cells[row, n] for n in range(columns)) + " |"
+                for row in sorted({at for at, _ in cells})
+            ),
+        ]
+        said = ", ".join(f"{word} {count}" for word, count in self.said.most_common())
+        return "\n".join(
+            [
+                f"{self.right} of {self.lines} pronouns are right; both of a pair in {self.pairs} of {pairs} pairs. "
+                f"Always il, or always the first noun's, gets {self.lines // 2} and no pair. Said were: {said}.",
+                "",
+                f'How often, of {self.lines}, "it" gives the right noun more of its attention than the other one:',
+                "",
+                *table,
+                "",
+                f"The best head is layer {layer}, head {head}: {self.heads[best]} of {self.lines}, and both of a pair "
+                f"in {self.both[best]} of {pairs}. It prefers the {which} noun in {habit} of {self.lines}, "
+                "whichever is right.",
+            ]
+        )
+
+
+def rows() -> list[Row]:
+    """The sentences of the minimal pairs, two and two."""
+    return [tuple(line.split("\t")) for line in read_lines(PRONOUNS)][1:]  # type: ignore[misc]
+
+
+def pronoun(french: str) -> str | None:
+    """The pronoun that stands for "it": the last one, after the main clause."""
+    found = re.findall(r"\b(?:ils?|elles?)\b", re.sub(r"\bil y a\b|\bil y avait\b", "", french.lower()))
+    if len(found) == 1 and french.lower().split()[0] == found[0]:  # "Elle a sorti la photo": someone else
+        return None
+    return found[-1] if found else None
+
+
+def right(french: str, row: Row) -> bool:
+    """Whether a translation has the pronoun that a row asks for."""
+    return pronoun(french) == row[3]
+
+
+def pronouns(translator: Translator, heads: bool = False) -> Pronouns:
+    """Translate the minimal pairs and look at "it"."""
+    table = rows()
+    found = Pronouns(lines=len(table))
+    answers = translator.translate([row[0] for row in table], beam=BEAM)
+    good = [right(answer.text, row) for answer, row in zip(answers, table, strict=True)]
+    found.right, found.pairs = sum(good), sum(a and b for a, b in zip(good[::2], good[1::2], strict=True))
+    found.said.update(pronoun(answer.text) or "none" for answer in answers)
+    found.wrong = [f"{answer.source} → {answer.text}" for answer, fits in zip(answers, good, strict=True) if not fits]
+    if not heads:
+        return found
+    before: dict[tuple[int, int], bool] = {}
+    for number, (answer, row) in enumerate(zip(answers, table, strict=True)):
+        record = answer.watch()
+        words = re.findall(r"\w+", row[0])
+        it = "they" if row[3] in ("ils", "elles") else "it"
+        it = it if it in words else it.capitalize()
+        noun, other = (
+            {(h.layer, h.head): h.score for h in record.heads(it, name, kind="encoder")} for name in row[1:3]
+        )
+        first = words.index(row[1]) < words.index(row[2])
+        for at in noun:
+            fits = noun[at] > other[at]
+            found.heads[at] += fits
+            found.first[at] += fits == first
+            found.both[at] += number % 2 == 1 and fits and before[at]
+            before[at] = fits
+    return found
+
+
+# Test sets
+
+
+def said(translator: Translator, sources: list[str], penalty: float, keep: Path | None, name: str) -> list[str]:
+    """The translations of a test set, made now or kept from before."""
+    file = None if keep is None else keep / f"{name}-{penalty}.fr.txt"
+    if file is not None and file.is_file():
+        return list(read_lines(file))
+    found = [t.text for t in translator.translate(sources, beam=BEAM, length_penalty=penalty)]
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("\n".join(found) + "\n", encoding="utf-8")
+    return found
+
+
+def chosen(translator: Translator, data: Path, log: list[str], keep: Path | None) -> float:
+    """The length penalty that is best on dev, by BLEU; the default, unless another is better by more than 0.1."""
+    pairs = list(read_pairs(data / "tatoeba" / "dev.tsv"))
+    figures = {}
+    log += ["| length penalty, on dev | BLEU | chrF2 |", "| --- | --- | --- |"]
+    for penalty in PENALTIES:
+        found = score(said(translator, [en for en, _ in pairs], penalty, keep, "dev"), [fr for _, fr in pairs])
+        figures[penalty] = found.bleu
+        log.append(f"| {penalty} | {found.bleu:.2f} | {found.chrf:.2f} |")
+        print(log[-1], flush=True)
+    best = max(figures, key=lambda penalty: figures[penalty])
+    return best if figures[best] > figures[DEFAULT] + 0.1 else DEFAULT
+
+
+def test_sets(data: Path) -> dict[str, list[tuple[str, str]]]:
+    """The sentences to report on."""
+    return {
+        "tatoeba-test-v2020-07-28": list(read_pairs(data / "tatoeba" / "test.tsv")),
+        "NTREX-128, news": _pairs(data / "ntrex128"),
+        "TICO-19, health": _pairs(data / "tico19"),
+    }
+
+
+def _pairs(folder: Path) -> list[tuple[str, str]]:
+    (file,) = folder.glob("*.tsv")
+    return list(read_pairs(file))
+
+
+def table(translator: Translator, data: Path, penalty: float, keep: Path | None) -> list[str]:
+    """A line for each test set, whole and far from the training."""
+    train = [pair for name in ("tatoeba", "storybook") for pair in read_pairs(data / name / "train.tsv")]
+    lines = [
+        "| test | lines | BLEU | chrF2 | far lines | BLEU | chrF2 |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, pairs in test_sets(data).items():
+        sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
+        found = score(
+            said(translator, sources, penalty, keep, name.split("-")[0]), references, sources=sources, train=train
+        )
+        far = found.far
+        rest = "0 | | |" if far is None else f"{far.lines:,} | {far.bleu:.1f} | {far.chrf:.1f} |"
+        lines.append(f"| {name} | {found.lines:,} | {found.bleu:.1f} | {found.chrf:.1f} | {rest}")
+        print(lines[-1], flush=True)
+    return [*lines, "", f"`{found.bleu_signature}`", f"`{found.chrf_signature}`"]
+
+
+def main() -> None:
+    """Print it all, and keep it if asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=Path, default=SHIPPED, help="a folder; the model in the package without it")
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="where the test sets lie")
+    parser.add_argument("--penalty", type=float, help="the length penalty; without it, dev decides")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where translations are kept")
+    parser.add_argument("--pronouns", action="store_true", help="only these")
+    parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-translation-quality.md")
+    options = parser.parse_args()
+    translator = Translator.load(options.model)
+    about = pronouns(translator, heads=True)
+    print(about, *about.wrong, sep="\n", flush=True)
+    if options.pronouns:
+        return
+    log: list[str] = []
+    penalty = chosen(translator, options.data, log, options.keep) if options.penalty is None else options.penalty
+    figures = table(translator, options.data, penalty, options.keep)
+    name = "the model in the package" if options.model == SHIPPED else f"the model {options.model.name}"
+    text = "\n".join(
+        [
+            "# How well it translates",
+            "",
+            f"{machine()}. English to French, {name}; beam {BEAM}, length penalty {penalty}: {DEFAULT} unless "
+            f"another of {', '.join(map(str, PENALTIES))} is better by 0.1 BLEU on tatoeba's dev set. "
+            "Far lines: no training line has a character-4-gram Jaccard of 0.6 or more with the line (English) or its "
+            "reference (French, the lines that were translated back included).",
+            "",
+            *figures,
+            "",
+            *log,
+            "",
+            "## Pronouns",
+            "",
+            f'{about.lines // 2} minimal pairs (tests/data/pronouns.tsv) in which il or elle decides what "it" is.',
+            "",
+            str(about),
+            "",
+            "Made by `python benchmarks/translation_quality.py --report`.",
+            "",
+        ]
+    )
+    print(text)
+    if options.report:
+        (Path(__file__).parent / "reports" / f"{date.today()}-translation-quality.md").write_text(text)
+
+
+if __name__ == "__main__":
+    main()
