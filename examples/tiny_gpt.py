@@ -108,7 +108,7 @@ def examine(model: GPT, vocabulary: list[str]) -> float:
 def main(quick: bool = False) -> dict[str, float]:
     """Train, write, look; give the first and last loss, and the shares that the test holds on to."""
     torch.manual_seed(0)
-    updates, batch = (160, 24) if quick else (600, 48)
+    updates, batch = (200, 24) if quick else (600, 48)
     words = split(TEXT)
     vocabulary = sorted(set(words))
     ids = torch.tensor([vocabulary.index(word) for word in words])

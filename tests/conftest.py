@@ -15,7 +15,7 @@ if not torch.cuda.is_available():
 rooms = tuple(
     f"backends.{name}" for name in ("cuda", "fused", "gradients", "reductions", "reference", "sweep", "tiled")
 )
-rooms += ("bound_mask", "config", "drawing", "exchange", "folder", "indexing", "layers", "marian", "matrix")
+rooms += ("bound_mask", "config", "decoding", "drawing", "exchange", "folder", "indexing", "layers", "marian", "matrix")
 rooms += ("scores", "sight", "stacks", "steps", "textbook", "transformer", "translation", "views", "watch")
 install_import_hook([f"regard.{room}" for room in rooms], "checks.checked")
 

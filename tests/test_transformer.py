@@ -313,3 +313,45 @@ def test_opening_a_model_draws_no_random_numbers(tmp_path):
     assert torch.equal(again.live, model.live)
     regard.Transformer(model.config)
     assert not torch.equal(torch.random.get_rng_state(), state)  # a new one does
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"norm_first": True}, {"key_heads": 2}, {"bias": False}, {"activation": "silu", "decoder_layers": 1}],
+)
+def test_decoding_gives_the_numbers_of_decode(changes):
+    from regard.decoding import Decoding
+
+    torch.manual_seed(0)
+    model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50, **changes)).eval()
+    source = torch.randint(1, 49, (3, 7))
+    source[1, 4:] = 49  # padding
+    with torch.no_grad():
+        memory, cache = model.encode(source), model.cache()
+        run = Decoding.of(model).start(memory, beam=2)
+        tokens = torch.full((6,), 49)
+        for step in range(40):  # beyond the room that there is at first
+            expected = model.decode(tokens[:, None], memory, cache)[:, -1]
+            torch.testing.assert_close(run.logits(tokens), expected, atol=2e-5, rtol=1e-4)
+            tokens = torch.randint(1, 49, (len(tokens),))
+            if step == 5:  # the second source is done, the beams of the others change places
+                rows, keep = torch.tensor([1, 0, 4, 4]), torch.tensor([0, 2])
+                run.pick(rows, keep)
+                cache.pick(rows, keep)
+                memory, tokens = memory.pick(keep), tokens[:4]
+
+
+def test_decoding_stands_in_only_where_nobody_would_notice():
+    from regard.decoding import Decoding
+
+    model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval()
+    assert Decoding.suits(model)
+    first = Decoding.of(model)
+    assert Decoding.of(model) is first
+    with torch.no_grad():
+        model.embedding.weight.mul_(1.5)
+    assert Decoding.of(model) is not first
+    with regard.watch(model):
+        assert not Decoding.suits(model)
+    assert not Decoding.suits(model.double())
+    assert not Decoding.suits(model.float().train())

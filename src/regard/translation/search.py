@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from regard.decoding import Decoding, Run
 from regard.errors import InputError
 from regard.shapes import Float, Int
-from regard.transformer import Transformer
+from regard.transformer import Memory, Transformer
 from regard.translation.loops import Loops
 
 __all__ = ["Hypothesis", "search"]
@@ -33,6 +34,20 @@ class _Sentence:
     index: int
     limit: int
     found: list[Hypothesis] = field(default_factory=list)
+
+
+class _Plain:
+    """The model itself, with a cache: what `Decoding` stands in for where it can."""
+
+    def __init__(self, model: Transformer, memory: Memory):
+        self.model, self.memory, self.cache = model, memory, model.cache()
+
+    def logits(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
+        return self.model.decode(tokens[:, None], self.memory, self.cache)[:, -1]
+
+    def pick(self, rows: Int[Tensor, " some"], sources: Int[Tensor, " few"] | None) -> None:
+        self.memory = self.memory if sources is None else self.memory.pick(sources)
+        self.cache.pick(rows, sources)
 
 
 @torch.inference_mode()
@@ -67,13 +82,13 @@ def search(
     lengths = memory.visible.sum(-1).tolist()
     found = [_Sentence(n, most if max_tokens else min(2 * size + 16, most)) for n, size in enumerate(lengths)]
     open_ones = list(found)
-    cache = model.cache()
+    run: Run | _Plain = Decoding.of(model).start(memory, beam) if Decoding.suits(model) else _Plain(model, memory)
     scores = torch.full((len(source), beam), -torch.inf, device=device)
     scores[:, 0] = 0.0  # all beams begin alike: the first step looks at one of them
     tokens = torch.full((len(source) * beam, 1), config.start, device=device)
     loops = Loops(source, memory.visible, beam, repeats)
     for step in range(1, most + 1):
-        logs = torch.log_softmax(model.decode(tokens[:, -1:], memory, cache)[:, -1].float(), -1)
+        logs = torch.log_softmax(run.logits(tokens[:, -1]).float(), -1)
         logs[:, config.pad] = -torch.inf  # padding is never an answer
         loops.forbid(logs, tokens)
         values, parents, chosen = _best(logs, scores, 2 * beam)
@@ -86,7 +101,7 @@ def search(
         tokens = torch.cat([tokens[rows], chosen.view(-1, 1)], 1)
         going = [n for n, s in enumerate(open_ones) if len(s.found) < beam and step < s.limit]
         for n, sentence in enumerate(open_ones):
-            if step >= sentence.limit:
+            if step >= sentence.limit and len(sentence.found) < beam:
                 _cut(sentence, tokens.view(len(open_ones), beam, -1)[n], scores[n], step, length_penalty)
         if not going:
             break
@@ -95,9 +110,8 @@ def search(
             keep = torch.tensor(going, device=device)
             stay = (keep[:, None] * beam + torch.arange(beam, device=device)).flatten()
             tokens, scores, rows = tokens[stay], scores[keep], rows[stay]
-            memory = memory.pick(keep)
             open_ones = [open_ones[n] for n in going]
-        cache.pick(rows, keep)
+        run.pick(rows, keep)
         loops.follow(tokens, rows)
     return [sorted(s.found, key=lambda h: -h.score)[:beam] for s in found]
 
