@@ -122,19 +122,23 @@ class Run:
         self.hidden: Tensor | None = None
         if hidden.any():
             self.hidden = torch.zeros(sources, 1, 1, length).masked_fill_(hidden[:, None, None], -math.inf)
-        rows = sources * beam
-        self.said = flat.new_empty(len(decoding.layers), 2, rows, self.key_heads, _ROOM, self.size)
+        # What was said, (tokens, layers, keys and values, rows, heads, size), in one of two memories: a beam that changes
+        # places is written from one into the other, and nothing is allocated on the way.
+        self.shape = (len(decoding.layers), 2, sources * beam, self.key_heads, self.size)
+        self.memory, self.spare = (flat.new_empty(_ROOM * math.prod(self.shape)) for _ in range(2))
 
     def logits(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
         """Of the next token, after these ones."""
         decoding, model = self.decoding, self.decoding.model
-        if self.tokens == self.said.shape[4]:
-            self.said = torch.cat([self.said, torch.empty_like(self.said)], 4)
+        if (self.tokens + 1) * math.prod(self.shape) > len(self.memory):
+            self.memory = torch.cat([self.memory, self.spare])
+            self.spare = torch.empty_like(self.memory)
         x = functional.embedding(tokens, model.embedding.weight) * math.sqrt(model.config.width)
         x += model.positions[self.tokens]
         self.tokens += 1
+        said = self._said(self.memory)
         for n, layer in enumerate(decoding.layers):
-            x = self._sum(x, layer.own_norm, lambda y, n=n, layer=layer: self._own(y, n, layer))  # type: ignore[misc]
+            x = self._sum(x, layer.own_norm, lambda y, n=n, layer=layer: self._own(y, said[:, n], layer))  # type: ignore[misc]
             x = self._sum(x, layer.other_norm, lambda y, n=n, layer=layer: self._other(y, n, layer))  # type: ignore[misc]
             x = self._sum(x, layer.norm, lambda y, layer=layer: layer.down(decoding.bend(layer.up(y))))  # type: ignore[misc]
         norm = model.decoder.norm
@@ -146,13 +150,16 @@ class Run:
             return sublayer(_normed(x, norm)).add_(x)  # type: ignore[operator, no-any-return]
         return _normed(sublayer(x).add_(x), norm)  # type: ignore[operator]
 
-    def _own(self, x: Tensor, n: int, layer: _Layer) -> Tensor:
+    def _said(self, memory: Tensor) -> Tensor:
+        return memory[: self.tokens * math.prod(self.shape)].view(self.tokens, *self.shape)
+
+    def _own(self, x: Tensor, said: Float[Tensor, "tokens 2 rows heads size"], layer: _Layer) -> Tensor:
         rows, keys = len(x), self.key_heads * self.size
         query, new = torch.split(layer.own(x), [self.heads * self.size, 2 * keys], -1)
-        said = self.said[n, :, :, :, : self.tokens]
-        said[:, :, :, -1] = new.view(rows, 2, self.key_heads, self.size).transpose(0, 1)
+        said[-1] = new.view(rows, 2, self.key_heads, self.size).transpose(0, 1)
+        key, value = said.permute(1, 2, 3, 0, 4)
         mixed = functional.scaled_dot_product_attention(
-            query.view(rows, self.heads, 1, self.size), said[0], said[1], enable_gqa=self.heads != self.key_heads
+            query.view(rows, self.heads, 1, self.size), key, value, enable_gqa=self.heads != self.key_heads
         )
         return layer.own_out(mixed.reshape(rows, -1))
 
@@ -167,12 +174,12 @@ class Run:
 
     def pick(self, rows: Int[Tensor, " some"], sources: Int[Tensor, " few"] | None) -> None:
         """Go on with these targets, in this order, and with these sources, if some are done."""
-        past = self.said[..., : self.tokens, :]
-        same = len(rows) == past.shape[2] and bool((rows == torch.arange(len(rows))).all())
+        same = len(rows) == self.shape[2] and bool((rows == torch.arange(len(rows))).all())
         if not same:
-            fresh = self.said.new_empty(*self.said.shape[:2], len(rows), *self.said.shape[3:])
-            fresh[..., : self.tokens, :] = past.index_select(2, rows)
-            self.said = fresh
+            past = self._said(self.memory)
+            self.shape = (*self.shape[:2], len(rows), *self.shape[3:])
+            torch.index_select(past, 3, rows, out=self._said(self.spare))
+            self.memory, self.spare = self.spare, self.memory
         if sources is not None:
             self.source = self.source.index_select(2, sources)
             self.hidden = None if self.hidden is None else self.hidden.index_select(0, sources)
