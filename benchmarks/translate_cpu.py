@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
+import sys
 import tempfile
 from datetime import date
 from pathlib import Path
@@ -120,6 +122,28 @@ def table(folder: Path | None, count: int) -> list[str]:
     ]
 
 
+def waits() -> list[str]:
+    """What somebody at a keyboard waits for: the first translation, and the next."""
+    translator = Translator.default()
+    ten = "My sister works in a hospital near the old station."
+    alone = rounds({"next": lambda: translator.translate(ten)}, 15)["next"]
+    command = [sys.executable, "-m", "regard", "translate", ten]
+    first = rounds(
+        {
+            "torch": lambda: subprocess.run([sys.executable, "-c", "import torch"], check=True),
+            "ours": lambda: subprocess.run(command, check=True, capture_output=True),
+        },
+        5,
+    )
+    torch_, ours = first["torch"], first["ours"]
+    return [
+        f"`regard translate` of a sentence, as a command: {ours.least:.2f} s (median {ours.median:.2f} s), of which "
+        f"`import torch` is {torch_.least:.2f} s (median {torch_.median:.2f} s).",
+        "",
+        f"Each next sentence of ten words: {alone.least * 1e3:.0f} ms (median {alone.median * 1e3:.0f} ms).",
+    ]
+
+
 def main() -> None:
     """Print the table, and keep it if asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -137,6 +161,8 @@ def main() -> None:
     how = f"Batch {BATCH}, beam {BEAM}, {weights}, up to {TOKENS if model is None else 128} tokens each."
     best = f"The best of {options.rounds} rounds, taken in turn; tokens of the best hypothesis, its end counted."
     best += f" Load average at the end: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores."
+    if model == SHIPPED:
+        lines += ["", *waits()]
     text = f"# Translating on a CPU\n\n{machine()}. {how} {best}\n\n" + "\n".join(lines) + "\n"
     print(text)
     if options.report:

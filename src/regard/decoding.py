@@ -122,8 +122,8 @@ class Run:
         self.hidden: Tensor | None = None
         if hidden.any():
             self.hidden = torch.zeros(sources, 1, 1, length).masked_fill_(hidden[:, None, None], -math.inf)
-        # What was said, (tokens, layers, keys and values, rows, heads, size), in one of two memories: a beam that changes
-        # places is written from one into the other, and nothing is allocated on the way.
+        # What was said, (tokens, layers, keys and values, rows, heads, size), in one of two memories: beams that change
+        # places are written from one into the other, and nothing is allocated on the way.
         self.shape = (len(decoding.layers), 2, sources * beam, self.key_heads, self.size)
         self.memory, self.spare = (flat.new_empty(_ROOM * math.prod(self.shape)) for _ in range(2))
 
