@@ -328,8 +328,15 @@ def test_decoding_gives_the_numbers_of_decode(changes):
     source[1, 4:] = 49  # padding
     with torch.no_grad():
         memory, cache = model.encode(source), model.cache()
-        run = Decoding.of(model).start(memory, beam=2)
-        tokens = torch.full((6,), 49)
+        run = Decoding.of(model).start(memory)
+        start = torch.full((3,), 49)
+        torch.testing.assert_close(
+            run.logits(start), model.decode(start[:, None], memory, cache)[:, -1], atol=2e-5, rtol=1e-4
+        )
+        twice = torch.tensor([0, 0, 1, 1, 2, 2])
+        run.pick(twice)
+        cache.pick(twice)
+        tokens = torch.randint(1, 49, (6,))
         for step in range(40):  # beyond the room that there is at first
             expected = model.decode(tokens[:, None], memory, cache)[:, -1]
             torch.testing.assert_close(run.logits(tokens), expected, atol=2e-5, rtol=1e-4)

@@ -60,8 +60,11 @@ class Decoding:
     >>> import torch, regard
     >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval()
     >>> memory = model.encode(torch.randint(1, 49, (2, 6)))
-    >>> run = Decoding.of(model).start(memory, beam=3)
-    >>> run.logits(torch.full((6,), 49)).shape
+    >>> run = Decoding.of(model).start(memory)
+    >>> run.logits(torch.tensor([49, 49])).shape
+    torch.Size([2, 50])
+    >>> run.pick(torch.tensor([0, 0, 0, 1, 1, 1]))                  # three targets for each source from here on
+    >>> run.logits(torch.arange(6)).shape
     torch.Size([6, 50])
     """
 
@@ -102,16 +105,17 @@ class Decoding:
             known = _known[model] = state, cls(model)
         return known[1]
 
-    def start(self, memory: Memory, beam: int) -> Run:
-        """A search over these sources, `beam` targets for each."""
-        return Run(self, memory, beam)
+    def start(self, memory: Memory) -> Run:
+        """A search over these sources, with one target for each to begin with."""
+        return Run(self, memory)
 
 
 class Run:
     """One search: the keys and values of the sources, and of what each target has said."""
 
-    def __init__(self, decoding: Decoding, memory: Memory, beam: int):
-        self.decoding, self.beam, self.tokens = decoding, beam, 0
+    @torch.no_grad()
+    def __init__(self, decoding: Decoding, memory: Memory):
+        self.decoding, self.tokens = decoding, 0
         look, (sources, length, width) = decoding.look, memory.states.shape
         self.heads, self.key_heads, self.size = look.heads, look.key_heads, look.head_width
         flat = memory.states.reshape(-1, width)
@@ -124,14 +128,16 @@ class Run:
             self.hidden = torch.zeros(sources, 1, 1, length).masked_fill_(hidden[:, None, None], -math.inf)
         # What was said, (tokens, layers, keys and values, rows, heads, size), in one of two memories: beams that change
         # places are written from one into the other, and nothing is allocated on the way.
-        self.shape = (len(decoding.layers), 2, sources * beam, self.key_heads, self.size)
+        self.shape = (len(decoding.layers), 2, sources, self.key_heads, self.size)
         self.memory, self.spare = (flat.new_empty(_ROOM * math.prod(self.shape)) for _ in range(2))
 
+    @torch.no_grad()
     def logits(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
         """Of the next token, after these ones."""
         decoding, model = self.decoding, self.decoding.model
         if (self.tokens + 1) * math.prod(self.shape) > len(self.memory):
-            self.memory = torch.cat([self.memory, self.spare])
+            self.memory = torch.cat([self.memory, torch.empty_like(self.memory)])
+        if len(self.spare) < len(self.memory):
             self.spare = torch.empty_like(self.memory)
         x = functional.embedding(tokens, model.embedding.weight) * math.sqrt(model.config.width)
         x += model.positions[self.tokens]
@@ -172,12 +178,15 @@ class Run:
         )
         return layer.other_out(mixed.transpose(1, 2).reshape(len(x), -1))
 
-    def pick(self, rows: Int[Tensor, " some"], sources: Int[Tensor, " few"] | None) -> None:
-        """Go on with these targets, in this order, and with these sources, if some are done."""
+    @torch.no_grad()
+    def pick(self, rows: Int[Tensor, " some"], sources: Int[Tensor, " few"] | None = None) -> None:
+        """Go on with these targets, as many for each source, and with these sources, if some are done."""
         same = len(rows) == self.shape[2] and bool((rows == torch.arange(len(rows))).all())
         if not same:
             past = self._said(self.memory)
             self.shape = (*self.shape[:2], len(rows), *self.shape[3:])
+            if _ROOM * math.prod(self.shape) > len(self.spare):  # more targets than ever
+                self.spare = past.new_empty(_ROOM * math.prod(self.shape))
             torch.index_select(past, 3, rows, out=self._said(self.spare))
             self.memory, self.spare = self.spare, self.memory
         if sources is not None:

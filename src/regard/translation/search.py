@@ -82,13 +82,15 @@ def search(
     lengths = memory.visible.sum(-1).tolist()
     found = [_Sentence(n, most if max_tokens else min(2 * size + 16, most)) for n, size in enumerate(lengths)]
     open_ones = list(found)
-    run: Run | _Plain = Decoding.of(model).start(memory, beam) if Decoding.suits(model) else _Plain(model, memory)
+    run: Run | _Plain = Decoding.of(model).start(memory) if Decoding.suits(model) else _Plain(model, memory)
     scores = torch.full((len(source), beam), -torch.inf, device=device)
-    scores[:, 0] = 0.0  # all beams begin alike: the first step looks at one of them
+    scores[:, 0] = 0.0
     tokens = torch.full((len(source) * beam, 1), config.start, device=device)
     loops = Loops(source, memory.visible, beam, repeats)
     for step in range(1, most + 1):
-        logs = torch.log_softmax(run.logits(tokens[:, -1]).float(), -1)
+        # All beams begin alike: the first step is taken by one of them.
+        logits = run.logits(tokens[:, -1]) if step > 1 else run.logits(tokens[::beam, -1]).repeat_interleave(beam, 0)
+        logs = torch.log_softmax(logits.float(), -1)
         logs[:, config.pad] = -torch.inf  # padding is never an answer
         loops.forbid(logs, tokens)
         values, parents, chosen = _best(logs, scores, 2 * beam)
@@ -111,7 +113,7 @@ def search(
             stay = (keep[:, None] * beam + torch.arange(beam, device=device)).flatten()
             tokens, scores, rows = tokens[stay], scores[keep], rows[stay]
             open_ones = [open_ones[n] for n in going]
-        run.pick(rows, keep)
+        run.pick(rows if step > 1 else rows // beam, keep)
         loops.follow(tokens, rows)
     return [sorted(s.found, key=lambda h: -h.score)[:beam] for s in found]
 
