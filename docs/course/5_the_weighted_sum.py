@@ -206,4 +206,4 @@ print(f"Q alone:           {Q.numel():11,} numbers")
 # - Time grows with the square of the words. Memory need not: a running maximum and a running sum are enough, and an
 #   `AttentionMatrix` still shows any part of the weights.
 #
-# One look is often not enough. Next: many heads, and the layer around them, in chapter 6.
+# One look is often not enough. Next: [many heads, and the layer around them](6_many_heads_and_layers.md).
