@@ -7,6 +7,7 @@ python benchmarks/attention_cpu.py --report   and keep them in benchmarks/report
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import time
@@ -177,8 +178,11 @@ def imports() -> list[str]:
     """`import regard` beside `import torch`, each in processes of its own."""
     progress.print("[dim]imports …")
 
+    # With bytecode kept, as users have it: where it is not, every import compiles regard anew.
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
     def run(module: str) -> None:
-        subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
+        subprocess.run([sys.executable, "-c", f"import {module}"], check=True, env=kept)
 
     taken = rounds({"torch": lambda: run("torch"), "regard": lambda: run("regard")}, 9)
     torch_s, ours = taken["torch"], taken["regard"]

@@ -76,11 +76,15 @@ def test_bins_smaller_and_larger_than_a_tile(bins):
 
 
 def test_many_alike_take_the_long_way():
-    case = Case(*torch.zeros(3, 1, 1, 100, 16), {})
+    query, key = torch.zeros(1, 1, 8, 16), torch.zeros(1, 1, 128, 16)
+    query[..., 0], key[..., :60, 0] = 4.0, 1.0  # more keys reach the bound than there is room for,
+    key[..., 96:98, 0] = 3.0  # and the greatest come last
     with using("sweep", False):
-        top = case.matrix().top(3)
-        close(top.weights, np.full((1, 1, 100, 3), 0.01), 1e-6)
-        assert (top.keys.sort(-1).values.diff(dim=-1) > 0).all()
+        top = regard.AttentionMatrix(query, key).top(3)
+    assert (top.keys[..., :2].sort(-1).values == torch.tensor([96, 97])).all()
+    assert (top.keys[..., 2] < 60).all()
+    whole = 2 * np.exp(3.0) + 60 * np.exp(1.0) + 66
+    close(top.weights, np.full((1, 1, 8, 3), np.exp([3.0, 3.0, 1.0]) / whole), 1e-6)
 
 
 def test_part_of_a_matrix():

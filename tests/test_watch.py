@@ -447,6 +447,21 @@ def test_another_attention_inside_the_block_is_told():
     assert model.config._attn_implementation == before
 
 
+def test_a_model_that_changes_and_moves_while_it_is_watched():
+    model, ids = made("Llama"), torch.tensor([[5, 6, 7]])
+    before, name = model.config._attn_implementation, "model.layers.0.self_attn"
+    with pytest.raises(regard.WatchError, match="meta device"), torch.no_grad(), regard.watch(model) as record:  # noqa: PT012
+        model(ids)
+        model.double()
+        model(ids)
+        model.to("meta")
+        model(ids.to("meta"))
+    first, second = (made_pass[name].to_dense() for made_pass in record.passes[:2])  # what was seen stays
+    assert (first.dtype, second.dtype) == (torch.float32, torch.float64)
+    torch.testing.assert_close(first.double(), second, atol=1e-5, rtol=1e-5)
+    assert model.config._attn_implementation == before
+
+
 def test_nested_and_repeated_watching():
     model = made("BART")
     inputs = FAMILIES["BART"].inputs(None)

@@ -14,7 +14,7 @@ from regard.bound_mask import take
 from regard.masks import HIDING
 from regard.scores import Scores
 
-__all__ = ["FAR", "Given", "described", "given", "power"]
+__all__ = ["FAR", "Given", "described", "lay_out", "power"]
 
 FAR = 2**30  # further than any key
 
@@ -50,7 +50,7 @@ class Given:
         return "ieee" if self.scores.query.dtype == torch.float32 else "tf32"
 
 
-def given(scores: Scores, rows: int, columns: int) -> Given:
+def lay_out(scores: Scores, rows: int, columns: int) -> Given:
     """Lay a Scores out for kernels that work on blocks of so many rows and columns."""
     from regard.backends import kernels
 

@@ -251,7 +251,7 @@ def rows(
 
 @triton.jit
 def _pick_step(
-    state, dots, at, ids, row, bound, size, lo, hi, factor, cap, mask, spot, FOUND, KEYS, TODO, todo,
+    state, dots, at, ids, row, bound, size, lo, hi, factor, cap, mask, spot, FOUND, KEYS, KEPT, kept,
     FLAGS: tl.constexpr, ROOM: tl.constexpr, MASKED: tl.constexpr, BN: tl.constexpr, LATER: tl.constexpr,
 ):  # fmt: skip
     """Rows with one hit in this tile are done at once; a tile where a row has more is put by."""
@@ -269,7 +269,7 @@ def _pick_step(
     tl.store(KEYS + spot + count, at + (hits & 65535), mask=here)
     count += one.to(tl.int32)
     more = tl.max(hits, 0) >= 131072
-    tl.store(TODO + todo + later, at, mask=more & (later < LATER))
+    tl.store(KEPT + kept + later, at, mask=more & (later < LATER))
     return count, later + more.to(tl.int32)
 
 
@@ -303,7 +303,7 @@ def _pick_all(
 
 @triton.jit
 def pick(
-    Q, K, NORM, REST, BOUND, FOUND, KEYS, TODO, BEST, WHERE, OVER, low, high, size, shape, layouts, factor, cap, mask,
+    Q, K, NORM, REST, BOUND, FOUND, KEYS, KEPT, BEST, WHERE, OVER, low, high, size, shape, layouts, factor, cap, mask,
     skip, above,
     FLAGS: tl.constexpr, TOP: tl.constexpr, ROOM: tl.constexpr, LATER: tl.constexpr, EXACT: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr,
@@ -323,26 +323,26 @@ def pick(
     bottom = tl.minimum(start + BM, size[0]) - 1
     a, b, c, d = _spans(start + lo, bottom + lo, start + hi + 1, bottom + hi + 1, size[1], BN, FLAGS)
     mine = tl.program_id(1) * tl.num_programs(0) + turn
-    todo = mine * LATER
+    kept = mine * LATER
     spot = (mine * BM + tl.arange(0, BM)).to(tl.int64) * ROOM
     state = (tl.zeros([BM], tl.int32), 0)
     ids = (batch, head, key_head)
     for at in range(a, b, BN):
         dots = _meet(query, K, layouts[1], batch, key_head, at, BN, EXACT)
-        state = _pick_step(state, dots, at, ids, row, bound, size, lo, hi, factor, cap, mask, spot, FOUND, KEYS, TODO,
-                           todo, FLAGS, ROOM, True, BN, LATER)  # fmt: skip
+        state = _pick_step(state, dots, at, ids, row, bound, size, lo, hi, factor, cap, mask, spot, FOUND, KEYS, KEPT,
+                           kept, FLAGS, ROOM, True, BN, LATER)  # fmt: skip
     for at in range(b, c, BN):
         dots = _meet(query, K, layouts[1], batch, key_head, at, BN, EXACT)
         state = _pick_step(state, dots, at, ids, row, bound, size, lo, hi, factor, cap, mask, spot, FOUND, KEYS,
-                           TODO, todo, FLAGS, ROOM, False, BN, LATER)  # fmt: skip
+                           KEPT, kept, FLAGS, ROOM, False, BN, LATER)  # fmt: skip
     for at in range(c, d, BN):
         dots = _meet(query, K, layouts[1], batch, key_head, at, BN, EXACT)
-        state = _pick_step(state, dots, at, ids, row, bound, size, lo, hi, factor, cap, mask, spot, FOUND, KEYS, TODO,
-                           todo, FLAGS, ROOM, True, BN, LATER)  # fmt: skip
+        state = _pick_step(state, dots, at, ids, row, bound, size, lo, hi, factor, cap, mask, spot, FOUND, KEYS, KEPT,
+                           kept, FLAGS, ROOM, True, BN, LATER)  # fmt: skip
     count, later = state
     tl.debug_barrier()  # what was put by is read by other threads than wrote it
     for n in range(0, tl.minimum(later, LATER)):
-        at = tl.load(TODO + todo + n)
+        at = tl.load(KEPT + kept + n)
         count = _pick_all(count, at, query, K, layouts, ids, row, bound, size, lo, hi, factor, cap, mask, spot, FOUND,
                           KEYS, FLAGS, ROOM, BN, EXACT)  # fmt: skip
     full = tl.max(tl.where(row < size[0], count, 0), 0)

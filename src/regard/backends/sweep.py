@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from regard.backends import reductions
-from regard.backends.given import FAR, Given, described, power
-from regard.backends.given import given as given_
+from regard.backends.given import FAR, Given, described, lay_out, power
 from regard.backends.tiled import HIDDEN, LOG2E, TRUSTED
 from regard.exact import exact
 from regard.scores import Scores
@@ -105,7 +104,7 @@ def forward(
     batch, heads, queries, _ = scores.shape
     width = 0 if value is None else value.shape[-1]
     rows, columns, options = _blocks("forward", scores, width)
-    given = given_(scores, rows, columns)
+    given = lay_out(scores, rows, columns)
     held, layout = (given.key, given.layouts[1]) if value is None else described(value, columns)
     output = scores.query.new_empty(batch, heads, queries, max(width, 1))
     lse = scores.query.new_empty(batch, heads, queries, dtype=torch.float32)
@@ -147,7 +146,7 @@ def _rows(
 
     batch, heads, queries, _ = scores.shape
     rows, columns, options = _blocks("rows", scores)
-    given = given_(scores, rows, columns)
+    given = lay_out(scores, rows, columns)
     bound = norm if top is None else torch.empty_like(norm)
     kernels.rows[_grid(queries, rows, batch * heads)](
         given.query, given.key, norm, norm if rest is None else rest, norm if entropy is None else entropy.total, bound,
@@ -165,13 +164,13 @@ def _pick(scores: Scores, norm: Tensor, rest: Tensor | None, bound: Tensor, top:
 
     batch, heads, queries, _ = scores.shape
     rows, columns, options = _blocks("pick", scores)
-    given = given_(scores, rows, columns)
+    given = lay_out(scores, rows, columns)
     room = 4 * power(top.k)
     each = max(_ROOM // (rows * (room * 8 + _LATER * 4)), 1)  # blocks of rows
     high = min(each, -(-queries // rows))
     wide = min(max(each // high, 1), batch * heads)
     found = norm.new_empty(wide * high * rows * room)
-    keys, todo, over = (
+    keys, kept, over = (
         torch.empty(size, dtype=torch.int32, device=norm.device)
         for size in (wide * high * rows * room, wide * high * _LATER, wide * high)
     )
@@ -180,7 +179,7 @@ def _pick(scores: Scores, norm: Tensor, rest: Tensor | None, bound: Tensor, top:
         for above in range(0, -(-queries // rows), high):
             grid = min(high, -(-queries // rows) - above), min(wide, batch * heads - skip)
             kernels.pick[grid](
-                given.query, given.key, norm, norm if rest is None else rest, bound, found, keys, todo, top.best,
+                given.query, given.key, norm, norm if rest is None else rest, bound, found, keys, kept, top.best,
                 top.keys, over, *given.common, given.layouts, *given.numbers, given.mask, skip, above,
                 FLAGS=_flagged(given, rest), TOP=top.k, ROOM=room, LATER=_LATER, EXACT=given.exact, BM=rows,
                 BN=columns, **options,
@@ -226,7 +225,7 @@ def _columns(
         store = norm.new_empty(lanes, *blocks)
     elif pooling == 2:
         rows, columns = max(rows, high), max(columns, wide)
-    given = given_(scores, rows, columns)
+    given = lay_out(scores, rows, columns)
     total = norm.new_empty(batch, heads, keys) if received is None else received.total
     x, layout, out, width = given.query, given.layouts[0], norm, 1
     if reverse is not None:
@@ -301,7 +300,7 @@ def backward(
     low = norm if rest is None else rest
     for name, grads in (("back_query", (d_query,)), ("back_key", (d_key, d_value))):
         rows, columns, options = _blocks(name, scores, other)
-        given = given_(scores, rows, columns)
+        given = lay_out(scores, rows, columns)
         (v, v_layout), (d_out, d_layout) = described(value, columns), described(d_output.to(value.dtype), rows)
         by_query = name == "back_query"
         sizes = {"BD": given.query.block_shape[1]} | ({} if by_query else {"BV": v.block_shape[1]})

@@ -177,6 +177,10 @@ def _attention(
     """What transformers calls in place of eager or SDPA: the same output, seen by whoever watches."""
     if options.get("cache") is not None:
         raise WatchError("continuous batching keeps its keys in pages, which regard cannot read. Use model.generate.")
+    if query.is_meta:
+        raise WatchError(
+            "the model lies on the meta device, where tensors have no numbers to see. Move it to a real one."
+        )
     query, key, value = _one_dtype(query, key, value)
     watchers = active.watchers(module)
     name = watchers[0][1] if watchers else ""
