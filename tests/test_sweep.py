@@ -67,15 +67,68 @@ def test_odd_sizes(queries, keys, width, mask):
         close(A.received("max"), R.received("max"), limit)
 
 
-@pytest.mark.parametrize("bins", [(16, 16), (32, 64), (7, 3), (4, 4)])
-def test_bins_smaller_and_larger_than_a_tile(bins):
+@pytest.mark.parametrize("bins", [(16, 16), (32, 64), (7, 3), (4, 4), (2, 2), (64, 4), (2, 128)])
+@pytest.mark.parametrize("mask", ["causal", "window", "none"])
+def test_bins_smaller_and_larger_than_a_tile(bins, mask):
     torch.manual_seed(0)
-    case = Case(*torch.randn(3, 1, 2, 128, 16), {"mask": regard.causal()})
+    case = Case(*torch.randn(3, 1, 2, 128, 16), {"mask": MASKS[mask](128, 128)})
     with using("sweep", False):
-        close(case.matrix().pool(*bins), case.reference().pool(*bins, "mean"), 1e-6)
+        A, R = case.matrix(), case.reference()
+        close(A.pool(*bins), R.pool(*bins, "mean"), 1e-6)
+        seen = A.summary(pool=bins, top=4)  # in one walk, or in two
+        close(seen.pool, R.pool(*bins, "mean"), 1e-6)
+        close(seen.received, R.received("sum"), 1e-5)
+        close(seen.entropy, R.entropy(), 1e-5)
+        close(seen.top.weights, R.top(4), 1e-6)
 
 
-def test_many_alike_take_the_long_way():
+def test_blocks_of_rows_that_are_not_full():
+    torch.manual_seed(0)
+    q, k, v = torch.randn(1, 3, 48, 16), torch.randn(1, 3, 64, 16), torch.randn(1, 3, 64, 16)
+    q[:, 1:] = torch.nan  # the rows behind those of the first head are another's
+    case = Case(q, k, v, {})
+    first = Case(q[:, :1], k[:, :1], v[:, :1], {})
+    with using("sweep", False):
+        seen, R = case.matrix().summary(pool=(3, 4), top=3), first.reference()
+        close(seen.received[:, :1], R.received("sum"), 1e-5)
+        close(seen.pool[:, :1], R.pool(3, 4, "mean"), 1e-6)
+        close(seen.entropy[:, :1], R.entropy(), 1e-5)
+
+
+@pytest.mark.parametrize("room", [1, 2**12, 2**26])
+def test_little_room(monkeypatch, room):
+    torch.manual_seed(0)
+    case = Case(*torch.randn(3, 2, 2, 160, 16), {"mask": regard.causal()})
+    monkeypatch.setattr(sweep, "_ROOM", room)
+    monkeypatch.setattr(sweep, "_held", lambda scores: 0)
+    with using("sweep", False):
+        seen, R = case.matrix().summary(pool=(20, 20), top=5), case.reference()
+        assert (sweep._lines(case.matrix()._scores) > 1) == (room == 2**26)
+        close(seen.received, R.received("sum"), 1e-5)
+        close(seen.entropy, R.entropy(), 1e-5)
+        close(seen.pool, R.pool(20, 20, "mean"), 1e-6)
+        close(seen.top.weights, R.top(5), 1e-6)
+
+
+def _counted(keys: list[int], many: int = 320) -> tuple[torch.Tensor, torch.Tensor]:
+    """A query and keys of which these have the greatest weights, the first of them the very greatest."""
+    query, key = torch.zeros(1, 1, 40, 16), torch.zeros(1, 1, many, 16)
+    query[..., 0] = 4.0
+    key[..., 0] = torch.rand(many) * 0.5
+    key[..., keys, 0] = torch.linspace(3.0, 1.0, len(keys))
+    return query, key
+
+
+@pytest.mark.parametrize("keys", [[5, 37, 69, 101, 133, 165, 197, 229], [5, 37, 69, 6, 38, 70, 102, 7], list(range(8))])
+@pytest.mark.parametrize("k", [3, 7])
+def test_the_greatest_of_one_class(keys, k):
+    with using("sweep", False):
+        top = regard.AttentionMatrix(*_counted(keys)).top(k)
+    assert (top.keys == torch.tensor(keys[:k])).all()  # 32 keys to a block: the first keys of each case are one class
+    assert (top.weights.diff(dim=-1) < 0).all()
+
+
+def test_many_alike_are_searched_one_by_one():
     query, key = torch.zeros(1, 1, 8, 16), torch.zeros(1, 1, 128, 16)
     query[..., 0], key[..., :60, 0] = 4.0, 1.0  # more keys reach the bound than there is room for,
     key[..., 96:98, 0] = 3.0  # and the greatest come last

@@ -1,10 +1,10 @@
-"""The Triton kernels: one tile function, and four short walks over the tiles that it gives.
+"""The Triton kernels: one tile function, and three short walks over the tiles that it gives.
 
 `_tile` turns products of queries and keys into base-2 logits: scaled, capped, biased, masked. A block of queries stays
-in registers where rows are wanted (`forward`, `rows`, `pick`), a block of keys where columns are (`columns`), so no
+in registers where rows are wanted (`forward`, `rows`), a block of keys where columns are (`columns`), so no
 result is ever added to by two programs: no atomics, the same bits every time. Every walk has three loops: tiles that
-the band cuts, tiles that it leaves whole (nothing to ask there), and tiles that it cuts again; tiles that it empties
-are never touched.
+the band cuts, tiles that it leaves whole (nothing to ask there), and tiles that it cuts again (EDGES: which of the two
+there can be); tiles that it empties are never touched.
 """
 
 # mypy: ignore-errors
@@ -184,188 +184,188 @@ def forward(
 
 
 @triton.jit
-def _rows_step(
-    state, dots, at, ids, row, norm, rest, size, lo, hi, factor, cap, mask,
-    FLAGS: tl.constexpr, ENTROPY: tl.constexpr, BEST: tl.constexpr, MASKED: tl.constexpr, BN: tl.constexpr,
+def _marked(log, tile, BITS: tl.constexpr):
+    """A number whose last bits tell the tile that it comes from."""
+    bits = (log.to(tl.int32, bitcast=True) >> BITS << BITS) | tile
+    return bits.to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def _sum_up(
+    weights, band, at, size, sums,
+    SUMMED: tl.constexpr, POOLED: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr, BM: tl.constexpr,
+    BN: tl.constexpr,
 ):  # fmt: skip
-    entropy, best = state
+    """Add a tile to what is summed along its columns and (POOLED: 1 or 3) put it into bins."""
+    LINE, _, BINS, POOL, bins, bin, many, share = sums
+    column = at + tl.arange(0, BN)
+    if SUMMED:
+        one = tl.arange(0, 1)[:, None]  # a line as a matrix: stored by few threads, side by side
+        tl.store(
+            LINE + one + column[None, :], tl.sum(weights, 0)[None, :], mask=(column < size[1])[None, :] & (one >= 0)
+        )
+    if POOLED == 3:  # along the rows first, which costs no exchange between warps
+        r = tl.arange(0, BM)
+        if WIDE > BN:  # several tiles to a bin: the last store of them counts
+            band = tl.where(at % WIDE == 0, 0.0, band) + tl.sum(weights, 1)
+            tl.store(BINS + at // WIDE * BM + r, band)
+        else:
+            across: tl.constexpr = BN // WIDE
+            c = at // WIDE + tl.arange(0, across)
+            small = tl.sum(weights, 1)[:, None] if across == 1 else tl.sum(tl.reshape(weights, [BM, across, WIDE]), 2)
+            tl.store(BINS + c[None, :] * BM + r[:, None], small, mask=(r >= 0)[:, None] & (c < many)[None, :])
+    if POOLED == 1:
+        parts: tl.constexpr = BM // HIGH
+        r = bin + tl.arange(0, parts)
+        if parts == 1:  # noqa: SIM108 (an expression would trace both)
+            each = tl.sum(weights, 0)[None, :]
+        else:
+            each = tl.sum(tl.reshape(weights, [parts, HIGH, BN]), 1)
+        if WIDE > BN:
+            band = tl.where(at % WIDE == 0, 0.0, band) + tl.sum(each, 1)
+            tl.store(POOL + r.to(tl.int64) * many + at // WIDE, band * share, mask=r < bins)
+        else:
+            _put(POOL, each, r, at, bins, many, share, parts, WIDE, BN)
+    return band
+
+
+@triton.jit
+def _put(POOL, each, r, at, bins, many, share, PARTS: tl.constexpr, WIDE: tl.constexpr, SIZE: tl.constexpr):
+    """Columns to bins of WIDE of them."""
+    across: tl.constexpr = SIZE // WIDE
+    c = at // WIDE + tl.arange(0, across)
+    small = tl.sum(each, 1)[:, None] if across == 1 else tl.sum(tl.reshape(each, [PARTS, across, WIDE]), 2)
+    inside = (r < bins)[:, None] & (c < many)[None, :]
+    tl.store(POOL + r.to(tl.int64)[:, None] * many + c[None, :], small * share, mask=inside)
+
+
+@triton.jit
+def _fold(
+    first, end, size, sums,
+    POOLED: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr, BM: tl.constexpr, CHUNK: tl.constexpr,
+):  # fmt: skip
+    """Add the line of a block of rows to what its keys receive, and put line (POOLED: 2) or rows (3) into bins."""
+    LINE, SUM, BINS, POOL, bins, bin, many, share = sums
+    tl.debug_barrier()  # what is read here was written by other threads
+    for at in range(first // CHUNK * CHUNK, end, CHUNK):
+        column = at + tl.arange(0, CHUNK)
+        inside = (column >= first) & (column < end)
+        each = tl.load(LINE + column, mask=inside, other=0.0)
+        tl.store(SUM + column, tl.load(SUM + column, mask=inside, other=0.0) + each, mask=inside)
+        if POOLED == 2:
+            _put(POOL, each[None, :], bin + tl.arange(0, 1), at, bins, many, share, 1, WIDE, CHUNK)
+    if POOLED == 3:
+        parts: tl.constexpr = BM // HIGH
+        few: tl.constexpr = 4096 // BM
+        r, row = bin + tl.arange(0, parts), tl.arange(0, BM)[:, None]
+        for at in range(first // WIDE, tl.cdiv(end, WIDE), few):
+            c = at + tl.arange(0, few)[None, :]
+            each = tl.load(BINS + c * BM + row, mask=(row >= 0) & (c < tl.cdiv(end, WIDE)), other=0.0)
+            each = tl.sum(tl.reshape(each, [parts, HIGH, few]), 1) * share
+            tl.store(POOL + r.to(tl.int64)[:, None] * many + c, each, mask=(r < bins)[:, None] & (c < many))
+    tl.debug_barrier()
+
+
+@triton.jit
+def _rows_step(
+    state, dots, at, ids, row, norm, rest, size, lo, hi, factor, cap, mask, sums,
+    FLAGS: tl.constexpr, ENTROPY: tl.constexpr, BEST: tl.constexpr, SUMMED: tl.constexpr, POOLED: tl.constexpr,
+    HIGH: tl.constexpr, WIDE: tl.constexpr, BITS: tl.constexpr, MASKED: tl.constexpr, BM: tl.constexpr,
+    BN: tl.constexpr,
+):  # fmt: skip
+    entropy, first, second, third, band = state
     batch, head, _ = ids
     column = at + tl.arange(0, BN)
     logits = _tile(dots, row[:, None], column[None, :], batch, head, size, lo, hi, factor, cap, mask, FLAGS, MASKED)
+    log = _log(logits, norm[:, None], rest[:, None], FLAGS)
     if BEST:
-        best = tl.maximum(best, logits)
-    if ENTROPY:
-        log = _log(logits, norm[:, None], rest[:, None], FLAGS)
-        entropy -= tl.sum(tl.exp2(log) * log, 1)
-    return entropy, best
+        marked = _marked(log, at // BN, BITS)
+        less = tl.minimum(first, marked)
+        first = tl.maximum(first, marked)
+        lost = tl.reshape(tl.minimum(second, less), [BM, BN // 8, 8])  # over these eights, no exchange either
+        third = tl.maximum(third, tl.max(lost, 1))
+        second = tl.maximum(second, less)
+    if ENTROPY or POOLED or SUMMED:
+        weights = tl.exp2(log)
+        if ENTROPY:
+            entropy -= tl.sum(weights * log, 1)
+        if POOLED or SUMMED:
+            band = _sum_up(weights, band, at, size, sums, SUMMED, POOLED, HIGH, WIDE, BM, BN)
+    return entropy, first, second, third, band
 
 
 @triton.jit
 def rows(
-    Q, K, NORM, REST, ENT, BOUND, low, high, size, shape, layouts, factor, cap, mask,
-    FLAGS: tl.constexpr, ENTROPY: tl.constexpr, BEST: tl.constexpr, EXACT: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr,
+    Q, K, NORM, REST, ENT, FIRST, THIRD, LINE, SUM, BINS, POOL, low, high, size, shape, layouts, factor, cap, mask,
+    turns, bins, share,
+    FLAGS: tl.constexpr, ENTROPY: tl.constexpr, BEST: tl.constexpr, SUMMED: tl.constexpr, POOLED: tl.constexpr,
+    HIGH: tl.constexpr, WIDE: tl.constexpr, BITS: tl.constexpr, RAGGED: tl.constexpr, CHUNK: tl.constexpr,
+    EDGES: tl.constexpr, EXACT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
-    """The entropy of each row and, for its BEST greatest weights, a bound that they reach and few others do.
+    """The entropy of each row, its greatest weights, what its keys receive and the matrix in bins, all in one walk.
 
-    Keys with the same remainder by BN form a block, whose maximum costs one comparison a key and no exchange between
-    threads: the k-th greatest of those maxima is no greater than the k-th greatest of the row.
+    BEST: keys with the same remainder by BN form a class. Of each class a row keeps the two greatest weights, each
+    marked with its tile, and of all the others the greatest one: comparisons alone, no exchange between threads.
+    SUMMED: a program takes every so many-th of the blocks from turns[0] to turns[1] and adds up what keys receive in a
+    line of its own. POOLED: 1 puts each tile into its bins, 2 the line of each block, 3 the rows of each block.
     """
     flat = tl.program_id(1)
-    batch, head, key_head, block = _place(shape, flat, tl.program_id(0), tl.num_programs(0) - 1, BAND & FLAGS)
-    start = block * BM
-    row = start + tl.arange(0, BM)
+    batch, head, key_head, block = _place(shape, flat, 0, 0, False)
     lo, hi = _band(low, high, batch, FLAGS)
-    norm, rest = _norm(NORM, REST, flat * size[0], row, size[0], FLAGS)
-    norm = tl.where(row < size[0], norm, 0.0)
-    query = _load(Q, layouts[0], batch, head, start, BM)
-    bottom = tl.minimum(start + BM, size[0]) - 1
-    a, b, c, d = _spans(start + lo, bottom + lo, start + hi + 1, bottom + hi + 1, size[1], BN, FLAGS)
-    state = (tl.zeros([BM], tl.float32), tl.full([BM, BN if BEST else 1], HIDDEN, tl.float32))
+    above, below, lines = turns
+    mine = (flat * lines + tl.program_id(0)).to(tl.int64)
+    SUM += mine * size[1]
+    LINE += mine * size[1]
+    BINS += mine * BM * bins[1]
+    POOL += flat.to(tl.int64) * bins[0] * bins[1]
     ids = (batch, head, key_head)
-    for at in range(a, b, BN):
-        dots = _meet(query, K, layouts[1], batch, key_head, at, BN, EXACT)
-        state = _rows_step(state, dots, at, ids, row, norm, rest, size, lo, hi, factor, cap, mask, FLAGS, ENTROPY, BEST,
-                           True, BN)  # fmt: skip
-    for at in range(b, c, BN):
-        dots = _meet(query, K, layouts[1], batch, key_head, at, BN, EXACT)
-        state = _rows_step(state, dots, at, ids, row, norm, rest, size, lo, hi, factor, cap, mask, FLAGS, ENTROPY,
-                           BEST, False, BN)  # fmt: skip
-    for at in range(c, d, BN):
-        dots = _meet(query, K, layouts[1], batch, key_head, at, BN, EXACT)
-        state = _rows_step(state, dots, at, ids, row, norm, rest, size, lo, hi, factor, cap, mask, FLAGS, ENTROPY, BEST,
-                           True, BN)  # fmt: skip
-    entropy, best = state
-    if ENTROPY:
-        tl.store(ENT + flat * size[0] + row, entropy, mask=row < size[0])
-    if BEST:
-        column = tl.arange(0, BN)[None, :]
-        for _ in range(BEST - 1):
-            place = tl.argmax(best, 1)
-            best = tl.where(column == place[:, None], 2 * HIDDEN, best)
-        tl.store(BOUND + flat * size[0] + row, tl.max(best, 1), mask=row < size[0])
-
-
-# pick: the weights that reach a bound
-
-
-@triton.jit
-def _pick_step(
-    state, dots, at, ids, row, bound, size, lo, hi, factor, cap, mask, spot, FOUND, KEYS, KEPT, kept,
-    FLAGS: tl.constexpr, ROOM: tl.constexpr, MASKED: tl.constexpr, BN: tl.constexpr, LATER: tl.constexpr,
-):  # fmt: skip
-    """Rows with one hit in this tile are done at once; a tile where a row has more is put by."""
-    count, later = state
-    batch, head, _ = ids
-    column = tl.arange(0, BN)
-    logits = _tile(
-        dots, row[:, None], (at + column)[None, :], batch, head, size, lo, hi, factor, cap, mask, FLAGS, MASKED
-    )
-    best = tl.max(logits, 1)
-    hits = tl.sum(tl.where(logits >= bound[:, None], 65536 + column[None, :], 0), 1)  # how many, and where they lie
-    one = (hits >> 16) == 1
-    here = one & (row < size[0]) & (count < ROOM)
-    tl.store(FOUND + spot + count, best, mask=here)
-    tl.store(KEYS + spot + count, at + (hits & 65535), mask=here)
-    count += one.to(tl.int32)
-    more = tl.max(hits, 0) >= 131072
-    tl.store(KEPT + kept + later, at, mask=more & (later < LATER))
-    return count, later + more.to(tl.int32)
-
-
-@triton.jit
-def _pick_all(
-    count, at, query, K, layouts, ids, row, bound, size, lo, hi, factor, cap, mask, spot, FOUND, KEYS,
-    FLAGS: tl.constexpr, ROOM: tl.constexpr, BN: tl.constexpr, EXACT: tl.constexpr,
-):  # fmt: skip
-    """All hits of the rows that have several in this tile, one after the other."""
-    batch, head, key_head = ids
-    column = tl.arange(0, BN)
-    dots = _meet(query, K, layouts[1], batch, key_head, at, BN, EXACT)
-    logits = _tile(
-        dots, row[:, None], (at + column)[None, :], batch, head, size, lo, hi, factor, cap, mask, FLAGS, True
-    )
-    hit = logits >= bound[:, None]
-    many = tl.sum(hit.to(tl.int32), 1)
-    hit = hit & (many > 1)[:, None]
-    left = tl.minimum(tl.max(many, 0), ROOM + 1)
-    while left > 1:
-        first = tl.min(tl.where(hit, column[None, :], BN), 1)
-        value = tl.sum(tl.where(hit & (column[None, :] == first[:, None]), logits, 0.0), 1)
-        some = (first < BN) & (row < size[0])
-        tl.store(FOUND + spot + count, value, mask=some & (count < ROOM))
-        tl.store(KEYS + spot + count, at + first, mask=some & (count < ROOM))
-        count += some.to(tl.int32)
-        hit = hit & (column[None, :] != first[:, None])
-        left = tl.max(tl.sum(hit.to(tl.int32), 1), 0) + 1
-    return count
-
-
-@triton.jit
-def pick(
-    Q, K, NORM, REST, BOUND, FOUND, KEYS, KEPT, BEST, WHERE, OVER, low, high, size, shape, layouts, factor, cap, mask,
-    skip, above,
-    FLAGS: tl.constexpr, TOP: tl.constexpr, ROOM: tl.constexpr, LATER: tl.constexpr, EXACT: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr,
-):  # fmt: skip
-    """The TOP greatest weights of each row, as log2, and their keys: of those that reach its bound, at most ROOM.
-
-    Programs work on the heads from `skip` and the blocks of rows from `above` on; OVER tells that ROOM was too small.
-    """
-    flat = tl.program_id(1) + skip
-    batch, head, key_head, turn = _place(shape, flat, tl.program_id(0), tl.num_programs(0) - 1, BAND & FLAGS)
-    start = (turn + above) * BM
-    row = start + tl.arange(0, BM)
-    lo, hi = _band(low, high, batch, FLAGS)
-    bound = tl.load(BOUND + flat * size[0] + row, mask=row < size[0], other=float("inf"))
-    bound = tl.maximum(bound, HIDING)  # a row that sees too few keys: all of them
-    query = _load(Q, layouts[0], batch, head, start, BM)
-    bottom = tl.minimum(start + BM, size[0]) - 1
-    a, b, c, d = _spans(start + lo, bottom + lo, start + hi + 1, bottom + hi + 1, size[1], BN, FLAGS)
-    mine = tl.program_id(1) * tl.num_programs(0) + turn
-    kept = mine * LATER
-    spot = (mine * BM + tl.arange(0, BM)).to(tl.int64) * ROOM
-    state = (tl.zeros([BM], tl.int32), 0)
-    ids = (batch, head, key_head)
-    for at in range(a, b, BN):
-        dots = _meet(query, K, layouts[1], batch, key_head, at, BN, EXACT)
-        state = _pick_step(state, dots, at, ids, row, bound, size, lo, hi, factor, cap, mask, spot, FOUND, KEYS, KEPT,
-                           kept, FLAGS, ROOM, True, BN, LATER)  # fmt: skip
-    for at in range(b, c, BN):
-        dots = _meet(query, K, layouts[1], batch, key_head, at, BN, EXACT)
-        state = _pick_step(state, dots, at, ids, row, bound, size, lo, hi, factor, cap, mask, spot, FOUND, KEYS,
-                           KEPT, kept, FLAGS, ROOM, False, BN, LATER)  # fmt: skip
-    for at in range(c, d, BN):
-        dots = _meet(query, K, layouts[1], batch, key_head, at, BN, EXACT)
-        state = _pick_step(state, dots, at, ids, row, bound, size, lo, hi, factor, cap, mask, spot, FOUND, KEYS, KEPT,
-                           kept, FLAGS, ROOM, True, BN, LATER)  # fmt: skip
-    count, later = state
-    tl.debug_barrier()  # what was put by is read by other threads than wrote it
-    for n in range(0, tl.minimum(later, LATER)):
-        at = tl.load(KEPT + kept + n)
-        count = _pick_all(count, at, query, K, layouts, ids, row, bound, size, lo, hi, factor, cap, mask, spot, FOUND,
-                          KEYS, FLAGS, ROOM, BN, EXACT)  # fmt: skip
-    full = tl.max(tl.where(row < size[0], count, 0), 0)
-    tl.store(OVER + mine, ((full > ROOM) | (later > LATER)).to(tl.int32))
-    tl.debug_barrier()
-    slot = tl.arange(0, ROOM)[None, :]
-    filled = slot < count[:, None]
-    found = tl.load(FOUND + spot[:, None] + slot, mask=filled, other=2 * HIDDEN)
-    keys = tl.load(KEYS + spot[:, None] + slot, mask=filled, other=-1)
-    norm, rest = _norm(NORM, REST, flat * size[0], row, size[0], FLAGS)
-    out = (flat * size[0] + row).to(tl.int64) * TOP
-    for n in range(TOP):
-        chosen = slot == tl.argmax(found, 1)[:, None]
-        tl.store(BEST + out + n, _log(tl.max(found, 1), norm, rest, FLAGS), mask=row < size[0])
-        tl.store(WHERE + out + n, tl.sum(tl.where(chosen, keys, 0), 1).to(tl.int64), mask=row < size[0])
-        found = tl.where(chosen, 4 * HIDDEN, found)
+    for turn in range(tl.program_id(0), below - above, tl.num_programs(0)):
+        block = below - 1 - turn if BAND & FLAGS else above + turn  # the last blocks often have most to do
+        start = block * BM
+        row = start + tl.arange(0, BM)
+        norm, rest = _norm(NORM, REST, flat * size[0], row, size[0], FLAGS)
+        norm = tl.where(row < size[0], norm, -HIDDEN)
+        query = _load(Q, layouts[0], batch, head, start, BM)
+        if RAGGED:  # rows of another head, or nobody's: they are to weigh nothing
+            query = tl.where((row < size[0])[:, None], query, 0.0)
+        bottom = tl.minimum(start + BM, size[0]) - 1
+        a, b, c, d = _spans(start + lo, bottom + lo, start + hi + 1, bottom + hi + 1, size[1], BN, FLAGS)
+        none, zero = tl.full([BM, BN if BEST else 1], 2 * HIDDEN, tl.float32), tl.zeros([BM], tl.float32)
+        third = tl.full([BM, 8 if BEST else 1], 2 * HIDDEN, tl.float32)
+        state = (zero, none, none, third, zero if POOLED == 3 else tl.zeros([BM // HIGH], tl.float32))
+        sums = (LINE, SUM, BINS, POOL, bins[0], block * (BM // HIGH), bins[1], share)
+        if EDGES & 1:
+            for at in range(a, b, BN):
+                dots = _meet(query, K, layouts[1], batch, key_head, at, BN, EXACT)
+                state = _rows_step(state, dots, at, ids, row, norm, rest, size, lo, hi, factor, cap, mask, sums, FLAGS,
+                                   ENTROPY, BEST, SUMMED, POOLED, HIGH, WIDE, BITS, True, BM, BN)  # fmt: skip
+        for at in range(b, c, BN):
+            dots = _meet(query, K, layouts[1], batch, key_head, at, BN, EXACT)
+            state = _rows_step(state, dots, at, ids, row, norm, rest, size, lo, hi, factor, cap, mask, sums, FLAGS,
+                               ENTROPY, BEST, SUMMED, POOLED, HIGH, WIDE, BITS, False, BM, BN)  # fmt: skip
+        if EDGES & 2:
+            for at in range(c, d, BN):
+                dots = _meet(query, K, layouts[1], batch, key_head, at, BN, EXACT)
+                state = _rows_step(state, dots, at, ids, row, norm, rest, size, lo, hi, factor, cap, mask, sums, FLAGS,
+                                   ENTROPY, BEST, SUMMED, POOLED, HIGH, WIDE, BITS, True, BM, BN)  # fmt: skip
+        entropy, first, second, third, _band_left = state
+        if ENTROPY:
+            tl.store(ENT + flat * size[0] + row, entropy, mask=row < size[0])
+        if BEST:
+            here = flat * (below - above) * BM + row - above * BM
+            spot = here.to(tl.int64)[:, None] * (2 * BN) + tl.arange(0, BN)[None, :]
+            tl.store(FIRST + spot, first)
+            tl.store(FIRST + spot + BN, second)
+            tl.store(THIRD + here, tl.max(third, 1))
+        if SUMMED:
+            _fold(a, d, size, sums, POOLED, HIGH, WIDE, BM, CHUNK)
 
 
 # columns: what is gathered along the queries
 
 
 @triton.jit
-def _put(POOL, band, bin, column, size, bins):
+def _give(POOL, band, bin, column, size, bins):
     """What a block of keys gives to a bin of rows: to the bin of keys it begins in, and to the next one."""
     many_rows, _, edge, lane = bins
     spot = ((lane * many_rows + bin).to(tl.int64) * tl.num_programs(0) + tl.program_id(0)) * 2
@@ -377,7 +377,7 @@ def _put(POOL, band, bin, column, size, bins):
 def _columns_step(
     state, dots, at, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap, mask, X, POOL, bins,
     FLAGS: tl.constexpr, MOST: tl.constexpr, POOLING: tl.constexpr, TIMES: tl.constexpr, MASKED: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr, EXACT: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     total, out, band, bin = state
     batch, head, _ = ids
@@ -394,7 +394,7 @@ def _columns_step(
         x = _load(X, layouts[2], batch, head, at, BM)
         x = tl.where((row < size[0])[:, None], x, 0.0)
         out = tl.dot(weights.to(x.dtype), x, out, input_precision=EXACT)
-    if POOLING == 1:  # bins as large as a tile or larger: a tile lies in at most two of them each way
+    if POOLING:  # bins as large as a tile or larger: a tile lies in at most two of them each way
         end = ((bin + 1).to(tl.int64) * size[0] // bins[0]).to(tl.int32)  # the first row behind this bin
         inside, there = part, tl.zeros_like(part)
         if (end < at + BM) & (end < size[0]):
@@ -402,16 +402,8 @@ def _columns_step(
             there = tl.sum(tl.where((row >= end)[None, :], weights, 0.0), 1)
         band += inside
         if end <= at + BM:  # the next bin begins, perhaps within this tile
-            _put(POOL, band, bin, column, size, bins)
+            _give(POOL, band, bin, column, size, bins)
             band, bin = there, bin + 1
-    if POOLING == 2:  # bins that divide a tile: HIGH rows × WIDE columns each
-        many_rows, many_columns, _, lane = bins
-        small = tl.sum(tl.reshape(weights, [BN // WIDE, WIDE, BM]), 1)
-        small = tl.sum(tl.reshape(small, [BN // WIDE, BM // HIGH, HIGH]), 2)
-        r = at // HIGH + tl.arange(0, BM // HIGH)
-        c = tl.min(column, 0) // WIDE + tl.arange(0, BN // WIDE)
-        spot = (lane * many_rows + r).to(tl.int64)[None, :] * many_columns + c[:, None]
-        tl.store(POOL + spot, small, mask=(r < many_rows)[None, :] & (c < many_columns)[:, None])
     return total, out, band, bin
 
 
@@ -419,7 +411,7 @@ def _columns_step(
 def columns(
     Q, K, NORM, REST, TOTAL, X, OUT, POOL, low, high, size, shape, layouts, factor, cap, mask, bins, skip,
     FLAGS: tl.constexpr, MOST: tl.constexpr, POOLING: tl.constexpr, TIMES: tl.constexpr, EXACT: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr, BX: tl.constexpr, WIDTH: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr,
+    EDGES: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BX: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """What each key receives, as sum or (MOST) maximum; the transposed matrix times X; the matrix in bins.
 
@@ -435,29 +427,31 @@ def columns(
     a, b, c, d = _spans(start - hi, last - hi, start - lo + 1, last - lo + 1, size[0], BM, FLAGS)
     base, bin, edge = flat * size[0], 0, 0
     many_rows, many_columns = bins
-    if POOLING == 1:
+    if POOLING:
         bin = (((a + 1).to(tl.int64) * many_rows - 1) // size[0]).to(tl.int32)
         mine = ((start + 1).to(tl.int64) * many_columns - 1) // size[1]
         edge = ((mine + 1) * size[1] // many_columns).to(tl.int32)
     bins = (many_rows, many_columns, edge, tl.program_id(1))
     state = (tl.zeros([BN], tl.float32), tl.zeros([BN, BX], tl.float32), tl.zeros([BN], tl.float32), bin)
     ids = (batch, head, key_head)
-    for at in range(a, b, BM):
-        dots = _meet(key, Q, layouts[0], batch, head, at, BM, EXACT)
-        state = _columns_step(state, dots, at, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap, mask,
-                              X, POOL, bins, FLAGS, MOST, POOLING, TIMES, True, BM, BN, EXACT, HIGH, WIDE)  # fmt: skip
+    if EDGES & 1:
+        for at in range(a, b, BM):
+            dots = _meet(key, Q, layouts[0], batch, head, at, BM, EXACT)
+            state = _columns_step(state, dots, at, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap,
+                                  mask, X, POOL, bins, FLAGS, MOST, POOLING, TIMES, True, BM, BN, EXACT)  # fmt: skip
     for at in range(b, c, BM):
         dots = _meet(key, Q, layouts[0], batch, head, at, BM, EXACT)
         state = _columns_step(state, dots, at, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap, mask,
-                              X, POOL, bins, FLAGS, MOST, POOLING, TIMES, False, BM, BN, EXACT, HIGH, WIDE)  # fmt: skip
-    for at in range(c, d, BM):
-        dots = _meet(key, Q, layouts[0], batch, head, at, BM, EXACT)
-        state = _columns_step(state, dots, at, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap, mask,
-                              X, POOL, bins, FLAGS, MOST, POOLING, TIMES, True, BM, BN, EXACT, HIGH, WIDE)  # fmt: skip
+                              X, POOL, bins, FLAGS, MOST, POOLING, TIMES, False, BM, BN, EXACT)  # fmt: skip
+    if EDGES & 2:
+        for at in range(c, d, BM):
+            dots = _meet(key, Q, layouts[0], batch, head, at, BM, EXACT)
+            state = _columns_step(state, dots, at, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap,
+                                  mask, X, POOL, bins, FLAGS, MOST, POOLING, TIMES, True, BM, BN, EXACT)  # fmt: skip
     total, out, band, bin = state
-    if POOLING == 1:  # noqa: SIM102 (the compiler asks this, the program the next)
+    if POOLING:  # noqa: SIM102 (the compiler asks this, the program the next)
         if bin < many_rows:
-            _put(POOL, band, bin, column, size, bins)
+            _give(POOL, band, bin, column, size, bins)
     tl.store(TOTAL + flat * size[1] + column, total, mask=column < size[1])
     if TIMES:
         wide = tl.arange(0, BX)

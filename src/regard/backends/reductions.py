@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from functools import cached_property
 from itertools import pairwise
 
 import torch
@@ -122,7 +123,8 @@ class Top:
 
 def edges(size: int, bins: int) -> list[int]:
     """Where `bins` nearly equal bins of `size` things begin and end: bin i holds edges[i] to edges[i + 1]."""
-    return [i * size // max(bins, 1) for i in range(bins + 1)]
+    many = max(bins, 1)
+    return [i * size // many for i in range(bins + 1)]
 
 
 class Pool:
@@ -136,9 +138,16 @@ class Pool:
         batch, heads, queries, keys = scores.shape
         self.reduce, self.received = reduce, received
         self.total = scores.query.new_zeros(batch, heads, rows, columns, dtype=scores.working_dtype)
-        self.keys = keys
-        self.row_edges, self.column_edges = edges(queries, rows), edges(keys, columns)
+        self.queries, self.keys, self.divided = queries, keys, False
         self.block: tuple[slice, slice, slice] | None = None  # the batches, heads and rows being gathered
+
+    @cached_property
+    def row_edges(self) -> list[int]:
+        return edges(self.queries, self.total.shape[2])
+
+    @cached_property
+    def column_edges(self) -> list[int]:
+        return edges(self.keys, self.total.shape[3])
 
     def add(self, tile: Tile) -> None:
         if (tile.batch, tile.heads, tile.rows) != self.block:
@@ -187,7 +196,7 @@ class Pool:
 
     def result(self) -> Float[Tensor, "batch heads rows columns"]:
         self._flush()
-        if self.reduce == "max":
+        if self.reduce == "max" or self.divided:
             return self.total
         heights, widths = (
             torch.tensor(e, device=self.total.device).diff() for e in (self.row_edges, self.column_edges)

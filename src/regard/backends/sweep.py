@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,8 +27,10 @@ __all__ = ["backward", "forward", "logsumexp", "suits", "sweep", "takes"]
 
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 _WIDEST = 256
-_ROOM = 2**25  # bytes of what is put by on the way to `top`
-_LATER = 256  # tiles that a block of rows may put by
+_ROOM = 2**26  # bytes of what is put by on the way
+_LONGEST = 8192  # keys to a bin that are added up at once
+SETTLE = (4, 32, 1)  # rows, numbers of a key and warps at a time, where keys are weighed one by one
+SEARCH = (32, 64, 2)  # and keys of one row
 DEVICES = {"cuda"}  # the tests add "cpu": Triton's interpreter
 
 
@@ -53,7 +55,9 @@ def takes(scores: Scores, reduction: Any) -> bool:
     """Whether the kernels know this reduction."""
     _, _, queries, keys = scores.shape
     if isinstance(reduction, reductions.Pool):
-        return reduction.reduce == "mean" and _pooling(queries, keys, *reduction.total.shape[2:]) is not None
+        rows, columns = reduction.total.shape[2:]
+        large = queries >= 16 * rows and keys >= 16 * columns  # no tile lies in more than two bins each way
+        return reduction.reduce == "mean" and (large or _even(scores, reduction))
     if isinstance(reduction, reductions.Top):
         return reduction.k <= 16
     if isinstance(reduction, reductions.Reverse):
@@ -76,7 +80,7 @@ def _normalised(normaliser: Tensor) -> tuple[Tensor, Tensor | None]:
 BLOCKS: dict[str, list[tuple[int, int, int, int]]] = {
     "forward": [(64, 64, 4, 3), (64, 64, 4, 3), (64, 32, 4, 2), (32, 32, 4, 2)],
     "rows": [(64, 64, 4, 3), (128, 64, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],
-    "pick": [(64, 128, 4, 3), (64, 128, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],
+    "survey": [(128, 64, 4, 3), (128, 64, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],
     "columns": [(64, 64, 4, 3), (128, 64, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],
     "back_query": [(64, 64, 4, 2), (64, 64, 8, 2), (32, 32, 4, 1), (16, 16, 4, 1)],
     "back_key": [(64, 64, 4, 2), (32, 64, 8, 2), (32, 32, 4, 1), (16, 16, 4, 1)],
@@ -123,79 +127,165 @@ def logsumexp(scores: Scores) -> Float[Tensor, "batch heads queries"]:
 
 @exact
 def sweep(scores: Scores, normaliser: Float[Tensor, "batch heads queries"], wanted: Sequence[Any]) -> None:
-    """Fill these reductions, all of which `takes` must know: one pass for the columns, one or two for the rows."""
+    """Fill these reductions, all of which `takes` must know, in one walk if there is room for it, else in two."""
     norm, rest = _normalised(normaliser)
-    pools = [r for r in wanted if isinstance(r, reductions.Pool)]
-    for reduction in wanted:
-        if isinstance(reduction, reductions.Pool):
-            _columns(scores, norm, rest, pool=reduction)
-        elif isinstance(reduction, reductions.Reverse):
-            _columns(scores, norm, rest, reverse=reduction)
-        elif isinstance(reduction, reductions.Received) and not any(p.received is reduction for p in pools):
-            _columns(scores, norm, rest, received=reduction)
-    entropies = [r for r in wanted if isinstance(r, reductions.Entropy)]
-    tops = [r for r in wanted if isinstance(r, reductions.Top)]
-    for entropy, top in zip_longest(entropies, tops):
-        _rows(scores, norm, rest, entropy, top)
+    entropies, tops, pools, sums, others = (
+        [r for r in wanted if isinstance(r, kind)]
+        for kind in (reductions.Entropy, reductions.Top, reductions.Pool, reductions.Received, reductions.Reverse)
+    )
+    for reverse in others:
+        _columns(scores, norm, rest, reverse=reverse)
+    even = [pool for pool in pools if _even(scores, pool)]
+    for pool in pools:
+        if pool not in even:
+            _columns(scores, norm, rest, pool=pool)
+    summed = [p.received for p in even if p.received is not None]
+    summed += [r for r in sums if not any(r is p.received for p in pools)]
+    walk = bool(entropies or tops or even)
+    aside = [r for r in summed if r.reduce == "max" or not walk or not _lines(scores)]
+    for received in aside:
+        _columns(scores, norm, rest, received=received)
+    along = [r for r in summed if r not in aside]
+    if along and even and _parted(scores, even[0]):  # the registers do not hold both: `top` walks by itself
+        for top in tops:
+            _rows(scores, norm, rest, _Rows(None, top, None, None))
+        tops = []
+    for entropy, top, pool, received in zip_longest(entropies, tops, even, along):
+        _rows(scores, norm, rest, _Rows(entropy, top, pool, received))
 
 
-def _rows(
-    scores: Scores, norm: Tensor, rest: Tensor | None, entropy: reductions.Entropy | None, top: reductions.Top | None
-) -> None:
+class _Rows(NamedTuple):
+    """What one walk along the rows is to gather."""
+
+    entropy: reductions.Entropy | None
+    top: reductions.Top | None
+    pool: reductions.Pool | None
+    received: reductions.Received | None
+
+
+@cache
+def _slots(device: torch.device) -> int:
+    """How many programs a GPU works on at once, two to a processor."""
+    return 2 * torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 3
+
+
+def _held(scores: Scores) -> int:
+    """Bytes of query, key, value and output."""
+    return 2 * scores.query.element_size() * (scores.query.numel() + scores.key.numel())
+
+
+def _lines(scores: Scores) -> int:
+    """Programs to a head that each add up what keys receive in a line of their own; 0 where lines need too much room.
+
+    As many as keep the GPU busy and leave few idle at the end.
+    """
+    batch, heads, queries, keys = scores.shape
+    rows, _, _ = _blocks("survey", scores)
+    lanes, blocks, slots = batch * heads, -(-queries // rows), _slots(scores.query.device)
+    most = max(_ROOM, _held(scores) // 8) // (8 * lanes * keys)
+    most = min(blocks, max(-(-2 * slots // lanes), 1), most)
+    if lanes * most < min(lanes * blocks, slots * 3 // 4):
+        return 0
+    return min(range(1, most + 1), key=lambda n: (-(-lanes * n // slots) * -(-blocks // n), n))
+
+
+def _even(scores: Scores, pool: reductions.Pool) -> bool:
+    """Whether its bins are all alike and powers of two, so that tiles fit into them or they into tiles."""
+    _, _, queries, keys = scores.shape
+    (high, more), (wide, too) = divmod(queries, pool.total.shape[2]), divmod(keys, pool.total.shape[3])
+    return not more and not too and power(high) == high and power(wide) == wide
+
+
+def _parted(scores: Scores, pool: reductions.Pool) -> bool:
+    """Whether a block of rows has several bins."""
+    return scores.shape[2] // pool.total.shape[2] < _blocks("survey", scores)[0]
+
+
+def _rows(scores: Scores, norm: Tensor, rest: Tensor | None, wanted: _Rows) -> None:
     from regard.backends import kernels
 
-    batch, heads, queries, _ = scores.shape
-    rows, columns, options = _blocks("rows", scores)
+    entropy, top, pool, received = wanted
+    batch, heads, queries, keys = scores.shape
+    lanes, plain = batch * heads, pool is None and received is None
+    rows, columns, options = _blocks("rows" if plain and top is None else "survey", scores)
     given = lay_out(scores, rows, columns)
-    bound = norm if top is None else torch.empty_like(norm)
-    kernels.rows[_grid(queries, rows, batch * heads)](
-        given.query, given.key, norm, norm if rest is None else rest, norm if entropy is None else entropy.total, bound,
-        *given.common, given.layouts, *given.numbers, given.mask, FLAGS=_flagged(given, rest),
-        ENTROPY=entropy is not None, BEST=0 if top is None else top.k, EXACT=given.exact, BM=rows, BN=columns,
-        **options,
-    )  # fmt: skip
-    if top is not None:
-        _pick(scores, norm, rest, bound, top)
-
-
-def _pick(scores: Scores, norm: Tensor, rest: Tensor | None, bound: Tensor, top: reductions.Top) -> None:
-    """The k greatest of each row among the few that reach its bound, for some heads and rows at a time."""
-    from regard.backends import kernels, tiled
-
-    batch, heads, queries, _ = scores.shape
-    rows, columns, options = _blocks("pick", scores)
-    given = lay_out(scores, rows, columns)
-    room = 4 * power(top.k)
-    each = max(_ROOM // (rows * (room * 8 + _LATER * 4)), 1)  # blocks of rows
-    high = min(each, -(-queries // rows))
-    wide = min(max(each // high, 1), batch * heads)
-    found = norm.new_empty(wide * high * rows * room)
-    keys, kept, over = (
-        torch.empty(size, dtype=torch.int32, device=norm.device)
-        for size in (wide * high * rows * room, wide * high * _LATER, wide * high)
+    blocks = -(-queries // rows)
+    bins, high, wide, store, share = (1, 1), rows, columns, norm, 1.0
+    if pool is not None:
+        high, wide = queries // pool.total.shape[2], keys // pool.total.shape[3]
+        share, bins = 1 / (high * wide), (pool.total.shape[2], pool.total.shape[3])
+        store, pool.divided = pool.total, True
+        if high > rows:  # blocks of rows first, bins of them afterwards
+            high, bins = rows, (blocks, bins[1])
+            store = norm.new_zeros(batch, heads, *bins)
+    pooled = (
+        0
+        if pool is None
+        else 1
+        if received is None
+        else 2
+        if high == rows and wide <= _LONGEST
+        else 3
+        if 4 * high >= rows
+        else 1
     )
-    full = torch.zeros((), dtype=torch.bool, device=norm.device)
-    for skip in range(0, batch * heads, wide):
-        for above in range(0, -(-queries // rows), high):
-            grid = min(high, -(-queries // rows) - above), min(wide, batch * heads - skip)
-            kernels.pick[grid](
-                given.query, given.key, norm, norm if rest is None else rest, bound, found, keys, kept, top.best,
-                top.keys, over, *given.common, given.layouts, *given.numbers, given.mask, skip, above,
-                FLAGS=_flagged(given, rest), TOP=top.k, ROOM=room, LATER=_LATER, EXACT=given.exact, BM=rows,
-                BN=columns, **options,
-            )  # fmt: skip
-            full |= over[: grid[0] * grid[1]].any()
-    if bool(full):  # so many alike that the room was too small: the long way
-        plain = reductions.Top(scores, top.k)
-        tiled.sweep(scores, _whole(norm, rest), [plain])
-        plain._flush()
-        top.best, top.keys = plain.best, plain.keys
+    line, total, sides, lines = norm, norm, norm, 1
+    if received is not None:
+        lines = max(_lines(scores), 1)
+        total, line = norm.new_zeros(lanes, lines, keys), norm.new_empty(lanes, lines, keys)
+        sides = norm.new_empty(lanes * lines * rows * bins[1] if pooled == 3 else 0)
+    room = max(_ROOM, min(4 * _ROOM, 16 * _ROOM - _held(scores)))  # more where all is small: fewer launches
+    chunk = blocks if top is None else min(blocks, max(room // (8 * lanes * rows * columns), 1))
+    size = 0 if top is None else lanes * chunk * rows
+    first, third = norm.new_empty(size, 2 * columns), norm.new_empty(size)
+    bits = max(-(-keys // columns) - 1, 1).bit_length()
+    for above in range(0, blocks, chunk):
+        below = min(above + chunk, blocks)
+        programs = min(below - above, blocks if received is None else lines)
+        kernels.rows[(programs, lanes)](
+            given.query, given.key, norm, norm if rest is None else rest, norm if entropy is None else entropy.total,
+            first, third, line, total, sides, store, *given.common, given.layouts, *given.numbers, given.mask,
+            (above, below, lines), bins, share, FLAGS=_flagged(given, rest), ENTROPY=entropy is not None,
+            BEST=top is not None, SUMMED=received is not None, POOLED=pooled, HIGH=high, WIDE=wide, BITS=bits,
+            RAGGED=queries % rows > 0, CHUNK=max(wide, 4096) if pooled == 2 else 4096,
+            EDGES=_edges(given, keys, columns, -1), EXACT=given.exact, BM=rows, BN=columns, **options,
+        )  # fmt: skip
+        if top is not None:
+            _settle(given, norm, rest, top, first, third, (above * rows, (below - above) * rows, bits))
+    if received is not None:
+        torch.sum(total.view(batch, heads, -1, keys), 2, out=received.total)
+    if pool is not None and store is not pool.total:
+        torch.sum(store.view(batch, heads, pool.total.shape[2], -1, bins[1]), 3, out=pool.total)
 
 
-def _whole(norm: Tensor, rest: Tensor | None) -> Tensor:
-    """The normaliser, back from base 2."""
-    full = norm.double() if rest is None else norm.double() + rest.double()
-    return torch.where(norm < -HIDDEN / 2, full / LOG2E, -math.inf)
+def _settle(
+    given: Given, norm: Tensor, rest: Tensor | None, top: reductions.Top, first: Tensor, third: Tensor,
+    span: tuple[int, int, int],
+) -> None:  # fmt: skip
+    """The greatest weights of some rows, of those that were kept."""
+    from regard.backends import top_kernels
+
+    above, lines, bits = span
+    scores, width, room = given.scores, given.scores.query.shape[-1], 2 * power(top.k)
+    lanes = scores.shape[0] * scores.shape[1]
+    shared: Any = {
+        "FLAGS": _flagged(given, rest), "TOP": top.k, "ROOM": room, "WIDTH": width, "BN": given.key.block_shape[0],
+    }  # fmt: skip
+    keys = torch.empty(lanes * lines, room, dtype=torch.int32, device=norm.device)
+    more = torch.empty(lanes * lines + 1, dtype=torch.int32, device=norm.device)
+    more[:1].zero_()
+    operands = (scores.query, scores.key, norm, norm if rest is None else rest)
+    rules = ((scores.query.stride(), scores.key.stride()), *given.common, *given.numbers, given.mask, above, lines)
+    rows, step, warps = SETTLE
+    top_kernels.settle[(-(-lines // rows), lanes)](
+        *operands, first, third, keys, top.best, top.keys, more, *rules, BITS=bits, ROWS=rows,
+        STEP=min(power(width), step), num_warps=warps, **shared,
+    )  # fmt: skip
+    many, step, warps = SEARCH
+    top_kernels.search[(min(lanes * lines, 8 * _slots(norm.device)),)](
+        *operands, keys, top.best, top.keys, more, *rules, SLOTS=power(top.k), MANY=many,
+        STEP=min(power(width), step), num_warps=warps, **shared,
+    )  # fmt: skip
 
 
 def _columns(
@@ -210,21 +300,14 @@ def _columns(
 
     batch, heads, queries, keys = scores.shape
     rows, columns, options = _blocks("columns", scores, 0 if reverse is None else reverse.x.shape[-1])
-    pooling, high, wide, bins = 0, 1, 1, (1, 1)
-    store, lanes = norm, batch * heads
+    bins, store, lanes = (1, 1), norm, batch * heads
     if pool is not None:
         bins = (pool.total.shape[2], pool.total.shape[3])
-        found = _pooling(queries, keys, *bins)
-        assert found is not None
-        pooling, high, wide = found
-        received, store = pool.received, pool.total
-    if pooling == 1:
-        rows, columns = min(rows, high), min(columns, wide)
+        high, wide = (1 << ((size // many).bit_length() - 1) for size, many in zip((queries, keys), bins, strict=True))
+        received, rows, columns = pool.received, min(rows, high), min(columns, wide)
         blocks = bins[0], -(-keys // columns), 2
         lanes = min(max(_ROOM // (4 * math.prod(blocks)), 1), lanes)
         store = norm.new_empty(lanes, *blocks)
-    elif pooling == 2:
-        rows, columns = max(rows, high), max(columns, wide)
     given = lay_out(scores, rows, columns)
     total = norm.new_empty(batch, heads, keys) if received is None else received.total
     x, layout, out, width = given.query, given.layouts[0], norm, 1
@@ -235,16 +318,16 @@ def _columns(
         out, width = reverse.total, reverse.x.shape[-1]
     for skip in range(0, batch * heads, lanes):
         some = min(lanes, batch * heads - skip)
-        if pooling == 1:
+        if pool is not None:
             store.zero_()
         kernels.columns[_grid(keys, columns, some)](
             given.query, given.key, norm, norm if rest is None else rest, total, x, out, store, *given.common,
             (*given.layouts, layout), *given.numbers, given.mask, bins, skip, FLAGS=_flagged(given, rest),
-            MOST=received is not None and received.reduce == "max", POOLING=pooling, TIMES=reverse is not None,
-            EXACT=given.exact, BM=rows, BN=columns, BX=x.block_shape[1] if reverse is not None else 1, WIDTH=width,
-            HIGH=high if pooling == 2 else 1, WIDE=wide if pooling == 2 else 1, **options,
+            MOST=received is not None and received.reduce == "max", POOLING=pool is not None, TIMES=reverse is not None,
+            EDGES=_edges(given, queries, rows, 1) or 3, EXACT=given.exact, BM=rows, BN=columns,
+            BX=x.block_shape[1] if reverse is not None else 1, WIDTH=width, **options,
         )  # fmt: skip
-        if pooling == 1 and pool is not None:
+        if pool is not None:
             _gather(store[:some], pool.total.view(-1, *bins)[skip : skip + some], keys, columns)
 
 
@@ -261,16 +344,14 @@ def _gather(store: Tensor, total: Tensor, keys: int, columns: int) -> None:
         sums.copy_(torch.nn.functional.pad(line, (1, 0)).diff(dim=-1))
 
 
-def _pooling(queries: int, keys: int, rows: int, columns: int) -> tuple[int, int, int] | None:
-    """(2, rows, columns) of bins that divide a block, (1, most rows of a block, most columns) for bins that hold
-    blocks; None for others."""
-    high, wide = queries // rows, keys // columns
-    even = queries % rows == 0 and keys % columns == 0
-    if even and power(high) == high <= 64 and power(wide) == wide <= 64:
-        return 2, high, wide
-    if high >= 16 and wide >= 16:
-        return 1, 1 << (high.bit_length() - 1), 1 << (wide.bit_length() - 1)
-    return None
+def _edges(given: Given, tokens: int, block: int, way: int) -> int:
+    """Whether tiles at the beginning (1) or end (2) of a walk may be cut; all of them may where every tile is asked."""
+    from regard.backends import kernels
+
+    if given.flags & (kernels.EACH.value | kernels.ALWAYS.value):
+        return 3
+    early, late = (given.low > -FAR, given.high < FAR)[::-way]
+    return early | (late or tokens % block > 0) << 1
 
 
 def _flagged(given: Given, rest: Tensor | None) -> int:
