@@ -16,6 +16,7 @@ from regard.backends.reference import Reference
 
 BACKENDS = ("fused", "tiled")  # and "sweep", which test_sweep.py holds to the same laws
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+_where = ["cpu"]  # the last of them is where matrices are computed
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 # How far a result may be from float64, relative to its size: sums of many rounded products.
 TOLERANCE = {torch.float64: 1e-11, torch.float32: 3e-5, torch.bfloat16: 6e-4, torch.float16: 6e-4}
@@ -30,6 +31,7 @@ def using(backend: str, small: bool):
     if backend == "sweep":  # Triton's kernels, on a CPU in its interpreter, which multiplies bfloat16 wrongly
         dtypes = (torch.float32, torch.float16) if DEVICE == "cpu" else (torch.float32, torch.float16, torch.bfloat16)
         changes += [(fused, "suits", lambda scores: False), (sweep, "DEVICES", {DEVICE}), (sweep, "_DTYPES", dtypes)]
+        _where.append(DEVICE)
         if DEVICE == "cpu":  # fewer programs: each takes the interpreter its time
             changes.append((sweep, "SETTLE", (32, 32, 4)))
     if small:
@@ -42,14 +44,26 @@ def using(backend: str, small: bool):
     finally:
         for (module, name, _), value in zip(changes, before, strict=True):
             setattr(module, name, value)
+        if backend == "sweep":
+            _where.pop()
+
+
+def there(tensor: Tensor) -> Tensor:
+    """Where matrices are computed: on a GPU if it is the kernels' turn and there is one."""
+    return tensor.to(_where[-1])
 
 
 class Case:
     def __init__(self, query: Tensor, key: Tensor, value: Tensor, options: dict[str, Any], seed: int = 0):
-        self.query, self.key, self.value, self.options, self.seed = query, key, value, options, seed
+        self.query, self.key, self._value, self.options, self.seed = query, key, value, options, seed
+
+    @property
+    def value(self) -> Tensor:
+        return self._value.to(_where[-1])
 
     def matrix(self) -> regard.AttentionMatrix:
-        return regard.AttentionMatrix(self.query, self.key, **self.options)
+        given = {name: there(option) if name == "sinks" else option for name, option in self.options.items()}
+        return regard.AttentionMatrix(there(self.query), there(self.key), **given)
 
     def reference(self) -> Reference:
         return Reference(self.query, self.key, **self.options)
@@ -148,7 +162,7 @@ def cases(draw, dtypes=DTYPES, least: int = 0, most: int = 33) -> Case:
 def close(found: Tensor, expected: np.ndarray, tolerance: float) -> None:
     """Equal up to the tolerance, relative to the greatest number there (at least 1)."""
     assert tuple(found.shape) == expected.shape, f"{tuple(found.shape)} is not {expected.shape}"
-    found64 = found.detach().double().numpy()
+    found64 = found.detach().double().cpu().numpy()
     assert np.array_equal(np.isneginf(found64), np.isneginf(expected)), "-inf in other places"
     finite = np.where(np.isneginf(expected), 0.0, expected)
     apart = np.abs(np.where(np.isneginf(found64), 0.0, found64) - finite)

@@ -38,7 +38,7 @@ def test_every_number_is_the_definitions(backend, case, small, first):
         for reduce in ("mean", "max"):
             close(A.pool(4, 5, reduce), R.pool(4, 5, reduce), limit)
         x = torch.randn(*A.shape[:-1], 3).to(case.dtype)
-        close(A.mT @ x, R.reverse(x), 4 * stored)
+        close(A.mT @ x.to(A.device), R.reverse(x), 4 * stored)
         assert A.mT.mT is A
         assert A.logsumexp.dtype == A.entropy().dtype == torch.promote_types(case.dtype, torch.float32)
 
@@ -51,6 +51,7 @@ def test_top_is_exact(backend, case, small, k):
         k = min(k, A.shape[-1])
         top = A.top(k)
         close(top.weights, R.top(k), TOLERANCE[case.dtype])
+        top = regard.Top(*(t.cpu() for t in top))
         # Each key is one of its own, is visible, and has the weight that is said to lie on it.
         dense = torch.from_numpy(R.weights)
         found = torch.where(top.keys >= 0, dense.gather(-1, top.keys.clamp_min(0)), 0.0)
@@ -72,7 +73,7 @@ def test_a_summary_is_its_single_reductions(backend, case, small):
             (seen.received, A.received()), (seen.entropy, A.entropy()), (seen.logsumexp, A.logsumexp),
             (seen.top.weights, A.top(1).weights), (seen.pool, A.pool(3, 4)),
         ):  # fmt: skip
-            close(found, expected.double().numpy(), 1e-6)
+            close(found, expected.double().cpu().numpy(), 1e-6)
         nothing = A.summary()
         assert nothing.top is None
         assert nothing.pool is None

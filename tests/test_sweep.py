@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 import test_laws
 import torch
-from cases import DEVICE, TOLERANCE, Case, cases, close, using
+from cases import DEVICE, TOLERANCE, Case, cases, close, there, using
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import regard
 from regard.backends import sweep, tiled
 
+pytestmark = pytest.mark.gpu
 HALVES = (torch.float32, torch.float16)
 
 
@@ -123,8 +124,10 @@ def _counted(keys: list[int], many: int = 320) -> tuple[torch.Tensor, torch.Tens
 @pytest.mark.parametrize("k", [3, 7])
 def test_the_greatest_of_one_class(keys, k):
     with using("sweep", False):
-        top = regard.AttentionMatrix(*_counted(keys)).top(k)
-    assert (top.keys == torch.tensor(keys[:k])).all()  # 32 keys to a block: the first keys of each case are one class
+        top = regard.AttentionMatrix(*map(there, _counted(keys))).top(k)
+    assert (
+        top.keys.cpu() == torch.tensor(keys[:k])
+    ).all()  # 32 keys to a block: the first keys of each case are one class
     assert (top.weights.diff(dim=-1) < 0).all()
 
 
@@ -133,8 +136,8 @@ def test_many_alike_are_searched_one_by_one():
     query[..., 0], key[..., :60, 0] = 4.0, 1.0  # more keys reach the bound than there is room for,
     key[..., 96:98, 0] = 3.0  # and the greatest come last
     with using("sweep", False):
-        top = regard.AttentionMatrix(query, key).top(3)
-    assert (top.keys[..., :2].sort(-1).values == torch.tensor([96, 97])).all()
+        top = regard.AttentionMatrix(there(query), there(key)).top(3)
+    assert (top.keys[..., :2].sort(-1).values.cpu() == torch.tensor([96, 97])).all()
     assert (top.keys[..., 2] < 60).all()
     whole = 2 * np.exp(3.0) + 60 * np.exp(1.0) + 66
     close(top.weights, np.full((1, 1, 8, 3), np.exp([3.0, 3.0, 1.0]) / whole), 1e-6)
@@ -146,9 +149,9 @@ def test_part_of_a_matrix():
     with using("sweep", False):
         part, dense = case.matrix().part[..., 20:70, 10:90], case.matrix().to_dense()[..., 20:70, 10:90]
         assert sweep.suits(part._scores)
-        close(part.received(), dense.sum(-2).double().numpy(), 1e-5)
-        close(part.entropy(), torch.special.entr(dense).sum(-1).double().numpy(), 1e-5)
-        close(part @ case.value[..., 10:90, :], (dense @ case.value[..., 10:90, :]).double().numpy(), 1e-5)
+        close(part.received(), dense.sum(-2).double().cpu().numpy(), 1e-5)
+        close(part.entropy(), torch.special.entr(dense).sum(-1).double().cpu().numpy(), 1e-5)
+        close(part @ case.value[..., 10:90, :], (dense @ case.value[..., 10:90, :]).double().cpu().numpy(), 1e-5)
 
 
 def test_large_logits_and_hidden_nan():
@@ -160,7 +163,7 @@ def test_large_logits_and_hidden_nan():
     plain = Case(q, k.nan_to_num(0.0), v.nan_to_num(0.0), case.options)
     with using("sweep", False):
         A, R = case.matrix(), plain.reference()
-        close(A @ v, R.output(plain.value), 2e-3)
+        close(A @ case.value, R.output(plain.value), 2e-3)
         close(A.received(), R.received("sum"), 2e-3)
 
 
@@ -175,23 +178,24 @@ def test_gradients(mask):
     pull = torch.randn(2, 4, queries, 20)
     found = []
     for backend in ("tiled", "sweep"):
-        leaves = [t.clone().requires_grad_() for t in tensors]
         with using(backend, False):
-            (regard.AttentionMatrix(*leaves[:2], **options) @ leaves[2] * pull).sum().backward()
-        found.append([leaf.grad for leaf in leaves])
+            leaves = [there(t).clone().requires_grad_() for t in tensors]
+            given_options = {name: there(o) if name == "sinks" else o for name, o in options.items()}
+            (regard.AttentionMatrix(*leaves[:2], **given_options) @ leaves[2] * there(pull)).sum().backward()
+        found.append([leaf.grad.cpu() for leaf in leaves])
     for ours, theirs in zip(*found[::-1], strict=True):
         close(ours, theirs.double().numpy(), 1e-5)
 
 
 def test_what_the_kernels_leave_to_the_tiles():
-    q, k = torch.randn(2, 1, 2, 40, 16)
+    q, k = torch.randn(2, 1, 2, 40, 16).to(DEVICE)
     A = regard.AttentionMatrix(q, k)
     with using("sweep", False):
         assert sweep.suits(A._scores)
         assert not sweep.suits(regard.AttentionMatrix(q.double(), k.double())._scores)
         assert not sweep.suits(A.part[..., ::2]._scores)
         assert not sweep.takes(A._scores, regard.backends.reductions.Top(A._scores, 17))
-        close(A.top(20).weights, A.to_dense().topk(20).values.double().numpy(), 1e-6)
+        close(A.top(20).weights, A.to_dense().topk(20).values.double().cpu().numpy(), 1e-6)
     assert DEVICE == "cuda" or not sweep.suits(A._scores)
     assert tiled.trusted(torch.tensor([300.0], dtype=torch.float64), torch.float32)
     assert not tiled.trusted(torch.tensor([300.0]), torch.float32)

@@ -115,8 +115,8 @@ def search(
                 first, apart = tl.maximum(marked, 0) // 2 % BN, tl.where(marked == -2, 1, BN)
                 for at in range(first, size[1], MANY * apart):
                     key = at + member * apart
-                    known = tl.max((key[:, None] == keys[None, :]).to(tl.int32), 1) > 0
-                    wanted = (key < size[1]) & (not known)
+                    known = tl.max((key[:, None] == keys[None, :]).to(tl.int32), 1)
+                    wanted = (key < size[1]) & (known == 0)
                     found = _weigh(row, key[None, :], wanted[None, :], Q, K, NORM, REST, strides, low, high, size,
                                    shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
                     found = tl.reshape(found, [MANY])
