@@ -13,6 +13,7 @@ import argparse
 import itertools
 import math
 import statistics
+import subprocess
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -25,7 +26,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import regard
-from regard.backends import reductions, sweep
+from regard.backends import reductions, sizes, sweep
 
 progress = Console(stderr=True)
 SHAPES = [  # batch, heads, key heads, tokens, width, causal
@@ -110,6 +111,21 @@ def speed(shape: tuple[Any, ...]) -> dict[str, float]:
 
             taken["plain softmax, weights stored"] = timed(plain, 3)
     return taken
+
+
+def floors(shape: tuple[Any, ...], base: float) -> str:
+    """What one walk takes at least, at the highest clock, as multiples of SDPA: each pipe by itself.
+
+    A Hopper multiprocessor does 4,096 bf16 operations, 16 exponentials and 64 comparisons a clock; `top` compares six
+    times a key: its mark, first, second, and the greatest of the others.
+    """
+    batch, heads, _, tokens, width, causal = shape
+    asked = ["nvidia-smi", "--query-gpu=clocks.max.sm", "--format=csv,noheader,nounits"]
+    megahertz = float(subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()[0])
+    clocks = base * 1e3 * megahertz * torch.cuda.get_device_properties(0).multi_processor_count
+    pairs = batch * heads * tokens**2 / (2 if causal else 1)
+    parts = {"products": 2 * width / 4096, "exponentials": 1 / 16, "six comparisons": 6 / 64}
+    return f"- {named(shape)}: " + ", ".join(f"{name} {pairs * c / clocks:.2f} ×" for name, c in parts.items()) + "."
 
 
 def dense(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dtype: torch.dtype) -> dict[str, Tensor]:
@@ -226,7 +242,7 @@ CHOICES = {
 
 
 def tune(names: list[str]) -> None:
-    """Time other block sizes for the kernels; the best go into `sweep.BLOCKS` by hand."""
+    """Time other block sizes for the kernels; the best go into `sizes.BLOCKS` by hand."""
     for shape in SHAPES:
         *sizes, causal = shape
         query, key, value = made(*sizes)
@@ -242,7 +258,7 @@ def tune(names: list[str]) -> None:
 def tried(name: str, blocks: tuple[int, int, int, int], scores: Any, norm: Tensor, value: Tensor) -> float:
     """Milliseconds of one kernel with these blocks; inf where it cannot be."""
     kind = 0 if scores.query.shape[-1] <= 64 else 1
-    before, sweep.BLOCKS[name][kind] = sweep.BLOCKS[name][kind], blocks
+    before, sizes.BLOCKS[name][kind] = sizes.BLOCKS[name][kind], blocks
     calls: dict[str, Callable[[], Any]] = {
         "columns": lambda: sweep.sweep(scores, norm, [reductions.Received(scores, "sum")]),
         "rows": lambda: sweep.sweep(scores, norm, [reductions.Entropy(scores)]),
@@ -255,7 +271,7 @@ def tried(name: str, blocks: tuple[int, int, int, int], scores: Any, norm: Tenso
         progress.print(f"{name} {blocks}: {type(error).__name__} {str(error)[:200]}", markup=False)
         return math.inf
     finally:
-        sweep.BLOCKS[name][kind] = before
+        sizes.BLOCKS[name][kind] = before
 
 
 def main() -> None:
@@ -278,7 +294,7 @@ def main() -> None:
         return
     names = ("A @ v", "received", "entropy", "pool", "top")
     head = ["| bf16 | SDPA | `A @ v` | `received` | `entropy` | `summary(pool=256)` | + `top=8` |", "| --- " * 7 + "|"]
-    rows, peers = [], []
+    rows, peers, least = [], [], []
     for shape, goals in zip(SHAPES, GOALS, strict=True):
         progress.print(f"[dim]{named(shape)} …")
         taken = speed(shape)
@@ -287,6 +303,7 @@ def main() -> None:
         rows.append(f"| {named(shape)} | {base:.2f} ms | " + " | ".join(cells) + " |")
         others = [f"{name} {taken[name] / base:.2f} ×" for name in taken if name not in ("SDPA", *names)]
         peers.append(f"- {named(shape)}: " + ", ".join(others) + ".")
+        least.append(floors(shape, base))
     progress.print("[dim]a million tokens …")
     parts = [
         f"# Sight on a GPU\n\n{gpu()}. Ratios to `scaled_dot_product_attention` in the same run, medians by CUDA "
@@ -294,6 +311,8 @@ def main() -> None:
         "\n".join(head + rows),
         "\nBeside them, to the same measure:\n",
         "\n".join(peers),
+        "\nWhat one walk takes at least, if nothing else but one kind of work were done, at the highest clock:\n",
+        "\n".join(least),
         "\n## 1,048,576 tokens, 4 heads on one key head, width 128, causal\n",
         "\n".join(long()),
         "\n## Errors, as multiples of plain PyTorch's in the same dtype (both against float64; 1.00: at rounding)\n",

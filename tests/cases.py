@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import regard
-from regard.backends import fused, sweep, tiled
+from regard.backends import fused, sizes, sweep, tiled
 from regard.backends.reference import Reference
 
 BACKENDS = ("fused", "tiled")  # and "sweep", which test_sweep.py holds to the same laws
@@ -33,7 +33,7 @@ def using(backend: str, small: bool):
         changes += [(fused, "suits", lambda scores: False), (sweep, "DEVICES", {DEVICE}), (sweep, "_DTYPES", dtypes)]
         _where.append(DEVICE)
         if DEVICE == "cpu":  # fewer programs: each takes the interpreter its time
-            changes.append((sweep, "SETTLE", (32, 32, 4)))
+            changes.append((sizes, "SETTLE", (32, 32, 4)))
     if small:
         changes += [(tiled, "_ROWS", 8), (tiled, "_SIZE", 64), (fused, "_POINTS", 64)]
     before = [getattr(module, name) for module, name, _ in changes]
@@ -53,6 +53,16 @@ def there(tensor: Tensor) -> Tensor:
     return tensor.to(_where[-1])
 
 
+def moved(options: dict[str, Any]) -> dict[str, Any]:
+    """Masks and sinks too."""
+    given = {name: there(option) if isinstance(option, Tensor) else option for name, option in options.items()}
+    if isinstance(given.get("mask"), regard.Mask):
+        atoms = given["mask"].atoms
+        fields = [{k: there(v) if isinstance(v, Tensor) else v for k, v in vars(atom).items()} for atom in atoms]
+        given["mask"] = regard.Mask(tuple(type(a)(**f) for a, f in zip(atoms, fields, strict=True)))
+    return given
+
+
 class Case:
     def __init__(self, query: Tensor, key: Tensor, value: Tensor, options: dict[str, Any], seed: int = 0):
         self.query, self.key, self._value, self.options, self.seed = query, key, value, options, seed
@@ -62,8 +72,7 @@ class Case:
         return self._value.to(_where[-1])
 
     def matrix(self) -> regard.AttentionMatrix:
-        given = {name: there(option) if name == "sinks" else option for name, option in self.options.items()}
-        return regard.AttentionMatrix(there(self.query), there(self.key), **given)
+        return regard.AttentionMatrix(there(self.query), there(self.key), **moved(self.options))
 
     def reference(self) -> Reference:
         return Reference(self.query, self.key, **self.options)

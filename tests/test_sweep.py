@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import test_laws
 import torch
-from cases import DEVICE, TOLERANCE, Case, cases, close, there, using
+from cases import DEVICE, TOLERANCE, Case, cases, close, moved, there, using
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -99,12 +99,12 @@ def test_blocks_of_rows_that_are_not_full():
 @pytest.mark.parametrize("room", [1, 2**12, 2**26])
 def test_little_room(monkeypatch, room):
     torch.manual_seed(0)
-    case = Case(*torch.randn(3, 2, 2, 160, 16), {"mask": regard.causal()})
+    case = Case(*torch.randn(3, 1, 2, 160, 16), {"mask": regard.causal()})
     monkeypatch.setattr(sweep, "_ROOM", room)
     monkeypatch.setattr(sweep, "_held", lambda scores: 0)
     with using("sweep", False):
         seen, R = case.matrix().summary(pool=(20, 20), top=5), case.reference()
-        assert (sweep._lines(case.matrix()._scores) > 1) == (room == 2**26)
+        assert (sweep._lines(case.matrix()._scores, False) > 1) == (room == 2**26)
         close(seen.received, R.received("sum"), 1e-5)
         close(seen.entropy, R.entropy(), 1e-5)
         close(seen.pool, R.pool(20, 20, "mean"), 1e-6)
@@ -180,8 +180,7 @@ def test_gradients(mask):
     for backend in ("tiled", "sweep"):
         with using(backend, False):
             leaves = [there(t).clone().requires_grad_() for t in tensors]
-            given_options = {name: there(o) if name == "sinks" else o for name, o in options.items()}
-            (regard.AttentionMatrix(*leaves[:2], **given_options) @ leaves[2] * there(pull)).sum().backward()
+            (regard.AttentionMatrix(*leaves[:2], **moved(options)) @ leaves[2] * there(pull)).sum().backward()
         found.append([leaf.grad.cpu() for leaf in leaves])
     for ours, theirs in zip(*found[::-1], strict=True):
         close(ours, theirs.double().numpy(), 1e-5)

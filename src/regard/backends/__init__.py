@@ -3,7 +3,7 @@
 reference.py   NumPy, float64: the definition that every other path is held to
 fused.py       torch's flash kernel on the CPU, for any mask
 cuda.py        torch's fused kernels on a GPU, plain and causal
-sweep.py       Triton on a GPU: any mask, forward, gradients and reductions; its kernels are in kernels.py
+sweep.py       Triton on a GPU: any mask, forward, gradients and reductions; its kernels are in the files *kernels.py
 tiled.py       plain torch in tiles, any device: reductions, gradients, and whatever has no fused kernel
 reductions.py  what one walk over the tiles can gather
 gradients.py   the same results as functions that autograd knows

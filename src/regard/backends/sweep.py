@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from regard.backends import reductions
+from regard.backends import reductions, sizes
 from regard.backends.given import FAR, Given, described, lay_out, power
 from regard.backends.tiled import HIDDEN, LOG2E, TRUSTED
 from regard.exact import exact
@@ -29,8 +29,6 @@ _DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 _WIDEST = 256
 _ROOM = 2**26  # bytes of what is put by on the way
 _LONGEST = 8192  # keys to a bin that are added up at once
-SETTLE = (4, 32, 1)  # rows, numbers of a key and warps at a time, where keys are weighed one by one
-SEARCH = (32, 64, 2)  # and keys of one row
 DEVICES = {"cuda"}  # the tests add "cpu": Triton's interpreter
 
 
@@ -76,24 +74,6 @@ def _normalised(normaliser: Tensor) -> tuple[Tensor, Tensor | None]:
     return high.contiguous(), (full - high).float().contiguous() if large.any() else None
 
 
-# Blocks, chosen by hand on an H200: (rows, columns, warps, stages) for halves of width up to 64, 128, 256; and float32.
-BLOCKS: dict[str, list[tuple[int, int, int, int]]] = {
-    "forward": [(64, 64, 4, 3), (64, 64, 4, 3), (64, 32, 4, 2), (32, 32, 4, 2)],
-    "rows": [(64, 64, 4, 3), (128, 64, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],
-    "survey": [(128, 64, 4, 3), (128, 64, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],
-    "columns": [(64, 64, 4, 3), (128, 64, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],
-    "back_query": [(64, 64, 4, 2), (64, 64, 8, 2), (32, 32, 4, 1), (16, 16, 4, 1)],
-    "back_key": [(64, 64, 4, 2), (32, 64, 8, 2), (32, 32, 4, 1), (16, 16, 4, 1)],
-}
-
-
-def _blocks(name: str, scores: Scores, *others: int) -> tuple[int, int, dict[str, int]]:
-    width = max(scores.query.shape[-1], *others) if others else scores.query.shape[-1]
-    kind = 3 if scores.query.dtype == torch.float32 else 0 if width <= 64 else 1 if width <= 128 else 2
-    rows, columns, warps, stages = BLOCKS[name][kind]
-    return rows, columns, {"num_warps": warps, "num_stages": stages}
-
-
 def _grid(tokens: int, block: int, lanes: int) -> tuple[int, int]:
     return -(-tokens // block), lanes
 
@@ -107,7 +87,7 @@ def forward(
 
     batch, heads, queries, _ = scores.shape
     width = 0 if value is None else value.shape[-1]
-    rows, columns, options = _blocks("forward", scores, width)
+    rows, columns, options = sizes.of("forward", scores, width)
     given = lay_out(scores, rows, columns)
     held, layout = (given.key, given.layouts[1]) if value is None else described(value, columns)
     output = scores.query.new_empty(batch, heads, queries, max(width, 1))
@@ -130,7 +110,7 @@ def sweep(scores: Scores, normaliser: Float[Tensor, "batch heads queries"], want
     """Fill these reductions, all of which `takes` must know, in one walk if there is room for it, else in two."""
     norm, rest = _normalised(normaliser)
     entropies, tops, pools, sums, others = (
-        [r for r in wanted if isinstance(r, kind)]
+        _those(wanted, kind)
         for kind in (reductions.Entropy, reductions.Top, reductions.Pool, reductions.Received, reductions.Reverse)
     )
     for reverse in others:
@@ -142,7 +122,7 @@ def sweep(scores: Scores, normaliser: Float[Tensor, "batch heads queries"], want
     summed = [p.received for p in even if p.received is not None]
     summed += [r for r in sums if not any(r is p.received for p in pools)]
     walk = bool(entropies or tops or even)
-    aside = [r for r in summed if r.reduce == "max" or not walk or not _lines(scores)]
+    aside = [r for r in summed if r.reduce == "max" or not walk or not _lines(scores, bool(tops))]
     for received in aside:
         _columns(scores, norm, rest, received=received)
     along = [r for r in summed if r not in aside]
@@ -154,6 +134,10 @@ def sweep(scores: Scores, normaliser: Float[Tensor, "batch heads queries"], want
         _rows(scores, norm, rest, _Rows(entropy, top, pool, received))
 
 
+def _those(wanted: Sequence[Any], kind: type) -> list[Any]:
+    return [reduction for reduction in wanted if isinstance(reduction, kind)]
+
+
 class _Rows(NamedTuple):
     """What one walk along the rows is to gather."""
 
@@ -163,25 +147,19 @@ class _Rows(NamedTuple):
     received: reductions.Received | None
 
 
-@cache
-def _slots(device: torch.device) -> int:
-    """How many programs a GPU works on at once, two to a processor."""
-    return 2 * torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 3
-
-
 def _held(scores: Scores) -> int:
     """Bytes of query, key, value and output."""
     return 2 * scores.query.element_size() * (scores.query.numel() + scores.key.numel())
 
 
-def _lines(scores: Scores) -> int:
+def _lines(scores: Scores, top: bool) -> int:
     """Programs to a head that each add up what keys receive in a line of their own; 0 where lines need too much room.
 
     As many as keep the GPU busy and leave few idle at the end.
     """
     batch, heads, queries, keys = scores.shape
-    rows, _, _ = _blocks("survey", scores)
-    lanes, blocks, slots = batch * heads, -(-queries // rows), _slots(scores.query.device)
+    name = "survey" if top else "sums"
+    lanes, blocks, slots = batch * heads, -(-queries // sizes.of(name, scores)[0]), sizes.crowd(scores, name)
     most = max(_ROOM, _held(scores) // 8) // (8 * lanes * keys)
     most = min(blocks, max(-(-2 * slots // lanes), 1), most)
     if lanes * most < min(lanes * blocks, slots * 3 // 4):
@@ -198,16 +176,16 @@ def _even(scores: Scores, pool: reductions.Pool) -> bool:
 
 def _parted(scores: Scores, pool: reductions.Pool) -> bool:
     """Whether a block of rows has several bins."""
-    return scores.shape[2] // pool.total.shape[2] < _blocks("survey", scores)[0]
+    return scores.shape[2] // pool.total.shape[2] < sizes.of("sums", scores)[0]
 
 
 def _rows(scores: Scores, norm: Tensor, rest: Tensor | None, wanted: _Rows) -> None:
-    from regard.backends import kernels
+    from regard.backends import row_kernels
 
     entropy, top, pool, received = wanted
     batch, heads, queries, keys = scores.shape
     lanes, plain = batch * heads, pool is None and received is None
-    rows, columns, options = _blocks("rows" if plain and top is None else "survey", scores)
+    rows, columns, options = sizes.of("survey" if top is not None else "rows" if plain else "sums", scores)
     given = lay_out(scores, rows, columns)
     blocks = -(-queries // rows)
     bins, high, wide, store, share = (1, 1), rows, columns, norm, 1.0
@@ -217,45 +195,48 @@ def _rows(scores: Scores, norm: Tensor, rest: Tensor | None, wanted: _Rows) -> N
         store, pool.divided = pool.total, True
         if high > rows:  # blocks of rows first, bins of them afterwards
             high, bins = rows, (blocks, bins[1])
-            store = norm.new_zeros(batch, heads, *bins)
-    pooled = (
-        0
-        if pool is None
-        else 1
-        if received is None
-        else 2
-        if high == rows and wide <= _LONGEST
-        else 3
-        if 4 * high >= rows
-        else 1
-    )
+    pooled = 0 if pool is None else 1  # tile by tile,
+    if pool is not None and received is not None:  # from the line of a block, or from its rows: by _fold
+        if high == rows and wide <= _LONGEST:
+            pooled = 2
+        elif 4 * high >= rows and rows * bins[1] <= 8 * keys:
+            pooled = 3
     line, total, sides, lines = norm, norm, norm, 1
     if received is not None:
-        lines = max(_lines(scores), 1)
+        lines = max(_lines(scores, top is not None), 1)
         total, line = norm.new_zeros(lanes, lines, keys), norm.new_empty(lanes, lines, keys)
         sides = norm.new_empty(lanes * lines * rows * bins[1] if pooled == 3 else 0)
-    room = max(_ROOM, min(4 * _ROOM, 16 * _ROOM - _held(scores)))  # more where all is small: fewer launches
-    chunk = blocks if top is None else min(blocks, max(room // (8 * lanes * rows * columns), 1))
+    room, chunk = max(_ROOM, min(4 * _ROOM, 16 * _ROOM - _held(scores))), blocks  # more where all is small
+    if top is not None:
+        chunk = min(blocks, max(room // (8 * lanes * rows * columns), 1))
+    whole = 1 if pool is None or bins[0] == pool.total.shape[2] else bins[0] // pool.total.shape[2]  # blocks to a bin
+    if whole > 1:
+        chunk = max(min(chunk, room // (4 * lanes * bins[1])) // whole, 1) * whole
+        bins = (min(chunk, blocks), bins[1])
+        store = norm.new_empty(batch, heads, *bins)
     size = 0 if top is None else lanes * chunk * rows
     first, third = norm.new_empty(size, 2 * columns), norm.new_empty(size)
     bits = max(-(-keys // columns) - 1, 1).bit_length()
     for above in range(0, blocks, chunk):
         below = min(above + chunk, blocks)
         programs = min(below - above, blocks if received is None else lines)
-        kernels.rows[(programs, lanes)](
+        if whole > 1:
+            store.zero_()
+        row_kernels.rows[(programs, lanes)](
             given.query, given.key, norm, norm if rest is None else rest, norm if entropy is None else entropy.total,
             first, third, line, total, sides, store, *given.common, given.layouts, *given.numbers, given.mask,
-            (above, below, lines), bins, share, FLAGS=_flagged(given, rest), ENTROPY=entropy is not None,
-            BEST=top is not None, SUMMED=received is not None, POOLED=pooled, HIGH=high, WIDE=wide, BITS=bits,
-            RAGGED=queries % rows > 0, CHUNK=max(wide, 4096) if pooled == 2 else 4096,
+            (above, below, lines, above if whole > 1 else 0), bins, share, FLAGS=_flagged(given, rest),
+            ENTROPY=entropy is not None, BEST=top is not None, SUMMED=received is not None, POOLED=pooled,
+            HIGH=high, WIDE=wide, BITS=bits, RAGGED=queries % rows > 0, CHUNK=max(wide, 4096) if pooled == 2 else 4096,
             EDGES=_edges(given, keys, columns, -1), EXACT=given.exact, BM=rows, BN=columns, **options,
         )  # fmt: skip
         if top is not None:
             _settle(given, norm, rest, top, first, third, (above * rows, (below - above) * rows, bits))
+        if pool is not None and whole > 1:
+            part = pool.total[:, :, above // whole : below // whole]
+            part.copy_(store[:, :, : below - above].reshape(batch, heads, -1, whole, bins[1]).sum(3))
     if received is not None:
         torch.sum(total.view(batch, heads, -1, keys), 2, out=received.total)
-    if pool is not None and store is not pool.total:
-        torch.sum(store.view(batch, heads, pool.total.shape[2], -1, bins[1]), 3, out=pool.total)
 
 
 def _settle(
@@ -276,13 +257,13 @@ def _settle(
     more[:1].zero_()
     operands = (scores.query, scores.key, norm, norm if rest is None else rest)
     rules = ((scores.query.stride(), scores.key.stride()), *given.common, *given.numbers, given.mask, above, lines)
-    rows, step, warps = SETTLE
+    rows, step, warps = sizes.SETTLE
     top_kernels.settle[(-(-lines // rows), lanes)](
         *operands, first, third, keys, top.best, top.keys, more, *rules, BITS=bits, ROWS=rows,
         STEP=min(power(width), step), num_warps=warps, **shared,
     )  # fmt: skip
-    many, step, warps = SEARCH
-    top_kernels.search[(min(lanes * lines, 8 * _slots(norm.device)),)](
+    many, step, warps = sizes.SEARCH
+    top_kernels.search[(min(lanes * lines, 16 * sizes.processors(norm.device)),)](
         *operands, keys, top.best, top.keys, more, *rules, SLOTS=power(top.k), MANY=many,
         STEP=min(power(width), step), num_warps=warps, **shared,
     )  # fmt: skip
@@ -299,7 +280,7 @@ def _columns(
     from regard.backends import kernels
 
     batch, heads, queries, keys = scores.shape
-    rows, columns, options = _blocks("columns", scores, 0 if reverse is None else reverse.x.shape[-1])
+    rows, columns, options = sizes.of("columns", scores, 0 if reverse is None else reverse.x.shape[-1])
     bins, store, lanes = (1, 1), norm, batch * heads
     if pool is not None:
         bins = (pool.total.shape[2], pool.total.shape[3])
@@ -351,7 +332,7 @@ def _edges(given: Given, tokens: int, block: int, way: int) -> int:
     if given.flags & (kernels.EACH.value | kernels.ALWAYS.value):
         return 3
     early, late = (given.low > -FAR, given.high < FAR)[::-way]
-    return early | (late or tokens % block > 0) << 1
+    return int(early) | int(late or tokens % block > 0) << 1
 
 
 def _flagged(given: Given, rest: Tensor | None) -> int:
@@ -380,17 +361,17 @@ def backward(
     )
     low = norm if rest is None else rest
     for name, grads in (("back_query", (d_query,)), ("back_key", (d_key, d_value))):
-        rows, columns, options = _blocks(name, scores, other)
+        rows, columns, options = sizes.of(name, scores, other)
         given = lay_out(scores, rows, columns)
         (v, v_layout), (d_out, d_layout) = described(value, columns), described(d_output.to(value.dtype), rows)
         by_query = name == "back_query"
-        sizes = {"BD": given.query.block_shape[1]} | ({} if by_query else {"BV": v.block_shape[1]})
+        blocks = {"BD": given.query.block_shape[1]} | ({} if by_query else {"BV": v.block_shape[1]})
         widths = {"WIDTH": width} | ({} if by_query else {"WIDTH_V": other, "GROUP": scores.group})
         lanes = batch * heads if by_query else batch * scores.key.shape[1]
         grid = _grid(queries, rows, lanes) if by_query else _grid(keys, columns, lanes)
         getattr(back_kernels, name)[grid](
             given.query, given.key, v, d_out, norm, low, delta, *grads, *given.common,
             (*given.layouts, v_layout, d_layout), *given.numbers, given.mask, scores.scale,
-            FLAGS=_flagged(given, rest), EXACT=given.exact, BM=rows, BN=columns, **widths, **sizes, **options,
+            FLAGS=_flagged(given, rest), EXACT=given.exact, BM=rows, BN=columns, **widths, **blocks, **options,
         )  # fmt: skip
     return d_query, d_key, d_value

@@ -1,0 +1,52 @@
+"""How much of a matrix a program of a GPU kernel takes at a time, and how many there are: chosen on an H200."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+
+from regard.scores import Scores
+
+__all__ = ["BLOCKS", "CROWD", "SEARCH", "SETTLE", "crowd", "of", "processors"]
+
+# (rows, columns, warps, stages) for halves of width up to 64, 128, 256; and for float32
+BLOCKS: dict[str, list[tuple[int, int, int, int]]] = {
+    "forward": [(64, 64, 4, 3), (64, 64, 4, 3), (64, 32, 4, 2), (32, 32, 4, 2)],
+    "rows": [(64, 64, 4, 3), (128, 64, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],  # entropy alone,
+    "sums": [(128, 64, 4, 3), (128, 64, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],  # with sums of columns or bins,
+    "survey": [(128, 64, 4, 3), (128, 64, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],  # with the greatest weights
+    "columns": [(64, 64, 4, 3), (128, 64, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],
+    "back_query": [(64, 64, 4, 2), (64, 64, 8, 2), (32, 32, 4, 1), (16, 16, 4, 1)],
+    "back_key": [(64, 64, 4, 2), (32, 64, 8, 2), (32, 32, 4, 1), (16, 16, 4, 1)],
+}
+CROWD = [(3, 168), (2, 255), (2, 255), (2, 255)]  # for "sums": programs to a processor, and registers so that they fit
+SETTLE = (4, 32, 1)  # rows, numbers of a key and warps at a time, where keys are weighed one by one
+SEARCH = (32, 64, 2)  # and keys of one row
+
+
+def of(name: str, scores: Scores, *others: int) -> tuple[int, int, dict[str, int]]:
+    """(rows, columns, options of the launch) for a kernel; `others` are the widths of what else it loads."""
+    kind = _kind(scores, *others)
+    rows, columns, warps, stages = BLOCKS[name][kind]
+    options = {"num_warps": warps, "num_stages": stages}
+    if name == "sums":
+        options["maxnreg"] = CROWD[kind][1]
+    return rows, columns, options
+
+
+def crowd(scores: Scores, name: str) -> int:
+    """How many programs of this kernel the GPU works on at once."""
+    each = CROWD[_kind(scores)][0] if name == "sums" else 2
+    return each * processors(scores.query.device)
+
+
+@cache
+def processors(device: torch.device) -> int:
+    """How many processors a GPU has; the interpreter is given few, so that each has more than one block to do."""
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 2
+
+
+def _kind(scores: Scores, *others: int) -> int:
+    width = max(scores.query.shape[-1], *others) if others else scores.query.shape[-1]
+    return 3 if scores.query.dtype == torch.float32 else 0 if width <= 64 else 1 if width <= 128 else 2
