@@ -1,0 +1,92 @@
+"""`Encoding`: a Transformer's encoder for sentences of unequal lengths on a CPU: its products never meet padding."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.layers import ACTIVATIONS, EncoderLayer
+from regard.shapes import Int
+from regard.transformer import Memory, Transformer
+from regard.turned import Turned, normed, unwatched
+
+__all__ = ["Encoding"]
+
+
+class _Layer(NamedTuple):
+    """The matrices of one encoder layer."""
+
+    own: Turned  # queries, keys and values
+    out: Turned
+    own_norm: nn.LayerNorm
+    up: Turned
+    down: Turned
+    norm: nn.LayerNorm
+
+
+class Encoding:
+    """The encoder of one model, ready for many sentences.
+
+    >>> import torch, regard
+    >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval()
+    >>> source = torch.tensor([[5, 6, 7, 8], [9, 8, 49, 49]])                   # 49 is padding
+    >>> states, seen = Encoding(model).memory(source)
+    >>> torch.allclose(states[seen], model.encode(source).states[seen], atol=1e-5)
+    True
+    """
+
+    def __init__(self, model: Transformer):
+        self.model = model
+        first = model.encoder.layers[0]
+        assert isinstance(first, EncoderLayer)
+        self.look, self.norm_first = first.attention, first.norm_first
+        self.bend = ACTIVATIONS[first.feed_forward.activation]
+        self.layers = [self._layer(layer) for layer in model.encoder.layers if isinstance(layer, EncoderLayer)]
+
+    @staticmethod
+    def _layer(layer: EncoderLayer) -> _Layer:
+        return _Layer(
+            Turned.of(layer.attention.projection), Turned.of(layer.attention.output), layer.attention_norm,
+            Turned.of(layer.feed_forward.up), Turned.of(layer.feed_forward.down), layer.feed_forward_norm,
+        )  # fmt: skip
+
+    @staticmethod
+    def suits(model: Transformer) -> bool:
+        """Whether it may stand in for the model's encoder."""
+        return unwatched(model.encoder)
+
+    @torch.no_grad()
+    def memory(self, source: Int[Tensor, "batch tokens"]) -> Memory:
+        """A vector for each source token; where there is padding, zeros."""
+        entered, visible = self.model.enter(source)
+        batch, tokens, width = entered.shape
+        places = visible.flatten().nonzero()[:, 0]
+        x = entered.view(-1, width).index_select(0, places)
+        hidden = None
+        if len(places) < visible.numel():
+            hidden = torch.zeros(batch, 1, 1, tokens).masked_fill_(~visible[:, None, None], -math.inf)
+        laid = entered.new_zeros(batch * tokens, sum(self.look.sizes))  # the sentences side by side, for attention only
+        for layer in self.layers:
+            y = normed(x, layer.own_norm) if self.norm_first else x
+            laid.index_copy_(0, places, layer.own(y))
+            mixed = self._mixed(laid.view(batch, tokens, -1), hidden).index_select(0, places)
+            x = layer.out(mixed).add_(x)
+            x = x if self.norm_first else normed(x, layer.own_norm)
+            y = normed(x, layer.norm) if self.norm_first else x
+            x = layer.down(self.bend(layer.up(y))).add_(x)
+            x = x if self.norm_first else normed(x, layer.norm)
+        norm = self.model.encoder.norm
+        x = x if norm is None else normed(x, norm)
+        states = entered.new_zeros(batch * tokens, width).index_copy_(0, places, x)
+        return Memory(states.view(batch, tokens, width), visible)
+
+    def _mixed(self, laid: Tensor, hidden: Tensor | None) -> Tensor:
+        heads = (t.unflatten(-1, (-1, self.look.head_width)).transpose(1, 2) for t in laid.split(self.look.sizes, -1))
+        mixed = functional.scaled_dot_product_attention(
+            *heads, attn_mask=hidden, enable_gqa=self.look.heads != self.look.key_heads
+        )
+        return mixed.transpose(1, 2).reshape(-1, self.look.width)
