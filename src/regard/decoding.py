@@ -19,7 +19,7 @@ from regard.encoding import Encoding
 from regard.layers import ACTIVATIONS, DecoderLayer
 from regard.shapes import Float, Int
 from regard.transformer import Memory, Transformer
-from regard.turned import Turned, normed, unwatched
+from regard.turned import Turned, normed, own, unwatched
 
 __all__ = ["Decoding", "Run"]
 
@@ -59,11 +59,13 @@ class Decoding:
     def __init__(self, model: Transformer):
         first = model.decoder.layers[0]
         assert isinstance(first, DecoderLayer)
-        self.model, self.look, self.encoding = model, first.attention, Encoding(model)
+        # Not the model itself: it is forgotten when its owner forgets it, and this with it.
+        self.look, self.encoding = first.attention, Encoding(model)
+        self.words, self.positions, self.norm = model.embedding.weight.detach(), model.positions, model.decoder.norm
         self.bend = ACTIVATIONS[first.feed_forward.activation]
         self.norm_first = first.norm_first
         bias = model.output_bias if model.output_bias.any() else None
-        self.head = Turned(model.embedding.weight.detach().t().contiguous(), bias)
+        self.head = Turned(self.words.t().contiguous(), bias)
         self.layers = [self._layer(layer) for layer in model.decoder.layers if isinstance(layer, DecoderLayer)]
 
     @staticmethod
@@ -79,7 +81,7 @@ class Decoding:
     @staticmethod
     def suits(model: Transformer) -> bool:
         """Whether it may stand in for the model's decoder."""
-        return unwatched(model.decoder)
+        return unwatched(model.decoder) and unwatched(model.embedding) and own(model, "decode", "states", "logits")
 
     @classmethod
     def of(cls, model: Transformer) -> Decoding:
@@ -119,19 +121,18 @@ class Run:
     @torch.no_grad()
     def logits(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
         """Of the next token, after these ones."""
-        decoding, model, place = self.decoding, self.decoding.model, self.said.shape[1] - 1
+        decoding, place = self.decoding, self.said.shape[1] - 1
         self.said = torch.cat([self.said, tokens[:, None]], 1)
         if place == len(self.memory):
             self.memory = torch.cat([self.memory, torch.zeros_like(self.memory[:_ROOM])])
         self.unsaid = torch.zeros(len(self.memory)).index_fill_(0, torch.arange(place + 1, len(self.memory)), -math.inf)
-        x = functional.embedding(tokens, model.embedding.weight) * math.sqrt(model.config.width)
-        x += model.positions[place]
+        x = functional.embedding(tokens, decoding.words) * math.sqrt(decoding.look.width)
+        x += decoding.positions[place]
         for n, layer in enumerate(decoding.layers):
             x = self._sum(x, layer.own_norm, lambda y, n=n, layer=layer: self._own(y, n, layer))  # type: ignore[misc]
             x = self._sum(x, layer.other_norm, lambda y, n=n, layer=layer: self._other(y, n, layer))  # type: ignore[misc]
             x = self._sum(x, layer.norm, lambda y, layer=layer: layer.down(decoding.bend(layer.up(y))))  # type: ignore[misc]
-        norm = model.decoder.norm
-        x = x if norm is None else normed(x, norm)
+        x = x if decoding.norm is None else normed(x, decoding.norm)
         return decoding.head(x)
 
     def _sum(self, x: Tensor, norm: nn.LayerNorm, sublayer: object) -> Tensor:
@@ -168,7 +169,7 @@ class Run:
         Cheap where little changes: keys and values are moved from the first place on in which a row differs.
         """
         said = self.said.index_select(0, rows)
-        if len(rows) > self.memory.shape[3]:
+        if len(rows) > len(self.said):  # more than before: all are laid out anew
             self.memory = self.memory.index_select(3, rows)
         else:
             place, row = ((said != self.said[: len(rows)]).cumsum(1)[:, 1:] > 0).t().nonzero().unbind(1)

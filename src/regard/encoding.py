@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.layers import ACTIVATIONS, EncoderLayer
-from regard.shapes import Int
+from regard.shapes import Bool, Float
 from regard.transformer import Memory, Transformer
-from regard.turned import Turned, normed, unwatched
+from regard.turned import Turned, normed, own, unwatched
 
 __all__ = ["Encoding"]
 
@@ -34,17 +34,18 @@ class Encoding:
     >>> import torch, regard
     >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval()
     >>> source = torch.tensor([[5, 6, 7, 8], [9, 8, 49, 49]])                   # 49 is padding
-    >>> states, seen = Encoding(model).memory(source)
+    >>> states, seen = Encoding(model).memory(*model.enter(source))
     >>> torch.allclose(states[seen], model.encode(source).states[seen], atol=1e-5)
     True
     """
 
     def __init__(self, model: Transformer):
-        self.model = model
+        # Not the model itself: it is forgotten when its owner forgets it, and this with it.
         first = model.encoder.layers[0]
         assert isinstance(first, EncoderLayer)
         self.look, self.norm_first = first.attention, first.norm_first
         self.bend = ACTIVATIONS[first.feed_forward.activation]
+        self.norm = model.encoder.norm
         self.layers = [self._layer(layer) for layer in model.encoder.layers if isinstance(layer, EncoderLayer)]
 
     @staticmethod
@@ -57,12 +58,11 @@ class Encoding:
     @staticmethod
     def suits(model: Transformer) -> bool:
         """Whether it may stand in for the model's encoder."""
-        return unwatched(model.encoder)
+        return unwatched(model.encoder) and own(model, "encode")
 
     @torch.no_grad()
-    def memory(self, source: Int[Tensor, "batch tokens"]) -> Memory:
-        """A vector for each source token; where there is padding, zeros."""
-        entered, visible = self.model.enter(source)
+    def memory(self, entered: Float[Tensor, "batch tokens width"], visible: Bool[Tensor, "batch tokens"]) -> Memory:
+        """A vector for each source token, given what `Transformer.enter` gives; where there is padding, zeros."""
         batch, tokens, width = entered.shape
         places = visible.flatten().nonzero()[:, 0]
         x = entered.view(-1, width).index_select(0, places)
@@ -79,8 +79,7 @@ class Encoding:
             y = normed(x, layer.norm) if self.norm_first else x
             x = layer.down(self.bend(layer.up(y))).add_(x)
             x = x if self.norm_first else normed(x, layer.norm)
-        norm = self.model.encoder.norm
-        x = x if norm is None else normed(x, norm)
+        x = x if self.norm is None else normed(x, self.norm)
         states = entered.new_zeros(batch * tokens, width).index_copy_(0, places, x)
         return Memory(states.view(batch, tokens, width), visible)
 

@@ -16,12 +16,13 @@ from regard.attention import attention
 from regard.layers import DecoderLayer, EncoderLayer, FeedForward, MultiHeadAttention
 from regard.shapes import Float
 from regard.stacks import Decoder, Encoder
+from regard.transformer import Transformer
 
-__all__ = ["Turned", "normed", "unwatched"]
+__all__ = ["Turned", "normed", "own", "unwatched"]
 
 _OURS = (
-    nn.Linear, nn.LayerNorm, nn.Dropout, nn.ModuleList, MultiHeadAttention, FeedForward, EncoderLayer, DecoderLayer,
-    Encoder, Decoder,
+    nn.Linear, nn.Embedding, nn.LayerNorm, nn.Dropout, nn.ModuleList, MultiHeadAttention, FeedForward, EncoderLayer,
+    DecoderLayer, Encoder, Decoder,
 )  # fmt: skip
 
 
@@ -53,17 +54,34 @@ def normed(x: Float[Tensor, "rows width"], norm: nn.LayerNorm) -> Float[Tensor, 
     return functional.layer_norm(x, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
 
 
-def unwatched(stack: Encoder | Decoder) -> bool:
-    """Whether another computation of the same numbers may stand in for the stack.
+def unwatched(part: nn.Module) -> bool:
+    """Whether another computation of the same numbers may stand in for a part of a model.
 
-    It may in float32 on a CPU, in eval mode, where all parts are ours and no hook or `watch` waits for them.
+    It may in float32 on a CPU, in eval mode, where all its parts are ours and no hook or `watch` waits for them.
+
+    >>> layer = nn.Linear(3, 4).eval()
+    >>> unwatched(layer)
+    True
+    >>> hook = layer.register_forward_hook(print)
+    >>> unwatched(layer)
+    False
     """
-    first = next(stack.parameters())
-    if stack.training or first.device.type != "cpu" or first.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
+    first = next(part.parameters())
+    if part.training or first.device.type != "cpu" or first.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
         return False
-    for module in stack.modules():
+    for module in part.modules():
         if type(module) not in _OURS or module._forward_hooks or module._forward_pre_hooks:
             return False
         if isinstance(module, MultiHeadAttention) and module.attend is not attention:
             return False
     return True
+
+
+def own(model: Transformer, *methods: str) -> bool:
+    """Whether these methods are those of `Transformer`: no class or user has put others in their place.
+
+    >>> import regard
+    >>> own(regard.Transformer(regard.TransformerConfig.tiny()), "encode")
+    True
+    """
+    return all(getattr(getattr(model, name), "__func__", None) is getattr(Transformer, name) for name in methods)

@@ -79,7 +79,7 @@ def search(
         )
     config, device = model.config, source.device
     lean = Decoding.of(model) if Decoding.suits(model) else None
-    memory = lean.encoding.memory(source) if lean and Encoding.suits(model) else model.encode(source)
+    memory = lean.encoding.memory(*model.enter(source)) if lean and Encoding.suits(model) else model.encode(source)
     most = config.positions if max_tokens is None else min(max_tokens, config.positions)
     lengths = memory.visible.sum(-1).tolist()
     found = [_Sentence(n, most if max_tokens else min(2 * size + 16, most)) for n, size in enumerate(lengths)]
@@ -138,7 +138,10 @@ def _best(
     first = block // whole * size + block % whole * width
     places = (first[..., None] + torch.arange(width, device=logs.device)).flatten(1)
     if whole * width < size:  # what is left behind the last whole block
-        rest = torch.arange(whole * width, size, device=logs.device) + size * torch.arange(beam, device=logs.device)[:, None]
+        rest = (
+            torch.arange(whole * width, size, device=logs.device)
+            + size * torch.arange(beam, device=logs.device)[:, None]
+        )
         places = torch.cat([places, rest.flatten().expand(batch, -1)], 1)
     values = logs.view(batch, -1).gather(1, places) + scores.gather(1, places // size)
     values, chosen = values.topk(count, -1)
