@@ -19,7 +19,7 @@ from regard.encoding import Encoding
 from regard.layers import ACTIVATIONS, DecoderLayer
 from regard.shapes import Float, Int
 from regard.transformer import Memory, Transformer
-from regard.turned import Turned, normed, own, unwatched
+from regard.turned import Turned, normed, own, residual, unwatched
 
 __all__ = ["Decoding", "Run"]
 
@@ -129,16 +129,15 @@ class Run:
         x = functional.embedding(tokens, decoding.words) * math.sqrt(decoding.look.width)
         x += decoding.positions[place]
         for n, layer in enumerate(decoding.layers):
-            x = self._sum(x, layer.own_norm, lambda y, n=n, layer=layer: self._own(y, n, layer))  # type: ignore[misc]
-            x = self._sum(x, layer.other_norm, lambda y, n=n, layer=layer: self._other(y, n, layer))  # type: ignore[misc]
-            x = self._sum(x, layer.norm, lambda y, layer=layer: layer.down(decoding.bend(layer.up(y))))  # type: ignore[misc]
+            x = self._through(layer, x, n)
         x = x if decoding.norm is None else normed(x, decoding.norm)
         return decoding.head(x)
 
-    def _sum(self, x: Tensor, norm: nn.LayerNorm, sublayer: object) -> Tensor:
-        if self.decoding.norm_first:
-            return sublayer(normed(x, norm)).add_(x)  # type: ignore[operator, no-any-return]
-        return normed(sublayer(x).add_(x), norm)  # type: ignore[operator]
+    def _through(self, layer: _Layer, x: Tensor, n: int) -> Tensor:
+        first, bend = self.decoding.norm_first, self.decoding.bend
+        x = residual(x, layer.own_norm, first, lambda y: self._own(y, n, layer))
+        x = residual(x, layer.other_norm, first, lambda y: self._other(y, n, layer))
+        return residual(x, layer.norm, first, lambda y: layer.down(bend(layer.up(y))))
 
     def _own(self, x: Tensor, n: int, layer: _Layer) -> Tensor:
         rows, keys = len(x), self.key_heads * self.size

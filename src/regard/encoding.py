@@ -12,7 +12,7 @@ from torch.nn import functional
 from regard.layers import ACTIVATIONS, EncoderLayer
 from regard.shapes import Bool, Float
 from regard.transformer import Memory, Transformer
-from regard.turned import Turned, normed, own, unwatched
+from regard.turned import Turned, normed, own, residual, unwatched
 
 __all__ = ["Encoding"]
 
@@ -69,23 +69,25 @@ class Encoding:
         hidden = None
         if len(places) < visible.numel():
             hidden = torch.zeros(batch, 1, 1, tokens).masked_fill_(~visible[:, None, None], -math.inf)
-        laid = entered.new_zeros(batch * tokens, sum(self.look.sizes))  # the sentences side by side, for attention only
+        # The sentences side by side, for attention only.
+        laid = entered.new_zeros(batch, tokens, sum(self.look.sizes))
         for layer in self.layers:
-            y = normed(x, layer.own_norm) if self.norm_first else x
-            laid.index_copy_(0, places, layer.own(y))
-            mixed = self._mixed(laid.view(batch, tokens, -1), hidden).index_select(0, places)
-            x = layer.out(mixed).add_(x)
-            x = x if self.norm_first else normed(x, layer.own_norm)
-            y = normed(x, layer.norm) if self.norm_first else x
-            x = layer.down(self.bend(layer.up(y))).add_(x)
-            x = x if self.norm_first else normed(x, layer.norm)
+            x = self._through(layer, x, laid, places, hidden)
         x = x if self.norm is None else normed(x, self.norm)
         states = entered.new_zeros(batch * tokens, width).index_copy_(0, places, x)
         return Memory(states.view(batch, tokens, width), visible)
 
+    def _through(self, layer: _Layer, x: Tensor, laid: Tensor, places: Tensor, hidden: Tensor | None) -> Tensor:
+        def own(y: Tensor) -> Tensor:
+            laid.flatten(0, 1).index_copy_(0, places, layer.own(y))
+            return layer.out(self._mixed(laid, hidden).index_select(0, places))
+
+        x = residual(x, layer.own_norm, self.norm_first, own)
+        return residual(x, layer.norm, self.norm_first, lambda y: layer.down(self.bend(layer.up(y))))
+
     def _mixed(self, laid: Tensor, hidden: Tensor | None) -> Tensor:
-        heads = (t.unflatten(-1, (-1, self.look.head_width)).transpose(1, 2) for t in laid.split(self.look.sizes, -1))
-        mixed = functional.scaled_dot_product_attention(
-            *heads, attn_mask=hidden, enable_gqa=self.look.heads != self.look.key_heads
-        )
+        parts = torch.split(laid, self.look.sizes, -1)
+        query, key, value = (t.view(*t.shape[:2], -1, self.look.head_width).transpose(1, 2) for t in parts)
+        grouped = self.look.heads != self.look.key_heads
+        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=hidden, enable_gqa=grouped)
         return mixed.transpose(1, 2).reshape(-1, self.look.width)

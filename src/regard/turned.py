@@ -6,6 +6,7 @@ runs, where nobody looks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -18,7 +19,7 @@ from regard.shapes import Float
 from regard.stacks import Decoder, Encoder
 from regard.transformer import Transformer
 
-__all__ = ["Turned", "normed", "own", "unwatched"]
+__all__ = ["Turned", "normed", "own", "residual", "unwatched"]
 
 _OURS = (
     nn.Linear, nn.Embedding, nn.LayerNorm, nn.Dropout, nn.ModuleList, MultiHeadAttention, FeedForward, EncoderLayer,
@@ -52,6 +53,20 @@ class Turned(NamedTuple):
 def normed(x: Float[Tensor, "rows width"], norm: nn.LayerNorm) -> Float[Tensor, "rows width"]:
     """The norm, without the call of a module."""
     return functional.layer_norm(x, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+
+
+def residual(
+    x: Float[Tensor, "rows width"], norm: nn.LayerNorm, norm_first: bool, sublayer: Callable[[Tensor], Tensor]
+) -> Float[Tensor, "rows width"]:
+    """x + sublayer(x), with the norm before the sublayer or after the sum.
+
+    >>> x, norm = torch.randn(2, 3), nn.LayerNorm(3)
+    >>> torch.allclose(residual(x, norm, False, torch.exp), norm(x + x.exp()))
+    True
+    """
+    if norm_first:
+        return sublayer(normed(x, norm)).add_(x)
+    return normed(sublayer(x).add_(x), norm)
 
 
 def unwatched(part: nn.Module) -> bool:

@@ -138,11 +138,9 @@ def _best(
     first = block // whole * size + block % whole * width
     places = (first[..., None] + torch.arange(width, device=logs.device)).flatten(1)
     if whole * width < size:  # what is left behind the last whole block
-        rest = (
-            torch.arange(whole * width, size, device=logs.device)
-            + size * torch.arange(beam, device=logs.device)[:, None]
-        )
-        places = torch.cat([places, rest.flatten().expand(batch, -1)], 1)
+        rows = size * torch.arange(beam, device=logs.device)[:, None]
+        rest = (rows + torch.arange(whole * width, size, device=logs.device)).flatten()
+        places = torch.cat([places, rest.expand(batch, -1)], 1)
     values = logs.view(batch, -1).gather(1, places) + scores.gather(1, places // size)
     values, chosen = values.topk(count, -1)
     places = places.gather(1, chosen)
