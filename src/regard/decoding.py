@@ -16,14 +16,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.encoding import Encoding
-from regard.layers import ACTIVATIONS, DecoderLayer
+from regard.layers import DecoderLayer
 from regard.shapes import Float, Int
 from regard.transformer import Memory, Transformer
-from regard.turned import Turned, normed, own, residual, unwatched
+from regard.turned import BENDS, ROOM, Turned, heads, normed, own, residual, unwatched
 
 __all__ = ["Decoding", "Run"]
 
-_ROOM = 16  # keys are laid out in steps of as many: torch's softmax over 15 numbers takes five times that over 16
 _known: WeakKeyDictionary[Transformer, tuple[tuple[tuple[int, int], ...], Decoding]] = WeakKeyDictionary()
 
 
@@ -62,7 +61,7 @@ class Decoding:
         # Not the model itself: it is forgotten when its owner forgets it, and this with it.
         self.look, self.encoding = first.attention, Encoding(model)
         self.words, self.positions, self.norm = model.embedding.weight.detach(), model.positions, model.decoder.norm
-        self.bend = ACTIVATIONS[first.feed_forward.activation]
+        self.bend = BENDS[first.feed_forward.activation]
         self.norm_first = first.norm_first
         bias = model.output_bias if model.output_bias.any() else None
         self.head = Turned(self.words.t().contiguous(), bias)
@@ -71,10 +70,11 @@ class Decoding:
     @staticmethod
     def _layer(layer: DecoderLayer) -> _Layer:
         queries = layer.cross.sizes[0]
+        both, other_out = heads(layer.cross)
         return _Layer(
-            Turned.of(layer.attention.projection), Turned.of(layer.attention.output), layer.attention_norm,
-            Turned.of(layer.cross.projection, slice(queries)), Turned.of(layer.cross.output), layer.cross_norm,
-            Turned.of(layer.cross.projection, slice(queries, None)),
+            *heads(layer.attention), layer.attention_norm,
+            Turned(both.weight[:, :queries].contiguous(), both.bias), other_out, layer.cross_norm,
+            Turned(both.weight[:, queries:].contiguous(), None),
             Turned.of(layer.feed_forward.up), Turned.of(layer.feed_forward.down), layer.feed_forward_norm,
         )  # fmt: skip
 
@@ -106,8 +106,8 @@ class Run:
         # The source's number, and the tokens that were said: targets that are equal so far have the same keys there.
         self.decoding, self.said = decoding, torch.arange(len(memory.states))[:, None]
         look, (sources, length, width) = decoding.look, memory.states.shape
-        self.key_heads, self.size, self.scale = look.key_heads, look.head_width, look.head_width**-0.5
-        more = -length % _ROOM
+        self.key_heads, self.size = look.key_heads, look.head_width
+        more = -length % ROOM
         states = functional.pad(memory.states, (0, 0, 0, more)).view(-1, width)
         both = [layer.source(states).view(sources, -1, 2, self.key_heads, self.size) for layer in decoding.layers]
         # (layers, sources, heads, size, tokens) and (…, tokens, size): as the products want them
@@ -115,17 +115,16 @@ class Run:
         self.source_values = torch.stack([each[:, :, 1].transpose(1, 2) for each in both])
         seen = functional.pad(memory.visible, (0, more))[:, None, None].expand(-1, self.key_heads, 1, -1)
         self.hidden = torch.zeros(seen.shape).masked_fill_(~seen, -math.inf)
-        # Of what was said, (room, layers, keys and values, most rows, heads, size); 0 where nothing is yet.
-        self.memory = states.new_zeros(_ROOM, len(decoding.layers), 2, sources, self.key_heads, self.size)
+        # Of what was said: (room, layers, keys and values, most rows, heads, size)
+        self.memory = states.new_empty(ROOM, len(decoding.layers), 2, sources, self.key_heads, self.size)
 
     @torch.no_grad()
     def logits(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
         """Of the next token, after these ones."""
         decoding, place = self.decoding, self.said.shape[1] - 1
-        self.said = torch.cat([self.said, tokens[:, None]], 1)
         if place == len(self.memory):
-            self.memory = torch.cat([self.memory, torch.zeros_like(self.memory[:_ROOM])])
-        self.unsaid = torch.zeros(len(self.memory)).index_fill_(0, torch.arange(place + 1, len(self.memory)), -math.inf)
+            self._lay(2 * place, torch.arange(len(tokens)))
+        self.said = torch.cat([self.said, tokens[:, None]], 1)
         x = functional.embedding(tokens, decoding.words) * math.sqrt(decoding.look.width)
         x += decoding.positions[place]
         for n, layer in enumerate(decoding.layers):
@@ -133,22 +132,26 @@ class Run:
         x = x if decoding.norm is None else normed(x, decoding.norm)
         return decoding.head(x)
 
+    def logs(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
+        """The log-probabilities of the next token, after these ones."""
+        logits = self.logits(tokens)
+        return torch.log_softmax(logits, -1, out=logits)  # in their place: half the time where there are many
+
     def _through(self, layer: _Layer, x: Tensor, n: int) -> Tensor:
         first, bend = self.decoding.norm_first, self.decoding.bend
-        x = residual(x, layer.own_norm, first, lambda y: self._own(y, n, layer))
-        x = residual(x, layer.other_norm, first, lambda y: self._other(y, n, layer))
-        return residual(x, layer.norm, first, lambda y: layer.down(bend(layer.up(y))))
+        x = residual(x, layer.own_norm, first, lambda y: self._own(y, n, layer), layer.own_out)
+        x = residual(x, layer.other_norm, first, lambda y: self._other(y, n, layer), layer.other_out)
+        return residual(x, layer.norm, first, lambda y: bend(layer.up(y)), layer.down)
 
     def _own(self, x: Tensor, n: int, layer: _Layer) -> Tensor:
         rows, keys = len(x), self.key_heads * self.size
         query, new = torch.split(layer.own(x), [x.shape[1], 2 * keys], -1)
-        said = self.memory[:, n, :, :rows]
-        said[self.said.shape[1] - 2] = new.view(rows, 2, self.key_heads, self.size).transpose(0, 1)
-        key, value = said.flatten(2, 3).unbind(1)  # (room, rows × heads, size)
+        said = self.memory[: self.said.shape[1] - 1, n, :, :rows]
+        said[-1] = new.view(rows, 2, self.key_heads, self.size).transpose(0, 1)
+        key, value = said.flatten(2, 3).unbind(1)  # (tokens, rows × heads, size)
         # Query heads that share their keys are more queries of one attention.
-        query = query.reshape(rows * self.key_heads, -1, self.size)
-        scores = torch.baddbmm(self.unsaid, query, key.permute(1, 2, 0), alpha=self.scale)
-        return layer.own_out(torch.bmm(torch.softmax(scores, -1), value.transpose(0, 1)).view(rows, -1))
+        scores = torch.bmm(query.reshape(rows * self.key_heads, -1, self.size), key.permute(1, 2, 0))
+        return torch.bmm(torch.softmax(scores, -1), value.transpose(0, 1)).view(rows, -1)
 
     def _other(self, x: Tensor, n: int, layer: _Layer) -> Tensor:
         # So are the targets of one source: its keys are read once for all of them.
@@ -157,9 +160,9 @@ class Run:
         of_layer = (self.hidden, self.source_keys[n, :sources], self.source_values[n, :sources])
         hidden, key, value = (t.flatten(0, 1) for t in of_layer)
         query = query.reshape(sources * heads, -1, self.size)
-        mixed = torch.bmm(torch.softmax(torch.baddbmm(hidden, query, key, alpha=self.scale), -1), value)
+        mixed = torch.bmm(torch.softmax(torch.baddbmm(hidden, query, key), -1), value)
         mixed = mixed.view(sources, heads, len(x) // sources, -1, self.size).transpose(1, 2)
-        return layer.other_out(mixed.reshape(len(x), -1))
+        return mixed.reshape(len(x), -1)
 
     @torch.no_grad()
     def pick(self, rows: Int[Tensor, " some"], sources: Int[Tensor, " few"] | None = None) -> None:
@@ -169,7 +172,7 @@ class Run:
         """
         said = self.said.index_select(0, rows)
         if len(rows) > len(self.said):  # more than before: all are laid out anew
-            self.memory = self.memory.index_select(3, rows)
+            self._lay(len(self.memory), rows)
         else:
             place, row = ((said != self.said[: len(rows)]).cumsum(1)[:, 1:] > 0).t().nonzero().unbind(1)
             _, layers, two, most, *_ = self.memory.shape
@@ -183,3 +186,9 @@ class Run:
             new = (sources != torch.arange(len(sources))).nonzero()[:, 0]
             for kept in (self.source_keys, self.source_values):
                 kept.index_copy_(1, new, kept.index_select(1, sources[new]))
+
+    def _lay(self, room: int, rows: Tensor) -> None:
+        """Lay out what these targets have said anew, with room for as many tokens."""
+        said = self.memory[: self.said.shape[1] - 1]
+        self.memory = said.new_empty(room, *said.shape[1:3], len(rows), *said.shape[4:])
+        torch.index_select(said, 3, rows, out=self.memory[: len(said)])

@@ -43,8 +43,8 @@ class _Plain:
     def __init__(self, model: Transformer, memory: Memory):
         self.model, self.memory, self.cache = model, memory, model.cache()
 
-    def logits(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
-        return self.model.decode(tokens[:, None], self.memory, self.cache)[:, -1]
+    def logs(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
+        return torch.log_softmax(self.model.decode(tokens[:, None], self.memory, self.cache)[:, -1].float(), -1)
 
     def pick(self, rows: Int[Tensor, " some"], sources: Int[Tensor, " few"] | None) -> None:
         self.memory = self.memory if sources is None else self.memory.pick(sources)
@@ -91,8 +91,7 @@ def search(
     loops = Loops(source, memory.visible, beam, repeats)
     for step in range(1, most + 1):
         # All beams begin alike: the first step is taken by one of them.
-        logits = run.logits(tokens[:, -1]) if step > 1 else run.logits(tokens[::beam, -1]).repeat_interleave(beam, 0)
-        logs = torch.log_softmax(logits.float(), -1)
+        logs = run.logs(tokens[:, -1]) if step > 1 else run.logs(tokens[::beam, -1]).repeat_interleave(beam, 0)
         logs[:, config.pad] = -torch.inf  # padding is never an answer
         loops.forbid(logs, tokens)
         values, parents, chosen = _best(logs, scores, 2 * beam)
@@ -135,14 +134,16 @@ def _best(
     whole = size // width
     maxima = logs[:, : whole * width].view(batch, beam, whole, width).amax(-1) + scores[..., None]
     block = maxima.flatten(1).topk(count, -1).indices
-    first = block // whole * size + block % whole * width
+    of = block // whole
+    first = of * size + block % whole * width
     places = (first[..., None] + torch.arange(width, device=logs.device)).flatten(1)
+    so_far = scores.gather(1, of).repeat_interleave(width, 1)
     if whole * width < size:  # what is left behind the last whole block
         rows = size * torch.arange(beam, device=logs.device)[:, None]
         rest = (rows + torch.arange(whole * width, size, device=logs.device)).flatten()
         places = torch.cat([places, rest.expand(batch, -1)], 1)
-    values = logs.view(batch, -1).gather(1, places) + scores.gather(1, places // size)
-    values, chosen = values.topk(count, -1)
+        so_far = torch.cat([so_far, scores.repeat_interleave(size - whole * width, 1)], 1)
+    values, chosen = (logs.view(batch, -1).gather(1, places) + so_far).topk(count, -1)
     places = places.gather(1, chosen)
     return values, places // size, places % size
 
