@@ -29,7 +29,9 @@ _known: WeakKeyDictionary[Transformer, tuple[tuple[tuple[int, int], ...], Decodi
 class _Layer(NamedTuple):
     """The matrices of one decoder layer."""
 
-    own: Turned  # queries, keys and values of the tokens so far
+    own: Turned  # queries to the tokens so far
+    own_key: Tensor
+    own_value: Tensor
     own_out: Turned
     own_norm: nn.LayerNorm
     other: Turned  # queries to the source
@@ -69,12 +71,13 @@ class Decoding:
 
     @staticmethod
     def _layer(layer: DecoderLayer) -> _Layer:
+        (own, own_out), (other, other_out) = heads(layer.attention), heads(layer.cross)
+        query, key, value = (w.contiguous() for w in torch.split(own.weight, layer.attention.sizes, 1))
         queries = layer.cross.sizes[0]
-        both, other_out = heads(layer.cross)
         return _Layer(
-            *heads(layer.attention), layer.attention_norm,
-            Turned(both.weight[:, :queries].contiguous(), both.bias), other_out, layer.cross_norm,
-            Turned(both.weight[:, queries:].contiguous(), None),
+            Turned(query, own.bias), key, value, own_out, layer.attention_norm,
+            Turned(other.weight[:, :queries].contiguous(), other.bias), other_out, layer.cross_norm,
+            Turned(other.weight[:, queries:].contiguous(), None),
             Turned.of(layer.feed_forward.up), Turned.of(layer.feed_forward.down), layer.feed_forward_norm,
         )  # fmt: skip
 
@@ -144,13 +147,13 @@ class Run:
         return residual(x, layer.norm, first, lambda y: bend(layer.up(y)), layer.down)
 
     def _own(self, x: Tensor, n: int, layer: _Layer) -> Tensor:
-        rows, keys = len(x), self.key_heads * self.size
-        query, new = torch.split(layer.own(x), [x.shape[1], 2 * keys], -1)
+        rows = len(x)
         said = self.memory[: self.said.shape[1] - 1, n, :, :rows]
-        said[-1] = new.view(rows, 2, self.key_heads, self.size).transpose(0, 1)
+        for weight, place in zip((layer.own_key, layer.own_value), said[-1].flatten(2), strict=True):
+            torch.mm(x, weight, out=place)
         key, value = said.flatten(2, 3).unbind(1)  # (tokens, rows × heads, size)
         # Query heads that share their keys are more queries of one attention.
-        scores = torch.bmm(query.reshape(rows * self.key_heads, -1, self.size), key.permute(1, 2, 0))
+        scores = torch.bmm(layer.own(x).view(rows * self.key_heads, -1, self.size), key.permute(1, 2, 0))
         return torch.bmm(torch.softmax(scores, -1), value.transpose(0, 1)).view(rows, -1)
 
     def _other(self, x: Tensor, n: int, layer: _Layer) -> Tensor:
