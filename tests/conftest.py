@@ -15,8 +15,9 @@ if not torch.cuda.is_available():
 rooms = tuple(
     f"backends.{name}" for name in ("cuda", "fused", "gradients", "reductions", "reference", "sweep", "tiled")
 )
-rooms += ("bound_mask", "config", "decoding", "drawing", "exchange", "folder", "indexing", "layers", "marian", "matrix")
-rooms += ("scores", "sight", "stacks", "steps", "textbook", "transformer", "translation", "views", "watch")
+rooms += ("bound_mask", "config", "decoding", "drawing", "encoding", "exchange", "folder", "indexing", "layers")
+rooms += ("marian", "matrix", "scores", "sight", "stacks", "steps", "textbook", "transformer", "translation", "turned")
+rooms += ("views", "watch")
 install_import_hook([f"regard.{room}" for room in rooms], "checks.checked")
 
 torch.set_num_threads(1)  # pytest-xdist already uses every core

@@ -14,8 +14,8 @@ ROOT = Path(regard.__file__).parent
 ROOMS = [
     "errors", "arguments", "exact", "shapes", "memory", "drawing", "masks", "bound_mask", "scores", "backends", "indexing",
     "views", "sight", "operand", "matrix", "inline", "compiled", "attention", "steps", "textbook", "layers", "stacks",
-    "exchange", "config", "folder", "loss", "marian", "transformer", "decoding", "watch", "translation", "quiz", "commands",
-    "cli",
+    "exchange", "config", "folder", "loss", "marian", "transformer", "turned", "encoding", "decoding", "watch", "translation", "quiz",
+    "commands", "cli",
 ]  # fmt: skip
 FRAMES = ["__init__", "__main__"]
 

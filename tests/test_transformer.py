@@ -1,16 +1,20 @@
 """The Transformer: sizes as in the paper, caches, padding, compile, files, and refusals."""
 
+import gc
 import json
 import re
 import subprocess
 import sys
+import weakref
 
 import pytest
 import torch
 
 import regard
+from regard.decoding import Decoding
+from regard.encoding import Encoding
 from regard.transformer import sinusoids
-from regard.translation.search import search
+from regard.translation.search import _best, search
 
 torch.manual_seed(0)
 
@@ -315,50 +319,168 @@ def test_opening_a_model_draws_no_random_numbers(tmp_path):
     assert not torch.equal(torch.random.get_rng_state(), state)  # a new one does
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{}, {"norm_first": True}, {"key_heads": 2}, {"bias": False}, {"activation": "silu", "decoder_layers": 1}],
-)
-def test_decoding_gives_the_numbers_of_decode(changes):
-    from regard.decoding import Decoding
+# What stands in for it on a CPU
 
-    torch.manual_seed(0)
-    model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50, **changes)).eval()
-    source = torch.randint(1, 49, (3, 7))
-    source[1, 4:] = 49  # padding
+STACKS = [{}, {"norm_first": True}, {"key_heads": 2}, {"bias": False}, {"activation": "silu", "decoder_layers": 1}]
+
+
+@pytest.mark.parametrize("changes", STACKS)
+def test_encoding_gives_the_numbers_of_encode(changes):
+    model, source = shaken(**changes), ids(4, 7)
+    padded = source.clone()
+    padded[1, 4:], padded[2, 1:] = model.config.pad, model.config.pad
+    for given in (source, padded):
+        with torch.no_grad():
+            expected, found = model.encode(given), Encoding(model).memory(*model.enter(given))
+        assert torch.equal(found.visible, expected.visible)
+        torch.testing.assert_close(found.states[found.visible], expected.states[found.visible], atol=2e-5, rtol=1e-4)
+        assert not found.states[~found.visible].any()
+
+
+PICKS = {
+    0: ([0, 0, 1, 1, 2, 2], None),  # two targets for each source
+    4: ([4, 5, 0, 1], [2, 0]),  # the second source is done, the others change places; all have said the same
+    8: ([3, 2, 0, 1], [1, 0]),  # they change places again, and so do the targets of one
+    10: ([1, 1, 3, 2], None),  # targets leave and change places
+    20: ([3, 2], [1]),  # one source is left
+    24: ([1, 1, 0, 0], None),  # with more targets than before
+    30: ([3, 0, 1, 2], None),
+}
+
+
+@pytest.mark.parametrize("changes", STACKS)
+def test_decoding_gives_the_numbers_of_decode(changes):
+    model = shaken(positions=64, **changes)
+    assert model.output_bias.any()
+    source = ids(3, 7)
+    source[1, 4:] = model.config.pad
     with torch.no_grad():
         memory, cache = model.encode(source), model.cache()
-        run = Decoding.of(model).start(memory)
-        start = torch.full((3,), 49)
-        torch.testing.assert_close(
-            run.logits(start), model.decode(start[:, None], memory, cache)[:, -1], atol=2e-5, rtol=1e-4
-        )
-        twice = torch.tensor([0, 0, 1, 1, 2, 2])
-        run.pick(twice)
-        cache.pick(twice)
-        tokens = torch.randint(1, 49, (6,))
+        run, tokens = Decoding.of(model).start(memory), torch.full((3,), model.config.start)
         for step in range(40):  # beyond the room that there is at first
             expected = model.decode(tokens[:, None], memory, cache)[:, -1]
             torch.testing.assert_close(run.logits(tokens), expected, atol=2e-5, rtol=1e-4)
-            tokens = torch.randint(1, 49, (len(tokens),))
-            if step == 5:  # the second source is done, the beams of the others change places
-                rows, keep = torch.tensor([1, 0, 4, 4]), torch.tensor([0, 2])
+            if step in PICKS:
+                rows, keep = (None if p is None else torch.tensor(p) for p in PICKS[step])
                 run.pick(rows, keep)
                 cache.pick(rows, keep)
-                memory, tokens = memory.pick(keep), tokens[:4]
+                memory, tokens = memory if keep is None else memory.pick(keep), tokens[rows]
+            tokens = ids(1).expand(len(tokens)) if step < 8 else ids(len(tokens))
 
 
-def test_decoding_stands_in_only_where_nobody_would_notice():
-    from regard.decoding import Decoding
+class Louder(torch.nn.Linear):
+    def forward(self, x):
+        return 2 * super().forward(x)
 
-    model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval()
-    assert Decoding.suits(model)
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_what_stands_in_does_so_only_where_nobody_would_notice(side):
+    def suits(model):
+        return Encoding.suits(model) if side == "encoder" else Decoding.suits(model)
+
+    def layer(model):
+        return getattr(model, side).layers[-1].feed_forward
+
+    model = shaken()
+    assert suits(model)
+    with regard.watch(model):
+        assert not suits(model)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not suits(model)
+    for register in (layer(model).register_forward_hook, layer(model).up.register_forward_pre_hook):
+        hook = register(lambda *_: None)
+        assert not suits(model)
+        hook.remove()
+    assert suits(model)
+    assert not suits(model.double())
+    assert not suits(model.float().train())
+    assert suits(model.eval())
+    own, layer(model).up = layer(model).up, Louder(32, 48)
+    assert not suits(model)
+    layer(model).up = own
+    look = getattr(model, side).layers[0].attention
+    look.attend = lambda *args, **options: regard.attention(*args, **options)
+    assert not suits(model)
+    look.attend = regard.attention
+    for method in ("encode",) if side == "encoder" else ("decode", "states", "logits"):
+        setattr(model, method, getattr(model, method).__call__)
+        assert not suits(model)
+        delattr(model, method)
+    assert suits(model)
+
+
+def test_a_subclass_that_decodes_in_its_own_way_does():
+    class Backwards(regard.Transformer):
+        def logits(self, states):
+            return -super().logits(states)
+
+    model, source = Backwards(shaken().config).eval(), ids(2, 6)
+    assert Encoding.suits(model)
+    assert not Decoding.suits(model)
+    plain = regard.Transformer(model.config).eval()
+    plain.load_state_dict(model.state_dict())
+    assert [h[0].tokens for h in search(model, source)] != [h[0].tokens for h in search(plain, source)]
+
+
+def test_decoding_follows_the_weights_and_leaves_with_the_model():
+    model = shaken()
     first = Decoding.of(model)
     assert Decoding.of(model) is first
+    for tensor in (model.embedding.weight, model.output_bias, model.decoder.layers[0].cross.projection.bias):
+        with torch.no_grad():
+            tensor.mul_(1.5)
+        assert Decoding.of(model) is not first
+        first = Decoding.of(model)
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize(("place", "times"), [("encoder.layers.0", 1), ("decoder.layers.1.cross", 8), ("embedding", 9)])
+def test_a_hook_on_one_layer_runs_in_a_search_and_changes_nothing(place, times):
+    model, source, calls = shaken(), ids(3, 6), []
+    source[1, 3:] = model.config.pad
     with torch.no_grad():
-        model.embedding.weight.mul_(1.5)
-    assert Decoding.of(model) is not first
-    with regard.watch(model):
-        assert not Decoding.suits(model)
-    assert not Decoding.suits(model.double())
-    assert not Decoding.suits(model.float().train())
+        model.output_bias[model.config.end] = -50  # all take as many steps as they may
+    expected = search(model, source, max_tokens=8)
+    hook = model.get_submodule(place).register_forward_hook(lambda *_: calls.append(1))
+    found = search(model, source, max_tokens=8)
+    hook.remove()
+    assert len(calls) == times
+    assert [[h.tokens for h in best] for best in found] == [[h.tokens for h in best] for best in expected]
+    for best, other in zip(found, expected, strict=True):
+        assert [h.score for h in best] == pytest.approx([h.score for h in other], abs=1e-4)
+
+
+@pytest.mark.parametrize("size", [50, 1000, 8000, 8013])
+@pytest.mark.parametrize("beam", [1, 4])
+@pytest.mark.parametrize("alike", [False, True])  # at the first step, only the first beam counts
+def test_the_best_continuations_are_those_of_topk(size, beam, alike):
+    logs, scores = torch.randn(6 * beam, size).log_softmax(-1), torch.randn(6, beam)
+    logs[:, -2:] = torch.tensor([0.5, 1.0])  # the greatest are the very last
+    if alike:
+        scores[:, 1:] = -torch.inf
+    values, beams, tokens = _best(logs, scores, 2 * beam)
+    every = (scores[..., None] + logs.view(6, beam, size)).flatten(1)
+    expected, places = every.topk(2 * beam, -1)
+    assert torch.equal(values, expected)
+    assert torch.equal(beams * size + tokens, places)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_sentences_that_end_at_very_different_steps_disturb_nobody(beam):
+    torch.manual_seed(3)  # some end after 3 tokens, others are cut off after up to 34
+    model, source = shaken(positions=64), ids(10, 9)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+        model.embedding.weight.mul_(model.live)
+    for n, length in enumerate([1, 9, 2, 5, 1, 8, 3, 1, 7, 4]):
+        source[n, length:] = model.config.pad
+    together = search(model, source, beam=beam)
+    assert len({len(best[0].tokens) for best in together}) > 4
+    for row, best in zip(source, together, strict=True):
+        (alone,) = search(model, row[row != model.config.pad][None], beam=beam)
+        assert [h.tokens for h in best] == [h.tokens for h in alone]
+        assert [h.score for h in best] == pytest.approx([h.score for h in alone], abs=1e-4)

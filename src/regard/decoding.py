@@ -2,7 +2,7 @@
 
 The same numbers as `Transformer.decode` with a cache. A step of a search has a few rows and many small operators: here
 the matrices are turned once into the order in which few rows meet them fastest, all layers' keys and values lie in
-one tensor, which a beam reorders in one go, and nothing is checked again.
+one tensor, where beams change places in one go, and nothing is checked again.
 """
 
 from __future__ import annotations
@@ -15,43 +15,32 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention import attention
-from regard.layers import ACTIVATIONS, DecoderLayer, MultiHeadAttention
+from regard.encoding import Encoding
+from regard.layers import DecoderLayer
 from regard.shapes import Float, Int
 from regard.transformer import Memory, Transformer
+from regard.turned import BENDS, ROOM, Turned, heads, normed, own, residual, unwatched
 
-__all__ = ["Decoding"]
+__all__ = ["Decoding", "Run"]
 
-_ROOM = 32  # tokens that the keys and values have room for at first
 _known: WeakKeyDictionary[Transformer, tuple[tuple[tuple[int, int], ...], Decoding]] = WeakKeyDictionary()
-
-
-class _Linear(NamedTuple):
-    weight: Tensor  # (inputs, outputs)
-    bias: Tensor | None
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return x @ self.weight if self.bias is None else torch.addmm(self.bias, x, self.weight)
 
 
 class _Layer(NamedTuple):
     """The matrices of one decoder layer."""
 
-    own: _Linear  # queries, keys and values of the tokens so far
-    own_out: _Linear
+    own: Turned  # queries to the tokens so far
+    own_key: Tensor
+    own_value: Tensor
+    own_out: Turned
     own_norm: nn.LayerNorm
-    other: _Linear  # queries to the source
-    other_out: _Linear
+    other: Turned  # queries to the source
+    other_out: Turned
     other_norm: nn.LayerNorm
-    source: _Linear  # keys and values of the source
-    up: _Linear
-    down: _Linear
+    source: Turned  # keys and values of the source
+    up: Turned
+    down: Turned
     norm: nn.LayerNorm
-
-
-def _turned(layer: nn.Linear, part: slice = slice(None)) -> _Linear:
-    bias = None if layer.bias is None else layer.bias.detach()[part]
-    return _Linear(layer.weight.detach()[part].t().contiguous(), bias)
 
 
 class Decoding:
@@ -71,35 +60,37 @@ class Decoding:
     def __init__(self, model: Transformer):
         first = model.decoder.layers[0]
         assert isinstance(first, DecoderLayer)
-        self.model, self.look = model, first.attention
-        self.bend = ACTIVATIONS[first.feed_forward.activation]
+        # Not the model itself: it is forgotten when its owner forgets it, and this with it.
+        self.look, self.encoding = first.attention, Encoding(model)
+        self.words, self.positions, self.norm = model.embedding.weight.detach(), model.positions, model.decoder.norm
+        self.bend = BENDS[first.feed_forward.activation]
         self.norm_first = first.norm_first
-        self.head = model.embedding.weight.detach().t().contiguous()
+        bias = model.output_bias if model.output_bias.any() else None
+        self.head = Turned(self.words.t().contiguous(), bias)
         self.layers = [self._layer(layer) for layer in model.decoder.layers if isinstance(layer, DecoderLayer)]
 
     @staticmethod
     def _layer(layer: DecoderLayer) -> _Layer:
+        (own, own_out), (other, other_out) = heads(layer.attention), heads(layer.cross)
+        query, key, value = (w.contiguous() for w in torch.split(own.weight, layer.attention.sizes, 1))
         queries = layer.cross.sizes[0]
         return _Layer(
-            _turned(layer.attention.projection), _turned(layer.attention.output), layer.attention_norm,
-            _turned(layer.cross.projection, slice(queries)), _turned(layer.cross.output), layer.cross_norm,
-            _turned(layer.cross.projection, slice(queries, None)),
-            _turned(layer.feed_forward.up), _turned(layer.feed_forward.down), layer.feed_forward_norm,
+            Turned(query, own.bias), key, value, own_out, layer.attention_norm,
+            Turned(other.weight[:, :queries].contiguous(), other.bias), other_out, layer.cross_norm,
+            Turned(other.weight[:, queries:].contiguous(), None),
+            Turned.of(layer.feed_forward.up), Turned.of(layer.feed_forward.down), layer.feed_forward_norm,
         )  # fmt: skip
 
     @staticmethod
     def suits(model: Transformer) -> bool:
-        """Whether it may stand in for the model: in float32 on a CPU, not training, and watched by nobody."""
-        weight = model.embedding.weight
-        if model.training or weight.device.type != "cpu" or weight.dtype != torch.float32:
-            return False
-        looks = [module for module in model.decoder.modules() if isinstance(module, MultiHeadAttention)]
-        return all(look.attend is attention for look in looks) and not torch.is_autocast_enabled("cpu")
+        """Whether it may stand in for the model's decoder."""
+        return unwatched(model.decoder) and unwatched(model.embedding) and own(model, "decode", "states", "logits")
 
     @classmethod
     def of(cls, model: Transformer) -> Decoding:
         """The model's own, made at its first search and again when its weights have changed."""
-        state = tuple((p.data_ptr(), 0 if p.is_inference() else p._version) for p in model.parameters())
+        weights = (*model.parameters(), model.output_bias)
+        state = tuple((w.data_ptr(), 0 if w.is_inference() else w._version) for w in weights)
         known = _known.get(model)
         if known is None or known[0] != state:
             known = _known[model] = state, cls(model)
@@ -115,84 +106,92 @@ class Run:
 
     @torch.no_grad()
     def __init__(self, decoding: Decoding, memory: Memory):
-        self.decoding, self.tokens = decoding, 0
+        # The source's number, and the tokens that were said: targets that are equal so far have the same keys there.
+        self.decoding, self.said = decoding, torch.arange(len(memory.states))[:, None]
         look, (sources, length, width) = decoding.look, memory.states.shape
-        self.heads, self.key_heads, self.size = look.heads, look.key_heads, look.head_width
-        flat = memory.states.reshape(-1, width)
-        both = [layer.source(flat).view(sources, length, 2, self.key_heads, self.size) for layer in decoding.layers]
-        # (layers, keys and values, sources, heads, tokens, size)
-        self.source = torch.stack([each.permute(2, 0, 3, 1, 4) for each in both])
-        hidden = ~memory.visible
-        self.hidden: Tensor | None = None
-        if hidden.any():
-            self.hidden = torch.zeros(sources, 1, 1, length).masked_fill_(hidden[:, None, None], -math.inf)
-        # What was said, (tokens, layers, keys and values, rows, heads, size), in one of two memories: beams that change
-        # places are written from one into the other, and nothing is allocated on the way.
-        self.shape = (len(decoding.layers), 2, sources, self.key_heads, self.size)
-        self.memory, self.spare = (flat.new_empty(_ROOM * math.prod(self.shape)) for _ in range(2))
+        self.key_heads, self.size = look.key_heads, look.head_width
+        more = -length % ROOM
+        states = functional.pad(memory.states, (0, 0, 0, more)).view(-1, width)
+        both = [layer.source(states).view(sources, -1, 2, self.key_heads, self.size) for layer in decoding.layers]
+        # (layers, sources, heads, size, tokens) and (…, tokens, size): as the products want them
+        self.source_keys = torch.stack([each[:, :, 0].permute(0, 2, 3, 1) for each in both])
+        self.source_values = torch.stack([each[:, :, 1].transpose(1, 2) for each in both])
+        seen = functional.pad(memory.visible, (0, more))[:, None, None].expand(-1, self.key_heads, 1, -1)
+        self.hidden = torch.zeros(seen.shape).masked_fill_(~seen, -math.inf)
+        # Of what was said: (room, layers, keys and values, most rows, heads, size)
+        self.memory = states.new_empty(ROOM, len(decoding.layers), 2, sources, self.key_heads, self.size)
 
     @torch.no_grad()
     def logits(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
         """Of the next token, after these ones."""
-        decoding, model = self.decoding, self.decoding.model
-        if (self.tokens + 1) * math.prod(self.shape) > len(self.memory):
-            self.memory = torch.cat([self.memory, torch.empty_like(self.memory)])
-        if len(self.spare) < len(self.memory):
-            self.spare = torch.empty_like(self.memory)
-        x = functional.embedding(tokens, model.embedding.weight) * math.sqrt(model.config.width)
-        x += model.positions[self.tokens]
-        self.tokens += 1
-        said = self._said(self.memory)
+        decoding, place = self.decoding, self.said.shape[1] - 1
+        if place == len(self.memory):
+            self._lay(2 * place, torch.arange(len(tokens)))
+        self.said = torch.cat([self.said, tokens[:, None]], 1)
+        x = functional.embedding(tokens, decoding.words) * math.sqrt(decoding.look.width)
+        x += decoding.positions[place]
         for n, layer in enumerate(decoding.layers):
-            x = self._sum(x, layer.own_norm, lambda y, n=n, layer=layer: self._own(y, said[:, n], layer))  # type: ignore[misc]
-            x = self._sum(x, layer.other_norm, lambda y, n=n, layer=layer: self._other(y, n, layer))  # type: ignore[misc]
-            x = self._sum(x, layer.norm, lambda y, layer=layer: layer.down(decoding.bend(layer.up(y))))  # type: ignore[misc]
-        norm = model.decoder.norm
-        x = x if norm is None else _normed(x, norm)
-        return torch.addmm(model.output_bias, x, decoding.head)
+            x = self._through(layer, x, n)
+        x = x if decoding.norm is None else normed(x, decoding.norm)
+        return decoding.head(x)
 
-    def _sum(self, x: Tensor, norm: nn.LayerNorm, sublayer: object) -> Tensor:
-        if self.decoding.norm_first:
-            return sublayer(_normed(x, norm)).add_(x)  # type: ignore[operator, no-any-return]
-        return _normed(sublayer(x).add_(x), norm)  # type: ignore[operator]
+    def logs(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
+        """The log-probabilities of the next token, after these ones."""
+        logits = self.logits(tokens)
+        return torch.log_softmax(logits, -1, out=logits)  # in their place: half the time where there are many
 
-    def _said(self, memory: Tensor) -> Tensor:
-        return memory[: self.tokens * math.prod(self.shape)].view(self.tokens, *self.shape)
+    def _through(self, layer: _Layer, x: Tensor, n: int) -> Tensor:
+        first, bend = self.decoding.norm_first, self.decoding.bend
+        x = residual(x, layer.own_norm, first, lambda y: self._own(y, n, layer), layer.own_out)
+        x = residual(x, layer.other_norm, first, lambda y: self._other(y, n, layer), layer.other_out)
+        return residual(x, layer.norm, first, lambda y: bend(layer.up(y)), layer.down)
 
-    def _own(self, x: Tensor, said: Float[Tensor, "tokens 2 rows heads size"], layer: _Layer) -> Tensor:
-        rows, keys = len(x), self.key_heads * self.size
-        query, new = torch.split(layer.own(x), [self.heads * self.size, 2 * keys], -1)
-        said[-1] = new.view(rows, 2, self.key_heads, self.size).transpose(0, 1)
-        key, value = said.permute(1, 2, 3, 0, 4)
-        mixed = functional.scaled_dot_product_attention(
-            query.view(rows, self.heads, 1, self.size), key, value, enable_gqa=self.heads != self.key_heads
-        )
-        return layer.own_out(mixed.reshape(rows, -1))
+    def _own(self, x: Tensor, n: int, layer: _Layer) -> Tensor:
+        rows = len(x)
+        said = self.memory[: self.said.shape[1] - 1, n, :, :rows]
+        for weight, place in zip((layer.own_key, layer.own_value), said[-1].flatten(2), strict=True):
+            torch.mm(x, weight, out=place)
+        key, value = said.flatten(2, 3).unbind(1)  # (tokens, rows × heads, size)
+        # Query heads that share their keys are more queries of one attention.
+        scores = torch.bmm(layer.own(x).view(rows * self.key_heads, -1, self.size), key.permute(1, 2, 0))
+        return torch.bmm(torch.softmax(scores, -1), value.transpose(0, 1)).view(rows, -1)
 
     def _other(self, x: Tensor, n: int, layer: _Layer) -> Tensor:
-        # The targets of one source are more queries of one attention: its keys are read once for all of them.
-        key, value = self.source[n]
-        query = layer.other(x).view(len(key), -1, self.heads, self.size).transpose(1, 2)
-        mixed = functional.scaled_dot_product_attention(
-            query, key, value, attn_mask=self.hidden, enable_gqa=self.heads != self.key_heads
-        )
-        return layer.other_out(mixed.transpose(1, 2).reshape(len(x), -1))
+        # So are the targets of one source: its keys are read once for all of them.
+        sources, heads = self.hidden.shape[:2]
+        query = layer.other(x).view(sources, len(x) // sources, heads, -1, self.size).permute(0, 2, 1, 3, 4)
+        of_layer = (self.hidden, self.source_keys[n, :sources], self.source_values[n, :sources])
+        hidden, key, value = (t.flatten(0, 1) for t in of_layer)
+        query = query.reshape(sources * heads, -1, self.size)
+        mixed = torch.bmm(torch.softmax(torch.baddbmm(hidden, query, key), -1), value)
+        mixed = mixed.view(sources, heads, len(x) // sources, -1, self.size).transpose(1, 2)
+        return mixed.reshape(len(x), -1)
 
     @torch.no_grad()
     def pick(self, rows: Int[Tensor, " some"], sources: Int[Tensor, " few"] | None = None) -> None:
-        """Go on with these targets, as many for each source, and with these sources, if some are done."""
-        same = len(rows) == self.shape[2] and bool((rows == torch.arange(len(rows))).all())
-        if not same:
-            past = self._said(self.memory)
-            self.shape = (*self.shape[:2], len(rows), *self.shape[3:])
-            if _ROOM * math.prod(self.shape) > len(self.spare):  # more targets than ever
-                self.spare = past.new_empty(_ROOM * math.prod(self.shape))
-            torch.index_select(past, 3, rows, out=self._said(self.spare))
-            self.memory, self.spare = self.spare, self.memory
+        """Go on with these targets, as many for each source, and with these sources, if some are done.
+
+        Cheap where little changes: keys and values are moved from the first place on in which a row differs.
+        """
+        said = self.said.index_select(0, rows)
+        if len(rows) > len(self.said):  # more than before: all are laid out anew
+            self._lay(len(self.memory), rows)
+        else:
+            place, row = ((said != self.said[: len(rows)]).cumsum(1)[:, 1:] > 0).t().nonzero().unbind(1)
+            _, layers, two, most, *_ = self.memory.shape
+            line = (place[:, None] * layers * two + torch.arange(layers * two)) * most
+            flat = self.memory.view(-1, self.key_heads * self.size)
+            moved = flat.index_select(0, (line + rows[row][:, None]).flatten())
+            flat.index_copy_(0, (line + row[:, None]).flatten(), moved)
+        self.said = said
         if sources is not None:
-            self.source = self.source.index_select(2, sources)
-            self.hidden = None if self.hidden is None else self.hidden.index_select(0, sources)
+            self.hidden = self.hidden.index_select(0, sources)
+            new = (sources != torch.arange(len(sources))).nonzero()[:, 0]
+            for kept in (self.source_keys, self.source_values):
+                kept.index_copy_(1, new, kept.index_select(1, sources[new]))
 
-
-def _normed(x: Tensor, norm: nn.LayerNorm) -> Tensor:
-    return functional.layer_norm(x, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+    def _lay(self, room: int, rows: Tensor) -> None:
+        """Lay out what these targets have said anew, with room for as many tokens."""
+        said = self.memory[: self.said.shape[1] - 1]
+        self.memory = said.new_empty(room, *said.shape[1:3], len(rows), *said.shape[4:])
+        torch.index_select(said, 3, rows, out=self.memory[: len(said)])

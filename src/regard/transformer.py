@@ -108,12 +108,19 @@ class Transformer(nn.Module):
 
     def encode(self, source: Int[Tensor, "batch tokens"]) -> Memory:
         """A vector for each source token."""
+        x, visible = self.enter(source)
+        return Memory(self.encoder(x, self._mask(visible)), visible)
+
+    def enter(
+        self, source: Int[Tensor, "batch tokens"]
+    ) -> tuple[Float[Tensor, "batch tokens width"], Bool[Tensor, "batch tokens"]]:
+        """What the encoder is given: a vector for each source token, and which of them are no padding."""
         self._check(source, "source")
         visible = source.ne(self.config.pad)
         if self._may_look(source) and not bool(visible.any(-1).all()):
             lonely = int((~visible.any(-1)).nonzero()[0, 0])
             raise InputError(f"sentence {lonely} of the source is all padding (id {self.config.pad}): leave it out.")
-        return Memory(self.encoder(self._embed(source, 0), self._mask(visible)), visible)
+        return self._embed(source, 0), visible
 
     def decode(
         self, target: Int[Tensor, "batch tokens"], memory: Memory, cache: Cache | None = None

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.decoding import Decoding, Run
+from regard.encoding import Encoding
 from regard.errors import InputError
 from regard.shapes import Float, Int
 from regard.transformer import Memory, Transformer
@@ -42,8 +43,8 @@ class _Plain:
     def __init__(self, model: Transformer, memory: Memory):
         self.model, self.memory, self.cache = model, memory, model.cache()
 
-    def logits(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
-        return self.model.decode(tokens[:, None], self.memory, self.cache)[:, -1]
+    def logs(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
+        return torch.log_softmax(self.model.decode(tokens[:, None], self.memory, self.cache)[:, -1].float(), -1)
 
     def pick(self, rows: Int[Tensor, " some"], sources: Int[Tensor, " few"] | None) -> None:
         self.memory = self.memory if sources is None else self.memory.pick(sources)
@@ -77,20 +78,20 @@ def search(
             f"search takes a beam, max_tokens and repeats of at least 1. Got {beam=}, {max_tokens=}, {repeats=}."
         )
     config, device = model.config, source.device
-    memory = model.encode(source)
+    lean = Decoding.of(model) if Decoding.suits(model) else None
+    memory = lean.encoding.memory(*model.enter(source)) if lean and Encoding.suits(model) else model.encode(source)
     most = config.positions if max_tokens is None else min(max_tokens, config.positions)
     lengths = memory.visible.sum(-1).tolist()
     found = [_Sentence(n, most if max_tokens else min(2 * size + 16, most)) for n, size in enumerate(lengths)]
     open_ones = list(found)
-    run: Run | _Plain = Decoding.of(model).start(memory) if Decoding.suits(model) else _Plain(model, memory)
+    run: Run | _Plain = _Plain(model, memory) if lean is None else lean.start(memory)
     scores = torch.full((len(source), beam), -torch.inf, device=device)
     scores[:, 0] = 0.0
     tokens = torch.full((len(source) * beam, 1), config.start, device=device)
     loops = Loops(source, memory.visible, beam, repeats)
     for step in range(1, most + 1):
         # All beams begin alike: the first step is taken by one of them.
-        logits = run.logits(tokens[:, -1]) if step > 1 else run.logits(tokens[::beam, -1]).repeat_interleave(beam, 0)
-        logs = torch.log_softmax(logits.float(), -1)
+        logs = run.logs(tokens[:, -1]) if step > 1 else run.logs(tokens[::beam, -1]).repeat_interleave(beam, 0)
         logs[:, config.pad] = -torch.inf  # padding is never an answer
         loops.forbid(logs, tokens)
         values, parents, chosen = _best(logs, scores, 2 * beam)
@@ -108,7 +109,9 @@ def search(
         if not going:
             break
         keep = None
-        if len(going) < len(open_ones):  # those that are done leave the batch
+        if len(going) < len(open_ones):  # those that are done leave the batch, the last ones take their places
+            last = [n for n in going if n >= len(going)]
+            going = [n if n in going else last.pop() for n in range(len(going))]
             keep = torch.tensor(going, device=device)
             stay = (keep[:, None] * beam + torch.arange(beam, device=device)).flatten()
             tokens, scores, rows = tokens[stay], scores[keep], rows[stay]
@@ -121,28 +124,28 @@ def search(
 def _best(
     logs: Float[Tensor, "rows vocabulary"], scores: Float[Tensor, "batch beam"], count: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(score, beam it continues, token) of the best continuations of each sentence."""
-    batch, beam = scores.shape
-    few = min(count, logs.shape[-1])
-    values, tokens = _top(logs, few)  # no sentence needs more from one of its beams
-    total = (scores.view(-1, 1) + values).view(batch, beam * few)
-    values, place = total.topk(min(count, beam * few), -1)
-    return values, place // few, tokens.view(batch, beam * few).gather(1, place)
+    """(score, beam it continues, token) of the best continuations of each sentence.
 
-
-def _top(logs: Float[Tensor, "rows vocabulary"], count: int) -> tuple[Tensor, Tensor]:
-    """`logs.topk(count)`, in half the time: the greatest lie in the blocks with the greatest maxima."""
-    rows, size = logs.shape
-    whole = size // _BLOCK * _BLOCK
-    if whole < 2 * count * _BLOCK:
-        return logs.topk(count, -1)
-    blocks = logs[:, :whole].view(rows, -1, _BLOCK)
-    best = blocks.amax(-1).topk(count, -1).indices[..., None]
-    places = (best * _BLOCK + torch.arange(_BLOCK, device=logs.device)).flatten(1)
-    rest = torch.arange(whole, size, device=logs.device).expand(rows, -1)
-    places = torch.cat([places, rest], 1)
-    values, chosen = logs.gather(1, places).topk(count, -1)
-    return values, places.gather(1, chosen)
+    The greatest of many numbers lie in the blocks with the greatest maxima: few are compared one by one.
+    """
+    (batch, beam), size = scores.shape, logs.shape[-1]
+    count = min(count, beam * size)
+    width = _BLOCK if size >= 2 * count * _BLOCK else 1
+    whole = size // width
+    maxima = logs[:, : whole * width].view(batch, beam, whole, width).amax(-1) + scores[..., None]
+    block = maxima.flatten(1).topk(count, -1).indices
+    of = block // whole
+    first = of * size + block % whole * width
+    places = (first[..., None] + torch.arange(width, device=logs.device)).flatten(1)
+    so_far = scores.gather(1, of).repeat_interleave(width, 1)
+    if whole * width < size:  # what is left behind the last whole block
+        rows = size * torch.arange(beam, device=logs.device)[:, None]
+        rest = (rows + torch.arange(whole * width, size, device=logs.device)).flatten()
+        places = torch.cat([places, rest.expand(batch, -1)], 1)
+        so_far = torch.cat([so_far, scores.repeat_interleave(size - whole * width, 1)], 1)
+    values, chosen = (logs.view(batch, -1).gather(1, places) + so_far).topk(count, -1)
+    places = places.gather(1, chosen)
+    return values, places // size, places % size
 
 
 def _collect(
