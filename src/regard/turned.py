@@ -47,7 +47,8 @@ class Turned(NamedTuple):
     @classmethod
     def of(cls, layer: nn.Linear) -> Turned:
         """With the layer's own bias."""
-        return cls(layer.weight.detach().t().contiguous(), None if layer.bias is None else layer.bias.detach())
+        turned = layer.weight.detach().t().clone(memory_format=torch.contiguous_format)  # a copy, whatever its shape
+        return cls(turned, None if layer.bias is None else layer.bias.detach())
 
     def __call__(self, x: Float[Tensor, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
         """x · weight + bias. (`addmm` takes longer: it lays out the bias for every row and reads it again.)"""
