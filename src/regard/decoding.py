@@ -116,8 +116,8 @@ class Run:
         # (layers, sources, heads, size, tokens) and (…, tokens, size): as the products want them
         self.source_keys = torch.stack([each[:, :, 0].permute(0, 2, 3, 1) for each in both])
         self.source_values = torch.stack([each[:, :, 1].transpose(1, 2) for each in both])
-        seen = functional.pad(memory.visible, (0, more))[:, None, None].expand(-1, self.key_heads, 1, -1)
-        self.hidden = torch.zeros(seen.shape).masked_fill_(~seen, -math.inf)
+        self.visible = functional.pad(memory.visible, (0, more))
+        self._see(torch.arange(sources))
         # Of what was said: (room, layers, keys and values, most rows, heads, size)
         self.memory = states.new_empty(ROOM, len(decoding.layers), 2, sources, self.key_heads, self.size)
 
@@ -130,8 +130,12 @@ class Run:
         self.said = torch.cat([self.said, tokens[:, None]], 1)
         x = functional.embedding(tokens, decoding.words) * math.sqrt(decoding.look.width)
         x += decoding.positions[place]
-        for n, layer in enumerate(decoding.layers):
-            x = self._through(layer, x, n)
+        # For each layer, ready for the products: where the new key and value go, all keys, all values.
+        said = self.memory[: place + 1, :, :, : len(tokens)]
+        keys, values = said.flatten(3, 4).permute(2, 1, 3, 0, 4)  # each (layers, rows × heads, tokens, size)
+        own = zip(said[-1].flatten(3), keys.mT, values, strict=True)
+        for layer, mine, other in zip(decoding.layers, own, self.sources, strict=True):
+            x = self._through(layer, x, mine, other)
         x = x if decoding.norm is None else normed(x, decoding.norm)
         return decoding.head(x)
 
@@ -140,32 +144,25 @@ class Run:
         logits = self.logits(tokens)
         return torch.log_softmax(logits, -1, out=logits)  # in their place: half the time where there are many
 
-    def _through(self, layer: _Layer, x: Tensor, n: int) -> Tensor:
+    def _through(self, layer: _Layer, x: Tensor, own: tuple[Tensor, ...], other: tuple[Tensor, ...]) -> Tensor:
         first, bend = self.decoding.norm_first, self.decoding.bend
-        x = residual(x, layer.own_norm, first, lambda y: self._own(y, n, layer), layer.own_out)
-        x = residual(x, layer.other_norm, first, lambda y: self._other(y, n, layer), layer.other_out)
+        x = residual(x, layer.own_norm, first, lambda y: self._own(layer, y, *own), layer.own_out)
+        x = residual(x, layer.other_norm, first, lambda y: self._other(layer, y, *other), layer.other_out)
         return residual(x, layer.norm, first, lambda y: bend(layer.up(y)), layer.down)
 
-    def _own(self, x: Tensor, n: int, layer: _Layer) -> Tensor:
-        rows = len(x)
-        said = self.memory[: self.said.shape[1] - 1, n, :, :rows]
-        for weight, place in zip((layer.own_key, layer.own_value), said[-1].flatten(2), strict=True):
-            torch.mm(x, weight, out=place)
-        key, value = said.flatten(2, 3).unbind(1)  # (tokens, rows × heads, size)
+    def _own(self, layer: _Layer, x: Tensor, new: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        torch.mm(x, layer.own_key, out=new[0])
+        torch.mm(x, layer.own_value, out=new[1])
         # Query heads that share their keys are more queries of one attention.
-        scores = torch.bmm(layer.own(x).view(rows * self.key_heads, -1, self.size), key.permute(1, 2, 0))
-        return torch.bmm(torch.softmax(scores, -1), value.transpose(0, 1)).view(rows, -1)
+        scores = torch.bmm(layer.own(x).view(len(key), -1, self.size), key)
+        return torch.bmm(torch.softmax(scores, -1), value).view(len(x), -1)
 
-    def _other(self, x: Tensor, n: int, layer: _Layer) -> Tensor:
+    def _other(self, layer: _Layer, x: Tensor, key: Tensor, value: Tensor) -> Tensor:
         # So are the targets of one source: its keys are read once for all of them.
-        sources, heads = self.hidden.shape[:2]
-        query = layer.other(x).view(sources, len(x) // sources, heads, -1, self.size).permute(0, 2, 1, 3, 4)
-        of_layer = (self.hidden, self.source_keys[n, :sources], self.source_values[n, :sources])
-        hidden, key, value = (t.flatten(0, 1) for t in of_layer)
-        query = query.reshape(sources * heads, -1, self.size)
-        mixed = torch.bmm(torch.softmax(torch.baddbmm(hidden, query, key), -1), value)
-        mixed = mixed.view(sources, heads, len(x) // sources, -1, self.size).transpose(1, 2)
-        return mixed.reshape(len(x), -1)
+        shape = (len(key) // self.key_heads, -1, self.key_heads, x.shape[1] // self.key_heads)
+        query = layer.other(x).view(shape).transpose(1, 2).reshape(len(key), -1, self.size)
+        mixed = torch.bmm(torch.softmax(torch.baddbmm(self.hidden, query, key), -1), value)
+        return mixed.view(shape[0], self.key_heads, -1, shape[3]).transpose(1, 2).reshape(x.shape)
 
     @torch.no_grad()
     def pick(self, rows: Int[Tensor, " some"], sources: Int[Tensor, " few"] | None = None) -> None:
@@ -185,10 +182,19 @@ class Run:
             flat.index_copy_(0, (line + row[:, None]).flatten(), moved)
         self.said = said
         if sources is not None:
-            self.hidden = self.hidden.index_select(0, sources)
-            new = (sources != torch.arange(len(sources))).nonzero()[:, 0]
-            for kept in (self.source_keys, self.source_values):
-                kept.index_copy_(1, new, kept.index_select(1, sources[new]))
+            self._see(sources)
+
+    def _see(self, sources: Tensor) -> None:
+        """Go on with these sources."""
+        self.visible = self.visible.index_select(0, sources)
+        new = (sources != torch.arange(len(sources))).nonzero()[:, 0]
+        for kept in (self.source_keys, self.source_values):
+            kept.index_copy_(1, new, kept.index_select(1, sources[new]))
+        # For each layer, ready for the products: keys and values.
+        live = (kept[:, : len(sources)].flatten(1, 2) for kept in (self.source_keys, self.source_values))
+        self.sources = list(zip(*live, strict=True))
+        hidden = torch.zeros(self.visible.shape).masked_fill_(~self.visible, -math.inf)
+        self.hidden = hidden.repeat_interleave(self.key_heads, 0)[:, None]
 
     def _lay(self, room: int, rows: Tensor) -> None:
         """Lay out what these targets have said anew, with room for as many tokens."""
