@@ -158,8 +158,8 @@ def main() -> None:
     if model is not None:
         weights = "the model in the package" if model == SHIPPED else f"the model {model.name}"
     how = f"Batch {BATCH}, beam {BEAM}, {weights}, up to {TOKENS if model is None else 128} tokens each."
-    best = f"The best of {options.rounds} rounds, taken in turn (ours and transformers; then, where torch has run before, CTranslate2's two); "
-    best += "tokens of the best hypothesis, its end counted."
+    best = f"The best of {options.rounds} rounds, taken in turn (ours and transformers; then, where torch has run "
+    best += "before, CTranslate2's two); tokens of the best hypothesis, its end counted."
     best += f" Load average at the end: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores."
     text = f"# Translating on a CPU\n\n{machine()}. {how} {best}\n\n" + "\n".join(lines) + "\n"
     print(text)
