@@ -68,7 +68,7 @@ def test_odd_sizes(queries, keys, width, mask):
         close(A.received("max"), R.received("max"), limit)
 
 
-@pytest.mark.parametrize("bins", [(16, 16), (32, 64), (7, 3), (4, 4), (2, 2), (64, 4), (2, 128)])
+@pytest.mark.parametrize("bins", [(16, 16), (32, 64), (7, 3), (4, 4), (2, 2), (64, 4), (2, 128), (8, 2)])
 @pytest.mark.parametrize("mask", ["causal", "window", "none"])
 def test_bins_smaller_and_larger_than_a_tile(bins, mask):
     torch.manual_seed(0)
@@ -96,18 +96,18 @@ def test_blocks_of_rows_that_are_not_full():
         close(seen.entropy[:, :1], R.entropy(), 1e-5)
 
 
-@pytest.mark.parametrize("room", [1, 2**12, 2**26])
-def test_little_room(monkeypatch, room):
+@pytest.mark.parametrize(("room", "bins"), [(1, 20), (2**12, 20), (2**13, 5), (2**26, 20)])
+def test_little_room(monkeypatch, room, bins):
     torch.manual_seed(0)
     case = Case(*torch.randn(3, 1, 2, 160, 16), {"mask": regard.causal()})
     monkeypatch.setattr(sweep, "_ROOM", room)
     monkeypatch.setattr(sweep, "_held", lambda scores: 0)
     with using("sweep", False):
-        seen, R = case.matrix().summary(pool=(20, 20), top=5), case.reference()
-        assert (sweep._lines(case.matrix()._scores, False) > 1) == (room == 2**26)
+        seen, R = case.matrix().summary(pool=(bins, bins), top=5), case.reference()
+        assert (sweep._lines(case.matrix()._scores, False) > 1) == (room > 2**12)
         close(seen.received, R.received("sum"), 1e-5)
         close(seen.entropy, R.entropy(), 1e-5)
-        close(seen.pool, R.pool(20, 20, "mean"), 1e-6)
+        close(seen.pool, R.pool(bins, bins, "mean"), 1e-6)
         close(seen.top.weights, R.top(5), 1e-6)
 
 
@@ -129,6 +129,14 @@ def test_the_greatest_of_one_class(keys, k):
         top.keys.cpu() == torch.tensor(keys[:k])
     ).all()  # 32 keys to a block: the first keys of each case are one class
     assert (top.weights.diff(dim=-1) < 0).all()
+
+
+def test_many_alike_of_different_classes():
+    query, key = torch.zeros(1, 1, 8, 16), torch.zeros(1, 1, 32, 16)
+    query[..., 0], key[..., :20, 0], key[..., 25:27, 0] = 4.0, 1.0, 3.0  # none of them is a third of its class
+    with using("sweep", False):
+        top = regard.AttentionMatrix(there(query), there(key)).top(3)
+    assert (top.keys[..., :2].sort(-1).values.cpu() == torch.tensor([25, 26])).all()
 
 
 def test_many_alike_are_searched_one_by_one():
