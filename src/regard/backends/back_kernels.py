@@ -42,7 +42,7 @@ def back_query(
     start = block * BM
     row = start + tl.arange(0, BM)
     lo, hi = _band(low, high, batch, FLAGS)
-    norm, rest = _norm(NORM, REST, flat * size[0], row, size[0], FLAGS)
+    norm, rest = _norm(NORM, REST, flat * size[0], row, size[0], FLAGS, True)
     delta = tl.load(DELTA + flat * size[0] + row, mask=row < size[0], other=0.0)
     query = _load(Q, layouts[0], batch, head, start, BM)
     d_out = _load(D_OUT, layouts[3], batch, head, start, BM)
@@ -80,7 +80,7 @@ def _back_key_step(
         query, d_out = tl.where(inside[:, None], query, 0.0), tl.where(inside[:, None], d_out, 0.0)
     dots = tl.dot(key, query.T, input_precision=EXACT)
     logits = _tile(dots, row[None, :], column[:, None], batch, head, size, lo, hi, factor, cap, mask, FLAGS, MASKED)
-    norm, rest = _norm(NORM, REST, base, row, size[0], FLAGS)
+    norm, rest = _norm(NORM, REST, base, row, size[0], FLAGS, True)
     delta = tl.load(DELTA + base + row, mask=inside, other=0.0)
     weights = tl.exp2(_log(logits, norm[None, :], rest[None, :], FLAGS))
     d_value = tl.dot(weights.to(d_out.dtype), d_out, d_value, input_precision=EXACT)

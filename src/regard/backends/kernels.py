@@ -99,9 +99,12 @@ def _meet(block, source, layout, batch, head, start, TOKENS: tl.constexpr, EXACT
 
 
 @triton.jit
-def _norm(NORM, REST, base, row, rows, FLAGS: tl.constexpr):
+def _norm(NORM, REST, base, row, rows, FLAGS: tl.constexpr, MASKED: tl.constexpr):
     """A row's normaliser in base 2: what float32 holds of it, and the rest where logits are large."""
-    norm = tl.load(NORM + base + row, mask=row < rows, other=float("inf"))
+    if MASKED:  # noqa: SIM108 (an expression would trace both)
+        norm = tl.load(NORM + base + row, mask=row < rows, other=float("inf"))
+    else:
+        norm = tl.load(NORM + base + row)
     rest = tl.zeros_like(norm)
     if LOW & FLAGS:
         rest = tl.load(REST + base + row, mask=row < rows, other=0.0)
@@ -194,15 +197,16 @@ def _give(POOL, band, bin, column, size, bins):
 
 @triton.jit
 def _columns_step(
-    state, dots, at, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap, mask, X, POOL, bins,
+    state, at, key, Q, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap, mask, X, POOL, bins,
     FLAGS: tl.constexpr, MOST: tl.constexpr, POOLING: tl.constexpr, TIMES: tl.constexpr, MASKED: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     total, out, band, bin = state
     batch, head, _ = ids
     row = at + tl.arange(0, BM)
+    norm, rest = _norm(NORM, REST, base, row, size[0], FLAGS, MASKED)  # on its way while the products are taken
+    dots = _meet(key, Q, layouts[0], batch, head, at, BM, EXACT)
     logits = _tile(dots, row[None, :], column[:, None], batch, head, size, lo, hi, factor, cap, mask, FLAGS, MASKED)
-    norm, rest = _norm(NORM, REST, base, row, size[0], FLAGS)
     weights = tl.exp2(_log(logits, norm[None, :], rest[None, :], FLAGS))
     if MOST:
         total = tl.maximum(total, tl.max(weights, 1))
@@ -242,6 +246,7 @@ def columns(
     column = start + tl.arange(0, BN)
     lo, hi = _band(low, high, batch, FLAGS)
     key = _load(K, layouts[1], batch, key_head, start, BN)
+    key = tl.where((column < size[1])[:, None], key, 0.0)  # now in registers, from where products are faster
     last = tl.minimum(start + BN, size[1]) - 1
     a, b, c, d = _spans(start - hi, last - hi, start - lo + 1, last - lo + 1, size[0], BM, FLAGS)
     base, bin, edge = flat * size[0], 0, 0
@@ -255,17 +260,14 @@ def columns(
     ids = (batch, head, key_head)
     if EDGES & 1:
         for at in range(a, b, BM):
-            dots = _meet(key, Q, layouts[0], batch, head, at, BM, EXACT)
-            state = _columns_step(state, dots, at, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap,
+            state = _columns_step(state, at, key, Q, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap,
                                   mask, X, POOL, bins, FLAGS, MOST, POOLING, TIMES, True, BM, BN, EXACT)  # fmt: skip
     for at in range(b, c, BM):
-        dots = _meet(key, Q, layouts[0], batch, head, at, BM, EXACT)
-        state = _columns_step(state, dots, at, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap, mask,
+        state = _columns_step(state, at, key, Q, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap, mask,
                               X, POOL, bins, FLAGS, MOST, POOLING, TIMES, False, BM, BN, EXACT)  # fmt: skip
     if EDGES & 2:
         for at in range(c, d, BM):
-            dots = _meet(key, Q, layouts[0], batch, head, at, BM, EXACT)
-            state = _columns_step(state, dots, at, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap,
+            state = _columns_step(state, at, key, Q, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap,
                                   mask, X, POOL, bins, FLAGS, MOST, POOLING, TIMES, True, BM, BN, EXACT)  # fmt: skip
     total, out, band, bin = state
     if POOLING:  # noqa: SIM102 (the compiler asks this, the program the next)

@@ -8,21 +8,24 @@ import torch
 
 from regard.scores import Scores
 
-__all__ = ["BLOCKS", "CROWD", "SEARCH", "SETTLE", "crowd", "of", "processors"]
+__all__ = ["BLOCKS", "CROWD", "MARK", "SEARCH", "SETTLE", "SHORT", "crowd", "of", "processors"]
 
 # (rows, columns, warps, stages) for halves of width up to 64, 128, 256; and for float32
 BLOCKS: dict[str, list[tuple[int, int, int, int]]] = {
     "forward": [(64, 64, 4, 3), (64, 64, 4, 3), (64, 32, 4, 2), (32, 32, 4, 2)],
-    "rows": [(64, 64, 4, 3), (128, 64, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],  # entropy alone,
-    "sums": [(128, 64, 4, 3), (128, 64, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],  # with sums of columns or bins,
-    "survey": [(128, 64, 4, 3), (128, 64, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],  # with the greatest weights
+    "rows": [(64, 64, 4, 3), (128, 64, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],
+    "sums": [(64, 64, 4, 3), (64, 128, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],
+    "best": [(64, 128, 4, 3), (64, 128, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],
+    "short": [(64, 64, 4, 3), (64, 64, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],  # `best` of few keys
     "columns": [(64, 64, 4, 3), (128, 64, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],
     "back_query": [(64, 64, 4, 2), (64, 64, 8, 2), (32, 32, 4, 1), (16, 16, 4, 1)],
     "back_key": [(64, 64, 4, 2), (32, 64, 8, 2), (32, 32, 4, 1), (16, 16, 4, 1)],
 }
 CROWD = [(3, 168), (2, 255), (2, 255), (2, 255)]  # for "sums": programs to a processor, and registers so that they fit
+SHORT = 2048  # that few
+MARK = 7  # bits of a weight that tell its tile
 SETTLE = (4, 32, 1)  # rows, numbers of a key and warps at a time, where keys are weighed one by one
-SEARCH = (32, 64, 2)  # and keys of one row
+SEARCH = (64, 2)  # numbers of a key, and warps
 
 
 def of(name: str, scores: Scores, *others: int) -> tuple[int, int, dict[str, int]]:
@@ -35,10 +38,9 @@ def of(name: str, scores: Scores, *others: int) -> tuple[int, int, dict[str, int
     return rows, columns, options
 
 
-def crowd(scores: Scores, name: str) -> int:
-    """How many programs of this kernel the GPU works on at once."""
-    each = CROWD[_kind(scores)][0] if name == "sums" else 2
-    return each * processors(scores.query.device)
+def crowd(scores: Scores) -> int:
+    """How many programs of "sums" the GPU works on at once."""
+    return CROWD[_kind(scores)][0] * processors(scores.query.device)
 
 
 @cache

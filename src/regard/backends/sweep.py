@@ -28,7 +28,6 @@ __all__ = ["backward", "forward", "logsumexp", "suits", "sweep", "takes"]
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 _WIDEST = 256
 _ROOM = 2**26  # bytes of what is put by on the way
-_LONGEST = 8192  # keys to a bin that are added up at once
 DEVICES = {"cuda"}  # the tests add "cpu": Triton's interpreter
 
 
@@ -119,32 +118,20 @@ def sweep(scores: Scores, normaliser: Float[Tensor, "batch heads queries"], want
     for pool in pools:
         if pool not in even:
             _columns(scores, norm, rest, pool=pool)
+    for top in tops:
+        _top(scores, norm, rest, top)
     summed = [p.received for p in even if p.received is not None]
     summed += [r for r in sums if not any(r is p.received for p in pools)]
-    walk = bool(entropies or tops or even)
-    aside = [r for r in summed if r.reduce == "max" or not walk or not _lines(scores, bool(tops))]
-    for received in aside:
-        _columns(scores, norm, rest, received=received)
-    along = [r for r in summed if r not in aside]
-    if along and even and _parted(scores, even[0]):  # the registers do not hold both: `top` walks by itself
-        for top in tops:
-            _rows(scores, norm, rest, _Rows(None, top, None, None))
-        tops = []
-    for entropy, top, pool, received in zip_longest(entropies, tops, even, along):
-        _rows(scores, norm, rest, _Rows(entropy, top, pool, received))
+    for entropy, pool, received in zip_longest(entropies, even, summed):
+        alone = entropy is not None and not ((pool or received) and _lines(scores, _shape(scores, pool)[2]))
+        if alone:
+            _rows(scores, norm, rest, entropy)
+        if pool is not None or received is not None:
+            _sums(scores, norm, rest, received, None if alone else entropy, pool)
 
 
 def _those(wanted: Sequence[Any], kind: type) -> list[Any]:
     return [reduction for reduction in wanted if isinstance(reduction, kind)]
-
-
-class _Rows(NamedTuple):
-    """What one walk along the rows is to gather."""
-
-    entropy: reductions.Entropy | None
-    top: reductions.Top | None
-    pool: reductions.Pool | None
-    received: reductions.Received | None
 
 
 def _held(scores: Scores) -> int:
@@ -152,19 +139,18 @@ def _held(scores: Scores) -> int:
     return 2 * scores.query.element_size() * (scores.query.numel() + scores.key.numel())
 
 
-def _lines(scores: Scores, top: bool) -> int:
-    """Programs to a head that each add up what keys receive in a line of their own; 0 where lines need too much room.
+def _lines(scores: Scores, units: int) -> int:
+    """Programs to a head that each add up the rows in a line of their own; 0 where lines need too much room.
 
     As many as keep the GPU busy and leave few idle at the end.
     """
-    batch, heads, queries, keys = scores.shape
-    name = "survey" if top else "sums"
-    lanes, blocks, slots = batch * heads, -(-queries // sizes.of(name, scores)[0]), sizes.crowd(scores, name)
-    most = max(_ROOM, _held(scores) // 8) // (8 * lanes * keys)
-    most = min(blocks, max(-(-2 * slots // lanes), 1), most)
-    if lanes * most < min(lanes * blocks, slots * 3 // 4):
+    batch, heads, queries, _ = scores.shape
+    lanes, slots = batch * heads, sizes.crowd(scores)
+    most = max(_ROOM, _held(scores) // 8) // (4 * lanes * queries)
+    most = min(units, max(-(-2 * slots // lanes), 1), most)
+    if lanes * most < min(lanes * units, slots * 3 // 4):
         return 0
-    return min(range(1, most + 1), key=lambda n: (-(-lanes * n // slots) * -(-blocks // n), n))
+    return min(range(1, most + 1), key=lambda n: (-(-lanes * n // slots) * -(-units // n), n))
 
 
 def _even(scores: Scores, pool: reductions.Pool) -> bool:
@@ -174,99 +160,104 @@ def _even(scores: Scores, pool: reductions.Pool) -> bool:
     return not more and not too and power(high) == high and power(wide) == wide
 
 
-def _parted(scores: Scores, pool: reductions.Pool) -> bool:
-    """Whether a block of rows has several bins."""
-    return scores.shape[2] // pool.total.shape[2] < sizes.of("sums", scores)[0]
+def _shape(scores: Scores, pool: reductions.Pool | None) -> tuple[int, int, int]:
+    """(rows to a bin, keys to a bin, how many programs may share the keys of a head).
+
+    A program has all of a bin's keys: where that leaves too few programs, bins are narrower and added up afterwards.
+    """
+    batch, heads, queries, keys = scores.shape
+    rows, columns, _ = sizes.of("sums", scores)
+    high, wide = (rows, columns) if pool is None else (queries // pool.total.shape[2], keys // pool.total.shape[3])
+    while wide > columns and batch * heads * (keys // wide) < 4 * sizes.crowd(scores):
+        wide //= 2
+    return high, wide, -(-keys // max(wide, columns))
 
 
-def _rows(scores: Scores, norm: Tensor, rest: Tensor | None, wanted: _Rows) -> None:
+def _sums(
+    scores: Scores, norm: Tensor, rest: Tensor | None,
+    received: reductions.Received | None, entropy: reductions.Entropy | None, pool: reductions.Pool | None,
+) -> None:  # fmt: skip
+    from regard.backends import sum_kernels
+
+    batch, heads, queries, keys = scores.shape
+    rows, columns, options = sizes.of("sums", scores)
+    given = lay_out(scores, rows, columns)
+    high, wide, units = _shape(scores, pool)
+    programs = units if entropy is None else _lines(scores, units)
+    line, bins, store = norm, (1, 1, 1.0), norm
+    if entropy is not None:
+        line = norm.new_zeros(batch, heads, programs, queries)
+    if pool is not None:
+        many = pool.total.shape[2:]
+        bins = (many[0], keys // wide, many[0] * many[1] / (queries * keys))
+        store = pool.total if bins[1] == many[1] else norm.new_zeros(batch, heads, *bins[:2])
+        pool.divided = True
+    taken = 0 if received is None else 2 if received.reduce == "max" else 1
+    ragged = keys % columns > 0
+    sum_kernels.sums[(programs, batch * heads)](
+        given.query, given.key, norm, norm if rest is None else rest, norm if received is None else received.total,
+        line, store, *given.common, given.layouts, *given.numbers, given.mask, bins,
+        (max(wide // columns, 1), -(-units // programs)), FLAGS=_flagged(given, rest), ENTROPY=entropy is not None,
+        TAKEN=taken, POOLED=pool is not None, HIGH=high, WIDE=wide, RAGGED=ragged,
+        EDGES=_edges(given, queries, rows, 1) | int(ragged), EXACT=given.exact, BM=rows, BN=columns, **options,
+    )  # fmt: skip
+    if entropy is not None:
+        torch.sum(line, 2, out=entropy.total)
+    if pool is not None and store is not pool.total:
+        torch.sum(store.view(*pool.total.shape, -1), -1, out=pool.total)
+
+
+def _rows(scores: Scores, norm: Tensor, rest: Tensor | None, entropy: reductions.Entropy) -> None:
     from regard.backends import row_kernels
 
-    entropy, top, pool, received = wanted
     batch, heads, queries, keys = scores.shape
-    lanes, plain = batch * heads, pool is None and received is None
-    rows, columns, options = sizes.of("survey" if top is not None else "rows" if plain else "sums", scores)
+    rows, columns, options = sizes.of("rows", scores)
     given = lay_out(scores, rows, columns)
-    blocks = -(-queries // rows)
-    bins, high, wide, store, share = (1, 1), rows, columns, norm, 1.0
-    if pool is not None:
-        high, wide = queries // pool.total.shape[2], keys // pool.total.shape[3]
-        share, bins = 1 / (high * wide), (pool.total.shape[2], pool.total.shape[3])
-        store, pool.divided = pool.total, True
-        if high > rows:  # blocks of rows first, bins of them afterwards
-            high, bins = rows, (blocks, bins[1])
-    pooled = 0 if pool is None else 1  # tile by tile,
-    if pool is not None and received is not None:  # from the line of a block, or from its rows: by _fold
-        if high == rows and wide <= _LONGEST:
-            pooled = 2
-        elif 4 * high >= rows and rows * bins[1] <= 8 * keys:
-            pooled = 3
-    line, total, sides, lines = norm, norm, norm, 1
-    if received is not None:
-        lines = max(_lines(scores, top is not None), 1)
-        total, line = norm.new_zeros(lanes, lines, keys), norm.new_empty(lanes, lines, keys)
-        sides = norm.new_empty(lanes * lines * rows * bins[1] if pooled == 3 else 0)
-    room, chunk = max(_ROOM, min(4 * _ROOM, 16 * _ROOM - _held(scores))), blocks  # more where all is small
-    if top is not None:
-        chunk = min(blocks, max(room // (8 * lanes * rows * columns), 1))
-    whole = 1 if pool is None or bins[0] == pool.total.shape[2] else bins[0] // pool.total.shape[2]  # blocks to a bin
-    if whole > 1:
-        chunk = max(min(chunk, room // (4 * lanes * bins[1])) // whole, 1) * whole
-        bins = (min(chunk, blocks), bins[1])
-        store = norm.new_empty(batch, heads, *bins)
-    size = 0 if top is None else lanes * chunk * rows
-    first, third = norm.new_empty(size, 2 * columns), norm.new_empty(size)
-    bits = max(-(-keys // columns) - 1, 1).bit_length()
-    for above in range(0, blocks, chunk):
-        below = min(above + chunk, blocks)
-        programs = min(below - above, blocks if received is None else lines)
-        if whole > 1:
-            store.zero_()
-        row_kernels.rows[(programs, lanes)](
-            given.query, given.key, norm, norm if rest is None else rest, norm if entropy is None else entropy.total,
-            first, third, line, total, sides, store, *given.common, given.layouts, *given.numbers, given.mask,
-            (above, below, lines, above if whole > 1 else 0), bins, share, FLAGS=_flagged(given, rest),
-            ENTROPY=entropy is not None, BEST=top is not None, SUMMED=received is not None, POOLED=pooled,
-            HIGH=high, WIDE=wide, BITS=bits, RAGGED=queries % rows > 0, CHUNK=max(wide, 4096) if pooled == 2 else 4096,
-            EDGES=_edges(given, keys, columns, -1), EXACT=given.exact, BM=rows, BN=columns, **options,
-        )  # fmt: skip
-        if top is not None:
-            _settle(given, norm, rest, top, first, third, (above * rows, (below - above) * rows, bits))
-        if pool is not None and whole > 1:
-            part = pool.total[:, :, above // whole : below // whole]
-            part.copy_(store[:, :, : below - above].reshape(batch, heads, -1, whole, bins[1]).sum(3))
-    if received is not None:
-        torch.sum(total.view(batch, heads, -1, keys), 2, out=received.total)
+    row_kernels.rows[_grid(queries, rows, batch * heads)](
+        given.query, given.key, norm, norm if rest is None else rest, entropy.total, *given.common, given.layouts,
+        *given.numbers, given.mask, FLAGS=_flagged(given, rest), EDGES=_edges(given, keys, columns, -1),
+        EXACT=given.exact, BM=rows, BN=columns, **options,
+    )  # fmt: skip
 
 
-def _settle(
-    given: Given, norm: Tensor, rest: Tensor | None, top: reductions.Top, first: Tensor, third: Tensor,
-    span: tuple[int, int, int],
-) -> None:  # fmt: skip
-    """The greatest weights of some rows, of those that were kept."""
+def _top(scores: Scores, norm: Tensor, rest: Tensor | None, top: reductions.Top) -> None:
     from regard.backends import top_kernels
 
-    above, lines, bits = span
-    scores, width, room = given.scores, given.scores.query.shape[-1], 2 * power(top.k)
-    lanes = scores.shape[0] * scores.shape[1]
-    shared: Any = {
-        "FLAGS": _flagged(given, rest), "TOP": top.k, "ROOM": room, "WIDTH": width, "BN": given.key.block_shape[0],
-    }  # fmt: skip
-    keys = torch.empty(lanes * lines, room, dtype=torch.int32, device=norm.device)
-    more = torch.empty(lanes * lines + 1, dtype=torch.int32, device=norm.device)
-    more[:1].zero_()
-    operands = (scores.query, scores.key, norm, norm if rest is None else rest)
-    rules = ((scores.query.stride(), scores.key.stride()), *given.common, *given.numbers, given.mask, above, lines)
-    rows, step, warps = sizes.SETTLE
-    top_kernels.settle[(-(-lines // rows), lanes)](
-        *operands, first, third, keys, top.best, top.keys, more, *rules, BITS=bits, ROWS=rows,
-        STEP=min(power(width), step), num_warps=warps, **shared,
-    )  # fmt: skip
-    many, step, warps = sizes.SEARCH
-    top_kernels.search[(min(lanes * lines, 16 * sizes.processors(norm.device)),)](
-        *operands, keys, top.best, top.keys, more, *rules, SLOTS=power(top.k), MANY=many,
-        STEP=min(power(width), step), num_warps=warps, **shared,
-    )  # fmt: skip
+    batch, heads, queries, keys = scores.shape
+    lanes, width = batch * heads, scores.query.shape[-1]
+    rows, columns, options = sizes.of("short" if keys <= sizes.SHORT else "best", scores)
+    given = lay_out(scores, rows, columns)
+    few, bits = power(top.k), sizes.MARK
+    pairs, slots = few + 4, power(few + 4)
+    while keys > 16 * (columns << bits):  # not more than so many segments
+        bits += 1
+    segments = power(-(-keys // (columns << bits)))
+    chunk = min(_ROOM // (8 * lanes * rows * segments * slots), -(-queries // rows)) * rows or rows
+    values, lost = norm.new_empty(lanes * chunk, segments, slots), norm.new_empty(lanes * chunk, segments)
+    names = torch.empty_like(values, dtype=torch.int32)
+    more = torch.empty(lanes * chunk + 1, dtype=torch.int32, device=norm.device)
+    shared: Any = {"FLAGS": _flagged(given, rest), "SLOTS": slots, "SEGMENTS": segments, "BITS": bits}
+    operands = (norm, norm if rest is None else rest, values, names, lost)
+    strides = (scores.query.stride(), scores.key.stride())
+    rules = (*given.common, *given.numbers, given.mask)
+    height, step, warps = sizes.SETTLE
+    for above in range(0, queries, chunk):
+        lines = min(chunk, -(-(queries - above) // rows) * rows)
+        top_kernels.best[(lines // rows * segments, lanes)](
+            given.query, given.key, *operands, *given.common, given.layouts, *given.numbers, given.mask, above, lines,
+            PAIRS=pairs, EDGES=_edges(given, keys, columns, -1), EXACT=given.exact, BM=rows, BN=columns, **shared,
+            **options,
+        )  # fmt: skip
+        more[:1].zero_()
+        top_kernels.settle[(-(-lines // height), lanes)](
+            scores.query, scores.key, *operands, top.best, top.keys, more, strides, *rules, above, lines, TOP=top.k,
+            FEW=few, WIDTH=width, STEP=min(power(width), step), ROWS=height, num_warps=warps, **shared,
+        )  # fmt: skip
+        top_kernels.search[(min(lanes * lines, 16 * sizes.processors(norm.device)),)](
+            scores.query, scores.key, *operands, top.best, top.keys, more, strides, *rules, above, lines, TOP=top.k,
+            PAIRS=pairs, WIDTH=width, STEP=min(power(width), sizes.SEARCH[0]), ROOM=few, BN=columns,
+            num_warps=sizes.SEARCH[1], **shared,
+        )  # fmt: skip
 
 
 def _columns(
