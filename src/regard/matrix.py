@@ -440,7 +440,7 @@ class AttentionMatrix:
         return reductions.Top(self._scores, k)
 
     def _room(self, name: str, shape: Sequence[int], bytes_each: int) -> None:
-        ensure_room(shape, bytes_each, self.device, f"{name} of shape {tuple(shape)}, of {self!r}")
+        ensure_room(shape, bytes_each, self.device, lambda: f"{name} of shape {tuple(shape)}, of {self!r}")
 
     def _top(self, topper: reductions.Top) -> Top:
         weights, keys = topper.result()

@@ -20,13 +20,28 @@ __all__ = ["Entropy", "Pool", "Received", "Reverse", "RowDot", "Straight", "Top"
 _STRIP = 8192  # keys that `Top` searches together
 
 
-class Received:
+class _Gathered:
+    """What adds its tiles up in `total`: zeros, made once somebody asks; whoever fills all of it may put its own there."""
+
+    def __init__(self, scores: Scores, *shape: int):
+        self.shape, self._like, self._dtype = shape, scores.query, scores.working_dtype
+
+    def empty(self) -> Tensor:
+        """As large as `total`, with nothing in it."""
+        return self._like.new_empty(self.shape, dtype=self._dtype)
+
+    @cached_property
+    def total(self) -> Tensor:
+        return self.empty().zero_()
+
+
+class Received(_Gathered):
     """How much each key receives over all queries: the sums, or the maxima, of the columns."""
 
     def __init__(self, scores: Scores, reduce: str):
         batch, heads, self.queries, keys = scores.shape
+        super().__init__(scores, batch, heads, keys)
         self.reduce = reduce
-        self.total = scores.query.new_zeros(batch, heads, keys, dtype=scores.working_dtype)
 
     def add(self, tile: Tile) -> None:
         here = self.total[tile.batch, tile.heads, tile.columns]
@@ -39,11 +54,11 @@ class Received:
         return self.total / max(self.queries, 1) if self.reduce == "mean" else self.total
 
 
-class Entropy:
+class Entropy(_Gathered):
     """-Σ p log p of each row. It uses the tile's logits up, so it comes last."""
 
     def __init__(self, scores: Scores):
-        self.total = scores.query.new_zeros(scores.shape[:3], dtype=scores.working_dtype)
+        super().__init__(scores, *scores.shape[:3])
 
     def add(self, tile: Tile) -> None:
         self.total[tile.batch, tile.heads, tile.rows] -= tile.log2.mul_(tile.weights).sum(-1)
@@ -60,13 +75,26 @@ class Top:
     """
 
     def __init__(self, scores: Scores, k: int):
-        self.k = k
-        shape = (*scores.shape[:3], k)
-        self.best = scores.query.new_full(shape, 2 * HIDDEN, dtype=scores.working_dtype)
-        self.keys = torch.full(shape, -1, device=self.best.device)
-        self.strip = self.best.new_empty(0)
+        self.k, self.shape, self.settled = k, (*scores.shape[:3], k), False  # settled: no key is where there is none
+        self._like, self._dtype = scores.query, scores.working_dtype
+        self.strip = self._like.new_empty(0)
         self.block: tuple[slice, slice, slice] | None = None  # the batches, heads and rows of the strip
         self.columns = slice(0, 0)  # and its keys
+
+    @cached_property
+    def best(self) -> Tensor:
+        return self._like.new_full(self.shape, 2 * HIDDEN, dtype=self._dtype)
+
+    @cached_property
+    def keys(self) -> Tensor:
+        return self._like.new_full(self.shape, -1, dtype=torch.int64)
+
+    def settle(self) -> tuple[Tensor, Tensor]:
+        """Room for log2 of the weights and their keys, to be filled by somebody who knows them all."""
+        self.settled = True
+        self.best = self._like.new_empty(self.shape, dtype=self._dtype)
+        self.keys = self._like.new_empty(self.shape, dtype=torch.int64)
+        return self.best, self.keys
 
     def add(self, tile: Tile) -> None:
         here, (start, stop) = (tile.batch, tile.heads, tile.rows), (tile.columns.start, tile.columns.stop)
@@ -117,7 +145,8 @@ class Top:
 
     def result(self) -> tuple[Float[Tensor, "batch heads queries k"], Int[Tensor, "batch heads queries k"]]:
         self._flush()
-        self.keys.masked_fill_(self.best <= HIDDEN / 2, -1)  # in place: these are the largest things there are
+        if not self.settled:
+            self.keys.masked_fill_(self.best <= HIDDEN / 2, -1)  # in place: these are the largest things there are
         return self.best.exp2_(), self.keys
 
 
@@ -127,7 +156,7 @@ def edges(size: int, bins: int) -> list[int]:
     return [i * size // many for i in range(bins + 1)]
 
 
-class Pool:
+class Pool(_Gathered):
     """The whole matrix as rows × columns bins, each the mean or the maximum of its weights.
 
     Tiles are first pooled along their rows; a block of rows is pooled along its columns once it is complete. What
@@ -136,18 +165,18 @@ class Pool:
 
     def __init__(self, scores: Scores, rows: int, columns: int, reduce: str, received: Received | None = None):
         batch, heads, queries, keys = scores.shape
+        super().__init__(scores, batch, heads, rows, columns)
         self.reduce, self.received = reduce, received
-        self.total = scores.query.new_zeros(batch, heads, rows, columns, dtype=scores.working_dtype)
         self.queries, self.keys, self.divided = queries, keys, False
         self.block: tuple[slice, slice, slice] | None = None  # the batches, heads and rows being gathered
 
     @cached_property
     def row_edges(self) -> list[int]:
-        return edges(self.queries, self.total.shape[2])
+        return edges(self.queries, self.shape[2])
 
     @cached_property
     def column_edges(self) -> list[int]:
-        return edges(self.keys, self.total.shape[3])
+        return edges(self.keys, self.shape[3])
 
     def add(self, tile: Tile) -> None:
         if (tile.batch, tile.heads, tile.rows) != self.block:

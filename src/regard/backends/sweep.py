@@ -52,7 +52,7 @@ def takes(scores: Scores, reduction: Any) -> bool:
     """Whether the kernels know this reduction."""
     _, _, queries, keys = scores.shape
     if isinstance(reduction, reductions.Pool):
-        rows, columns = reduction.total.shape[2:]
+        rows, columns = reduction.shape[2:]
         large = queries >= 16 * rows and keys >= 16 * columns  # no tile lies in more than two bins each way
         return reduction.reduce == "mean" and (large or _even(scores, reduction))
     if isinstance(reduction, reductions.Top):
@@ -65,8 +65,7 @@ def takes(scores: Scores, reduction: Any) -> bool:
 def _normalised(normaliser: Tensor) -> tuple[Tensor, Tensor | None]:
     """The normaliser in base 2 as float32 and, where that has too few digits for it, the rest."""
     if normaliser.dtype == torch.float32:  # a kernel's: it has no more digits than these
-        high = (normaliser * LOG2E).masked_fill(normaliser == -math.inf, -HIDDEN)
-        return high.contiguous(), None
+        return (normaliser * LOG2E).nan_to_num_(math.nan, math.inf, -HIDDEN).contiguous(), None
     full = normaliser.double().masked_fill(normaliser == -math.inf, -HIDDEN) * LOG2E
     high = full.float()
     large = (high.abs() > TRUSTED) & (high < -HIDDEN)
@@ -156,7 +155,7 @@ def _lines(scores: Scores, units: int) -> int:
 def _even(scores: Scores, pool: reductions.Pool) -> bool:
     """Whether its bins are all alike and powers of two, so that tiles fit into them or they into tiles."""
     _, _, queries, keys = scores.shape
-    (high, more), (wide, too) = divmod(queries, pool.total.shape[2]), divmod(keys, pool.total.shape[3])
+    (high, more), (wide, too) = divmod(queries, pool.shape[2]), divmod(keys, pool.shape[3])
     return not more and not too and power(high) == high and power(wide) == wide
 
 
@@ -167,7 +166,7 @@ def _shape(scores: Scores, pool: reductions.Pool | None) -> tuple[int, int, int]
     """
     batch, heads, queries, keys = scores.shape
     rows, columns, _ = sizes.of("sums", scores)
-    high, wide = (rows, columns) if pool is None else (queries // pool.total.shape[2], keys // pool.total.shape[3])
+    high, wide = (rows, columns) if pool is None else (queries // pool.shape[2], keys // pool.shape[3])
     while wide > columns and batch * heads * (keys // wide) < 4 * sizes.crowd(scores):
         wide //= 2
     return high, wide, -(-keys // max(wide, columns))
@@ -184,27 +183,29 @@ def _sums(
     given = lay_out(scores, rows, columns)
     high, wide, units = _shape(scores, pool)
     programs = units if entropy is None else _lines(scores, units)
-    line, bins, store = norm, (1, 1, 1.0), norm
+    line, bins, store, total = norm, (1, 1, 1.0), norm, norm
     if entropy is not None:
-        line = norm.new_zeros(batch, heads, programs, queries)
+        line = entropy.total if programs == 1 else norm.new_zeros(batch, heads, programs, queries)
     if pool is not None:
-        many = pool.total.shape[2:]
+        many, pool.divided = pool.shape[2:], True
         bins = (many[0], keys // wide, many[0] * many[1] / (queries * keys))
+        if bins[1] > many[1] or (wide <= columns and not scores.mask.bands):  # every bin will be written
+            pool.total = pool.empty()
         store = pool.total if bins[1] == many[1] else norm.new_zeros(batch, heads, *bins[:2])
-        pool.divided = True
+    if received is not None:
+        received.total = total = received.empty()
     taken = 0 if received is None else 2 if received.reduce == "max" else 1
     ragged = keys % columns > 0
     sum_kernels.sums[(programs, batch * heads)](
-        given.query, given.key, norm, norm if rest is None else rest, norm if received is None else received.total,
-        line, store, *given.common, given.layouts, *given.numbers, given.mask, bins,
+        given.query, given.key, norm, norm if rest is None else rest, total, line, store, *given.common, given.layouts, *given.numbers, given.mask, bins,
         (max(wide // columns, 1), -(-units // programs)), FLAGS=_flagged(given, rest), ENTROPY=entropy is not None,
         TAKEN=taken, POOLED=pool is not None, HIGH=high, WIDE=wide, RAGGED=ragged,
         EDGES=_edges(given, queries, rows, 1) | int(ragged), EXACT=given.exact, BM=rows, BN=columns, **options,
     )  # fmt: skip
-    if entropy is not None:
-        torch.sum(line, 2, out=entropy.total)
-    if pool is not None and store is not pool.total:
-        torch.sum(store.view(*pool.total.shape, -1), -1, out=pool.total)
+    if entropy is not None and programs > 1:
+        entropy.total = line.sum(2)
+    if pool is not None and bins[1] > pool.shape[3]:
+        torch.sum(store.view(*pool.shape, -1), -1, out=pool.total)
 
 
 def _rows(scores: Scores, norm: Tensor, rest: Tensor | None, entropy: reductions.Entropy) -> None:
@@ -212,6 +213,7 @@ def _rows(scores: Scores, norm: Tensor, rest: Tensor | None, entropy: reductions
 
     batch, heads, queries, keys = scores.shape
     rows, columns, options = sizes.of("rows", scores)
+    entropy.total = entropy.empty()
     given = lay_out(scores, rows, columns)
     row_kernels.rows[_grid(queries, rows, batch * heads)](
         given.query, given.key, norm, norm if rest is None else rest, entropy.total, *given.common, given.layouts,
@@ -241,6 +243,7 @@ def _top(scores: Scores, norm: Tensor, rest: Tensor | None, top: reductions.Top)
     strides = (scores.query.stride(), scores.key.stride())
     rules = (*given.common, *given.numbers, given.mask)
     height, step, warps = sizes.SETTLE
+    best, found = top.settle()
     for above in range(0, queries, chunk):
         lines = min(chunk, -(-(queries - above) // rows) * rows)
         top_kernels.best[(lines // rows * segments, lanes)](
@@ -250,11 +253,11 @@ def _top(scores: Scores, norm: Tensor, rest: Tensor | None, top: reductions.Top)
         )  # fmt: skip
         more[:1].zero_()
         top_kernels.settle[(-(-lines // height), lanes)](
-            scores.query, scores.key, *operands, top.best, top.keys, more, strides, *rules, above, lines, TOP=top.k,
+            scores.query, scores.key, *operands, best, found, more, strides, *rules, above, lines, TOP=top.k,
             FEW=few, WIDTH=width, STEP=min(power(width), step), ROWS=height, num_warps=warps, **shared,
         )  # fmt: skip
         top_kernels.search[(min(lanes * lines, 16 * sizes.processors(norm.device)),)](
-            scores.query, scores.key, *operands, top.best, top.keys, more, strides, *rules, above, lines, TOP=top.k,
+            scores.query, scores.key, *operands, best, found, more, strides, *rules, above, lines, TOP=top.k,
             PAIRS=pairs, WIDTH=width, STEP=min(power(width), sizes.SEARCH[0]), ROOM=few, BN=columns,
             num_warps=sizes.SEARCH[1], **shared,
         )  # fmt: skip
@@ -274,14 +277,16 @@ def _columns(
     rows, columns, options = sizes.of("columns", scores, 0 if reverse is None else reverse.x.shape[-1])
     bins, store, lanes = (1, 1), norm, batch * heads
     if pool is not None:
-        bins = (pool.total.shape[2], pool.total.shape[3])
+        bins = (pool.shape[2], pool.shape[3])
         high, wide = (1 << ((size // many).bit_length() - 1) for size, many in zip((queries, keys), bins, strict=True))
         received, rows, columns = pool.received, min(rows, high), min(columns, wide)
         blocks = bins[0], -(-keys // columns), 2
         lanes = min(max(_ROOM // (4 * math.prod(blocks)), 1), lanes)
         store = norm.new_empty(lanes, *blocks)
     given = lay_out(scores, rows, columns)
-    total = norm.new_empty(batch, heads, keys) if received is None else received.total
+    total = norm.new_empty(batch, heads, keys)
+    if received is not None:
+        received.total = total
     x, layout, out, width = given.query, given.layouts[0], norm, 1
     if reverse is not None:
         # As the user handed it in: halves go to the tensor cores as halves.
