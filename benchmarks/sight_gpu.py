@@ -227,17 +227,19 @@ def long(tokens: int = 2**20) -> list[str]:
     return lines
 
 
-CHOICES = {
+CHOICES = {  # rows, columns, warps, stages, registers
     "columns": [
-        (64, 128, 4, 3), (64, 128, 4, 2), (128, 128, 8, 2), (128, 128, 4, 2), (64, 64, 4, 3), (128, 64, 4, 3),
-        (64, 128, 8, 3),
+        (64, 128, 4, 3, 168), (64, 128, 4, 2, 168), (64, 128, 4, 3, 255), (128, 64, 4, 3, 255), (128, 64, 4, 3, 168),
+        (64, 64, 4, 3, 128), (64, 64, 4, 3, 255),
     ],
-    "rows": [
-        (64, 128, 4, 3), (64, 128, 4, 2), (128, 128, 8, 2), (64, 64, 4, 3), (128, 64, 4, 3), (64, 256, 4, 2),
-        (128, 128, 8, 3),
+    "sums": [
+        (64, 64, 4, 2, 128), (64, 64, 4, 3, 128), (64, 64, 4, 3, 168), (64, 128, 4, 2, 168), (128, 64, 4, 3, 168),
     ],
-    "survey": [(128, 64, 4, 3), (64, 64, 4, 3), (128, 64, 8, 3), (64, 128, 4, 2), (128, 32, 4, 3)],
-    "forward": [(128, 64, 4, 3), (128, 64, 8, 3), (128, 128, 8, 2), (64, 64, 4, 3)],
+    "rows": [(128, 64, 4, 3, 255), (128, 64, 4, 3, 168), (64, 64, 4, 3, 255), (64, 128, 4, 3, 255)],
+    "best": [
+        (64, 128, 4, 3, 255), (64, 128, 4, 2, 168), (64, 64, 4, 3, 255), (64, 64, 4, 3, 128), (128, 64, 4, 3, 255),
+    ],
+    "forward": [(128, 64, 4, 3, 255), (128, 64, 8, 3, 255), (128, 128, 8, 2, 255), (64, 64, 4, 3, 255)],
 }  # fmt: skip
 
 
@@ -255,14 +257,17 @@ def tune(names: list[str]) -> None:
             print(f"  {name}: " + "  ".join(f"{part:.2f} {blocks}" for part, blocks in sorted(found)), flush=True)
 
 
-def tried(name: str, blocks: tuple[int, int, int, int], scores: Any, norm: Tensor, value: Tensor) -> float:
+def tried(name: str, blocks: tuple[int, ...], scores: Any, norm: Tensor, value: Tensor) -> float:
     """Milliseconds of one kernel with these blocks; inf where it cannot be."""
     kind = 0 if scores.query.shape[-1] <= 64 else 1
     before, sizes.BLOCKS[name][kind] = sizes.BLOCKS[name][kind], blocks
+    received, entropy = reductions.Received(scores, "sum"), reductions.Entropy(scores)
+    bins = [min(256, tokens) for tokens in scores.shape[2:]]
     calls: dict[str, Callable[[], Any]] = {
-        "columns": lambda: sweep.sweep(scores, norm, [reductions.Received(scores, "sum")]),
-        "rows": lambda: sweep.sweep(scores, norm, [reductions.Entropy(scores)]),
-        "survey": lambda: sweep.sweep(scores, norm, [reductions.Top(scores, 8)]),
+        "columns": lambda: sweep._columns(scores, norm, None, received=received),
+        "sums": lambda: sweep.sweep(scores, norm, [reductions.Pool(scores, *bins, "mean", received), entropy]),
+        "rows": lambda: sweep.sweep(scores, norm, [entropy]),
+        "best": lambda: sweep.sweep(scores, norm, [reductions.Top(scores, 8)]),
         "forward": lambda: sweep.forward(scores, value),
     }
     try:

@@ -104,7 +104,7 @@ def test_little_room(monkeypatch, room, bins):
     monkeypatch.setattr(sweep, "_held", lambda scores: 0)
     with using("sweep", False):
         seen, R = case.matrix().summary(pool=(bins, bins), top=5), case.reference()
-        assert (sweep._lines(case.matrix()._scores, 5) > 1) == (room > 1)
+        assert (sweep._lines(case.matrix()._scores, 5, 1) > 1) == (room > 1)
         close(seen.received, R.received("sum"), 1e-5)
         close(seen.entropy, R.entropy(), 1e-5)
         close(seen.pool, R.pool(bins, bins, "mean"), 1e-6)

@@ -204,9 +204,9 @@ def _columns_step(
     total, out, band, bin = state
     batch, head, _ = ids
     row = at + tl.arange(0, BM)
-    norm, rest = _norm(NORM, REST, base, row, size[0], FLAGS, MASKED)  # on its way while the products are taken
     dots = _meet(key, Q, layouts[0], batch, head, at, BM, EXACT)
     logits = _tile(dots, row[None, :], column[:, None], batch, head, size, lo, hi, factor, cap, mask, FLAGS, MASKED)
+    norm, rest = _norm(NORM, REST, base, row, size[0], FLAGS, MASKED)
     weights = tl.exp2(_log(logits, norm[None, :], rest[None, :], FLAGS))
     if MOST:
         total = tl.maximum(total, tl.max(weights, 1))

@@ -8,20 +8,19 @@ import torch
 
 from regard.scores import Scores
 
-__all__ = ["BLOCKS", "CROWD", "MARK", "SEARCH", "SETTLE", "SHORT", "crowd", "of", "processors"]
+__all__ = ["BLOCKS", "MARK", "SEARCH", "SETTLE", "SHORT", "crowd", "of", "processors"]
 
-# (rows, columns, warps, stages) for halves of width up to 64, 128, 256; and for float32
-BLOCKS: dict[str, list[tuple[int, int, int, int]]] = {
-    "forward": [(64, 64, 4, 3), (64, 64, 4, 3), (64, 32, 4, 2), (32, 32, 4, 2)],
-    "rows": [(64, 64, 4, 3), (128, 64, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],
-    "sums": [(64, 64, 4, 3), (64, 128, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],
-    "best": [(64, 128, 4, 3), (64, 128, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],
-    "short": [(64, 64, 4, 3), (64, 64, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],  # `best` of few keys
-    "columns": [(64, 64, 4, 3), (128, 64, 4, 3), (64, 64, 4, 2), (32, 32, 4, 2)],
-    "back_query": [(64, 64, 4, 2), (64, 64, 8, 2), (32, 32, 4, 1), (16, 16, 4, 1)],
-    "back_key": [(64, 64, 4, 2), (32, 64, 8, 2), (32, 32, 4, 1), (16, 16, 4, 1)],
+# (rows, columns, warps, stages, at most so many registers) for halves of width up to 64, 128, 256; and for float32
+BLOCKS: dict[str, list[tuple[int, int, int, int, int]]] = {
+    "forward": [(64, 64, 4, 3, 255), (64, 64, 4, 3, 255), (64, 32, 4, 2, 255), (32, 32, 4, 2, 255)],
+    "rows": [(64, 64, 4, 3, 255), (128, 64, 4, 3, 255), (64, 64, 4, 2, 255), (32, 32, 4, 2, 255)],
+    "sums": [(64, 64, 4, 3, 128), (64, 64, 4, 2, 128), (64, 64, 4, 2, 255), (32, 32, 4, 2, 255)],
+    "best": [(64, 128, 4, 3, 255), (64, 128, 4, 3, 255), (64, 64, 4, 2, 255), (32, 32, 4, 2, 255)],
+    "short": [(64, 64, 4, 3, 255), (64, 64, 4, 3, 255), (64, 64, 4, 2, 255), (32, 32, 4, 2, 255)],  # `best` of few keys
+    "columns": [(64, 64, 4, 3, 255), (128, 64, 4, 3, 255), (64, 64, 4, 2, 255), (32, 32, 4, 2, 255)],
+    "back_query": [(64, 64, 4, 2, 255), (64, 64, 8, 2, 255), (32, 32, 4, 1, 255), (16, 16, 4, 1, 255)],
+    "back_key": [(64, 64, 4, 2, 255), (32, 64, 8, 2, 255), (32, 32, 4, 1, 255), (16, 16, 4, 1, 255)],
 }
-CROWD = [(3, 168), (2, 255), (2, 255), (2, 255)]  # for "sums": programs to a processor, and registers so that they fit
 SHORT = 2048  # that few
 MARK = 7  # bits of a weight that tell its tile
 SETTLE = (4, 32, 1)  # rows, numbers of a key and warps at a time, where keys are weighed one by one
@@ -31,16 +30,14 @@ SEARCH = (64, 2)  # numbers of a key, and warps
 def of(name: str, scores: Scores, *others: int) -> tuple[int, int, dict[str, int]]:
     """(rows, columns, options of the launch) for a kernel; `others` are the widths of what else it loads."""
     kind = _kind(scores, *others)
-    rows, columns, warps, stages = BLOCKS[name][kind]
-    options = {"num_warps": warps, "num_stages": stages}
-    if name == "sums":
-        options["maxnreg"] = CROWD[kind][1]
-    return rows, columns, options
+    rows, columns, warps, stages, registers = BLOCKS[name][kind]
+    return rows, columns, {"num_warps": warps, "num_stages": stages, "maxnreg": registers}
 
 
 def crowd(scores: Scores) -> int:
-    """How many programs of "sums" the GPU works on at once."""
-    return CROWD[_kind(scores)][0] * processors(scores.query.device)
+    """How many programs of "sums" the GPU works on at once: a processor has 65,536 registers."""
+    _, _, warps, _, registers = BLOCKS["sums"][_kind(scores)]
+    return 65_536 // (32 * warps * registers) * processors(scores.query.device)
 
 
 @cache

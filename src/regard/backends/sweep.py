@@ -122,11 +122,10 @@ def sweep(scores: Scores, normaliser: Float[Tensor, "batch heads queries"], want
     summed = [p.received for p in even if p.received is not None]
     summed += [r for r in sums if not any(r is p.received for p in pools)]
     for entropy, pool, received in zip_longest(entropies, even, summed):
-        alone = entropy is not None and not ((pool or received) and _lines(scores, _shape(scores, pool)[2]))
-        if alone:
+        if pool is None and received is None:
             _rows(scores, norm, rest, entropy)
-        if pool is not None or received is not None:
-            _sums(scores, norm, rest, received, None if alone else entropy, pool)
+        else:
+            _sums(scores, norm, rest, received, entropy, pool)
 
 
 def _those(wanted: Sequence[Any], kind: type) -> list[Any]:
@@ -138,14 +137,14 @@ def _held(scores: Scores) -> int:
     return 2 * scores.query.element_size() * (scores.query.numel() + scores.key.numel())
 
 
-def _lines(scores: Scores, units: int) -> int:
-    """Programs to a head that each add up the rows in a line of their own; 0 where lines need too much room.
+def _lines(scores: Scores, units: int, numbers: int) -> int:
+    """Programs to a head that each have lines of their own, so many numbers to a row; 0 where they need too much room.
 
     As many as keep the GPU busy and leave few idle at the end.
     """
     batch, heads, queries, _ = scores.shape
     lanes, slots = batch * heads, sizes.crowd(scores)
-    most = max(_ROOM, _held(scores) // 8) // (4 * lanes * queries)
+    most = max(_ROOM, _held(scores) // 8) // (4 * lanes * queries * max(numbers, 1))
     most = min(units, max(-(-2 * slots // lanes), 1), most)
     if lanes * most < min(lanes * units, slots * 3 // 4):
         return 0
@@ -180,10 +179,18 @@ def _sums(
 
     batch, heads, queries, keys = scores.shape
     rows, columns, options = sizes.of("sums", scores)
-    given = lay_out(scores, rows, columns)
     high, wide, units = _shape(scores, pool)
-    programs = units if entropy is None else _lines(scores, units)
-    line, bins, store, total = norm, (1, 1, 1.0), norm, norm
+    pooled = 0 if pool is None else 1
+    if pool is not None and wide >= columns and high < 2 * rows and _lines(scores, units, 2):
+        pooled = 2  # every tile would have to add up its bin, and there is room to put the rows by
+    numbers = (entropy is not None) + (pooled == 2)
+    programs = _lines(scores, units, numbers) if numbers else units
+    if not programs:  # no room for lines: entropies have a walk of their own
+        assert entropy is not None
+        _rows(scores, norm, rest, entropy)
+        entropy, programs = None, units
+    given = lay_out(scores, rows, columns)
+    line, held, bins, store, total = norm, norm, (1, 1, 1.0), norm, norm
     if entropy is not None:
         line = entropy.total if programs == 1 else norm.new_zeros(batch, heads, programs, queries)
     if pool is not None:
@@ -192,15 +199,17 @@ def _sums(
         if bins[1] > many[1] or (wide <= columns and not scores.mask.bands):  # every bin will be written
             pool.total = pool.empty()
         store = pool.total if bins[1] == many[1] else norm.new_zeros(batch, heads, *bins[:2])
+        held = norm.new_empty(batch * heads * programs * queries if pooled == 2 else 0)
     if received is not None:
         received.total = total = received.empty()
     taken = 0 if received is None else 2 if received.reduce == "max" else 1
     ragged = keys % columns > 0
     sum_kernels.sums[(programs, batch * heads)](
-        given.query, given.key, norm, norm if rest is None else rest, total, line, store, *given.common, given.layouts, *given.numbers, given.mask, bins,
-        (max(wide // columns, 1), -(-units // programs)), FLAGS=_flagged(given, rest), ENTROPY=entropy is not None,
-        TAKEN=taken, POOLED=pool is not None, HIGH=high, WIDE=wide, RAGGED=ragged,
-        EDGES=_edges(given, queries, rows, 1) | int(ragged), EXACT=given.exact, BM=rows, BN=columns, **options,
+        given.query, given.key, norm, norm if rest is None else rest, total, line, held, store, *given.common,
+        given.layouts, *given.numbers, given.mask, bins, (max(wide // columns, 1), -(-units // programs)),
+        FLAGS=_flagged(given, rest), ENTROPY=entropy is not None, TAKEN=taken, POOLED=pooled, HIGH=high, WIDE=wide,
+        RAGGED=ragged, EDGES=_edges(given, queries, rows, 1) | int(ragged), EXACT=given.exact,
+        CHUNK=4096, BM=rows, BN=columns, **options,
     )  # fmt: skip
     if entropy is not None and programs > 1:
         entropy.total = line.sum(2)
@@ -230,7 +239,7 @@ def _top(scores: Scores, norm: Tensor, rest: Tensor | None, top: reductions.Top)
     rows, columns, options = sizes.of("short" if keys <= sizes.SHORT else "best", scores)
     given = lay_out(scores, rows, columns)
     few, bits = power(top.k), sizes.MARK
-    pairs, slots = few + 4, power(few + 4)
+    pairs, slots = few + 4, power(few + 4)  # some more, since marks may have changed their order
     while keys > 16 * (columns << bits):  # not more than so many segments
         bits += 1
     segments = power(-(-keys // (columns << bits)))

@@ -242,15 +242,17 @@ def search(
                               low, high, size, shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP, ROOM,
                               2 * SLOTS)  # fmt: skip
                 if tl.load(LOST + here.to(tl.int64) * SEGMENTS + part) >= bound:
-                    for n in range(PAIRS):
-                        mine = tl.load(KEYS + spot + n) % BN
-                        same = (names % BN == mine) & (value > HIDING)
-                        if tl.sum((same & (pair <= n)).to(tl.int32), 0) == 2:  # here is the second of its class
-                            for at in range(left + mine, right, SLOTS * BN):
-                                key = at + both // 2 * BN + both % 2
-                                state = _look(state, key, key < right, row, Q, K, NORM, REST, strides, low, high, size,
-                                              shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP, ROOM,
-                                              2 * SLOTS)  # fmt: skip
+                    group = tl.where(value > HIDING, names % BN, -1)
+                    again = (group[:, None] == group[None, :]) & (pair[:, None] > pair[None, :])
+                    twice = tl.where(tl.sum(again.to(tl.int32), 1) > 0, group, -1)  # whose class is here already
+                    while tl.max(twice, 0) >= 0:
+                        mine = tl.max(twice, 0)
+                        twice = tl.where(twice == mine, -1, twice)
+                        for at in range(left + mine, right, SLOTS * BN):
+                            key = at + both // 2 * BN + both % 2
+                            state = _look(state, key, key < right, row, Q, K, NORM, REST, strides, low, high, size,
+                                          shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP, ROOM,
+                                          2 * SLOTS)  # fmt: skip
         best, keys = state
         best = tl.where(slot < TOP, best, 4 * HIDDEN)
         for n in range(TOP):
