@@ -3,6 +3,7 @@
 python benchmarks/sight_gpu.py             check, time, print
 python benchmarks/sight_gpu.py --report    and keep it in benchmarks/reports/
 python benchmarks/sight_gpu.py --tune      time other block sizes of the kernels
+python benchmarks/sight_gpu.py --once 2    only call everything once on the second shape: for a profiler to watch
 
 Peers: plain softmax with stored weights and, where the package is installed, flash-colreduce's column sums.
 """
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from measure import gpu
+from measure import gpu, overhead
 from rich.console import Console
 from torch import Tensor
 from torch.nn import functional
@@ -44,8 +45,12 @@ GOALS = [
 
 
 def timed(call: Callable[[], Any], rounds: int = 15) -> float:
-    """Median milliseconds by CUDA events; the cache is swept in between, and nothing waits until the end."""
-    sweeper = torch.empty(2**30, dtype=torch.int8, device="cuda")
+    """Median milliseconds of the GPU by CUDA events.
+
+    In between the cache is swept, for so long that the CPU has the next call ready: what handing over takes the CPU is
+    told by itself.
+    """
+    sweeper = torch.empty(2**32, dtype=torch.int8, device="cuda")
     call()
     events = []
     for _ in range(rounds):
@@ -113,18 +118,54 @@ def speed(shape: tuple[Any, ...]) -> dict[str, float]:
     return taken
 
 
+def handed() -> str:
+    """Microseconds that the CPU takes to hand a call over to the GPU."""
+    q, k, v = made(2, 2, 2, 512, 64)
+    A = regard.AttentionMatrix(q, k)
+    with torch.no_grad():
+        A @ v
+        calls: dict[str, Callable[[], Any]] = {
+            "SDPA": lambda: functional.scaled_dot_product_attention(q, k, v),
+            "A @ v": lambda: regard.AttentionMatrix(q, k) @ v,
+            "received": A.received,
+            "entropy": A.entropy,
+            "summary(pool=256)": lambda: A.summary(pool=256),
+            "summary(pool=256, top=8)": lambda: A.summary(pool=256, top=8),
+        }
+        parts = []
+        for name, call in calls.items():
+            call()
+            torch.cuda.synchronize()
+            parts.append(f"{name} {overhead(call, 20, 5):,.0f}")
+    return f"Microseconds of the CPU to hand a call over, which small problems wait for: {', '.join(parts)}."
+
+
+def once(shape: tuple[Any, ...]) -> None:
+    """Everything that is timed, called once."""
+    *sizes, causal = shape
+    q, k, v = made(*sizes)
+    A = regard.AttentionMatrix(q, k, mask=regard.causal() if causal else None)
+    with torch.no_grad():
+        A @ v
+        A.received()
+        A.entropy()
+        A.summary(pool=256)
+        A.top(8)
+    torch.cuda.synchronize()
+
+
 def floors(shape: tuple[Any, ...], base: float) -> str:
     """What one walk takes at least, at the highest clock, as multiples of SDPA: each pipe by itself.
 
-    A Hopper multiprocessor does 4,096 bf16 operations, 16 exponentials and 64 comparisons a clock; `top` compares six
-    times a key: its mark, first, second, and the greatest of the others.
+    A Hopper multiprocessor does 4,096 bf16 operations, 16 exponentials and 64 comparisons a clock; `top` compares seven
+    times for a pair of keys: the two, its mark, first, second, and the greatest of the others.
     """
     batch, heads, _, tokens, width, causal = shape
     asked = ["nvidia-smi", "--query-gpu=clocks.max.sm", "--format=csv,noheader,nounits"]
     megahertz = float(subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()[0])
     clocks = base * 1e3 * megahertz * torch.cuda.get_device_properties(0).multi_processor_count
     pairs = batch * heads * tokens**2 / (2 if causal else 1)
-    parts = {"products": 2 * width / 4096, "exponentials": 1 / 16, "six comparisons": 6 / 64}
+    parts = {"products": 2 * width / 4096, "exponentials": 1 / 16, "comparisons of top": 3.5 / 64}
     return f"- {named(shape)}: " + ", ".join(f"{name} {pairs * c / clocks:.2f} ×" for name, c in parts.items()) + "."
 
 
@@ -229,17 +270,17 @@ def long(tokens: int = 2**20) -> list[str]:
 
 CHOICES = {  # rows, columns, warps, stages, registers
     "columns": [
-        (64, 128, 4, 3, 168), (64, 128, 4, 2, 168), (64, 128, 4, 3, 255), (128, 64, 4, 3, 255), (128, 64, 4, 3, 168),
-        (64, 64, 4, 3, 128), (64, 64, 4, 3, 255),
+        (64, 128, 4, 3, 168), (64, 128, 4, 2, 168), (64, 128, 4, 3, 0), (128, 64, 4, 3, 0), (128, 64, 4, 3, 168),
+        (64, 64, 4, 3, 128), (64, 64, 4, 3, 0),
     ],
     "sums": [
         (64, 64, 4, 2, 128), (64, 64, 4, 3, 128), (64, 64, 4, 3, 168), (64, 128, 4, 2, 168), (128, 64, 4, 3, 168),
     ],
-    "rows": [(128, 64, 4, 3, 255), (128, 64, 4, 3, 168), (64, 64, 4, 3, 255), (64, 128, 4, 3, 255)],
+    "rows": [(128, 64, 4, 3, 0), (128, 64, 4, 3, 168), (64, 64, 4, 3, 0), (64, 128, 4, 3, 0)],
     "best": [
-        (64, 128, 4, 3, 255), (64, 128, 4, 2, 168), (64, 64, 4, 3, 255), (64, 64, 4, 3, 128), (128, 64, 4, 3, 255),
+        (64, 128, 4, 3, 0), (64, 128, 4, 2, 168), (64, 64, 4, 3, 0), (64, 64, 4, 3, 128), (128, 64, 4, 3, 0),
     ],
-    "forward": [(128, 64, 4, 3, 255), (128, 64, 8, 3, 255), (128, 128, 8, 2, 255), (64, 64, 4, 3, 255)],
+    "forward": [(128, 64, 4, 3, 0), (128, 64, 8, 3, 0), (128, 128, 8, 2, 0), (64, 64, 4, 3, 0)],
 }  # fmt: skip
 
 
@@ -284,6 +325,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-sight-gpu.md")
     parser.add_argument("--tune", nargs="*", choices=list(CHOICES), help="only time other block sizes")
+    parser.add_argument("--once", type=int, choices=range(1, 5), help="only call everything once, on this shape")
     parser.add_argument("--check", action="store_true", help="only check")
     parser.add_argument("--dtypes", nargs="+", default=["bfloat16", "float16", "float32"])
     parser.add_argument("--widths", nargs="+", type=int, default=[48, 128])
@@ -291,6 +333,9 @@ def main() -> None:
     torch.manual_seed(0)
     if options.tune is not None:
         tune(options.tune or list(CHOICES))
+        return
+    if options.once is not None:
+        once(SHAPES[options.once - 1])
         return
     progress.print("[dim]checking …")
     checked = check(options.dtypes, options.widths)
@@ -314,6 +359,7 @@ def main() -> None:
         f"# Sight on a GPU\n\n{gpu()}. Ratios to `scaled_dot_product_attention` in the same run, medians by CUDA "
         "events, fresh random inputs; reductions after `A @ v`, so the logsumexp is known.\n",
         "\n".join(head + rows),
+        f"\n{handed()}",
         "\nBeside them, to the same measure:\n",
         "\n".join(peers),
         "\nWhat one walk takes at least, if nothing else but one kind of work were done, at the highest clock:\n",

@@ -89,7 +89,7 @@ def lay_out(scores: Scores, rows: int, columns: int) -> Given:
         lowest = max(HIDING, torch.finfo(bias.dtype).min)
     if scores.softcap is not None:
         flags |= kernels.CAP.value
-    held = (keep, query_ids, key_ids, visible, bias, lowest, tuple(strides))
+    held = (keep, query_ids, key_ids, visible, bias, lowest, tuple(strides)) if flags & kernels.ALWAYS.value else ()
     return Given(scores, query, key, (query_layout, key_layout), low, high, held, flags)
 
 

@@ -34,7 +34,8 @@ def _tile(dots, row, column, batch, head, size, lo, hi, factor, cap, mask, FLAGS
         rows, columns = size
         inside = (row < rows) & (column < columns)
         seen = inside
-        keep, query_ids, key_ids, visible, bias, lowest, strides = mask
+        if ALWAYS & FLAGS:
+            keep, query_ids, key_ids, visible, bias, lowest, strides = mask
         if BAND & FLAGS:
             seen = seen & (column - row >= lo) & (column - row <= hi)
         if KEEP & FLAGS:
@@ -246,7 +247,8 @@ def columns(
     column = start + tl.arange(0, BN)
     lo, hi = _band(low, high, batch, FLAGS)
     key = _load(K, layouts[1], batch, key_head, start, BN)
-    key = tl.where((column < size[1])[:, None], key, 0.0)  # now in registers, from where products are faster
+    if not TIMES:  # registers have room for them, and products are faster from there
+        key = tl.where((column < size[1])[:, None], key, 0.0)
     last = tl.minimum(start + BN, size[1]) - 1
     a, b, c, d = _spans(start - hi, last - hi, start - lo + 1, last - lo + 1, size[0], BM, FLAGS)
     base, bin, edge = flat * size[0], 0, 0

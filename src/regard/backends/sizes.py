@@ -8,20 +8,20 @@ import torch
 
 from regard.scores import Scores
 
-__all__ = ["BLOCKS", "MARK", "SEARCH", "SETTLE", "SHORT", "crowd", "of", "processors"]
+__all__ = ["BLOCKS", "MARK", "SEARCH", "SETTLE", "crowd", "of", "processors"]
 
-# (rows, columns, warps, stages, at most so many registers) for halves of width up to 64, 128, 256; and for float32
+# (rows, columns, warps, stages, at most so many registers or 0 for any) for halves of width up to 64, 128, 256; and for
+# float32
 BLOCKS: dict[str, list[tuple[int, int, int, int, int]]] = {
-    "forward": [(64, 64, 4, 3, 255), (64, 64, 4, 3, 255), (64, 32, 4, 2, 255), (32, 32, 4, 2, 255)],
-    "rows": [(64, 64, 4, 3, 255), (128, 64, 4, 3, 255), (64, 64, 4, 2, 255), (32, 32, 4, 2, 255)],
+    "forward": [(64, 64, 4, 3, 0), (64, 64, 4, 3, 0), (64, 32, 4, 2, 0), (32, 32, 4, 2, 0)],
+    "rows": [(64, 64, 4, 3, 0), (128, 64, 4, 3, 0), (64, 64, 4, 2, 0), (32, 32, 4, 2, 0)],
     "sums": [(64, 64, 4, 3, 128), (64, 64, 4, 2, 128), (64, 64, 4, 2, 255), (32, 32, 4, 2, 255)],
-    "best": [(64, 128, 4, 3, 255), (64, 128, 4, 3, 255), (64, 64, 4, 2, 255), (32, 32, 4, 2, 255)],
-    "short": [(64, 64, 4, 3, 255), (64, 64, 4, 3, 255), (64, 64, 4, 2, 255), (32, 32, 4, 2, 255)],  # `best` of few keys
-    "columns": [(64, 64, 4, 3, 255), (128, 64, 4, 3, 255), (64, 64, 4, 2, 255), (32, 32, 4, 2, 255)],
-    "back_query": [(64, 64, 4, 2, 255), (64, 64, 8, 2, 255), (32, 32, 4, 1, 255), (16, 16, 4, 1, 255)],
-    "back_key": [(64, 64, 4, 2, 255), (32, 64, 8, 2, 255), (32, 32, 4, 1, 255), (16, 16, 4, 1, 255)],
+    "best": [(64, 128, 4, 2, 168), (64, 128, 4, 3, 0), (64, 64, 4, 2, 0), (32, 32, 4, 2, 0)],
+    "columns": [(64, 64, 4, 3, 0), (64, 128, 4, 3, 168), (64, 64, 4, 2, 0), (32, 32, 4, 2, 0)],
+    "reverse": [(64, 64, 4, 3, 0), (128, 64, 4, 3, 0), (64, 64, 4, 2, 0), (32, 32, 4, 2, 0)],  # `columns` times x
+    "back_query": [(64, 64, 4, 2, 0), (64, 64, 8, 2, 0), (32, 32, 4, 1, 0), (16, 16, 4, 1, 0)],
+    "back_key": [(64, 64, 4, 2, 0), (32, 64, 8, 2, 0), (32, 32, 4, 1, 0), (16, 16, 4, 1, 0)],
 }
-SHORT = 2048  # that few
 MARK = 7  # bits of a weight that tell its tile
 SETTLE = (4, 32, 1)  # rows, numbers of a key and warps at a time, where keys are weighed one by one
 SEARCH = (64, 2)  # numbers of a key, and warps
@@ -31,7 +31,8 @@ def of(name: str, scores: Scores, *others: int) -> tuple[int, int, dict[str, int
     """(rows, columns, options of the launch) for a kernel; `others` are the widths of what else it loads."""
     kind = _kind(scores, *others)
     rows, columns, warps, stages, registers = BLOCKS[name][kind]
-    return rows, columns, {"num_warps": warps, "num_stages": stages, "maxnreg": registers}
+    options = {"num_warps": warps, "num_stages": stages}
+    return rows, columns, options | ({"maxnreg": registers} if registers else {})
 
 
 def crowd(scores: Scores) -> int:

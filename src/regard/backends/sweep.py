@@ -124,6 +124,8 @@ def sweep(scores: Scores, normaliser: Float[Tensor, "batch heads queries"], want
     for entropy, pool, received in zip_longest(entropies, even, summed):
         if pool is None and received is None:
             _rows(scores, norm, rest, entropy)
+        elif pool is None and entropy is None:
+            _columns(scores, norm, rest, received=received)
         else:
             _sums(scores, norm, rest, received, entropy, pool)
 
@@ -236,7 +238,7 @@ def _top(scores: Scores, norm: Tensor, rest: Tensor | None, top: reductions.Top)
 
     batch, heads, queries, keys = scores.shape
     lanes, width = batch * heads, scores.query.shape[-1]
-    rows, columns, options = sizes.of("short" if keys <= sizes.SHORT else "best", scores)
+    rows, columns, options = sizes.of("best", scores)
     given = lay_out(scores, rows, columns)
     few, bits = power(top.k), sizes.MARK
     pairs, slots = few + 4, power(few + 4)  # some more, since marks may have changed their order
@@ -248,7 +250,7 @@ def _top(scores: Scores, norm: Tensor, rest: Tensor | None, top: reductions.Top)
     names = torch.empty_like(values, dtype=torch.int32)
     more = torch.empty(lanes * chunk + 1, dtype=torch.int32, device=norm.device)
     shared: Any = {"FLAGS": _flagged(given, rest), "SLOTS": slots, "SEGMENTS": segments, "BITS": bits}
-    operands = (norm, norm if rest is None else rest, values, names, lost)
+    operands = (norm, norm if rest is None else rest, values, names, lost, more)
     strides = (scores.query.stride(), scores.key.stride())
     rules = (*given.common, *given.numbers, given.mask)
     height, step, warps = sizes.SETTLE
@@ -260,13 +262,12 @@ def _top(scores: Scores, norm: Tensor, rest: Tensor | None, top: reductions.Top)
             PAIRS=pairs, EDGES=_edges(given, keys, columns, -1), EXACT=given.exact, BM=rows, BN=columns, **shared,
             **options,
         )  # fmt: skip
-        more[:1].zero_()
         top_kernels.settle[(-(-lines // height), lanes)](
-            scores.query, scores.key, *operands, best, found, more, strides, *rules, above, lines, TOP=top.k,
+            scores.query, scores.key, *operands, best, found, strides, *rules, above, lines, TOP=top.k,
             FEW=few, WIDTH=width, STEP=min(power(width), step), ROWS=height, num_warps=warps, **shared,
         )  # fmt: skip
         top_kernels.search[(min(lanes * lines, 16 * sizes.processors(norm.device)),)](
-            scores.query, scores.key, *operands, best, found, more, strides, *rules, above, lines, TOP=top.k,
+            scores.query, scores.key, *operands, best, found, strides, *rules, above, lines, TOP=top.k,
             PAIRS=pairs, WIDTH=width, STEP=min(power(width), sizes.SEARCH[0]), ROOM=few, BN=columns,
             num_warps=sizes.SEARCH[1], **shared,
         )  # fmt: skip
@@ -283,7 +284,8 @@ def _columns(
     from regard.backends import kernels
 
     batch, heads, queries, keys = scores.shape
-    rows, columns, options = sizes.of("columns", scores, 0 if reverse is None else reverse.x.shape[-1])
+    others = () if reverse is None else (reverse.x.shape[-1],)
+    rows, columns, options = sizes.of("columns" if reverse is None else "reverse", scores, *others)
     bins, store, lanes = (1, 1), norm, batch * heads
     if pool is not None:
         bins = (pool.shape[2], pool.shape[3])

@@ -46,15 +46,17 @@ def _best_step(
 
 @triton.jit
 def best(
-    Q, K, NORM, REST, VALUES, KEYS, LOST, low, high, size, shape, layouts, factor, cap, mask, above, lines,
+    Q, K, NORM, REST, VALUES, KEYS, LOST, LIST, low, high, size, shape, layouts, factor, cap, mask, above, lines,
     FLAGS: tl.constexpr, PAIRS: tl.constexpr, SLOTS: tl.constexpr, SEGMENTS: tl.constexpr, BITS: tl.constexpr,
     EDGES: tl.constexpr, EXACT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     """The PAIRS greatest pairs of each row, from the row `above` on, and of each segment of 2 ** BITS tiles.
 
     Of each, VALUES are its greater log2 weight, marked, and KEYS its first key; LOST is the greatest that came third
-    in its class.
+    in its class. The LIST of `settle` is made empty.
     """
+    if (tl.program_id(0) == 0) & (tl.program_id(1) == 0):
+        tl.store(LIST, 0)
     flat, part = tl.program_id(1), tl.program_id(0) % SEGMENTS
     block = tl.program_id(0) // SEGMENTS
     batch, head, key_head, block = _place(shape, flat, block, tl.num_programs(0) // SEGMENTS - 1, BAND & FLAGS)
@@ -133,7 +135,7 @@ def _weigh(
 
 @triton.jit
 def settle(
-    Q, K, NORM, REST, VALUES, KEYS, LOST, BEST, WHERE, LIST, strides, low, high, size, shape, factor, cap, mask, above,
+    Q, K, NORM, REST, VALUES, KEYS, LOST, LIST, BEST, WHERE, strides, low, high, size, shape, factor, cap, mask, above,
     lines,
     FLAGS: tl.constexpr, TOP: tl.constexpr, SLOTS: tl.constexpr, SEGMENTS: tl.constexpr, BITS: tl.constexpr,
     FEW: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, ROWS: tl.constexpr,
@@ -212,7 +214,7 @@ def _look(
 
 @triton.jit
 def search(
-    Q, K, NORM, REST, VALUES, KEYS, LOST, BEST, WHERE, LIST, strides, low, high, size, shape, factor, cap, mask, above,
+    Q, K, NORM, REST, VALUES, KEYS, LOST, LIST, BEST, WHERE, strides, low, high, size, shape, factor, cap, mask, above,
     lines,
     FLAGS: tl.constexpr, TOP: tl.constexpr, SLOTS: tl.constexpr, SEGMENTS: tl.constexpr, BITS: tl.constexpr,
     PAIRS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, ROOM: tl.constexpr, BN: tl.constexpr,
