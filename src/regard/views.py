@@ -115,7 +115,8 @@ def look(matrix: AttentionMatrix, index: Any, stage: str) -> Tensor:
     axes = basic(index, tuple(matrix.shape))
     if axes is None:
         grids = coordinates(index, tuple(matrix.shape), matrix.device)
-        ensure_room(grids[0].shape, 12 + 8 * len(grids), matrix.device, lambda: f"A[…] of shape {tuple(grids[0].shape)}")
+        size = grids[0].shape
+        ensure_room(size, 12 + 8 * len(grids), matrix.device, lambda: f"A[…] of shape {tuple(size)}")
         return points(matrix, grids, stage)
     shape = [1 if isinstance(a, int) else len(a) for a in axes]
     ensure_room(shape, 2 * matrix.dtype.itemsize + 8, matrix.device, lambda: f"{tuple(shape)} numbers of {matrix!r}")

@@ -265,8 +265,8 @@ def columns(
             state = _columns_step(state, at, key, Q, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap,
                                   mask, X, POOL, bins, FLAGS, MOST, POOLING, TIMES, True, BM, BN, EXACT)  # fmt: skip
     for at in range(b, c, BM):
-        state = _columns_step(state, at, key, Q, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap, mask,
-                              X, POOL, bins, FLAGS, MOST, POOLING, TIMES, False, BM, BN, EXACT)  # fmt: skip
+        state = _columns_step(state, at, key, Q, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap,
+                              mask, X, POOL, bins, FLAGS, MOST, POOLING, TIMES, False, BM, BN, EXACT)  # fmt: skip
     if EDGES & 2:
         for at in range(c, d, BM):
             state = _columns_step(state, at, key, Q, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap,

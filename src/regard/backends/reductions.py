@@ -21,7 +21,7 @@ _STRIP = 8192  # keys that `Top` searches together
 
 
 class _Gathered:
-    """What adds its tiles up in `total`: zeros, made once somebody asks; whoever fills all of it may put its own there."""
+    """What adds its tiles up in `total`: zeros, made when asked for; whoever fills all of it may put its own there."""
 
     def __init__(self, scores: Scores, *shape: int):
         self.shape, self._like, self._dtype = shape, scores.query, scores.working_dtype

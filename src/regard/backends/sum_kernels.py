@@ -26,7 +26,7 @@ def _put(POOL, each, at, start, bins, HIGH: tl.constexpr, WIDE: tl.constexpr, BM
     else:
         r, c = at // HIGH + tl.arange(0, parts)[:, None], start // WIDE + tl.arange(0, across)[None, :]
         small = tl.sum(each, 2)
-        if parts == 1:  # noqa: SIM108 (an expression would trace both)
+        if parts == 1:
             small = tl.sum(small, 0)[None, :] * share
         else:
             small = tl.sum(tl.reshape(small, [parts, HIGH, across]), 1) * share

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
