@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import regard
-from regard.backends import sweep, tiled
+from regard.backends import sizes, sweep, tiled
 
 pytestmark = pytest.mark.gpu
 HALVES = (torch.float32, torch.float16)
@@ -101,6 +101,7 @@ def test_little_room(monkeypatch, room, bins):
     torch.manual_seed(0)
     case = Case(*torch.randn(3, 1, 2, 160, 16), {"mask": regard.causal()})
     monkeypatch.setattr(sweep, "_ROOM", room)
+    monkeypatch.setattr(sizes, "processors", lambda device: 2)
     monkeypatch.setattr(sweep, "_held", lambda scores: 0)
     with using("sweep", False):
         seen, R = case.matrix().summary(pool=(bins, bins), top=5), case.reference()
@@ -121,14 +122,47 @@ def _counted(keys: list[int], many: int = 320) -> tuple[torch.Tensor, torch.Tens
 
 
 @pytest.mark.parametrize("keys", [[5, 37, 69, 101, 133, 165, 197, 229], [5, 37, 69, 6, 38, 70, 102, 7], list(range(8))])
-@pytest.mark.parametrize("k", [3, 7])
-def test_the_greatest_of_one_class(keys, k):
+@pytest.mark.parametrize(("k", "mark"), [(3, 7), (7, 7), (3, 1), (7, 2)])
+def test_the_greatest_of_one_class(monkeypatch, keys, k, mark):
+    monkeypatch.setattr(sizes, "MARK", mark)  # segments of 2 and of 4 tiles
     with using("sweep", False):
         top = regard.AttentionMatrix(*map(there, _counted(keys))).top(k)
     assert (
         top.keys.cpu() == torch.tensor(keys[:k])
     ).all()  # 32 keys to a block: the first keys of each case are one class
     assert (top.weights.diff(dim=-1) < 0).all()
+
+
+def test_marks_that_change_the_order():
+    query, key = torch.zeros(1, 1, 8, 16), torch.zeros(1, 1, 320, 16)
+    close_by = [
+        32 * n + 2 * n for n in range(7)
+    ]  # nearly alike, each in a tile and class of its own, the last the best
+    query[..., 0], key[..., close_by, 0] = 4.0, 1 + torch.arange(7) * 3e-6
+    with using("sweep", False):
+        top = regard.AttentionMatrix(there(query), there(key)).top(3)
+    assert (top.keys.cpu() == torch.tensor(close_by[:3:-1])).all()
+
+
+def test_both_of_a_pair_and_none_beyond_the_end():
+    query, key = torch.zeros(1, 1, 8, 16), torch.zeros(1, 2, 37, 16)
+    query[..., 0], key[:, :1, 35:, 0], key[:, :1, 20, 0], key[:, 1:, :, 0] = 4.0, 2.0, 1.0, 9.0  # 36 has no neighbour
+    with using("sweep", False):
+        top = regard.AttentionMatrix(there(query.expand(1, 2, 8, 16).contiguous()), there(key)).top(3)
+    assert (top.keys[0, 0].sort(-1).values.cpu() == torch.tensor([20, 35, 36])).all()
+
+
+@pytest.mark.parametrize("mark", [1, 7])
+def test_fewer_visible_keys_than_are_asked_for(monkeypatch, mark):
+    torch.manual_seed(0)
+    monkeypatch.setattr(sizes, "MARK", mark)
+    case = Case(*torch.randn(3, 1, 1, 150, 16), {"mask": regard.window(70, 0) & regard.causal()})
+    with using("sweep", False):
+        top, dense = case.matrix().top(6), case.matrix().to_dense()
+        close(top.weights, case.reference().top(6), 1e-6)
+    seen = top.keys >= 0
+    assert (seen.sum(-1).flatten().cpu() == torch.arange(1, 151).clamp(max=6)).all()
+    close(torch.where(seen, dense.gather(-1, top.keys.clamp(min=0)), 0.0), top.weights.double().cpu().numpy(), 1e-6)
 
 
 def test_many_alike_of_different_classes():

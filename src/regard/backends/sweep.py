@@ -253,6 +253,7 @@ def _top(scores: Scores, norm: Tensor, rest: Tensor | None, top: reductions.Top)
     operands = (norm, norm if rest is None else rest, values, names, lost, more)
     strides = (scores.query.stride(), scores.key.stride())
     rules = (*given.common, *given.numbers, given.mask)
+    weighed: Any = {"TOP": top.k, "WIDTH": width, **shared}
     height, step, warps = sizes.SETTLE
     best, found = top.settle()
     for above in range(0, queries, chunk):
@@ -263,13 +264,13 @@ def _top(scores: Scores, norm: Tensor, rest: Tensor | None, top: reductions.Top)
             **options,
         )  # fmt: skip
         top_kernels.settle[(-(-lines // height), lanes)](
-            scores.query, scores.key, *operands, best, found, strides, *rules, above, lines, TOP=top.k,
-            FEW=few, WIDTH=width, STEP=min(power(width), step), ROWS=height, num_warps=warps, **shared,
+            scores.query, scores.key, *operands, best, found, strides, *rules, above, lines, FEW=few,
+            STEP=min(power(width), step), ROWS=height, num_warps=warps, **weighed,
         )  # fmt: skip
         top_kernels.search[(min(lanes * lines, 16 * sizes.processors(norm.device)),)](
-            scores.query, scores.key, *operands, best, found, strides, *rules, above, lines, TOP=top.k,
-            PAIRS=pairs, WIDTH=width, STEP=min(power(width), sizes.SEARCH[0]), ROOM=few, BN=columns,
-            num_warps=sizes.SEARCH[1], **shared,
+            scores.query, scores.key, *operands, best, found, strides, *rules, above, lines, PAIRS=pairs,
+            STEP=min(power(width), sizes.SEARCH[0]), ROOM=few, BN=columns, num_warps=sizes.SEARCH[1],
+            enable_fp_fusion=False, **weighed,
         )  # fmt: skip
 
 

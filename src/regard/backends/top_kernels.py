@@ -177,10 +177,12 @@ def settle(
     wanted = (value > HIDING) & (key < size[1])
     found = _weigh(row, key, wanted, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap, mask, flat, FLAGS,
                    WIDTH, STEP)  # fmt: skip
-    place = tl.arange(0, 2 * FEW)
-    mine, theirs = found[:, :, None], found[:, None, :]
-    before = (theirs > mine) | ((theirs == mine) & (place[None, None, :] < place[None, :, None]))
-    rank = tl.sum(before.to(tl.int32), 2)
+    # One after the other: threads that hold the same weight may differ in its last bit, where a product was fused with
+    # an addition, so comparing all with all could make two keys the greater one of each other.
+    place, left, rank = tl.arange(0, 2 * FEW)[None, :], found, tl.full([ROWS, 2 * FEW], TOP, tl.int32)
+    for n in range(TOP):
+        chosen = place == tl.argmax(left, 1)[:, None]
+        rank, left = tl.where(chosen, n, rank), tl.where(chosen, 4 * HIDDEN, left)
     out = (flat * size[0] + row).to(tl.int64)[:, None] * TOP + rank
     some = inside[:, None] & (rank < TOP)
     tl.store(BEST + out, found, mask=some)
@@ -219,7 +221,10 @@ def search(
     FLAGS: tl.constexpr, TOP: tl.constexpr, SLOTS: tl.constexpr, SEGMENTS: tl.constexpr, BITS: tl.constexpr,
     PAIRS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, ROOM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
-    """Look at what else may be among the TOP of a row: other pairs, classes that lost one, segments that lost many."""
+    """Look at what else may be among the TOP of a row: other pairs, classes that lost one, segments that lost many.
+
+    To be compiled without fused products: all threads must come to the same decisions.
+    """
     slot, pair, both = tl.arange(0, ROOM), tl.arange(0, SLOTS), tl.arange(0, 2 * SLOTS)
     for turn in range(tl.program_id(0), tl.load(LIST), tl.num_programs(0)):
         here = tl.load(LIST + 1 + turn)
