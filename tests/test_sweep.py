@@ -66,6 +66,9 @@ def test_odd_sizes(queries, keys, width, mask):
         close(seen.pool, R.pool(min(5, queries), 4, "mean"), limit)
         close(seen.top.weights, R.top(5), limit)
         close(A.received("max"), R.received("max"), limit)
+        plain = A.summary()  # without bins: one walk whatever the sizes
+        close(plain.received, R.received("sum"), limit)
+        close(plain.entropy, R.entropy(), 4 * limit)
 
 
 @pytest.mark.parametrize("bins", [(16, 16), (32, 64), (7, 3), (4, 4), (2, 2), (64, 4), (2, 128), (8, 2)])
@@ -133,15 +136,15 @@ def test_the_greatest_of_one_class(monkeypatch, keys, k, mark):
     assert (top.weights.diff(dim=-1) < 0).all()
 
 
-def test_marks_that_change_the_order():
-    query, key = torch.zeros(1, 1, 8, 16), torch.zeros(1, 1, 320, 16)
-    close_by = [
-        32 * n + 2 * n for n in range(7)
-    ]  # nearly alike, each in a tile and class of its own, the last the best
-    query[..., 0], key[..., close_by, 0] = 4.0, 1 + torch.arange(7) * 3e-6
+@pytest.mark.parametrize(("many", "apart", "keys"), [(7, 34, 320), (10, 34, 340), (7, 1090, 8192)])
+def test_marks_that_change_the_order(many, apart, keys):
+    torch.manual_seed(0)
+    query, key = torch.zeros(1, 1, 40, 16), torch.zeros(1, 1, keys, 16)
+    close_by = [apart * n for n in range(many)]  # nearly alike, each in a tile and class of its own, the last the best
+    query[..., 0], key[..., close_by, 0] = 4 + torch.rand(40), 1 + torch.arange(many) * 3e-6
     with using("sweep", False):
         top = regard.AttentionMatrix(there(query), there(key)).top(3)
-    assert (top.keys.cpu() == torch.tensor(close_by[:3:-1])).all()
+    assert (top.keys.cpu() == torch.tensor(close_by[::-1][:3])).all()
 
 
 def test_both_of_a_pair_and_none_beyond_the_end():
