@@ -86,6 +86,20 @@ def test_bins_smaller_and_larger_than_a_tile(bins, mask):
         close(seen.top.weights, R.top(4), 1e-6)
 
 
+@pytest.mark.parametrize("bins", [(2, 2), (32, 1), (1, 2)])
+@pytest.mark.parametrize("mask", ["causal", "window"])
+def test_bins_of_several_blocks_of_keys(monkeypatch, bins, mask):
+    torch.manual_seed(0)
+    monkeypatch.setattr(sizes, "crowd", lambda scores: 1)  # one program has all keys of a bin
+    case = Case(*torch.randn(3, 1, 2, 128, 16), {"mask": MASKS[mask](128, 128)})
+    with using("sweep", False):
+        seen, R = case.matrix().summary(pool=bins), case.reference()
+        close(seen.pool, R.pool(*bins, "mean"), 1e-6)
+        close(case.matrix().pool(*bins), R.pool(*bins, "mean"), 1e-6)
+        close(seen.received, R.received("sum"), 1e-5)
+        close(seen.entropy, R.entropy(), 1e-5)
+
+
 def test_blocks_of_rows_that_are_not_full():
     torch.manual_seed(0)
     q, k, v = torch.randn(1, 3, 48, 16), torch.randn(1, 3, 64, 16), torch.randn(1, 3, 64, 16)

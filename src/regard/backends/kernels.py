@@ -1,10 +1,10 @@
 """The Triton kernels: one tile function, and short walks over the tiles that it gives.
 
 `_tile` turns products of queries and keys into base-2 logits: scaled, capped, biased, masked. A block of queries stays
-in registers where rows are wanted (`forward`, and `rows` of row_kernels.py), a block of keys where columns are
-(`columns`), so no result is ever added to by two programs: no atomics, the same bits every time. Every walk has three
-loops: tiles that the band cuts, tiles that it leaves whole (nothing to ask there), and tiles that it cuts again (EDGES:
-which of the two there can be); tiles that it empties are never touched.
+in registers where rows are wanted (`forward`, `rows` of row_kernels.py, `best` of top_kernels.py), a block of keys
+where columns are (`columns`, and `sums` of sum_kernels.py), so no result is ever added to by two programs: no atomics,
+the same bits every time. Every walk has three loops: tiles that the band cuts, tiles that it leaves whole (nothing to
+ask there), and tiles that it cuts again (EDGES: which of the two there can be); tiles that it empties are never touched.
 """
 
 # mypy: ignore-errors

@@ -1,7 +1,7 @@
-"""Sight on a GPU: the reductions, the softmax and its gradient by the Triton kernels of kernels.py.
+"""Sight on a GPU: the reductions, the softmax and its gradient by the Triton kernels of the files *kernels.py.
 
-Here are the hands of those kernels: how large their blocks are, how they are called, and where their results go.
-Nothing here is of the size queries × keys.
+Here are the hands of those kernels: which of them are called, how, and where their results go; how large their blocks
+are says sizes.py. Nothing here is of the size queries × keys.
 """
 
 from __future__ import annotations
