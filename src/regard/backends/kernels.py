@@ -4,7 +4,7 @@
 in registers where rows are wanted (`forward`, `rows` of row_kernels.py, `best` of top_kernels.py), a block of keys
 where columns are (`columns`, and `sums` of sum_kernels.py), so no result is ever added to by two programs: no atomics,
 the same bits every time. Every walk has three loops: tiles that the band cuts, tiles that it leaves whole (nothing to
-ask there), and tiles that it cuts again (EDGES: which of the two there can be); tiles that it empties are never touched.
+ask there), and tiles that it cuts again (EDGES: which of the two there can be); what it empties is never touched.
 """
 
 # mypy: ignore-errors
