@@ -213,6 +213,28 @@ def test_part_of_a_matrix():
         close(part @ case.value[..., 10:90, :], (dense @ case.value[..., 10:90, :]).double().cpu().numpy(), 1e-5)
 
 
+def test_many_bins_of_rows_need_no_room(monkeypatch):
+    shapes = []
+    A = regard.AttentionMatrix(*torch.randn(2, 1, 1, 256, 16).to(DEVICE))
+    zeros = torch.Tensor.new_zeros
+    monkeypatch.setattr(
+        torch.Tensor, "new_zeros", lambda self, *shape, **o: shapes.append(shape) or zeros(self, *shape, **o)
+    )
+    monkeypatch.setattr(sweep, "_ROOM", 2**10)
+    with using("sweep", False):
+        close(A.pool(256, 1), A.to_dense().mean(-1, keepdim=True).double().cpu().numpy(), 1e-6)
+    assert all(torch.Size(shape).numel() <= 512 for shape in shapes if isinstance(shape[0], int))
+
+
+def test_a_query_of_nan():
+    query, key = torch.randn(2, 1, 1, 40, 16).to(DEVICE)
+    query[..., 3, :] = torch.nan
+    with using("sweep", False):
+        weights = regard.AttentionMatrix(query, key).top(3).weights
+    assert weights[..., 3, :].isnan().all()
+    assert not weights[..., :3, :].isnan().any()
+
+
 def test_large_logits_and_hidden_nan():
     torch.manual_seed(0)
     q, k, v = torch.randn(3, 1, 2, 60, 16)

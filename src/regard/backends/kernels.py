@@ -45,10 +45,12 @@ def _tile(dots, row, column, batch, head, size, lo, hi, factor, cap, mask, FLAGS
             theirs = tl.load(key_ids + batch * columns + column, mask=column < columns, other=0)
             seen = seen & (mine == theirs)
         if SEEN & FLAGS:
-            at = batch * strides[0] + head * strides[1] + row.to(tl.int64) * strides[2] + column * strides[3]
+            at = batch.to(tl.int64) * strides[0] + head.to(tl.int64) * strides[1]
+            at += row.to(tl.int64) * strides[2] + column.to(tl.int64) * strides[3]
             seen = seen & (tl.load(visible + at, mask=inside, other=0) != 0)
         if BIAS & FLAGS:
-            at = batch * strides[4] + head * strides[5] + row.to(tl.int64) * strides[6] + column * strides[7]
+            at = batch.to(tl.int64) * strides[4] + head.to(tl.int64) * strides[5]
+            at += row.to(tl.int64) * strides[6] + column.to(tl.int64) * strides[7]
             added = tl.load(bias + at, mask=inside, other=0.0).to(tl.float32)
             seen = seen & (added > lowest)
             logits += tl.where(added > lowest, added, 0.0) * LOG2E
@@ -174,7 +176,7 @@ def forward(
         state = _forward_step(state, at, query, K, V, layouts, ids, row, size, lo, hi, factor, cap, mask, FLAGS,
                               VALUES, True, BN, EXACT)  # fmt: skip
     peak, total, out = state
-    some = total > 0
+    some = total != 0  # NaN stays NaN
     lse = tl.where(some, (peak + tl.log2(total)) * LN2, float("-inf"))
     tl.store(LSE + flat * rows + row, lse, mask=row < rows)
     if VALUES:

@@ -38,7 +38,7 @@ def of(name: str, scores: Scores, *others: int) -> tuple[int, int, dict[str, int
 def crowd(scores: Scores) -> int:
     """How many programs of "sums" the GPU works on at once: a processor has 65,536 registers."""
     _, _, warps, _, registers = BLOCKS["sums"][_kind(scores)]
-    return 65_536 // (32 * warps * registers) * processors(scores.query.device)
+    return 65_536 // (32 * warps * (registers or 255)) * processors(scores.query.device)
 
 
 @cache

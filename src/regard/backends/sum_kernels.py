@@ -145,7 +145,7 @@ def sums(
         if TAKEN:
             column = start + tl.arange(0, BN)
             each = tl.sum(total, 0) if TAKEN == 1 else tl.max(total, 0)
-            tl.store(TOTAL + (flat * size[1] + column).to(tl.int64), each, mask=column < size[1])
+            tl.store(TOTAL + flat.to(tl.int64) * size[1] + column, each, mask=column < size[1])
         if ENTROPY or POOLED:
             tl.debug_barrier()  # lines are read by other threads than wrote them
         if POOLED == 2:

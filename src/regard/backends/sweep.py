@@ -105,7 +105,7 @@ def logsumexp(scores: Scores) -> Float[Tensor, "batch heads queries"]:
 
 @exact
 def sweep(scores: Scores, normaliser: Float[Tensor, "batch heads queries"], wanted: Sequence[Any]) -> None:
-    """Fill these reductions, all of which `takes` must know, in one walk if there is room for it, else in two."""
+    """Fill these reductions, all of which `takes` must know; a summary without `top` in one walk, if there is room."""
     norm, rest = _normalised(normaliser)
     entropies, tops, pools, sums, others = (
         _those(wanted, kind)
@@ -148,7 +148,7 @@ def _lines(scores: Scores, units: int, numbers: int) -> int:
     lanes, slots = batch * heads, sizes.crowd(scores)
     most = max(_ROOM, _held(scores) // 8) // (4 * lanes * queries * max(numbers, 1))
     most = min(units, max(-(-2 * slots // lanes), 1), most)
-    if lanes * most < min(lanes * units, slots * 3 // 4):
+    if lanes * most < min(lanes * units, max(slots * 3 // 4, 1)):
         return 0
     return min(range(1, most + 1), key=lambda n: (-(-lanes * n // slots) * -(-units // n), n))
 
@@ -163,12 +163,16 @@ def _even(scores: Scores, pool: reductions.Pool) -> bool:
 def _shape(scores: Scores, pool: reductions.Pool | None) -> tuple[int, int, int]:
     """(rows to a bin, keys to a bin, how many programs may share the keys of a head).
 
-    A program has all of a bin's keys: where that leaves too few programs, bins are narrower and added up afterwards.
+    A program has all of a bin's keys: where that leaves too few programs, bins are narrower and added up afterwards, as
+    far as there is room for them.
     """
     batch, heads, queries, keys = scores.shape
     rows, columns, _ = sizes.of("sums", scores)
     high, wide = (rows, columns) if pool is None else (queries // pool.shape[2], keys // pool.shape[3])
-    while wide > columns and batch * heads * (keys // wide) < 4 * sizes.crowd(scores):
+    lanes, most = batch * heads, max(_ROOM, _held(scores) // 32)
+    while wide > columns and lanes * (keys // wide) < 4 * sizes.crowd(scores):
+        if 8 * lanes * (queries // high) * (keys // wide) > most:
+            break
         wide //= 2
     return high, wide, -(-keys // max(wide, columns))
 

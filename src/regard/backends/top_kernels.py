@@ -185,7 +185,8 @@ def settle(
         rank, left = tl.where(chosen, n, rank), tl.where(chosen, 4 * HIDDEN, left)
     out = (flat * size[0] + row).to(tl.int64)[:, None] * TOP + rank
     some = inside[:, None] & (rank < TOP)
-    tl.store(BEST + out, found, mask=some)
+    norm, _ = _norm(NORM, REST, flat * size[0], row, size[0], FLAGS, True)
+    tl.store(BEST + out, tl.where((norm == norm)[:, None], found, norm[:, None]), mask=some)  # NaN stays NaN
     tl.store(WHERE + out, tl.where(found > HIDING, key, -1).to(tl.int64), mask=some)
     least = tl.min(tl.where(rank < TOP, found, -HIDDEN), 1)
     more = inside & (rest >= _bound(least, BITS))
