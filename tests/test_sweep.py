@@ -169,6 +169,15 @@ def test_both_of_a_pair_and_none_beyond_the_end():
     assert (top.keys[0, 0].sort(-1).values.cpu() == torch.tensor([20, 35, 36])).all()
 
 
+def test_infinite_keys():
+    query, key = torch.zeros(1, 1, 8, 16), torch.zeros(1, 1, 96, 16)
+    query[..., 0], key[..., 0], key[..., 64:66, 0] = 1.0, torch.linspace(0, 3, 96), -torch.inf  # two neighbours
+    key[..., 32, 0] = 12.0  # in the class of theirs
+    with using("sweep", False):
+        top = regard.AttentionMatrix(there(query), there(key)).top(3)
+    assert (top.keys.cpu() == torch.tensor([32, 95, 94])).all()
+
+
 @pytest.mark.parametrize("mark", [1, 7])
 def test_fewer_visible_keys_than_are_asked_for(monkeypatch, mark):
     torch.manual_seed(0)

@@ -36,7 +36,7 @@ def _best_step(
     log = _log(logits, norm[:, None], rest[:, None], FLAGS)
     pair = tl.max(tl.reshape(log, [BM, BN // 2, 2]), 2)
     marked = ((pair.to(tl.int32, bitcast=True) >> BITS << BITS) | tile).to(tl.float32, bitcast=True)
-    less = tl.minimum(first, marked)
+    less = tl.minimum(first, marked, propagate_nan=tl.PropagateNan.ALL)  # a marked -inf is NaN, and comes after nobody
     first = tl.maximum(first, marked)
     gone = tl.reshape(tl.minimum(second, less), [BM, BN // 8, 4])  # over these fours, no threads exchange numbers
     lost = tl.maximum(lost, tl.max(gone, 1))
