@@ -160,7 +160,7 @@ def _even(scores: Scores, pool: reductions.Pool) -> bool:
     return not more and not too and power(high) == high and power(wide) == wide
 
 
-def _shape(scores: Scores, pool: reductions.Pool | None) -> tuple[int, int, int]:
+def _bins(scores: Scores, pool: reductions.Pool | None) -> tuple[int, int, int]:
     """(rows to a bin, keys to a bin, how many programs may share the keys of a head).
 
     A program has all of a bin's keys: where that leaves too few programs, bins are narrower and added up afterwards, as
@@ -185,7 +185,7 @@ def _sums(
 
     batch, heads, queries, keys = scores.shape
     rows, columns, options = sizes.of("sums", scores)
-    high, wide, units = _shape(scores, pool)
+    high, wide, units = _bins(scores, pool)
     pooled = 0 if pool is None else 1
     if pool is not None and wide >= columns and high < 2 * rows and _lines(scores, units, 2):
         pooled = 2  # every tile would have to add up its bin, and there is room to put the rows by
