@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import regard
-from regard.backends import sizes, sweep, tiled
+from regard.backends import reductions, sizes, sweep, tiled
 
 pytestmark = pytest.mark.gpu
 HALVES = (torch.float32, torch.float16)
@@ -98,6 +98,24 @@ def test_bins_of_several_blocks_of_keys(monkeypatch, bins, mask):
         close(case.matrix().pool(*bins), R.pool(*bins, "mean"), 1e-6)
         close(seen.received, R.received("sum"), 1e-5)
         close(seen.entropy, R.entropy(), 1e-5)
+        monkeypatch.setattr(sizes, "ROOM", 1)
+        close(case.matrix().pool(*bins), R.pool(*bins, "mean"), 1e-6)
+
+
+@pytest.mark.parametrize("bins", [(16, 8), (4, 8), (2, 4), (1, 1)])
+@pytest.mark.parametrize("mask", ["none", "causal", "window", "padding"])
+def test_bins_of_sixteen_keys(bins, mask):
+    torch.manual_seed(0)
+    case = Case(*torch.randn(3, 2, 2, 128, 16).half(), {"mask": MASKS[mask](128, 128)})
+    with using("sweep", False):
+        A, R, limit = case.matrix(), case.reference(), TOLERANCE[torch.float16]
+        pool = reductions.Pool(A._scores, *bins, "mean")
+        assert sweep._even(A._scores, pool)
+        assert sweep._sixteens(A._scores, pool, None)
+        seen = A.summary(pool=bins, top=2)
+        close(seen.pool, R.pool(*bins, "mean"), limit)
+        close(seen.received, R.received("sum"), limit)
+        close(seen.entropy, R.entropy(), 4 * limit)
 
 
 def test_blocks_of_rows_that_are_not_full():
@@ -117,7 +135,7 @@ def test_blocks_of_rows_that_are_not_full():
 def test_little_room(monkeypatch, room, bins):
     torch.manual_seed(0)
     case = Case(*torch.randn(3, 1, 2, 160, 16), {"mask": regard.causal()})
-    monkeypatch.setattr(sweep, "_ROOM", room)
+    monkeypatch.setattr(sizes, "ROOM", room)
     monkeypatch.setattr(sizes, "processors", lambda device: 2)
     monkeypatch.setattr(sweep, "_held", lambda scores: 0)
     with using("sweep", False):
@@ -139,9 +157,10 @@ def _counted(keys: list[int], many: int = 320) -> tuple[torch.Tensor, torch.Tens
 
 
 @pytest.mark.parametrize("keys", [[5, 37, 69, 101, 133, 165, 197, 229], [5, 37, 69, 6, 38, 70, 102, 7], list(range(8))])
-@pytest.mark.parametrize(("k", "mark"), [(3, 7), (7, 7), (3, 1), (7, 2)])
-def test_the_greatest_of_one_class(monkeypatch, keys, k, mark):
+@pytest.mark.parametrize(("k", "mark", "short"), [(3, 7, 0), (7, 7, 0), (3, 1, 0), (7, 2, 0), (3, 7, 4), (7, 7, 4)])
+def test_the_greatest_of_one_class(monkeypatch, keys, k, mark, short):
     monkeypatch.setattr(sizes, "MARK", mark)  # segments of 2 and of 4 tiles
+    monkeypatch.setattr(sizes, "SHORT", short)  # marks with and without classes
     with using("sweep", False):
         top = regard.AttentionMatrix(*map(there, _counted(keys))).top(k)
     assert (
@@ -151,8 +170,10 @@ def test_the_greatest_of_one_class(monkeypatch, keys, k, mark):
 
 
 @pytest.mark.parametrize(("many", "apart", "keys"), [(7, 34, 320), (10, 34, 340), (7, 1090, 8192)])
-def test_marks_that_change_the_order(many, apart, keys):
+@pytest.mark.parametrize("short", [0, 4])
+def test_marks_that_change_the_order(monkeypatch, many, apart, keys, short):
     torch.manual_seed(0)
+    monkeypatch.setattr(sizes, "SHORT", short)
     query, key = torch.zeros(1, 1, 40, 16), torch.zeros(1, 1, keys, 16)
     close_by = [apart * n for n in range(many)]  # nearly alike, each in a tile and class of its own, the last the best
     query[..., 0], key[..., close_by, 0] = 4 + torch.rand(40), 1 + torch.arange(many) * 3e-6
@@ -178,14 +199,17 @@ def test_infinite_keys():
     assert (top.keys.cpu() == torch.tensor([32, 95, 94])).all()
 
 
-@pytest.mark.parametrize("mark", [1, 7])
-def test_fewer_visible_keys_than_are_asked_for(monkeypatch, mark):
+@pytest.mark.parametrize(("mark", "short"), [(1, 0), (7, 0), (7, 4)])
+def test_fewer_visible_keys_than_are_asked_for(monkeypatch, mark, short):
     torch.manual_seed(0)
     monkeypatch.setattr(sizes, "MARK", mark)
+    monkeypatch.setattr(sizes, "SHORT", short)
     case = Case(*torch.randn(3, 1, 1, 150, 16), {"mask": regard.window(70, 0) & regard.causal()})
     with using("sweep", False):
-        top, dense = case.matrix().top(6), case.matrix().to_dense()
+        summary, dense = case.matrix().summary(top=6), case.matrix().to_dense()
+        top = summary.top
         close(top.weights, case.reference().top(6), 1e-6)
+        close(summary.entropy, case.reference().entropy(), 1e-5)
     seen = top.keys >= 0
     assert (seen.sum(-1).flatten().cpu() == torch.arange(1, 151).clamp(max=6)).all()
     close(torch.where(seen, dense.gather(-1, top.keys.clamp(min=0)), 0.0), top.weights.double().cpu().numpy(), 1e-6)
@@ -229,7 +253,7 @@ def test_many_bins_of_rows_need_no_room(monkeypatch):
     monkeypatch.setattr(
         torch.Tensor, "new_zeros", lambda self, *shape, **o: shapes.append(shape) or zeros(self, *shape, **o)
     )
-    monkeypatch.setattr(sweep, "_ROOM", 2**10)
+    monkeypatch.setattr(sizes, "ROOM", 2**10)
     with using("sweep", False):
         close(A.pool(256, 1), A.to_dense().mean(-1, keepdim=True).double().cpu().numpy(), 1e-6)
     assert all(torch.Size(shape).numel() <= 512 for shape in shapes if isinstance(shape[0], int))

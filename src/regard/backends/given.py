@@ -49,6 +49,22 @@ class Given:
         """How products are taken: float32 in full, not rounded to the tensor cores' shorter numbers."""
         return "ieee" if self.scores.query.dtype == torch.float32 else "tf32"
 
+    def flagged(self, rest: Tensor | None) -> int:
+        """The flags, with one for normalisers that have a `rest`, and one for rows that are a multiple of four."""
+        from regard.backends import kernels
+
+        fours = 0 if self.scores.shape[2] % 4 else int(kernels.FOURS.value)
+        return self.flags | fours | (0 if rest is None else int(kernels.LOW.value))
+
+    def edges(self, tokens: int, block: int, way: int) -> int:
+        """Whether tiles at the beginning (1) or end (2) of a walk may be cut: all, where every tile has to be asked."""
+        from regard.backends import kernels
+
+        if self.flags & (kernels.EACH.value | kernels.ALWAYS.value):
+            return 3
+        early, late = (self.low > -FAR, self.high < FAR)[::-way]
+        return int(early) | int(late or tokens % block > 0) << 1
+
 
 def lay_out(scores: Scores, rows: int, columns: int) -> Given:
     """Lay a Scores out for kernels that work on blocks of so many rows and columns."""

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 # What a mask may hold, as bits of FLAGS.
-BAND, KEEP, IDS, SEEN, BIAS, CAP, LOW, EACH = (tl.constexpr(1 << n) for n in range(8))
+BAND, KEEP, IDS, SEEN, BIAS, CAP, LOW, EACH, FOURS = (tl.constexpr(1 << n) for n in range(9))
 ALWAYS = tl.constexpr(2 | 4 | 8 | 16)  # those that every tile has to be asked for
 LOG2E, LN2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)
 HIDING, HIDDEN = tl.constexpr(-1e29), tl.constexpr(-1e30)  # as in masks.py and tiled.py
@@ -103,9 +103,9 @@ def _meet(block, source, layout, batch, head, start, TOKENS: tl.constexpr, EXACT
 
 @triton.jit
 def _norm(NORM, REST, base, row, rows, FLAGS: tl.constexpr, MASKED: tl.constexpr):
-    """A row's normaliser in base 2: what float32 holds of it, and the rest where logits are large."""
+    """Minus a row's normaliser in base 2: what float32 holds of it, and the rest where logits are large."""
     if MASKED:  # noqa: SIM108 (an expression would trace both)
-        norm = tl.load(NORM + base + row, mask=row < rows, other=float("inf"))
+        norm = tl.load(NORM + base + row, mask=row < rows, other=float("-inf"))
     else:
         norm = tl.load(NORM + base + row)
     rest = tl.zeros_like(norm)
@@ -117,7 +117,7 @@ def _norm(NORM, REST, base, row, rows, FLAGS: tl.constexpr, MASKED: tl.constexpr
 @triton.jit
 def _log(logits, norm, rest, FLAGS: tl.constexpr):
     """log2 of the weights."""
-    return (logits - norm) - rest if LOW & FLAGS else logits - norm
+    return (logits + norm) + rest if LOW & FLAGS else logits + norm
 
 
 # forward: the softmax itself, with or without values
@@ -193,41 +193,64 @@ def forward(
 def _give(POOL, band, bin, column, size, bins):
     """What a block of keys gives to a bin of rows: to the bin of keys it begins in, and to the next one."""
     many_rows, _, edge, lane = bins
+    band = tl.sum(band, 1)
     spot = ((lane * many_rows + bin).to(tl.int64) * tl.num_programs(0) + tl.program_id(0)) * 2
     tl.store(POOL + spot, tl.sum(tl.where(column < edge, band, 0.0), 0))
     tl.store(POOL + spot + 1, tl.sum(tl.where((column >= edge) & (column < size[1]), band, 0.0), 0))
 
 
 @triton.jit
+def _keep(POOL, each, bin, start, bins, BN: tl.constexpr, PARTS: tl.constexpr):
+    """(keys, bins of rows, 8) to those bins, for every sixteen keys: they lie in one warp, which need not wait."""
+    small = tl.sum(tl.sum(tl.reshape(each, [BN // 16, 16, PARTS, 8]), 3), 1)
+    many_rows, _, sixteens, lane = bins
+    r, c = bin + tl.arange(0, PARTS)[None, :], start // 16 + tl.arange(0, BN // 16)[:, None]
+    spot = POOL + (lane * many_rows + r).to(tl.int64) * sixteens + c
+    tl.store(spot, small, mask=(r < many_rows) & (c < sixteens))
+
+
+@triton.jit
 def _columns_step(
-    state, at, key, Q, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap, mask, X, POOL, bins,
-    FLAGS: tl.constexpr, MOST: tl.constexpr, POOLING: tl.constexpr, TIMES: tl.constexpr, MASKED: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr, EXACT: tl.constexpr,
+    state, at, end, start, key, Q, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap, mask, X, POOL,
+    bins,
+    FLAGS: tl.constexpr, MOST: tl.constexpr, POOLING: tl.constexpr, HIGH: tl.constexpr, TIMES: tl.constexpr,
+    MASKED: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     total, out, band, bin = state
     batch, head, _ = ids
-    row = at + tl.arange(0, BM)
+    row = at // BM * BM + tl.arange(0, BM)  # the same, but now the compiler knows that two lie together
+    norm, rest = _norm(NORM, REST, base, row, size[0], FLAGS, MASKED)
     dots = _meet(key, Q, layouts[0], batch, head, at, BM, EXACT)
     logits = _tile(dots, row[None, :], column[:, None], batch, head, size, lo, hi, factor, cap, mask, FLAGS, MASKED)
-    norm, rest = _norm(NORM, REST, base, row, size[0], FLAGS, MASKED)
     weights = tl.exp2(_log(logits, norm[None, :], rest[None, :], FLAGS))
     if MOST:
-        total = tl.maximum(total, tl.max(weights, 1))
+        total = tl.maximum(total, tl.max(tl.reshape(weights, [BN, BM // 8, 8]), 1))
+    elif HIGH and HIGH < BM:
+        parts: tl.constexpr = BM // HIGH
+        each = tl.sum(tl.reshape(weights, [BN, parts, HIGH // 8, 8]), 2)
+        _keep(POOL, each, at // HIGH, start, bins, BN, parts)
+        total += tl.sum(each, 1)
     else:
-        part = tl.sum(weights, 1)
+        part = tl.sum(tl.reshape(weights, [BN, BM // 8, 8]), 1)  # no threads exchange numbers
         total += part
+        if HIGH:
+            band += part
+            if ((at + BM) % HIGH == 0) | (at + BM >= end):
+                _keep(POOL, band[:, None, :], at // HIGH, start, bins, BN, 1)
+                band = tl.zeros_like(band)
     if TIMES:
         x = _load(X, layouts[2], batch, head, at, BM)
         x = tl.where((row < size[0])[:, None], x, 0.0)
         out = tl.dot(weights.to(x.dtype), x, out, input_precision=EXACT)
     if POOLING:  # bins as large as a tile or larger: a tile lies in at most two of them each way
-        end = ((bin + 1).to(tl.int64) * size[0] // bins[0]).to(tl.int32)  # the first row behind this bin
+        next = ((bin + 1).to(tl.int64) * size[0] // bins[0]).to(tl.int32)  # the first row behind this bin
         inside, there = part, tl.zeros_like(part)
-        if (end < at + BM) & (end < size[0]):
-            inside = tl.sum(tl.where((row < end)[None, :], weights, 0.0), 1)
-            there = tl.sum(tl.where((row >= end)[None, :], weights, 0.0), 1)
+        if (next < at + BM) & (next < size[0]):
+            here = (row < next)[None, :]
+            inside = tl.sum(tl.reshape(tl.where(here, weights, 0.0), [BN, BM // 8, 8]), 1)
+            there = tl.sum(tl.reshape(tl.where(here, 0.0, weights), [BN, BM // 8, 8]), 1)
         band += inside
-        if end <= at + BM:  # the next bin begins, perhaps within this tile
+        if next <= at + BM:  # the next bin begins, perhaps within this tile
             _give(POOL, band, bin, column, size, bins)
             band, bin = there, bin + 1
     return total, out, band, bin
@@ -236,12 +259,14 @@ def _columns_step(
 @triton.jit
 def columns(
     Q, K, NORM, REST, TOTAL, X, OUT, POOL, low, high, size, shape, layouts, factor, cap, mask, bins, skip,
-    FLAGS: tl.constexpr, MOST: tl.constexpr, POOLING: tl.constexpr, TIMES: tl.constexpr, EXACT: tl.constexpr,
-    EDGES: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BX: tl.constexpr, WIDTH: tl.constexpr,
+    FLAGS: tl.constexpr, MOST: tl.constexpr, POOLING: tl.constexpr, HIGH: tl.constexpr, TIMES: tl.constexpr,
+    EXACT: tl.constexpr, EDGES: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    BX: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """What each key receives, as sum or (MOST) maximum; the transposed matrix times X; the matrix in bins.
 
-    Programs work on the heads from `skip` on.
+    Programs work on the heads from `skip` on. POOLING: bins of any size, 16 × 16 at least. HIGH: bins of HIGH rows, a
+    power of two, and sixteen keys, to be added up.
     """
     flat, block = tl.program_id(1) + skip, tl.program_id(0)
     batch, head, key_head, _ = _place(shape, flat, block, 0, False)
@@ -253,30 +278,36 @@ def columns(
         key = tl.where((column < size[1])[:, None], key, 0.0)
     last = tl.minimum(start + BN, size[1]) - 1
     a, b, c, d = _spans(start - hi, last - hi, start - lo + 1, last - lo + 1, size[0], BM, FLAGS)
-    base, bin, edge = flat * size[0], 0, 0
     many_rows, many_columns = bins
+    base, bin, edge = flat * size[0], 0, size[1] // 16
+    if FOURS & FLAGS:
+        base = tl.multiple_of(base, 4)  # so that normalisers can be loaded two by two
     if POOLING:
         bin = (((a + 1).to(tl.int64) * many_rows - 1) // size[0]).to(tl.int32)
         mine = ((start + 1).to(tl.int64) * many_columns - 1) // size[1]
         edge = ((mine + 1) * size[1] // many_columns).to(tl.int32)
     bins = (many_rows, many_columns, edge, tl.program_id(1))
-    state = (tl.zeros([BN], tl.float32), tl.zeros([BN, BX], tl.float32), tl.zeros([BN], tl.float32), bin)
-    ids = (batch, head, key_head)
+    ids, few = (batch, head, key_head), tl.zeros([BN, 8], tl.float32)
+    state = (few, tl.zeros([BN, BX], tl.float32), few, bin)
     if EDGES & 1:
         for at in range(a, b, BM):
-            state = _columns_step(state, at, key, Q, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap,
-                                  mask, X, POOL, bins, FLAGS, MOST, POOLING, TIMES, True, BM, BN, EXACT)  # fmt: skip
+            state = _columns_step(state, at, d, start, key, Q, layouts, ids, column, NORM, REST, base, size, lo, hi,
+                                  factor, cap, mask, X, POOL, bins, FLAGS, MOST, POOLING, HIGH, TIMES, True, BM, BN,
+                                  EXACT)  # fmt: skip
     for at in range(b, c, BM):
-        state = _columns_step(state, at, key, Q, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap,
-                              mask, X, POOL, bins, FLAGS, MOST, POOLING, TIMES, False, BM, BN, EXACT)  # fmt: skip
+        state = _columns_step(state, at, d, start, key, Q, layouts, ids, column, NORM, REST, base, size, lo, hi, factor,
+                              cap, mask, X, POOL, bins, FLAGS, MOST, POOLING, HIGH, TIMES, False, BM, BN,
+                              EXACT)  # fmt: skip
     if EDGES & 2:
         for at in range(c, d, BM):
-            state = _columns_step(state, at, key, Q, layouts, ids, column, NORM, REST, base, size, lo, hi, factor, cap,
-                                  mask, X, POOL, bins, FLAGS, MOST, POOLING, TIMES, True, BM, BN, EXACT)  # fmt: skip
+            state = _columns_step(state, at, d, start, key, Q, layouts, ids, column, NORM, REST, base, size, lo, hi,
+                                  factor, cap, mask, X, POOL, bins, FLAGS, MOST, POOLING, HIGH, TIMES, True, BM, BN,
+                                  EXACT)  # fmt: skip
     total, out, band, bin = state
     if POOLING:  # noqa: SIM102 (the compiler asks this, the program the next)
         if bin < many_rows:
             _give(POOL, band, bin, column, size, bins)
+    total = tl.max(total, 1) if MOST else tl.sum(total, 1)
     tl.store(TOTAL + flat * size[1] + column, total, mask=column < size[1])
     if TIMES:
         wide = tl.arange(0, BX)

@@ -8,21 +8,23 @@ import torch
 
 from regard.scores import Scores
 
-__all__ = ["BLOCKS", "MARK", "SEARCH", "SETTLE", "crowd", "of", "processors"]
+__all__ = ["BLOCKS", "MARK", "ROOM", "SEARCH", "SETTLE", "SHORT", "crowd", "of", "processors"]
 
 # (rows, columns, warps, stages, at most so many registers or 0 for any) for halves of width up to 64, 128, 256; and for
 # float32
 BLOCKS: dict[str, list[tuple[int, int, int, int, int]]] = {
     "forward": [(64, 64, 4, 3, 0), (64, 64, 4, 3, 0), (64, 32, 4, 2, 0), (32, 32, 4, 2, 0)],
-    "rows": [(64, 64, 4, 3, 0), (128, 64, 4, 3, 0), (64, 64, 4, 2, 0), (32, 32, 4, 2, 0)],
+    "rows": [(64, 64, 4, 3, 0), (64, 64, 4, 3, 0), (64, 64, 4, 2, 0), (32, 32, 4, 2, 0)],
     "sums": [(64, 64, 4, 3, 128), (64, 64, 4, 2, 128), (64, 64, 4, 2, 255), (32, 32, 4, 2, 255)],
-    "best": [(64, 128, 4, 2, 168), (64, 128, 4, 3, 0), (64, 64, 4, 2, 0), (32, 32, 4, 2, 0)],
-    "columns": [(64, 64, 4, 3, 0), (64, 128, 4, 3, 168), (64, 64, 4, 2, 0), (32, 32, 4, 2, 0)],
+    "best": [(64, 128, 4, 3, 168), (64, 128, 4, 3, 0), (64, 64, 4, 2, 0), (32, 32, 4, 2, 0)],
+    "columns": [(128, 64, 4, 2, 0), (64, 128, 4, 3, 168), (64, 64, 4, 2, 0), (32, 32, 4, 2, 0)],
+    "pooled": [(128, 64, 4, 2, 0), (64, 64, 4, 3, 0), (64, 64, 4, 2, 0), (32, 32, 4, 2, 0)],  # `columns` with bins
     "reverse": [(64, 64, 4, 3, 0), (128, 64, 4, 3, 0), (64, 64, 4, 2, 0), (32, 32, 4, 2, 0)],  # `columns` times x
     "back_query": [(64, 64, 4, 2, 0), (64, 64, 8, 2, 0), (32, 32, 4, 1, 0), (16, 16, 4, 1, 0)],
     "back_key": [(64, 64, 4, 2, 0), (32, 64, 8, 2, 0), (32, 32, 4, 1, 0), (16, 16, 4, 1, 0)],
 }
-MARK = 7  # bits of a weight that tell its tile
+ROOM = 2**26  # bytes of what is put by on the way
+MARK, SHORT = 7, 4  # bits of a weight that tell its tile; rows of at most 2 ** SHORT tiles are short
 SETTLE = (4, 32, 1)  # rows, numbers of a key and warps at a time, where keys are weighed one by one
 SEARCH = (64, 2)  # numbers of a key, and warps
 

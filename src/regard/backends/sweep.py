@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.backends import reductions, sizes
-from regard.backends.given import FAR, Given, described, lay_out, power
+from regard.backends import reductions, sizes, top_sweep
+from regard.backends.given import FAR, described, lay_out, power
 from regard.backends.tiled import HIDDEN, LOG2E, TRUSTED
 from regard.exact import exact
 from regard.scores import Scores
@@ -27,7 +27,6 @@ __all__ = ["backward", "forward", "logsumexp", "suits", "sweep", "takes"]
 
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 _WIDEST = 256
-_ROOM = 2**26  # bytes of what is put by on the way
 DEVICES = {"cuda"}  # the tests add "cpu": Triton's interpreter
 
 
@@ -63,12 +62,12 @@ def takes(scores: Scores, reduction: Any) -> bool:
 
 
 def _normalised(normaliser: Tensor) -> tuple[Tensor, Tensor | None]:
-    """The normaliser in base 2 as float32 and, where that has too few digits for it, the rest."""
+    """Minus the normaliser in base 2 as float32 and, where that has too few digits for it, the rest."""
     if normaliser.dtype == torch.float32:  # a kernel's: it has no more digits than these
-        return (normaliser * LOG2E).nan_to_num_(math.nan, math.inf, -HIDDEN).contiguous(), None
-    full = normaliser.double().masked_fill(normaliser == -math.inf, -HIDDEN) * LOG2E
+        return (normaliser * -LOG2E).nan_to_num_(math.nan, HIDDEN, -math.inf).contiguous(), None
+    full = normaliser.double().masked_fill(normaliser == -math.inf, -HIDDEN) * -LOG2E
     high = full.float()
-    large = (high.abs() > TRUSTED) & (high < -HIDDEN)
+    large = (high.abs() > TRUSTED) & (high > HIDDEN)
     return high.contiguous(), (full - high).float().contiguous() if large.any() else None
 
 
@@ -105,7 +104,10 @@ def logsumexp(scores: Scores) -> Float[Tensor, "batch heads queries"]:
 
 @exact
 def sweep(scores: Scores, normaliser: Float[Tensor, "batch heads queries"], wanted: Sequence[Any]) -> None:
-    """Fill these reductions, all of which `takes` must know; a summary without `top` in one walk, if there is room."""
+    """Fill these reductions, all of which `takes` must know.
+
+    A summary takes one walk, if there is room. With `top` it takes two: that one takes the entropy along.
+    """
     norm, rest = _normalised(normaliser)
     entropies, tops, pools, sums, others = (
         _those(wanted, kind)
@@ -118,14 +120,14 @@ def sweep(scores: Scores, normaliser: Float[Tensor, "batch heads queries"], want
         if pool not in even:
             _columns(scores, norm, rest, pool=pool)
     for top in tops:
-        _top(scores, norm, rest, top)
+        top_sweep.sweep(scores, norm, rest, top, entropies.pop() if entropies else None)
     summed = [p.received for p in even if p.received is not None]
     summed += [r for r in sums if not any(r is p.received for p in pools)]
     for entropy, pool, received in zip_longest(entropies, even, summed):
         if pool is None and received is None:
             _rows(scores, norm, rest, entropy)
-        elif pool is None and entropy is None:
-            _columns(scores, norm, rest, received=received)
+        elif entropy is None and (pool is None or _sixteens(scores, pool, received)):
+            _columns(scores, norm, rest, received=received, pool=pool)
         else:
             _sums(scores, norm, rest, received, entropy, pool)
 
@@ -146,7 +148,7 @@ def _lines(scores: Scores, units: int, numbers: int) -> int:
     """
     batch, heads, queries, _ = scores.shape
     lanes, slots = batch * heads, sizes.crowd(scores)
-    most = max(_ROOM, _held(scores) // 8) // (4 * lanes * queries * max(numbers, 1))
+    most = max(sizes.ROOM, _held(scores) // 8) // (4 * lanes * queries * max(numbers, 1))
     most = min(units, max(-(-2 * slots // lanes), 1), most)
     if lanes * most < min(lanes * units, max(slots * 3 // 4, 1)):
         return 0
@@ -160,6 +162,14 @@ def _even(scores: Scores, pool: reductions.Pool) -> bool:
     return not more and not too and power(high) == high and power(wide) == wide
 
 
+def _sixteens(scores: Scores, pool: reductions.Pool, received: reductions.Received | None) -> bool:
+    """Whether its bins are no smaller than what `columns` adds up on its way, and there is room for all of those."""
+    batch, heads, queries, keys = scores.shape
+    large = queries >= 8 * pool.shape[2] and keys >= 16 * pool.shape[3]
+    large = large and (received is None or received.reduce == "sum")
+    return large and batch * heads * pool.shape[2] * keys // 4 <= max(sizes.ROOM, _held(scores) // 32)
+
+
 def _bins(scores: Scores, pool: reductions.Pool | None) -> tuple[int, int, int]:
     """(rows to a bin, keys to a bin, how many programs may share the keys of a head).
 
@@ -169,7 +179,7 @@ def _bins(scores: Scores, pool: reductions.Pool | None) -> tuple[int, int, int]:
     batch, heads, queries, keys = scores.shape
     rows, columns, _ = sizes.of("sums", scores)
     high, wide = (rows, columns) if pool is None else (queries // pool.shape[2], keys // pool.shape[3])
-    lanes, most = batch * heads, max(_ROOM, _held(scores) // 32)
+    lanes, most = batch * heads, max(sizes.ROOM, _held(scores) // 32)
     while wide > columns and lanes * (keys // wide) < 4 * sizes.crowd(scores):
         if 8 * lanes * (queries // high) * (keys // wide) > most:
             break
@@ -213,8 +223,8 @@ def _sums(
     sum_kernels.sums[(programs, batch * heads)](
         given.query, given.key, norm, norm if rest is None else rest, total, line, held, store, *given.common,
         given.layouts, *given.numbers, given.mask, bins, (max(wide // columns, 1), -(-units // programs)),
-        FLAGS=_flagged(given, rest), ENTROPY=entropy is not None, TAKEN=taken, POOLED=pooled, HIGH=high, WIDE=wide,
-        RAGGED=ragged, EDGES=_edges(given, queries, rows, 1) | int(ragged), EXACT=given.exact,
+        FLAGS=given.flagged(rest), ENTROPY=entropy is not None, TAKEN=taken, POOLED=pooled, HIGH=high, WIDE=wide,
+        RAGGED=ragged, EDGES=given.edges(queries, rows, 1) | int(ragged), EXACT=given.exact,
         CHUNK=4096, BM=rows, BN=columns, **options,
     )  # fmt: skip
     if entropy is not None and programs > 1:
@@ -232,50 +242,9 @@ def _rows(scores: Scores, norm: Tensor, rest: Tensor | None, entropy: reductions
     given = lay_out(scores, rows, columns)
     row_kernels.rows[_grid(queries, rows, batch * heads)](
         given.query, given.key, norm, norm if rest is None else rest, entropy.total, *given.common, given.layouts,
-        *given.numbers, given.mask, FLAGS=_flagged(given, rest), EDGES=_edges(given, keys, columns, -1),
+        *given.numbers, given.mask, FLAGS=given.flagged(rest), EDGES=given.edges(keys, columns, -1),
         EXACT=given.exact, BM=rows, BN=columns, **options,
     )  # fmt: skip
-
-
-def _top(scores: Scores, norm: Tensor, rest: Tensor | None, top: reductions.Top) -> None:
-    from regard.backends import top_kernels
-
-    batch, heads, queries, keys = scores.shape
-    lanes, width = batch * heads, scores.query.shape[-1]
-    rows, columns, options = sizes.of("best", scores)
-    given = lay_out(scores, rows, columns)
-    few, bits = power(top.k), sizes.MARK
-    pairs, slots = few + 4, power(few + 4)  # some more, since marks may have changed their order
-    while keys > 16 * (columns << bits):  # not more than so many segments
-        bits += 1
-    segments = power(-(-keys // (columns << bits)))
-    chunk = min(_ROOM // (8 * lanes * rows * segments * slots), -(-queries // rows)) * rows or rows
-    values, lost = norm.new_empty(lanes * chunk, segments, slots), norm.new_empty(lanes * chunk, segments)
-    names = torch.empty_like(values, dtype=torch.int32)
-    more = torch.empty(lanes * chunk + 1, dtype=torch.int32, device=norm.device)
-    shared: Any = {"FLAGS": _flagged(given, rest), "SLOTS": slots, "SEGMENTS": segments, "BITS": bits}
-    operands = (norm, norm if rest is None else rest, values, names, lost, more)
-    strides = (scores.query.stride(), scores.key.stride())
-    rules = (*given.common, *given.numbers, given.mask)
-    weighed: Any = {"TOP": top.k, "WIDTH": width, **shared}
-    height, step, warps = sizes.SETTLE
-    best, found = top.settle()
-    for above in range(0, queries, chunk):
-        lines = min(chunk, -(-(queries - above) // rows) * rows)
-        top_kernels.best[(lines // rows * segments, lanes)](
-            given.query, given.key, *operands, *given.common, given.layouts, *given.numbers, given.mask, above, lines,
-            PAIRS=pairs, EDGES=_edges(given, keys, columns, -1), EXACT=given.exact, BM=rows, BN=columns, **shared,
-            **options,
-        )  # fmt: skip
-        top_kernels.settle[(-(-lines // height), lanes)](
-            scores.query, scores.key, *operands, best, found, strides, *rules, above, lines, FEW=few,
-            STEP=min(power(width), step), ROWS=height, num_warps=warps, **weighed,
-        )  # fmt: skip
-        top_kernels.search[(min(lanes * lines, 16 * sizes.processors(norm.device)),)](
-            scores.query, scores.key, *operands, best, found, strides, *rules, above, lines, PAIRS=pairs,
-            STEP=min(power(width), sizes.SEARCH[0]), ROOM=few, BN=columns, num_warps=sizes.SEARCH[1],
-            enable_fp_fusion=False, **weighed,
-        )  # fmt: skip
 
 
 def _columns(
@@ -290,16 +259,22 @@ def _columns(
 
     batch, heads, queries, keys = scores.shape
     others = () if reverse is None else (reverse.x.shape[-1],)
-    rows, columns, options = sizes.of("columns" if reverse is None else "reverse", scores, *others)
-    bins, store, lanes = (1, 1), norm, batch * heads
-    if pool is not None:
+    name = "reverse" if reverse is not None else "columns" if pool is None else "pooled"
+    rows, columns, options = sizes.of(name, scores, *others)
+    bins, store, lanes, tall = (1, 1), norm, batch * heads, 0
+    if pool is not None and _even(scores, pool):
+        bins, tall = (pool.shape[2], pool.shape[3]), queries // pool.shape[2]
+        store = norm.new_zeros(batch, heads, bins[0], keys // 16)
+    elif pool is not None:
         bins = (pool.shape[2], pool.shape[3])
         high, wide = (1 << ((size // many).bit_length() - 1) for size, many in zip((queries, keys), bins, strict=True))
         received, rows, columns = pool.received, min(rows, high), min(columns, wide)
         blocks = bins[0], -(-keys // columns), 2
-        lanes = min(max(_ROOM // (4 * math.prod(blocks)), 1), lanes)
+        lanes = min(max(sizes.ROOM // (4 * math.prod(blocks)), 1), lanes)
         store = norm.new_empty(lanes, *blocks)
     given = lay_out(scores, rows, columns)
+    if given.flags & kernels.ALWAYS.value:  # what has to be asked of every tile needs registers too
+        options.pop("maxnreg", None)
     total = norm.new_empty(batch, heads, keys)
     if received is not None:
         received.total = total
@@ -311,17 +286,23 @@ def _columns(
         out, width = reverse.total, reverse.x.shape[-1]
     for skip in range(0, batch * heads, lanes):
         some = min(lanes, batch * heads - skip)
-        if pool is not None:
+        if pool is not None and not tall:
             store.zero_()
         kernels.columns[_grid(keys, columns, some)](
             given.query, given.key, norm, norm if rest is None else rest, total, x, out, store, *given.common,
-            (*given.layouts, layout), *given.numbers, given.mask, bins, skip, FLAGS=_flagged(given, rest),
-            MOST=received is not None and received.reduce == "max", POOLING=pool is not None, TIMES=reverse is not None,
-            EDGES=_edges(given, queries, rows, 1) or 3, EXACT=given.exact, BM=rows, BN=columns,
+            (*given.layouts, layout), *given.numbers, given.mask, bins, skip, FLAGS=given.flagged(rest),
+            MOST=received is not None and received.reduce == "max", POOLING=pool is not None and not tall,
+            HIGH=tall, TIMES=reverse is not None,
+            EDGES=given.edges(queries, rows, 1) or 3, EXACT=given.exact, BM=rows, BN=columns,
             BX=x.block_shape[1] if reverse is not None else 1, WIDTH=width, **options,
         )  # fmt: skip
-        if pool is not None:
+        if pool is not None and not tall:
             _gather(store[:some], pool.total.view(-1, *bins)[skip : skip + some], keys, columns)
+
+    if pool is not None and tall:
+        while store.shape[3] > bins[1]:  # a sum of a few numbers each is nothing that torch is fast at
+            store = store[..., ::2] + store[..., 1::2]
+        pool.total, pool.divided = store.mul_(bins[1] / (tall * keys)), True
 
 
 def _gather(store: Tensor, total: Tensor, keys: int, columns: int) -> None:
@@ -335,22 +316,6 @@ def _gather(store: Tensor, total: Tensor, keys: int, columns: int) -> None:
         # Sums of runs as differences of a running sum, in float64 so that nothing is lost: an order that never changes.
         line = torch.nn.functional.pad(part.flatten(1)[:, order].cumsum(-1, dtype=torch.float64), (1, 0))[:, ends]
         sums.copy_(torch.nn.functional.pad(line, (1, 0)).diff(dim=-1))
-
-
-def _edges(given: Given, tokens: int, block: int, way: int) -> int:
-    """Whether tiles at the beginning (1) or end (2) of a walk may be cut; all of them may where every tile is asked."""
-    from regard.backends import kernels
-
-    if given.flags & (kernels.EACH.value | kernels.ALWAYS.value):
-        return 3
-    early, late = (given.low > -FAR, given.high < FAR)[::-way]
-    return int(early) | int(late or tokens % block > 0) << 1
-
-
-def _flagged(given: Given, rest: Tensor | None) -> int:
-    from regard.backends import kernels
-
-    return given.flags if rest is None else given.flags | int(kernels.LOW.value)
 
 
 @exact
@@ -384,6 +349,6 @@ def backward(
         getattr(back_kernels, name)[grid](
             given.query, given.key, v, d_out, norm, low, delta, *grads, *given.common,
             (*given.layouts, v_layout, d_layout), *given.numbers, given.mask, scores.scale,
-            FLAGS=_flagged(given, rest), EXACT=given.exact, BM=rows, BN=columns, **widths, **blocks, **options,
+            FLAGS=given.flagged(rest), EXACT=given.exact, BM=rows, BN=columns, **widths, **blocks, **options,
         )  # fmt: skip
     return d_query, d_key, d_value

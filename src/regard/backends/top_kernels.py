@@ -25,35 +25,40 @@ def _bound(least, BITS: tl.constexpr):
 @triton.jit
 def _best_step(
     state, at, tile, query, K, layout, ids, row, norm, rest, size, lo, hi, factor, cap, mask,
-    FLAGS: tl.constexpr, BITS: tl.constexpr, MASKED: tl.constexpr, EXACT: tl.constexpr, BM: tl.constexpr,
-    BN: tl.constexpr,
+    FLAGS: tl.constexpr, BITS: tl.constexpr, CLASS: tl.constexpr, ENTROPY: tl.constexpr, MASKED: tl.constexpr,
+    EXACT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
-    first, second, lost = state
+    first, second, lost, entropy = state
     batch, head, key_head = ids
     dots = _meet(query, K, layout, batch, key_head, at, BN, EXACT)
     column = at + tl.arange(0, BN)
     logits = _tile(dots, row[:, None], column[None, :], batch, head, size, lo, hi, factor, cap, mask, FLAGS, MASKED)
     log = _log(logits, norm[:, None], rest[:, None], FLAGS)
+    if ENTROPY:
+        entropy -= tl.sum(tl.reshape(tl.exp2(log) * log, [BM, BN // 8, 8]), 1)
     pair = tl.max(tl.reshape(log, [BM, BN // 2, 2]), 2)
-    marked = ((pair.to(tl.int32, bitcast=True) >> BITS << BITS) | tile).to(tl.float32, bitcast=True)
+    marked = ((pair.to(tl.int32, bitcast=True) >> BITS << BITS) | tile << CLASS).to(tl.float32, bitcast=True)
     less = tl.minimum(first, marked, propagate_nan=tl.PropagateNan.ALL)  # a marked -inf is NaN, and comes after nobody
     first = tl.maximum(first, marked)
     gone = tl.reshape(tl.minimum(second, less), [BM, BN // 8, 4])  # over these fours, no threads exchange numbers
     lost = tl.maximum(lost, tl.max(gone, 1))
     second = tl.maximum(second, less)
-    return first, second, lost
+    return first, second, lost, entropy
 
 
 @triton.jit
 def best(
-    Q, K, NORM, REST, VALUES, KEYS, LOST, LIST, low, high, size, shape, layouts, factor, cap, mask, above, lines,
-    FLAGS: tl.constexpr, PAIRS: tl.constexpr, SLOTS: tl.constexpr, SEGMENTS: tl.constexpr, BITS: tl.constexpr,
-    EDGES: tl.constexpr, EXACT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    Q, K, NORM, REST, VALUES, KEYS, LOST, LIST, ENT, low, high, size, shape, layouts, factor, cap, mask, above,
+    lines,
+    FLAGS: tl.constexpr, ENTROPY: tl.constexpr, PAIRS: tl.constexpr, SLOTS: tl.constexpr, SEGMENTS: tl.constexpr,
+    BITS: tl.constexpr, CLASS: tl.constexpr, EDGES: tl.constexpr, EXACT: tl.constexpr, BM: tl.constexpr,
+    BN: tl.constexpr,
 ):  # fmt: skip
-    """The PAIRS greatest pairs of each row, from the row `above` on, and of each segment of 2 ** BITS tiles.
+    """The PAIRS greatest pairs of each row, from the row `above` on, and of each segment of 2 ** (BITS - CLASS) tiles.
 
     Of each, VALUES are its greater log2 weight, marked, and KEYS its first key; LOST is the greatest that came third
-    in its class. The LIST of `settle` is made empty.
+    in its class; ENT, where wanted, is the entropy of the segment in bits. The LIST of `settle` is made empty.
+    CLASS: how many bits of a mark have room for the class, which makes choosing cheaper where rows are short.
     """
     if (tl.program_id(0) == 0) & (tl.program_id(1) == 0):
         tl.store(LIST, 0)
@@ -64,39 +69,48 @@ def best(
     row = start + tl.arange(0, BM)
     lo, hi = _band(low, high, batch, FLAGS)
     norm, rest = _norm(NORM, REST, flat * size[0], row, size[0], FLAGS, True)
-    norm = tl.where(row < size[0], norm, -HIDDEN)
+    norm = tl.where(row < size[0], norm, HIDDEN)
     query = _load(Q, layouts[0], batch, head, start, BM)
     query = tl.where((row < size[0])[:, None], query, 0.0)  # rows of another head, or nobody's; and in registers
     bottom = tl.minimum(start + BM, size[0]) - 1
     a, b, c, d = _spans(start + lo, bottom + lo, start + hi + 1, bottom + hi + 1, size[1], BN, FLAGS)
-    left, right = part * (BN << BITS), (part + 1) * (BN << BITS)
+    left, right = part * (BN << BITS - CLASS), (part + 1) * (BN << BITS - CLASS)
     a, b = tl.minimum(tl.maximum(a, left), right), tl.minimum(tl.maximum(b, left), right)
     c, d = tl.minimum(tl.maximum(c, left), right), tl.minimum(tl.maximum(d, left), right)
     none = tl.full([BM, BN // 2], 2 * HIDDEN, tl.float32)
-    state = (none, none, tl.full([BM, 4], 2 * HIDDEN, tl.float32))
+    state = (none, none, tl.full([BM, 4], 2 * HIDDEN, tl.float32), tl.zeros([BM, 8], tl.float32))
     ids = (batch, head, key_head)
     if EDGES & 1:
         for at in range(a, b, BN):
             state = _best_step(state, at, (at - left) // BN, query, K, layouts[1], ids, row, norm, rest, size, lo, hi,
-                               factor, cap, mask, FLAGS, BITS, True, EXACT, BM, BN)  # fmt: skip
+                               factor, cap, mask, FLAGS, BITS, CLASS, ENTROPY, True, EXACT, BM, BN)  # fmt: skip
     for at in range(b, c, BN):
         state = _best_step(state, at, (at - left) // BN, query, K, layouts[1], ids, row, norm, rest, size, lo, hi,
-                           factor, cap, mask, FLAGS, BITS, False, EXACT, BM, BN)  # fmt: skip
+                           factor, cap, mask, FLAGS, BITS, CLASS, ENTROPY, False, EXACT, BM, BN)  # fmt: skip
     if EDGES & 2:
         for at in range(c, d, BN):
             state = _best_step(state, at, (at - left) // BN, query, K, layouts[1], ids, row, norm, rest, size, lo, hi,
-                               factor, cap, mask, FLAGS, BITS, True, EXACT, BM, BN)  # fmt: skip
-    first, second, lost = state
+                               factor, cap, mask, FLAGS, BITS, CLASS, ENTROPY, True, EXACT, BM, BN)  # fmt: skip
+    first, second, lost, entropy = state
     here, inside = (flat * lines + row - above).to(tl.int64), row < tl.minimum(above + lines, size[0])
     tl.store(LOST + here * SEGMENTS + part, tl.max(lost, 1), mask=inside)
+    if ENTROPY:
+        tl.store(ENT + here * SEGMENTS + part, tl.sum(entropy, 1), mask=inside)
     group, slot = tl.arange(0, BN // 2)[None, :], tl.arange(0, SLOTS)[None, :]
     values, keys = tl.full([BM, SLOTS], 2 * HIDDEN, tl.float32), tl.zeros([BM, SLOTS], tl.int32)
+    if CLASS:  # no two marks of a row are alike any more
+        first = (first.to(tl.int32, bitcast=True) | group).to(tl.float32, bitcast=True)
+        second = (second.to(tl.int32, bitcast=True) | group).to(tl.float32, bitcast=True)
     for n in range(PAIRS):
         most = tl.max(first, 1)
-        mine = tl.max(tl.where(first >= most[:, None], group, 0), 1)
-        won = group == mine[:, None]
+        mark = most.to(tl.int32, bitcast=True) & ((1 << BITS) - 1)
+        if CLASS:
+            mine, won = mark & ((1 << CLASS) - 1), first == most[:, None]
+        else:
+            mine = tl.max(tl.where(first >= most[:, None], group, 0), 1)
+            won = group == mine[:, None]
         first, second = tl.where(won, second, first), tl.where(won, 4 * HIDDEN, second)
-        key = left + (most.to(tl.int32, bitcast=True) & ((1 << BITS) - 1)) * BN + 2 * mine
+        key = left + (mark >> CLASS) * BN + 2 * mine
         values, keys = tl.where(slot == n, most[:, None], values), tl.where(slot == n, key[:, None], keys)
     spot = here[:, None] * (SEGMENTS * SLOTS) + part * SLOTS + slot
     tl.store(VALUES + spot, values, mask=inside[:, None] & (slot >= 0))
@@ -220,7 +234,8 @@ def search(
     Q, K, NORM, REST, VALUES, KEYS, LOST, LIST, BEST, WHERE, strides, low, high, size, shape, factor, cap, mask, above,
     lines,
     FLAGS: tl.constexpr, TOP: tl.constexpr, SLOTS: tl.constexpr, SEGMENTS: tl.constexpr, BITS: tl.constexpr,
-    PAIRS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, ROOM: tl.constexpr, BN: tl.constexpr,
+    CLASS: tl.constexpr, PAIRS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, ROOM: tl.constexpr,
+    BN: tl.constexpr,
 ):  # fmt: skip
     """Look at what else may be among the TOP of a row: other pairs, classes that lost one, segments that lost many.
 
@@ -238,7 +253,7 @@ def search(
             bound = _bound(tl.min(state[0], 0), BITS)
             spot = (here.to(tl.int64) * SEGMENTS + part) * SLOTS
             value, names = tl.load(VALUES + spot + pair), tl.load(KEYS + spot + pair)
-            left, right = part * (BN << BITS), tl.minimum((part + 1) * (BN << BITS), size[1])
+            left, right = part * (BN << BITS - CLASS), tl.minimum((part + 1) * (BN << BITS - CLASS), size[1])
             full = tl.load(VALUES + spot + PAIRS - 1) >= bound
             if full:  # those that were not handed on may count: all of them
                 for at in range(left, right, 2 * SLOTS):
