@@ -150,7 +150,7 @@ def once(shape: tuple[Any, ...]) -> None:
         A.received()
         A.entropy()
         A.summary(pool=256)
-        A.top(8)
+        A.summary(pool=256, top=8)
     torch.cuda.synchronize()
 
 
@@ -166,7 +166,9 @@ def floors(shape: tuple[Any, ...], base: float) -> str:
     clocks = base * 1e3 * megahertz * torch.cuda.get_device_properties(0).multi_processor_count
     pairs = batch * heads * tokens**2 / (2 if causal else 1)
     parts = {"products": 2 * width / 4096, "exponentials": 1 / 16, "comparisons of top": 3.5 / 64}
-    return f"- {named(shape)}: " + ", ".join(f"{name} {pairs * c / clocks:.2f} ×" for name, c in parts.items()) + "."
+    shares = ", ".join(f"{name} {pairs * c / clocks:.2f} ×" for name, c in parts.items())
+    own = pairs * (2 * parts["products"] + parts["exponentials"]) / clocks
+    return f"- {named(shape)}: {shares}; two products and the exponentials of SDPA itself, all in turn, {own:.2f} ×."
 
 
 def dense(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dtype: torch.dtype) -> dict[str, Tensor]:
@@ -273,8 +275,9 @@ def long(tokens: int = 2**20) -> list[str]:
 CHOICES = {  # rows, columns, warps, stages, registers
     "columns": [
         (64, 128, 4, 3, 168), (64, 128, 4, 2, 168), (64, 128, 4, 3, 0), (128, 64, 4, 3, 0), (128, 64, 4, 3, 168),
-        (64, 64, 4, 3, 128), (64, 64, 4, 3, 0),
+        (64, 64, 4, 3, 128), (64, 64, 4, 3, 0), (128, 64, 4, 2, 0),
     ],
+    "pooled": [(64, 128, 4, 3, 168), (64, 64, 4, 3, 0), (64, 64, 4, 3, 128), (128, 64, 4, 2, 0)],
     "sums": [
         (64, 64, 4, 2, 128), (64, 64, 4, 3, 128), (64, 128, 4, 2, 168), (64, 128, 8, 2, 128), (64, 128, 8, 3, 96),
     ],
@@ -310,7 +313,8 @@ def tried(name: str, blocks: tuple[int, ...], scores: Any, norm: Tensor, value: 
         "columns": lambda: sweep._columns(scores, norm, None, received=received),
         "sums": lambda: sweep.sweep(scores, norm, [reductions.Pool(scores, *bins, "mean", received), entropy]),
         "rows": lambda: sweep.sweep(scores, norm, [entropy]),
-        "best": lambda: sweep.sweep(scores, norm, [reductions.Top(scores, 8)]),
+        "pooled": lambda: sweep.sweep(scores, norm, [reductions.Pool(scores, *bins, "mean", received)]),
+        "best": lambda: sweep.sweep(scores, norm, [reductions.Top(scores, 8), entropy]),
         "forward": lambda: sweep.forward(scores, value),
     }
     try:

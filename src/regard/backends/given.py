@@ -50,11 +50,10 @@ class Given:
         return "ieee" if self.scores.query.dtype == torch.float32 else "tf32"
 
     def flagged(self, rest: Tensor | None) -> int:
-        """The flags, with one for normalisers that have a `rest`, and one for rows that are a multiple of four."""
+        """The flags, with one for normalisers that have a `rest`."""
         from regard.backends import kernels
 
-        fours = 0 if self.scores.shape[2] % 4 else int(kernels.FOURS.value)
-        return self.flags | fours | (0 if rest is None else int(kernels.LOW.value))
+        return self.flags if rest is None else self.flags | int(kernels.LOW.value)
 
     def edges(self, tokens: int, block: int, way: int) -> int:
         """Whether tiles at the beginning (1) or end (2) of a walk may be cut: all, where every tile has to be asked."""

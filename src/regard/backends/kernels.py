@@ -13,7 +13,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-# What a mask may hold, as bits of FLAGS.
+# What a mask may hold, and what is known of the scores (LOW, FOURS: queries come by fours), as bits of FLAGS.
 BAND, KEEP, IDS, SEEN, BIAS, CAP, LOW, EACH, FOURS = (tl.constexpr(1 << n) for n in range(9))
 ALWAYS = tl.constexpr(2 | 4 | 8 | 16)  # those that every tile has to be asked for
 LOG2E, LN2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)
@@ -266,7 +266,7 @@ def columns(
     """What each key receives, as sum or (MOST) maximum; the transposed matrix times X; the matrix in bins.
 
     Programs work on the heads from `skip` on. POOLING: bins of any size, 16 × 16 at least. HIGH: bins of HIGH rows, a
-    power of two, and sixteen keys, to be added up.
+    power of two and 8 at least, and sixteen keys, to be added up. Neither goes with MOST.
     """
     flat, block = tl.program_id(1) + skip, tl.program_id(0)
     batch, head, key_head, _ = _place(shape, flat, block, 0, False)
@@ -279,7 +279,7 @@ def columns(
     last = tl.minimum(start + BN, size[1]) - 1
     a, b, c, d = _spans(start - hi, last - hi, start - lo + 1, last - lo + 1, size[0], BM, FLAGS)
     many_rows, many_columns = bins
-    base, bin, edge = flat * size[0], 0, size[1] // 16
+    base, bin, edge = flat * size[0], 0, size[1] // 16  # HIGH: how many sixteens; else where a bin of keys ends
     if FOURS & FLAGS:
         base = tl.multiple_of(base, 4)  # so that normalisers can be loaded two by two
     if POOLING:

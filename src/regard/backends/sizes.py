@@ -24,7 +24,8 @@ BLOCKS: dict[str, list[tuple[int, int, int, int, int]]] = {
     "back_key": [(64, 64, 4, 2, 0), (32, 64, 8, 2, 0), (32, 32, 4, 1, 0), (16, 16, 4, 1, 0)],
 }
 ROOM = 2**26  # bytes of what is put by on the way
-MARK, SHORT = 7, 4  # bits of a weight that tell its tile; rows of at most 2 ** SHORT tiles are short
+MARK = 7  # bits of a weight that tell its tile
+SHORT = 4  # rows of at most 2 ** SHORT tiles are short: their bits tell the class too
 SETTLE = (4, 32, 1)  # rows, numbers of a key and warps at a time, where keys are weighed one by one
 SEARCH = (64, 2)  # numbers of a key, and warps
 

@@ -106,7 +106,8 @@ def logsumexp(scores: Scores) -> Float[Tensor, "batch heads queries"]:
 def sweep(scores: Scores, normaliser: Float[Tensor, "batch heads queries"], wanted: Sequence[Any]) -> None:
     """Fill these reductions, all of which `takes` must know.
 
-    A summary takes one walk, if there is room. With `top` it takes two: that one takes the entropy along.
+    A summary with even bins takes one walk, if there is room. With `top` it takes two: the walk of `top` takes the
+    entropy along.
     """
     norm, rest = _normalised(normaliser)
     entropies, tops, pools, sums, others = (
@@ -163,10 +164,10 @@ def _even(scores: Scores, pool: reductions.Pool) -> bool:
 
 
 def _sixteens(scores: Scores, pool: reductions.Pool, received: reductions.Received | None) -> bool:
-    """Whether its bins are no smaller than what `columns` adds up on its way, and there is room for all of those."""
+    """Whether `columns` can add up its bins on the way: they are large, there is room, and sums are what it adds up."""
     batch, heads, queries, keys = scores.shape
     large = queries >= 8 * pool.shape[2] and keys >= 16 * pool.shape[3]
-    large = large and (received is None or received.reduce == "sum")
+    large = large and (received is None or received.reduce != "max")
     return large and batch * heads * pool.shape[2] * keys // 4 <= max(sizes.ROOM, _held(scores) // 32)
 
 
@@ -290,7 +291,8 @@ def _columns(
             store.zero_()
         kernels.columns[_grid(keys, columns, some)](
             given.query, given.key, norm, norm if rest is None else rest, total, x, out, store, *given.common,
-            (*given.layouts, layout), *given.numbers, given.mask, bins, skip, FLAGS=given.flagged(rest),
+            (*given.layouts, layout), *given.numbers, given.mask, bins, skip,
+            FLAGS=given.flagged(rest) | (0 if queries % 4 else int(kernels.FOURS.value)),
             MOST=received is not None and received.reduce == "max", POOLING=pool is not None and not tall,
             HIGH=tall, TIMES=reverse is not None,
             EDGES=given.edges(queries, rows, 1) or 3, EXACT=given.exact, BM=rows, BN=columns,

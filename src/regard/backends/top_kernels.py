@@ -1,8 +1,9 @@
 """The Triton kernels of `top`: one walk leaves few keys of each row, and each of those is weighed by itself.
 
 `best` walks along the rows. Two neighbours are one pair; pairs with the same remainder by a block's width are one
-class. Of each class a row keeps the two pairs with the greatest weights, each marked with its tile, and of all others
-the greatest: comparisons alone. At the end it hands on the greatest few pairs. `settle` weighs the first of them anew
+class. Of each class a row keeps the two pairs with the greatest weights, each marked with its tile (in short rows with
+its class too), and of all others the greatest: comparisons alone, beside which the exponentials of the entropy may run.
+At the end it hands on the greatest few pairs. `settle` weighs the first of them anew
 and keeps the best keys. Where marks, which cost a weight its last digits, leave something open, `search` looks at
 whatever may count too, for those rows alone. Nothing of it waits for the CPU.
 """
@@ -98,7 +99,7 @@ def best(
         tl.store(ENT + here * SEGMENTS + part, tl.sum(entropy, 1), mask=inside)
     group, slot = tl.arange(0, BN // 2)[None, :], tl.arange(0, SLOTS)[None, :]
     values, keys = tl.full([BM, SLOTS], 2 * HIDDEN, tl.float32), tl.zeros([BM, SLOTS], tl.int32)
-    if CLASS:  # no two marks of a row are alike any more
+    if CLASS:  # no two marks of pairs are alike any more
         first = (first.to(tl.int32, bitcast=True) | group).to(tl.float32, bitcast=True)
         second = (second.to(tl.int32, bitcast=True) | group).to(tl.float32, bitcast=True)
     for n in range(PAIRS):
