@@ -274,8 +274,6 @@ def _columns(
         lanes = min(max(sizes.ROOM // (4 * math.prod(blocks)), 1), lanes)
         store = norm.new_empty(lanes, *blocks)
     given = lay_out(scores, rows, columns)
-    if given.flags & kernels.ALWAYS.value:  # what has to be asked of every tile needs registers too
-        options.pop("maxnreg", None)
     total = norm.new_empty(batch, heads, keys)
     if received is not None:
         received.total = total
@@ -293,14 +291,12 @@ def _columns(
             given.query, given.key, norm, norm if rest is None else rest, total, x, out, store, *given.common,
             (*given.layouts, layout), *given.numbers, given.mask, bins, skip,
             FLAGS=given.flagged(rest) | (0 if queries % 4 else int(kernels.FOURS.value)),
-            MOST=received is not None and received.reduce == "max", POOLING=pool is not None and not tall,
-            HIGH=tall, TIMES=reverse is not None,
-            EDGES=given.edges(queries, rows, 1) or 3, EXACT=given.exact, BM=rows, BN=columns,
+            MOST=received is not None and received.reduce == "max", POOLING=pool is not None and not tall, HIGH=tall,
+            TIMES=reverse is not None, EDGES=given.edges(queries, rows, 1) or 3, EXACT=given.exact, BM=rows, BN=columns,
             BX=x.block_shape[1] if reverse is not None else 1, WIDTH=width, **options,
         )  # fmt: skip
         if pool is not None and not tall:
             _gather(store[:some], pool.total.view(-1, *bins)[skip : skip + some], keys, columns)
-
     if pool is not None and tall:
         while store.shape[3] > bins[1]:  # a sum of a few numbers each is nothing that torch is fast at
             store = store[..., ::2] + store[..., 1::2]

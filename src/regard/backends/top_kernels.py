@@ -3,9 +3,9 @@
 `best` walks along the rows. Two neighbours are one pair; pairs with the same remainder by a block's width are one
 class. Of each class a row keeps the two pairs with the greatest weights, each marked with its tile (in short rows with
 its class too), and of all others the greatest: comparisons alone, beside which the exponentials of the entropy may run.
-At the end it hands on the greatest few pairs. `settle` weighs the first of them anew
-and keeps the best keys. Where marks, which cost a weight its last digits, leave something open, `search` looks at
-whatever may count too, for those rows alone. Nothing of it waits for the CPU.
+At the end it hands on the greatest few pairs. `settle` weighs the first of them anew and keeps the best keys. Where
+marks, which cost a weight its last digits, leave something open, `search` looks at whatever may count too, for those
+rows alone. Nothing of it waits for the CPU.
 """
 
 # mypy: ignore-errors
