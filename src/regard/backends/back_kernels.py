@@ -6,7 +6,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from regard.backends.kernels import BAND, CAP, _band, _load, _log, _norm, _place, _spans, _tanh, _tile
+from regard.backends.kernels import BAND, CAP, _band, _flat, _load, _log, _norm, _place, _spans, _tanh, _tile
 
 
 @triton.jit
@@ -37,7 +37,7 @@ def back_query(
     BD: tl.constexpr,
 ):  # fmt: skip
     """The gradient of the queries."""
-    flat = tl.program_id(1)
+    flat = _flat()
     batch, head, key_head, block = _place(shape, flat, tl.program_id(0), tl.num_programs(0) - 1, BAND & FLAGS)
     start = block * BM
     row = start + tl.arange(0, BM)
@@ -98,7 +98,7 @@ def back_key(
     BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr, BV: tl.constexpr,
 ):  # fmt: skip
     """The gradients of keys and values, summed over the heads that share them."""
-    flat, start = tl.program_id(1), tl.program_id(0) * BN
+    flat, start = _flat(), tl.program_id(0) * BN
     key_heads = shape[0] // GROUP
     batch, key_head = flat // key_heads, flat % key_heads
     column = start + tl.arange(0, BN)

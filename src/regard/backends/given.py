@@ -14,9 +14,10 @@ from regard.bound_mask import take
 from regard.masks import HIDING
 from regard.scores import Scores
 
-__all__ = ["FAR", "Given", "described", "lay_out", "power"]
+__all__ = ["FAR", "MOST", "Given", "described", "heads_of_grid", "lay_out", "power"]
 
 FAR = 2**30  # further than any key
+MOST = 2**16 - 1  # where the second and the third direction of a grid end
 
 
 @dataclass
@@ -156,6 +157,12 @@ def described(tensor: Tensor, tokens: int) -> tuple[Any, tuple[int, int, int]]:
     else:
         flat, layout = tensor.contiguous().clone().view(-1, width), (heads * length, length, 0)
     return TensorDescriptor(flat, list(flat.shape), list(flat.stride()), [tokens, size]), layout
+
+
+def heads_of_grid(lanes: int) -> tuple[int, int]:
+    """So many heads in the second and in the third direction of a grid."""
+    deep = next(deep for deep in range(1, lanes + 1) if lanes % deep == 0 and lanes // deep <= MOST)
+    return lanes // deep, deep
 
 
 def power(number: int) -> int:

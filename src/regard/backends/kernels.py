@@ -81,6 +81,12 @@ def _spans(first, whole_first, whole_end, end, most, BLOCK: tl.constexpr, FLAGS:
 
 
 @triton.jit
+def _flat():
+    """Which head of which batch a program is for: one direction of a grid is too short for very many."""
+    return tl.program_id(2) * tl.num_programs(1) + tl.program_id(1)
+
+
+@triton.jit
 def _place(shape, flat, block, last, LATE: tl.constexpr):
     """(batch, head, key head, block) of a program; LATE: the last blocks, which have most to do, first."""
     heads, group = shape
@@ -137,7 +143,7 @@ def _forward_step(
     new = tl.maximum(peak, tl.max(logits, 1))
     weights = tl.exp2(logits - new[:, None])
     if MASKED:
-        weights = tl.where(logits > HIDING, weights, 0.0)
+        weights = tl.where(logits <= HIDING, 0.0, weights)  # asked so, what is no number stays none
     shrink = tl.exp2(peak - new)
     total = total * shrink + tl.sum(weights, 1)
     if VALUES:
@@ -155,7 +161,7 @@ def forward(
     BM: tl.constexpr, BN: tl.constexpr, BV: tl.constexpr,
 ):  # fmt: skip
     """weights @ value and the logsumexp of each row."""
-    flat = tl.program_id(1)
+    flat = _flat()
     batch, head, key_head, block = _place(shape, flat, tl.program_id(0), tl.num_programs(0) - 1, BAND & FLAGS)
     rows, columns = size
     start = block * BM
@@ -202,8 +208,8 @@ def _give(POOL, band, bin, column, size, bins):
 @triton.jit
 def _keep(POOL, each, bin, start, bins, BN: tl.constexpr, PARTS: tl.constexpr):
     """(keys, bins of rows, 8) to those bins, for every sixteen keys: they lie in one warp, which need not wait."""
-    small = tl.sum(tl.sum(tl.reshape(each, [BN // 16, 16, PARTS, 8]), 3), 1)
-    many_rows, _, sixteens, lane = bins
+    many_rows, share, sixteens, lane = bins
+    small = tl.sum(tl.sum(tl.reshape(each, [BN // 16, 16, PARTS, 8]), 3), 1) * share
     r, c = bin + tl.arange(0, PARTS)[None, :], start // 16 + tl.arange(0, BN // 16)[:, None]
     spot = POOL + (lane * many_rows + r).to(tl.int64) * sixteens + c
     tl.store(spot, small, mask=(r < many_rows) & (c < sixteens))
@@ -268,7 +274,7 @@ def columns(
     Programs work on the heads from `skip` on. POOLING: bins of any size, 16 × 16 at least. HIGH: bins of HIGH rows, a
     power of two and 8 at least, and sixteen keys, to be added up. Neither goes with MOST.
     """
-    flat, block = tl.program_id(1) + skip, tl.program_id(0)
+    flat, block = _flat() + skip, tl.program_id(0)
     batch, head, key_head, _ = _place(shape, flat, block, 0, False)
     start = block * BN
     column = start + tl.arange(0, BN)
@@ -278,7 +284,7 @@ def columns(
         key = tl.where((column < size[1])[:, None], key, 0.0)
     last = tl.minimum(start + BN, size[1]) - 1
     a, b, c, d = _spans(start - hi, last - hi, start - lo + 1, last - lo + 1, size[0], BM, FLAGS)
-    many_rows, many_columns = bins
+    many_rows, many_columns, share = bins
     base, bin, edge = flat * size[0], 0, size[1] // 16  # HIGH: how many sixteens; else where a bin of keys ends
     if FOURS & FLAGS:
         base = tl.multiple_of(base, 4)  # so that normalisers can be loaded two by two
@@ -286,7 +292,7 @@ def columns(
         bin = (((a + 1).to(tl.int64) * many_rows - 1) // size[0]).to(tl.int32)
         mine = ((start + 1).to(tl.int64) * many_columns - 1) // size[1]
         edge = ((mine + 1) * size[1] // many_columns).to(tl.int32)
-    bins = (many_rows, many_columns, edge, tl.program_id(1))
+    bins = (many_rows, share, edge, _flat())
     ids, few = (batch, head, key_head), tl.zeros([BN, 8], tl.float32)
     state = (few, tl.zeros([BN, BX], tl.float32), few, bin)
     if EDGES & 1:

@@ -8,7 +8,7 @@ import torch
 
 from regard.scores import Scores
 
-__all__ = ["BLOCKS", "MARK", "ROOM", "SEARCH", "SETTLE", "SHORT", "crowd", "of", "processors"]
+__all__ = ["BLOCKS", "MARKS", "ROOM", "SEARCH", "SETTLE", "SHORT", "crowd", "of", "processors", "searching"]
 
 # (rows, columns, warps, stages, at most so many registers or 0 for any) for halves of width up to 64, 128, 256; and for
 # float32
@@ -17,17 +17,18 @@ BLOCKS: dict[str, list[tuple[int, int, int, int, int]]] = {
     "rows": [(64, 64, 4, 3, 0), (64, 64, 4, 3, 0), (64, 64, 4, 2, 0), (32, 32, 4, 2, 0)],
     "sums": [(64, 64, 4, 3, 128), (64, 64, 4, 2, 128), (64, 64, 4, 2, 255), (32, 32, 4, 2, 255)],
     "best": [(64, 128, 4, 3, 168), (64, 128, 4, 3, 0), (64, 64, 4, 2, 0), (32, 32, 4, 2, 0)],
-    "columns": [(128, 64, 4, 2, 0), (64, 128, 4, 3, 168), (64, 64, 4, 2, 0), (32, 32, 4, 2, 0)],
+    "short": [(64, 64, 4, 3, 128), (64, 64, 4, 3, 0), (64, 64, 4, 2, 0), (32, 32, 4, 2, 0)],  # `best` of short rows
+    "columns": [(128, 64, 4, 2, 0), (64, 128, 4, 3, 0), (64, 64, 4, 2, 0), (32, 32, 4, 2, 0)],
     "pooled": [(128, 64, 4, 2, 0), (64, 64, 4, 3, 0), (64, 64, 4, 2, 0), (32, 32, 4, 2, 0)],  # `columns` with bins
     "reverse": [(64, 64, 4, 3, 0), (128, 64, 4, 3, 0), (64, 64, 4, 2, 0), (32, 32, 4, 2, 0)],  # `columns` times x
     "back_query": [(64, 64, 4, 2, 0), (64, 64, 8, 2, 0), (32, 32, 4, 1, 0), (16, 16, 4, 1, 0)],
     "back_key": [(64, 64, 4, 2, 0), (32, 64, 8, 2, 0), (32, 32, 4, 1, 0), (16, 16, 4, 1, 0)],
 }
 ROOM = 2**26  # bytes of what is put by on the way
-MARK = 7  # bits of a weight that tell its tile
-SHORT = 4  # rows of at most 2 ** SHORT tiles are short: their bits tell the class too
+MARKS = 6, 8  # bits of a weight that tell its tile: at least and, but for the very longest rows, at most
+SHORT = 1024  # keys of a row that is short: marks of single keys leave its weights good enough for halves
 SETTLE = (4, 32, 1)  # rows, numbers of a key and warps at a time, where keys are weighed one by one
-SEARCH = (64, 2)  # numbers of a key, and warps
+SEARCH = [(16, 1, 32), (64, 1, 32), (64, 1, 32), (32, 1, 32)]  # numbers of a key, warps, programs to a processor
 
 
 def of(name: str, scores: Scores, *others: int) -> tuple[int, int, dict[str, int]]:
@@ -36,6 +37,12 @@ def of(name: str, scores: Scores, *others: int) -> tuple[int, int, dict[str, int
     rows, columns, warps, stages, registers = BLOCKS[name][kind]
     options = {"num_warps": warps, "num_stages": stages}
     return rows, columns, options | ({"maxnreg": registers} if registers else {})
+
+
+def searching(scores: Scores) -> tuple[int, int, int]:
+    """(numbers of a key at a time, warps, programs) for the search of the rows that `top` left open."""
+    step, warps, programs = SEARCH[_kind(scores)]
+    return step, warps, programs * processors(scores.query.device)
 
 
 def crowd(scores: Scores) -> int:

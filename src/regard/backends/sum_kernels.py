@@ -11,7 +11,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from regard.backends.kernels import _band, _load, _log, _norm, _place, _spans, _tile
+from regard.backends.kernels import _band, _flat, _load, _log, _norm, _place, _spans, _tile
 
 
 @triton.jit
@@ -102,7 +102,7 @@ def sums(
     time the programs take their turns from the last to the first, so that all have the same to do.
     POOLED: 1 adds up the rows of a bin as they come; 2, for one bin of keys, first puts by what every row has.
     """
-    flat, program, programs = tl.program_id(1), tl.program_id(0), tl.num_programs(0)
+    flat, program, programs = _flat(), tl.program_id(0), tl.num_programs(0)
     batch, head, key_head, _ = _place(shape, flat, 0, 0, False)
     lo, hi = _band(low, high, batch, FLAGS)
     together, often = turns

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from regard.backends import reductions, sizes, top_sweep
-from regard.backends.given import FAR, described, lay_out, power
+from regard.backends.given import FAR, MOST, described, heads_of_grid, lay_out, power
 from regard.backends.tiled import HIDDEN, LOG2E, TRUSTED
 from regard.exact import exact
 from regard.scores import Scores
@@ -42,6 +42,9 @@ def suits(scores: Scores, value: Tensor | None = None) -> bool:
     if scores.query.shape[-1] > _WIDEST or (value is not None and not 0 < value.shape[-1] <= _WIDEST):
         return False
     mask, places = scores.mask, (scores.rows, scores.columns)
+    batch = scores.shape[0]
+    if any(max(heads_of_grid(batch * heads)) > MOST for heads in (scores.shape[1], scores.key.shape[1])):
+        return False  # a large number of them, and (nearly) a prime one
     runs = all(isinstance(place, range) and place.step == 1 for place in places)
     few = len(mask.visible) <= 1 and len(mask.biases) <= 1 and len(mask.ids) <= 1
     return runs and few and max(scores.shape) < FAR and _installed()
@@ -71,8 +74,8 @@ def _normalised(normaliser: Tensor) -> tuple[Tensor, Tensor | None]:
     return high.contiguous(), (full - high).float().contiguous() if large.any() else None
 
 
-def _grid(tokens: int, block: int, lanes: int) -> tuple[int, int]:
-    return -(-tokens // block), lanes
+def _grid(tokens: int, block: int, lanes: int) -> tuple[int, int, int]:
+    return -(-tokens // block), *heads_of_grid(lanes)
 
 
 @exact
@@ -106,8 +109,8 @@ def logsumexp(scores: Scores) -> Float[Tensor, "batch heads queries"]:
 def sweep(scores: Scores, normaliser: Float[Tensor, "batch heads queries"], wanted: Sequence[Any]) -> None:
     """Fill these reductions, all of which `takes` must know.
 
-    A summary with even bins takes one walk, if there is room. With `top` it takes two: the walk of `top` takes the
-    entropy along.
+    A summary with even bins takes one walk, if there is room. With `top` it takes two: where bins are large, the walk
+    of `top` takes the entropy along.
     """
     norm, rest = _normalised(normaliser)
     entropies, tops, pools, sums, others = (
@@ -120,10 +123,12 @@ def sweep(scores: Scores, normaliser: Float[Tensor, "batch heads queries"], want
     for pool in pools:
         if pool not in even:
             _columns(scores, norm, rest, pool=pool)
-    for top in tops:
-        top_sweep.sweep(scores, norm, rest, top, entropies.pop() if entropies else None)
     summed = [p.received for p in even if p.received is not None]
     summed += [r for r in sums if not any(r is p.received for p in pools)]
+    for top in tops:
+        # Where bins are small, `sums` is on its way anyway, and takes the entropy along for less.
+        small = any(not _sixteens(scores, *pair) for pair in zip(even, summed, strict=False))
+        top_sweep.sweep(scores, norm, rest, top, entropies.pop() if entropies and not small else None)
     for entropy, pool, received in zip_longest(entropies, even, summed):
         if pool is None and received is None:
             _rows(scores, norm, rest, entropy)
@@ -221,7 +226,7 @@ def _sums(
         received.total = total = received.empty()
     taken = 0 if received is None else 2 if received.reduce == "max" else 1
     ragged = keys % columns > 0
-    sum_kernels.sums[(programs, batch * heads)](
+    sum_kernels.sums[(programs, *heads_of_grid(batch * heads))](
         given.query, given.key, norm, norm if rest is None else rest, total, line, held, store, *given.common,
         given.layouts, *given.numbers, given.mask, bins, (max(wide // columns, 1), -(-units // programs)),
         FLAGS=given.flagged(rest), ENTROPY=entropy is not None, TAKEN=taken, POOLED=pooled, HIGH=high, WIDE=wide,
@@ -262,16 +267,17 @@ def _columns(
     others = () if reverse is None else (reverse.x.shape[-1],)
     name = "reverse" if reverse is not None else "columns" if pool is None else "pooled"
     rows, columns, options = sizes.of(name, scores, *others)
-    bins, store, lanes, tall = (1, 1), norm, batch * heads, 0
+    bins, store, lanes, tall, share = (1, 1), norm, batch * heads, 0, 1.0
     if pool is not None and _even(scores, pool):
         bins, tall = (pool.shape[2], pool.shape[3]), queries // pool.shape[2]
+        share = bins[1] / (tall * keys)
         store = norm.new_zeros(batch, heads, bins[0], keys // 16)
     elif pool is not None:
         bins = (pool.shape[2], pool.shape[3])
         high, wide = (1 << ((size // many).bit_length() - 1) for size, many in zip((queries, keys), bins, strict=True))
         received, rows, columns = pool.received, min(rows, high), min(columns, wide)
         blocks = bins[0], -(-keys // columns), 2
-        lanes = min(max(sizes.ROOM // (4 * math.prod(blocks)), 1), lanes)
+        lanes = min(max(sizes.ROOM // (4 * math.prod(blocks)), 1), lanes, MOST)
         store = norm.new_empty(lanes, *blocks)
     given = lay_out(scores, rows, columns)
     total = norm.new_empty(batch, heads, keys)
@@ -289,7 +295,7 @@ def _columns(
             store.zero_()
         kernels.columns[_grid(keys, columns, some)](
             given.query, given.key, norm, norm if rest is None else rest, total, x, out, store, *given.common,
-            (*given.layouts, layout), *given.numbers, given.mask, bins, skip,
+            (*given.layouts, layout), *given.numbers, given.mask, (*bins, share), skip,
             FLAGS=given.flagged(rest) | (0 if queries % 4 else int(kernels.FOURS.value)),
             MOST=received is not None and received.reduce == "max", POOLING=pool is not None and not tall, HIGH=tall,
             TIMES=reverse is not None, EDGES=given.edges(queries, rows, 1) or 3, EXACT=given.exact, BM=rows, BN=columns,
@@ -300,7 +306,7 @@ def _columns(
     if pool is not None and tall:
         while store.shape[3] > bins[1]:  # a sum of a few numbers each is nothing that torch is fast at
             store = store[..., ::2] + store[..., 1::2]
-        pool.total, pool.divided = store.mul_(bins[1] / (tall * keys)), True
+        pool.total, pool.divided = store, True
 
 
 def _gather(store: Tensor, total: Tensor, keys: int, columns: int) -> None:

@@ -1,11 +1,14 @@
 """The Triton kernels of `top`: one walk leaves few keys of each row, and each of those is weighed by itself.
 
 `best` walks along the rows. Two neighbours are one pair; pairs with the same remainder by a block's width are one
-class. Of each class a row keeps the two pairs with the greatest weights, each marked with its tile (in short rows with
-its class too), and of all others the greatest: comparisons alone, beside which the exponentials of the entropy may run.
-At the end it hands on the greatest few pairs. `settle` weighs the first of them anew and keeps the best keys. Where
-marks, which cost a weight its last digits, leave something open, `search` looks at whatever may count too, for those
-rows alone. Nothing of it waits for the CPU.
+class. Of each class a row keeps the two pairs with the greatest weights, each marked with its tile, and of all others
+the greatest: comparisons alone, beside which the exponentials of the entropy may run. At the end it hands on the
+greatest few pairs. `settle` weighs the first of them anew and keeps the best keys. Where marks, which cost a weight its
+last digits, leave something open, `search` looks at whatever may count too, for those rows alone.
+
+A short row has few tiles, so marks take few digits and may tell single keys. There (UNIT: 1) keys with the same
+remainder by half a block's width are one class, a marked weight is good enough, and what `best` finds is the result but
+for classes that lost one. Nothing of it waits for the CPU.
 """
 
 # mypy: ignore-errors
@@ -14,7 +17,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from regard.backends.kernels import BAND, HIDDEN, HIDING, _band, _load, _log, _meet, _norm, _place, _spans, _tile
+from regard.backends.kernels import BAND, HIDDEN, HIDING, _band, _flat, _load, _log, _meet, _norm, _place, _spans, _tile
 
 
 @triton.jit
@@ -24,9 +27,20 @@ def _bound(least, BITS: tl.constexpr):
 
 
 @triton.jit
+def _marked(log, mark, BITS: tl.constexpr):
+    return ((log.to(tl.int32, bitcast=True) >> BITS << BITS) | mark).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def _least(a, b):
+    """The lesser; a marked -inf is NaN, and comes after nobody."""
+    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
 def _best_step(
     state, at, tile, query, K, layout, ids, row, norm, rest, size, lo, hi, factor, cap, mask,
-    FLAGS: tl.constexpr, BITS: tl.constexpr, CLASS: tl.constexpr, ENTROPY: tl.constexpr, MASKED: tl.constexpr,
+    FLAGS: tl.constexpr, BITS: tl.constexpr, UNIT: tl.constexpr, ENTROPY: tl.constexpr, MASKED: tl.constexpr,
     EXACT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     first, second, lost, entropy = state
@@ -37,33 +51,55 @@ def _best_step(
     log = _log(logits, norm[:, None], rest[:, None], FLAGS)
     if ENTROPY:
         entropy -= tl.sum(tl.reshape(tl.exp2(log) * log, [BM, BN // 8, 8]), 1)
-    pair = tl.max(tl.reshape(log, [BM, BN // 2, 2]), 2)
-    marked = ((pair.to(tl.int32, bitcast=True) >> BITS << BITS) | tile << CLASS).to(tl.float32, bitcast=True)
-    less = tl.minimum(first, marked, propagate_nan=tl.PropagateNan.ALL)  # a marked -inf is NaN, and comes after nobody
-    first = tl.maximum(first, marked)
-    gone = tl.reshape(tl.minimum(second, less), [BM, BN // 8, 4])  # over these fours, no threads exchange numbers
+    if UNIT == 2:
+        high = _marked(tl.max(tl.reshape(log, [BM, BN // 2, 2]), 2), tile, BITS)
+        more = second
+    else:
+        mark = tl.where(tl.arange(0, BN)[None, :] < BN // 2, tile, tile + tl.cdiv(size[1], BN))
+        both = tl.reshape(_marked(log, mark, BITS), [BM, 2, BN // 2])
+        high = tl.max(both, 1)
+        more = tl.maximum(second, tl.reduce(both, 1, _least))
+    less = _least(first, high)
+    first = tl.maximum(first, high)
+    gone = tl.reshape(tl.minimum(more, less), [BM, BN * UNIT // 16, 8 // UNIT])  # so no threads exchange numbers
     lost = tl.maximum(lost, tl.max(gone, 1))
-    second = tl.maximum(second, less)
-    return first, second, lost, entropy
+    return first, tl.maximum(more, less), lost, entropy
+
+
+@triton.jit
+def _choose(state, n, left, tiles, UNIT: tl.constexpr, BITS: tl.constexpr, BN: tl.constexpr):
+    """Move the greatest pair of each row to place n."""
+    first, second, values, keys = state
+    group, slot = tl.arange(0, BN // 2)[None, :], tl.arange(0, values.shape[1])[None, :]
+    most = tl.max(first, 1)
+    mine = tl.max(tl.where(first >= most[:, None], group, 0), 1)
+    won = group == mine[:, None]
+    first, second = tl.where(won, second, first), tl.where(won, 4 * HIDDEN, second)
+    mark = most.to(tl.int32, bitcast=True) & ((1 << BITS) - 1)
+    behind = (mark >= tiles).to(tl.int32)  # in the second half of its tile
+    key = left + UNIT * mine + mark * BN - behind * (tiles * BN - BN // 2)
+    values, keys = tl.where(slot == n, most[:, None], values), tl.where(slot == n, key[:, None], keys)
+    return first, second, values, keys
 
 
 @triton.jit
 def best(
-    Q, K, NORM, REST, VALUES, KEYS, LOST, LIST, ENT, low, high, size, shape, layouts, factor, cap, mask, above,
-    lines,
-    FLAGS: tl.constexpr, ENTROPY: tl.constexpr, PAIRS: tl.constexpr, SLOTS: tl.constexpr, SEGMENTS: tl.constexpr,
-    BITS: tl.constexpr, CLASS: tl.constexpr, EDGES: tl.constexpr, EXACT: tl.constexpr, BM: tl.constexpr,
-    BN: tl.constexpr,
+    Q, K, NORM, REST, VALUES, KEYS, LOST, LIST, BEST, WHERE, ENT, low, high, size, shape, layouts, factor, cap, mask,
+    above, lines,
+    FLAGS: tl.constexpr, ENTROPY: tl.constexpr, TOP: tl.constexpr, PAIRS: tl.constexpr,
+    SLOTS: tl.constexpr, SEGMENTS: tl.constexpr, UNIT: tl.constexpr, BITS: tl.constexpr, EDGES: tl.constexpr,
+    EXACT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
-    """The PAIRS greatest pairs of each row, from the row `above` on, and of each segment of 2 ** (BITS - CLASS) tiles.
+    """The TOP greatest pairs of each row, from the row `above` on, and of each segment of 2 ** BITS tiles.
 
-    Of each, VALUES are its greater log2 weight, marked, and KEYS its first key; LOST is the greatest that came third
-    in its class; ENT, where wanted, is the entropy of the segment in bits. The LIST of `settle` is made empty.
-    CLASS: how many bits of a mark have room for the class, which makes choosing cheaper where rows are short.
+    Of each, VALUES are its greater log2 weight, marked, and KEYS its first key; up to PAIRS follow that may count too.
+    LOST is the greatest that came third in its class; ENT, where wanted, is the entropy of the segment in bits. In
+    short rows the result is in BEST and WHERE instead, and LIST, the first number of which is its length, names the
+    rows where the greatest lost may count; else the LIST of `settle` is made empty.
     """
-    if (tl.program_id(0) == 0) & (tl.program_id(1) == 0):
+    flat, part = _flat(), tl.program_id(0) % SEGMENTS
+    if (UNIT == 2) & (tl.program_id(0) == 0) & (flat == 0):
         tl.store(LIST, 0)
-    flat, part = tl.program_id(1), tl.program_id(0) % SEGMENTS
     block = tl.program_id(0) // SEGMENTS
     batch, head, key_head, block = _place(shape, flat, block, tl.num_programs(0) // SEGMENTS - 1, BAND & FLAGS)
     start = above + block * BM
@@ -75,47 +111,52 @@ def best(
     query = tl.where((row < size[0])[:, None], query, 0.0)  # rows of another head, or nobody's; and in registers
     bottom = tl.minimum(start + BM, size[0]) - 1
     a, b, c, d = _spans(start + lo, bottom + lo, start + hi + 1, bottom + hi + 1, size[1], BN, FLAGS)
-    left, right = part * (BN << BITS - CLASS), (part + 1) * (BN << BITS - CLASS)
+    left, right = part * (BN * UNIT // 2 << BITS), (part + 1) * (BN * UNIT // 2 << BITS)
     a, b = tl.minimum(tl.maximum(a, left), right), tl.minimum(tl.maximum(b, left), right)
     c, d = tl.minimum(tl.maximum(c, left), right), tl.minimum(tl.maximum(d, left), right)
     none = tl.full([BM, BN // 2], 2 * HIDDEN, tl.float32)
-    state = (none, none, tl.full([BM, 4], 2 * HIDDEN, tl.float32), tl.zeros([BM, 8], tl.float32))
+    state = (none, none, tl.full([BM, 8 // UNIT], 2 * HIDDEN, tl.float32), tl.zeros([BM, 8], tl.float32))
     ids = (batch, head, key_head)
     if EDGES & 1:
         for at in range(a, b, BN):
             state = _best_step(state, at, (at - left) // BN, query, K, layouts[1], ids, row, norm, rest, size, lo, hi,
-                               factor, cap, mask, FLAGS, BITS, CLASS, ENTROPY, True, EXACT, BM, BN)  # fmt: skip
+                               factor, cap, mask, FLAGS, BITS, UNIT, ENTROPY, True, EXACT, BM, BN)  # fmt: skip
     for at in range(b, c, BN):
         state = _best_step(state, at, (at - left) // BN, query, K, layouts[1], ids, row, norm, rest, size, lo, hi,
-                           factor, cap, mask, FLAGS, BITS, CLASS, ENTROPY, False, EXACT, BM, BN)  # fmt: skip
+                           factor, cap, mask, FLAGS, BITS, UNIT, ENTROPY, False, EXACT, BM, BN)  # fmt: skip
     if EDGES & 2:
         for at in range(c, d, BN):
             state = _best_step(state, at, (at - left) // BN, query, K, layouts[1], ids, row, norm, rest, size, lo, hi,
-                               factor, cap, mask, FLAGS, BITS, CLASS, ENTROPY, True, EXACT, BM, BN)  # fmt: skip
+                               factor, cap, mask, FLAGS, BITS, UNIT, ENTROPY, True, EXACT, BM, BN)  # fmt: skip
     first, second, lost, entropy = state
     here, inside = (flat * lines + row - above).to(tl.int64), row < tl.minimum(above + lines, size[0])
-    tl.store(LOST + here * SEGMENTS + part, tl.max(lost, 1), mask=inside)
     if ENTROPY:
         tl.store(ENT + here * SEGMENTS + part, tl.sum(entropy, 1), mask=inside)
-    group, slot = tl.arange(0, BN // 2)[None, :], tl.arange(0, SLOTS)[None, :]
-    values, keys = tl.full([BM, SLOTS], 2 * HIDDEN, tl.float32), tl.zeros([BM, SLOTS], tl.int32)
-    if CLASS:  # no two marks of pairs are alike any more
-        first = (first.to(tl.int32, bitcast=True) | group).to(tl.float32, bitcast=True)
-        second = (second.to(tl.int32, bitcast=True) | group).to(tl.float32, bitcast=True)
-    for n in range(PAIRS):
-        most = tl.max(first, 1)
-        mark = most.to(tl.int32, bitcast=True) & ((1 << BITS) - 1)
-        if CLASS:
-            mine, won = mark & ((1 << CLASS) - 1), first == most[:, None]
-        else:
-            mine = tl.max(tl.where(first >= most[:, None], group, 0), 1)
-            won = group == mine[:, None]
-        first, second = tl.where(won, second, first), tl.where(won, 4 * HIDDEN, second)
-        key = left + (mark >> CLASS) * BN + 2 * mine
-        values, keys = tl.where(slot == n, most[:, None], values), tl.where(slot == n, key[:, None], keys)
-    spot = here[:, None] * (SEGMENTS * SLOTS) + part * SLOTS + slot
-    tl.store(VALUES + spot, values, mask=inside[:, None] & (slot >= 0))
-    tl.store(KEYS + spot, keys, mask=inside[:, None] & (slot >= 0))
+    lost = tl.max(lost, 1)
+    tl.store(LOST + here * SEGMENTS + part, lost, mask=inside)
+    slot, tiles = tl.arange(0, SLOTS)[None, :], tl.cdiv(size[1], BN) if UNIT == 1 else 1 << BITS
+    state = (first, second, tl.full([BM, SLOTS], 2 * HIDDEN, tl.float32), tl.zeros([BM, SLOTS], tl.int32))
+    for n in range(TOP):
+        state = _choose(state, n, left, tiles, UNIT, BITS, BN)
+    least = tl.max(tl.where(slot == TOP - 1, state[2], 4 * HIDDEN), 1)
+    if UNIT == 1:
+        values, keys = state[2], state[3]
+        there = (flat * size[0] + row).to(tl.int64)[:, None] * TOP + slot
+        some = inside[:, None] & (slot < TOP)
+        middle = _marked(values, 1 << BITS - 1, BITS)
+        tl.store(BEST + there, tl.where((norm == norm)[:, None], middle, norm[:, None]), mask=some)  # NaN stays NaN
+        tl.store(WHERE + there, tl.where(values > HIDING, keys, -1).to(tl.int64), mask=some)
+        more = inside & (lost >= _bound(least, BITS))
+        turn = tl.atomic_add(LIST + tl.zeros_like(row), 1, mask=more)
+        tl.store(LIST + 1 + turn, here.to(tl.int32), mask=more)
+    else:
+        n, least = TOP, _bound(_bound(least, BITS), BITS)  # what is less than this cannot count any more
+        while (n < PAIRS) & (tl.max((tl.max(state[0], 1) >= least).to(tl.int32), 0) > 0):
+            state = _choose(state, n, left, tiles, UNIT, BITS, BN)
+            n += 1
+        spot = here[:, None] * (SEGMENTS * SLOTS) + part * SLOTS + slot
+        tl.store(VALUES + spot, state[2], mask=inside[:, None] & (slot >= 0))
+        tl.store(KEYS + spot, state[3], mask=inside[:, None] & (slot >= 0))
 
 
 @triton.jit
@@ -160,7 +201,7 @@ def settle(
     LIST, the first number of which is its length, names the rows that `search` has to look at. Their order is any, and
     changes nothing.
     """
-    flat = tl.program_id(1)
+    flat = _flat()
     line = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     row = above + line
     inside = (line < lines) & (row < size[0])
@@ -219,24 +260,45 @@ def _look(
     slot, member = tl.arange(0, TOP), tl.arange(0, MANY)
     known = tl.max((key[:, None] == keys[None, :]).to(tl.int32), 1)
     wanted = wanted & (key < size[1]) & (known == 0)
-    found = _weigh(row, key[None, :], wanted[None, :], Q, K, NORM, REST, strides, low, high, size, shape, factor, cap,
-                   mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
-    found = tl.reshape(found, [MANY])
-    while tl.max(found, 0) > tl.maximum(tl.min(best, 0), HIDING):
-        chosen, least = member == tl.argmax(found, 0), slot == tl.argmin(best, 0)
-        keys = tl.where(least, tl.sum(tl.where(chosen, key, 0), 0), keys)
-        best = tl.where(least, tl.max(found, 0), best)
-        found = tl.where(chosen, 4 * HIDDEN, found)
+    if tl.max(wanted.to(tl.int32), 0) > 0:
+        found = _weigh(row, key[None, :], wanted[None, :], Q, K, NORM, REST, strides, low, high, size, shape, factor,
+                       cap, mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
+        found = tl.reshape(found, [MANY])
+        while tl.max(found, 0) > tl.maximum(tl.min(best, 0), HIDING):
+            chosen, least = member == tl.argmax(found, 0), slot == tl.argmin(best, 0)
+            keys = tl.where(least, tl.sum(tl.where(chosen, key, 0), 0), keys)
+            best = tl.where(least, tl.max(found, 0), best)
+            found = tl.where(chosen, 4 * HIDDEN, found)
     return best, keys
+
+
+@triton.jit
+def _again(
+    state, group, left, right, row, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap, mask, flat,
+    FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, TOP: tl.constexpr, MANY: tl.constexpr,
+    UNIT: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """Look at all keys of those classes that stand in `group` twice: a third of theirs may count too."""
+    each, member = tl.arange(0, group.shape[0]), tl.arange(0, MANY)
+    twice = (group[:, None] == group[None, :]) & (each[:, None] > each[None, :])
+    left_over = tl.where(tl.sum(twice.to(tl.int32), 1) > 0, group, -1)
+    while tl.max(left_over, 0) >= 0:
+        mine = tl.max(left_over, 0)
+        left_over = tl.where(left_over == mine, -1, left_over)
+        for at in range(left + mine, right, MANY * BN // 2):
+            key = at + member // UNIT * (BN * UNIT // 2) + member % UNIT
+            state = _look(state, key, key < right, row, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap,
+                          mask, flat, FLAGS, WIDTH, STEP, TOP, MANY)  # fmt: skip
+    return state
 
 
 @triton.jit
 def search(
     Q, K, NORM, REST, VALUES, KEYS, LOST, LIST, BEST, WHERE, strides, low, high, size, shape, factor, cap, mask, above,
     lines,
-    FLAGS: tl.constexpr, TOP: tl.constexpr, SLOTS: tl.constexpr, SEGMENTS: tl.constexpr, BITS: tl.constexpr,
-    CLASS: tl.constexpr, PAIRS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, ROOM: tl.constexpr,
-    BN: tl.constexpr,
+    FLAGS: tl.constexpr, TOP: tl.constexpr, SLOTS: tl.constexpr, SEGMENTS: tl.constexpr,
+    UNIT: tl.constexpr, BITS: tl.constexpr, PAIRS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr,
+    ROOM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     """Look at what else may be among the TOP of a row: other pairs, classes that lost one, segments that lost many.
 
@@ -250,37 +312,35 @@ def search(
         out = (flat * size[0] + above + line).to(tl.int64) * TOP
         best = tl.load(BEST + out + slot, mask=slot < TOP, other=-HIDDEN)  # places behind the last are never the least
         state = (best, tl.load(WHERE + out + slot, mask=slot < TOP, other=-1).to(tl.int32))
-        for part in range(SEGMENTS):
-            bound = _bound(tl.min(state[0], 0), BITS)
-            spot = (here.to(tl.int64) * SEGMENTS + part) * SLOTS
-            value, names = tl.load(VALUES + spot + pair), tl.load(KEYS + spot + pair)
-            left, right = part * (BN << BITS - CLASS), tl.minimum((part + 1) * (BN << BITS - CLASS), size[1])
-            full = tl.load(VALUES + spot + PAIRS - 1) >= bound
-            if full:  # those that were not handed on may count: all of them
-                for at in range(left, right, 2 * SLOTS):
-                    state = _look(state, at + both, at + both < right, row, Q, K, NORM, REST, strides, low, high, size,
-                                  shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP, ROOM, 2 * SLOTS)  # fmt: skip
-            elif tl.max(value, 0) >= bound:
-                key = tl.load(KEYS + spot + both // 2) + both % 2
-                state = _look(state, key, tl.load(VALUES + spot + both // 2) >= bound, row, Q, K, NORM, REST, strides,
-                              low, high, size, shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP, ROOM,
-                              2 * SLOTS)  # fmt: skip
-                if tl.load(LOST + here.to(tl.int64) * SEGMENTS + part) >= bound:
-                    group = tl.where(value > HIDING, names % BN, -1)
-                    again = (group[:, None] == group[None, :]) & (pair[:, None] > pair[None, :])
-                    twice = tl.where(tl.sum(again.to(tl.int32), 1) > 0, group, -1)  # whose class is here already
-                    while tl.max(twice, 0) >= 0:
-                        mine = tl.max(twice, 0)
-                        twice = tl.where(twice == mine, -1, twice)
-                        for at in range(left + mine, right, SLOTS * BN):
-                            key = at + both // 2 * BN + both % 2
-                            state = _look(state, key, key < right, row, Q, K, NORM, REST, strides, low, high, size,
-                                          shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP, ROOM,
-                                          2 * SLOTS)  # fmt: skip
+        if UNIT == 1:
+            group = tl.where(state[1] >= 0, state[1] % (BN // 2), -1)
+            state = _again(state, group, 0, size[1], row, Q, K, NORM, REST, strides, low, high, size, shape, factor,
+                           cap, mask, flat, FLAGS, WIDTH, STEP, ROOM, 2 * SLOTS, UNIT, BN)  # fmt: skip
+        else:
+            for part in range(SEGMENTS):
+                bound = _bound(tl.min(state[0], 0), BITS)
+                spot = (here.to(tl.int64) * SEGMENTS + part) * SLOTS
+                value, names = tl.load(VALUES + spot + pair), tl.load(KEYS + spot + pair)
+                left, right = part * (BN << BITS), tl.minimum((part + 1) * (BN << BITS), size[1])
+                full = tl.load(VALUES + spot + PAIRS - 1) >= bound
+                if full:  # those that were not handed on may count: all of them
+                    for at in range(left, right, 2 * SLOTS):
+                        state = _look(state, at + both, at + both < right, row, Q, K, NORM, REST, strides, low, high,
+                                      size, shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP, ROOM,
+                                      2 * SLOTS)  # fmt: skip
+                elif tl.max(value, 0) >= bound:
+                    key = tl.load(KEYS + spot + both // 2) + both % 2
+                    state = _look(state, key, tl.load(VALUES + spot + both // 2) >= bound, row, Q, K, NORM, REST,
+                                  strides, low, high, size, shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP, ROOM,
+                                  2 * SLOTS)  # fmt: skip
+                    if tl.load(LOST + here.to(tl.int64) * SEGMENTS + part) >= bound:
+                        group = tl.where(value > HIDING, names % BN, -1)
+                        state = _again(state, group, left, right, row, Q, K, NORM, REST, strides, low, high, size,
+                                       shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP, ROOM, 2 * SLOTS, UNIT,
+                                       BN)  # fmt: skip
         best, keys = state
         best = tl.where(slot < TOP, best, 4 * HIDDEN)
-        for n in range(TOP):
-            chosen = slot == tl.argmax(best, 0)
-            tl.store(BEST + out + n, tl.max(best, 0))
-            tl.store(WHERE + out + n, tl.sum(tl.where(chosen, keys, 0), 0).to(tl.int64))
-            best = tl.where(chosen, 8 * HIDDEN, best)
+        alike = (best[:, None] == best[None, :]) & (slot[:, None] > slot[None, :])
+        rank = tl.sum((alike | (best[:, None] < best[None, :])).to(tl.int32), 1)
+        tl.store(BEST + out + rank, best, mask=rank < TOP)
+        tl.store(WHERE + out + rank, keys.to(tl.int64), mask=rank < TOP)

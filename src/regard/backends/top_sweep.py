@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.backends import reductions, sizes
-from regard.backends.given import lay_out, power
+from regard.backends.given import heads_of_grid, lay_out, power
 from regard.scores import Scores
 
 __all__ = ["sweep"]
@@ -22,49 +22,53 @@ def sweep(
 
     batch, heads, queries, keys = scores.shape
     lanes, width = batch * heads, scores.query.shape[-1]
-    rows, columns, options = sizes.of("best", scores)
+    short = scores.query.dtype != torch.float32 and keys <= sizes.SHORT
+    rows, columns, options = sizes.of("short" if short else "best", scores)
     given = lay_out(scores, rows, columns)
-    few, bits, tiles = power(top.k), sizes.MARK, -(-keys // columns)
-    kinds = (columns // 2 - 1).bit_length()
-    if tiles <= 1 << sizes.SHORT:  # a mark has room for the class too, which makes choosing cheaper
-        bits = kinds + max(tiles - 1, 1).bit_length()
-    else:
-        kinds = 0
-        while tiles > 16 << bits:  # not more than so many segments
-            bits += 1
+    few, tiles = power(top.k), -(-keys // columns)
+    bits, (least, most) = (tiles - 1).bit_length(), sizes.MARKS
+    bits = bits + 1 if short else max(least, min(bits, most), bits - 4)  # not more than 16 segments
     pairs = few + 4  # some more, since marks may have changed their order
-    slots, segments = power(pairs), power(-(-tiles // (1 << bits - kinds)))
-    chunk = min(sizes.ROOM // (8 * lanes * rows * segments * slots), -(-queries // rows)) * rows or rows
-    values, lost = norm.new_empty(lanes * chunk, segments, slots), norm.new_empty(lanes * chunk, segments)
-    names = torch.empty_like(values, dtype=torch.int32)
-    parts = norm
+    slots, segments = few if short else power(pairs), power(-(-tiles // (1 << bits)))
+    chunk = -(-queries // rows) * rows
+    best, found = top.settle()
+    values, names = best, found
+    if not short:  # what is put by on the way needs room
+        chunk = min(sizes.ROOM // (8 * lanes * rows * segments * slots) * rows, chunk) or rows
+        values = norm.new_empty(lanes * chunk, segments, slots)
+        names = torch.empty_like(values, dtype=torch.int32)
+    lost, parts = norm.new_empty(lanes * chunk, segments), norm
     if entropy is not None:
         entropy.total = entropy.empty()
         parts = entropy.total if segments == 1 and chunk == queries else torch.empty_like(lost)
     more = torch.empty(lanes * chunk + 1, dtype=torch.int32, device=norm.device)
-    shared: Any = {"FLAGS": given.flagged(rest), "SLOTS": slots, "SEGMENTS": segments, "BITS": bits}
-    operands = (norm, norm if rest is None else rest, values, names, lost, more)
+    shared: Any = {"FLAGS": given.flagged(rest), "TOP": top.k, "SLOTS": slots, "SEGMENTS": segments, "BITS": bits}
+    unit: Any = {"UNIT": 1 if short else 2, "PAIRS": pairs}
+    operands = (norm, norm if rest is None else rest, values, names, lost, more, best, found)
     strides = (scores.query.stride(), scores.key.stride())
     rules = (*given.common, *given.numbers, given.mask)
-    weighed: Any = {"TOP": top.k, "WIDTH": width, **shared}
     height, step, warps = sizes.SETTLE
-    best, found = top.settle()
+    part_of_key, searchers, programs = sizes.searching(scores)
+    grid = heads_of_grid(lanes)
     for above in range(0, queries, chunk):
         lines = min(chunk, -(-(queries - above) // rows) * rows)
-        top_kernels.best[(lines // rows * segments, lanes)](
+        if short:
+            more[:1] = 0
+        top_kernels.best[(lines // rows * segments, *grid)](
             given.query, given.key, *operands, parts, *given.common, given.layouts, *given.numbers, given.mask, above,
-            lines, ENTROPY=entropy is not None, PAIRS=pairs, CLASS=kinds, EDGES=given.edges(keys, columns, -1),
-            EXACT=given.exact, BM=rows, BN=columns, **shared, **options,
+            lines, ENTROPY=entropy is not None, EDGES=given.edges(keys, columns, -1), EXACT=given.exact, BM=rows,
+            BN=columns, **unit, **shared, **options,
         )  # fmt: skip
         if entropy is not None and parts is not entropy.total:
             part = parts[: lanes * lines].view(batch, heads, lines, segments).sum(-1)
             entropy.total[:, :, above : above + lines] = part[:, :, : queries - above]
-        top_kernels.settle[(-(-lines // height), lanes)](
-            scores.query, scores.key, *operands, best, found, strides, *rules, above, lines, FEW=few,
-            STEP=min(power(width), step), ROWS=height, num_warps=warps, **weighed,
-        )  # fmt: skip
-        top_kernels.search[(min(lanes * lines, 16 * sizes.processors(norm.device)),)](
-            scores.query, scores.key, *operands, best, found, strides, *rules, above, lines, PAIRS=pairs, CLASS=kinds,
-            STEP=min(power(width), sizes.SEARCH[0]), ROOM=few, BN=columns, num_warps=sizes.SEARCH[1],
-            enable_fp_fusion=False, **weighed,
+        if not short:
+            top_kernels.settle[(-(-lines // height), *grid)](
+                scores.query, scores.key, *operands, strides, *rules, above, lines, FEW=few, WIDTH=width,
+                STEP=min(power(width), step), ROWS=height, num_warps=warps, **shared,
+            )  # fmt: skip
+        top_kernels.search[(min(lanes * lines, programs),)](
+            scores.query, scores.key, *operands, strides, *rules, above, lines, WIDTH=width,
+            STEP=min(power(width), part_of_key), ROOM=few, BN=columns, num_warps=searchers, enable_fp_fusion=False,
+            **unit, **shared,
         )  # fmt: skip
