@@ -239,7 +239,7 @@ def ratio(ours: Any, plain: Any, true: Any) -> float:
 def long(tokens: int = 2**20) -> list[str]:
     """A million tokens, one group of heads."""
     q, k, v = made(1, 4, 1, tokens, 128)
-    A = regard.AttentionMatrix(q, k, mask=regard.causal())
+    A, before = regard.AttentionMatrix(q, k, mask=regard.causal()), torch.cuda.memory_allocated()
     held = 2 * (2 * q.numel() + 2 * k.numel())
     stored = 4 * tokens**2 * 2 / 2**40
     lines = [f"q, k, v and the output take {held / 2**20:,.0f} MiB; the weights would take {stored:.1f} TiB.", ""]
@@ -255,7 +255,6 @@ def long(tokens: int = 2**20) -> list[str]:
             call()  # compiles what is not compiled yet
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
         with torch.no_grad():
@@ -285,6 +284,7 @@ CHOICES = {  # rows, columns, warps, stages, registers
     "best": [
         (64, 128, 4, 3, 0), (64, 128, 4, 2, 168), (64, 128, 8, 3, 0), (64, 128, 8, 2, 128), (64, 128, 8, 3, 128),
     ],
+    "short": [(64, 64, 4, 3, 128), (64, 64, 4, 2, 128), (64, 64, 4, 3, 168), (64, 128, 4, 3, 0), (64, 32, 4, 3, 0)],
     "forward": [(128, 64, 4, 3, 0), (128, 64, 8, 3, 0), (128, 128, 8, 2, 0), (64, 64, 4, 3, 0)],
 }  # fmt: skip
 
@@ -315,6 +315,7 @@ def tried(name: str, blocks: tuple[int, ...], scores: Any, norm: Tensor, value: 
         "rows": lambda: sweep.sweep(scores, norm, [entropy]),
         "pooled": lambda: sweep.sweep(scores, norm, [reductions.Pool(scores, *bins, "mean", received)]),
         "best": lambda: sweep.sweep(scores, norm, [reductions.Top(scores, 8), entropy]),
+        "short": lambda: sweep.sweep(scores, norm, [reductions.Top(scores, 8)]),
         "forward": lambda: sweep.forward(scores, value),
     }
     try:

@@ -1,5 +1,7 @@
 """The GPU's kernels, held to the same laws as every other backend: by Triton's interpreter where there is no GPU."""
 
+import gc
+
 import numpy as np
 import pytest
 import test_laws
@@ -203,12 +205,12 @@ def test_short_rows(keys, mask):
     case = Case(q, k, k, {"mask": MASKS[mask](5, keys)})
     with using("sweep", False):
         seen, alone, R = case.matrix().summary(top=8), case.matrix().top(8), case.reference()
-    dense = there(torch.from_numpy(R.weights))
     for top in (seen.top, alone):
-        ratio = top.weights / there(torch.from_numpy(R.top(8).clip(1e-20)))
-        close(ratio, (top.weights > 0).double().cpu().numpy(), 2e-5)
-        found = torch.where(top.keys >= 0, dense.gather(-1, top.keys.clamp(min=0)), 0.0)
-        close(found, R.top(8), 1e-6)
+        weights, places = top.weights.double().cpu(), top.keys.cpu()
+        close(weights / R.top(8).clip(1e-20), (weights > 0).double().numpy(), 2e-5)
+        close(
+            torch.where(places >= 0, torch.from_numpy(R.weights).gather(-1, places.clamp(min=0)), 0.0), R.top(8), 1e-6
+        )
     close(seen.entropy, R.entropy(), 1e-4)
 
 
@@ -238,13 +240,14 @@ def test_fewer_visible_keys_than_are_asked_for(monkeypatch, most, dtype):
     monkeypatch.setattr(sizes, "MARKS", (1, most))
     case = Case(*torch.randn(3, 1, 1, 150, 16).to(dtype), {"mask": regard.window(70, 0) & regard.causal()})
     with using("sweep", False):
-        summary, dense = case.matrix().summary(top=6), there(torch.from_numpy(case.reference().weights))
+        summary, dense = case.matrix().summary(top=6), torch.from_numpy(case.reference().weights)
         top = summary.top
         close(top.weights, case.reference().top(6), 1e-6 if dtype == torch.float32 else 1e-5)
         close(summary.entropy, case.reference().entropy(), 1e-5)
     seen = top.keys >= 0
     assert (seen.sum(-1).flatten().cpu() == torch.arange(1, 151).clamp(max=6)).all()
-    close(torch.where(seen, dense.gather(-1, top.keys.clamp(min=0)), 0.0), top.weights.double().cpu().numpy(), 1e-5)
+    found = torch.where(seen.cpu(), dense.gather(-1, top.keys.clamp(min=0).cpu()), 0.0)
+    close(found, top.weights.double().cpu().numpy(), 1e-5)
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -356,6 +359,20 @@ def test_more_heads_than_one_direction_of_a_grid_holds(monkeypatch):
         close(seen.entropy, R.entropy(), 1e-5)
         close(seen.pool, R.pool(4, 4, "mean"), 1e-6)
         close(seen.top.weights, R.top(3), 1e-6)
+
+
+def test_a_normaliser_is_prepared_once_and_kept_no_longer_than_its_matrix(monkeypatch):
+    prepared, prepare = [], sweep._in_base_2
+    monkeypatch.setattr(sweep, "_in_base_2", lambda normaliser: prepared.append(1) or prepare(normaliser))
+    before = len(sweep._KNOWN)
+    with using("sweep", False):
+        A = regard.AttentionMatrix(*torch.randn(2, 1, 1, 20, 16).to(DEVICE))
+        A.received(), A.entropy(), A.top(2), A.summary(pool=2)
+    assert len(prepared) == 1
+    assert len(sweep._KNOWN) == before + 1
+    del A
+    gc.collect()
+    assert len(sweep._KNOWN) == before
 
 
 def test_what_the_kernels_leave_to_the_tiles():

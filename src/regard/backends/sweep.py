@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from regard.backends import reductions, sizes, top_sweep
 from regard.backends.given import FAR, MOST, described, heads_of_grid, lay_out, power
@@ -27,6 +28,7 @@ __all__ = ["backward", "forward", "logsumexp", "suits", "sweep", "takes"]
 
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 _WIDEST = 256
+_KNOWN: Any = WeakTensorKeyDictionary()  # what `_normalised` found, as long as that normaliser lives
 DEVICES = {"cuda"}  # the tests add "cpu": Triton's interpreter
 
 
@@ -65,6 +67,14 @@ def takes(scores: Scores, reduction: Any) -> bool:
 
 
 def _normalised(normaliser: Tensor) -> tuple[Tensor, Tensor | None]:
+    """`_in_base_2`, once for every normaliser: a matrix keeps its own, and many results are asked of it."""
+    known: tuple[Tensor, Tensor | None] | None = _KNOWN.get(normaliser)
+    if known is None:
+        known = _KNOWN[normaliser] = _in_base_2(normaliser)
+    return known
+
+
+def _in_base_2(normaliser: Tensor) -> tuple[Tensor, Tensor | None]:
     """Minus the normaliser in base 2 as float32 and, where that has too few digits for it, the rest."""
     if normaliser.dtype == torch.float32:  # a kernel's: it has no more digits than these
         return (normaliser * -LOG2E).nan_to_num_(math.nan, HIDDEN, -math.inf).contiguous(), None
