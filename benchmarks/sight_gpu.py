@@ -157,15 +157,17 @@ def once(shape: tuple[Any, ...]) -> None:
 def floors(shape: tuple[Any, ...], base: float) -> str:
     """What one walk takes at least, at the highest clock, as multiples of SDPA: each pipe by itself.
 
-    A Hopper multiprocessor does 4,096 bf16 operations, 16 exponentials and 64 comparisons a clock; `top` compares seven
-    times for a pair of keys: the two, its mark, first, second, and the greatest of the others.
+    A Hopper multiprocessor does 4,096 bf16 operations, 16 exponentials and 64 comparisons a clock. For two keys `top`
+    compares seven times: the two, their mark, first, second, and the greatest of the others; in short rows, where each
+    has its own mark, ten times.
     """
     batch, heads, _, tokens, width, causal = shape
     asked = ["nvidia-smi", "--query-gpu=clocks.max.sm", "--format=csv,noheader,nounits"]
     megahertz = float(subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()[0])
     clocks = base * 1e3 * megahertz * torch.cuda.get_device_properties(0).multi_processor_count
     pairs = batch * heads * tokens**2 / (2 if causal else 1)
-    parts = {"products": 2 * width / 4096, "exponentials": 1 / 16, "comparisons of top": 3.5 / 64}
+    compared = 5 if tokens <= sizes.SHORT else 3.5
+    parts = {"products": 2 * width / 4096, "exponentials": 1 / 16, "comparisons of top": compared / 64}
     shares = ", ".join(f"{name} {pairs * c / clocks:.2f} ×" for name, c in parts.items())
     own = pairs * (2 * parts["products"] + parts["exponentials"]) / clocks
     return f"- {named(shape)}: {shares}; two products and the exponentials of SDPA itself, all in turn, {own:.2f} ×."
