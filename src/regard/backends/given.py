@@ -77,8 +77,9 @@ def lay_out(scores: Scores, rows: int, columns: int) -> Given:
     low, high = _bands(scores)
     if mask.bands:
         flags |= kernels.BAND.value
-        if all(lowest is None for lowest, _, _ in mask.bands) and not (queries % rows or keys % columns):
-            flags |= kernels.UNTIL.value
+        if not (queries % rows or keys % columns):
+            flags |= kernels.WHOLE.value
+            flags |= kernels.UNTIL.value if all(lowest is None for lowest, _, _ in mask.bands) else 0
     if isinstance(low, Tensor):
         flags |= kernels.EACH.value
     keep = query_ids = key_ids = visible = bias = nothing

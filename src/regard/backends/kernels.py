@@ -14,9 +14,9 @@ import triton
 import triton.language as tl
 
 # What a mask may hold, and what is known of the scores, as bits of FLAGS. LOW: normalisers have a `rest`; EACH: the
-# band is each batch's own; FOURS: queries come by fours; UNTIL: a band hides only what comes later, and no block
-# reaches beyond the end.
-BAND, KEEP, IDS, SEEN, BIAS, CAP, LOW, EACH, FOURS, UNTIL = (tl.constexpr(1 << n) for n in range(10))
+# band is each batch's own; FOURS: queries come by fours; WHOLE: no block reaches beyond the end; UNTIL: the band hides
+# only what comes later, too.
+BAND, KEEP, IDS, SEEN, BIAS, CAP, LOW, EACH, FOURS, WHOLE, UNTIL = (tl.constexpr(1 << n) for n in range(11))
 ALWAYS = tl.constexpr(2 | 4 | 8 | 16)  # those that every tile has to be asked for
 LOG2E, LN2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)
 HIDING, HIDDEN = tl.constexpr(-1e29), tl.constexpr(-1e30)  # as in masks.py and tiled.py
@@ -40,6 +40,8 @@ def _tile(dots, row, column, batch, head, size, lo, hi, factor, cap, mask, FLAGS
             keep, query_ids, key_ids, visible, bias, lowest, strides = mask
         if UNTIL & FLAGS:
             seen = column <= row + hi
+        elif WHOLE & FLAGS:
+            seen = (column - row >= lo) & (column - row <= hi)
         elif BAND & FLAGS:
             seen = seen & (column - row >= lo) & (column - row <= hi)
         if KEEP & FLAGS:

@@ -294,8 +294,7 @@ def _columns(
     if received is not None:
         received.total = total
     x, layout, out, width = given.query, given.layouts[0], norm, 1
-    flags = given.flagged(rest) & ~int(kernels.UNTIL.value)  # the compiler makes more of the one question than of all
-    flags |= 0 if queries % 4 else int(kernels.FOURS.value)
+    flags = given.flagged(rest) & ~int(kernels.UNTIL.value)  # here the compiler makes less of two questions than of one
     if reverse is not None:
         # As the user handed it in: halves go to the tensor cores as halves.
         half = reverse.x if scores.query.dtype == torch.float32 else reverse.x.to(scores.query.dtype)
@@ -308,7 +307,7 @@ def _columns(
         kernels.columns[_grid(keys, columns, some)](
             given.query, given.key, norm, norm if rest is None else rest, total, x, out, store, *given.common,
             (*given.layouts, layout), *given.numbers, given.mask, (*bins, share), skip,
-            FLAGS=flags,
+            FLAGS=flags | (0 if queries % 4 else int(kernels.FOURS.value)),
             MOST=received is not None and received.reduce == "max", POOLING=pool is not None and not tall, HIGH=tall,
             TIMES=reverse is not None, EDGES=given.edges(queries, rows, 1) or 3, EXACT=given.exact, BM=rows, BN=columns,
             BX=x.block_shape[1] if reverse is not None else 1, WIDTH=width, **options,
