@@ -361,6 +361,23 @@ def test_more_heads_than_one_direction_of_a_grid_holds(monkeypatch):
         close(seen.top.weights, R.top(3), 1e-6)
 
 
+@pytest.mark.parametrize(("cache", "beside"), [(0, 0), (2**12, 1), (2**24, 2)])
+def test_heads_side_by_side(monkeypatch, cache, beside):
+    torch.manual_seed(0)
+    monkeypatch.setattr(sizes, "CACHE", cache)
+    case = Case(torch.randn(3, 4, 32, 16), *torch.randn(2, 3, 2, 32, 16), {"mask": regard.causal()})
+    with using("sweep", False):
+        A, R = case.matrix(), case.reference()
+        assert given.lay_out(A._scores, 32, 32).beside == beside
+        assert given.lay_out(regard.AttentionMatrix(case.query, case.key)._scores, 32, 32).beside == 0
+        seen = A.summary(top=3)
+        close(A @ case.value, R.output(case.value), 1e-5)
+        close(seen.received, R.received("sum"), 1e-5)
+        close(seen.entropy, R.entropy(), 1e-5)
+        close(seen.top.weights, R.top(3), 1e-6)
+        close(A.pool(3, 3), R.pool(3, 3, "mean"), 1e-6)
+
+
 def test_a_normaliser_is_prepared_once_and_kept_no_longer_than_its_matrix(monkeypatch):
     prepared, prepare = [], sweep._in_base_2
     monkeypatch.setattr(sweep, "_in_base_2", lambda normaliser: prepared.append(1) or prepare(normaliser))

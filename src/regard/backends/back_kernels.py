@@ -6,7 +6,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from regard.backends.kernels import BAND, CAP, _band, _flat, _load, _log, _norm, _place, _spans, _tanh, _tile
+from regard.backends.kernels import BAND, CAP, _band, _flat, _load, _log, _norm, _place, _spans, _tanh, _tile, _turn
 
 
 @triton.jit
@@ -37,8 +37,8 @@ def back_query(
     BD: tl.constexpr,
 ):  # fmt: skip
     """The gradient of the queries."""
-    flat = _flat()
-    batch, head, key_head, block = _place(shape, flat, tl.program_id(0), tl.num_programs(0) - 1, BAND & FLAGS)
+    flat, block, blocks = _turn(shape)
+    batch, head, key_head, block = _place(shape, flat, block, blocks - 1, BAND & FLAGS)
     start = block * BM
     row = start + tl.arange(0, BM)
     lo, hi = _band(low, high, batch, FLAGS)

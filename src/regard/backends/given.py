@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.backends import sizes
 from regard.backends.tiled import LOG2E
 from regard.bound_mask import take
 from regard.masks import HIDING
@@ -32,12 +33,17 @@ class Given:
     high: Any
     mask: tuple[Any, ...]
     flags: int
+    beside: int = 0  # 2 ** beside heads are walked side by side, the longest walks of all of them first
 
     @property
     def common(self) -> tuple[Any, ...]:
-        """The band, (queries, keys) and (heads, group): what every kernel takes."""
+        """The band, (queries, keys) and (heads, group, beside): what every kernel takes."""
         _, heads, queries, keys = self.scores.shape
-        return (self.low, self.high, (queries, keys), (heads, self.scores.group))
+        return (self.low, self.high, (queries, keys), (heads, self.scores.group, self.beside))
+
+    def grid(self, blocks: int, lanes: int) -> tuple[int, int, int]:
+        """A grid of so many blocks for each head."""
+        return (blocks << self.beside, *heads_of_grid(lanes >> self.beside))
 
     @property
     def numbers(self) -> tuple[float, float]:
@@ -109,7 +115,17 @@ def lay_out(scores: Scores, rows: int, columns: int) -> Given:
     if scores.softcap is not None:
         flags |= kernels.CAP.value
     held = (keep, query_ids, key_ids, visible, bias, lowest, tuple(strides)) if flags & kernels.ALWAYS.value else ()
-    return Given(scores, query, key, (query_layout, key_layout), low, high, held, flags)
+    return Given(scores, query, key, (query_layout, key_layout), low, high, held, flags, _beside(scores))
+
+
+def _beside(scores: Scores) -> int:
+    """As many heads as a cache holds, where some walks are longer than others: so no long one is left for the end."""
+    batch, heads, queries, keys = scores.shape
+    lanes, head = batch * heads, max(queries, keys) * scores.query.shape[-1] * scores.query.element_size()
+    beside = 0
+    while scores.mask.bands and lanes % (2 << beside) == 0 and head << beside + 1 <= sizes.CACHE:
+        beside += 1
+    return beside
 
 
 def _part(dense: Tensor, scores: Scores) -> Tensor:

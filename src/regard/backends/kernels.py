@@ -93,9 +93,18 @@ def _flat():
 
 
 @triton.jit
+def _turn(shape):
+    """(which head of which batch, block, blocks) of a program: first the first blocks of 2 ** shape[2] heads, then the
+    second ones, …"""
+    beside = shape[2]
+    near = tl.program_id(0) & ((1 << beside) - 1)
+    return (_flat() << beside) + near, tl.program_id(0) >> beside, tl.num_programs(0) >> beside
+
+
+@triton.jit
 def _place(shape, flat, block, last, LATE: tl.constexpr):
     """(batch, head, key head, block) of a program; LATE: the last blocks, which have most to do, first."""
-    heads, group = shape
+    heads, group = shape[0], shape[1]
     batch, head = flat // heads, flat % heads
     return batch, head, head // group, (last - block) if LATE else block
 
@@ -167,8 +176,8 @@ def forward(
     BM: tl.constexpr, BN: tl.constexpr, BV: tl.constexpr,
 ):  # fmt: skip
     """weights @ value and the logsumexp of each row."""
-    flat = _flat()
-    batch, head, key_head, block = _place(shape, flat, tl.program_id(0), tl.num_programs(0) - 1, BAND & FLAGS)
+    flat, block, blocks = _turn(shape)
+    batch, head, key_head, block = _place(shape, flat, block, blocks - 1, BAND & FLAGS)
     rows, columns = size
     start = block * BM
     row = start + tl.arange(0, BM)
@@ -206,7 +215,7 @@ def _give(POOL, band, bin, column, size, bins):
     """What a block of keys gives to a bin of rows: to the bin of keys it begins in, and to the next one."""
     many_rows, _, edge, lane = bins
     band = tl.sum(band, 1)
-    spot = ((lane * many_rows + bin).to(tl.int64) * tl.num_programs(0) + tl.program_id(0)) * 2
+    spot = ((lane * many_rows + bin).to(tl.int64) * tl.num_programs(0) + tl.program_id(0)) * 2  # no heads beside others
     tl.store(POOL + spot, tl.sum(tl.where(column < edge, band, 0.0), 0))
     tl.store(POOL + spot + 1, tl.sum(tl.where((column >= edge) & (column < size[1]), band, 0.0), 0))
 
@@ -280,7 +289,8 @@ def columns(
     Programs work on the heads from `skip` on. POOLING: bins of any size, 16 × 16 at least. HIGH: bins of HIGH rows, a
     power of two and 8 at least, and sixteen keys, to be added up. Neither goes with MOST.
     """
-    flat, block = _flat() + skip, tl.program_id(0)
+    lane, block, _ = _turn(shape)
+    flat = lane + skip
     batch, head, key_head, _ = _place(shape, flat, block, 0, False)
     start = block * BN
     column = start + tl.arange(0, BN)
@@ -298,7 +308,7 @@ def columns(
         bin = (((a + 1).to(tl.int64) * many_rows - 1) // size[0]).to(tl.int32)
         mine = ((start + 1).to(tl.int64) * many_columns - 1) // size[1]
         edge = ((mine + 1) * size[1] // many_columns).to(tl.int32)
-    bins = (many_rows, share, edge, _flat())
+    bins = (many_rows, share, edge, lane)
     ids, few = (batch, head, key_head), tl.zeros([BN, 8], tl.float32)
     state = (few, tl.zeros([BN, BX], tl.float32), few, bin)
     if EDGES & 1:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from regard.backends.kernels import BAND, HIDDEN, _band, _flat, _load, _log, _meet, _norm, _place, _spans, _tile
+from regard.backends.kernels import BAND, HIDDEN, _band, _load, _log, _meet, _norm, _place, _spans, _tile, _turn
 
 
 @triton.jit
@@ -28,8 +28,8 @@ def rows(
     FLAGS: tl.constexpr, EDGES: tl.constexpr, EXACT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     """The entropy of each row, in bits."""
-    flat = _flat()
-    batch, head, key_head, block = _place(shape, flat, tl.program_id(0), tl.num_programs(0) - 1, BAND & FLAGS)
+    flat, block, blocks = _turn(shape)
+    batch, head, key_head, block = _place(shape, flat, block, blocks - 1, BAND & FLAGS)
     start = block * BM
     row = start + tl.arange(0, BM)
     lo, hi = _band(low, high, batch, FLAGS)

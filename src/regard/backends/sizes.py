@@ -8,7 +8,7 @@ import torch
 
 from regard.scores import Scores
 
-__all__ = ["BLOCKS", "MARKS", "ROOM", "SEARCH", "SETTLE", "SHORT", "crowd", "of", "processors", "searching"]
+__all__ = ["BLOCKS", "CACHE", "MARKS", "ROOM", "SEARCH", "SETTLE", "SHORT", "crowd", "of", "processors", "searching"]
 
 # (rows, columns, warps, stages, at most so many registers or 0 for any) for halves of width up to 64, 128, 256; and for
 # float32
@@ -24,6 +24,7 @@ BLOCKS: dict[str, list[tuple[int, int, int, int, int]]] = {
     "back_query": [(64, 64, 4, 2, 0), (64, 64, 8, 2, 0), (32, 32, 4, 1, 0), (16, 16, 4, 1, 0)],
     "back_key": [(64, 64, 4, 2, 0), (32, 64, 8, 2, 0), (32, 32, 4, 1, 0), (16, 16, 4, 1, 0)],
 }
+CACHE = 2**24  # bytes of heads that are walked side by side
 ROOM = 2**26  # bytes of what is put by on the way
 MARKS = 6, 8  # bits of a weight that tell its tile: at least and, but for the very longest rows, at most
 SHORT = 1024  # keys of a row that is short: marks of single keys leave its weights good enough for halves

@@ -84,10 +84,6 @@ def _in_base_2(normaliser: Tensor) -> tuple[Tensor, Tensor | None]:
     return high.contiguous(), (full - high).float().contiguous() if large.any() else None
 
 
-def _grid(tokens: int, block: int, lanes: int) -> tuple[int, int, int]:
-    return -(-tokens // block), *heads_of_grid(lanes)
-
-
 @exact
 def forward(
     scores: Scores, value: Float[Tensor, "batch key_heads keys any"] | None
@@ -102,7 +98,7 @@ def forward(
     held, layout = (given.key, given.layouts[1]) if value is None else described(value, columns)
     output = scores.query.new_empty(batch, heads, queries, max(width, 1))
     lse = scores.query.new_empty(batch, heads, queries, dtype=torch.float32)
-    kernels.forward[_grid(queries, rows, batch * heads)](
+    kernels.forward[given.grid(-(-queries // rows), batch * heads)](
         given.query, given.key, held, output, lse, *given.common, (*given.layouts, layout), *given.numbers,
         given.mask, FLAGS=given.flags, VALUES=value is not None, WIDTH=max(width, 1), EXACT=given.exact, BM=rows,
         BN=columns, BV=held.block_shape[1] if value is not None else 1, **options,
@@ -256,7 +252,7 @@ def _rows(scores: Scores, norm: Tensor, rest: Tensor | None, entropy: reductions
     rows, columns, options = sizes.of("rows", scores)
     entropy.total = entropy.empty()
     given = lay_out(scores, rows, columns)
-    row_kernels.rows[_grid(queries, rows, batch * heads)](
+    row_kernels.rows[given.grid(-(-queries // rows), batch * heads)](
         given.query, given.key, norm, norm if rest is None else rest, entropy.total, *given.common, given.layouts,
         *given.numbers, given.mask, FLAGS=given.flagged(rest), EDGES=given.edges(keys, columns, -1),
         EXACT=given.exact, BM=rows, BN=columns, **options,
@@ -290,6 +286,8 @@ def _columns(
         lanes = min(max(sizes.ROOM // (4 * math.prod(blocks)), 1), lanes, MOST)
         store = norm.new_empty(lanes, *blocks)
     given = lay_out(scores, rows, columns)
+    if pool is not None and not tall:
+        given.beside = 0
     total = norm.new_empty(batch, heads, keys)
     if received is not None:
         received.total = total
@@ -304,7 +302,7 @@ def _columns(
         some = min(lanes, batch * heads - skip)
         if pool is not None and not tall:
             store.zero_()
-        kernels.columns[_grid(keys, columns, some)](
+        kernels.columns[given.grid(-(-keys // columns), some)](
             given.query, given.key, norm, norm if rest is None else rest, total, x, out, store, *given.common,
             (*given.layouts, layout), *given.numbers, given.mask, (*bins, share), skip,
             FLAGS=flags | (0 if queries % 4 else int(kernels.FOURS.value)),
@@ -360,7 +358,8 @@ def backward(
         blocks = {"BD": given.query.block_shape[1]} | ({} if by_query else {"BV": v.block_shape[1]})
         widths = {"WIDTH": width} | ({} if by_query else {"WIDTH_V": other, "GROUP": scores.group})
         lanes = batch * heads if by_query else batch * scores.key.shape[1]
-        grid = _grid(queries, rows, lanes) if by_query else _grid(keys, columns, lanes)
+        given.beside = given.beside if by_query else 0
+        grid = given.grid(-(-queries // rows) if by_query else -(-keys // columns), lanes)
         getattr(back_kernels, name)[grid](
             given.query, given.key, v, d_out, norm, low, delta, *grads, *given.common,
             (*given.layouts, v_layout, d_layout), *given.numbers, given.mask, scores.scale,

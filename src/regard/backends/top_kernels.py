@@ -17,7 +17,21 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from regard.backends.kernels import BAND, HIDDEN, HIDING, _band, _flat, _load, _log, _meet, _norm, _place, _spans, _tile
+from regard.backends.kernels import (
+    BAND,
+    HIDDEN,
+    HIDING,
+    _band,
+    _flat,
+    _load,
+    _log,
+    _meet,
+    _norm,
+    _place,
+    _spans,
+    _tile,
+    _turn,
+)
 
 
 @triton.jit
@@ -97,11 +111,11 @@ def best(
     short rows the result is in BEST and WHERE instead, and LIST, the first number of which is its length, names the
     rows where the greatest lost may count; else the LIST of `settle` is made empty.
     """
-    flat, part = _flat(), tl.program_id(0) % SEGMENTS
-    if (UNIT == 2) & (tl.program_id(0) == 0) & (flat == 0):
+    flat, block, blocks = _turn(shape)
+    if (UNIT == 2) & (block == 0) & (flat == 0):
         tl.store(LIST, 0)
-    block = tl.program_id(0) // SEGMENTS
-    batch, head, key_head, block = _place(shape, flat, block, tl.num_programs(0) // SEGMENTS - 1, BAND & FLAGS)
+    part = block % SEGMENTS
+    batch, head, key_head, block = _place(shape, flat, block // SEGMENTS, blocks // SEGMENTS - 1, BAND & FLAGS)
     start = above + block * BM
     row = start + tl.arange(0, BM)
     lo, hi = _band(low, high, batch, FLAGS)

@@ -49,12 +49,11 @@ def sweep(
     rules = (*given.common, *given.numbers, given.mask)
     height, step, warps = sizes.SETTLE
     part_of_key, searchers, programs = sizes.searching(scores)
-    grid = heads_of_grid(lanes)
     for above in range(0, queries, chunk):
         lines = min(chunk, -(-(queries - above) // rows) * rows)
         if short:
             more[:1] = 0
-        top_kernels.best[(lines // rows * segments, *grid)](
+        top_kernels.best[given.grid(lines // rows * segments, lanes)](
             given.query, given.key, *operands, parts, *given.common, given.layouts, *given.numbers, given.mask, above,
             lines, ENTROPY=entropy is not None, EDGES=given.edges(keys, columns, -1), EXACT=given.exact, BM=rows,
             BN=columns, **unit, **shared, **options,
@@ -63,7 +62,7 @@ def sweep(
             part = parts[: lanes * lines].view(batch, heads, lines, segments).sum(-1)
             entropy.total[:, :, above : above + lines] = part[:, :, : queries - above]
         if not short:
-            top_kernels.settle[(-(-lines // height), *grid)](
+            top_kernels.settle[(-(-lines // height), *heads_of_grid(lanes))](
                 scores.query, scores.key, *operands, strides, *rules, above, lines, FEW=few, WIDTH=width,
                 STEP=min(power(width), step), ROWS=height, num_warps=warps, **shared,
             )  # fmt: skip
