@@ -42,6 +42,7 @@ MASKS = {
     "window 1": lambda q, k: regard.window(0, 0),
     "window": lambda q, k: regard.window(9, 4, offset=3),
     "beyond the end": lambda q, k: regard.causal(-q - 5),
+    "ahead": lambda q, k: regard.causal(k - q + 9),
     "padding": lambda q, k: regard.causal(k - q) & regard.padding(torch.tensor([k, k // 3])),
     "documents": lambda q, k: regard.documents(torch.arange(q) // 7, torch.arange(k) // 7) & regard.causal(),
     "bias": lambda q, k: regard.bias(torch.randn(q, k).masked_fill(torch.rand(q, k) < 0.2, -torch.inf)),
@@ -118,6 +119,7 @@ def test_bins_of_sixteen_keys(bins, mask):
         assert sweep._sixteens(A._scores, pool, None)
         seen = A.summary(pool=bins, top=2)
         close(seen.pool, R.pool(*bins, "mean"), limit)
+        close(seen.top.weights, R.top(2), 1e-5)
         close(seen.received, R.received("sum"), limit)
         close(seen.entropy, R.entropy(), 4 * limit)
 
@@ -207,11 +209,22 @@ def test_short_rows(keys, mask):
         seen, alone, R = case.matrix().summary(top=8), case.matrix().top(8), case.reference()
     for top in (seen.top, alone):
         weights, places = top.weights.double().cpu(), top.keys.cpu()
-        close(weights / R.top(8).clip(1e-20), (weights > 0).double().numpy(), 2e-5)
+        close(weights / R.top(8).clip(1e-20), (R.top(8) > 0).astype(float), 2e-5)
         close(
             torch.where(places >= 0, torch.from_numpy(R.weights).gather(-1, places.clamp(min=0)), 0.0), R.top(8), 1e-6
         )
     close(seen.entropy, R.entropy(), 1e-4)
+
+
+@pytest.mark.parametrize(("keys", "k"), [([1, 1023], 1), ([1, 1023], 2), ([700, 40, 1000], 2), ([700, 40, 1000], 3)])
+def test_short_rows_that_marks_would_put_out_of_order(keys, k):
+    query, key = torch.zeros(1, 1, 2, 16).half(), torch.zeros(1, 1, 1024, 16).half()
+    query[..., 0], query[..., 1] = 16.0, 2.0**-6
+    key[..., 0], key[..., keys, 0] = -6.0, 0.0
+    key[..., keys, 1] = torch.tensor([2.0**-16, 2.0**-15, 2.0**-14][: len(keys)]).half()  # the last is the greatest
+    with using("sweep", False):
+        A = regard.AttentionMatrix(there(query), there(key), scale=1.0)
+        assert (A.top(k).keys.cpu() == torch.tensor(keys[::-1][:k])).all()
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -306,10 +319,11 @@ def test_what_is_no_number_stays_none(whose, mask, dtype):
     case = Case(query, key, key.nan_to_num(), {"mask": MASKS[mask](40, 40)})
     with using("sweep", False):
         A = case.matrix()
-        seen, output = A.summary(top=1), A @ case.value
+        seen, output = A.summary(top=3), A @ case.value
     lost = np.isnan(case.reference().weights).any(-1)
     assert lost.any()
-    for rows in (output.isnan().any(-1), seen.entropy.isnan(), seen.top.weights.isnan().all(-1)):
+    top = seen.top.weights.isnan()
+    for rows in (output.isnan().any(-1), seen.entropy.isnan(), top.any(-1), top.all(-1)):
         assert (rows.cpu().numpy() == lost).all()
 
 
@@ -327,9 +341,10 @@ def test_large_logits_and_hidden_nan():
 
 
 @pytest.mark.parametrize("mask", ["none", "causal", "padding", "documents", "window"])
-def test_gradients(mask):
+@pytest.mark.parametrize(("queries", "keys"), [(40, 50), (32, 48)])  # blocks that reach beyond the end, and whole ones
+def test_gradients(monkeypatch, queries, keys, mask):
     torch.manual_seed(0)
-    queries, keys = 40, 50
+    monkeypatch.setattr(given, "MOST", 2)
     options = {"mask": MASKS[mask](queries, keys)}
     if mask == "window":
         options |= {"softcap": 2.0, "sinks": torch.randn(4)}
@@ -350,9 +365,12 @@ def test_more_heads_than_one_direction_of_a_grid_holds(monkeypatch):
     assert given.heads_of_grid(65_535) == (65_535, 1)
     assert given.heads_of_grid(2**17) == (2**15, 4)
     monkeypatch.setattr(given, "MOST", 2)
-    case = Case(torch.randn(3, 4, 40, 16), *torch.randn(2, 3, 2, 40, 16), {"mask": regard.causal()})
+    case = Case(torch.randn(3, 4, 64, 16), *torch.randn(2, 3, 2, 64, 16), {"mask": regard.causal()})
     with using("sweep", False):
         A, R = case.matrix(), case.reference()
+        for bins in (3, 4):
+            assert sweep.takes(A._scores, reductions.Pool(A._scores, bins, bins, "mean"))
+            close(A.pool(bins, bins), R.pool(bins, bins, "mean"), 1e-6)
         seen = A.summary(top=3, pool=4)
         close(A @ case.value, R.output(case.value), 1e-5)
         close(seen.received, R.received("sum"), 1e-5)
@@ -361,11 +379,11 @@ def test_more_heads_than_one_direction_of_a_grid_holds(monkeypatch):
         close(seen.top.weights, R.top(3), 1e-6)
 
 
-@pytest.mark.parametrize(("cache", "beside"), [(0, 0), (2**12, 1), (2**24, 2)])
+@pytest.mark.parametrize(("cache", "beside"), [(0, 0), (2**13, 1), (2**24, 2)])
 def test_heads_side_by_side(monkeypatch, cache, beside):
     torch.manual_seed(0)
     monkeypatch.setattr(sizes, "CACHE", cache)
-    case = Case(torch.randn(3, 4, 32, 16), *torch.randn(2, 3, 2, 32, 16), {"mask": regard.causal()})
+    case = Case(torch.randn(3, 4, 64, 16), *torch.randn(2, 3, 2, 64, 16), {"mask": regard.causal()})
     with using("sweep", False):
         A, R = case.matrix(), case.reference()
         assert given.lay_out(A._scores, 32, 32).beside == beside
@@ -375,10 +393,13 @@ def test_heads_side_by_side(monkeypatch, cache, beside):
         close(seen.received, R.received("sum"), 1e-5)
         close(seen.entropy, R.entropy(), 1e-5)
         close(seen.top.weights, R.top(3), 1e-6)
-        close(A.pool(3, 3), R.pool(3, 3, "mean"), 1e-6)
+        for bins in (3, 4):
+            assert sweep.takes(A._scores, reductions.Pool(A._scores, bins, bins, "mean"))
+            close(A.pool(bins, bins), R.pool(bins, bins, "mean"), 1e-6)
 
 
 def test_a_normaliser_is_prepared_once_and_kept_no_longer_than_its_matrix(monkeypatch):
+    gc.collect()
     prepared, prepare = [], sweep._in_base_2
     monkeypatch.setattr(sweep, "_in_base_2", lambda normaliser: prepared.append(1) or prepare(normaliser))
     before = len(sweep._KNOWN)

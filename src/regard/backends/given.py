@@ -180,7 +180,8 @@ def described(tensor: Tensor, tokens: int) -> tuple[Any, tuple[int, int, int]]:
 
 def heads_of_grid(lanes: int) -> tuple[int, int]:
     """So many heads in the second and in the third direction of a grid."""
-    deep = next(deep for deep in range(1, lanes + 1) if lanes % deep == 0 and lanes // deep <= MOST)
+    fits = (deep for deep in range(1, min(lanes, MOST) + 1) if lanes % deep == 0 and lanes // deep <= MOST)
+    deep = next(fits, lanes)
     return lanes // deep, deep
 
 

@@ -2,9 +2,9 @@
 
 `_tile` turns products of queries and keys into base-2 logits: scaled, capped, biased, masked. A block of queries stays
 in registers where rows are wanted (`forward`, `rows` of row_kernels.py, `best` of top_kernels.py), a block of keys
-where columns are (`columns`, and `sums` of sum_kernels.py), so no result is ever added to by two programs: no atomics,
-the same bits every time. Every walk has three loops: tiles that the band cuts, tiles that it leaves whole (nothing to
-ask there), and tiles that it cuts again (EDGES: which of the two there can be); what it empties is never touched.
+where columns are (`columns`, and `sums` of sum_kernels.py), so no result is ever added to by two programs: the same
+bits every time. Every walk has three loops: tiles that the band cuts, tiles that it leaves whole (nothing to ask
+there), and tiles that it cuts again (EDGES: which of the two there can be); what it empties is never touched.
 """
 
 # mypy: ignore-errors
@@ -14,8 +14,8 @@ import triton
 import triton.language as tl
 
 # What a mask may hold, and what is known of the scores, as bits of FLAGS. LOW: normalisers have a `rest`; EACH: the
-# band is each batch's own; FOURS: queries come by fours; WHOLE: no block reaches beyond the end; UNTIL: the band hides
-# only what comes later, too.
+# band is each batch's own; FOURS: queries come by fours; WHOLE: no block reaches beyond the end; UNTIL: that, and the
+# band hides only what comes later.
 BAND, KEEP, IDS, SEEN, BIAS, CAP, LOW, EACH, FOURS, WHOLE, UNTIL = (tl.constexpr(1 << n) for n in range(11))
 ALWAYS = tl.constexpr(2 | 4 | 8 | 16)  # those that every tile has to be asked for
 LOG2E, LN2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)

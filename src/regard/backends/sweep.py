@@ -67,11 +67,15 @@ def takes(scores: Scores, reduction: Any) -> bool:
 
 
 def _normalised(normaliser: Tensor) -> tuple[Tensor, Tensor | None]:
-    """`_in_base_2`, once for every normaliser: a matrix keeps its own, and many results are asked of it."""
-    known: tuple[Tensor, Tensor | None] | None = _KNOWN.get(normaliser)
-    if known is None:
-        known = _KNOWN[normaliser] = _in_base_2(normaliser)
-    return known
+    """`_in_base_2`, once for every normaliser and stream: a matrix keeps its own, and many results are asked of it."""
+    cuda = normaliser.device.type == "cuda"
+    now = (0 if normaliser.is_inference() else normaliser._version, cuda and torch.cuda.current_stream())
+    at, norm, rest = _KNOWN.get(normaliser, (None, None, None))
+    if at != now:
+        norm, rest = _in_base_2(normaliser)
+        if not (cuda and torch.cuda.is_current_stream_capturing()):  # nothing is computed then
+            _KNOWN[normaliser] = now, norm, rest
+    return norm, rest
 
 
 def _in_base_2(normaliser: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -292,7 +296,7 @@ def _columns(
     if received is not None:
         received.total = total
     x, layout, out, width = given.query, given.layouts[0], norm, 1
-    flags = given.flagged(rest) & ~int(kernels.UNTIL.value)  # here the compiler makes less of two questions than of one
+    flags = given.flagged(rest) & ~int(kernels.UNTIL.value)  # two comparisons compile to a shorter program here
     if reverse is not None:
         # As the user handed it in: halves go to the tensor cores as halves.
         half = reverse.x if scores.query.dtype == torch.float32 else reverse.x.to(scores.query.dtype)

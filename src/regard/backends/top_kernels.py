@@ -8,7 +8,8 @@ last digits, leave something open, `search` looks at whatever may count too, for
 
 A short row has few tiles, so marks take few digits and may tell single keys. There (UNIT: 1) keys with the same
 remainder by half a block's width are one class, a marked weight is good enough, and what `best` finds is the result but
-for classes that lost one. Nothing of it waits for the CPU.
+for rows where a class lost one, or where marks may have changed an order: those `search` weighs anew. Nothing of it
+waits for the CPU.
 """
 
 # mypy: ignore-errors
@@ -82,7 +83,7 @@ def _best_step(
 
 @triton.jit
 def _choose(state, n, left, tiles, UNIT: tl.constexpr, BITS: tl.constexpr, BN: tl.constexpr):
-    """Move the greatest pair of each row to place n."""
+    """Move the greatest pair (or key) of each row to place n. Marks from `tiles` on tell the second half of a tile."""
     first, second, values, keys = state
     group, slot = tl.arange(0, BN // 2)[None, :], tl.arange(0, values.shape[1])[None, :]
     most = tl.max(first, 1)
@@ -90,7 +91,7 @@ def _choose(state, n, left, tiles, UNIT: tl.constexpr, BITS: tl.constexpr, BN: t
     won = group == mine[:, None]
     first, second = tl.where(won, second, first), tl.where(won, 4 * HIDDEN, second)
     mark = most.to(tl.int32, bitcast=True) & ((1 << BITS) - 1)
-    behind = (mark >= tiles).to(tl.int32)  # in the second half of its tile
+    behind = (mark >= tiles).to(tl.int32)
     key = left + UNIT * mine + mark * BN - behind * (tiles * BN - BN // 2)
     values, keys = tl.where(slot == n, most[:, None], values), tl.where(slot == n, key[:, None], keys)
     return first, second, values, keys
@@ -104,12 +105,12 @@ def best(
     SLOTS: tl.constexpr, SEGMENTS: tl.constexpr, UNIT: tl.constexpr, BITS: tl.constexpr, EDGES: tl.constexpr,
     EXACT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
-    """The TOP greatest pairs of each row, from the row `above` on, and of each segment of 2 ** BITS tiles.
+    """The TOP greatest pairs of each row, from the row `above` on, and of each segment of as many tiles as marks tell.
 
     Of each, VALUES are its greater log2 weight, marked, and KEYS its first key; up to PAIRS follow that may count too.
     LOST is the greatest that came third in its class; ENT, where wanted, is the entropy of the segment in bits. In
     short rows the result is in BEST and WHERE instead, and LIST, the first number of which is its length, names the
-    rows where the greatest lost may count; else the LIST of `settle` is made empty.
+    rows for `search`, as -1 - row where other keys may count too; else the LIST of `settle` is made empty.
     """
     flat, block, blocks = _turn(shape)
     if (UNIT == 2) & (block == 0) & (flat == 0):
@@ -150,9 +151,13 @@ def best(
     tl.store(LOST + here * SEGMENTS + part, lost, mask=inside)
     slot, tiles = tl.arange(0, SLOTS)[None, :], tl.cdiv(size[1], BN) if UNIT == 1 else 1 << BITS
     state = (first, second, tl.full([BM, SLOTS], 2 * HIDDEN, tl.float32), tl.zeros([BM, SLOTS], tl.int32))
+    least, open = tl.full([BM], -HIDDEN, tl.float32), tl.zeros([BM], tl.int1)
     for n in range(TOP):
+        most = tl.max(state[0], 1)
+        if UNIT == 1:
+            open = open | ((most >= _bound(least, BITS)) & (most > HIDING))
+        least = most
         state = _choose(state, n, left, tiles, UNIT, BITS, BN)
-    least = tl.max(tl.where(slot == TOP - 1, state[2], 4 * HIDDEN), 1)
     if UNIT == 1:
         values, keys = state[2], state[3]
         there = (flat * size[0] + row).to(tl.int64)[:, None] * TOP + slot
@@ -160,9 +165,10 @@ def best(
         middle = _marked(values, 1 << BITS - 1, BITS)
         tl.store(BEST + there, tl.where((norm == norm)[:, None], middle, norm[:, None]), mask=some)  # NaN stays NaN
         tl.store(WHERE + there, tl.where(values > HIDING, keys, -1).to(tl.int64), mask=some)
-        more = inside & (lost >= _bound(least, BITS))
+        whole = (tl.max(state[0], 1) >= _bound(least, BITS)) & (least > HIDING)
+        more = inside & (open | whole | (lost >= _bound(least, BITS)))
         turn = tl.atomic_add(LIST + tl.zeros_like(row), 1, mask=more)
-        tl.store(LIST + 1 + turn, here.to(tl.int32), mask=more)
+        tl.store(LIST + 1 + turn, tl.where(whole, -1 - here, here).to(tl.int32), mask=more)
     else:
         n, least = TOP, _bound(_bound(least, BITS), BITS)  # what is less than this cannot count any more
         while (n < PAIRS) & (tl.max((tl.max(state[0], 1) >= least).to(tl.int32), 0) > 0):
@@ -320,16 +326,30 @@ def search(
     """
     slot, pair, both = tl.arange(0, ROOM), tl.arange(0, SLOTS), tl.arange(0, 2 * SLOTS)
     for turn in range(tl.program_id(0), tl.load(LIST), tl.num_programs(0)):
-        here = tl.load(LIST + 1 + turn)
+        named = tl.load(LIST + 1 + turn)
+        here = tl.where(named < 0, -1 - named, named)
         flat, line = here // lines, here % lines
         row = above + line + tl.arange(0, 1)
         out = (flat * size[0] + above + line).to(tl.int64) * TOP
         best = tl.load(BEST + out + slot, mask=slot < TOP, other=-HIDDEN)  # places behind the last are never the least
         state = (best, tl.load(WHERE + out + slot, mask=slot < TOP, other=-1).to(tl.int32))
         if UNIT == 1:
-            group = tl.where(state[1] >= 0, state[1] % (BN // 2), -1)
-            state = _again(state, group, 0, size[1], row, Q, K, NORM, REST, strides, low, high, size, shape, factor,
-                           cap, mask, flat, FLAGS, WIDTH, STEP, ROOM, 2 * SLOTS, UNIT, BN)  # fmt: skip
+            names = state[1]
+            state = (tl.where(slot < TOP, 2 * HIDDEN, best), tl.full([ROOM], -1, tl.int32))
+            if named < 0:
+                for at in range(0, size[1], 2 * SLOTS):
+                    state = _look(state, at + both, at + both < size[1], row, Q, K, NORM, REST, strides, low, high,
+                                  size, shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP, ROOM,
+                                  2 * SLOTS)  # fmt: skip
+            else:
+                key = tl.load(WHERE + out + both, mask=both < TOP, other=-1).to(tl.int32)
+                state = _look(state, key, key >= 0, row, Q, K, NORM, REST, strides, low, high, size, shape, factor,
+                              cap, mask, flat, FLAGS, WIDTH, STEP, ROOM, 2 * SLOTS)  # fmt: skip
+                if tl.load(LOST + here) >= _bound(tl.min(state[0], 0), BITS):
+                    group = tl.where(names >= 0, names % (BN // 2), -1)
+                    state = _again(state, group, 0, size[1], row, Q, K, NORM, REST, strides, low, high, size, shape,
+                                   factor, cap, mask, flat, FLAGS, WIDTH, STEP, ROOM, 2 * SLOTS, UNIT,
+                                   BN)  # fmt: skip
         else:
             for part in range(SEGMENTS):
                 bound = _bound(tl.min(state[0], 0), BITS)
