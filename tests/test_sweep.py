@@ -216,7 +216,9 @@ def test_short_rows(keys, mask):
     close(seen.entropy, R.entropy(), 1e-4)
 
 
-@pytest.mark.parametrize(("keys", "k"), [([1, 1023], 1), ([1, 1023], 2), ([700, 40, 1000], 2), ([700, 40, 1000], 3)])
+@pytest.mark.parametrize(
+    ("keys", "k"), [([1, 1023], 1), ([1, 1023], 2), ([700, 40, 1000], 2), ([700, 40, 1000], 3), ([65, 1, 33], 1)]
+)
 def test_short_rows_that_marks_would_put_out_of_order(keys, k):
     query, key = torch.zeros(1, 1, 2, 16).half(), torch.zeros(1, 1, 1024, 16).half()
     query[..., 0], query[..., 1] = 16.0, 2.0**-6

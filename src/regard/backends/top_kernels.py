@@ -8,7 +8,7 @@ last digits, leave something open, `search` looks at whatever may count too, for
 
 A short row has few tiles, so marks take few digits and may tell single keys. There (UNIT: 1) keys with the same
 remainder by half a block's width are one class, a marked weight is good enough, and what `best` finds is the result but
-for rows where a class lost one, or where marks may have changed an order: those `search` weighs anew. Nothing of it
+for rows where a class lost one, or where marks may have changed the order: those `search` weighs anew. Nothing of it
 waits for the CPU.
 """
 
@@ -82,17 +82,26 @@ def _best_step(
 
 
 @triton.jit
-def _choose(state, n, left, tiles, UNIT: tl.constexpr, BITS: tl.constexpr, BN: tl.constexpr):
-    """Move the greatest pair (or key) of each row to place n. Marks from `tiles` on tell the second half of a tile."""
-    first, second, values, keys = state
-    group, slot = tl.arange(0, BN // 2)[None, :], tl.arange(0, values.shape[1])[None, :]
-    most = tl.max(first, 1)
+def _take(first, second, left, tiles, UNIT: tl.constexpr, BITS: tl.constexpr, BN: tl.constexpr):
+    """Take the greatest pair (or key) of each row: (first, second) without it, its marked weight, and its key.
+
+    Marks from `tiles` on tell the second half of a tile.
+    """
+    group, most = tl.arange(0, BN // 2)[None, :], tl.max(first, 1)
     mine = tl.max(tl.where(first >= most[:, None], group, 0), 1)
     won = group == mine[:, None]
     first, second = tl.where(won, second, first), tl.where(won, 4 * HIDDEN, second)
     mark = most.to(tl.int32, bitcast=True) & ((1 << BITS) - 1)
     behind = (mark >= tiles).to(tl.int32)
-    key = left + UNIT * mine + mark * BN - behind * (tiles * BN - BN // 2)
+    return first, second, most, left + UNIT * mine + mark * BN - behind * (tiles * BN - BN // 2)
+
+
+@triton.jit
+def _choose(state, n, left, tiles, UNIT: tl.constexpr, BITS: tl.constexpr, BN: tl.constexpr):
+    """Move the greatest pair (or key) of each row to place n."""
+    first, second, values, keys = state
+    first, second, most, key = _take(first, second, left, tiles, UNIT, BITS, BN)
+    slot = tl.arange(0, values.shape[1])[None, :]
     values, keys = tl.where(slot == n, most[:, None], values), tl.where(slot == n, key[:, None], keys)
     return first, second, values, keys
 
@@ -110,7 +119,8 @@ def best(
     Of each, VALUES are its greater log2 weight, marked, and KEYS its first key; up to PAIRS follow that may count too.
     LOST is the greatest that came third in its class; ENT, where wanted, is the entropy of the segment in bits. In
     short rows the result is in BEST and WHERE instead, and LIST, the first number of which is its length, names the
-    rows for `search`, as -1 - row where other keys may count too; else the LIST of `settle` is made empty.
+    rows for `search`, as -1 - row where other keys may count too: the one that KEYS names, or (-1) any. Else the LIST
+    of `settle` is made empty.
     """
     flat, block, blocks = _turn(shape)
     if (UNIT == 2) & (block == 0) & (flat == 0):
@@ -165,10 +175,14 @@ def best(
         middle = _marked(values, 1 << BITS - 1, BITS)
         tl.store(BEST + there, tl.where((norm == norm)[:, None], middle, norm[:, None]), mask=some)  # NaN stays NaN
         tl.store(WHERE + there, tl.where(values > HIDING, keys, -1).to(tl.int64), mask=some)
-        whole = (tl.max(state[0], 1) >= _bound(least, BITS)) & (least > HIDING)
-        more = inside & (open | whole | (lost >= _bound(least, BITS)))
+        bound = _bound(least, BITS)
+        near = inside & (tl.max(state[0], 1) >= bound) & (least > HIDING)
+        if tl.max(near.to(tl.int32), 0) > 0:
+            first, second, _, other = _take(state[0], state[1], left, tiles, UNIT, BITS, BN)
+            tl.store(KEYS + here, tl.where(tl.max(first, 1) >= bound, -1, other), mask=near)
+        more = inside & (open | near | (lost >= bound))
         turn = tl.atomic_add(LIST + tl.zeros_like(row), 1, mask=more)
-        tl.store(LIST + 1 + turn, tl.where(whole, -1 - here, here).to(tl.int32), mask=more)
+        tl.store(LIST + 1 + turn, tl.where(near, -1 - here, here).to(tl.int32), mask=more)
     else:
         n, least = TOP, _bound(_bound(least, BITS), BITS)  # what is less than this cannot count any more
         while (n < PAIRS) & (tl.max((tl.max(state[0], 1) >= least).to(tl.int32), 0) > 0):
@@ -268,113 +282,3 @@ def settle(
     more = inside & (rest >= _bound(least, BITS))
     turn = tl.atomic_add(LIST + tl.zeros_like(here), 1, mask=more)
     tl.store(LIST + 1 + turn, here, mask=more)
-
-
-@triton.jit
-def _look(
-    state, key, wanted, row, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap, mask, flat,
-    FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, TOP: tl.constexpr, MANY: tl.constexpr,
-):  # fmt: skip
-    """Weigh some keys of one row, and keep those that are better than what there is."""
-    best, keys = state
-    slot, member = tl.arange(0, TOP), tl.arange(0, MANY)
-    known = tl.max((key[:, None] == keys[None, :]).to(tl.int32), 1)
-    wanted = wanted & (key < size[1]) & (known == 0)
-    if tl.max(wanted.to(tl.int32), 0) > 0:
-        found = _weigh(row, key[None, :], wanted[None, :], Q, K, NORM, REST, strides, low, high, size, shape, factor,
-                       cap, mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
-        found = tl.reshape(found, [MANY])
-        while tl.max(found, 0) > tl.maximum(tl.min(best, 0), HIDING):
-            chosen, least = member == tl.argmax(found, 0), slot == tl.argmin(best, 0)
-            keys = tl.where(least, tl.sum(tl.where(chosen, key, 0), 0), keys)
-            best = tl.where(least, tl.max(found, 0), best)
-            found = tl.where(chosen, 4 * HIDDEN, found)
-    return best, keys
-
-
-@triton.jit
-def _again(
-    state, group, left, right, row, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap, mask, flat,
-    FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, TOP: tl.constexpr, MANY: tl.constexpr,
-    UNIT: tl.constexpr, BN: tl.constexpr,
-):  # fmt: skip
-    """Look at all keys of those classes that stand in `group` twice: a third of theirs may count too."""
-    each, member = tl.arange(0, group.shape[0]), tl.arange(0, MANY)
-    twice = (group[:, None] == group[None, :]) & (each[:, None] > each[None, :])
-    left_over = tl.where(tl.sum(twice.to(tl.int32), 1) > 0, group, -1)
-    while tl.max(left_over, 0) >= 0:
-        mine = tl.max(left_over, 0)
-        left_over = tl.where(left_over == mine, -1, left_over)
-        for at in range(left + mine, right, MANY * BN // 2):
-            key = at + member // UNIT * (BN * UNIT // 2) + member % UNIT
-            state = _look(state, key, key < right, row, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap,
-                          mask, flat, FLAGS, WIDTH, STEP, TOP, MANY)  # fmt: skip
-    return state
-
-
-@triton.jit
-def search(
-    Q, K, NORM, REST, VALUES, KEYS, LOST, LIST, BEST, WHERE, strides, low, high, size, shape, factor, cap, mask, above,
-    lines,
-    FLAGS: tl.constexpr, TOP: tl.constexpr, SLOTS: tl.constexpr, SEGMENTS: tl.constexpr,
-    UNIT: tl.constexpr, BITS: tl.constexpr, PAIRS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr,
-    ROOM: tl.constexpr, BN: tl.constexpr,
-):  # fmt: skip
-    """Look at what else may be among the TOP of a row: other pairs, classes that lost one, segments that lost many.
-
-    To be compiled without fused products: all threads must come to the same decisions.
-    """
-    slot, pair, both = tl.arange(0, ROOM), tl.arange(0, SLOTS), tl.arange(0, 2 * SLOTS)
-    for turn in range(tl.program_id(0), tl.load(LIST), tl.num_programs(0)):
-        named = tl.load(LIST + 1 + turn)
-        here = tl.where(named < 0, -1 - named, named)
-        flat, line = here // lines, here % lines
-        row = above + line + tl.arange(0, 1)
-        out = (flat * size[0] + above + line).to(tl.int64) * TOP
-        best = tl.load(BEST + out + slot, mask=slot < TOP, other=-HIDDEN)  # places behind the last are never the least
-        state = (best, tl.load(WHERE + out + slot, mask=slot < TOP, other=-1).to(tl.int32))
-        if UNIT == 1:
-            names = state[1]
-            state = (tl.where(slot < TOP, 2 * HIDDEN, best), tl.full([ROOM], -1, tl.int32))
-            if named < 0:
-                for at in range(0, size[1], 2 * SLOTS):
-                    state = _look(state, at + both, at + both < size[1], row, Q, K, NORM, REST, strides, low, high,
-                                  size, shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP, ROOM,
-                                  2 * SLOTS)  # fmt: skip
-            else:
-                key = tl.load(WHERE + out + both, mask=both < TOP, other=-1).to(tl.int32)
-                state = _look(state, key, key >= 0, row, Q, K, NORM, REST, strides, low, high, size, shape, factor,
-                              cap, mask, flat, FLAGS, WIDTH, STEP, ROOM, 2 * SLOTS)  # fmt: skip
-                if tl.load(LOST + here) >= _bound(tl.min(state[0], 0), BITS):
-                    group = tl.where(names >= 0, names % (BN // 2), -1)
-                    state = _again(state, group, 0, size[1], row, Q, K, NORM, REST, strides, low, high, size, shape,
-                                   factor, cap, mask, flat, FLAGS, WIDTH, STEP, ROOM, 2 * SLOTS, UNIT,
-                                   BN)  # fmt: skip
-        else:
-            for part in range(SEGMENTS):
-                bound = _bound(tl.min(state[0], 0), BITS)
-                spot = (here.to(tl.int64) * SEGMENTS + part) * SLOTS
-                value, names = tl.load(VALUES + spot + pair), tl.load(KEYS + spot + pair)
-                left, right = part * (BN << BITS), tl.minimum((part + 1) * (BN << BITS), size[1])
-                full = tl.load(VALUES + spot + PAIRS - 1) >= bound
-                if full:  # those that were not handed on may count: all of them
-                    for at in range(left, right, 2 * SLOTS):
-                        state = _look(state, at + both, at + both < right, row, Q, K, NORM, REST, strides, low, high,
-                                      size, shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP, ROOM,
-                                      2 * SLOTS)  # fmt: skip
-                elif tl.max(value, 0) >= bound:
-                    key = tl.load(KEYS + spot + both // 2) + both % 2
-                    state = _look(state, key, tl.load(VALUES + spot + both // 2) >= bound, row, Q, K, NORM, REST,
-                                  strides, low, high, size, shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP, ROOM,
-                                  2 * SLOTS)  # fmt: skip
-                    if tl.load(LOST + here.to(tl.int64) * SEGMENTS + part) >= bound:
-                        group = tl.where(value > HIDING, names % BN, -1)
-                        state = _again(state, group, left, right, row, Q, K, NORM, REST, strides, low, high, size,
-                                       shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP, ROOM, 2 * SLOTS, UNIT,
-                                       BN)  # fmt: skip
-        best, keys = state
-        best = tl.where(slot < TOP, best, 4 * HIDDEN)
-        alike = (best[:, None] == best[None, :]) & (slot[:, None] > slot[None, :])
-        rank = tl.sum((alike | (best[:, None] < best[None, :])).to(tl.int32), 1)
-        tl.store(BEST + out + rank, best, mask=rank < TOP)
-        tl.store(WHERE + out + rank, keys.to(tl.int64), mask=rank < TOP)

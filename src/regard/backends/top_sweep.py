@@ -1,4 +1,4 @@
-"""The hands of top_kernels.py: the greatest weights of each row, and with them, if wanted, the entropy."""
+"""The hands of top_kernels.py and search_kernels.py: the greatest weights of each row and, if wanted, its entropy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def sweep(
     scores: Scores, norm: Tensor, rest: Tensor | None, top: reductions.Top, entropy: reductions.Entropy | None = None
 ) -> None:
     """Fill a `Top`, and an `Entropy` on the same walk: its exponentials run beside the comparisons."""
-    from regard.backends import top_kernels
+    from regard.backends import search_kernels, top_kernels
 
     batch, heads, queries, keys = scores.shape
     lanes, width = batch * heads, scores.query.shape[-1]
@@ -32,7 +32,7 @@ def sweep(
     slots, segments = few if short else power(pairs), power(-(-tiles // (1 << bits)))
     chunk = -(-queries // rows) * rows
     best, found = top.settle()
-    values, names = best, found
+    values, names = best, norm.new_empty(lanes * chunk if short else 0, dtype=torch.int32)
     if not short:  # what is put by on the way needs room
         chunk = min(sizes.ROOM // (8 * lanes * rows * segments * slots) * rows, chunk) or rows
         values = norm.new_empty(lanes * chunk, segments, slots)
@@ -66,7 +66,7 @@ def sweep(
                 scores.query, scores.key, *operands, strides, *rules, above, lines, FEW=few, WIDTH=width,
                 STEP=min(power(width), step), ROWS=height, num_warps=warps, **shared,
             )  # fmt: skip
-        top_kernels.search[(min(lanes * lines, programs),)](
+        search_kernels.search[(min(lanes * lines, programs),)](
             scores.query, scores.key, *operands, strides, *rules, above, lines, WIDTH=width,
             STEP=min(power(width), part_of_key), ROOM=few, BN=columns, num_warps=searchers, enable_fp_fusion=False,
             **unit, **shared,
