@@ -173,7 +173,8 @@ def _counted(keys: list[int], many: int = 320) -> tuple[torch.Tensor, torch.Tens
     return query, key
 
 
-@pytest.mark.parametrize("keys", [[5, 37, 69, 101, 133, 165, 197, 229], [5, 37, 69, 6, 38, 70, 102, 7], list(range(8))])
+@pytest.mark.parametrize("keys", [[5, 37, 69, 101, 133, 165, 197, 229], [5, 37, 69, 6, 38, 70, 102, 7], list(range(8)),
+                                  [5, 37, 293, 6, 7, 8, 9, 10]])  # fmt: skip
 @pytest.mark.parametrize(("k", "most", "dtype"), [(3, 8, "float32"), (7, 8, "float32"), (3, 1, "float32"),
                                                   (7, 2, "float32"), (3, 8, "float16"), (7, 8, "float16")])  # fmt: skip
 def test_the_greatest_of_one_class(monkeypatch, keys, k, most, dtype):
@@ -217,7 +218,15 @@ def test_short_rows(keys, mask):
 
 
 @pytest.mark.parametrize(
-    ("keys", "k"), [([1, 1023], 1), ([1, 1023], 2), ([700, 40, 1000], 2), ([700, 40, 1000], 3), ([65, 1, 33], 1)]
+    ("keys", "k"),
+    [
+        ([1, 1023], 1),
+        ([1, 1023], 2),
+        ([700, 40, 1000], 2),
+        ([700, 40, 1000], 3),
+        ([65, 1, 33], 1),
+        ([700, 40, 1000], 1),
+    ],
 )
 def test_short_rows_that_marks_would_put_out_of_order(keys, k):
     query, key = torch.zeros(1, 1, 2, 16).half(), torch.zeros(1, 1, 1024, 16).half()
