@@ -166,7 +166,7 @@ def test_little_room(monkeypatch, room, bins):
 
 def _counted(keys: list[int], many: int = 320) -> tuple[torch.Tensor, torch.Tensor]:
     """A query and keys of which these have the greatest weights, the first of them the very greatest."""
-    query, key = torch.zeros(1, 1, 40, 16), torch.zeros(1, 1, many, 16)
+    query, key = torch.zeros(1, 1, 8, 16), torch.zeros(1, 1, many, 16)
     query[..., 0] = 4.0
     key[..., 0] = torch.rand(many) * 0.5
     key[..., keys, 0] = torch.linspace(3.0, 1.0, len(keys))
@@ -192,16 +192,18 @@ def test_the_greatest_of_one_class(monkeypatch, keys, k, most, dtype):
 def test_marks_that_change_the_order(monkeypatch, many, apart, keys, bits):
     torch.manual_seed(0)
     monkeypatch.setattr(sizes, "MARKS", (bits, 8))
-    query, key = torch.zeros(1, 1, 40, 16), torch.zeros(1, 1, keys, 16)
+    query, key = torch.zeros(1, 1, 12, 16), torch.zeros(1, 1, keys, 16)
     close_by = [apart * n for n in range(many)]  # nearly alike, each in a tile and class of its own, the last the best
-    query[..., 0], key[..., close_by, 0] = 4 + torch.rand(40), 1 + torch.arange(many) * 3e-6
+    query[..., 0], key[..., close_by, 0] = 4 + torch.rand(12), 1 + torch.arange(many) * 3e-6
     with using("sweep", False):
         top = regard.AttentionMatrix(there(query), there(key)).top(3)
     assert (top.keys.cpu() == torch.tensor(close_by[::-1][:3])).all()
 
 
-@pytest.mark.parametrize("keys", [17, 100, 513, 1024, 1025])  # all but the last are short
-@pytest.mark.parametrize("mask", ["none", "causal", "window 1"])
+@pytest.mark.parametrize(
+    ("keys", "mask"),
+    [(17, "none"), (100, "causal"), (100, "window 1"), (513, "none"), (1024, "causal"), (1025, "none")],
+)  # fmt: skip (all but the last are short)
 def test_short_rows(keys, mask):
     torch.manual_seed(keys)
     q, k = torch.randn(2, 2, 5, 16).half(), torch.randn(2, 1, keys, 16).half()
@@ -229,7 +231,7 @@ def test_short_rows(keys, mask):
     ],
 )
 def test_short_rows_that_marks_would_put_out_of_order(keys, k):
-    query, key = torch.zeros(1, 1, 2, 16).half(), torch.zeros(1, 1, 1024, 16).half()
+    query, key = torch.zeros(1, 1, 1, 16).half(), torch.zeros(1, 1, 1024, 16).half()
     query[..., 0], query[..., 1] = 16.0, 2.0**-6
     key[..., 0], key[..., keys, 0] = -6.0, 0.0
     key[..., keys, 1] = torch.tensor([2.0**-16, 2.0**-15, 2.0**-14][: len(keys)]).half()  # the last is the greatest
@@ -376,7 +378,7 @@ def test_more_heads_than_one_direction_of_a_grid_holds(monkeypatch):
     assert given.heads_of_grid(65_535) == (65_535, 1)
     assert given.heads_of_grid(2**17) == (2**15, 4)
     monkeypatch.setattr(given, "MOST", 2)
-    case = Case(torch.randn(3, 4, 64, 16), *torch.randn(2, 3, 2, 64, 16), {"mask": regard.causal()})
+    case = Case(torch.randn(3, 2, 64, 16), *torch.randn(2, 3, 1, 64, 16), {"mask": regard.causal()})
     with using("sweep", False):
         A, R = case.matrix(), case.reference()
         for bins in (3, 4):
@@ -394,7 +396,7 @@ def test_more_heads_than_one_direction_of_a_grid_holds(monkeypatch):
 def test_heads_side_by_side(monkeypatch, cache, beside):
     torch.manual_seed(0)
     monkeypatch.setattr(sizes, "CACHE", cache)
-    case = Case(torch.randn(3, 4, 64, 16), *torch.randn(2, 3, 2, 64, 16), {"mask": regard.causal()})
+    case = Case(torch.randn(1, 4, 64, 16), *torch.randn(2, 1, 2, 64, 16), {"mask": regard.causal()})
     with using("sweep", False):
         A, R = case.matrix(), case.reference()
         assert given.lay_out(A._scores, 32, 32).beside == beside
