@@ -86,6 +86,7 @@ def search(
 ):  # fmt: skip
     """Look at what else may be among the TOP of a row: other pairs, classes that lost one, segments that lost many.
 
+    Of short rows, what `best` found is weighed anew too. LIST, KEYS and LOST are as `best` and `settle` left them.
     To be compiled without fused products: all threads must come to the same decisions.
     """
     slot, pair, both, four = tl.arange(0, ROOM), tl.arange(0, SLOTS), tl.arange(0, 2 * SLOTS), tl.arange(0, 4 * SLOTS)

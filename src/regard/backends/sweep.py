@@ -69,7 +69,8 @@ def takes(scores: Scores, reduction: Any) -> bool:
 def _normalised(normaliser: Tensor) -> tuple[Tensor, Tensor | None]:
     """`_in_base_2`, once for every normaliser and stream: a matrix keeps its own, and many results are asked of it."""
     cuda = normaliser.device.type == "cuda"
-    now = (0 if normaliser.is_inference() else normaliser._version, cuda and torch.cuda.current_stream())
+    stream = torch.cuda.current_stream(normaliser.device) if cuda else None
+    now = (0 if normaliser.is_inference() else normaliser._version, stream)
     at, norm, rest = _KNOWN.get(normaliser, (None, None, None))
     if at != now:
         norm, rest = _in_base_2(normaliser)
