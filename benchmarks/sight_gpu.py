@@ -173,6 +173,37 @@ def floors(shape: tuple[Any, ...], base: float) -> str:
     return f"- {named(shape)}: {shares}; two products and the exponentials of SDPA itself, all in turn, {own:.2f} ×."
 
 
+def drawn(shape: tuple[Any, ...], rounds: int = 60) -> list[str]:
+    """What the GPU draws, and at which clock it runs, while it does one thing over and over."""
+    *sizes, causal = shape
+    q, k, v = made(*sizes)
+    A = regard.AttentionMatrix(q, k, mask=regard.causal() if causal else None)
+    calls: dict[str, Callable[[], Any]] = {
+        "SDPA": lambda: functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True),
+        "received": A.received,
+        "entropy": A.entropy,
+    }
+    fields = "clocks.sm,clocks.max.sm,power.draw.instant,power.limit,clocks_event_reasons.sw_power_cap"
+    asked = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits", "--loop-ms=20"]
+    lines = []
+    with torch.no_grad():
+        A @ v
+        for name, call in calls.items():
+            with subprocess.Popen(asked, stdout=subprocess.PIPE, text=True) as watcher:
+                assert watcher.stdout is not None
+                watcher.stdout.readline()  # it has begun
+                taken = timed(call, rounds)
+                watcher.terminate()
+                samples = [line.split(", ") for line in watcher.stdout if line.count(", ") == 4]
+            clock, most, watts, limit = (statistics.median(float(sample[i]) for sample in samples) for i in range(4))
+            capped = sum(sample[4].strip() == "Active" for sample in samples) / len(samples)
+            lines.append(
+                f"- {name}: {taken:.2f} ms at {clock:,.0f} of {most:,.0f} MHz, {watts:.0f} W of {limit:.0f} W; held "
+                f"back by that limit in {capped:.0%} of {len(samples)} samples. {taken * watts / 1e3:.1f} J a call."
+            )
+    return lines
+
+
 def dense(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dtype: torch.dtype) -> dict[str, Tensor]:
     """The plain computation in one dtype."""
     group = q.shape[1] // k.shape[1]
@@ -373,6 +404,8 @@ def main() -> None:
         "\n".join(peers),
         "\nWhat one walk takes at least, if nothing else but one kind of work were done, at the highest clock:\n",
         "\n".join(least),
+        f"\nWhat the GPU draws in a second of nothing else, {named(SHAPES[0])}:\n",
+        "\n".join(drawn(SHAPES[0])),
         "\n## 1,048,576 tokens, 4 heads on one key head, width 128, causal\n",
         "\n".join(long()),
         "\n## Errors, as multiples of plain PyTorch's in the same dtype (both against float64; 1.00: at rounding)\n",

@@ -240,6 +240,17 @@ def test_short_rows_that_marks_would_put_out_of_order(keys, k):
         assert (A.top(k).keys.cpu() == torch.tensor(keys[::-1][:k])).all()
 
 
+def test_a_third_of_a_class_that_is_nearly_like_another():
+    query, key = torch.zeros(1, 1, 16, 16).half(), torch.zeros(1, 1, 512, 16).half()
+    query[..., 0], query[..., 1] = 16 + torch.arange(16) / 4, 2.0**-6  # so that marks fall elsewhere in each row
+    key[..., 0] = -6.0
+    key[..., [5, 37, 69, 200], 0] = torch.tensor([0.25, 0.125, 0.0, 0.0]).half()  # the first three are one class
+    key[..., 69, 1] = 2.0**-14
+    with using("sweep", False):
+        top = regard.AttentionMatrix(there(query), there(key), scale=1.0).top(3)
+    assert (top.keys.cpu() == torch.tensor([5, 37, 69])).all()
+
+
 @pytest.mark.parametrize("dtype", HALVES)
 def test_both_of_a_pair_and_none_beyond_the_end(dtype):
     query, key = torch.zeros(1, 1, 8, 16, dtype=dtype), torch.zeros(1, 2, 37, 16, dtype=dtype)

@@ -90,7 +90,7 @@ class Top:
         return self._like.new_full(self.shape, -1, dtype=torch.int64)
 
     def settle(self) -> tuple[Tensor, Tensor]:
-        """Room for log2 of the weights and their keys, to be filled by somebody who knows them all."""
+        """Room for the weights and their keys, to be filled by somebody who knows them all."""
         self.settled = True
         self.best = self._like.new_empty(self.shape, dtype=self._dtype)
         self.keys = self._like.new_empty(self.shape, dtype=torch.int64)
@@ -145,9 +145,10 @@ class Top:
 
     def result(self) -> tuple[Float[Tensor, "batch heads queries k"], Int[Tensor, "batch heads queries k"]]:
         self._flush()
-        if not self.settled:
-            self.keys.masked_fill_(self.best <= HIDDEN / 2, -1)  # in place: these are the largest things there are
-        return self.best.exp2_(), self.keys
+        if not self.settled:  # in place: these are the largest things there are
+            self.keys.masked_fill_(self.best <= HIDDEN / 2, -1)
+            self.best.exp2_()
+        return self.best, self.keys
 
 
 def edges(size: int, bins: int) -> list[int]:

@@ -29,25 +29,34 @@ def _greatest(values, keys, TOP: tl.constexpr, ROOM: tl.constexpr):
 
 
 @triton.jit
+def _keep(state, found, key):
+    """Keep those keys that are better than what there is."""
+    best, keys = state
+    slot, most, least = tl.arange(0, best.shape[0]), tl.max(found, 0), tl.min(best, 0)
+    while most > tl.maximum(least, HIDING):
+        mine = tl.max(tl.where(found == most, key, -1), 0)
+        place = slot == tl.max(tl.where(best == least, slot, -1), 0)
+        best, keys, found = (
+            tl.where(place, most, best),
+            tl.where(place, mine, keys),
+            tl.where(key == mine, 4 * HIDDEN, found),
+        )
+        most, least = tl.max(found, 0), tl.min(best, 0)
+    return best, keys
+
+
+@triton.jit
 def _look(
     state, key, wanted, row, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap, mask, flat,
-    FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, TOP: tl.constexpr, MANY: tl.constexpr,
+    FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
     """Weigh some keys of one row, and keep those that are better than what there is."""
-    best, keys = state
-    slot, member = tl.arange(0, TOP), tl.arange(0, MANY)
-    known = tl.max((key[:, None] == keys[None, :]).to(tl.int32), 1)
-    wanted = wanted & (key < size[1]) & (known == 0)
+    wanted = wanted & (key < size[1]) & (tl.max((key[:, None] == state[1][None, :]).to(tl.int32), 1) == 0)
     if tl.max(wanted.to(tl.int32), 0) > 0:
         found = _weigh(row, key[None, :], wanted[None, :], Q, K, NORM, REST, strides, low, high, size, shape, factor,
                        cap, mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
-        found = tl.reshape(found, [MANY])
-        while tl.max(found, 0) > tl.maximum(tl.min(best, 0), HIDING):
-            chosen, least = member == tl.argmax(found, 0), slot == tl.argmin(best, 0)
-            keys = tl.where(least, tl.sum(tl.where(chosen, key, 0), 0), keys)
-            best = tl.where(least, tl.max(found, 0), best)
-            found = tl.where(chosen, 4 * HIDDEN, found)
-    return best, keys
+        state = _keep(state, tl.reshape(found, [key.shape[0]]), key)
+    return state
 
 
 @triton.jit
@@ -61,8 +70,8 @@ def _twice(group):
 @triton.jit
 def _again(
     state, group, left, right, row, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap, mask, flat,
-    FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, TOP: tl.constexpr, MANY: tl.constexpr,
-    UNIT: tl.constexpr, BN: tl.constexpr,
+    FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, MANY: tl.constexpr, UNIT: tl.constexpr,
+    BN: tl.constexpr,
 ):  # fmt: skip
     """Look at all keys of those classes that stand in `group` twice: a third of theirs may count too."""
     member, left_over = tl.arange(0, MANY), _twice(group)
@@ -72,60 +81,85 @@ def _again(
         for at in range(left + mine, right, MANY * BN // 2):
             key = at + member // UNIT * (BN * UNIT // 2) + member % UNIT
             state = _look(state, key, key < right, row, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap,
-                          mask, flat, FLAGS, WIDTH, STEP, TOP, MANY)  # fmt: skip
+                          mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
+    return state
+
+
+@triton.jit
+def _short(
+    state, named, lost, KEYS, row, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap, mask, flat,
+    FLAGS: tl.constexpr, TOP: tl.constexpr, SLOTS: tl.constexpr, BITS: tl.constexpr, WIDTH: tl.constexpr,
+    STEP: tl.constexpr, ROOM: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """The best of a short row, of which KEYS are the keys that `best` found and the other that may count.
+
+    As a rule one class lost one of its keys, and marks tell well enough where that one stands: then only that class is
+    weighed. Where they do not, or where two classes lost some, all that may count are weighed anew.
+    """
+    MEMBERS: tl.constexpr = 1 << BITS  # of a class, at most
+    best, known = state
+    group = tl.where(known >= 0, tl.where(lost, known % (BN // 2), -1), -1)
+    twice = _twice(group)
+    mine = tl.max(twice, 0)
+    key = tl.where(mine >= 0, mine, size[1]) + tl.arange(0, MEMBERS) * (BN // 2)
+    found = _weigh(row, key[None, :], (key < size[1])[None, :], Q, K, NORM, REST, strides, low, high, size, shape,
+                   factor, cap, mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
+    found = tl.reshape(found, [MEMBERS])
+    near = (found[:, None] >= _bound(best, BITS)[None, :]) & (best[None, :] >= _bound(found, BITS)[:, None])
+    kind = tl.max(tl.where(key[:, None] == known[None, :], 2, near.to(tl.int32)), 1)  # 2: one of the best, 1: like one
+    found = tl.where(kind == 2, 2 * HIDDEN, found)
+    alike = tl.max(tl.where(found > HIDING, kind, 0), 0)
+    if (named < 0) | (alike > 0) | (tl.min(tl.where(twice < 0, mine, twice), 0) != mine):
+        if tl.load(KEYS + SLOTS) == -1:  # any may count
+            state = (tl.where(tl.arange(0, ROOM) < TOP, 2 * HIDDEN, best), tl.full([ROOM], -1, tl.int32))
+            every = tl.arange(0, 2 * SLOTS)
+            for at in range(0, size[1], 2 * SLOTS):
+                state = _look(state, at + every, at + every < size[1], row, Q, K, NORM, REST, strides, low, high, size,
+                              shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
+        else:
+            slot = tl.arange(0, 2 * SLOTS)
+            own = tl.load(KEYS + slot, mask=(slot < TOP) | (slot == SLOTS), other=-1)
+            again = _weigh(row, own[None, :], (own >= 0)[None, :], Q, K, NORM, REST, strides, low, high, size, shape,
+                           factor, cap, mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
+            state = _greatest(tl.reshape(again, [2 * SLOTS]), own, TOP, ROOM)
+            own = tl.where(own >= 0, tl.where(lost, own % (BN // 2), -1), -1)
+            state = _again(state, own, 0, size[1], row, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap,
+                           mask, flat, FLAGS, WIDTH, STEP, MEMBERS, 1, BN)  # fmt: skip
+    else:
+        state = _keep(state, found, key)
     return state
 
 
 @triton.jit
 def search(
-    Q, K, NORM, REST, VALUES, KEYS, LOST, LIST, BEST, WHERE, strides, low, high, size, shape, factor, cap, mask, above,
-    lines,
+    Q, K, NORM, REST, VALUES, KEYS, LOST, LIST, LOGS, BEST, WHERE, strides, low, high, size, shape, factor, cap, mask,
+    above, lines,
     FLAGS: tl.constexpr, TOP: tl.constexpr, SLOTS: tl.constexpr, SEGMENTS: tl.constexpr,
     UNIT: tl.constexpr, BITS: tl.constexpr, PAIRS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr,
     ROOM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     """Look at what else may be among the TOP of a row: other pairs, classes that lost one, segments that lost many.
 
-    Of short rows, what `best` found is weighed anew too. LIST, KEYS and LOST are as `best` and `settle` left them.
+    LIST, LOGS, KEYS and LOST are as `best` and `settle` left them; of short rows the last three in the order of LIST.
     To be compiled without fused products: all threads must come to the same decisions.
     """
-    slot, pair, both, four = tl.arange(0, ROOM), tl.arange(0, SLOTS), tl.arange(0, 2 * SLOTS), tl.arange(0, 4 * SLOTS)
+    slot, pair, both = tl.arange(0, ROOM), tl.arange(0, SLOTS), tl.arange(0, 2 * SLOTS)
     for turn in range(tl.program_id(0), tl.load(LIST), tl.num_programs(0)):
         named = tl.load(LIST + 1 + turn)
         here = tl.where(named < 0, -1 - named, named)
         flat, line = here // lines, here % lines
         row = above + line + tl.arange(0, 1)
         out = (flat * size[0] + above + line).to(tl.int64) * TOP
-        best = tl.load(BEST + out + slot, mask=slot < TOP, other=-HIDDEN)  # places behind the last are never the least
-        known = tl.load(WHERE + out + slot, mask=slot < TOP, other=-1).to(tl.int32)
-        state = (best, known)
+        spot = tl.cast(turn, tl.int64)
+        best = tl.load(LOGS + spot * TOP + slot, mask=slot < TOP, other=-HIDDEN)  # behind the last: never the least
         if UNIT == 1:
-            lost = tl.load(LOST + here) >= _bound(tl.min(best, 0), BITS)
-            other = tl.load(KEYS + here, mask=named < 0, other=-1)
-            state = (tl.where(slot < TOP, 2 * HIDDEN, best), tl.full([ROOM], -1, tl.int32))
-            if (named < 0) & ((other < 0) | lost):  # any may count
-                for at in range(0, size[1], 4 * SLOTS):
-                    state = _look(state, at + four, at + four < size[1], row, Q, K, NORM, REST, strides, low, high,
-                                  size, shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP, ROOM,
-                                  4 * SLOTS)  # fmt: skip
-            else:  # what was found, and one more or the class that lost one, all at once
-                group = tl.where(known >= 0, known % (BN // 2), -1)
-                mine = tl.where(lost, tl.max(_twice(group), 0), -1)
-                theirs = mine + (four - 2 * SLOTS) * (BN // 2)
-                again = tl.sum((theirs[:, None] == known[None, :]).to(tl.int32), 1)
-                key = tl.load(WHERE + out + four, mask=four < TOP, other=-1).to(tl.int32)
-                key = tl.where(four == SLOTS, other, key)
-                key = tl.where((four >= 2 * SLOTS) & (mine >= 0) & (again == 0), theirs, key)
-                wanted = (key >= 0) & (key < size[1])
-                found = _weigh(row, key[None, :], wanted[None, :], Q, K, NORM, REST, strides, low, high, size, shape,
-                               factor, cap, mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
-                state = _greatest(tl.reshape(found, [4 * SLOTS]), key, TOP, ROOM)
-                if lost:  # and whatever had no room
-                    done = (group == mine) & (size[1] <= SLOTS * BN)
-                    state = _again(state, tl.where(done, -1, group), 0, size[1], row, Q, K, NORM, REST, strides, low,
-                                   high, size, shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP, ROOM, 4 * SLOTS,
-                                   UNIT, BN)  # fmt: skip
+            names = KEYS + spot * (2 * SLOTS)
+            known = tl.load(names + slot, mask=slot < TOP, other=-1)
+            lost = tl.load(LOST + turn) >= _bound(tl.min(best, 0), BITS)
+            state = _short((best, known), named, lost, names, row, Q, K, NORM, REST, strides, low, high, size,
+                           shape, factor, cap, mask, flat, FLAGS, TOP, SLOTS, BITS, WIDTH, STEP, ROOM, BN)  # fmt: skip
         else:
+            state = (best, tl.load(WHERE + out + slot, mask=slot < TOP, other=-1).to(tl.int32))
             for part in range(SEGMENTS):
                 bound = _bound(tl.min(state[0], 0), BITS)
                 spot = (here.to(tl.int64) * SEGMENTS + part) * SLOTS
@@ -135,20 +169,19 @@ def search(
                 if full:  # those that were not handed on may count: all of them
                     for at in range(left, right, 2 * SLOTS):
                         state = _look(state, at + both, at + both < right, row, Q, K, NORM, REST, strides, low, high,
-                                      size, shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP, ROOM,
-                                      2 * SLOTS)  # fmt: skip
+                                      size, shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
                 elif tl.max(value, 0) >= bound:
                     key = tl.load(KEYS + spot + both // 2) + both % 2
-                    state = _look(state, key, tl.load(VALUES + spot + both // 2) >= bound, row, Q, K, NORM, REST,
-                                  strides, low, high, size, shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP, ROOM,
-                                  2 * SLOTS)  # fmt: skip
+                    near = tl.load(VALUES + spot + both // 2) >= bound
+                    state = _look(state, key, near, row, Q, K, NORM, REST, strides, low, high, size, shape, factor,
+                                  cap, mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
                     if tl.load(LOST + here.to(tl.int64) * SEGMENTS + part) >= bound:
                         group = tl.where(value > HIDING, names % BN, -1)
                         state = _again(state, group, left, right, row, Q, K, NORM, REST, strides, low, high, size,
-                                       shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP, ROOM, 2 * SLOTS, UNIT,
+                                       shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP, 2 * SLOTS, UNIT,
                                        BN)  # fmt: skip
         best, keys = state
         best = tl.where(slot < TOP, best, 4 * HIDDEN)
         rank = _rank(best)
-        tl.store(BEST + out + rank, best, mask=rank < TOP)
+        tl.store(BEST + out + rank, tl.exp2(best), mask=rank < TOP)
         tl.store(WHERE + out + rank, keys.to(tl.int64), mask=rank < TOP)

@@ -29,7 +29,7 @@ ROOM = 2**26  # bytes of what is put by on the way
 MARKS = 6, 8  # bits of a weight that tell its tile: at least and, but for the very longest rows, at most
 SHORT = 1024  # keys of a row that is short: marks of single keys leave its weights good enough for halves
 SETTLE = (4, 32, 1)  # rows, numbers of a key and warps at a time, where keys are weighed one by one
-SEARCH = [(16, 1, 32), (64, 1, 32), (64, 1, 32), (32, 1, 32)]  # numbers of a key, warps, programs to a processor
+SEARCH = [(16, 1, 128), (64, 1, 128), (64, 1, 128), (32, 1, 128)]  # numbers of a key, warps, programs to a processor
 
 
 def of(name: str, scores: Scores, *others: int) -> tuple[int, int, dict[str, int]]:

@@ -8,7 +8,7 @@ last digits, leave something open, `search` looks at whatever may count too, for
 
 A short row has few tiles, so marks take few digits and may tell single keys. There (UNIT: 1) keys with the same
 remainder by half a block's width are one class, a marked weight is good enough, and what `best` finds is the result but
-for rows where a class lost one, or where marks may have changed the order: those `search` weighs anew. Nothing of it
+for rows where a class lost one, or where marks may have changed the order: those are left to `search`. Nothing of it
 waits for the CPU.
 """
 
@@ -108,8 +108,8 @@ def _choose(state, n, left, tiles, UNIT: tl.constexpr, BITS: tl.constexpr, BN: t
 
 @triton.jit
 def best(
-    Q, K, NORM, REST, VALUES, KEYS, LOST, LIST, BEST, WHERE, ENT, low, high, size, shape, layouts, factor, cap, mask,
-    above, lines,
+    Q, K, NORM, REST, VALUES, KEYS, LOST, LIST, LOGS, BEST, WHERE, ENT, low, high, size, shape, layouts, factor, cap,
+    mask, above, lines,
     FLAGS: tl.constexpr, ENTROPY: tl.constexpr, TOP: tl.constexpr, PAIRS: tl.constexpr,
     SLOTS: tl.constexpr, SEGMENTS: tl.constexpr, UNIT: tl.constexpr, BITS: tl.constexpr, EDGES: tl.constexpr,
     EXACT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
@@ -117,10 +117,12 @@ def best(
     """The TOP greatest pairs of each row, from the row `above` on, and of each segment of as many tiles as marks tell.
 
     Of each, VALUES are its greater log2 weight, marked, and KEYS its first key; up to PAIRS follow that may count too.
-    LOST is the greatest that came third in its class; ENT, where wanted, is the entropy of the segment in bits. In
-    short rows the result is in BEST and WHERE instead, and LIST, the first number of which is its length, names the
-    rows for `search`, as -1 - row where other keys may count too: the one that KEYS names, or (-1) any. Else the LIST
-    of `settle` is made empty.
+    LOST is the greatest that came third in its class; ENT, where wanted, is the entropy of the segment in bits. The
+    LIST of `settle` is made empty.
+
+    In short rows the result is in BEST and WHERE instead, and LIST, the first number of which is its length, names the
+    rows for `search`, as -1 - row where marks may have changed their order. Of those rows LOGS and KEYS are the log2
+    weights and keys, in the order of LIST, and behind the keys one other that may count too, or -1 (any) or -2 (none).
     """
     flat, block, blocks = _turn(shape)
     if (UNIT == 2) & (block == 0) & (flat == 0):
@@ -158,7 +160,6 @@ def best(
     if ENTROPY:
         tl.store(ENT + here * SEGMENTS + part, tl.sum(entropy, 1), mask=inside)
     lost = tl.max(lost, 1)
-    tl.store(LOST + here * SEGMENTS + part, lost, mask=inside)
     slot, tiles = tl.arange(0, SLOTS)[None, :], tl.cdiv(size[1], BN) if UNIT == 1 else 1 << BITS
     state = (first, second, tl.full([BM, SLOTS], 2 * HIDDEN, tl.float32), tl.zeros([BM, SLOTS], tl.int32))
     least, open = tl.full([BM], -HIDDEN, tl.float32), tl.zeros([BM], tl.int1)
@@ -173,17 +174,26 @@ def best(
         there = (flat * size[0] + row).to(tl.int64)[:, None] * TOP + slot
         some = inside[:, None] & (slot < TOP)
         middle = _marked(values, 1 << BITS - 1, BITS)
-        tl.store(BEST + there, tl.where((norm == norm)[:, None], middle, norm[:, None]), mask=some)  # NaN stays NaN
+        weights = tl.where((norm == norm)[:, None], tl.exp2(middle), norm[:, None])  # NaN stays NaN
+        tl.store(BEST + there, weights, mask=some)
         tl.store(WHERE + there, tl.where(values > HIDING, keys, -1).to(tl.int64), mask=some)
         bound = _bound(least, BITS)
         near = inside & (tl.max(state[0], 1) >= bound) & (least > HIDING)
+        other = tl.full([BM], -2, tl.int32)
         if tl.max(near.to(tl.int32), 0) > 0:
-            first, second, _, other = _take(state[0], state[1], left, tiles, UNIT, BITS, BN)
-            tl.store(KEYS + here, tl.where(tl.max(first, 1) >= bound, -1, other), mask=near)
+            first, second, _, key = _take(state[0], state[1], left, tiles, UNIT, BITS, BN)
+            other = tl.where(near, tl.where(tl.max(first, 1) >= bound, -1, key), other)
         more = inside & (open | near | (lost >= bound))
         turn = tl.atomic_add(LIST + tl.zeros_like(row), 1, mask=more)
-        tl.store(LIST + 1 + turn, tl.where(near, -1 - here, here).to(tl.int32), mask=more)
+        tl.store(LIST + 1 + turn, tl.where(open | near, -1 - here, here).to(tl.int32), mask=more)
+        tl.store(LOST + turn, lost, mask=more)
+        turn = turn.to(tl.int64)
+        tl.store(KEYS + turn * (2 * SLOTS) + SLOTS, other, mask=more)
+        turn, some = turn[:, None], more[:, None] & (slot < TOP)
+        tl.store(LOGS + turn * TOP + slot, middle, mask=some)
+        tl.store(KEYS + turn * (2 * SLOTS) + slot, tl.where(values > HIDING, keys, -1), mask=some)
     else:
+        tl.store(LOST + here * SEGMENTS + part, lost, mask=inside)
         n, least = TOP, _bound(_bound(least, BITS), BITS)  # what is less than this cannot count any more
         while (n < PAIRS) & (tl.max((tl.max(state[0], 1) >= least).to(tl.int32), 0) > 0):
             state = _choose(state, n, left, tiles, UNIT, BITS, BN)
@@ -225,15 +235,15 @@ def _weigh(
 
 @triton.jit
 def settle(
-    Q, K, NORM, REST, VALUES, KEYS, LOST, LIST, BEST, WHERE, strides, low, high, size, shape, factor, cap, mask, above,
-    lines,
+    Q, K, NORM, REST, VALUES, KEYS, LOST, LIST, LOGS, BEST, WHERE, strides, low, high, size, shape, factor, cap, mask,
+    above, lines,
     FLAGS: tl.constexpr, TOP: tl.constexpr, SLOTS: tl.constexpr, SEGMENTS: tl.constexpr, BITS: tl.constexpr,
     FEW: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """The TOP greatest weights of each row, as log2, and their keys: the best of the FEW greatest pairs.
+    """The TOP greatest weights of each row and their keys: the best of the FEW greatest pairs.
 
-    LIST, the first number of which is its length, names the rows that `search` has to look at. Their order is any, and
-    changes nothing.
+    LIST, the first number of which is its length, names the rows that `search` has to look at, and LOGS are their log2
+    weights. Their order is any, and changes nothing.
     """
     flat = _flat()
     line = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -276,9 +286,10 @@ def settle(
     out = (flat * size[0] + row).to(tl.int64)[:, None] * TOP + rank
     some = inside[:, None] & (rank < TOP)
     norm, _ = _norm(NORM, REST, flat * size[0], row, size[0], FLAGS, True)
-    tl.store(BEST + out, tl.where((norm == norm)[:, None], found, norm[:, None]), mask=some)  # NaN stays NaN
+    tl.store(BEST + out, tl.where((norm == norm)[:, None], tl.exp2(found), norm[:, None]), mask=some)  # NaN stays NaN
     tl.store(WHERE + out, tl.where(found > HIDING, key, -1).to(tl.int64), mask=some)
     least = tl.min(tl.where(rank < TOP, found, -HIDDEN), 1)
     more = inside & (rest >= _bound(least, BITS))
     turn = tl.atomic_add(LIST + tl.zeros_like(here), 1, mask=more)
     tl.store(LIST + 1 + turn, here, mask=more)
+    tl.store(LOGS + turn.to(tl.int64)[:, None] * TOP + rank, found, mask=more[:, None] & (rank < TOP))

@@ -32,11 +32,11 @@ def sweep(
     slots, segments = few if short else power(pairs), power(-(-tiles // (1 << bits)))
     chunk = -(-queries // rows) * rows
     best, found = top.settle()
-    values, names = best, norm.new_empty(lanes * chunk if short else 0, dtype=torch.int32)
     if not short:  # what is put by on the way needs room
         chunk = min(sizes.ROOM // (8 * lanes * rows * segments * slots) * rows, chunk) or rows
-        values = norm.new_empty(lanes * chunk, segments, slots)
-        names = torch.empty_like(values, dtype=torch.int32)
+    logs = norm.new_empty(lanes * chunk, top.k)
+    values = logs if short else norm.new_empty(lanes * chunk, segments, slots)
+    names = norm.new_empty(lanes * chunk, 2 * slots if short else segments * slots, dtype=torch.int32)
     lost, parts = norm.new_empty(lanes * chunk, segments), norm
     if entropy is not None:
         entropy.total = entropy.empty()
@@ -44,7 +44,7 @@ def sweep(
     more = torch.empty(lanes * chunk + 1, dtype=torch.int32, device=norm.device)
     shared: Any = {"FLAGS": given.flagged(rest), "TOP": top.k, "SLOTS": slots, "SEGMENTS": segments, "BITS": bits}
     unit: Any = {"UNIT": 1 if short else 2, "PAIRS": pairs}
-    operands = (norm, norm if rest is None else rest, values, names, lost, more, best, found)
+    operands = (norm, norm if rest is None else rest, values, names, lost, more, logs, best, found)
     strides = (scores.query.stride(), scores.key.stride())
     rules = (*given.common, *given.numbers, given.mask)
     height, step, warps = sizes.SETTLE
