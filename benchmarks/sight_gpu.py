@@ -174,7 +174,7 @@ def floors(shape: tuple[Any, ...], base: float) -> str:
 
 
 def drawn(shape: tuple[Any, ...], rounds: int = 60) -> list[str]:
-    """What the GPU draws, and at which clock it runs, while it does one thing over and over."""
+    """What the GPU draws, and at which clock it runs, while it does one thing over and over, as `timed` does."""
     *sizes, causal = shape
     q, k, v = made(*sizes)
     A = regard.AttentionMatrix(q, k, mask=regard.causal() if causal else None)
@@ -404,7 +404,8 @@ def main() -> None:
         "\n".join(peers),
         "\nWhat one walk takes at least, if nothing else but one kind of work were done, at the highest clock:\n",
         "\n".join(least),
-        f"\nWhat the GPU draws in a second of nothing else, {named(SHAPES[0])}:\n",
+        f"\nWhat the GPU draws meanwhile, 60 calls in a row, {named(SHAPES[0])}. Where its limit holds it back, times "
+        "depend on what ran just before, so these need not be those above:\n",
         "\n".join(drawn(SHAPES[0])),
         "\n## 1,048,576 tokens, 4 heads on one key head, width 128, causal\n",
         "\n".join(long()),

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import DEVICE, using
 
 import regard
 
@@ -96,3 +97,41 @@ def test_causal_with_a_negative_scale():
     )
     D = regard.AttentionMatrix(q, q, mask=regard.causal(), scale=-0.5).to_dense()
     assert torch.allclose(compiled(q), D @ q, atol=1e-12)
+
+
+def _looked(q, k, v):
+    A = regard.AttentionMatrix(q * 2, k, mask=regard.causal())
+    return A @ v, A.received(), A.entropy(), A.top(3).weights, A.logsumexp, A[..., 3, :], A.mT @ q
+
+
+@pytest.mark.gpu
+def test_a_matrix_inside_a_compiled_function(unchecked):
+    torch.manual_seed(0)
+    tensors = [torch.randn(2, heads, 40, 16, device=DEVICE).half().requires_grad_() for heads in (4, 2, 2)]
+    with using("sweep", False):  # Triton's kernels, by its interpreter where there is no GPU: nothing to trace
+        expected, found = _looked(*tensors), torch.compile(_looked, backend="aot_eager")(*tensors)
+        for one, other in zip(found, expected, strict=True):
+            assert torch.allclose(one, other, atol=1e-3)
+        ours, theirs = (
+            torch.autograd.grad(results[0].float().square().sum() + results[1].square().sum(), tensors)
+            for results in (found, expected)
+        )
+    for one, other in zip(ours, theirs, strict=True):
+        assert torch.allclose(one, other, atol=1e-2)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["none", "causal", "odd"])
+def test_compiled_attention_in_half_precision(name, unchecked):
+    torch.manual_seed(0)
+    q, k, v = tensors = [torch.randn(2, heads, 40, 16, device=DEVICE).half().requires_grad_() for heads in (4, 2, 2)]
+    options = {"none": {}, "causal": {"mask": regard.causal()}, "odd": {"mask": regard.window(5, 0), "softcap": 9.0}}
+
+    def model(q, k, v):
+        return regard.attention(q * 2, k, v, **options[name]).cos()
+
+    expected, found = model(*tensors), torch.compile(model, fullgraph=True)(*tensors)
+    assert torch.allclose(found, expected, atol=4e-3)
+    back = torch.randn_like(expected)
+    for one, other in zip(*(torch.autograd.grad(result, (q, k, v), back) for result in (found, expected)), strict=True):
+        assert torch.allclose(one, other, atol=4e-2, rtol=1e-2)

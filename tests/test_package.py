@@ -12,7 +12,7 @@ import regard
 ROOT = Path(regard.__file__).parent
 # In the order data flows; a room imports only from rooms above it. Within a room, files may know each other.
 ROOMS = [
-    "errors", "arguments", "exact", "shapes", "memory", "drawing", "masks", "bound_mask", "scores", "backends", "indexing",
+    "errors", "arguments", "eager", "exact", "shapes", "memory", "drawing", "masks", "bound_mask", "scores", "backends", "indexing",
     "views", "sight", "operand", "matrix", "inline", "compiled", "attention", "steps", "textbook", "layers", "stacks",
     "exchange", "config", "folder", "loss", "marian", "transformer", "turned", "encoding", "decoding", "watch", "translation", "quiz",
     "commands", "cli",

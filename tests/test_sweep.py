@@ -219,6 +219,19 @@ def test_short_rows(keys, mask):
     close(seen.entropy, R.entropy(), 1e-4)
 
 
+def test_short_rows_with_little_room(monkeypatch):
+    torch.manual_seed(0)
+    monkeypatch.setattr(sizes, "ROOM", 1)  # one block of rows at a time
+    query, key = torch.randn(1, 1, 120, 16).half(), torch.randn(1, 1, 300, 16).half()
+    key[:, :, [5, 37, 69]] = query.mean(-2, keepdim=True) * 9  # one class, and often the best
+    case = Case(query, key, key, {"mask": regard.causal(180)})
+    with using("sweep", False):
+        seen, R = case.matrix().summary(top=8), case.reference()
+    close(seen.top.weights, R.top(8), 1e-5)
+    close(torch.from_numpy(R.weights).gather(-1, seen.top.keys.cpu()), R.top(8), 1e-7)
+    close(seen.entropy, R.entropy(), 1e-4)
+
+
 @pytest.mark.parametrize(
     ("keys", "k"),
     [

@@ -14,6 +14,7 @@ from regard.arguments import number, one_of, whole
 from regard.backends import gradients, reductions, tiled
 from regard.backends.tiled import Dropout
 from regard.bound_mask import Positions, pick
+from regard.eager import eager
 from regard.errors import ChangedError, InputError, OutOfRange
 from regard.masks import Mask, as_mask
 from regard.memory import ensure_room
@@ -375,6 +376,7 @@ class AttentionMatrix:
                     f"agree. Make a new AttentionMatrix, or hand in a copy: {name.split()[0]}.clone()."
                 )
 
+    @eager
     def _known(self) -> Tensor:
         """The row normaliser as data, computed once; in float64 unless a kernel gave it."""
         if self._lse is None:
@@ -387,10 +389,12 @@ class AttentionMatrix:
             self._lse = self._lse.clone()  # found in inference mode, where nothing may be kept for a gradient
         return self._lse
 
+    @eager
     def _normaliser(self) -> Tensor:
         """The row normaliser as a differentiable function of all queries and keys."""
         return gradients.compute(gradients.LogSumExp(), self._wide, self._known())[0]
 
+    @eager
     def _result(self, job: gradients.Job, operand: Tensor | None = None) -> Tensor:
         self._check()
         outer = None if self._scores is self._wide else self._normaliser()
@@ -400,6 +404,7 @@ class AttentionMatrix:
             self._found = lse
         return result
 
+    @eager
     def _swept(self, *wanted: Any) -> Any:
         self._check()
         with torch.no_grad():

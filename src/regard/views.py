@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.bound_mask import pick
+from regard.eager import eager
 from regard.errors import InputError
 from regard.indexing import basic, coordinates
 from regard.memory import ensure_room
@@ -93,6 +94,7 @@ class Parts:
         return _parted(matrix, axes)
 
 
+@eager
 def _parted(matrix: AttentionMatrix, axes: list[int | range | Tensor]) -> AttentionMatrix:
     """The part that these axes pick; an int drops its axis (for rows and columns the caller does that)."""
     *leading, rows, columns = (
@@ -109,6 +111,7 @@ def _parted(matrix: AttentionMatrix, axes: list[int | range | Tensor]) -> Attent
     return matrix._selected(numbered.flatten().tolist(), chosen_heads, rows, columns, tuple(numbered.shape), has_heads)
 
 
+@eager
 def look(matrix: AttentionMatrix, index: Any, stage: str) -> Tensor:
     """The numbers that an index asks for, of the weights or of a stage before them."""
     matrix._check()
@@ -145,6 +148,7 @@ def _dense(matrix: AttentionMatrix, stage: str) -> Tensor:
     return dense
 
 
+@eager
 def points(matrix: AttentionMatrix, grids: list[Tensor], stage: str) -> Tensor:
     """Single points, given as one index tensor per axis of the user's shape."""
     *leading, row, column = (grid.reshape(-1) for grid in grids)

@@ -29,7 +29,7 @@ def _greatest(values, keys, TOP: tl.constexpr, ROOM: tl.constexpr):
 
 
 @triton.jit
-def _keep(state, found, key):
+def _insert(state, found, key):
     """Keep those keys that are better than what there is."""
     best, keys = state
     slot, most, least = tl.arange(0, best.shape[0]), tl.max(found, 0), tl.min(best, 0)
@@ -55,7 +55,7 @@ def _look(
     if tl.max(wanted.to(tl.int32), 0) > 0:
         found = _weigh(row, key[None, :], wanted[None, :], Q, K, NORM, REST, strides, low, high, size, shape, factor,
                        cap, mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
-        state = _keep(state, tl.reshape(found, [key.shape[0]]), key)
+        state = _insert(state, tl.reshape(found, [key.shape[0]]), key)
     return state
 
 
@@ -93,23 +93,27 @@ def _short(
 ):  # fmt: skip
     """The best of a short row, of which KEYS are the keys that `best` found and the other that may count.
 
-    As a rule one class lost one of its keys, and marks tell well enough where that one stands: then only that class is
-    weighed. Where they do not, or where two classes lost some, all that may count are weighed anew.
+    As a rule a class lost one of its keys, and marks tell well enough where that one stands: then only the classes that
+    two of the best belong to are weighed. Where they do not, all that may count are weighed anew.
     """
     MEMBERS: tl.constexpr = 1 << BITS  # of a class, at most
     best, known = state
-    group = tl.where(known >= 0, tl.where(lost, known % (BN // 2), -1), -1)
-    twice = _twice(group)
-    mine = tl.max(twice, 0)
-    key = tl.where(mine >= 0, mine, size[1]) + tl.arange(0, MEMBERS) * (BN // 2)
-    found = _weigh(row, key[None, :], (key < size[1])[None, :], Q, K, NORM, REST, strides, low, high, size, shape,
-                   factor, cap, mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
-    found = tl.reshape(found, [MEMBERS])
-    near = (found[:, None] >= _bound(best, BITS)[None, :]) & (best[None, :] >= _bound(found, BITS)[:, None])
-    kind = tl.max(tl.where(key[:, None] == known[None, :], 2, near.to(tl.int32)), 1)  # 2: one of the best, 1: like one
-    found = tl.where(kind == 2, 2 * HIDDEN, found)
-    alike = tl.max(tl.where(found > HIDING, kind, 0), 0)
-    if (named < 0) | (alike > 0) | (tl.min(tl.where(twice < 0, mine, twice), 0) != mine):
+    unsure = (named < 0).to(tl.int32)
+    left_over = _twice(tl.where(known >= 0, tl.where(lost, known % (BN // 2), -1), -1))
+    while (unsure == 0) & (tl.max(left_over, 0) >= 0):
+        mine = tl.max(left_over, 0)
+        left_over = tl.where(left_over == mine, -1, left_over)
+        key = mine + tl.arange(0, MEMBERS) * (BN // 2)
+        found = _weigh(row, key[None, :], (key < size[1])[None, :], Q, K, NORM, REST, strides, low, high, size, shape,
+                       factor, cap, mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
+        found = tl.reshape(found, [MEMBERS])
+        near = (found[:, None] >= _bound(best, BITS)[None, :]) & (best[None, :] >= _bound(found, BITS)[:, None])
+        kind = tl.max(tl.where(key[:, None] == known[None, :], 2, near.to(tl.int32)), 1)  # 2: one of them, 1: like one
+        found = tl.where(kind == 2, 2 * HIDDEN, found)
+        unsure = tl.max(tl.where(found > HIDING, kind, 0), 0)
+        if unsure == 0:
+            state = _insert(state, found, key)
+    if unsure > 0:
         if tl.load(KEYS + SLOTS) == -1:  # any may count
             state = (tl.where(tl.arange(0, ROOM) < TOP, 2 * HIDDEN, best), tl.full([ROOM], -1, tl.int32))
             every = tl.arange(0, 2 * SLOTS)
@@ -119,14 +123,13 @@ def _short(
         else:
             slot = tl.arange(0, 2 * SLOTS)
             own = tl.load(KEYS + slot, mask=(slot < TOP) | (slot == SLOTS), other=-1)
-            again = _weigh(row, own[None, :], (own >= 0)[None, :], Q, K, NORM, REST, strides, low, high, size, shape,
+            safe = tl.maximum(own, 0)  # no place before the first of a mask is read
+            again = _weigh(row, safe[None, :], (own >= 0)[None, :], Q, K, NORM, REST, strides, low, high, size, shape,
                            factor, cap, mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
             state = _greatest(tl.reshape(again, [2 * SLOTS]), own, TOP, ROOM)
             own = tl.where(own >= 0, tl.where(lost, own % (BN // 2), -1), -1)
             state = _again(state, own, 0, size[1], row, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap,
                            mask, flat, FLAGS, WIDTH, STEP, MEMBERS, 1, BN)  # fmt: skip
-    else:
-        state = _keep(state, found, key)
     return state
 
 
@@ -140,7 +143,7 @@ def search(
 ):  # fmt: skip
     """Look at what else may be among the TOP of a row: other pairs, classes that lost one, segments that lost many.
 
-    LIST, LOGS, KEYS and LOST are as `best` and `settle` left them; of short rows the last three in the order of LIST.
+    LIST, LOGS, KEYS and LOST are as `best` and `settle` left them: LOGS, and of short rows the others, in LIST's order.
     To be compiled without fused products: all threads must come to the same decisions.
     """
     slot, pair, both = tl.arange(0, ROOM), tl.arange(0, SLOTS), tl.arange(0, 2 * SLOTS)

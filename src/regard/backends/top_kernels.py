@@ -121,8 +121,9 @@ def best(
     LIST of `settle` is made empty.
 
     In short rows the result is in BEST and WHERE instead, and LIST, the first number of which is its length, names the
-    rows for `search`, as -1 - row where marks may have changed their order. Of those rows LOGS and KEYS are the log2
-    weights and keys, in the order of LIST, and behind the keys one other that may count too, or -1 (any) or -2 (none).
+    rows for `search`, as -1 - row where marks may have changed their order. Of those rows, in LIST's order, LOST is as
+    above, LOGS and KEYS are the log2 weights and keys, and behind the keys stands one other that may count too, or -1
+    (any) or -2 (none).
     """
     flat, block, blocks = _turn(shape)
     if (UNIT == 2) & (block == 0) & (flat == 0):

@@ -30,10 +30,9 @@ def sweep(
     bits = bits + 1 if short else max(least, min(bits, most), bits - 4)  # not more than 16 segments
     pairs = few + 4  # some more, since marks may have changed their order
     slots, segments = few if short else power(pairs), power(-(-tiles // (1 << bits)))
-    chunk = -(-queries // rows) * rows
     best, found = top.settle()
-    if not short:  # what is put by on the way needs room
-        chunk = min(sizes.ROOM // (8 * lanes * rows * segments * slots) * rows, chunk) or rows
+    each = 8 * segments * slots + 4 * top.k  # bytes of what is put by of a row
+    chunk = min(sizes.ROOM // (each * lanes * rows) * rows, -(-queries // rows) * rows) or rows
     logs = norm.new_empty(lanes * chunk, top.k)
     values = logs if short else norm.new_empty(lanes * chunk, segments, slots)
     names = norm.new_empty(lanes * chunk, 2 * slots if short else segments * slots, dtype=torch.int32)
