@@ -114,6 +114,16 @@ def test_colour_can_be_forced_and_refused():
     assert b"90 %" in refused
 
 
+def test_whoever_reads_only_the_first_lines_sees_no_error():
+    environment = os.environ | {"PYTHONPATH": str(Path(regard.__file__).parents[1])}
+    command = [sys.executable, "-m", "regard", "demo"]
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=environment, **pipe) as process:
+        process.stdout.close()  # before anything is printed
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=60) == 1
+
+
 def test_a_terminal_without_the_signs_sees_the_rest():
     done = run("steps", PYTHONIOENCODING="ascii")
     assert done.returncode == 0

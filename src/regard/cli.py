@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import sys
 from collections.abc import Sequence
 
@@ -41,7 +42,7 @@ _EXAMPLES = {"good": textbook.i_am_good, "numbers": textbook.worked_example}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; 0 when it went well, 2 when regard could not do it.
+    """Run one command; 0 when it went well, 2 when regard could not do it, 1 when nobody read on.
 
     >>> main(["--version"])
     Traceback (most recent call last):
@@ -57,6 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     try:
         options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read it has seen enough: `regard demo | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes nowhere, without a word
+        return 1  # as rich does
     except RegardError as error:
         print(f"regard: {error}", file=sys.stderr)
         return 2
