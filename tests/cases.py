@@ -34,6 +34,7 @@ def using(backend: str, small: bool):
         _where.append(DEVICE)
         if DEVICE == "cpu":  # fewer programs: each takes the interpreter its time
             changes.append((sizes, "SETTLE", (32, 32, 4)))
+            changes.append((sizes, "SEARCH", [(step, warps, 2) for step, warps, _ in sizes.SEARCH]))
     if small:
         changes += [(tiled, "_ROWS", 8), (tiled, "_SIZE", 64), (fused, "_POINTS", 64)]
     before = [getattr(module, name) for module, name, _ in changes]
