@@ -368,7 +368,7 @@ def main() -> None:
     parser.add_argument("--once", type=int, choices=range(1, 5), help="only call everything once, on this shape")
     parser.add_argument("--check", action="store_true", help="only check")
     parser.add_argument("--dtypes", nargs="+", default=["bfloat16", "float16", "float32"])
-    parser.add_argument("--widths", nargs="+", type=int, default=[48, 128])
+    parser.add_argument("--widths", nargs="+", type=int, default=[48, 128, 256])
     options = parser.parse_args()
     torch.manual_seed(0)
     if options.tune is not None:

@@ -397,6 +397,29 @@ def test_gradients(monkeypatch, queries, keys, mask):
         close(ours, theirs.double().numpy(), 1e-5)
 
 
+@pytest.mark.parametrize(("width", "dtype"), [(80, torch.float16), (256, torch.float16), (256, torch.float32)])
+def test_wide_heads(width, dtype):
+    torch.manual_seed(width)
+    query, key, value = (torch.randn(1, heads, 40, width).to(dtype) for heads in (2, 1, 1))
+    case = Case(query, key, value, {"mask": regard.causal()})
+    with using("sweep", False):
+        leaves = [there(t).clone().requires_grad_() for t in (query, key, value)]
+        A, R, limit = regard.AttentionMatrix(*leaves[:2], mask=regard.causal()), case.reference(), TOLERANCE[dtype]
+        assert sweep.suits(A._scores, leaves[2])
+        close(A @ leaves[2], R.output(value), 4 * limit)
+        seen = A.summary(top=3, pool=(4, 4))
+        close(seen.received, R.received("sum"), limit)
+        close(seen.entropy, R.entropy(), 4 * limit)
+        close(seen.top.weights, R.top(3), limit)
+        close(seen.pool, R.pool(4, 4, "mean"), limit)
+        close(A.mT @ leaves[0], np.swapaxes(R.weights, -1, -2) @ query.double().numpy(), 4 * limit)
+        (A @ leaves[2]).square().sum().backward()
+    exact = [t.double().requires_grad_() for t in (query, key, value)]
+    (regard.AttentionMatrix(*exact[:2], mask=regard.causal()) @ exact[2]).square().sum().backward()
+    for leaf, plain in zip(leaves, exact, strict=True):
+        close(leaf.grad, plain.grad.numpy(), 8 * limit)
+
+
 def test_more_heads_than_one_direction_of_a_grid_holds(monkeypatch):
     torch.manual_seed(0)
     assert given.heads_of_grid(65_535) == (65_535, 1)
