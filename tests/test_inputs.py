@@ -168,8 +168,8 @@ def test_copies_and_pickles_are_matrices_of_their_own():
     q.zero_()
     for other in copies[:2]:
         assert torch.equal(other.received(), before)
-        assert torch.equal(other.part[..., :4].received(), before[..., :4])
-    assert torch.equal(copies[2].received(), before[..., 1:])
+        assert torch.allclose(other.part[..., :4].received(), before[..., :4])  # other products, other roundings
+    assert torch.allclose(copies[2].received(), before[..., 1:])
     with pytest.raises(regard.ChangedError):
         copy.deepcopy(A)
 
