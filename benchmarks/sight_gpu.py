@@ -1,4 +1,4 @@
-"""Seeing attention on one CUDA device: checked against float64, then timed beside `scaled_dot_product_attention`.
+"""Seeing attention on one CUDA device: checked by errors_gpu.py, then timed beside `scaled_dot_product_attention`.
 
 python benchmarks/sight_gpu.py             check, time, print
 python benchmarks/sight_gpu.py --report    and keep it in benchmarks/reports/
@@ -11,7 +11,6 @@ Peers: plain softmax with stored weights and, where the package is installed, fl
 from __future__ import annotations
 
 import argparse
-import itertools
 import math
 import statistics
 import subprocess
@@ -20,6 +19,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import errors_gpu
 import torch
 from measure import gpu, overhead
 from rich.console import Console
@@ -204,71 +204,6 @@ def drawn(shape: tuple[Any, ...], rounds: int = 60) -> list[str]:
     return lines
 
 
-def dense(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dtype: torch.dtype) -> dict[str, Tensor]:
-    """The plain computation in one dtype."""
-    group = q.shape[1] // k.shape[1]
-    q, k, v = q.to(dtype), k.to(dtype).repeat_interleave(group, 1), v.to(dtype).repeat_interleave(group, 1)
-    scores = q @ k.mT * q.shape[-1] ** -0.5
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
-    weights = torch.softmax(scores, -1)
-    weights = weights.nan_to_num(0.0) if mask is not None else weights
-    entropy = torch.special.entr(weights.double() if dtype == torch.float64 else weights.float()).sum(-1)
-    return {"output": weights @ v, "received": weights.sum(-2), "entropy": entropy, "top": weights.topk(5).values}
-
-
-def check(dtypes: list[str], widths: list[int]) -> list[str]:
-    """The worst error of each kind, as a multiple of plain PyTorch's in the same dtype, both against float64."""
-    queries, keys = 1000, 1029
-    masks = {
-        "none": (None, None),
-        "causal": (regard.causal(29), torch.ones(queries, keys, device="cuda").tril(29).bool()),
-        "window": (
-            regard.window(100, 0, offset=29),
-            torch.ones(queries, keys, device="cuda").tril(29).triu(-71).bool(),
-        ),
-        "padding": (
-            regard.padding([keys, 70]),
-            torch.arange(keys, device="cuda") < torch.tensor([keys, 70], device="cuda")[:, None, None, None],
-        ),
-    }
-    lines = ["| dtype, width, mask, logits | output | received | entropy | top 5 | gradients |", "| --- " * 6 + "|"]
-    for kind, width, name, size in itertools.product(dtypes, widths, masks, (1.0, 30.0)):
-        dtype = getattr(torch, kind)
-        if size > 1 and name != "causal":
-            continue
-        mask, bools = masks[name]
-        q, k, v = (
-            torch.randn(2, h, n, width, device="cuda").to(dtype) for h, n in ((4, queries), (2, keys), (2, keys))
-        )
-        q, k = q * size, k * size
-        true, plain = dense(q, k, v, bools, torch.float64), dense(q, k, v, bools, dtype)
-        leaves = [t.clone().requires_grad_() for t in (q, k, v)]
-        A = regard.AttentionMatrix(*leaves[:2], mask=mask)
-        output = A @ leaves[2]
-        pull = torch.randn_like(output)
-        output.backward(pull)
-        ours = {"output": output, "received": A.received(), "entropy": A.entropy(), "top": A.top(5).weights}
-        cells = [ratio(ours[what], plain[what], true[what]) for what in ours]
-        grads = []
-        for other in (torch.float64, dtype):
-            others = [t.detach().to(other).requires_grad_() for t in (q, k, v)]
-            dense(*others, bools, other)["output"].backward(pull.to(other))
-            grads.append([t.grad for t in others])
-        found = [ratio(leaf.grad, b, a) for leaf, a, b in zip(leaves, *grads, strict=True)]
-        cells.append(max(found))
-        title = f"{kind}, {width}, {name}, {'moderate' if size == 1 else 'of order 1e4'}"
-        lines.append(f"| {title} | " + " | ".join(f"{cell:.2f}" for cell in cells) + " |")
-    return lines
-
-
-def ratio(ours: Any, plain: Any, true: Any) -> float:
-    """Our greatest error over theirs; errors below float32's own rounding count as that."""
-    size = float(true.abs().max()) * 2**-22
-    error, theirs = (float((found.double() - true.double()).abs().max()) for found in (ours, plain))
-    return math.inf if math.isnan(error) else max(error, size) / max(theirs, size)
-
-
 def long(tokens: int = 2**20) -> list[str]:
     """A million tokens, one group of heads."""
     q, k, v = made(1, 4, 1, tokens, 128)
@@ -366,9 +301,6 @@ def main() -> None:
     parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-sight-gpu.md")
     parser.add_argument("--tune", nargs="*", choices=list(CHOICES), help="only time other block sizes")
     parser.add_argument("--once", type=int, choices=range(1, 5), help="only call everything once, on this shape")
-    parser.add_argument("--check", action="store_true", help="only check")
-    parser.add_argument("--dtypes", nargs="+", default=["bfloat16", "float16", "float32"])
-    parser.add_argument("--widths", nargs="+", type=int, default=[48, 128, 256])
     options = parser.parse_args()
     torch.manual_seed(0)
     if options.tune is not None:
@@ -377,11 +309,7 @@ def main() -> None:
     if options.once is not None:
         once(SHAPES[options.once - 1])
         return
-    progress.print("[dim]checking …")
-    checked = check(options.dtypes, options.widths)
-    if options.check:
-        print("\n".join(checked))
-        return
+    checked = errors_gpu.table()
     names = ("A @ v", "received", "entropy", "pool", "top")
     head = ["| bf16 | SDPA | `A @ v` | `received` | `entropy` | `summary(pool=256)` | + `top=8` |", "| --- " * 7 + "|"]
     rows, peers, least = [], [], []
@@ -409,7 +337,7 @@ def main() -> None:
         "\n".join(drawn(SHAPES[0])),
         "\n## 1,048,576 tokens, 4 heads on one key head, width 128, causal\n",
         "\n".join(long()),
-        "\n## Errors, as multiples of plain PyTorch's in the same dtype (both against float64; 1.00: at rounding)\n",
+        "\n## Errors, as multiples of plain PyTorch's in the same dtype, or of its rounding where they are below it\n",
         "\n".join(checked),
     ]
     text = "\n".join(parts) + "\n"

@@ -73,7 +73,7 @@ def test_a_summary_is_its_single_reductions(backend, case, small):
             (seen.received, A.received()), (seen.entropy, A.entropy()), (seen.logsumexp, A.logsumexp),
             (seen.top.weights, A.top(1).weights), (seen.pool, A.pool(3, 4)),
         ):  # fmt: skip
-            close(found, expected.double().cpu().numpy(), 1e-6)
+            close(found, expected.double().cpu().numpy(), 1e-5)  # other tiles, so other roundings of float32
         nothing = A.summary()
         assert nothing.top is None
         assert nothing.pool is None

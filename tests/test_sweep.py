@@ -377,6 +377,28 @@ def test_large_logits_and_hidden_nan():
         close(A.received(), R.received("sum"), 2e-3)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+@pytest.mark.parametrize("summed", [False, True])
+def test_large_logits_cost_no_digits(dtype, summed):
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 1, 2, 240, 48).to(dtype)
+    q = q[..., :60, :]
+    q[..., 0] = k[..., 7, 0] = (1e4 * 48**0.5) ** 0.5  # one key takes everything
+    with using("sweep", False):
+        A = regard.AttentionMatrix(*map(there, (q, k)))
+        close(A @ there(v), v[..., 7:8, :].expand(1, 2, 60, 48).double().numpy(), 1e-3)
+        seen = A.summary(top=5, pool=(15, 15)) if summed else None
+        received, entropy = (seen.received, seen.entropy) if seen else (A.received(), A.entropy())
+        top, pool = (seen.top, seen.pool) if seen else (A.top(5), A.pool(15, 15))
+    everything = torch.zeros(1, 2, 240, dtype=torch.float64).index_fill_(-1, torch.tensor(7), 60.0)
+    limit = 1e-6 if DEVICE == "cpu" else 5e-4  # products fused with an addition miss one rounding, of 3.4e-4
+    close(received, everything.numpy(), limit)
+    assert entropy.abs().max() < limit
+    close(top.weights, torch.eye(5)[0].expand(1, 2, 60, 5).double().numpy(), limit)
+    assert (top.keys[..., 0] == 7).all()
+    close(pool, (everything.view(1, 2, 1, 15, 16).mean(-1) / 60).expand(-1, -1, 15, -1).numpy(), limit)
+
+
 @pytest.mark.parametrize("mask", ["none", "causal", "padding", "documents", "window"])
 @pytest.mark.parametrize(("queries", "keys"), [(40, 50), (32, 48)])  # blocks that reach beyond the end, and whole ones
 def test_gradients(monkeypatch, queries, keys, mask):
@@ -465,7 +487,7 @@ def test_a_normaliser_is_prepared_once_and_kept_no_longer_than_its_matrix(monkey
     before = len(sweep._KNOWN)
     with using("sweep", False):
         A = regard.AttentionMatrix(*torch.randn(2, 1, 1, 20, 16).to(DEVICE))
-        A.received(), A.entropy(), A.top(2), A.summary(pool=2)
+        A.received(), A.entropy(), A.top(5), A.summary(pool=2)
     assert len(prepared) == 1
     assert len(sweep._KNOWN) == before + 1
     del A

@@ -49,9 +49,7 @@ def _plain(scores: Scores, value: Tensor) -> tuple[Tensor, Tensor]:
 
 def logsumexp(scores: Scores) -> Float[Tensor, "batch heads queries"]:
     """log Σ exp of each row, sinks included."""
-    lse = sweep.logsumexp(scores) if sweep.suits(scores) else None
-    if lse is None or not tiled.trusted(lse, scores.query.dtype):
-        lse = tiled.logsumexp(scores)
+    lse = sweep.logsumexp(scores) if sweep.suits(scores) else tiled.logsumexp(scores)
     return lse if scores.sinks is None else _with_sinks(scores, lse)
 
 

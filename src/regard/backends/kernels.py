@@ -175,7 +175,7 @@ def forward(
     FLAGS: tl.constexpr, VALUES: tl.constexpr, WIDTH: tl.constexpr, EXACT: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BV: tl.constexpr,
 ):  # fmt: skip
-    """weights @ value and the logsumexp of each row."""
+    """weights @ value, or (not VALUES) the greatest logit and the sum over it; and the logsumexp of each row."""
     flat, block, blocks = _turn(shape)
     batch, head, key_head, block = _place(shape, flat, block, blocks - 1, BAND & FLAGS)
     rows, columns = size
@@ -205,6 +205,10 @@ def forward(
         column = tl.arange(0, BV)
         spot = (flat * rows + row).to(tl.int64)[:, None] * WIDTH + column[None, :]
         tl.store(OUT + spot, out.to(OUT.dtype.element_ty), mask=(row < rows)[:, None] & (column < WIDTH)[None, :])
+    else:
+        spot = OUT + (flat * rows + row).to(tl.int64) * 2
+        tl.store(spot, peak, mask=row < rows)
+        tl.store(spot + 1, total, mask=row < rows)
 
 
 # columns: what is gathered along the queries

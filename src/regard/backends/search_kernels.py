@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 
 from regard.backends.kernels import HIDDEN, HIDING
-from regard.backends.top_kernels import _bound, _weigh
+from regard.backends.top_kernels import _bound, _weigh, _within
 
 
 @triton.jit
@@ -130,6 +130,11 @@ def _short(
             own = tl.where(own >= 0, tl.where(lost, own % (BN // 2), -1), -1)
             state = _again(state, own, 0, size[1], row, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap,
                            mask, flat, FLAGS, WIDTH, STEP, MEMBERS, 1, BN)  # fmt: skip
+        # As in `settle`: a mark is right where products have fewer digits.
+        again, keys = state
+        same = (keys[:, None] == known[None, :]) & (known >= 0)[None, :]
+        marked = tl.sum(tl.where(same, best[None, :], 0.0), 1)
+        state = tl.where(tl.max(same.to(tl.int32), 1) > 0, _within(again, marked, BITS), again), keys
     return state
 
 

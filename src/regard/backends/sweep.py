@@ -19,7 +19,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from regard.backends import reductions, sizes, top_sweep
 from regard.backends.given import FAR, MOST, described, heads_of_grid, lay_out, power
-from regard.backends.tiled import HIDDEN, LOG2E, TRUSTED
+from regard.backends.tiled import HIDDEN, LN2, LOG2E, TRUSTED, trusted
 from regard.exact import exact
 from regard.scores import Scores
 from regard.shapes import Float
@@ -93,7 +93,7 @@ def _in_base_2(normaliser: Tensor) -> tuple[Tensor, Tensor | None]:
 def forward(
     scores: Scores, value: Float[Tensor, "batch key_heads keys any"] | None
 ) -> tuple[Float[Tensor, "batch heads queries any"], Float[Tensor, "batch heads queries"]]:
-    """(weights @ value, logsumexp), without sinks."""
+    """(weights @ value, logsumexp), without sinks; of no value, the greatest logit in base 2 and the sum over it."""
     from regard.backends import kernels
 
     batch, heads, queries, _ = scores.shape
@@ -101,19 +101,30 @@ def forward(
     rows, columns, options = sizes.of("forward", scores, width)
     given = lay_out(scores, rows, columns)
     held, layout = (given.key, given.layouts[1]) if value is None else described(value, columns)
-    output = scores.query.new_empty(batch, heads, queries, max(width, 1))
+    output = scores.query.new_empty(batch, heads, queries, width or 2, dtype=None if width else torch.float32)
+    # Fused, a product is rounded in the maximum but not where that is subtracted from it, and float16 has digits enough
+    # to show the difference in its weights. The other kernels round as this one does without values.
+    fusion = value is None or scores.query.dtype != torch.float16
     lse = scores.query.new_empty(batch, heads, queries, dtype=torch.float32)
     kernels.forward[given.grid(-(-queries // rows), batch * heads)](
         given.query, given.key, held, output, lse, *given.common, (*given.layouts, layout), *given.numbers,
         given.mask, FLAGS=given.flags, VALUES=value is not None, WIDTH=max(width, 1), EXACT=given.exact, BM=rows,
-        BN=columns, BV=held.block_shape[1] if value is not None else 1, **options,
+        BN=columns, BV=held.block_shape[1] if value is not None else 1, enable_fp_fusion=fusion, **options,
     )  # fmt: skip
     return output, lse
 
 
 def logsumexp(scores: Scores) -> Float[Tensor, "batch heads queries"]:
-    """log Σ exp of each row of masked scores (without sinks), in float32."""
-    return forward(scores, None)[1]
+    """log Σ exp of each row of masked scores (without sinks), in float64 where float32 has too few digits for it.
+
+    Then these are the digits of the kernels' own products, which the weights are computed from too: what is wrong with
+    both of them is wrong with none of the weights.
+    """
+    found, lse = forward(scores, None)
+    if trusted(lse, scores.query.dtype):
+        return lse
+    peak, total = found.double().unbind(-1)
+    return (peak + total.log2()) * LN2
 
 
 @exact

@@ -172,8 +172,10 @@ class _Buffer:
 
 def trusted(normaliser: Tensor, dtype: torch.dtype) -> bool:
     """Whether a normaliser has digits enough for all that is computed from it, for queries of this dtype."""
-    if normaliser.dtype == torch.float64 or (dtype.itemsize == 2 and normaliser.device.type == "cuda"):
-        return True  # a half has fewer digits than any normaliser; and a GPU had better not be asked
+    if normaliser.dtype == torch.float64:
+        return True
+    if normaliser.device.type == "cuda" and (dtype == torch.bfloat16 or torch.cuda.is_current_stream_capturing()):
+        return True  # bfloat16 has fewer digits than any normaliser, and whoever asks a GPU waits for it
     return not bool(((normaliser.abs() > TRUSTED) & (normaliser != -math.inf)).any())
 
 

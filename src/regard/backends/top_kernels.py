@@ -47,6 +47,13 @@ def _marked(log, mark, BITS: tl.constexpr):
 
 
 @triton.jit
+def _within(log, marked, BITS: tl.constexpr):
+    """What is nearest to `log` among the numbers that may have got this mark."""
+    near, far = _marked(marked, 0, BITS), _marked(marked, (1 << BITS) - 1, BITS)  # (to and from 0)
+    return tl.minimum(tl.maximum(log, tl.minimum(near, far)), tl.maximum(near, far))
+
+
+@triton.jit
 def _least(a, b):
     """The lesser; a marked -inf is NaN, and comes after nobody."""
     return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
@@ -278,6 +285,11 @@ def settle(
     wanted = (value > HIDING) & (key < size[1])
     found = _weigh(row, key, wanted, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap, mask, flat, FLAGS,
                    WIDTH, STEP)  # fmt: skip
+    # Large products are rounded to no more digits than a mark leaves: then the mark is right, since it was made of the
+    # very products that make up the normaliser.
+    most = tl.max(tl.reshape(found, [ROWS, FEW, 2]), 2)
+    most = tl.reshape(tl.join(most, most), [ROWS, 2 * FEW])
+    found += tl.where(wanted, _within(most, value, BITS) - most, 0.0)
     # One after the other: threads that hold the same weight may differ in its last bit, where a product was fused with
     # an addition, so comparing all with all could make two keys the greater one of each other.
     place, left, rank = tl.arange(0, 2 * FEW)[None, :], found, tl.full([ROWS, 2 * FEW], TOP, tl.int32)
