@@ -199,8 +199,12 @@ def test_what_is_no_number_stays_none(whose, mask, dtype):
     with using("sweep", False):
         A = case.matrix()
         seen, output = A.summary(top=3), A @ case.value
+        pool, most = reductions.Pool(A._scores, 4, 4, "mean"), reductions.Received(A._scores, "max")
+        sweep.sweep(A._scores, A._known(), [pool, most])  # maxima beside bins
+        received = (A.received(), A.received("max"), most.result(), seen.received)
     lost = np.isnan(case.reference().weights).any(-1)
     assert lost.any()
+    assert all(found[..., 3].isnan().all() for found in received)
     top = seen.top.weights.isnan()
     for rows in (output.isnan().any(-1), seen.entropy.isnan(), top.any(-1), top.all(-1)):
         assert (rows.cpu().numpy() == lost).all()

@@ -215,6 +215,12 @@ def forward(
 
 
 @triton.jit
+def _greater(a, b):
+    """The greater; what is no number stays none."""
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
 def _give(POOL, band, bin, column, size, bins):
     """What a block of keys gives to a bin of rows: to the bin of keys it begins in, and to the next one."""
     many_rows, _, edge, lane = bins
@@ -249,7 +255,7 @@ def _columns_step(
     logits = _tile(dots, row[None, :], column[:, None], batch, head, size, lo, hi, factor, cap, mask, FLAGS, MASKED)
     weights = tl.exp2(_log(logits, norm[None, :], rest[None, :], FLAGS))
     if MOST:
-        total = tl.maximum(total, tl.max(tl.reshape(weights, [BN, BM // 8, 8]), 1))
+        total = _greater(total, tl.reduce(tl.reshape(weights, [BN, BM // 8, 8]), 1, _greater))
     elif HIGH and HIGH < BM:
         parts: tl.constexpr = BM // HIGH
         each = tl.sum(tl.reshape(weights, [BN, parts, HIGH // 8, 8]), 2)
@@ -333,7 +339,7 @@ def columns(
     if POOLING:  # noqa: SIM102 (the compiler asks this, the program the next)
         if bin < many_rows:
             _give(POOL, band, bin, column, size, bins)
-    total = tl.max(total, 1) if MOST else tl.sum(total, 1)
+    total = tl.reduce(total, 1, _greater) if MOST else tl.sum(total, 1)
     tl.store(TOTAL + flat * size[1] + column, total, mask=column < size[1])
     if TIMES:
         wide = tl.arange(0, BX)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from regard.backends.kernels import _band, _flat, _load, _log, _norm, _place, _spans, _tile
+from regard.backends.kernels import _band, _flat, _greater, _load, _log, _norm, _place, _spans, _tile
 
 
 @triton.jit
@@ -70,7 +70,7 @@ def _sums_step(
     if TAKEN == 1:
         total += weights
     if TAKEN == 2:
-        total = tl.maximum(total, weights)
+        total = _greater(total, weights)
     if ENTROPY:
         tl.store(LINE + row, before - tl.sum(weights * log, 1), mask=inside)
     if POOLED == 1:
@@ -144,7 +144,7 @@ def sums(
         total, band = state
         if TAKEN:
             column = start + tl.arange(0, BN)
-            each = tl.sum(total, 0) if TAKEN == 1 else tl.max(total, 0)
+            each = tl.sum(total, 0) if TAKEN == 1 else tl.reduce(total, 0, _greater)
             tl.store(TOTAL + flat.to(tl.int64) * size[1] + column, each, mask=column < size[1])
         if ENTROPY or POOLED:
             tl.debug_barrier()  # lines are read by other threads than wrote them
