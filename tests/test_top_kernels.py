@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from cases import Case, close, there, using
+from cases import DEVICE, Case, close, there, using
 from test_sweep import HALVES, MASKS
 
 import regard
@@ -168,3 +168,18 @@ def test_many_alike_are_searched_one_by_one(dtype):
     assert (top.keys[..., 2] < 60).all()
     whole = 2 * np.exp(3.0) + 60 * np.exp(1.0) + 66
     close(top.weights, np.full((1, 1, 8, 3), np.exp([3.0, 3.0, 1.0]) / whole), 1e-5)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("spots", [[5, 37, 69, 101, 133], list(range(0, 200, 3)), [5, 6, 37, 38]])
+def test_large_logits_that_are_alike(dtype, spots):
+    torch.manual_seed(0)
+    query, key = torch.randn(1, 1, 8, 48), torch.randn(1, 1, 200, 48)
+    key[..., spots, :] = torch.randn(48)
+    query[..., 0] = (1e4 * 48**0.5) ** 0.5
+    key[..., spots, 0] = query[0, 0, 0, 0]
+    with using("sweep", False):
+        top = regard.AttentionMatrix(there(query.to(dtype)), there(key.to(dtype))).top(4)
+    assert (top.weights.cpu() - 1 / len(spots)).abs().max() < (2e-5 if DEVICE == "cpu" else 1e-3 / len(spots))
+    assert torch.isin(top.keys.cpu(), torch.tensor(spots)).all()
+    assert (top.keys.sort(-1).values.diff(dim=-1) > 0).all()

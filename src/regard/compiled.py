@@ -94,8 +94,9 @@ def _attend(
     spec: list[int], scale: float | None, softcap: float | None, dropout: float,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     matrix = AttentionMatrix(query, key, mask=_unpack(spec, tensors), scale=scale, softcap=softcap, sinks=sinks)
-    output = matrix.attend(value, dropout, seed)
-    return output.contiguous(), matrix.logsumexp.contiguous()
+    output, found = matrix.attend(value, dropout, seed), matrix._found
+    lse = matrix.logsumexp if found is None else matrix._unfold(found.to(matrix._scores.working_dtype))
+    return output.contiguous(), lse.contiguous()
 
 
 @_attend.register_fake

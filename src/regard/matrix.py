@@ -378,7 +378,7 @@ class AttentionMatrix:
 
     @eager
     def _known(self) -> Tensor:
-        """The row normaliser as data, computed once; in float64 unless a kernel gave it."""
+        """The row normaliser as data, computed once; in float64 unless a kernel gave it and float32 will do."""
         if self._lse is None:
             if self._found is not None and tiled.trusted(self._found, self.dtype):
                 self._lse = self._found

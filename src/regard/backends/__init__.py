@@ -20,7 +20,7 @@ from regard.backends import cuda, fused, sweep, tiled
 from regard.scores import Scores
 from regard.shapes import Float
 
-__all__ = ["forward", "logsumexp", "reduce"]
+__all__ = ["for_tiles", "forward", "logsumexp", "reduce"]
 
 
 def forward(
@@ -60,7 +60,15 @@ def reduce(scores: Scores, normaliser: Float[Tensor, "batch heads queries"], wan
         sweep.sweep(scores, normaliser, ours)
     others = [r for r in wanted if r not in ours]
     if others:
-        tiled.sweep(scores, normaliser, others)
+        tiled.sweep(scores, for_tiles(scores, normaliser), others)
+
+
+def for_tiles(scores: Scores, normaliser: Float[Tensor, "batch heads queries"]) -> Float[Tensor, "batch heads queries"]:
+    """The normaliser that tiles need: theirs are other products than the kernels', and large ones differ."""
+    if normaliser.dtype != torch.float64 or not sweep.suits(scores):
+        return normaliser  # of tiles, or small
+    apart = tiled.logsumexp(scores) - sweep.logsumexp(scores)
+    return normaliser + apart.nan_to_num(0.0, 0.0, 0.0)
 
 
 def _with_sinks(scores: Scores, lse: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from regard.shapes import Float
 __all__ = ["forward", "suits"]
 
 _FLASH, _CUDNN = 1, 3  # as torch numbers its backends
-_DEVICE = "cuda"  # the tests say "cpu", where every kernel refuses
+_DEVICE = "cuda"  # the tests say "cpu", where Triton's interpreter is
 _refused: set[tuple[int, bool]] = set()  # (backend, grouped heads) that this torch cannot do
 
 

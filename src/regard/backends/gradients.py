@@ -236,6 +236,8 @@ def attend_gradients(
     on_gpu = not fused.suits(scores) and sweep.suits(scores, value)
     if biased or job.dropout is not None or not (on_gpu or fused.suits(scores)):
         return _gradients(job, scores, lse, value, output, back, outer)
+    if on_gpu and not outer and scores.query.dtype == torch.float32 and not tiled.trusted(lse, scores.query.dtype):
+        lse = backends.logsumexp(scores)  # the forward's own has too few digits; halves have no more than that
     scores = scores.seeing(lse)
     needed = outer or on_gpu or scores.sinks is not None
     row_dot = (back.to(lse.dtype) * output).sum(-1) if needed else None  # in the wider dtype: it soon overflows halves
@@ -256,15 +258,16 @@ def _gradients(
     job: Job, scores: Scores, lse: Tensor, operand: Tensor | None, result: Tensor, back: Tensor, outer: bool
 ) -> list[Tensor | None]:
     scores = scores.seeing(lse)
-    pulls = job.pulls(scores, lse, operand, result, back)
+    near = backends.for_tiles(scores, lse)
+    pulls = job.pulls(scores, near, operand, result, back)
     row_dot = pulls.row_dot
     if row_dot is None:
         assert pulls.pull is not None
         summed = reductions.RowDot(scores, pulls.pull)
-        tiled.sweep(scores, lse, [summed])
+        tiled.sweep(scores, near, [summed])
         row_dot = summed.result()
     row_dot = row_dot.to(scores.working_dtype)
-    d_query, d_key, d_biases = tiled.backward(scores, lse, pulls.pull, None if outer else -row_dot)
+    d_query, d_key, d_biases = tiled.backward(scores, near, pulls.pull, None if outer else -row_dot)
     return [-row_dot if outer else None, d_query, d_key, _sink_gradient(scores, lse, row_dot), pulls.operand, *d_biases]
 
 

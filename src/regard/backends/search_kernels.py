@@ -6,7 +6,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from regard.backends.kernels import HIDDEN, HIDING
+from regard.backends.kernels import HIDDEN, HIDING, LOW
 from regard.backends.top_kernels import _bound, _weigh, _within
 
 
@@ -46,8 +46,14 @@ def _insert(state, found, key):
 
 
 @triton.jit
+def _moved(logs, apart, FLAGS: tl.constexpr):
+    """What was weighed by itself, as the tiles would have weighed it: large products differ."""
+    return logs + apart if LOW & FLAGS else logs
+
+
+@triton.jit
 def _look(
-    state, key, wanted, row, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap, mask, flat,
+    state, key, wanted, row, apart, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap, mask, flat,
     FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
     """Weigh some keys of one row, and keep those that are better than what there is."""
@@ -55,7 +61,7 @@ def _look(
     if tl.max(wanted.to(tl.int32), 0) > 0:
         found = _weigh(row, key[None, :], wanted[None, :], Q, K, NORM, REST, strides, low, high, size, shape, factor,
                        cap, mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
-        state = _insert(state, tl.reshape(found, [key.shape[0]]), key)
+        state = _insert(state, _moved(tl.reshape(found, [key.shape[0]]), apart, FLAGS), key)
     return state
 
 
@@ -69,7 +75,7 @@ def _twice(group):
 
 @triton.jit
 def _again(
-    state, group, left, right, row, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap, mask, flat,
+    state, group, left, right, row, apart, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap, mask, flat,
     FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, MANY: tl.constexpr, UNIT: tl.constexpr,
     BN: tl.constexpr,
 ):  # fmt: skip
@@ -80,14 +86,14 @@ def _again(
         left_over = tl.where(left_over == mine, -1, left_over)
         for at in range(left + mine, right, MANY * BN // 2):
             key = at + member // UNIT * (BN * UNIT // 2) + member % UNIT
-            state = _look(state, key, key < right, row, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap,
-                          mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
+            state = _look(state, key, key < right, row, apart, Q, K, NORM, REST, strides, low, high, size, shape,
+                          factor, cap, mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
     return state
 
 
 @triton.jit
 def _short(
-    state, named, lost, KEYS, row, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap, mask, flat,
+    state, named, lost, KEYS, row, apart, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap, mask, flat,
     FLAGS: tl.constexpr, TOP: tl.constexpr, SLOTS: tl.constexpr, BITS: tl.constexpr, WIDTH: tl.constexpr,
     STEP: tl.constexpr, ROOM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
@@ -106,7 +112,7 @@ def _short(
         key = mine + tl.arange(0, MEMBERS) * (BN // 2)
         found = _weigh(row, key[None, :], (key < size[1])[None, :], Q, K, NORM, REST, strides, low, high, size, shape,
                        factor, cap, mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
-        found = tl.reshape(found, [MEMBERS])
+        found = _moved(tl.reshape(found, [MEMBERS]), apart, FLAGS)
         near = (found[:, None] >= _bound(best, BITS)[None, :]) & (best[None, :] >= _bound(found, BITS)[:, None])
         kind = tl.max(tl.where(key[:, None] == known[None, :], 2, near.to(tl.int32)), 1)  # 2: one of them, 1: like one
         found = tl.where(kind == 2, 2 * HIDDEN, found)
@@ -118,18 +124,18 @@ def _short(
             state = (tl.where(tl.arange(0, ROOM) < TOP, 2 * HIDDEN, best), tl.full([ROOM], -1, tl.int32))
             every = tl.arange(0, 2 * SLOTS)
             for at in range(0, size[1], 2 * SLOTS):
-                state = _look(state, at + every, at + every < size[1], row, Q, K, NORM, REST, strides, low, high, size,
-                              shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
+                state = _look(state, at + every, at + every < size[1], row, apart, Q, K, NORM, REST, strides, low, high,
+                              size, shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
         else:
             slot = tl.arange(0, 2 * SLOTS)
             own = tl.load(KEYS + slot, mask=(slot < TOP) | (slot == SLOTS), other=-1)
             safe = tl.maximum(own, 0)  # no place before the first of a mask is read
             again = _weigh(row, safe[None, :], (own >= 0)[None, :], Q, K, NORM, REST, strides, low, high, size, shape,
                            factor, cap, mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
-            state = _greatest(tl.reshape(again, [2 * SLOTS]), own, TOP, ROOM)
+            state = _greatest(_moved(tl.reshape(again, [2 * SLOTS]), apart, FLAGS), own, TOP, ROOM)
             own = tl.where(own >= 0, tl.where(lost, own % (BN // 2), -1), -1)
-            state = _again(state, own, 0, size[1], row, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap,
-                           mask, flat, FLAGS, WIDTH, STEP, MEMBERS, 1, BN)  # fmt: skip
+            state = _again(state, own, 0, size[1], row, apart, Q, K, NORM, REST, strides, low, high, size, shape,
+                           factor, cap, mask, flat, FLAGS, WIDTH, STEP, MEMBERS, 1, BN)  # fmt: skip
         # As in `settle`: a mark is right where products have fewer digits.
         again, keys = state
         same = (keys[:, None] == known[None, :]) & (known >= 0)[None, :]
@@ -163,11 +169,22 @@ def search(
         if UNIT == 1:
             names = KEYS + spot * (2 * SLOTS)
             known = tl.load(names + slot, mask=slot < TOP, other=-1)
+        else:
+            known = tl.load(WHERE + out + slot, mask=slot < TOP, other=-1).to(tl.int32)
+        apart = 0.0
+        if LOW & FLAGS:  # how far the greatest that is known is from what is weighed here
+            most = tl.max(tl.where(known >= 0, best, 4 * HIDDEN), 0)
+            lead = tl.max(tl.where((best == most) & (known >= 0), slot, 0), 0)
+            found = _weigh(row, tl.maximum(known, 0)[None, :], (known >= 0)[None, :], Q, K, NORM, REST, strides, low,
+                           high, size, shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
+            found = tl.reshape(found, [ROOM])
+            apart = tl.sum(tl.where((slot == lead) & (known >= 0), best - found, 0.0), 0)
+        if UNIT == 1:
             lost = tl.load(LOST + turn) >= _bound(tl.min(best, 0), BITS)
-            state = _short((best, known), named, lost, names, row, Q, K, NORM, REST, strides, low, high, size,
+            state = _short((best, known), named, lost, names, row, apart, Q, K, NORM, REST, strides, low, high, size,
                            shape, factor, cap, mask, flat, FLAGS, TOP, SLOTS, BITS, WIDTH, STEP, ROOM, BN)  # fmt: skip
         else:
-            state = (best, tl.load(WHERE + out + slot, mask=slot < TOP, other=-1).to(tl.int32))
+            state = (best, known)
             for part in range(SEGMENTS):
                 bound = _bound(tl.min(state[0], 0), BITS)
                 spot = (here.to(tl.int64) * SEGMENTS + part) * SLOTS
@@ -176,17 +193,17 @@ def search(
                 full = tl.load(VALUES + spot + PAIRS - 1) >= bound
                 if full:  # those that were not handed on may count: all of them
                     for at in range(left, right, 2 * SLOTS):
-                        state = _look(state, at + both, at + both < right, row, Q, K, NORM, REST, strides, low, high,
-                                      size, shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
+                        state = _look(state, at + both, at + both < right, row, apart, Q, K, NORM, REST, strides, low,
+                                      high, size, shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
                 elif tl.max(value, 0) >= bound:
                     key = tl.load(KEYS + spot + both // 2) + both % 2
                     near = tl.load(VALUES + spot + both // 2) >= bound
-                    state = _look(state, key, near, row, Q, K, NORM, REST, strides, low, high, size, shape, factor,
-                                  cap, mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
+                    state = _look(state, key, near, row, apart, Q, K, NORM, REST, strides, low, high, size, shape,
+                                  factor, cap, mask, flat, FLAGS, WIDTH, STEP)  # fmt: skip
                     if tl.load(LOST + here.to(tl.int64) * SEGMENTS + part) >= bound:
                         group = tl.where(value > HIDING, names % BN, -1)
-                        state = _again(state, group, left, right, row, Q, K, NORM, REST, strides, low, high, size,
-                                       shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP, 2 * SLOTS, UNIT,
+                        state = _again(state, group, left, right, row, apart, Q, K, NORM, REST, strides, low, high,
+                                       size, shape, factor, cap, mask, flat, FLAGS, WIDTH, STEP, 2 * SLOTS, UNIT,
                                        BN)  # fmt: skip
         best, keys = state
         best = tl.where(slot < TOP, best, 4 * HIDDEN)

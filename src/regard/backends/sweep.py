@@ -19,7 +19,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from regard.backends import reductions, sizes, top_sweep
 from regard.backends.given import FAR, MOST, described, heads_of_grid, lay_out, power
-from regard.backends.tiled import HIDDEN, LN2, LOG2E, TRUSTED, trusted
+from regard.backends.tiled import HIDDEN, LN2, LOG2E, TRUSTED, capturing, trusted
 from regard.exact import exact
 from regard.scores import Scores
 from regard.shapes import Float
@@ -68,13 +68,12 @@ def takes(scores: Scores, reduction: Any) -> bool:
 
 def _normalised(normaliser: Tensor) -> tuple[Tensor, Tensor | None]:
     """`_in_base_2`, once for every normaliser and stream: a matrix keeps its own, and many results are asked of it."""
-    cuda = normaliser.device.type == "cuda"
-    stream = torch.cuda.current_stream(normaliser.device) if cuda else None
+    stream = torch.cuda.current_stream(normaliser.device) if normaliser.device.type == "cuda" else None
     now = (0 if normaliser.is_inference() else normaliser._version, stream)
     at, norm, rest = _KNOWN.get(normaliser, (None, None, None))
     if at != now:
         norm, rest = _in_base_2(normaliser)
-        if not (cuda and torch.cuda.is_current_stream_capturing()):  # nothing is computed then
+        if not capturing(normaliser):  # nothing is computed then
             _KNOWN[normaliser] = now, norm, rest
     return norm, rest
 
@@ -86,7 +85,8 @@ def _in_base_2(normaliser: Tensor) -> tuple[Tensor, Tensor | None]:
     full = normaliser.double().masked_fill(normaliser == -math.inf, -HIDDEN) * -LOG2E
     high = full.float()
     large = (high.abs() > TRUSTED) & (high > HIDDEN)
-    return high.contiguous(), (full - high).float().contiguous() if large.any() else None
+    wanted = capturing(normaliser) or large.any()  # while a graph is recorded there is nothing to ask yet
+    return high.contiguous(), (full - high).float().contiguous() if wanted else None
 
 
 @exact

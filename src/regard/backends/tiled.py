@@ -21,7 +21,7 @@ from regard.masks import HIDING
 from regard.scores import Scores
 from regard.shapes import Float
 
-__all__ = ["Dropout", "Reduction", "Tile", "backward", "forward", "logsumexp", "share", "sweep", "trusted"]
+__all__ = ["Dropout", "Reduction", "Tile", "backward", "capturing", "forward", "logsumexp", "share", "sweep", "trusted"]
 
 TRUSTED = 256.0  # up to here a float32 logsumexp gives weights right to about 1e-5; beyond, more digits are kept
 # The logit of a hidden key, far below any bias that does not hide: exp2 gives an exact 0, and 0 × HIDDEN stays 0 where
@@ -170,12 +170,17 @@ class _Buffer:
         return self.tile, self.folded
 
 
+def capturing(tensor: Tensor) -> bool:
+    """Whether a CUDA graph is being recorded: what is on the GPU cannot be asked then."""
+    return tensor.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
 def trusted(normaliser: Tensor, dtype: torch.dtype) -> bool:
     """Whether a normaliser has digits enough for all that is computed from it, for queries of this dtype."""
-    if normaliser.dtype == torch.float64:
+    if normaliser.dtype == torch.float64 or capturing(normaliser):
         return True
-    if normaliser.device.type == "cuda" and (dtype == torch.bfloat16 or torch.cuda.is_current_stream_capturing()):
-        return True  # bfloat16 has fewer digits than any normaliser, and whoever asks a GPU waits for it
+    if normaliser.device.type == "cuda" and dtype == torch.bfloat16:
+        return True  # float32 is as good as bfloat16 up to logits of 1e4, and whoever asks a GPU waits for it
     return not bool(((normaliser.abs() > TRUSTED) & (normaliser != -math.inf)).any())
 
 

@@ -48,8 +48,8 @@ def _marked(log, mark, BITS: tl.constexpr):
 
 @triton.jit
 def _within(log, marked, BITS: tl.constexpr):
-    """What is nearest to `log` among the numbers that may have got this mark."""
-    near, far = _marked(marked, 0, BITS), _marked(marked, (1 << BITS) - 1, BITS)  # (to and from 0)
+    """What is nearest to `log` among the numbers that may have got this mark: those between two ends."""
+    near, far = _marked(marked, 0, BITS), _marked(marked, (1 << BITS) - 1, BITS)
     return tl.minimum(tl.maximum(log, tl.minimum(near, far)), tl.maximum(near, far))
 
 
@@ -285,8 +285,8 @@ def settle(
     wanted = (value > HIDING) & (key < size[1])
     found = _weigh(row, key, wanted, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap, mask, flat, FLAGS,
                    WIDTH, STEP)  # fmt: skip
-    # Large products are rounded to no more digits than a mark leaves: then the mark is right, since it was made of the
-    # very products that make up the normaliser.
+    # A large product has fewer digits than a mark leaves: then the mark is right, which as a rule was made of the very
+    # products that make up the normaliser.
     most = tl.max(tl.reshape(found, [ROWS, FEW, 2]), 2)
     most = tl.reshape(tl.join(most, most), [ROWS, 2 * FEW])
     found += tl.where(wanted, _within(most, value, BITS) - most, 0.0)
