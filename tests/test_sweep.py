@@ -50,8 +50,11 @@ MASKS = {
 }
 
 
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize(("queries", "keys", "width"), [(1, 17, 16), (100, 129, 48)])
+ODD = [(*size, mask) for size in ((1, 17, 16), (50, 70, 48)) for mask in MASKS]
+ODD += [(100, 129, 48, mask) for mask in ("window 1", "padding", "dense")]
+
+
+@pytest.mark.parametrize(("queries", "keys", "width", "mask"), ODD)
 def test_odd_sizes(queries, keys, width, mask):
     torch.manual_seed(queries + keys)
     dtype = torch.float16 if width == 16 else torch.float32
