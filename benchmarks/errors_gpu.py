@@ -28,11 +28,11 @@ import regard
 
 DTYPES, WIDTHS = ("bfloat16", "float16", "float32"), (48, 128, 256)
 KINDS = (
-    "no mask", "causal", "causal, logits up to 4e3", "one key takes everything",
+    "no mask", "causal", "causal, logits of order 1e4", "one key takes everything",
     "one key takes everything, logits of order 1e4", "window", "padding", "padding with NaN in it",
     "window, bias, softcap, sinks",
 )  # fmt: skip
-RESULTS = ("output", "received", "entropy", "top 5", "gradients")
+RESULTS = ("output", "received", "entropy", "top 1", "top 5", "gradients")
 QUERIES, KEYS, HEADS, SHORTER = 1000, 1029, 4, 70
 
 
@@ -57,7 +57,7 @@ def errors(case: tuple[str, int, str]) -> list[float]:
         torch.randn(2, heads, tokens, width, device="cuda").to(dtype)
         for heads, tokens in ((HEADS, QUERIES), (2, KEYS), (2, KEYS))
     ]
-    size = 30.0 if kind == "causal, logits up to 4e3" else 1.0
+    size = 50.0 if kind == "causal, logits of order 1e4" else 1.0
     tensors[0], tensors[1] = tensors[0] * size, tensors[1] * size
     if "one key" in kind:  # all queries point the same way, and so does the fourth key
         tensors[0][..., 0] = tensors[1][..., 3, 0] = ((1e4 if "1e4" in kind else 1e2) * width**0.5) ** 0.5
@@ -71,7 +71,7 @@ def errors(case: tuple[str, int, str]) -> list[float]:
     output = A @ leaves[2]
     pull = torch.randn_like(output)
     output.backward(pull)
-    ours = [output, A.received(), A.entropy(), A.top(5).weights]
+    ours = [output, A.received(), A.entropy(), A.top(1).weights, A.top(5).weights]
     capped = options.get("softcap")
     (true, *slopes), (plain, *theirs) = (
         _plain(tensors, pull, visible, bias, capped, options.get("sinks"), other) for other in (torch.float64, dtype)
@@ -123,7 +123,7 @@ def _plain(
     output = weights @ value.repeat_interleave(group, 1)
     output.backward(pull.to(dtype))
     entropy = torch.special.entr(weights if dtype == torch.float64 else weights.float()).sum(-1)
-    results = [output, weights.sum(-2), entropy, weights.topk(5).values]
+    results = [output, weights.sum(-2), entropy, weights.topk(1).values, weights.topk(5).values]
     return [result.detach() for result in results], *(leaf.grad for leaf in leaves)
 
 

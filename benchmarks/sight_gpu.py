@@ -27,7 +27,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import regard
-from regard.backends import reductions, sizes, sweep
+from regard.backends import reduce, reductions, sizes, sweep
 
 progress = Console(stderr=True)
 SHAPES = [  # batch, heads, key heads, tokens, width, causal
@@ -96,9 +96,12 @@ def speed(shape: tuple[Any, ...]) -> dict[str, float]:
         }
         A @ v
         taken["received"] = timed(A.received)
-        taken["entropy"] = timed(A.entropy)
+        taken["most"] = timed(lambda: walked(A))
         taken["pool"] = timed(lambda: A.summary(pool=256))
         taken["top"] = timed(lambda: A.summary(pool=256, top=8))
+        taken["entropy alone"] = timed(A.entropy)
+        taken["top(1) alone"] = timed(lambda: A.top(1))
+        taken["summary(top=1)"] = timed(lambda: A.summary(top=1))
         taken["logsumexp, cold"] = timed(lambda: fresh().logsumexp)
         taken["A.mT @ x"] = timed(lambda: A.mT @ q)
         try:
@@ -118,6 +121,11 @@ def speed(shape: tuple[Any, ...]) -> dict[str, float]:
     return taken
 
 
+def walked(A: regard.AttentionMatrix) -> None:
+    """Entropy, greatest weight and its key of each row, in one walk: the one that `summary(top=1)` makes of them."""
+    reduce(A._scores, A._known(), [reductions.Top(A._scores, 1), reductions.Entropy(A._scores)])
+
+
 def handed() -> str:
     """Microseconds that the CPU takes to hand a call over to the GPU."""
     q, k, v = made(2, 2, 2, 512, 64)
@@ -129,6 +137,7 @@ def handed() -> str:
             "A @ v": lambda: regard.AttentionMatrix(q, k) @ v,
             "received": A.received,
             "entropy": A.entropy,
+            "top(1)": lambda: A.top(1),
             "summary(pool=256)": lambda: A.summary(pool=256),
             "summary(pool=256, top=8)": lambda: A.summary(pool=256, top=8),
         }
@@ -149,6 +158,7 @@ def once(shape: tuple[Any, ...]) -> None:
         A @ v
         A.received()
         A.entropy()
+        walked(A)
         A.summary(pool=256)
         A.summary(pool=256, top=8)
     torch.cuda.synchronize()
@@ -310,8 +320,9 @@ def main() -> None:
         once(SHAPES[options.once - 1])
         return
     checked = errors_gpu.table()
-    names = ("A @ v", "received", "entropy", "pool", "top")
-    head = ["| bf16 | SDPA | `A @ v` | `received` | `entropy` | `summary(pool=256)` | + `top=8` |", "| --- " * 7 + "|"]
+    names = ("A @ v", "received", "most", "pool", "top")
+    columns = ("bf16", "SDPA", "`A @ v`", "`received`", "`entropy` + `top(1)`", "`summary(pool=256)`", "+ `top=8`")
+    head = ["| " + " | ".join(columns) + " |", "| --- " * 7 + "|"]
     rows, peers, least = [], [], []
     for shape, goals in zip(SHAPES, GOALS, strict=True):
         progress.print(f"[dim]{named(shape)} …")
@@ -325,7 +336,8 @@ def main() -> None:
     progress.print("[dim]a million tokens …")
     parts = [
         f"# Sight on a GPU\n\n{gpu()}. Ratios to `scaled_dot_product_attention` in the same run, medians by CUDA "
-        "events, fresh random inputs; reductions after `A @ v`, so the logsumexp is known.\n",
+        "events, fresh random inputs; reductions after `A @ v`, so the logsumexp is known. `entropy` + `top(1)`: the "
+        "entropy of each row, its greatest weight and the key that has it, in one walk, as in `summary(top=1)`.\n",
         "\n".join(head + rows),
         f"\n{handed()}",
         "\nBeside them, to the same measure:\n",

@@ -183,3 +183,57 @@ def test_large_logits_that_are_alike(dtype, spots):
     assert (top.weights.cpu() - 1 / len(spots)).abs().max() < (2e-5 if DEVICE == "cpu" else 1e-3 / len(spots))
     assert torch.isin(top.keys.cpu(), torch.tensor(spots)).all()
     assert (top.keys.sort(-1).values.diff(dim=-1) > 0).all()
+
+
+@pytest.mark.parametrize("short", [16, 1024])  # several keys of a tile share a maximum, or none
+@pytest.mark.parametrize("mask", ["none", "causal", "window", "beyond the end", "padding", "dense"])
+@pytest.mark.parametrize("dtype", HALVES)
+def test_the_greatest_weight_and_its_key(monkeypatch, dtype, mask, short):
+    torch.manual_seed(1)
+    monkeypatch.setattr(sizes, "SHORT", short)
+    q, k = torch.randn(2, 2, 50, 48).to(dtype), torch.randn(2, 1, 150, 48).to(dtype)
+    options = {"softcap": 3.0, "sinks": torch.randn(2)} if mask == "window" else {}
+    case = Case(q, k, k, {"mask": MASKS[mask](50, 150), **options})
+    with using("sweep", False):
+        A, R = case.matrix(), case.reference()
+        seen, alone = A.summary(top=1), A.top(1)
+    for top in (seen.top, alone):
+        places = top.keys.cpu()
+        close(top.weights, R.top(1), 1e-5)
+        close((places >= 0).double(), (R.top(1) > 0).astype(float), 0.0)
+        weights = torch.from_numpy(R.weights).gather(-1, places.clamp(min=0))
+        close(torch.where(places >= 0, weights, 0.0), R.top(1), 1e-6)
+    close(seen.entropy, R.entropy(), 1e-4)
+    close(seen.received, R.received("sum"), 1e-4)
+
+
+@pytest.mark.parametrize("short", [16, 1024])
+@pytest.mark.parametrize("best", [0, 16, 32, 40, 48, 63, 64, 99, 128, 136])  # each of those that share one; the last
+def test_the_greatest_of_those_that_share_a_maximum(monkeypatch, best, short):
+    torch.manual_seed(0)
+    monkeypatch.setattr(sizes, "SHORT", short)
+    query, key = torch.zeros(1, 2, 8, 16).half(), torch.zeros(1, 2, 137, 16).half()
+    query[..., 0], key[..., 0], key[:, 1, :, 0] = 4.0, torch.rand(137), 9.0  # behind the last key comes the next head
+    key[:, 0, best, 0], key[:, 0, (best + 48) % 137, 0] = 3.0, 2.0
+    hidden = torch.zeros(8, 137, dtype=torch.bool)
+    hidden[:, [(best + step) % 137 for step in (16, 32)]] = True
+    key[:, 0, hidden[0], 0] = 5.0
+    with using("sweep", False):
+        A = regard.AttentionMatrix(there(query), there(key), mask=there(~hidden))
+        top, weights = A.summary(top=1).top, A.to_dense().double().cpu()
+    assert (top.keys[:, 0].cpu() == best).all()
+    close(top.weights[..., 0], weights.amax(-1).numpy(), 1e-3)  # dense ones are halves
+
+
+@pytest.mark.parametrize("short", [16, 1024])
+def test_the_greatest_weight_that_is_no_number(monkeypatch, short):
+    torch.manual_seed(0)
+    monkeypatch.setattr(sizes, "SHORT", short)
+    query, key = torch.randn(1, 1, 40, 16), torch.randn(1, 1, 70, 16)
+    query[..., 3, :], key[..., 50, :] = torch.nan, torch.nan
+    with using("sweep", False):
+        top = regard.AttentionMatrix(there(query), there(key), mask=regard.causal(20)).top(1)
+    lost = torch.arange(40) >= 30  # they see key 50
+    lost[3] = True
+    assert (top.weights.isnan().flatten().cpu() == lost).all()
+    assert ((top.keys < 0).flatten().cpu() == lost).all()

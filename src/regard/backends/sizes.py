@@ -8,7 +8,8 @@ import torch
 
 from regard.scores import Scores
 
-__all__ = ["BLOCKS", "CACHE", "MARKS", "ROOM", "SEARCH", "SETTLE", "SHORT", "crowd", "of", "processors", "searching"]
+__all__ = ["ALIKE", "BLOCKS", "CACHE", "MARKS", "ROOM", "SEARCH", "SETTLE", "SHORT"]
+__all__ += ["crowd", "of", "processors", "searching"]
 
 # (rows, columns, warps, stages, at most so many registers or 0 for any) for halves of width up to 64, 128, 256; and for
 # float32
@@ -28,6 +29,7 @@ CACHE = 2**24  # bytes of heads that are walked side by side
 ROOM = 2**26  # bytes of what is put by on the way
 MARKS = 6, 8  # bits of a weight that tell its tile: at least and, but for the very longest rows, at most
 SHORT = 1024  # keys of a row that is short: marks of single keys leave its weights good enough for halves
+ALIKE = 1, 4  # keys of a tile that share one maximum, in short rows and in others
 SETTLE = (4, 32, 1)  # rows, numbers of a key and warps at a time, where keys are weighed one by one
 SEARCH = [(16, 1, 128), (64, 1, 128), (64, 1, 128), (32, 1, 128)]  # numbers of a key, warps, programs to a processor
 

@@ -150,10 +150,11 @@ def sweep(scores: Scores, normaliser: Float[Tensor, "batch heads queries"], want
     for top in tops:
         # Where bins are small, `sums` is on its way anyway, and takes the entropy along for less.
         small = any(not _sixteens(scores, *pair) for pair in zip(even, summed, strict=False))
-        top_sweep.sweep(scores, norm, rest, top, entropies.pop() if entropies and not small else None)
+        walk = _rows if top.k == 1 else top_sweep.sweep
+        walk(scores, norm, rest, top, entropies.pop() if entropies and not small else None)
     for entropy, pool, received in zip_longest(entropies, even, summed):
         if pool is None and received is None:
-            _rows(scores, norm, rest, entropy)
+            _rows(scores, norm, rest, None, entropy)
         elif entropy is None and (pool is None or _sixteens(scores, pool, received)):
             _columns(scores, norm, rest, received=received, pool=pool)
         else:
@@ -231,7 +232,7 @@ def _sums(
     programs = _lines(scores, units, numbers) if numbers else units
     if not programs:  # no room for lines: entropies have a walk of their own
         assert entropy is not None
-        _rows(scores, norm, rest, entropy)
+        _rows(scores, norm, rest, None, entropy)
         entropy, programs = None, units
     given = lay_out(scores, rows, columns)
     line, held, bins, store, total = norm, norm, (1, 1, 1.0), norm, norm
@@ -261,17 +262,26 @@ def _sums(
         torch.sum(store.view(*pool.shape, -1), -1, out=pool.total)
 
 
-def _rows(scores: Scores, norm: Tensor, rest: Tensor | None, entropy: reductions.Entropy) -> None:
+def _rows(
+    scores: Scores, norm: Tensor, rest: Tensor | None, top: reductions.Top | None, entropy: reductions.Entropy | None
+) -> None:
+    """Fill a `Top` of one key, an `Entropy`, or both on one walk."""
     from regard.backends import row_kernels
 
     batch, heads, queries, keys = scores.shape
     rows, columns, options = sizes.of("rows", scores)
-    entropy.total = entropy.empty()
-    given = lay_out(scores, rows, columns)
+    line, best, found, alike = norm, norm, norm, 0
+    if entropy is not None:
+        entropy.total = line = entropy.empty()
+    if top is not None:
+        (best, found), alike = top.settle(), sizes.ALIKE[keys > sizes.SHORT]
+    given, width = lay_out(scores, rows, columns), scores.query.shape[-1]
     row_kernels.rows[given.grid(-(-queries // rows), batch * heads)](
-        given.query, given.key, norm, norm if rest is None else rest, entropy.total, *given.common, given.layouts,
-        *given.numbers, given.mask, FLAGS=given.flagged(rest), EDGES=given.edges(keys, columns, -1),
-        EXACT=given.exact, BM=rows, BN=columns, **options,
+        given.query, given.key, norm, norm if rest is None else rest, line, best, found, scores.query, scores.key,
+        (scores.query.stride(), scores.key.stride()), *given.common, given.layouts, *given.numbers, given.mask,
+        FLAGS=given.flagged(rest), ENTROPY=entropy is not None, ALIKE=alike, WIDTH=width if alike else 1,
+        STEP=min(power(width), sizes.SETTLE[1]), EDGES=given.edges(keys, columns, -1), EXACT=given.exact, BM=rows,
+        BN=columns, **options,
     )  # fmt: skip
 
 
