@@ -22,6 +22,7 @@ from regard.backends.kernels import (
     BAND,
     HIDDEN,
     HIDING,
+    LOW,
     _band,
     _flat,
     _load,
@@ -212,6 +213,16 @@ def best(
 
 
 @triton.jit
+def _added(parts, FLAGS: tl.constexpr):
+    """Sums along the last axis; LOW: two by two, so that no digit depends on how many keys are weighed at once."""
+    if LOW & FLAGS:
+        for _ in tl.static_range(8):
+            if parts.shape[2] > 1:
+                parts = tl.sum(tl.reshape(parts, [parts.shape[0], parts.shape[1], parts.shape[2] // 2, 2]), 3)
+    return tl.sum(parts, 2)
+
+
+@triton.jit
 def _weigh(
     row, key, wanted, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap, mask, flat,
     FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr,
@@ -234,7 +245,7 @@ def _weigh(
             K + key.to(tl.int64)[:, :, None] * k_row + part[None, None, :] * k_part,
             mask=wanted[:, :, None] & (part < WIDTH)[None, None, :], other=0.0,
         ).to(tl.float32)  # fmt: skip
-        dots += tl.sum(keys * query[:, None, :], 2)
+        dots += _added(keys * query[:, None, :], FLAGS)
     lo, hi = _band(low, high, batch, FLAGS)
     logits = _tile(dots, row[:, None], key, batch, head, size, lo, hi, factor, cap, mask, FLAGS, True)
     norm, rest = _norm(NORM, REST, flat * size[0], row, size[0], FLAGS, True)
