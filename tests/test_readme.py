@@ -58,6 +58,8 @@ def test_it_lists_every_file_of_the_library():
         ("figures", "attention-cpu", 6),
         ("pictures", "pictures", 4),
         ("watched", "watch-gpu", 5),
+        ("sight", "sight-gpu", 6),
+        ("million", "sight-gpu", 6),
         ("quality", "translation-quality", 5),
     ],
 )
