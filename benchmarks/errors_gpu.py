@@ -3,6 +3,7 @@
 Where those are below the dtype's own rounding (one key takes everything: plain PyTorch is then exact), of that.
 
 python benchmarks/errors_gpu.py                                  all of it
+python benchmarks/errors_gpu.py --report                         and keep it in benchmarks/reports/
 python benchmarks/errors_gpu.py --dtypes bfloat16 --widths 64    some of it
 
 Most of the time goes into compiling kernels, so the cases are shared among as many processes as there are cores.
@@ -17,9 +18,12 @@ import multiprocessing
 import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from datetime import date
+from pathlib import Path
 from typing import Any
 
 import torch
+from measure import gpu
 from rich.console import Console
 from rich.progress import track
 from torch import Tensor
@@ -144,11 +148,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dtypes", nargs="+", default=DTYPES, choices=DTYPES)
     parser.add_argument("--widths", nargs="+", default=WIDTHS, type=int)
+    parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-errors-gpu.md")
     options = parser.parse_args()
     if not torch.cuda.is_available():
         sys.exit("This needs a CUDA device; there is none here.")
     lines = table(tuple(options.dtypes), tuple(options.widths))
     print("\n".join(lines))
+    if options.report:
+        head = (
+            f"# Errors on a GPU\n\n{gpu()}. The greatest errors, both against float64, as multiples of plain PyTorch's "
+        )
+        head += "in the same dtype, or of its rounding where they are below it.\n\n"
+        text = head + "\n".join(lines) + "\n\nMade by `python benchmarks/errors_gpu.py --report`.\n"
+        (Path(__file__).parent / "reports" / f"{date.today()}-errors-gpu.md").write_text(text)
     beyond = [line for line in lines[2:] if not line.startswith("| float32") and max(_cells(line)) > 2]
     if beyond:
         sys.exit(f"{len(beyond)} lines have an error of more than twice plain PyTorch's:\n" + "\n".join(beyond))

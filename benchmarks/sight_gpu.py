@@ -1,6 +1,6 @@
-"""Seeing attention on one CUDA device: checked by errors_gpu.py, then timed beside `scaled_dot_product_attention`.
+"""Seeing attention on one CUDA device, timed beside `scaled_dot_product_attention`; errors_gpu.py checks it.
 
-python benchmarks/sight_gpu.py             check, time, print
+python benchmarks/sight_gpu.py             time, print
 python benchmarks/sight_gpu.py --report    and keep it in benchmarks/reports/
 python benchmarks/sight_gpu.py --tune      time other block sizes of the kernels
 python benchmarks/sight_gpu.py --once 2    only call everything once on the second shape: for a profiler to watch
@@ -19,7 +19,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import errors_gpu
 import torch
 from measure import gpu, overhead
 from rich.console import Console
@@ -36,6 +35,8 @@ SHAPES = [  # batch, heads, key heads, tokens, width, causal
     (1, 32, 32, 16_384, 64, False),
     (64, 12, 12, 512, 64, False),
 ]
+TRAINED = [*SHAPES, (1, 16, 16, 4_096, 256, True)]  # in bf16
+SINGLE = [(1, 8, 8, 4_096, 64, False), (1, 8, 8, 4_096, 128, True), (64, 12, 12, 512, 64, False)]  # in float32
 GOALS = [
     (1.02, 0.50, 0.60, 1.0, 1.5),
     (1.05, 0.60, 0.75, 1.2, 1.8),
@@ -119,6 +120,26 @@ def speed(shape: tuple[Any, ...]) -> dict[str, float]:
 
             taken["plain softmax, weights stored"] = timed(plain, 3)
     return taken
+
+
+def trained(shape: tuple[Any, ...], dtype: torch.dtype) -> str:
+    """A line: forward alone, and with the gradients of query, key and value."""
+    *sizes, causal = shape
+    leaves = [tensor.requires_grad_() for tensor in made(*sizes, dtype=dtype)]
+    q, k, v = leaves
+    pull, grouped = torch.randn_like(q), q.shape[1] != k.shape[1]
+
+    def theirs() -> Tensor:
+        return functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=grouped)
+
+    def ours() -> Tensor:
+        return regard.AttentionMatrix(q, k, mask=regard.causal() if causal else None) @ v
+
+    with torch.no_grad():
+        one, other = timed(theirs, 7), timed(ours, 7)
+    both = [timed(lambda f=f: torch.autograd.grad(f(), leaves, pull), 7) for f in (theirs, ours)]  # type: ignore[misc]
+    name = f"{str(dtype).removeprefix('torch.')}, {named(shape)}"
+    return f"| {name} | {one:.2f} ms | {other / one:.2f} × | {both[0]:.2f} ms | {both[1] / both[0]:.2f} × |"
 
 
 def walked(A: regard.AttentionMatrix) -> None:
@@ -306,7 +327,7 @@ def tried(name: str, blocks: tuple[int, ...], scores: Any, norm: Tensor, value: 
 
 
 def main() -> None:
-    """Check, time, print; keep it if asked."""
+    """Time, print; keep it if asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-sight-gpu.md")
     parser.add_argument("--tune", nargs="*", choices=list(CHOICES), help="only time other block sizes")
@@ -319,7 +340,6 @@ def main() -> None:
     if options.once is not None:
         once(SHAPES[options.once - 1])
         return
-    checked = errors_gpu.table()
     names = ("A @ v", "received", "most", "pool", "top")
     columns = ("bf16", "SDPA", "`A @ v`", "`received`", "`entropy` + `top(1)`", "`summary(pool=256)`", "+ `top=8`")
     head = ["| " + " | ".join(columns) + " |", "| --- " * 7 + "|"]
@@ -333,6 +353,10 @@ def main() -> None:
         others = [f"{name} {taken[name] / base:.2f} ×" for name in taken if name not in ("SDPA", *names)]
         peers.append(f"- {named(shape)}: " + ", ".join(others) + ".")
         least.append(floors(shape, base))
+    progress.print("[dim]gradients …")
+    learned = ["| | SDPA | `A @ v` | with gradients: SDPA | `A @ v` |", "| --- " * 5 + "|"]
+    learned += [trained(shape, torch.bfloat16) for shape in TRAINED]
+    learned += [trained(shape, torch.float32) for shape in SINGLE]
     progress.print("[dim]a million tokens …")
     parts = [
         f"# Sight on a GPU\n\n{gpu()}. Ratios to `scaled_dot_product_attention` in the same run, medians by CUDA "
@@ -350,8 +374,8 @@ def main() -> None:
         "\n".join(drawn(SHAPES[0])),
         "\n## 1,048,576 tokens, 4 heads on one key head, width 128, causal\n",
         "\n".join(long()),
-        "\n## Errors, as multiples of plain PyTorch's in the same dtype, or of its rounding where they are below it\n",
-        "\n".join(checked),
+        "\n## Gradients\n\nOurs are the same bits every time; those of SDPA are not, unless torch is told so.\n",
+        "\n".join(learned),
     ]
     text = "\n".join(parts) + "\n"
     print(text)

@@ -10,7 +10,10 @@ from regard.backends import cuda
 pytestmark = pytest.mark.gpu
 
 
-@pytest.mark.parametrize("kind", [cuda._CUDNN, cuda._FLASH])
+KINDS = {cuda._CUDNN: "cudnn", cuda._FLASH: "flash", cuda._EFFICIENT: "efficient"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("error", [RuntimeError, AttributeError, TypeError])
 def test_whatever_refuses_is_computed_all_the_same(monkeypatch, kind, error):
     asked = []
@@ -22,7 +25,7 @@ def test_whatever_refuses_is_computed_all_the_same(monkeypatch, kind, error):
 
         return refuse
 
-    for name in ("cudnn", "flash"):
+    for name in KINDS.values():
         monkeypatch.setattr(torch.ops.aten, f"_scaled_dot_product_{name}_attention", refusing(name))
     monkeypatch.setattr(cuda, "_choice", lambda scores, value: kind)
     monkeypatch.setattr(cuda, "_DEVICE", "cpu" if not torch.cuda.is_available() else "cuda")
@@ -34,4 +37,4 @@ def test_whatever_refuses_is_computed_all_the_same(monkeypatch, kind, error):
             A, R = case.matrix(), case.reference()
             close(A @ case.value, R.output(case.value), 4 * TOLERANCE[torch.float16])
             close(A.received(), R.received("sum"), TOLERANCE[torch.float16])
-            assert asked == ["cudnn" if kind == cuda._CUDNN else "flash"]
+            assert asked == [KINDS[kind]]

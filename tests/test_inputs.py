@@ -8,6 +8,8 @@ import sys
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import regard
 from regard import AttentionMatrix, attention
@@ -276,6 +278,27 @@ def test_a_fully_masked_row_is_nothing_everywhere():
     with_sink = AttentionMatrix(q, k, mask=mask, sinks=torch.zeros(8))
     assert torch.allclose(with_sink.logsumexp[:, :, 2], torch.zeros(()))
     assert torch.allclose(with_sink.sink_share[:, :, 2], torch.ones(()))
+
+
+@given(
+    batch=st.integers(1, 2), queries=st.integers(1, 9), keys=st.integers(1, 9), different=st.integers(1, 4),
+    band=st.sampled_from([None, "causal", "window", "each"]), part=st.booleans(), seed=st.integers(0, 999),
+)  # fmt: skip
+@settings(max_examples=200)
+def test_keys_that_nobody_sees_are_found_without_looking_at_every_point(
+    batch, queries, keys, different, band, part, seed
+):
+    torch.manual_seed(seed)
+    ids = [torch.randint(-1, different, (batch, tokens), dtype=torch.int32) for tokens in (queries, keys)]
+    mask = regard.documents(*ids) & regard.padding(torch.randint(keys + 1, (batch,)))
+    if band == "causal":
+        mask = mask & regard.causal(seed % 7 - 3)
+    elif band is not None:
+        mask = mask & regard.window(2, 1, offset=torch.randint(-3, 4, (batch,)) if band == "each" else seed % 5 - 2)
+    A = regard.AttentionMatrix(torch.randn(batch, 1, queries, 4), torch.randn(batch, 1, keys, 4), mask=mask)
+    scores = (A.part[..., queries // 2 :, :] if part else A)._scores
+    seen = scores.mask.tile(scores.rows, scores.columns, scores.query.device).expand(scores.shape).any(2)
+    assert torch.equal(scores.unseen.expand(seen.shape), ~seen)
 
 
 def test_extreme_logits_stay_finite():

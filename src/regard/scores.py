@@ -167,9 +167,10 @@ class Scores:
         mask, (batch, _, queries, keys) = self.mask, self.shape
         if not mask or 0 in self.shape:
             return None
-        device = self.query.device
-        if not (mask.ids or mask.visible or mask.biases) and isinstance(self.rows, range) and self.rows.step == 1:
-            if not mask.kept and isinstance(self.columns, range) and mask.reaches(self.rows, self.columns):
+        device, dense = self.query.device, (*mask.visible, *mask.biases)
+        if not dense and len(mask.ids) < 2 and isinstance(self.rows, range) and self.rows.step == 1:
+            band = not (mask.kept or mask.ids)
+            if band and isinstance(self.columns, range) and mask.reaches(self.rows, self.columns):
                 return None
             column = at(self.columns, device)
             first, last = torch.full_like(column, self.rows[0]), torch.full_like(column, self.rows[-1])
@@ -180,9 +181,15 @@ class Scores:
             hidden = hidden[None, None, None] if hidden.dim() == 1 else hidden
             for kept in mask.kept:
                 hidden = hidden | ~take(kept, 3, self.columns)
+            for mine, theirs in mask.ids:
+                span = (edge.view(-1, keys) - self.rows[0] for edge in (first, last))
+                met = _met(take(mine, 2, self.rows)[:, 0, :, 0], take(theirs, 3, self.columns)[:, 0, 0], *span)
+                hidden = hidden | ~met[:, None, None]
             return hidden[:, :, 0]
         seen: Tensor | None = None
-        rows = max(_POINTS // (keys * batch), 1)
+        # A GPU wants much at a time.
+        heads = max((tensor.shape[1] for tensor in dense), default=1)
+        rows = max(_POINTS // (keys * batch) if device.type == "cpu" else 2**6 * _POINTS // (keys * batch * heads), 1)
         for start in range(0, queries, rows):
             here = _compose(self.rows, range(start, min(start + rows, queries)))
             visible = _shown(mask.tile(here, self.columns, device), mask.bias_tile(here, self.columns))
@@ -193,6 +200,20 @@ class Scores:
                 break
         assert seen is not None
         return ~seen
+
+
+def _met(
+    mine: Int[Tensor, "batch queries"], theirs: Int[Tensor, "batch keys"],
+    first: Int[Tensor, "batch_or_1 keys"], last: Int[Tensor, "batch_or_1 keys"],
+) -> Bool[Tensor, "batch keys"]:  # fmt: skip
+    """Whether one of the queries from `first` to `last` has the key's id: by search, not by comparing all with all."""
+    many, theirs = mine.shape[1], theirs.long().contiguous()
+    ids, order = mine.long().sort(dim=-1, stable=True)
+    place = torch.searchsorted(ids, ids) * many + order  # by where the id begins, then by query: in order
+    begin = torch.searchsorted(ids, theirs)
+    spot = torch.searchsorted(place, begin * many + first.clamp(0, many))
+    same = ids.gather(1, begin.clamp_max(many - 1)) == theirs
+    return same & (spot < many) & (place.gather(1, spot.clamp_max(many - 1)) <= begin * many + last.clamp(-1, many - 1))
 
 
 def make_scores(

@@ -6,7 +6,21 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from regard.backends.kernels import BAND, CAP, _band, _flat, _load, _log, _norm, _place, _spans, _tanh, _tile, _turn
+from regard.backends.kernels import (
+    BAND,
+    CAP,
+    WHOLE,
+    _band,
+    _flat,
+    _load,
+    _log,
+    _norm,
+    _place,
+    _spans,
+    _tanh,
+    _tile,
+    _turn,
+)
 
 
 @triton.jit
@@ -17,7 +31,7 @@ def _back_query_step(
     batch, head, key_head = ids
     key, value = _load(K, layouts[1], batch, key_head, at, BN), _load(V, layouts[2], batch, key_head, at, BN)
     column = at + tl.arange(0, BN)
-    if MASKED:
+    if MASKED and (WHOLE & FLAGS) == 0:  # what lies beyond the end is another head's, or nobody's
         inside = (column < size[1])[:, None]
         key, value = tl.where(inside, key, 0.0), tl.where(inside, value, 0.0)
     dots = tl.dot(query, key.T, input_precision=EXACT)
@@ -33,8 +47,8 @@ def _back_query_step(
 @triton.jit
 def back_query(
     Q, K, V, D_OUT, NORM, REST, DELTA, D_Q, low, high, size, shape, layouts, factor, cap, mask, scale,
-    FLAGS: tl.constexpr, WIDTH: tl.constexpr, EXACT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-    BD: tl.constexpr,
+    FLAGS: tl.constexpr, WIDTH: tl.constexpr, EDGES: tl.constexpr, EXACT: tl.constexpr, BM: tl.constexpr,
+    BN: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
     """The gradient of the queries."""
     flat, block, blocks = _turn(shape)
@@ -50,15 +64,17 @@ def back_query(
     a, b, c, d = _spans(start + lo, bottom + lo, start + hi + 1, bottom + hi + 1, size[1], BN, FLAGS)
     grad = tl.zeros([BM, BD], tl.float32)
     ids = (batch, head, key_head)
-    for at in range(a, b, BN):
-        grad = _back_query_step(grad, at, query, d_out, delta, K, V, layouts, ids, row, norm, rest, size, lo, hi,
-                                factor, cap, mask, FLAGS, True, BN, EXACT)  # fmt: skip
+    if EDGES & 1:
+        for at in range(a, b, BN):
+            grad = _back_query_step(grad, at, query, d_out, delta, K, V, layouts, ids, row, norm, rest, size, lo, hi,
+                                    factor, cap, mask, FLAGS, True, BN, EXACT)  # fmt: skip
     for at in range(b, c, BN):
         grad = _back_query_step(grad, at, query, d_out, delta, K, V, layouts, ids, row, norm, rest, size, lo, hi,
                                 factor, cap, mask, FLAGS, False, BN, EXACT)  # fmt: skip
-    for at in range(c, d, BN):
-        grad = _back_query_step(grad, at, query, d_out, delta, K, V, layouts, ids, row, norm, rest, size, lo, hi,
-                                factor, cap, mask, FLAGS, True, BN, EXACT)  # fmt: skip
+    if EDGES & 2:
+        for at in range(c, d, BN):
+            grad = _back_query_step(grad, at, query, d_out, delta, K, V, layouts, ids, row, norm, rest, size, lo, hi,
+                                    factor, cap, mask, FLAGS, True, BN, EXACT)  # fmt: skip
     wide = tl.arange(0, BD)
     spot = (flat * size[0] + row).to(tl.int64)[:, None] * WIDTH + wide[None, :]
     tl.store(
@@ -76,7 +92,7 @@ def _back_key_step(
     query, d_out = _load(Q, layouts[0], batch, head, at, BM), _load(D_OUT, layouts[3], batch, head, at, BM)
     row = at + tl.arange(0, BM)
     inside = row < size[0]
-    if MASKED:
+    if MASKED and (WHOLE & FLAGS) == 0:
         query, d_out = tl.where(inside[:, None], query, 0.0), tl.where(inside[:, None], d_out, 0.0)
     dots = tl.dot(key, query.T, input_precision=EXACT)
     logits = _tile(dots, row[None, :], column[:, None], batch, head, size, lo, hi, factor, cap, mask, FLAGS, MASKED)
@@ -94,8 +110,8 @@ def _back_key_step(
 @triton.jit
 def back_key(
     Q, K, V, D_OUT, NORM, REST, DELTA, D_K, D_V, low, high, size, shape, layouts, factor, cap, mask, scale,
-    FLAGS: tl.constexpr, GROUP: tl.constexpr, WIDTH: tl.constexpr, WIDTH_V: tl.constexpr, EXACT: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr, BV: tl.constexpr,
+    FLAGS: tl.constexpr, GROUP: tl.constexpr, WIDTH: tl.constexpr, WIDTH_V: tl.constexpr, EDGES: tl.constexpr,
+    EXACT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr, BV: tl.constexpr,
 ):  # fmt: skip
     """The gradients of keys and values, summed over the heads that share them."""
     flat, start = _flat(), tl.program_id(0) * BN
@@ -104,8 +120,7 @@ def back_key(
     column = start + tl.arange(0, BN)
     lo, hi = _band(low, high, batch, FLAGS)
     inside = (column < size[1])[:, None]
-    key = tl.where(inside, _load(K, layouts[1], batch, key_head, start, BN), 0.0)
-    value = tl.where(inside, _load(V, layouts[2], batch, key_head, start, BN), 0.0)
+    key, value = _load(K, layouts[1], batch, key_head, start, BN), _load(V, layouts[2], batch, key_head, start, BN)
     last = tl.minimum(start + BN, size[1]) - 1
     a, b, c, d = _spans(start - hi, last - hi, start - lo + 1, last - lo + 1, size[0], BM, FLAGS)
     state = (tl.zeros([BN, BD], tl.float32), tl.zeros([BN, BV], tl.float32))
@@ -113,15 +128,17 @@ def back_key(
         head = key_head * GROUP + member
         base = (batch * shape[0] + head) * size[0]
         ids = (batch, head, key_head)
-        for at in range(a, b, BM):
-            state = _back_key_step(state, at, key, value, Q, D_OUT, DELTA, layouts, ids, column, NORM, REST, base, size,
-                                   lo, hi, factor, cap, mask, FLAGS, True, BM, EXACT)  # fmt: skip
+        if EDGES & 1:
+            for at in range(a, b, BM):
+                state = _back_key_step(state, at, key, value, Q, D_OUT, DELTA, layouts, ids, column, NORM, REST, base,
+                                       size, lo, hi, factor, cap, mask, FLAGS, True, BM, EXACT)  # fmt: skip
         for at in range(b, c, BM):
             state = _back_key_step(state, at, key, value, Q, D_OUT, DELTA, layouts, ids, column, NORM, REST, base, size,
                                    lo, hi, factor, cap, mask, FLAGS, False, BM, EXACT)  # fmt: skip
-        for at in range(c, d, BM):
-            state = _back_key_step(state, at, key, value, Q, D_OUT, DELTA, layouts, ids, column, NORM, REST, base, size,
-                                   lo, hi, factor, cap, mask, FLAGS, True, BM, EXACT)  # fmt: skip
+        if EDGES & 2:
+            for at in range(c, d, BM):
+                state = _back_key_step(state, at, key, value, Q, D_OUT, DELTA, layouts, ids, column, NORM, REST, base,
+                                       size, lo, hi, factor, cap, mask, FLAGS, True, BM, EXACT)  # fmt: skip
     d_key, d_value = state
     line = (flat * size[1] + column).to(tl.int64)[:, None]
     wide, wide_v = tl.arange(0, BD)[None, :], tl.arange(0, BV)[None, :]

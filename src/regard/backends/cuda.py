@@ -16,15 +16,16 @@ from regard.shapes import Float
 
 __all__ = ["forward", "suits"]
 
-_FLASH, _CUDNN = 1, 3  # as torch numbers its backends
+_FLASH, _EFFICIENT, _CUDNN = 1, 2, 3  # as torch numbers its backends
+_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 _DEVICE = "cuda"  # the tests say "cpu", where Triton's interpreter is
 _refused: set[tuple[int, bool]] = set()  # (backend, grouped heads) that this torch cannot do
 
 
 def suits(scores: Scores, value: Float[Tensor, "batch key_heads keys any"]) -> bool:
-    """Whether one of torch's kernels can do it: halves, plain or causal, all of one width."""
+    """Whether one of torch's kernels can do it: plain or causal, all of one width."""
     query, key, mask = scores.query, scores.key, scores.mask
-    if query.device.type != _DEVICE or query.dtype not in (torch.float16, torch.bfloat16) or 0 in scores.shape:
+    if query.device.type != _DEVICE or query.dtype not in _DTYPES or 0 in scores.shape:
         return False
     if scores.softcap is not None or scores.scale <= 0 or value.shape != key.shape or query.shape[-1] % 8:
         return False
@@ -33,7 +34,7 @@ def suits(scores: Scores, value: Float[Tensor, "batch key_heads keys any"]) -> b
     if mask and not causal:
         return False
     kind = _choice(scores, value)
-    return kind in (_FLASH, _CUDNN) and (kind, scores.group > 1) not in _refused
+    return kind in (_FLASH, _EFFICIENT, _CUDNN) and (kind, scores.group > 1) not in _refused
 
 
 def _choice(scores: Scores, value: Tensor) -> int:
@@ -57,6 +58,10 @@ def forward(
         if kind == _CUDNN:
             output, lse = ops._scaled_dot_product_cudnn_attention(
                 query, key, value, None, True, 0.0, causal, False, scale=scores.scale
+            )[:2]
+        elif kind == _EFFICIENT:
+            output, lse = ops._scaled_dot_product_efficient_attention(
+                query, key, value, None, True, 0.0, causal, scale=scores.scale
             )[:2]
         else:
             output, lse = ops._scaled_dot_product_flash_attention(

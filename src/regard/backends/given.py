@@ -81,11 +81,11 @@ def lay_out(scores: Scores, rows: int, columns: int) -> Given:
     key, key_layout = described(scores.key, columns)
     nothing, flags = scores.query, 0
     low, high = _bands(scores)
+    whole = not (queries % rows or keys % columns)
+    flags |= kernels.WHOLE.value if whole else 0
     if mask.bands:
         flags |= kernels.BAND.value
-        if not (queries % rows or keys % columns):
-            flags |= kernels.WHOLE.value
-            flags |= kernels.UNTIL.value if all(lowest is None for lowest, _, _ in mask.bands) else 0
+        flags |= kernels.UNTIL.value if whole and all(lowest is None for lowest, _, _ in mask.bands) else 0
     if isinstance(low, Tensor):
         flags |= kernels.EACH.value
     keep = query_ids = key_ids = visible = bias = nothing

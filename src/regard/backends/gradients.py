@@ -234,10 +234,11 @@ def attend_gradients(
 ) -> list[Tensor | None]:
     """Gradients of (outer, query, key, sinks, value, *biases), by the fused kernel where it can."""
     on_gpu = not fused.suits(scores) and sweep.suits(scores, value)
-    if biased or job.dropout is not None or not (on_gpu or fused.suits(scores)):
-        return _gradients(job, scores, lse, value, output, back, outer)
     if on_gpu and not outer and scores.query.dtype == torch.float32 and not tiled.trusted(lse, scores.query.dtype):
         lse = backends.logsumexp(scores)  # the forward's own has too few digits; halves have no more than that
+    by_tiles = biased or job.dropout is not None or (on_gpu and sweep.slow_back(scores))
+    if by_tiles or not (on_gpu or fused.suits(scores)):
+        return _gradients(job, scores, lse, value, output, back, outer)
     scores = scores.seeing(lse)
     needed = outer or on_gpu or scores.sinks is not None
     row_dot = (back.to(lse.dtype) * output).sum(-1) if needed else None  # in the wider dtype: it soon overflows halves

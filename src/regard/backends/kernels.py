@@ -40,7 +40,7 @@ def _tile(dots, row, column, batch, head, size, lo, hi, factor, cap, mask, FLAGS
             keep, query_ids, key_ids, visible, bias, lowest, strides = mask
         if UNTIL & FLAGS:
             seen = column <= row + hi
-        elif WHOLE & FLAGS:
+        elif (WHOLE & FLAGS) and (BAND & FLAGS):
             seen = (column - row >= lo) & (column - row <= hi)
         elif BAND & FLAGS:
             seen = seen & (column - row >= lo) & (column - row <= hi)
@@ -163,7 +163,7 @@ def _forward_step(
     total = total * shrink + tl.sum(weights, 1)
     if VALUES:
         value = _load(V, layouts[2], batch, key_head, at, BN)
-        if MASKED:  # rows of another head, or nobody's: 0 × NaN would be NaN
+        if MASKED and (WHOLE & FLAGS) == 0:  # rows of another head, or nobody's: 0 × NaN would be NaN
             value = tl.where((column < size[1])[:, None], value, 0.0)
         out = tl.dot(weights.to(value.dtype), value, out * shrink[:, None], input_precision=EXACT)
     return new, total, out
@@ -172,7 +172,7 @@ def _forward_step(
 @triton.jit
 def forward(
     Q, K, V, OUT, LSE, low, high, size, shape, layouts, factor, cap, mask,
-    FLAGS: tl.constexpr, VALUES: tl.constexpr, WIDTH: tl.constexpr, EXACT: tl.constexpr,
+    FLAGS: tl.constexpr, VALUES: tl.constexpr, WIDTH: tl.constexpr, EDGES: tl.constexpr, EXACT: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BV: tl.constexpr,
 ):  # fmt: skip
     """weights @ value, or (not VALUES) the greatest logit and the sum over it; and the logsumexp of each row."""
@@ -187,15 +187,17 @@ def forward(
     a, b, c, d = _spans(start + lo, bottom + lo, start + hi + 1, bottom + hi + 1, columns, BN, FLAGS)
     state = (tl.full([BM], HIDDEN, tl.float32), tl.zeros([BM], tl.float32), tl.zeros([BM, BV], tl.float32))
     ids = (batch, head, key_head)
-    for at in range(a, b, BN):
-        state = _forward_step(state, at, query, K, V, layouts, ids, row, size, lo, hi, factor, cap, mask, FLAGS,
-                              VALUES, True, BN, EXACT)  # fmt: skip
+    if EDGES & 1:
+        for at in range(a, b, BN):
+            state = _forward_step(state, at, query, K, V, layouts, ids, row, size, lo, hi, factor, cap, mask, FLAGS,
+                                  VALUES, True, BN, EXACT)  # fmt: skip
     for at in range(b, c, BN):
         state = _forward_step(state, at, query, K, V, layouts, ids, row, size, lo, hi, factor, cap, mask, FLAGS,
                               VALUES, False, BN, EXACT)  # fmt: skip
-    for at in range(c, d, BN):
-        state = _forward_step(state, at, query, K, V, layouts, ids, row, size, lo, hi, factor, cap, mask, FLAGS,
-                              VALUES, True, BN, EXACT)  # fmt: skip
+    if EDGES & 2:
+        for at in range(c, d, BN):
+            state = _forward_step(state, at, query, K, V, layouts, ids, row, size, lo, hi, factor, cap, mask, FLAGS,
+                                  VALUES, True, BN, EXACT)  # fmt: skip
     peak, total, out = state
     some = total != 0  # NaN stays NaN
     lse = tl.where(some, (peak + tl.log2(total)) * LN2, float("-inf"))

@@ -24,7 +24,7 @@ from regard.exact import exact
 from regard.scores import Scores
 from regard.shapes import Float
 
-__all__ = ["backward", "forward", "logsumexp", "suits", "sweep", "takes"]
+__all__ = ["backward", "forward", "logsumexp", "slow_back", "suits", "sweep", "takes"]
 
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 _WIDEST = 256
@@ -108,8 +108,9 @@ def forward(
     lse = scores.query.new_empty(batch, heads, queries, dtype=torch.float32)
     kernels.forward[given.grid(-(-queries // rows), batch * heads)](
         given.query, given.key, held, output, lse, *given.common, (*given.layouts, layout), *given.numbers,
-        given.mask, FLAGS=given.flags, VALUES=value is not None, WIDTH=max(width, 1), EXACT=given.exact, BM=rows,
-        BN=columns, BV=held.block_shape[1] if value is not None else 1, enable_fp_fusion=fusion, **options,
+        given.mask, FLAGS=given.flags, VALUES=value is not None, WIDTH=max(width, 1),
+        EDGES=given.edges(scores.shape[3], columns, -1), EXACT=given.exact, BM=rows, BN=columns,
+        BV=held.block_shape[1] if value is not None else 1, enable_fp_fusion=fusion, **options,
     )  # fmt: skip
     return output, lse
 
@@ -357,6 +358,12 @@ def _gather(store: Tensor, total: Tensor, keys: int, columns: int) -> None:
         sums.copy_(torch.nn.functional.pad(line, (1, 0)).diff(dim=-1))
 
 
+def slow_back(scores: Scores) -> bool:
+    """Whether tiles are faster than `backward`: float32 has no tensor cores, and their products are torch's own."""
+    single = scores.query.dtype == torch.float32 and scores.query.device.type == "cuda"
+    return single and (scores.group == 1 or scores.query.shape[-1] > 64)
+
+
 @exact
 def backward(
     scores: Scores,
@@ -386,9 +393,11 @@ def backward(
         lanes = batch * heads if by_query else batch * scores.key.shape[1]
         given.beside = given.beside if by_query else 0
         grid = given.grid(-(-queries // rows) if by_query else -(-keys // columns), lanes)
+        edges = given.edges(keys, columns, -1) if by_query else given.edges(queries, rows, 1)
         getattr(back_kernels, name)[grid](
             given.query, given.key, v, d_out, norm, low, delta, *grads, *given.common,
             (*given.layouts, v_layout, d_layout), *given.numbers, given.mask, scores.scale,
-            FLAGS=given.flagged(rest), EXACT=given.exact, BM=rows, BN=columns, **widths, **blocks, **options,
+            FLAGS=given.flagged(rest), EDGES=edges, EXACT=given.exact, BM=rows, BN=columns, **widths, **blocks,
+            **options,
         )  # fmt: skip
     return d_query, d_key, d_value
