@@ -374,7 +374,7 @@ def main() -> None:
         "\n".join(drawn(SHAPES[0])),
         "\n## 1,048,576 tokens, 4 heads on one key head, width 128, causal\n",
         "\n".join(long()),
-        "\n## Gradients\n\nOurs are the same bits every time; those of SDPA are not, unless torch is told so.\n",
+        "\n## Gradients\n\nOurs add nothing up in an order of chance: the same bits every time.\n",
         "\n".join(learned),
     ]
     text = "\n".join(parts) + "\n"

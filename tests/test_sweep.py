@@ -294,6 +294,18 @@ def test_gradients(monkeypatch, queries, keys, mask):
         close(ours, theirs.double().numpy(), 1e-5)
 
 
+@pytest.mark.parametrize("dtype", HALVES)
+def test_gradients_are_the_same_bits_every_time(dtype):
+    torch.manual_seed(0)
+    tensors, pull, found = torch.randn(3, 1, 2, 200, 16).to(dtype), torch.randn(1, 2, 200, 16), []
+    for _ in range(2):
+        with using("sweep", False):
+            leaves = [there(tensor).clone().requires_grad_() for tensor in tensors]
+            output = regard.AttentionMatrix(*leaves[:2], mask=regard.causal()) @ leaves[2]
+            found.append([output, *torch.autograd.grad(output, leaves, there(pull.to(dtype)))])
+    assert all(torch.equal(*pair) for pair in zip(*found, strict=True))
+
+
 @pytest.mark.parametrize(("width", "dtype"), [(80, torch.float16), (256, torch.float16), (256, torch.float32)])
 def test_wide_heads(width, dtype):
     torch.manual_seed(width)
