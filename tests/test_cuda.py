@@ -5,7 +5,7 @@ import torch
 from cases import TOLERANCE, Case, close, using
 
 import regard
-from regard.backends import cuda
+from regard.backends import cuda, tiled
 
 pytestmark = pytest.mark.gpu
 
@@ -38,3 +38,23 @@ def test_whatever_refuses_is_computed_all_the_same(monkeypatch, kind, error):
             close(A @ case.value, R.output(case.value), 4 * TOLERANCE[torch.float16])
             close(A.received(), R.received("sum"), TOLERANCE[torch.float16])
             assert asked == [KINDS[kind]]
+
+
+def test_too_few_digits_of_a_normaliser_are_noticed_without_our_kernels_too(monkeypatch):
+    def rounded(scores, value):
+        output, lse = tiled.forward(scores, value)
+        return output, lse.float()
+
+    torch.manual_seed(0)
+    monkeypatch.setattr(cuda, "suits", lambda scores, value: value.dtype == torch.float32)
+    monkeypatch.setattr(cuda, "forward", rounded)
+    q, k, v = torch.randn(3, 1, 2, 30, 16)
+    q[..., 0] = k[..., 7, 0] = (1e4 * 16**0.5) ** 0.5
+    k[..., 9, :] = k[..., 7, :]  # two keys take everything
+    found = []
+    for dtype in (torch.float32, torch.float64):
+        with using("tiled", False):
+            leaves = [t.to(dtype).requires_grad_() for t in (q, k, v)]
+            output = regard.AttentionMatrix(*leaves[:2]) @ leaves[2]
+            found.append(torch.autograd.grad(output.square().sum(), leaves)[2])  # of the values: the weights alone
+    close(found[0], found[1].numpy(), 1e-6)

@@ -279,6 +279,8 @@ def test_large_logits_cost_the_tiles_no_digits_either(dtype):
 def test_gradients(monkeypatch, queries, keys, mask):
     torch.manual_seed(0)
     monkeypatch.setattr(given, "MOST", 4)
+    if mask == "padding":
+        monkeypatch.setattr(sizes, "_roomy", lambda device: False)  # as on a smaller GPU
     options = {"mask": MASKS[mask](queries, keys)}
     if mask == "window":
         options |= {"softcap": 2.0, "sinks": torch.randn(4)}
@@ -292,6 +294,22 @@ def test_gradients(monkeypatch, queries, keys, mask):
         found.append([leaf.grad.cpu() for leaf in leaves])
     for ours, theirs in zip(*found[::-1], strict=True):
         close(ours, theirs.double().numpy(), 1e-5)
+
+
+@pytest.mark.parametrize("size", [1.0, 40.0])  # and logits of order 1e3
+def test_gradients_by_tiles_where_those_are_faster(monkeypatch, size):
+    torch.manual_seed(0)
+    asked, found, pull = [], [], torch.randn(2, 4, 40, 20)
+    monkeypatch.setattr(sweep, "slow_back", lambda scores: asked.append(scores) or True)
+    tensors = [torch.randn(2, 4, 40, 16) * size, torch.randn(2, 2, 40, 16) * size, torch.randn(2, 2, 40, 20)]
+    for backend, dtype in (("tiled", torch.float64), ("sweep", torch.float32)):
+        with using(backend, False):
+            leaves = [there(t.to(dtype)).requires_grad_() for t in tensors]
+            A = regard.AttentionMatrix(*leaves[:2], mask=regard.causal(), sinks=there(torch.ones(4, dtype=dtype)))
+            found.append(torch.autograd.grad(A @ leaves[2], leaves, there(pull.to(dtype))))
+    assert len(asked) == 1
+    for exact, ours in zip(*found, strict=True):
+        close(ours, exact.cpu().numpy(), 1e-6 * size)
 
 
 @pytest.mark.parametrize("dtype", HALVES)

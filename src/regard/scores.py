@@ -187,9 +187,10 @@ class Scores:
                 hidden = hidden | ~met[:, None, None]
             return hidden[:, :, 0]
         seen: Tensor | None = None
-        # A GPU wants much at a time.
-        heads = max((tensor.shape[1] for tensor in dense), default=1)
-        rows = max(_POINTS // (keys * batch) if device.type == "cpu" else 2**6 * _POINTS // (keys * batch * heads), 1)
+        rows = max(_POINTS // (keys * batch), 1)
+        if device.type == "cuda":  # it wants much at a time; distances, which a band asks for, take eight bytes each
+            heads = max((tensor.shape[1] for tensor in dense), default=1)
+            rows = max((2**3 if mask.bands else 2**6) * _POINTS // (keys * batch * heads), 1)
         for start in range(0, queries, rows):
             here = _compose(self.rows, range(start, min(start + rows, queries)))
             visible = _shown(mask.tile(here, self.columns, device), mask.bias_tile(here, self.columns))

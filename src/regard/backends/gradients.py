@@ -234,7 +234,8 @@ def attend_gradients(
 ) -> list[Tensor | None]:
     """Gradients of (outer, query, key, sinks, value, *biases), by the fused kernel where it can."""
     on_gpu = not fused.suits(scores) and sweep.suits(scores, value)
-    if on_gpu and not outer and scores.query.dtype == torch.float32 and not tiled.trusted(lse, scores.query.dtype):
+    exact = scores.query.dtype == torch.float32 and not fused.suits(scores)
+    if exact and not outer and not tiled.trusted(lse, scores.query.dtype):
         lse = backends.logsumexp(scores)  # the forward's own has too few digits; halves have no more than that
     by_tiles = biased or job.dropout is not None or (on_gpu and sweep.slow_back(scores))
     if by_tiles or not (on_gpu or fused.suits(scores)):

@@ -8,7 +8,7 @@ import torch
 
 from regard.scores import Scores
 
-__all__ = ["ALIKE", "BLOCKS", "CACHE", "MARKS", "ROOM", "SEARCH", "SETTLE", "SHORT"]
+__all__ = ["ALIKE", "BLOCKS", "CACHE", "MARKS", "ROOM", "SEARCH", "SETTLE", "SHORT", "SMALL"]
 __all__ += ["crowd", "of", "processors", "searching"]
 
 # (rows, columns, warps, stages, at most so many registers or 0 for any) for halves of width up to 64, 128, 256; and for
@@ -25,6 +25,11 @@ BLOCKS: dict[str, list[tuple[int, int, int, int, int]]] = {
     "back_query": [(64, 64, 4, 3, 0), (128, 64, 8, 3, 0), (128, 32, 8, 2, 0), (16, 16, 4, 1, 0)],
     "back_key": [(64, 64, 4, 3, 168), (64, 64, 4, 2, 0), (32, 64, 8, 2, 0), (16, 16, 4, 1, 0)],
 }
+# The same where a processor has less shared memory than an H200's: blocks that need it are smaller there.
+SMALL: dict[str, list[tuple[int, int, int, int, int]]] = {
+    "back_query": [(64, 64, 4, 2, 0), (64, 64, 8, 2, 0), (32, 32, 4, 1, 0), (16, 16, 4, 1, 0)],
+    "back_key": [(64, 64, 4, 2, 0), (32, 64, 8, 2, 0), (32, 32, 4, 1, 0), (16, 16, 4, 1, 0)],
+}
 CACHE = 2**24  # bytes of heads that are walked side by side
 ROOM = 2**26  # bytes of what is put by on the way
 MARKS = 6, 8  # bits of a weight that tell its tile: at least and, but for the very longest rows, at most
@@ -37,7 +42,8 @@ SEARCH = [(16, 1, 128), (64, 1, 128), (64, 1, 128), (32, 1, 128)]  # numbers of 
 def of(name: str, scores: Scores, *others: int) -> tuple[int, int, dict[str, int]]:
     """(rows, columns, options of the launch) for a kernel; `others` are the widths of what else it loads."""
     kind = _kind(scores, *others)
-    rows, columns, warps, stages, registers = BLOCKS[name][kind]
+    table = BLOCKS if name not in SMALL or _roomy(scores.query.device) else SMALL
+    rows, columns, warps, stages, registers = table[name][kind]
     options = {"num_warps": warps, "num_stages": stages}
     return rows, columns, options | ({"maxnreg": registers} if registers else {})
 
@@ -58,6 +64,12 @@ def crowd(scores: Scores) -> int:
 def processors(device: torch.device) -> int:
     """How many processors a GPU has; the interpreter is given few, so that each has more than one block to do."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 2
+
+
+@cache
+def _roomy(device: torch.device) -> bool:
+    """Whether a processor has 227 KiB of shared memory, as those of 9.x and 10.x have; the interpreter has no limit."""
+    return device.type != "cuda" or torch.cuda.get_device_capability(device)[0] in (9, 10)
 
 
 def _kind(scores: Scores, *others: int) -> int:

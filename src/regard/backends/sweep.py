@@ -359,9 +359,14 @@ def _gather(store: Tensor, total: Tensor, keys: int, columns: int) -> None:
 
 
 def slow_back(scores: Scores) -> bool:
-    """Whether tiles are faster than `backward`: float32 has no tensor cores, and their products are torch's own."""
-    single = scores.query.dtype == torch.float32 and scores.query.device.type == "cuda"
-    return single and (scores.group == 1 or scores.query.shape[-1] > 64)
+    """Whether tiles are faster than `backward`, and as exact: float32 has no tensor cores, and tiles have torch's own
+    products. But those may be set to TF32, and tiles with a mask ask the GPU, which cannot answer while recorded."""
+    query, mask = scores.query, scores.mask
+    if query.dtype != torch.float32 or query.device.type != "cuda" or capturing(query):
+        return False
+    plain = not mask or (mask.plain_causal and mask.only_bands)
+    few = scores.group > 1 and query.shape[-1] <= 64
+    return plain and not few and torch.backends.cuda.matmul.fp32_precision != "tf32"
 
 
 @exact

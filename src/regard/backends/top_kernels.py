@@ -1,4 +1,6 @@
-"""The Triton kernels of `top`: one walk leaves few keys of each row, and each of those is weighed by itself.
+"""The Triton kernels of `top` of two keys or more: one walk leaves few keys of each row, which are weighed one by one.
+
+The one greatest comes along with the entropy: row_kernels.py.
 
 `best` walks along the rows. Two neighbours are one pair; pairs with the same remainder by a block's width are one
 class. Of each class a row keeps the two pairs with the greatest weights, each marked with its tile, and of all others
@@ -214,7 +216,7 @@ def best(
 
 @triton.jit
 def _added(parts, FLAGS: tl.constexpr):
-    """Sums along the last axis; LOW: two by two, so that no digit depends on how many keys are weighed at once."""
+    """Sums along the last axis; LOW: two by two, so no digit depends on how many keys a kernel weighs at once."""
     if LOW & FLAGS:
         for _ in tl.static_range(8):
             if parts.shape[2] > 1:
