@@ -282,7 +282,7 @@ def test_a_fully_masked_row_is_nothing_everywhere():
 
 @given(
     batch=st.integers(1, 2), queries=st.integers(1, 9), keys=st.integers(1, 9), different=st.integers(1, 4),
-    band=st.sampled_from([None, "causal", "window", "each"]), part=st.booleans(), seed=st.integers(0, 999),
+    band=st.sampled_from([None, "causal", "each causal", "window", "each window"]), part=st.booleans(), seed=st.integers(0, 999),
 )  # fmt: skip
 @settings(max_examples=200)
 def test_keys_that_nobody_sees_are_found_without_looking_at_every_point(
@@ -291,10 +291,9 @@ def test_keys_that_nobody_sees_are_found_without_looking_at_every_point(
     torch.manual_seed(seed)
     ids = [torch.randint(-1, different, (batch, tokens), dtype=torch.int32) for tokens in (queries, keys)]
     mask = regard.documents(*ids) & regard.padding(torch.randint(keys + 1, (batch,)))
-    if band == "causal":
-        mask = mask & regard.causal(seed % 7 - 3)
-    elif band is not None:
-        mask = mask & regard.window(2, 1, offset=torch.randint(-3, 4, (batch,)) if band == "each" else seed % 5 - 2)
+    if band is not None:
+        offset = torch.randint(-3, 4, (batch,)) if "each" in band else seed % 7 - 3
+        mask = mask & (regard.causal(offset) if "causal" in band else regard.window(2, 1, offset=offset))
     A = regard.AttentionMatrix(torch.randn(batch, 1, queries, 4), torch.randn(batch, 1, keys, 4), mask=mask)
     scores = (A.part[..., queries // 2 :, :] if part else A)._scores
     seen = scores.mask.tile(scores.rows, scores.columns, scores.query.device).expand(scores.shape).any(2)

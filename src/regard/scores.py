@@ -205,7 +205,7 @@ class Scores:
 
 def _met(
     mine: Int[Tensor, "batch queries"], theirs: Int[Tensor, "batch keys"],
-    first: Int[Tensor, "batch_or_1 keys"], last: Int[Tensor, "batch_or_1 keys"],
+    first: Int[Tensor, "any_batch keys"], last: Int[Tensor, "other_batch keys"],
 ) -> Bool[Tensor, "batch keys"]:  # fmt: skip
     """Whether one of the queries from `first` to `last` has the key's id: by search, not by comparing all with all."""
     many, theirs = mine.shape[1], theirs.long().contiguous()
