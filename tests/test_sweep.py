@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import regard
-from regard.backends import given, reductions, sizes, sweep, tiled
+from regard.backends import given, gradients, reductions, sizes, sweep, tiled
 
 pytestmark = pytest.mark.gpu
 HALVES = (torch.float32, torch.float16)
@@ -300,7 +300,7 @@ def test_gradients(monkeypatch, queries, keys, mask):
 def test_gradients_by_tiles_where_those_are_faster(monkeypatch, size):
     torch.manual_seed(0)
     asked, found, pull = [], [], torch.randn(2, 4, 40, 20)
-    monkeypatch.setattr(sweep, "slow_back", lambda scores: asked.append(scores) or True)
+    monkeypatch.setattr(gradients, "_faster_by_tiles", lambda scores: asked.append(scores) or True)
     tensors = [torch.randn(2, 4, 40, 16) * size, torch.randn(2, 2, 40, 16) * size, torch.randn(2, 2, 40, 20)]
     for backend, dtype in (("tiled", torch.float64), ("sweep", torch.float32)):
         with using(backend, False):

@@ -233,12 +233,12 @@ def attend_gradients(
     job: Attend, scores: Scores, lse: Tensor, value: Tensor, output: Tensor, back: Tensor, outer: bool, biased: bool
 ) -> list[Tensor | None]:
     """Gradients of (outer, query, key, sinks, value, *biases), by the fused kernel where it can."""
-    on_gpu = not fused.suits(scores) and sweep.suits(scores, value)
-    exact = scores.query.dtype == torch.float32 and not fused.suits(scores)
-    if exact and not outer and not tiled.trusted(lse, scores.query.dtype):
+    on_cpu, dtype = fused.suits(scores), scores.query.dtype
+    on_gpu = not on_cpu and sweep.suits(scores, value)
+    if dtype == torch.float32 and not (on_cpu or outer or tiled.trusted(lse, dtype)):
         lse = backends.logsumexp(scores)  # the forward's own has too few digits; halves have no more than that
-    by_tiles = biased or job.dropout is not None or (on_gpu and sweep.slow_back(scores))
-    if by_tiles or not (on_gpu or fused.suits(scores)):
+    by_tiles = biased or job.dropout is not None or (on_gpu and _faster_by_tiles(scores))
+    if by_tiles or not (on_gpu or on_cpu):
         return _gradients(job, scores, lse, value, output, back, outer)
     scores = scores.seeing(lse)
     needed = outer or on_gpu or scores.sinks is not None
@@ -254,6 +254,17 @@ def attend_gradients(
     d_outer = -row_dot if outer and row_dot is not None else None
     d_biases = [None] * len(scores.mask.biases)
     return [d_outer, d_query, d_key, _sink_gradient(scores, lse, row_dot), d_value, *d_biases]
+
+
+def _faster_by_tiles(scores: Scores) -> bool:
+    """Whether a GPU's tiles are faster than its kernels, and as exact: tensor cores have no float32, and tiles have
+    torch's own products. But those may be set to TF32, and tiles ask the GPU, which cannot answer while recorded."""
+    query, mask = scores.query, scores.mask
+    if query.dtype != torch.float32 or query.device.type != "cuda" or tiled.capturing(query):
+        return False
+    plain = not mask or (mask.plain_causal and mask.only_bands)
+    few = scores.group > 1 and query.shape[-1] <= 64
+    return plain and not few and torch.backends.cuda.matmul.fp32_precision != "tf32"
 
 
 def _gradients(

@@ -24,7 +24,7 @@ from regard.exact import exact
 from regard.scores import Scores
 from regard.shapes import Float
 
-__all__ = ["backward", "forward", "logsumexp", "slow_back", "suits", "sweep", "takes"]
+__all__ = ["backward", "forward", "logsumexp", "suits", "sweep", "takes"]
 
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 _WIDEST = 256
@@ -356,17 +356,6 @@ def _gather(store: Tensor, total: Tensor, keys: int, columns: int) -> None:
         # Sums of runs as differences of a running sum, in float64 so that nothing is lost: an order that never changes.
         line = torch.nn.functional.pad(part.flatten(1)[:, order].cumsum(-1, dtype=torch.float64), (1, 0))[:, ends]
         sums.copy_(torch.nn.functional.pad(line, (1, 0)).diff(dim=-1))
-
-
-def slow_back(scores: Scores) -> bool:
-    """Whether tiles are faster than `backward`, and as exact: float32 has no tensor cores, and tiles have torch's own
-    products. But those may be set to TF32, and tiles with a mask ask the GPU, which cannot answer while recorded."""
-    query, mask = scores.query, scores.mask
-    if query.dtype != torch.float32 or query.device.type != "cuda" or capturing(query):
-        return False
-    plain = not mask or (mask.plain_causal and mask.only_bands)
-    few = scores.group > 1 and query.shape[-1] <= 64
-    return plain and not few and torch.backends.cuda.matmul.fp32_precision != "tf32"
 
 
 @exact
