@@ -26,7 +26,9 @@ from torch import Tensor
 from torch.nn import functional
 
 import regard
-from regard.backends import reduce, reductions, sizes, sweep
+from regard.backends import reduce, reductions
+from regard.backends.triton import launch as sweep
+from regard.backends.triton import tuning as sizes
 
 progress = Console(stderr=True)
 SHAPES = [  # batch, heads, key heads, tokens, width, causal

@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import regard
-from regard.backends import fused, sizes, sweep, tiled
+from regard.backends import tiles as tiled
+from regard.backends import torch_cpu as fused
 from regard.backends.reference import Reference
+from regard.backends.triton import launch as sweep
+from regard.backends.triton import tuning as sizes
 
 BACKENDS = ("fused", "tiled")  # and "sweep", which test_sweep.py holds to the same laws
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -25,8 +25,8 @@ import torch
 import transformers
 
 import regard
-from regard.watch import knock_out
-from regard.watch.huggingface import load
+from regard.watching import knock_out
+from regard.watching.huggingface import load
 
 torch.manual_seed(0)
 torch.set_num_threads(1)  # enough for short texts

@@ -33,7 +33,7 @@ with tempfile.TemporaryDirectory() as folder:  # yours would be Path("figures")
         try:
             path = picture.save(Path(folder) / name, **options)
             print(f"{name:<12} {path.stat().st_size:>8,} bytes")
-        except regard.MissingError as error:
+        except regard.MissingDependencyError as error:
             print(f"{name:<12} {error}")
 
 # %% [markdown]

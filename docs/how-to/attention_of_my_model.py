@@ -18,7 +18,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import regard
-from regard.watch import knock_out
+from regard.watching import knock_out
 
 torch.manual_seed(0)
 config = LlamaConfig(

@@ -23,7 +23,7 @@ import torch
 import regard
 from regard.drawing import curves
 from regard.translation.recipe import Recipe
-from regard.translation.train import train
+from regard.translation.training import train
 
 print(Path("recipes/small.toml").read_text())
 

@@ -13,7 +13,7 @@ from page import ROOT, Page, pages
 from reference import GROUPS, index, reference
 from reports import reports
 
-from regard.quiz.question import chapter
+from regard.learn.questions import chapter
 
 DOCS = ROOT / "docs"
 CACHE = Path(os.environ.get("REGARD_PAGES", ROOT / ".cache" / "pages"))  # what the pages gave when they last ran

@@ -6,40 +6,46 @@ rest look at all of it in O(tokens) memory. `regard.attention` is the function f
 steps of the calculation on small arrays; what has numbers has a `.picture()`, a `regard.Picture` to print or save.
 """
 
-from regard import textbook as textbook
-from regard.attention import attention
-from regard.config import TransformerConfig
-from regard.drawing.picture import Picture
+from regard.drawing import Picture
 from regard.errors import (
-    ChangedError,
     DeviceError,
     DTypeError,
     FileError,
     InputError,
-    MissingError,
-    OutOfRange,
+    MissingDependencyError,
+    ModifiedInPlaceError,
+    OutOfRangeError,
     RegardError,
     ShapeError,
     TooLargeError,
     WatchError,
 )
-from regard.exchange import from_torch
-from regard.layers import DecoderLayer, EncoderLayer, FeedForward, MultiHeadAttention, SelfAttention
-from regard.masks import Mask, bias, causal, documents, padding, window
-from regard.matrix import AttentionMatrix, Summary, Top
-from regard.stacks import Cache, Decoder, Encoder
-from regard.steps import Steps, steps
-from regard.transformer import Memory, Transformer
-from regard.translation.translated import Translation
-from regard.translation.translator import Translator
-from regard.watch import Record, watch
+from regard.learn import Steps, steps
+from regard.learn import textbook as textbook
+from regard.matrix import AttentionMatrix, Summary, Top, attention
+from regard.nn import (
+    Cache,
+    Decoder,
+    DecoderLayer,
+    Encoder,
+    EncoderLayer,
+    FeedForward,
+    Memory,
+    MultiHeadAttention,
+    SelfAttention,
+    Transformer,
+    TransformerConfig,
+    from_torch,
+)
+from regard.scores import Mask, bias, causal, documents, padding, window
+from regard.translation import Translation, Translator
+from regard.watching import Record, watch
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AttentionMatrix",
     "Cache",
-    "ChangedError",
     "DTypeError",
     "Decoder",
     "DecoderLayer",
@@ -51,9 +57,10 @@ __all__ = [
     "InputError",
     "Mask",
     "Memory",
-    "MissingError",
+    "MissingDependencyError",
+    "ModifiedInPlaceError",
     "MultiHeadAttention",
-    "OutOfRange",
+    "OutOfRangeError",
     "Picture",
     "Record",
     "RegardError",

@@ -5,10 +5,10 @@ RegardError
 │   ├── ShapeError     … in its shape                                   (also a ValueError)
 │   ├── DTypeError     … in its type or dtype                           (also a TypeError)
 │   ├── DeviceError    … in where it lies                               (also a ValueError)
-│   └── OutOfRange     an index or a k that the matrix does not have    (also an IndexError)
+│   └── OutOfRangeError     an index or a k that the matrix does not have    (also an IndexError)
 ├── FileError          a file is missing, damaged or not what it should be   (also an OSError)
-├── ChangedError       a tensor was changed in place after its matrix was made   (also a RuntimeError)
-├── MissingError       an extra is not installed                        (also an ImportError)
+├── ModifiedInPlaceError       a tensor was changed in place after its matrix was made   (also a RuntimeError)
+├── MissingDependencyError       an extra is not installed                        (also an ImportError)
 ├── TooLargeError      the result would not fit in memory, or in the size asked for   (also a MemoryError)
 └── WatchError         a model cannot be watched, or not in this way    (also a RuntimeError)
 """
@@ -34,7 +34,7 @@ class DeviceError(InputError, ValueError):
     """Arguments that must lie on one device do not."""
 
 
-class OutOfRange(InputError, IndexError):
+class OutOfRangeError(InputError, IndexError):
     """An index points outside the matrix, or more was asked for than it holds."""
 
 
@@ -42,11 +42,11 @@ class FileError(RegardError, OSError):
     """A file is missing, damaged, or of another kind than was asked for."""
 
 
-class ChangedError(RegardError, RuntimeError):
+class ModifiedInPlaceError(RegardError, RuntimeError):
     """A tensor was changed in place after the matrix that reads it was made."""
 
 
-class MissingError(RegardError, ImportError):
+class MissingDependencyError(RegardError, ImportError):
     """Something must be installed first: the message says what."""
 
 

@@ -16,9 +16,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.backends import cuda, fused, sweep, tiled
+from regard.backends import tiles as tiled
+from regard.backends import torch_cpu as fused
+from regard.backends import torch_cuda as cuda
+from regard.backends.triton import launch as sweep
 from regard.scores import Scores
-from regard.shapes import Float
+from regard.support import Float
 
 __all__ = ["for_tiles", "forward", "logsumexp", "reduce"]
 

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.backends.tiled import HIDDEN, Pull, Tile
+from regard.backends.tiles import HIDDEN, Pull, Tile
 from regard.scores import Scores
-from regard.shapes import Float, Int
+from regard.support import Float, Int
 
 __all__ = ["Entropy", "Pool", "Received", "Reverse", "RowDot", "Straight", "Top", "edges"]
 

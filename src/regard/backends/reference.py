@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.masks import Band, Keep, Mask, Same, as_mask, hides
+from regard.scores import Band, Keep, Mask, Same, as_mask, hides
 
 __all__ = ["Reference"]
 

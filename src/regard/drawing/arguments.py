@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.errors import DTypeError, InputError, OutOfRange, ShapeError
+from regard.errors import DTypeError, InputError, OutOfRangeError, ShapeError
 
 __all__ = ["as_heads", "as_numbers", "as_words", "chosen", "isolated", "places"]
 
@@ -71,7 +71,7 @@ def places(name: str, pick: int | str | Sequence[int | str] | None, words: Seque
         return tuple(place for one in pick for place in places(name, one, words))
     if isinstance(pick, int):
         if not -len(words) <= pick < len(words):
-            raise OutOfRange(f"{name} must be a place below {len(words)}, or a word. Got {pick}.")
+            raise OutOfRangeError(f"{name} must be a place below {len(words)}, or a word. Got {pick}.")
         return (pick % len(words),)
     found = [place for place, word in enumerate(words) if word.strip() == pick.strip()]
     if len(found) != 1:
@@ -94,7 +94,7 @@ def chosen(heads: Sequence[int] | None, count: int, most: int) -> tuple[int, ...
     wanted = range(count) if heads is None else heads
     for head in wanted:
         if not isinstance(head, int | np.integer) or not -count <= head < count:
-            raise OutOfRange(f"heads must be places below {count}. Got {head!r}.")
+            raise OutOfRangeError(f"heads must be places below {count}. Got {head!r}.")
     return tuple(int(head) % count for head in wanted)
 
 

@@ -16,7 +16,7 @@ from regard.drawing import html
 from regard.drawing.svg import FONT, Canvas, escaped, measure, shorten
 from regard.drawing.terminal import visible
 from regard.drawing.theme import theme as themed
-from regard.errors import InputError, MissingError, TooLargeError
+from regard.errors import InputError, MissingDependencyError, TooLargeError
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -183,7 +183,7 @@ def _converted(drawn: str, suffix: str, scale: float) -> bytes:
     try:
         import vl_convert
     except ImportError as error:
-        raise MissingError(
+        raise MissingDependencyError(
             f"saving a picture as {suffix} takes vl-convert. Install it with pip install 'regard[draw]', or save the "
             f"picture as .svg or .html, which take nothing."
         ) from error

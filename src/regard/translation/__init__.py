@@ -11,3 +11,8 @@ translator.py   text in, text out: a translation, of translated.py
 nearness.py     lines that say almost the same
 score.py        BLEU and chrF2
 """
+
+from regard.translation.result import Translation
+from regard.translation.translator import Translator
+
+__all__ = ["Translation", "Translator"]

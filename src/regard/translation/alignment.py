@@ -9,10 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.layers import DecoderLayer
 from regard.matrix import AttentionMatrix
-from regard.shapes import Float
-from regard.transformer import Transformer
+from regard.nn import DecoderLayer, Transformer
+from regard.support import Float
 
 __all__ = ["align", "by_words"]
 

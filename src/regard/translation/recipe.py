@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from regard.config import TransformerConfig
 from regard.errors import FileError, RegardError
+from regard.nn import TransformerConfig
 
 __all__ = ["Recipe"]
 

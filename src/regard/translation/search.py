@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from regard.decoding import Decoding, Run
-from regard.encoding import Encoding
 from regard.errors import InputError
-from regard.shapes import Float, Int
-from regard.transformer import Memory, Transformer
-from regard.translation.loops import Loops
+from regard.nn import Decoding, Encoding, Memory, Run, Transformer
+from regard.support import Float, Int
+from regard.translation.repetition import Loops
 
 __all__ = ["Hypothesis", "search"]
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import torch
 
 from regard.errors import InputError
-from regard.transformer import Transformer
-from regard.translation.part import Part
+from regard.nn import Transformer
+from regard.translation.segment import Part
 from regard.translation.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from regard.watch.record import Record
+    from regard.watching import Record
 
 __all__ = ["seen"]
 
@@ -34,7 +34,7 @@ class _Names:
 
 def seen(model: Transformer, parts: Sequence[Part]) -> Record:
     """One pass for each part that was translated; its decoder reads a start token and then what it said."""
-    from regard.watch.watching import watch  # only for those who look
+    from regard.watching import watch
 
     said = [part for part in parts if part.found and part.found[0].tokens]
     if not said:

@@ -8,14 +8,14 @@ from typing import overload
 import torch
 from torch import Tensor
 
-from regard import folder
 from regard.errors import FileError, InputError
-from regard.transformer import Transformer
+from regard.nn import Transformer
+from regard.nn import model_folder as folder
 from regard.translation.alignment import align, by_words
 from regard.translation.marian_vocabulary import MarianVocabulary
-from regard.translation.part import Part, parts
+from regard.translation.result import Translation
 from regard.translation.search import Hypothesis, search
-from regard.translation.translated import Translation
+from regard.translation.segment import Part, parts
 from regard.translation.vocabulary import Vocabulary
 
 __all__ = ["Translator"]

@@ -1,0 +1,1 @@
+"""Triton kernels: forward, gradients and reductions on a GPU, for any mask."""

@@ -1,0 +1,51 @@
+"""`regard score`: BLEU and chrF2 of a file of translations."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from regard.errors import InputError
+
+__all__ = ["add"]
+
+_ABOUT = """\
+BLEU and chrF2 of translations against references, line by line, by sacrebleu
+and with its signatures. With the sources and the training pairs, also for the
+lines that no training line comes near to: character-4-gram Jaccard below 0.6 on
+both sides.
+"""
+_EXAMPLES = """\
+Examples:
+  regard score ours.fr test.fr
+  regard score ours.fr test.fr --source test.en --train train.tsv
+In Python:  regard.translation.scoring.score(hypotheses, references)
+"""
+
+
+def add(commands: Any) -> None:
+    """Describe the command."""
+    command = commands.add_parser(
+        "score",
+        help="BLEU and chrF2 of a file of translations",
+        description=_ABOUT,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("hypotheses", metavar="HYPOTHESES", help="the translations, one a line")
+    command.add_argument("references", metavar="REFERENCES", help="what they should be, one a line")
+    command.add_argument("--source", metavar="FILE", help="what was translated, one a line")
+    command.add_argument("--train", metavar="FILE.tsv", help="the training pairs: source, tab, target")
+    command.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> None:
+    from regard.translation.scoring import score_files
+
+    if (options.source is None) != (options.train is None):
+        raise InputError("the part far from the training needs both --source and --train.")
+    found = score_files(options.hypotheses, options.references, source=options.source, train=options.train)
+    print(found)
+    if options.train and found.far is None:
+        print("far from the training: no line")
+    print(f"BLEU   {found.bleu_signature}\nchrF2  {found.chrf_signature}")

@@ -1,0 +1,201 @@
+"""`regard translate`: texts, files or standard input, with a model that was trained here or a Marian folder."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from regard.drawing.picture import size
+from regard.errors import FileError, InputError
+
+if TYPE_CHECKING:
+    from regard.translation import Translation
+
+__all__ = ["add"]
+
+_ABOUT = """\
+Translate from English to French with the model in this package, which needs no
+network; or with a model that `regard train` made, or any Marian folder (--model).
+
+A TEXT given here is shown with the time it took and, for each word of the
+translation, the words of the source that the decoder looked at. Lines of a file
+or of standard input give one line each and nothing else, for pipes.
+"""
+_EXAMPLES = """\
+Examples:
+  regard translate "A dog ate the food because it was hungry."
+  regard translate --alternatives 3 --beam 8 "I am good."
+  regard translate -f letters.txt > lettres.txt              line by line
+  regard translate --paragraphs -f chapter.txt               paragraphs, sentence by sentence
+  regard translate "I am good." --picture                    who looked at whom, here
+  regard translate "I am good." --picture -o good.svg        and in a file
+  regard translate --model FOLDER "I am hungry."             with a model of yours
+  echo "I am hungry." | regard translate --json              tokens, scores, word alignment
+In Python:  regard.Translator.default().translate("I am hungry.").text
+"""
+_BATCH = 64  # lines that are read before the first is translated
+_BAR, _LOOKS, _FAINT = 20, 3, 0.05  # cells of 100 %; words named in a line; below this share none is
+
+
+def add(commands: Any) -> None:
+    """Describe the command."""
+    command = commands.add_parser(
+        "translate",
+        help="translate, from English to French or with a model of yours",
+        description=_ABOUT,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("texts", metavar="TEXT", nargs="*", help="what to translate; none: standard input")
+    command.add_argument("-f", "--file", help="translate a UTF-8 file")
+    command.add_argument("--paragraphs", action="store_true", help="translate sentence by sentence, line ends kept")
+    command.add_argument("--model", metavar="FOLDER", help="a folder of regard's or of Marian's; none: ours")
+    command.add_argument("--beam", type=int, default=4, metavar="N", help="translations followed at a time (4)")
+    command.add_argument("--length-penalty", type=float, default=1.0, metavar="X", help="above 1: longer ones (1)")
+    command.add_argument("--alternatives", type=int, default=1, metavar="N", help="show the N best")
+    command.add_argument("--json", action="store_true", help="an object a line: text, tokens, scores, word alignment")
+    command.add_argument("--picture", action="store_true", help="of one TEXT: draw its alignment")
+    command.add_argument("-o", "--output", metavar="FILE", help="the picture as a file: .svg, .html, .png, .pdf")
+    command.add_argument("--theme", choices=("light", "dark"), default="light", help="colours of the picture")
+    command.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> None:
+    if options.texts and options.file:
+        raise InputError("give texts or a file, not both.")
+    drawn = options.picture or options.output is not None
+    if drawn and len(options.texts) != 1:
+        raise InputError(f"a picture shows one TEXT. Got {len(options.texts)}.")
+    from regard.translation import Translator
+
+    translator = Translator.default() if options.model is None else Translator.load(options.model)
+    settings = {name: getattr(options, name) for name in ("beam", "length_penalty", "alternatives")}
+    settings["split"] = options.paragraphs
+    start = time.perf_counter()
+    if options.texts:
+        found = translator.translate(options.texts, **settings)
+        _show(found, time.perf_counter() - start, options)
+        if drawn:
+            _draw(found[0], options)
+        return
+    count = 0
+    for batch in _batches(options):
+        for translation in translator.translate(batch, **settings):
+            count += 1
+            _say(translation, options)
+        sys.stdout.flush()
+    taken = time.perf_counter() - start
+    what = "text" if options.paragraphs else "line"
+    print(f"{count:,} {what}{'s' * (count != 1)} in {taken:.1f} s", file=sys.stderr)
+
+
+def _draw(translation: Translation, options: argparse.Namespace) -> None:
+    picture = translation.picture(title=translation.text)
+    if options.output is None:
+        from rich.console import Console
+
+        Console().print(picture)
+        return
+    path = picture.save(options.output, theme=options.theme)
+    print(f"{path}: {size(path.stat().st_size)}", file=sys.stderr)
+
+
+def _batches(options: argparse.Namespace) -> Iterator[list[str]]:
+    from regard.translation.corpus import read_lines
+
+    lines: Iterable[str] = read_lines(options.file) if options.file else _stdin()
+    if options.paragraphs:
+        yield ["\n".join(lines)]
+        return
+    size = 1 if options.file is None and sys.stdin.isatty() else _BATCH
+    batch: list[str] = []
+    for line in lines:
+        batch.append(line)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _stdin() -> Iterator[str]:
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        try:
+            yield line.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise FileError(f"standard input, line {number}: not UTF-8 ({error.reason}).") from None
+
+
+def _say(translation: Translation, options: argparse.Namespace) -> None:
+    """One line of a pipe, and its alternatives."""
+    if options.json:
+        print(json.dumps(_fields(translation), ensure_ascii=False))
+        return
+    print(translation.text)
+    for other in translation.alternatives[1:]:
+        print(f"\t{other.score:.2f}\t{other.text}")
+
+
+def _show(found: list[Translation], taken: float, options: argparse.Namespace) -> None:
+    """Texts of the command line, with all there is to see."""
+    from rich.console import Console
+    from rich.text import Text
+
+    if options.json:
+        for translation in found:
+            _say(translation, options)
+        return
+    import torch
+
+    cores = torch.get_num_threads()
+    console = Console(soft_wrap=True, highlight=False)
+    for translation in found:
+        console.print(Text(translation.source, "dim"))
+        line = Text.assemble("→ ", (translation.text, "bold"))
+        if translation is found[-1]:
+            line.append(f"   {taken:.2f} s, {cores} core{'s' * (cores != 1)}", "dim")
+        console.print(line)
+        for other in translation.alternatives[1:]:
+            console.print(Text(f"  {other.text}   {other.score:.2f}"))
+    if len(found) == 1 and found[0].words and not (options.picture and options.output is None):  # else it says the same
+        console.print()
+        console.print(_looks(found[0]))
+
+
+def _looks(translation: Translation) -> Any:
+    """For each word of the translation, the words of the source that it looked at most, as bars."""
+    from rich.cells import cell_len
+    from rich.text import Text
+
+    from regard.drawing.terminal import percent, visible
+
+    words = [visible(word) for word in translation.words]
+    width = max(map(cell_len, words))
+    lines = []
+    for word, row in zip(words, translation.alignment.tolist(), strict=True):
+        best = sorted(range(len(row)), key=lambda place: -row[place])[:_LOOKS]
+        line = Text(" " * (width - cell_len(word)) + word, "cyan")
+        for place in [place for place in best if row[place] >= _FAINT] or best[:1]:
+            bar = "━" * max(round(_BAR * row[place]), 1)
+            line.append(f" {bar} {visible(translation.source_words[place])} {percent(round(row[place], 2))}  ", "")
+        line.rstrip()
+        lines.append(line)
+    return Text("\n").join(lines)
+
+
+def _fields(translation: Translation) -> dict[str, Any]:
+    return {
+        "source": translation.source,
+        "text": translation.text,
+        "score": round(translation.score, 4),
+        "source_tokens": translation.source_tokens,
+        "tokens": translation.tokens,
+        "source_words": translation.source_words,
+        "words": translation.words,
+        "alignment": [[round(share, 4) for share in row] for row in translation.alignment.tolist()],
+        "alternatives": [{"text": other.text, "score": round(other.score, 4)} for other in translation.alternatives],
+    }

@@ -1,0 +1,83 @@
+"""`Question`: what a chapter asks, its choices, and the code whose output is the right one."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from importlib import resources
+
+from regard.errors import InputError
+
+__all__ = ["CHAPTERS", "Chapter", "Question", "chapter"]
+
+CHAPTERS = range(1, 9)
+_LETTERS = "abcdefgh"
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question; `code` prints the right choice, so that nobody has to believe us."""
+
+    ask: str
+    choices: tuple[str, ...]
+    answer: str  # a letter
+    because: str
+    code: str
+
+    @property
+    def right(self) -> str:
+        """The right choice.
+
+        >>> chapter(3).questions[0].right in chapter(3).questions[0].choices
+        True
+        """
+        return self.choices[_LETTERS.index(self.answer)]
+
+    def lettered(self) -> list[tuple[str, str]]:
+        """The choices, each after its letter.
+
+        >>> [letter for letter, _ in chapter(1).questions[0].lettered()]
+        ['a', 'b', 'c']
+        """
+        return list(zip(_LETTERS, self.choices, strict=False))
+
+    def markdown(self, number: int) -> str:
+        """For the page, the answer folded away."""
+        choices = "\n".join(f"- **{letter}** {choice}" for letter, choice in self.lettered())
+        return (
+            f"**{number}.** {self.ask}\n\n{choices}\n\n"
+            f'<details markdown="1"><summary>Answer</summary>\n\n**{self.answer}** {self.right}\n\n{self.because}\n\n'
+            f"```python\n{self.code.strip()}\n```\n\n</details>"
+        )
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A chapter's number, its title and what it asks."""
+
+    number: int
+    title: str
+    questions: tuple[Question, ...]
+
+    def markdown(self) -> str:
+        """For the end of the page.
+
+        >>> print(chapter(1).markdown().splitlines()[0])
+        ## Questions
+        """
+        asked = "\n\n".join(question.markdown(number) for number, question in enumerate(self.questions, 1))
+        told = f"Each answer is what its code prints. In the terminal: `regard quiz {self.number}`."
+        return f"## Questions\n\n{told}\n\n{asked}\n"
+
+
+def chapter(number: int) -> Chapter:
+    """The questions of one chapter.
+
+    >>> chapter(2).title
+    'Queries, keys, values'
+    """
+    if number not in CHAPTERS:
+        raise InputError(f"the course has chapters {CHAPTERS[0]} to {CHAPTERS[-1]}. Got {number}.")
+    read = tomllib.loads((resources.files(__package__) / "quiz" / f"{number}.toml").read_text("utf-8"))
+    questions = tuple(Question(**{**one, "choices": tuple(one["choices"])}) for one in read["question"])
+    return Chapter(number, read["title"], questions)

@@ -1,0 +1,17 @@
+"""The attention matrix as an object that is never stored.
+
+Read in this order:
+
+attention_matrix.py  `AttentionMatrix`: products, slices, reductions, each a few lines over a backend
+views.py             its transpose, its stages, its parts, and exact numbers out of it
+indexing.py          `A[…]` read as torch reads `tensor[…]`
+functional.py        `attention`, the function form
+compiled.py          the same as one operator for torch.compile
+matrix_picture.py    what to compute for a picture of a matrix of any size
+"""
+
+from regard.matrix.attention_matrix import AttentionMatrix, Summary, Top
+from regard.matrix.functional import attention
+from regard.matrix.views import Parts, Transposed
+
+__all__ = ["AttentionMatrix", "Parts", "Summary", "Top", "Transposed", "attention"]

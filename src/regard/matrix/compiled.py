@@ -1,0 +1,173 @@
+"""Attention as one opaque operator, for `torch.compile`: a mask travels as whole numbers and tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.backends import autograd as gradients
+from regard.backends.tiles import Dropout
+from regard.errors import DTypeError
+from regard.matrix import inline
+from regard.matrix.attention_matrix import AttentionMatrix
+from regard.scores import Atom, Band, Dense, Keep, Mask, Same, as_mask
+
+__all__ = ["attend"]
+
+_OPEN = 2**62  # a bound that bounds nothing
+
+
+def attend(
+    query: Tensor, key: Tensor, value: Tensor, mask: Mask | Tensor | None, scale: float | None, softcap: float | None,
+    sinks: Tensor | float | None, dropout: float,
+) -> Tensor:  # fmt: skip
+    """`attention` inside a compiled graph."""
+    if isinstance(scale, Tensor) or isinstance(softcap, Tensor):
+        raise DTypeError("scale and softcap must be numbers. Got a tensor. Use .item() outside the compiled function.")
+    mask = as_mask(mask)
+    if query.is_cuda and inline.suits(query, key, value, mask, scale, softcap, sinks):
+        return inline.attend(query, key, value, mask, scale, dropout)
+    spec, tensors = _pack(mask)
+    if value.dim() > 2 and value.shape[-3] == query.shape[-3] != key.shape[-3]:
+        key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)  # values per query head: a rare case
+    seed = torch.randint(2**31, (), device="cpu") if dropout else torch.zeros((), dtype=torch.int64, device="cpu")
+    if isinstance(sinks, float | int):
+        sinks = query.new_full((), sinks, dtype=torch.promote_types(query.dtype, torch.float32))
+    output: Tensor = _attend(query, key, value, sinks, tensors, seed, spec, scale, softcap, float(dropout))[0]
+    return output
+
+
+def _pack(mask: Mask) -> tuple[list[int], list[Tensor]]:
+    spec = [len(mask.atoms)]  # never empty: autograd would take an empty list for one of tensors
+    tensors: list[Tensor] = []
+    for atom in mask.atoms:
+        if isinstance(atom, Band):
+            moving = isinstance(atom.offset, Tensor)
+            lowest = -_OPEN if atom.lowest is None else atom.lowest
+            highest = _OPEN if atom.highest is None else atom.highest
+            spec += [0, lowest, highest, int(moving), 0 if isinstance(atom.offset, Tensor) else atom.offset]
+            tensors += [atom.offset] if isinstance(atom.offset, Tensor) else []
+        elif isinstance(atom, Keep):
+            spec += [1]
+            tensors += [atom.keys]
+        elif isinstance(atom, Same):
+            spec += [2]
+            tensors += [atom.queries, atom.keys]
+        else:
+            spec += [3]
+            tensors += [atom.tensor]
+    return spec, tensors
+
+
+def _unpack(spec: list[int], tensors: list[Tensor]) -> Mask:
+    numbers, rest = iter(spec[1:]), iter(tensors)
+
+    def atoms() -> Iterator[Atom]:
+        for kind in numbers:
+            if kind == 0:
+                lowest, highest, moving, offset = (next(numbers) for _ in range(4))
+                yield Band(
+                    None if lowest == -_OPEN else lowest,
+                    None if highest == _OPEN else highest,
+                    next(rest) if moving else offset,
+                )
+            elif kind == 1:
+                yield Keep(next(rest))
+            elif kind == 2:
+                yield Same(next(rest), next(rest))
+            else:
+                yield Dense(next(rest))
+
+    return Mask(tuple(atoms()))
+
+
+_INPUTS = "Tensor query, Tensor key, Tensor value, Tensor? sinks, Tensor[] tensors, Tensor seed"
+_SETTINGS = "int[] spec, float? scale, float? softcap, float dropout"
+
+
+@torch.library.custom_op("regard::attend", mutates_args=(), schema=f"({_INPUTS}, {_SETTINGS}) -> (Tensor, Tensor)")
+def _attend(
+    query: Tensor, key: Tensor, value: Tensor, sinks: Tensor | None, tensors: list[Tensor], seed: Tensor,
+    spec: list[int], scale: float | None, softcap: float | None, dropout: float,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    matrix = AttentionMatrix(query, key, mask=_unpack(spec, tensors), scale=scale, softcap=softcap, sinks=sinks)
+    output, found = matrix.attend(value, dropout, seed), matrix._found
+    lse = matrix.logsumexp if found is None else matrix._unfold(found.to(matrix._scores.working_dtype))
+    return output.contiguous(), lse.contiguous()
+
+
+@_attend.register_fake
+def _(
+    query: Tensor, key: Tensor, value: Tensor, sinks: Tensor | None, tensors: list[Tensor], seed: Tensor,
+    spec: list[int], scale: float | None, softcap: float | None, dropout: float,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    output = query.new_empty(*query.shape[:-1], value.shape[-1])
+    return output, query.new_empty(query.shape[:-1], dtype=torch.promote_types(query.dtype, torch.float32))
+
+
+@torch.library.custom_op(
+    "regard::attend_backward",
+    mutates_args=(),
+    schema=f"(Tensor back, Tensor output, Tensor lse, {_INPUTS}, {_SETTINGS}, bool biased) -> Tensor[]",
+)
+def _attend_backward(
+    back: Tensor, output: Tensor, lse: Tensor, query: Tensor, key: Tensor, value: Tensor, sinks: Tensor | None,
+    tensors: list[Tensor], seed: Tensor, spec: list[int], scale: float | None, softcap: float | None, dropout: float,
+    biased: bool,
+) -> list[Tensor]:  # fmt: skip
+    """Gradients of (query, key, value, sinks, *float tensors of the mask), from what the forward kept."""
+    matrix = AttentionMatrix(query, key, mask=_unpack(spec, tensors), scale=scale, softcap=softcap, sinks=sinks)
+    job = gradients.Attend(Dropout(dropout, seed) if dropout else None)
+    _, d_query, d_key, d_sinks, d_value, *d_biases = gradients.attend_gradients(
+        job, matrix._scores.detached(), matrix._fold(lse), matrix._value(value), matrix._fold(output),
+        matrix._fold(back), False, biased,
+    )  # fmt: skip
+    floats = [t for t in tensors if t.is_floating_point()]
+    pairs = [(d_query, query), (d_key, key), (d_value, value), (d_sinks, sinks), *zip(d_biases, floats, strict=True)]
+    batch = query.shape[:-3]
+    return [
+        torch.zeros_like(tensor) if grad is None else _spread_back(grad, batch, tensor)
+        for grad, tensor in pairs
+        if tensor is not None
+    ]
+
+
+def _spread_back(grad: Tensor, batch: torch.Size, tensor: Tensor) -> Tensor:
+    """The gradient of a folded, possibly shared tensor in the user's own shape."""
+    if grad.shape[0] != 1 and tensor.dim() > 1:
+        grad = grad.reshape(*batch, *grad.shape[1:])
+    if grad.numel() == tensor.numel():
+        return grad.reshape(tensor.shape).to(tensor.dtype).contiguous()
+    return grad.sum_to_size(tensor.shape).to(tensor.dtype).contiguous()
+
+
+@_attend_backward.register_fake
+def _(
+    back: Tensor, output: Tensor, lse: Tensor, query: Tensor, key: Tensor, value: Tensor, sinks: Tensor | None,
+    tensors: list[Tensor], *_: Any,
+) -> list[Tensor]:  # fmt: skip
+    inputs = [query, key, value, *([] if sinks is None else [sinks]), *(t for t in tensors if t.is_floating_point())]
+    return [torch.empty_like(t, memory_format=torch.contiguous_format) for t in inputs]
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    query, key, value, sinks, tensors, seed, *ctx.plain = inputs
+    ctx.held = sinks is not None
+    ctx.biased = any(t.is_floating_point() and t.requires_grad for t in tensors)
+    ctx.save_for_backward(*output, query, key, value, *([sinks] if ctx.held else []), seed, *tensors)
+
+
+def _back(ctx: Any, back: Tensor, _: Tensor) -> tuple[Any, ...]:
+    output, lse, query, key, value, *rest = ctx.saved_tensors
+    sinks = rest.pop(0) if ctx.held else None
+    seed, *tensors = rest
+    grads = iter(_attend_backward(back, output, lse, query, key, value, sinks, tensors, seed, *ctx.plain, ctx.biased))
+    first = next(grads), next(grads), next(grads), next(grads) if ctx.held else None
+    biases = [next(grads) if t.is_floating_point() else None for t in tensors]
+    return *first, biases, None, None, None, None, None
+
+
+_attend.register_autograd(_back, setup_context=_keep)

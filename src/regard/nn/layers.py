@@ -1,0 +1,364 @@
+"""The layers of the documents, from one attention head to the decoder layer, all on `regard.attention`.
+
+A layer takes and gives (*batch, tokens, width). It works on sets: order comes in only through positions, which the
+`Transformer` adds, or through a mask. Masks are regard's (`padding`, `documents`, `causal`, …) or plain tensors in
+which True means "may look"; a mask per sentence costs one row each, never tokens × tokens.
+
+Every attention layer reaches its kernel through `attend`, an attribute with the signature of `regard.attention`:
+whoever wants to look, or to switch a head off, puts a function of their own there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.errors import InputError, ShapeError
+from regard.learn import Steps, steps
+from regard.matrix import attention
+from regard.scores import Mask, as_mask, causal
+from regard.support import Float
+
+__all__ = [
+    "ACTIVATIONS",
+    "DecoderLayer",
+    "EncoderLayer",
+    "FeedForward",
+    "KeyValues",
+    "MultiHeadAttention",
+    "SelfAttention",
+]
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": functional.relu_,  # in place: what comes in is new, and only what goes out is needed for the gradient
+    "silu": functional.silu,
+    "gelu": functional.gelu,
+}
+
+
+class SelfAttention(nn.Module):
+    """One head over a set of vectors: queries, keys and values by three matrices, then attention.
+
+    >>> import torch, regard
+    >>> layer = regard.SelfAttention(512, 64)
+    >>> layer(torch.randn(3, 512)).shape                        # "I am good": three words in, three vectors out
+    torch.Size([3, 64])
+    >>> layer.steps(torch.randn(3, 512), words=["I", "am", "good"]).weights.shape
+    torch.Size([3, 3])
+    """
+
+    kind, heads = "encoder", 1
+
+    def __init__(self, width: int, head_width: int | None = None):
+        super().__init__()
+        size = width if head_width is None else head_width
+        _positive(width=width, head_width=size)
+        self.width = width
+        self.query, self.key, self.value = (nn.Linear(width, size, bias=False) for _ in range(3))
+        self.attend: Callable[..., Tensor] = attention
+
+    def forward(
+        self, x: Float[Tensor, "*batch tokens width"], mask: Mask | Tensor | None = None
+    ) -> Float[Tensor, "*batch tokens head_width"]:
+        """A mixture of the values for each vector of the set."""
+        _check_width(x, self.width, "x")
+        query, key, value = (layer(x).unsqueeze(-3) for layer in (self.query, self.key, self.value))
+        return self.attend(query, key, value, mask=mask).squeeze(-3)
+
+    def steps(self, x: Float[Tensor, "tokens width"], words: list[str] | None = None) -> Steps[Tensor]:
+        """The same calculation with every number kept: `print` it."""
+        w_q, w_k, w_v = (layer.weight.detach().mT for layer in (self.query, self.key, self.value))
+        return steps(x.detach(), w_q, w_k, w_v, words=words)
+
+
+@dataclass
+class KeyValues:
+    """What one attention layer remembers of the tokens before: their keys and values."""
+
+    key: Tensor | None = None
+    value: Tensor | None = None
+
+    def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Append those of new tokens, and give all."""
+        if self.key is not None and self.value is not None:
+            key, value = torch.cat([self.key, key], -2), torch.cat([self.value, value], -2)
+        self.key, self.value = key, value
+        return key, value
+
+    def pick(self, batch: Tensor) -> None:
+        """Go on with these members of the batch, in this order: what a beam search does after every step."""
+        if self.key is not None and self.value is not None:
+            self.key, self.value = self.key.index_select(0, batch), self.value.index_select(0, batch)
+
+
+class MultiHeadAttention(nn.Module):
+    """Several heads side by side; with a `context`, queries from one set and keys and values from another.
+
+    >>> import torch, regard
+    >>> layer = regard.MultiHeadAttention(512, heads=8)
+    >>> layer(torch.randn(2, 5, 512), mask=regard.padding([5, 3])).shape
+    torch.Size([2, 5, 512])
+    >>> cross = regard.MultiHeadAttention(512, heads=8, key_heads=2, context_width=300)
+    >>> cross(torch.randn(2, 5, 512), torch.randn(2, 9, 300)).shape
+    torch.Size([2, 5, 512])
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        key_heads: int | None = None,
+        context_width: int | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
+        kind: str = "encoder",
+    ):
+        super().__init__()
+        key_heads = heads if key_heads is None else key_heads
+        _positive(width=width, heads=heads, key_heads=key_heads)
+        if width % heads or heads % key_heads:
+            raise ShapeError(
+                f"heads must divide width, and key_heads must divide heads. Got {width=}, {heads=}, {key_heads=}."
+            )
+        self.width, self.heads, self.key_heads, self.head_width = width, heads, key_heads, width // heads
+        self.context_width = width if context_width is None else context_width
+        self.kind, self.dropout = kind, dropout
+        self.sizes = [heads * self.head_width, key_heads * self.head_width, key_heads * self.head_width]
+        # One product for queries, keys and values; two where they come from sets of different widths.
+        if self.context_width == width:
+            self.projection = nn.Linear(width, sum(self.sizes), bias=bias)
+        else:
+            self.query = nn.Linear(width, self.sizes[0], bias=bias)
+            self.key_value = nn.Linear(self.context_width, sum(self.sizes[1:]), bias=bias)
+        self.output = nn.Linear(width, width, bias=bias)
+        self.attend: Callable[..., Tensor] = attention
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Xavier's uniform numbers for each of the matrices, zeros for the biases.
+
+        Queries, keys and values begin smaller, by √½: deep stacks with the norm after the sum start to learn sooner.
+        """
+        for layer in self.children():
+            assert isinstance(layer, nn.Linear)
+            parts = self.sizes if layer.out_features == sum(self.sizes) else [layer.out_features]
+            for part in torch.split(layer.weight, parts):
+                nn.init.xavier_uniform_(part, gain=1.0 if layer is self.output else 0.5**0.5)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+
+    def forward(
+        self,
+        x: Float[Tensor, "*batch tokens width"],
+        context: Float[Tensor, "*batch others context_width"] | None = None,
+        mask: Mask | Tensor | None = None,
+        cache: KeyValues | None = None,
+    ) -> Float[Tensor, "*batch tokens width"]:
+        """Self-attention over x or, if given, attention from x to the context.
+
+        A cache appends the keys and values of x to those of earlier calls; those of a context are computed once.
+        """
+        _check_width(x, self.width, "x")
+        query, key, value = self._project(x, context, cache)
+        mixed = self.attend(query, key, value, mask=mask, dropout=self.dropout if self.training else 0.0)
+        joined: Tensor = self.output(mixed.transpose(-3, -2).flatten(-2))
+        return joined
+
+    def _project(self, x: Tensor, context: Tensor | None, cache: KeyValues | None) -> tuple[Tensor, Tensor, Tensor]:
+        """(*batch, heads, tokens, head_width) for queries, and the same with key_heads for keys and values."""
+        fused = self.context_width == self.width
+        if context is None:
+            if not fused:
+                raise InputError(
+                    f"this layer takes keys and values from a context of width {self.context_width}: layer(x, context)."
+                )
+            query, key, value = (self._heads(t) for t in torch.split(self.projection(x), self.sizes, -1))
+            return (query, key, value) if cache is None else (query, *cache.extend(key, value))
+        _check_width(context, self.context_width, "context")
+        if fused:
+            weight, bias = self.projection.weight, self.projection.bias
+            ends = [self.sizes[0], sum(self.sizes[1:])]
+            w_q, w_kv = torch.split(weight, ends)
+            b_q, b_kv = (None, None) if bias is None else torch.split(bias, ends)
+        else:
+            (w_q, b_q), (w_kv, b_kv) = ((layer.weight, layer.bias) for layer in (self.query, self.key_value))
+        query = self._heads(functional.linear(x, w_q, b_q))
+        if cache is not None and cache.key is not None and cache.value is not None:
+            return query, cache.key, cache.value
+        both = functional.linear(context, w_kv, b_kv)
+        key, value = (self._heads(t) for t in torch.split(both, self.sizes[1:], -1))
+        return (query, key, value) if cache is None else (query, *cache.extend(key, value))
+
+    def _heads(self, joined: Tensor) -> Tensor:
+        return joined.view(*joined.shape[:-1], -1, self.head_width).transpose(-3, -2)
+
+    def extra_repr(self) -> str:
+        """The numbers that the layers inside do not tell."""
+        return f"heads={self.heads}, key_heads={self.key_heads}, head_width={self.head_width}"
+
+
+class FeedForward(nn.Module):
+    """The fully connected layer, the same for every token: wider, bent, and back.
+
+    >>> import torch, regard
+    >>> regard.FeedForward(512, 2048)(torch.randn(3, 512)).shape
+    torch.Size([3, 512])
+    """
+
+    def __init__(self, width: int, hidden: int, *, activation: str = "relu", bias: bool = True):
+        super().__init__()
+        _positive(width=width, hidden=hidden)
+        if activation not in ACTIVATIONS:
+            raise InputError(f"activation must be one of {', '.join(ACTIVATIONS)}. Got {activation!r}.")
+        self.activation = activation
+        self.up, self.down = nn.Linear(width, hidden, bias=bias), nn.Linear(hidden, width, bias=bias)
+        for layer in (self.up, self.down):
+            nn.init.xavier_uniform_(layer.weight)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+
+    def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
+        """down(activation(up(x)))."""
+        out: Tensor = self.down(ACTIVATIONS[self.activation](self.up(x)))
+        return out
+
+
+class _Layer(nn.Module):
+    """Sublayers with a residual around each: the norm after the sum, as in the paper, or before the sublayer."""
+
+    def __init__(self, norm_first: bool, dropout: float):
+        super().__init__()
+        if not 0 <= dropout < 1:
+            raise InputError(f"dropout must be at least 0 and below 1. Got {dropout}.")
+        self.norm_first, self.drop = norm_first, nn.Dropout(dropout)
+
+    def _residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        added: Tensor = self.drop(sublayer(norm(x) if self.norm_first else x))
+        # What a sublayer gives is new and belongs to nobody else: the sum may take its place.
+        total = added.add_(x) if added.dtype == x.dtype else added + x
+        return total if self.norm_first else norm(total)  # type: ignore[no-any-return]
+
+
+class EncoderLayer(_Layer):
+    """Self-attention and the feed-forward layer, each with its residual and norm.
+
+    >>> import torch, regard
+    >>> layer = regard.EncoderLayer(512, heads=8, hidden=2048).eval()
+    >>> x, order = torch.randn(4, 512), torch.tensor([2, 0, 3, 1])
+    >>> torch.allclose(layer(x)[order], layer(x[order]), atol=1e-5)     # a layer on sets
+    True
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        hidden: int,
+        *,
+        key_heads: int | None = None,
+        activation: str = "relu",
+        norm_first: bool = False,
+        bias: bool = True,
+        dropout: float = 0.0,
+    ):
+        super().__init__(norm_first, dropout)
+        self.attention = MultiHeadAttention(width, heads, key_heads=key_heads, bias=bias, kind="encoder")
+        self.attention_norm = nn.LayerNorm(width, bias=bias)
+        self.feed_forward = FeedForward(width, hidden, activation=activation, bias=bias)
+        self.feed_forward_norm = nn.LayerNorm(width, bias=bias)
+
+    def forward(
+        self, x: Float[Tensor, "*batch tokens width"], mask: Mask | Tensor | None = None
+    ) -> Float[Tensor, "*batch tokens width"]:
+        """One layer of an encoder."""
+        x = self._residual(x, self.attention_norm, lambda y: self.attention(y, mask=mask))
+        return self._residual(x, self.feed_forward_norm, self.feed_forward)
+
+
+class DecoderLayer(_Layer):
+    """Causal self-attention, attention to the encoder's output, and the feed-forward layer.
+
+    >>> import torch, regard
+    >>> layer = regard.DecoderLayer(512, heads=8, hidden=2048)
+    >>> layer(torch.randn(2, 4, 512), torch.randn(2, 7, 512)).shape
+    torch.Size([2, 4, 512])
+    >>> regard.DecoderLayer(512, heads=8, hidden=2048, cross=False)(torch.randn(4, 512)).shape    # a layer of a GPT
+    torch.Size([4, 512])
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        hidden: int,
+        *,
+        cross: bool = True,
+        context_width: int | None = None,
+        key_heads: int | None = None,
+        activation: str = "relu",
+        norm_first: bool = False,
+        bias: bool = True,
+        dropout: float = 0.0,
+    ):
+        super().__init__(norm_first, dropout)
+        shared: dict[str, Any] = {"key_heads": key_heads, "bias": bias}
+        self.attention = MultiHeadAttention(width, heads, kind="decoder", **shared)
+        self.attention_norm = nn.LayerNorm(width, bias=bias)
+        if cross:
+            self.cross = MultiHeadAttention(width, heads, context_width=context_width, kind="cross", **shared)
+            self.cross_norm = nn.LayerNorm(width, bias=bias)
+        self.crosses = cross
+        self.feed_forward = FeedForward(width, hidden, activation=activation, bias=bias)
+        self.feed_forward_norm = nn.LayerNorm(width, bias=bias)
+
+    def forward(
+        self,
+        x: Float[Tensor, "*batch tokens width"],
+        context: Float[Tensor, "*sources others context_width"] | None = None,
+        mask: Mask | Tensor | None = None,
+        context_mask: Mask | Tensor | None = None,
+        cache: tuple[KeyValues, KeyValues] | None = None,
+    ) -> Float[Tensor, "*batch tokens width"]:
+        """One layer of a decoder. `mask` comes on top of the causal one.
+
+        A batch of k × n targets may share n contexts, k targets in a row for each: the beams of a search do.
+        """
+        if self.crosses != (context is not None):
+            needs = "needs a context to look at" if self.crosses else "has no cross-attention, so it takes no context"
+            raise InputError(f"this decoder layer {needs}: layer(x{', context' * self.crosses}).")
+        own, other = (None, None) if cache is None else cache
+        past = 0 if own is None or own.key is None else own.key.shape[-2]
+        # One new token sees all tokens before it: no mask needed.
+        seen = as_mask(mask) if past and x.shape[-2] == 1 else causal(past) & as_mask(mask)
+        x = self._residual(x, self.attention_norm, lambda y: self.attention(y, mask=seen, cache=own))
+        if self.crosses:
+            assert context is not None
+            x = self._residual(x, self.cross_norm, lambda y: self._look(y, context, context_mask, other))
+        return self._residual(x, self.feed_forward_norm, self.feed_forward)
+
+    def _look(self, x: Tensor, context: Tensor, mask: Mask | Tensor | None, cache: KeyValues | None) -> Tensor:
+        # Targets that share a source are more queries of one attention: its keys are read once for all of them.
+        shared = x.dim() == context.dim() == 3 and len(x) != len(context) > 0 == len(x) % len(context)
+        beside = x.reshape(len(context), -1, x.shape[-1]) if shared else x
+        looked: Tensor = self.cross(beside, context, mask=mask, cache=cache)
+        return looked.view_as(x)
+
+
+def _positive(**numbers: int) -> None:
+    for name, number in numbers.items():
+        if not isinstance(number, int) or number < 1:
+            raise InputError(f"{name} must be a whole number, at least 1. Got {number!r}.")
+
+
+def _check_width(x: Tensor, width: int, name: str) -> None:
+    if x.dim() < 2 or x.shape[-1] != width:
+        raise ShapeError(
+            f"{name} must be (*batch, tokens, width) with width = {width}. Got {tuple(x.shape)}."
+            + (" A single vector is a set of one: x[None]." if x.dim() == 1 else "")
+        )

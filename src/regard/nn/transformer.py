@@ -1,0 +1,268 @@
+"""`Transformer`: the encoder–decoder of "Attention Is All You Need", from token ids to logits."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+from regard.errors import FileError, InputError, OutOfRangeError, RegardError, ShapeError
+from regard.nn import marian
+from regard.nn import model_folder as folder
+from regard.nn.config import TransformerConfig
+from regard.nn.loss import token_loss
+from regard.nn.stacks import Cache, Decoder, Encoder
+from regard.scores import Mask, padding
+from regard.support import Bool, Float, Int
+
+__all__ = ["FORMAT", "Memory", "Transformer", "sinusoids"]
+
+FORMAT = "regard.Transformer"  # in config.json
+
+
+def sinusoids(length: int, width: int) -> Float[Tensor, "length width"]:
+    """The positions of the paper: sines in the first half of each row, cosines in the second.
+
+    >>> sinusoids(3, 4)
+    tensor([[ 0.0000,  0.0000,  1.0000,  1.0000],
+            [ 0.8415,  0.0100,  0.5403,  0.9999],
+            [ 0.9093,  0.0200, -0.4161,  0.9998]])
+    """
+    place = torch.arange(length, dtype=torch.float64)[:, None]
+    angle = place * 10_000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    return torch.cat([angle.sin(), angle.cos()], -1).float()
+
+
+class Memory(NamedTuple):
+    """What the encoder hands to the decoder: a vector for each source token, and which of them are no padding."""
+
+    states: Float[Tensor, "batch tokens width"]
+    visible: Bool[Tensor, "batch tokens"]
+
+    @property
+    def mask(self) -> Mask:
+        """As a mask for whoever looks at it."""
+        return padding(self.visible)
+
+    def pick(self, batch: Tensor) -> Memory:
+        """These members of the batch, in this order."""
+        return Memory(self.states.index_select(0, batch), self.visible.index_select(0, batch))
+
+
+class _Blank(TorchFunctionMode):
+    """While it is open, no random numbers are drawn for weights: those of a file will take their place."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") in ("uniform_", "normal_", "kaiming_uniform_", "xavier_uniform_"):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
+class Transformer(nn.Module):
+    """Token ids of a source and of a target so far in; logits of the next target token, at every place, out.
+
+    >>> import torch, regard
+    >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=100)).eval()
+    >>> source, target = torch.randint(1, 99, (2, 7)), torch.randint(1, 99, (2, 5))
+    >>> model(source, target).shape
+    torch.Size([2, 5, 100])
+    >>> memory, cache = model.encode(source), model.cache()
+    >>> steps = [model.decode(target[:, i : i + 1], memory, cache) for i in range(5)]       # token by token
+    >>> torch.allclose(torch.cat(steps, 1), model(source, target), atol=1e-4)
+    True
+    """
+
+    positions: Tensor
+    output_bias: Tensor
+    live: Tensor
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.config = config
+        shared: dict[str, Any] = {
+            "width": config.width, "heads": config.heads, "hidden": config.hidden, "key_heads": config.key_heads,
+            "activation": config.activation, "norm_first": config.norm_first, "bias": config.bias,
+            "dropout": config.dropout, "final_norm": config.norm_first,
+        }  # fmt: skip
+        self.embedding = nn.Embedding(config.vocabulary, config.width, padding_idx=config.pad)
+        nn.init.normal_(self.embedding.weight, std=config.width**-0.5)
+        self.encoder = Encoder(config.encoder_layers, **shared)
+        self.decoder = Decoder(config.decoder_layers, **shared)
+        self.drop = nn.Dropout(config.dropout)
+        self.register_buffer("output_bias", torch.zeros(config.vocabulary))
+        self.register_buffer("positions", sinusoids(config.positions, config.width), persistent=False)
+        self.register_buffer("live", torch.arange(config.vocabulary).ne(config.pad)[:, None], persistent=False)
+        with torch.no_grad():
+            self.embedding.weight.mul_(self.live)
+
+    def forward(
+        self, source: Int[Tensor, "batch others"], target: Int[Tensor, "batch tokens"]
+    ) -> Float[Tensor, "batch tokens vocabulary"]:
+        """Logits of every next token, all places at once: what training needs."""
+        return self.decode(target, self.encode(source))
+
+    def encode(self, source: Int[Tensor, "batch tokens"]) -> Memory:
+        """A vector for each source token."""
+        x, visible = self.enter(source)
+        return Memory(self.encoder(x, self._mask(visible)), visible)
+
+    def enter(
+        self, source: Int[Tensor, "batch tokens"]
+    ) -> tuple[Float[Tensor, "batch tokens width"], Bool[Tensor, "batch tokens"]]:
+        """What the encoder is given: a vector for each source token, and which of them are no padding."""
+        self._check(source, "source")
+        visible = source.ne(self.config.pad)
+        if self._may_look(source) and not bool(visible.any(-1).all()):
+            lonely = int((~visible.any(-1)).nonzero()[0, 0])
+            raise InputError(f"sentence {lonely} of the source is all padding (id {self.config.pad}): leave it out.")
+        return self._embed(source, 0), visible
+
+    def decode(
+        self, target: Int[Tensor, "batch tokens"], memory: Memory, cache: Cache | None = None
+    ) -> Float[Tensor, "batch tokens vocabulary"]:
+        """Logits after each target token; with a cache, `target` holds only the tokens that are new.
+
+        A source may have several targets, all of them in a row: k × batch targets share the memory of a batch.
+        """
+        return self.logits(self.states(target, memory, cache))
+
+    def states(
+        self, target: Int[Tensor, "batch tokens"], memory: Memory, cache: Cache | None = None
+    ) -> Float[Tensor, "batch tokens width"]:
+        """What the decoder says at each place, before it is compared with every token."""
+        self._check(target, "target")
+        if len(target) % len(memory.states):
+            raise ShapeError(
+                "target and memory must have the same batch, or each source as many targets, in a row. "
+                f"Got {len(target)} and {len(memory.states)} sentences."
+            )
+        x = self._embed(target, 0 if cache is None else cache.tokens)
+        decoded: Tensor = self.decoder(x, memory.states, context_mask=self._mask(memory.visible), cache=cache)
+        return decoded
+
+    def logits(self, states: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocabulary"]:
+        """states · Eᵀ + bias."""
+        return functional.linear(states, self._head(), self.output_bias)
+
+    def loss(
+        self, source: Int[Tensor, "batch others"], target: Int[Tensor, "batch tokens"], smoothing: float = 0.0
+    ) -> Float[Tensor, ""]:
+        """The mean of -log p over the target's tokens after its first; padding does not count.
+
+        >>> import torch, regard
+        >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=100))
+        >>> target = torch.tensor([[99, 5, 6, 7, 0], [99, 5, 0, 99, 99]])      # start, tokens, end, padding
+        >>> model.loss(torch.randint(1, 99, (2, 7)), target, smoothing=0.1).shape
+        torch.Size([])
+        """
+        if target.dim() != 2 or target.shape[1] < 2:
+            raise ShapeError(
+                f"target must be (sentences, tokens), at least a start and one more. Got {tuple(target.shape)}."
+            )
+        states = self.states(target[:, :-1], self.encode(source)).flatten(0, 1)
+        labels = target[:, 1:].flatten()
+        pad = self.config.pad
+        return token_loss(states, self._head(), self.output_bias, labels, ignore=pad, smoothing=smoothing)
+
+    def _head(self) -> Tensor:
+        weight = self.embedding.weight
+        # The row of padding is 0 and stays so: it learns nothing here either.
+        return torch.where(self.live, weight, weight.detach()) if self.training else weight
+
+    def cache(self) -> Cache:
+        """An empty memory of the target, for decoding token by token."""
+        return Cache(self.decoder)
+
+    def _embed(self, tokens: Tensor, past: int) -> Tensor:
+        end = past + tokens.shape[1]
+        if end > self.config.positions:
+            raise ShapeError(
+                f"this model has positions for {self.config.positions} tokens. Got a sequence of {end}: split the "
+                "text, or build the model with TransformerConfig(positions=…)."
+            )
+        x = self.embedding(tokens) * math.sqrt(self.config.width) + self.positions[past:end]
+        dropped: Tensor = self.drop(x)
+        return dropped
+
+    def _mask(self, visible: Tensor) -> Mask | None:
+        """What hides the padding; nothing where there is none, if that can be seen without a wait."""
+        seen = visible.device.type == "cpu" and self._may_look(visible) and bool(visible.all())
+        return None if seen else padding(visible)
+
+    def _may_look(self, tokens: Tensor) -> bool:
+        """Whether the values of tokens may be looked at: on a GPU that would stall every step of a training."""
+        return not torch.compiler.is_compiling() and (tokens.device.type == "cpu" or not self.training)
+
+    def _check(self, tokens: Tensor, name: str) -> None:
+        if tokens.dim() != 2 or 0 in tokens.shape:
+            raise ShapeError(
+                f"{name} must be (sentences, tokens), at least 1 of each. Got {tuple(tokens.shape)}."
+                + (f" One sentence is {name}[None]." if tokens.dim() == 1 else "")
+            )
+        if self._may_look(tokens):
+            low, high = (int(t) for t in torch.aminmax(tokens))
+            if low < 0 or high >= self.config.vocabulary:
+                raise OutOfRangeError(
+                    f"{name} must hold ids from 0 to {self.config.vocabulary - 1}. Got ids from {low} to {high}. "
+                    "Was it made with another vocabulary?"
+                )
+
+    def __str__(self) -> str:
+        return str(self.config)
+
+    # On disk
+
+    def save(self, path: str | Path, *, int8: bool = False) -> None:
+        """Write config.json and model.safetensors into a folder; with `int8`, rounded to a quarter the size.
+
+        >>> import tempfile, regard
+        >>> model = regard.Transformer(regard.TransformerConfig.tiny())
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(folder)
+        ...     regard.Transformer.load(folder).config == model.config
+        True
+        """
+        config = {"format": FORMAT} | dataclasses.asdict(self.config)
+        folder.write(Path(path), config, self.state_dict(), int8=int8)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Transformer:
+        """Open what `save` wrote, ready to use (in eval mode)."""
+        place = Path(path)
+        found = folder.read_config(place)
+        if found.pop("format", None) != FORMAT:
+            hint = (
+                " It looks like Marian: Transformer.from_marian(path)." if found.get("model_type") == "marian" else ""
+            )
+            raise FileError(f"{place / 'config.json'} does not describe a regard Transformer.{hint}")
+        try:
+            config = TransformerConfig(**found)
+        except (TypeError, RegardError) as error:
+            raise FileError(f"{place / 'config.json'} does not describe a Transformer: {error}") from None
+        return cls._filled(config, folder.read_tensors(place), place)
+
+    @classmethod
+    def from_marian(cls, path: str | Path) -> Transformer:
+        """Open a Hugging Face Marian folder: any of the public OPUS-MT translators."""
+        place = Path(path)
+        config = marian.read_config(folder.read_config(place), place)
+        return cls._filled(config, marian.from_marian(folder.read_tensors(place), config, place), place)
+
+    def to_marian(self, path: str | Path) -> None:
+        """Write a Hugging Face Marian folder, which transformers opens and CTranslate2 converts."""
+        place, config = Path(path), marian.write_config(self.config)
+        folder.write(place, config, marian.to_marian(self.state_dict(), self.config))
+        folder.write_json(place / "generation_config.json", marian.generation(self.config))
+
+    @classmethod
+    def _filled(cls, config: TransformerConfig, tensors: dict[str, Tensor], place: Path) -> Transformer:
+        with _Blank():
+            model = cls(config)
+        folder.fit(model, tensors, place)
+        return model.eval()

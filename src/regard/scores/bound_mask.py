@@ -1,0 +1,273 @@
+"""`BoundMask`: a mask laid onto one matrix.
+
+It answers three questions: which keys can a run of queries see at all (`span`), what does one tile look like (`tile`,
+`bias_tile`), and what holds at single points (`points`). Rows and columns are given by their positions in the whole
+matrix, as a range or an index tensor, so that a part of a matrix asks in the same way as the whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from regard.errors import DeviceError, ShapeError
+from regard.scores.masks import Band, Keep, Mask, Same, hides
+
+__all__ = ["BoundMask", "Positions", "at", "bind", "pick", "take"]
+
+Positions = range | Tensor  # where rows or columns lie in the whole matrix
+
+
+@dataclass(frozen=True, eq=False)
+class BoundMask:
+    """A mask laid onto one matrix: every tensor is 4-D (batch, heads, queries, keys), 1 where it is shared."""
+
+    bands: tuple[tuple[int | None, int | None, int | Tensor], ...] = ()  # lowest, highest, offset (batch, 1, 1, 1)
+    kept: tuple[Tensor, ...] = ()  # bool (batch, 1, 1, keys)
+    ids: tuple[tuple[Tensor, Tensor], ...] = ()  # (batch, 1, queries, 1) and (batch, 1, 1, keys)
+    visible: tuple[Tensor, ...] = ()  # bool, dense
+    biases: tuple[Tensor, ...] = ()  # float, dense
+
+    def __bool__(self) -> bool:
+        return bool(self.bands or self.kept or self.ids or self.visible or self.biases)
+
+    @property
+    def plain_causal(self) -> bool:
+        """Whether its one band is `causal()`, the one that fused kernels know."""
+        if len(self.bands) != 1 or isinstance(self.bands[0][2], Tensor):
+            return False
+        return self.bands[0] == (None, 0, 0)
+
+    @property
+    def only_bands(self) -> bool:
+        """Whether all that counts is the distance between query and key."""
+        return not (self.kept or self.ids or self.visible or self.biases)
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> BoundMask:
+        """The same mask with every tensor sent through `change`."""
+        return BoundMask(
+            tuple((lo, hi, change(off) if isinstance(off, Tensor) else off) for lo, hi, off in self.bands),
+            tuple(map(change, self.kept)),
+            tuple((change(a), change(b)) for a, b in self.ids),
+            tuple(map(change, self.visible)),
+            tuple(map(change, self.biases)),
+        )
+
+    def span(self, rows: Positions, keys: int) -> tuple[int, int, int, int]:
+        """(first, whole_first, whole_end, end): keys outside first:end are hidden from all of these rows; keys
+        in whole_first:whole_end are hidden from none of them by anything but a bias."""
+        first, whole_first, whole_end, end = 0, 0, keys, keys
+        top, bottom = ends(rows)
+        for lowest, highest, offset in self.bands:
+            near, far = (offset, offset) if isinstance(offset, int) else bounds(offset)
+            if lowest is not None:
+                first, whole_first = max(first, top + near + lowest), max(whole_first, bottom + far + lowest)
+            if highest is not None:
+                end, whole_end = min(end, bottom + far + highest + 1), min(whole_end, top + near + highest + 1)
+        for kept in self.kept:
+            seen, everywhere = kept.any(0).flatten(), kept.all(0).flatten()
+            first, end = _narrow(first, end, seen)
+            whole_first, whole_end = _first_run(whole_first, whole_end, everywhere)
+        for query_ids, key_ids in self.ids:
+            mine = take(query_ids, 2, rows)
+            near, far = bounds(mine)
+            first, end = _narrow(first, end, ((key_ids >= near) & (key_ids <= far)).any(0).flatten())
+            if near == far:
+                whole_first, whole_end = _first_run(whole_first, whole_end, (key_ids == near).all(0).flatten())
+            else:
+                whole_end = whole_first
+        if self.visible:
+            whole_end = whole_first
+        first, end = min(first, keys), max(min(end, keys), 0)
+        end = max(end, first)
+        whole_first = min(max(whole_first, first), end)
+        return first, whole_first, max(min(whole_end, end), whole_first), end
+
+    def reaches(self, rows: range, columns: range) -> bool:
+        """Whether the bands surely show every column to some row, told from the ends alone."""
+        if len(self.bands) != 1:
+            return not self.bands
+        lowest, highest, offset = self.bands[0]
+        if isinstance(offset, Tensor) or (lowest is not None and highest is not None and highest < lowest):
+            return False
+        return (highest is None or columns[-1] <= rows[-1] + offset + highest) and (
+            lowest is None or columns[0] >= rows[0] + offset + lowest
+        )
+
+    def tile(self, rows: Positions, columns: Positions, device: torch.device) -> Tensor | None:
+        """Which of these columns each of these rows may see, broadcastable to 4-D; None where nothing is asked."""
+        seen: list[Tensor] = []
+        if self.bands:
+            apart = (at(columns, device) - at(rows, device)[:, None])[None, None]
+            seen += [_within(apart - offset, lo, hi) for lo, hi, offset in self.bands]
+        seen += [take(kept, 3, columns) for kept in self.kept]
+        seen += [take(q, 2, rows) == take(k, 3, columns) for q, k in self.ids]
+        seen += [take(take(dense, 2, rows), 3, columns) for dense in self.visible]
+        return _all(seen)
+
+    def without_bands(self) -> BoundMask:
+        """The mask less what depends on the distance between query and key."""
+        return replace(self, bands=())
+
+    def bias_tile(self, rows: Positions, columns: Positions) -> Tensor | None:
+        """The sum of all biases over a tile, -inf where one of them hides; None where there is none."""
+        return _sum([take(take(dense, 2, rows), 3, columns) for dense in self.biases])
+
+    def points(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """(visible, bias) at single points of the matrix, given as index tensors of one shape."""
+
+        def look(dense: Tensor) -> Tensor:
+            index = (batch, head, row, column)
+            return dense[tuple(i if n > 1 else torch.zeros_like(i) for i, n in zip(index, dense.shape, strict=True))]
+
+        apart = column - row
+        seen = [
+            _within(apart - (offset if isinstance(offset, int) else look(offset)), lo, hi)
+            for lo, hi, offset in self.bands
+        ]
+        seen += [look(kept) for kept in self.kept]
+        seen += [look(q) == look(k) for q, k in self.ids]
+        seen += [look(dense) for dense in self.visible]
+        return _all(seen), _sum([look(dense) for dense in self.biases])
+
+
+def _within(apart: Tensor, lowest: int | None, highest: int | None) -> Tensor:
+    seen = torch.ones_like(apart, dtype=torch.bool) if lowest is None and highest is None else None
+    if highest is not None:
+        seen = apart <= highest
+    if lowest is not None:
+        seen = apart >= lowest if seen is None else seen & (apart >= lowest)
+    assert seen is not None
+    return seen
+
+
+def _all(seen: list[Tensor]) -> Tensor | None:
+    if not seen:
+        return None
+    together = seen[0]
+    for other in seen[1:]:
+        together = together & other
+    return together
+
+
+def _sum(biases: list[Tensor]) -> Tensor | None:
+    total: Tensor | None = None
+    for bias in biases:
+        bias = bias.masked_fill(hides(bias), -math.inf)
+        total = bias if total is None else total + bias
+    return total
+
+
+def _narrow(first: int, end: int, seen: Tensor) -> tuple[int, int]:
+    where = seen.nonzero()
+    if not len(where):
+        return 0, 0
+    return max(first, int(where[0])), min(end, int(where[-1]) + 1)
+
+
+def _first_run(first: int, end: int, seen: Tensor) -> tuple[int, int]:
+    inside = seen[first : max(end, first)]  # a band may end before key 0
+    where = inside.nonzero()
+    if not len(where):
+        return first, first
+    start = int(where[0])
+    gap = (~inside[start:]).nonzero()
+    return first + start, first + start + (int(gap[0]) if len(gap) else len(inside) - start)
+
+
+def at(positions: Positions, device: torch.device) -> Tensor:
+    """Positions as a tensor."""
+    if isinstance(positions, Tensor):
+        return positions
+    return torch.arange(positions.start, positions.stop, positions.step, device=device)
+
+
+def ends(positions: Positions) -> tuple[int, int]:
+    """The least and the greatest position."""
+    return bounds(positions) if isinstance(positions, Tensor) else (positions[0], positions[-1])
+
+
+def bounds(tensor: Tensor) -> tuple[int, int]:
+    """The least and the greatest value, as Python ints."""
+    low, high = torch.aminmax(tensor)
+    return int(low), int(high)
+
+
+def pick(tensor: Tensor, axis: int, positions: Positions) -> Tensor:
+    """The given positions along one axis: a view for a range."""
+    if isinstance(positions, Tensor):
+        return tensor.index_select(axis, positions)
+    index = [slice(None)] * tensor.dim()
+    index[axis] = slice(positions.start, positions.stop, positions.step)
+    return tensor[tuple(index)]
+
+
+def take(tensor: Tensor, axis: int, positions: Positions) -> Tensor:
+    """`pick`, or the tensor itself where all positions share one entry."""
+    return tensor if tensor.shape[axis] == 1 else pick(tensor, axis, positions)
+
+
+def bind(mask: Mask, shape: tuple[int, ...], device: torch.device, plain: bool) -> BoundMask:
+    """Lay a mask onto a matrix (*batch, heads, queries, keys); `plain`: its user wrote it without heads."""
+    *batch, _, queries, keys = shape
+    count = math.prod(batch)
+    asked = (queries, keys) if plain else shape
+    names = "(queries, keys)" if plain else "(*batch, heads, queries, keys)"
+
+    def fit(tensor: Tensor, to: Sequence[int], what: str, hint: str = "") -> Tensor:
+        if tensor.device != device:
+            raise DeviceError(f"{what} lies on {tensor.device}, query on {device}. Move it: tensor.to(query.device).")
+        try:
+            return tensor.expand(tuple(to))
+        except RuntimeError:
+            if not hint and queries != keys and queries in tensor.shape[-1:]:
+                hint = " Was it made for self-attention?"
+            raise ShapeError(
+                f"{what} must broadcast to {tuple(to)}, for a matrix {names} = {tuple(asked)}. "
+                f"Got {tuple(tensor.shape)}.{hint}"
+            ) from None
+
+    def near(tensor: Tensor) -> Tensor:
+        """A few numbers, perhaps from a list: they follow the query to its device."""
+        return tensor.to(device) if tensor.device.type == "cpu" else tensor
+
+    def per_batch(tensor: Tensor, what: str, hint: str = "") -> Tensor:
+        return fit(near(tensor), batch, what, hint).reshape(-1)
+
+    def four(tensor: Tensor) -> Tensor:
+        """4-D; axes that are shared (left out, or written as 1) stay 1, so that nothing is copied."""
+        a_key_each = tensor.dtype == torch.bool and tensor.shape == (*batch, keys)
+        fit(tensor, asked, "mask", " For True per real token write regard.padding(mask)." if a_key_each else "")
+        tensor = tensor[(None,) * (len(shape) - tensor.dim())]
+        if any(n != 1 for n in tensor.shape[: len(batch)]):
+            tensor = tensor.expand(*batch, *tensor.shape[len(batch) :])
+        return tensor.reshape(math.prod(tensor.shape[: len(batch)]), *tensor.shape[-3:])
+
+    bands: list[tuple[int | None, int | None, int | Tensor]] = []
+    kept, ids = [], []
+    visible: list[Tensor] = []
+    biases: list[Tensor] = []
+    for atom in mask.atoms:
+        if isinstance(atom, Band):
+            offset = atom.offset
+            if not isinstance(offset, int):
+                offset = per_batch(offset, "offset")[:, None, None, None]
+            bands.append((atom.lowest, atom.highest, offset))
+        elif isinstance(atom, Keep) and atom.keys.dtype == torch.bool:
+            kept.append(fit(near(atom.keys), (*batch, keys), "padding").reshape(count, 1, 1, keys))
+        elif isinstance(atom, Keep):
+            a_key_each = atom.keys.dim() > len(batch) and atom.keys.shape[-1] == keys
+            hint = " For a 0/1 mask write mask.bool()." if a_key_each else ""
+            lengths = per_batch(atom.keys, "padding lengths", hint)
+            kept.append((torch.arange(keys, device=device) < lengths[:, None])[:, None, None])
+        elif isinstance(atom, Same):
+            mine = fit(near(atom.queries), (*batch, queries), "document ids of the queries")
+            theirs = fit(near(atom.keys), (*batch, keys), "document ids of the keys")
+            ids.append((mine.reshape(count, 1, queries, 1), theirs.reshape(count, 1, 1, keys)))
+        else:
+            (visible if atom.tensor.dtype == torch.bool else biases).append(four(atom.tensor))
+    return BoundMask(tuple(bands), tuple(kept), tuple(ids), tuple(visible), tuple(biases))

@@ -1,0 +1,344 @@
+"""`Scores`: everything up to the softmax, as a frozen value that can give any part of itself.
+
+    query, key ──QKᵀ──▶ scores ──× scale──▶ scaled ──softcap──▶ capped ──mask──▶ masked
+
+Inside, tensors are always 4-D, (batch, heads, tokens, width): the user's leading axes are folded into one. Keys may
+have fewer heads than queries: query head h reads key head h // group, and nothing is repeated in memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from regard.errors import DeviceError, DTypeError, InputError, ShapeError
+from regard.scores.bound_mask import BoundMask, Positions, at, bind, pick, take
+from regard.scores.masks import Mask, as_mask
+from regard.support import Bool, Float, Int, no_autocast, number
+
+__all__ = ["Scores", "check_floats", "make_scores"]
+
+_DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+_POINTS = 2**20  # points looked at in one go where the mask itself is streamed
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """The scores of every query with every key, not yet computed."""
+
+    query: Float[Tensor, "batch heads queries width"]
+    key: Float[Tensor, "batch key_heads keys width"]
+    mask: BoundMask
+    scale: float
+    softcap: float | None
+    sinks: Float[Tensor, "batch heads"] | None
+    rows: Positions  # where these queries and keys lie in the matrix that the mask speaks of
+    columns: Positions
+
+    @property
+    def group(self) -> int:
+        """How many query heads share a key head."""
+        return self.query.shape[1] // max(self.key.shape[1], 1)
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """(batch, heads, queries, keys)."""
+        batch, heads, queries, _ = self.query.shape
+        return batch, heads, queries, self.key.shape[2]
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a gradient may flow to any of its tensors."""
+        tensors = (self.query, self.key, self.sinks, *self.mask.biases)
+        return any(tensor is not None and tensor.requires_grad for tensor in tensors)
+
+    @property
+    def working_dtype(self) -> torch.dtype:
+        """What sums, logsumexp and reductions are computed in."""
+        return torch.float64 if self.query.dtype == torch.float64 else torch.float32
+
+    @no_autocast
+    def stage(self, name: str) -> Float[Tensor, "batch heads queries keys"]:
+        """All of one stage, dense and differentiable, in the working dtype."""
+        batch, heads, queries, keys = self.shape
+        query, key, visible, bias = self.query, self.key, None, None
+        if name == "masked":
+            bias = self.mask.bias_tile(self.rows, self.columns)
+            visible = _shown(self.mask.tile(self.rows, self.columns, query.device), bias)
+        if visible is not None and torch.is_grad_enabled() and (query.requires_grad or key.requires_grad):
+            query, key = _clean(query, ~visible.any(-1)), _clean(key, ~visible.any(-2))
+        folded = batch, key.shape[1], self.group * queries, query.shape[-1]
+        query = query.to(self.working_dtype).reshape(folded)
+        dots = (query @ key.to(self.working_dtype).mT).view(batch, heads, queries, keys)
+        return self._staged(dots, name, visible, bias)
+
+    def points(
+        self,
+        name: str,
+        batch: Int[Tensor, " n"],
+        head: Int[Tensor, " n"],
+        row: Int[Tensor, " n"],
+        column: Int[Tensor, " n"],
+    ) -> Float[Tensor, " n"]:
+        """One stage at single points, given as four index tensors."""
+        query = self.query[batch, head, row].to(self.working_dtype)
+        key = self.key[batch, head // self.group, column].to(self.working_dtype)
+        visible = bias = None
+        if name == "masked":
+            place = at(self.rows, query.device)[row], at(self.columns, query.device)[column]
+            visible, bias = self.mask.points(batch, head, *place)
+            visible = _shown(visible, bias)
+        if visible is not None:  # what is hidden is not read, so that nothing of it is in a gradient
+            query, key = (torch.where(visible[:, None], tensor, 0.0) for tensor in (query, key))
+        return self._staged((query * key).sum(-1), name, visible, bias)
+
+    def _staged(self, dots: Tensor, name: str, visible: Tensor | None, bias: Tensor | None) -> Tensor:
+        if name == "scores":
+            return dots
+        scaled = dots * self.scale
+        if name == "scaled":
+            return scaled
+        capped = scaled if self.softcap is None else self.softcap * torch.tanh(scaled / self.softcap)
+        if bias is not None:
+            capped = capped + bias
+        # `where` rather than the bias's own -inf: it also silences the NaN of a hidden key.
+        return capped if visible is None else torch.where(visible, capped, -math.inf)
+
+    def select(self, batch: Sequence[int], heads: Sequence[int], rows: Positions, columns: Positions) -> Scores:
+        """Some batches, heads, rows and columns of it, by index; views wherever the indices run evenly."""
+        readers = [head // self.group for head in heads]
+        groups = sorted(set(readers))
+        even = readers == [g for g in groups for _ in range(len(readers) // len(groups))] if groups else True
+        b, h, g = _run(batch, self.query), _run(heads, self.query), _run(groups if even else readers, self.query)
+
+        def narrow(tensor: Tensor) -> Tensor:
+            return take(take(tensor, 0, b), 1, h)
+
+        return replace(
+            self,
+            query=pick(pick(pick(self.query, 0, b), 1, h), 2, rows),
+            key=pick(pick(pick(self.key, 0, b), 1, g), 2, columns),
+            mask=self.mask.each(narrow),
+            sinks=None if self.sinks is None else pick(pick(self.sinks, 0, b), 1, h),
+            rows=_compose(self.rows, rows),
+            columns=_compose(self.columns, columns),
+        )
+
+    def detached(self) -> Scores:
+        """The same numbers outside any graph, the keys that nobody sees made harmless."""
+        data = Scores(
+            self.query.detach(),
+            self.shielded(self.key.detach()),
+            self.mask.each(Tensor.detach) if self.mask.biases else self.mask,
+            self.scale,
+            self.softcap,
+            None if self.sinks is None else self.sinks.detach(),
+            self.rows,
+            self.columns,
+        )
+        vars(data)["unseen"] = self.unseen  # known already, and the same
+        return data
+
+    def seeing(self, lse: Float[Tensor, "batch heads queries"]) -> Scores:
+        """The same with the queries that see nothing made harmless; their normaliser, all keys counted, tells."""
+        mask = self.mask
+        if not mask or (mask.plain_causal and mask.only_bands):  # then every query sees a key
+            return self
+        # A query that holds NaN or inf and sees a key has a normaliser that is no number; but a cap makes inf finite.
+        blind = lse < math.inf if self.softcap is None else lse == -math.inf
+        data = replace(self, query=_clean(self.query, blind))
+        vars(data)["unseen"] = self.unseen
+        return data
+
+    def shielded(self, tensor: Float[Tensor, "batch any_heads keys any"]) -> Float[Tensor, "batch any_heads keys any"]:
+        """Keys or values, those that nobody sees made harmless."""
+        return tensor if self.unseen is None else _clean(tensor, self.unseen)
+
+    @cached_property
+    def unseen(self) -> Bool[Tensor, "batch_or_1 heads_or_1 keys"] | None:
+        """The keys that no query may see; None where there can be none."""
+        mask, (batch, _, queries, keys) = self.mask, self.shape
+        if not mask or 0 in self.shape:
+            return None
+        device, dense = self.query.device, (*mask.visible, *mask.biases)
+        if not dense and len(mask.ids) < 2 and isinstance(self.rows, range) and self.rows.step == 1:
+            band = not (mask.kept or mask.ids)
+            if band and isinstance(self.columns, range) and mask.reaches(self.rows, self.columns):
+                return None
+            column = at(self.columns, device)
+            first, last = torch.full_like(column, self.rows[0]), torch.full_like(column, self.rows[-1])
+            for lowest, highest, offset in mask.bands:  # the queries that see a key form an interval
+                first = first if highest is None else torch.maximum(first, column - offset - highest)
+                last = last if lowest is None else torch.minimum(last, column - offset - lowest)
+            hidden = first > last
+            hidden = hidden[None, None, None] if hidden.dim() == 1 else hidden
+            for kept in mask.kept:
+                hidden = hidden | ~take(kept, 3, self.columns)
+            for mine, theirs in mask.ids:
+                span = (edge.view(-1, keys) - self.rows[0] for edge in (first, last))
+                met = _met(take(mine, 2, self.rows)[:, 0, :, 0], take(theirs, 3, self.columns)[:, 0, 0], *span)
+                hidden = hidden | ~met[:, None, None]
+            return hidden[:, :, 0]
+        seen: Tensor | None = None
+        rows = max(_POINTS // (keys * batch), 1)
+        if device.type == "cuda":  # it wants much at a time; distances, which a band asks for, take eight bytes each
+            heads = max((tensor.shape[1] for tensor in dense), default=1)
+            rows = max((2**3 if mask.bands else 2**6) * _POINTS // (keys * batch * heads), 1)
+        for start in range(0, queries, rows):
+            here = _compose(self.rows, range(start, min(start + rows, queries)))
+            visible = _shown(mask.tile(here, self.columns, device), mask.bias_tile(here, self.columns))
+            assert visible is not None
+            any_row = visible.any(2)
+            seen = any_row if seen is None else seen | any_row
+            if visible.shape[2] == 1:  # the same for every row
+                break
+        assert seen is not None
+        return ~seen
+
+
+def _met(
+    mine: Int[Tensor, "batch queries"], theirs: Int[Tensor, "batch keys"],
+    first: Int[Tensor, "any_batch keys"], last: Int[Tensor, "other_batch keys"],
+) -> Bool[Tensor, "batch keys"]:  # fmt: skip
+    """Whether one of the queries from `first` to `last` has the key's id: by search, not by comparing all with all."""
+    many, theirs = mine.shape[1], theirs.long().contiguous()
+    ids, order = mine.long().sort(dim=-1, stable=True)
+    place = torch.searchsorted(ids, ids) * many + order  # by where the id begins, then by query: in order
+    begin = torch.searchsorted(ids, theirs)
+    spot = torch.searchsorted(place, begin * many + first.clamp(0, many))
+    same = ids.gather(1, begin.clamp_max(many - 1)) == theirs
+    return same & (spot < many) & (place.gather(1, spot.clamp_max(many - 1)) <= begin * many + last.clamp(-1, many - 1))
+
+
+def make_scores(
+    query: Float[Tensor, "*batch heads queries width"] | Float[Tensor, "queries width"],
+    key: Float[Tensor, "*batch key_heads keys width"] | Float[Tensor, "keys width"],
+    mask: Mask | Tensor | None,
+    scale: float | None,
+    softcap: float | None,
+    sinks: Tensor | float | None,
+) -> Scores:
+    """Check what the user handed in and fold it into a Scores."""
+    check_floats(query=query, key=key)
+    if query.dim() < 2 or query.dim() != key.dim():
+        raise ShapeError(
+            "query must be (*batch, heads, queries, width) or (queries, width), and key the same with keys. "
+            f"Got query {tuple(query.shape)}, key {tuple(key.shape)}."
+        )
+    plain = query.dim() == 2
+    if plain:
+        query, key = query[None], key[None]
+    *batch, heads, queries, width = query.shape
+    *key_batch, key_heads, keys, key_width = key.shape
+    if width != key_width or width == 0:
+        raise ShapeError(
+            f"query and key must have the same width, at least 1: width = {width} and {key_width}. "
+            "Project both to the same width first."
+        )
+    if batch != key_batch:
+        raise ShapeError(
+            f"query and key must have the same batch axes. Got {tuple(batch)} and {tuple(key_batch)}. "
+            "Use key.expand(…) to share keys over a batch: it copies nothing."
+        )
+    if key_heads != heads and (key_heads == 0 or heads % key_heads):
+        raise ShapeError(
+            f"query heads must be a multiple of key heads: heads = {heads}, key heads = {key_heads}. "
+            "Axis -3 is heads: is it where you meant it?"
+        )
+    scale = width**-0.5 if scale is None else number("scale", scale)
+    softcap = None if softcap is None else number("softcap", softcap)
+    if softcap is not None and softcap <= 0:
+        raise InputError(f"softcap must be above 0; None for no cap. Got {softcap}.")
+    if len(batch) != 1:
+        query = query.reshape(math.prod(batch), heads, queries, width)
+        key = key.reshape(math.prod(batch), key_heads, keys, width)
+    return Scores(
+        query,
+        key,
+        bind(as_mask(mask), (*batch, heads, queries, keys), query.device, plain),
+        scale,
+        softcap,
+        None if sinks is None else _sinks(sinks, query, (*batch, heads)),
+        range(queries),
+        range(keys),
+    )
+
+
+def _shown(visible: Tensor | None, bias: Tensor | None) -> Tensor | None:
+    """Which points are visible, a bias of -inf counted; None where all are."""
+    if bias is None:
+        return visible
+    return bias != -math.inf if visible is None else visible & (bias != -math.inf)
+
+
+def _clean(tensor: Tensor, hidden: Tensor) -> Tensor:
+    """Tokens without NaN and inf where they are hidden: 0 × NaN would still be NaN. Heads that share one: in all."""
+    if hidden.shape[1] not in (1, tensor.shape[1]):
+        batch, heads, tokens = hidden.shape
+        hidden = hidden.reshape(batch, tensor.shape[1], heads // tensor.shape[1], tokens).all(2)
+    return torch.where(hidden[..., None], tensor.nan_to_num(0.0, 0.0, 0.0), tensor)
+
+
+def check_floats(**tensors: Tensor) -> None:
+    """All are float tensors of one dtype on one device."""
+    (first, lead), *rest = tensors.items()
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor):
+            raise DTypeError(
+                f"{name} must be a torch tensor. Got {type(tensor).__name__}. Use torch.as_tensor({name})."
+            )
+        if tensor.dtype not in _DTYPES:
+            raise DTypeError(
+                f"{name} must be float64, float32, bfloat16 or float16. "
+                f"Got {str(tensor.dtype).removeprefix('torch.')}. Use {name}.float()."
+            )
+    for name, tensor in rest:
+        if tensor.dtype != lead.dtype:
+            raise DTypeError(
+                f"{first} and {name} must have one dtype. Got {lead.dtype} and {tensor.dtype}. "
+                f"Use {name}.to({first}.dtype)."
+            )
+        if tensor.device != lead.device:
+            raise DeviceError(
+                f"{first} and {name} must lie on one device. Got {lead.device} and {tensor.device}. "
+                f"Use {name}.to({first}.device)."
+            )
+
+
+def _sinks(sinks: Tensor | float, query: Tensor, to: tuple[int, ...]) -> Tensor:
+    if not isinstance(sinks, Tensor):
+        try:  # a copy, since a change to it could not be noticed
+            sinks = torch.tensor(sinks, dtype=torch.promote_types(query.dtype, torch.float32), device=query.device)
+        except (TypeError, ValueError, RuntimeError):
+            raise DTypeError(f"sinks must be a float per head. Got {type(sinks).__name__}.") from None
+    if not sinks.is_floating_point():
+        raise DTypeError(f"sinks must be a float per head. Got {sinks.dtype}.")
+    if sinks.device != query.device:
+        raise DeviceError(f"sinks lie on {sinks.device}, query on {query.device}. Use sinks.to(query.device).")
+    try:
+        return sinks.expand(to).reshape(math.prod(to[:-1]), to[-1])
+    except RuntimeError:
+        raise ShapeError(
+            f"sinks must broadcast to (*batch, heads) = {to}: one logit per head. Got {tuple(sinks.shape)}."
+        ) from None
+
+
+def _run(indices: Sequence[int], like: Tensor) -> Positions:
+    """Indices as a range where they run evenly, so that picking them is a view."""
+    if len(indices) == 0:
+        return range(0)
+    step = indices[1] - indices[0] if len(indices) > 1 else 1
+    even = range(indices[0], indices[0] + step * len(indices), step) if step > 0 else range(0)
+    return even if list(even) == list(indices) else torch.tensor(indices, device=like.device)
+
+
+def _compose(positions: Positions, picked: Positions) -> Positions:
+    """Where the picked of these positions lie."""
+    if isinstance(picked, range):
+        return positions[picked.start : picked.stop : picked.step]
+    return at(positions, picked.device)[picked]

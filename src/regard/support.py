@@ -1,0 +1,141 @@
+"""Small helpers that every room uses: shapes in signatures, checks of arguments, memory, and two decorators."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from functools import cache, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import torch
+from torch import Tensor
+
+from regard.errors import DTypeError, InputError, TooLargeError
+
+__all__ = ["Bool", "Float", "Int", "available", "ensure_room", "no_autocast", "no_compile", "number", "one_of", "whole"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# Shapes in signatures: jaxtyping's `Float[Tensor, "heads queries width"]`. The tests check them; without jaxtyping,
+# which users need not install, the annotations stay readable and check nothing.
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+else:
+    try:
+        from jaxtyping import Bool, Float, Int
+    except ImportError:
+
+        class _Shape:
+            def __class_getitem__(cls, item: tuple[Any, str]) -> Any:
+                return item[0]
+
+        Bool = Float = Int = _Shape
+
+
+# Arguments
+
+
+def whole(name: str, value: Any) -> int:
+    """A whole number as a Python int; NumPy integers are accepted, bools are not."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return operator.index(value)
+    except TypeError:
+        raise DTypeError(f"{name} must be a whole number. Got {value!r}.") from None
+
+
+def number(name: str, value: Any) -> float:
+    """A finite number as a Python float. Tensors are refused: they would silently get no gradient."""
+    if isinstance(value, Tensor):
+        raise DTypeError(f"{name} must be a number. Got a tensor. Use {name}.item().")
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        raise DTypeError(f"{name} must be a number. Got {type(value).__name__}.") from None
+    if not math.isfinite(found):
+        raise InputError(f"{name} must be finite. Got {found}.")
+    return found
+
+
+def one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    """Raise unless the value is one of the allowed strings."""
+    if value not in allowed:
+        raise InputError(f"{name} must be one of {', '.join(map(repr, allowed))}. Got {value!r}.")
+
+
+# Memory
+
+
+def available(device: torch.device) -> int | None:
+    """Bytes that can still be allocated on a device; None where that is unknown."""
+    if device.type == "cuda":  # torch's own allocator cache counts as free
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + cached
+    if device.type != "cpu":
+        return None
+    found = []
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        found += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    except OSError:
+        pass
+    try:  # the limit of a container
+        root = Path("/sys/fs/cgroup")
+        found.append(int((root / "memory.max").read_text()) - int((root / "memory.current").read_text()))
+    except (OSError, ValueError):
+        pass
+    return min(found, default=None)
+
+
+@cache
+def _total_memory(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).total_memory
+
+
+def ensure_room(shape: Sequence[int], bytes_each: int, device: torch.device, what: Callable[[], str]) -> None:
+    """Raise if an allocation would not fit. Small ones are not checked: querying a GPU costs time."""
+    needed = math.prod(shape) * bytes_each
+    if needed < 2**28 or (device.type == "cuda" and needed < _total_memory(device) // 64):
+        return
+    free = available(device)
+    if free is not None and needed > free:
+        raise TooLargeError(
+            f"{what()}: needs about {needed / 2**30:,.1f} GiB, {free / 2**30:,.1f} GiB are free on {device}. "
+            "Ask for less: a slice A[…, rows, :], A.part[…], A.top(k), A.received() or A.pool(256, 256)."
+        )
+
+
+# Decorators
+
+
+def no_compile(function: Callable[P, R]) -> Callable[P, R]:
+    """Break the graph here under torch.compile, so that tiles and kernels are never traced.
+
+    `torch.compiler.disable` as a plain decorator would import the compiler and double the time of `import regard`.
+    """
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        if torch.compiler.is_compiling():
+            result: R = torch.compiler.disable(function)(*args, **kwargs)  # type: ignore[no-untyped-call]
+            return result
+        return function(*args, **kwargs)
+
+    return run
+
+
+def no_autocast(function: Callable[P, R]) -> Callable[P, R]:
+    """Run outside autocast, which would round every matrix product to half precision."""
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not (torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")):
+            return function(*args, **kwargs)
+        with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+            return function(*args, **kwargs)
+
+    return run

@@ -1,0 +1,214 @@
+"""`Record`: what was seen of a model, by module name, and the questions that can be asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import InputError, WatchError
+from regard.support import Float
+from regard.watching import storage
+from regard.watching.check import Check, checked
+from regard.watching.entry import Entry
+from regard.watching.heads import Heads, heads_between, scored
+from regard.watching.looks import Looks, looked_at, looks
+from regard.watching.pictures import picture
+from regard.watching.rollout import Rollout, rollout
+from regard.watching.spans import Place, Spans, spans
+
+if TYPE_CHECKING:
+    from regard.drawing import Picture
+
+__all__ = ["Record"]
+
+Where = str | int | range  # a word or some in a row, the number of a token, or a run of them
+
+
+@runtime_checkable
+class Seen(Protocol):
+    """One text that a model was run on."""
+
+    def entries(self) -> Mapping[str, Entry]:
+        """What was seen, by module name."""
+
+
+class Record(Mapping[str, Entry]):
+    """A Mapping from module name to `Entry`: of the last text that the model saw; `passes` has those before it.
+
+    Questions take the mean over all heads and layers, unless `layer`, `head` or `kind` ("encoder", "decoder", "cross")
+    choose some; `sequence` chooses a text of the batch.
+
+    >>> import torch, regard
+    >>> class Layer(torch.nn.Module):
+    ...     heads, kind, attend = 1, "encoder", staticmethod(regard.attention)
+    ...     def forward(self, x):
+    ...         return self.attend(x, x, x)
+    >>> with regard.watch(Layer(), tokens=["A", "dog", "ate"]) as record:
+    ...     output = record.model(5 * torch.eye(3)[None, None])
+    >>> print(record.looks("dog"))
+    dog ━━━━━━━━━━━━━━━━━━━━ dog 100 %  ━ A 0 %  ━ ate 0 %
+    """
+
+    def __init__(self, passes: Sequence[Seen], model: nn.Module | None = None):
+        self._passes, self.model = passes, model
+
+    def __getitem__(self, name: str) -> Entry:
+        entries = self._entries()
+        if name not in entries:
+            raise KeyError(f"{name!r} was not seen. Seen: {', '.join(entries)}")
+        return entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries() if self._passes else ())
+
+    def __len__(self) -> int:
+        return len(self._entries()) if self._passes else 0
+
+    def __repr__(self) -> str:
+        more = f", the last of {len(self._passes)} passes" if len(self._passes) > 1 else ""
+        lines = [f"Record of {len(self)} attentions{more}", *(f"  {entry!r}" for entry in self.values())]
+        return "\n".join(lines if len(lines) <= 20 else [*lines[:10], "  …", *lines[-9:]])
+
+    @property
+    def passes(self) -> list[Record]:
+        """One record for each text, or batch of texts, that the model saw."""
+        return [Record([seen], self.model) for seen in self._passes]
+
+    def at(self, *, layer: int | None = None, head: int | slice | None = None, kind: str | None = None) -> Record:
+        """The record of some layers, heads or kinds only."""
+        chosen = {
+            name: entry if head is None else entry.head(head)
+            for name, entry in self._entries().items()
+            if layer in (None, entry.layer) and kind in (None, entry.kind)
+        }
+        if not chosen:
+            layers, kinds = ({getattr(e, what) for e in self.values()} for what in ("layer", "kind"))
+            raise InputError(
+                f"nothing was seen of layer = {layer}, kind = {kind}. There are layers {sorted(layers)} "
+                f"and kinds {sorted(kinds)}."
+            )
+        return Record([_Chosen(chosen)], self.model)
+
+    # Questions
+
+    def looks(
+        self, what: Where, *, layer: int | None = None, head: int | None = None, kind: str | None = None,
+        sequence: int = 0,
+    ) -> Looks:  # fmt: skip
+        """What a word looks at, in falling order; a word of several tokens counts as one."""
+        return looks(self._alike(layer, head, kind), what, sequence)
+
+    def looked_at(
+        self, what: Where, *, layer: int | None = None, head: int | None = None, kind: str | None = None,
+        sequence: int = 0,
+    ) -> Looks:  # fmt: skip
+        """What looks at a word: the share that each word gives to it."""
+        return looked_at(self._alike(layer, head, kind), what, sequence)
+
+    def heads(self, start: Where, end: Where, *, kind: str | None = None, sequence: int = 0) -> Heads:
+        """The heads that look most from one word to another."""
+        return heads_between(self._alike(None, None, kind), start, end, sequence)
+
+    def scores(self, habit: str, *, sequence: int = 0) -> Heads:
+        """Heads by a habit: "sink" (look at the first token), "previous", "diagonal" (at themselves) or "induction"."""
+        return scored(list(self.values()), habit, sequence)
+
+    def spans(
+        self, by: str | Mapping[str, Place], *, layer: int | None = None, head: int | None = None,
+        kind: str | None = None, sequence: int = 0,
+    ) -> Spans:  # fmt: skip
+        """Attention between "word"s, "sentence"s, chat "message"s, or passages {name: text or token range}."""
+        return spans(self._alike(layer, head, kind), by, sequence)
+
+    def rollout(self, what: Where, *, sequence: int = 0) -> Rollout:
+        """What a word is made of down to the input, through all layers."""
+        return rollout(list(self.values()), what, sequence)
+
+    def weights(
+        self, *, layer: int | None = None, head: int | None = None, kind: str | None = None, sequence: int = 0
+    ) -> Float[Tensor, "queries keys"]:
+        """The weights themselves, the mean over the chosen heads: for texts short enough to be drawn word by word."""
+        entries = self._alike(layer, head, kind)
+        total, heads = torch.zeros(()), 0
+        for entry in entries:
+            total, heads = total + entry.matrix[sequence].float().sum(0).cpu(), heads + entry.shape[1]
+        return total / heads
+
+    def pool(
+        self, rows: int = 256, columns: int = 256, *, layer: int | None = None, head: int | None = None,
+        kind: str | None = None, sequence: int = 0,
+    ) -> Float[Tensor, "rows columns"]:  # fmt: skip
+        """The same as a small picture, for texts of any length."""
+        entries = self._alike(layer, head, kind)
+        total, heads = torch.zeros(()), 0
+        for entry in entries:
+            total, heads = total + entry.pool(rows, columns)[sequence].sum(0).cpu(), heads + entry.shape[1]
+        return total / heads
+
+    def picture(
+        self, drawing: str = "lines", *, word: str | int | None = None, layer: int | None = None,
+        head: int | None = None, kind: str | None = None, sequence: int = 0, title: str = "",
+    ) -> Picture:  # fmt: skip
+        """As "lines", "matrix", "grid", "flow" or "map"; `word` is the one whose lines or whose way stand out.
+
+        >>> import torch, regard
+        >>> class Layer(torch.nn.Module):
+        ...     heads, kind, attend = 1, "encoder", staticmethod(regard.attention)
+        ...     def forward(self, x):
+        ...         return self.attend(x, x, x)
+        >>> with regard.watch(Layer(), tokens=["A", "dog", "ate"]) as record:
+        ...     output = record.model(torch.eye(3)[None, None])
+        >>> print(record.picture("lines", word="dog"))
+        dog ━━━━━━━━━━ dog 47.1 %   ━━━━━━ A 26.4 %   ━━━━━━ ate 26.4 %
+        encoder, layer 0, head 0.
+        """
+        return picture(self._alike(layer, head, kind), drawing, word, sequence, title)
+
+    def check(self, rows: int = 16) -> Check:
+        """Compare a sample of rows with the plain dense computation in float64, print what came out, and return it."""
+        found = checked(list(self.values()), rows)
+        print(found)
+        return found
+
+    # To a file and back
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Everything that was kept of the last pass, as safetensors."""
+        storage.save(self._entries(), path)
+
+    @classmethod
+    def open(cls, path: str | PathLike[str]) -> Record:
+        """A record as it was saved."""
+        return cls([_Chosen(storage.load(path))])
+
+    # How it is done
+
+    def _entries(self) -> Mapping[str, Entry]:
+        if not self._passes:
+            raise WatchError("nothing was watched yet: call the model inside the `with` block.")
+        return self._passes[-1].entries()
+
+    def _alike(self, layer: int | None, head: int | None, kind: str | None) -> list[Entry]:
+        """The chosen entries, which must be of one kind and shape."""
+        entries = list(self.at(layer=layer, head=head, kind=kind).values())
+        kinds = sorted({entry.kind for entry in entries})
+        if len(kinds) > 1:
+            raise InputError(f"the record has attention of {len(kinds)} kinds: choose kind = {' or '.join(kinds)}.")
+        shapes = sorted({entry.shape[2:] for entry in entries})
+        if len(shapes) > 1:
+            raise InputError(f"the layers look at texts of different lengths {shapes}: choose a layer.")
+        return entries
+
+
+class _Chosen:
+    """Entries that change no more."""
+
+    def __init__(self, entries: Mapping[str, Entry]):
+        self._entries = entries
+
+    def entries(self) -> Mapping[str, Entry]:
+        return self._entries

