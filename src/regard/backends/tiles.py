@@ -15,16 +15,12 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from regard.scores import HIDING, BoundMask, Positions, Scores
+from regard.backends.normaliser import HIDDEN, LN2, LOG2E, TRUSTED, capturing, share, trusted
+from regard.scores import BoundMask, Positions, Scores
 from regard.support import Float, no_autocast
 
 __all__ = ["Dropout", "Reduction", "Tile", "backward", "capturing", "forward", "logsumexp", "share", "sweep", "trusted"]
 
-TRUSTED = 256.0  # up to here a float32 logsumexp gives weights right to about 1e-5; beyond, more digits are kept
-# The logit of a hidden key, far below any bias that does not hide: exp2 gives an exact 0, and 0 × HIDDEN stays 0 where
-# 0 × -inf would be NaN.
-HIDDEN = 10 * HIDING
-LOG2E, LN2 = math.log2(math.e), math.log(2.0)
 _ROWS, _SIZE = 256, 2**17  # rows of a tile, and numbers in it for each thread: two such fit in a core's L2 cache
 
 
@@ -167,20 +163,6 @@ class _Buffer:
         return self.tile, self.folded
 
 
-def capturing(tensor: Tensor) -> bool:
-    """Whether a CUDA graph is being recorded: what is on the GPU cannot be asked then."""
-    return tensor.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
-
-
-def trusted(normaliser: Tensor, dtype: torch.dtype) -> bool:
-    """Whether a normaliser has digits enough for all that is computed from it, for queries of this dtype."""
-    if normaliser.dtype == torch.float64 or capturing(normaliser):
-        return True
-    if normaliser.device.type == "cuda" and dtype == torch.bfloat16:
-        return True  # float32 is as good as bfloat16 up to logits of 1e4, and whoever asks a GPU waits for it
-    return not bool(((normaliser.abs() > TRUSTED) & (normaliser != -math.inf)).any())
-
-
 def _split(normaliser: Tensor | None, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
     """The normaliser in base 2 as what the dtype can hold and, where logits are so large that it matters, the rest."""
     if normaliser is None:
@@ -304,11 +286,6 @@ def _absorb(tile: Tile, peak: Tensor, total: Tensor) -> Tensor:
 
 def _close(peak: Tensor, total: Tensor) -> Tensor:
     return torch.where(peak > HIDDEN / 2, (peak.double() + torch.log2(total)) * LN2, -math.inf)
-
-
-def share(part: Tensor, whole: Tensor) -> Tensor:
-    """exp(part - whole): the share of a normaliser that a part of its terms makes up; of nothing, nothing."""
-    return torch.exp(part - whole.masked_fill(whole == -math.inf, 0.0))
 
 
 Pull = Callable[[Tile], Tensor]

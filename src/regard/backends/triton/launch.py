@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from regard.backends import reductions
-from regard.backends.tiles import HIDDEN, LN2, LOG2E, TRUSTED, capturing, trusted
+from regard.backends.normaliser import HIDDEN, LN2, LOG2E, TRUSTED, capturing, trusted
 from regard.backends.triton import top_launch as top_sweep
 from regard.backends.triton import tuning as sizes
 from regard.backends.triton.problem import FAR, MOST, described, heads_of_grid, lay_out, power

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.backends.tiles import LOG2E
+from regard.backends.normaliser import LOG2E
 from regard.backends.triton import tuning as sizes
 from regard.scores import HIDING, Scores, take
 

@@ -1,0 +1,148 @@
+"""The contract of a backend: what may be asked of it, in which form the answers come, and its five methods.
+
+Everything asked for is a function of the weights p = exp(s - lse), where s are the masked scores and lse is the row
+normaliser (the logsumexp of each row). A request says what is wanted and holds no result; results come back in the
+order of the requests, in the working dtype of the scores (float32, or float64 for float64 queries) unless said
+otherwise. Nobody fills in somebody else's object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from torch import Tensor
+
+from regard.scores import Scores
+from regard.support import Float
+
+__all__ = [
+    "Attend",
+    "Backend",
+    "Dropout",
+    "Entropy",
+    "Gradients",
+    "LogSumExp",
+    "Pool",
+    "Received",
+    "Reduction",
+    "Request",
+    "Result",
+    "Top",
+    "TransposedProduct",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Dropout:
+    """Which weights are dropped: a pure function of (seed, position), so that no pass has to remember a mask."""
+
+    rate: float
+    seed: Tensor
+
+
+# Requests
+
+
+@dataclass(frozen=True, eq=False)
+class Attend:
+    """weights @ value: (batch, heads, queries, width), in the dtype of the query."""
+
+    value: Float[Tensor, "batch key_heads keys width"]
+    dropout: Dropout | None = None
+
+
+@dataclass(frozen=True)
+class LogSumExp:
+    """The row normaliser itself: (batch, heads, queries)."""
+
+
+@dataclass(frozen=True)
+class Received:
+    """What each key receives over all queries: (batch, heads, keys); reduce: "sum", "mean" or "max"."""
+
+    reduce: str = "sum"
+
+
+@dataclass(frozen=True)
+class Entropy:
+    """-Σ p log p of each row, in nats: (batch, heads, queries)."""
+
+
+@dataclass(frozen=True)
+class Top:
+    """The k largest weights of each row, descending, and their keys: two of (batch, heads, queries, k).
+
+    The key is -1 where a row sees fewer than k keys.
+    """
+
+    k: int
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The "mean" or "max" of each of rows × columns nearly equal bins: (batch, heads, rows, columns)."""
+
+    rows: int
+    columns: int
+    reduce: str = "mean"
+
+
+@dataclass(frozen=True, eq=False)
+class TransposedProduct:
+    """weightsᵀ @ x: (batch, heads, keys, width)."""
+
+    x: Float[Tensor, "batch heads queries width"]
+
+
+Reduction = Received | Entropy | Top | Pool | TransposedProduct  # what `reduce` takes
+Request = Attend | LogSumExp | Reduction
+Result = Tensor | tuple[Tensor, Tensor]  # a pair for Top
+
+
+class Gradients(NamedTuple):
+    """What `backward` gives: gradients of the inputs, and the row sums that sinks and outer normalisers receive."""
+
+    query: Tensor
+    key: Tensor
+    operand: Tensor | None  # of the value or x, where the request has one
+    biases: tuple[Tensor | None, ...]  # of the mask's biases; None where they were not asked for
+    row_dot: Tensor | None  # Σ_j p dL/dp of each row, where the backend had to compute it
+
+
+class Backend(Protocol):
+    """One way to compute. It may support only some requests for some scores; `supports` says which."""
+
+    name: str
+
+    def supports(self, scores: Scores, request: Request, *, gradient: bool = False, biases: bool = False) -> bool:
+        """Whether it computes this request for these scores (`gradient`: its backward; `biases`: theirs too)."""
+
+    def forward(self, scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
+        """(weights @ value, logsumexp), both without sinks."""
+
+    def logsumexp(self, scores: Scores) -> Float[Tensor, "batch heads queries"]:
+        """The row normaliser without sinks; in float64 where float32 has too few digits for it."""
+
+    def reduce(
+        self, scores: Scores, lse: Float[Tensor, "batch heads queries"], requests: Sequence[Reduction]
+    ) -> list[Result]:
+        """The reductions asked for, all of which it must support, in as few passes as it can."""
+
+    def backward(
+        self,
+        scores: Scores,
+        request: Request,
+        result: Tensor,
+        lse: Float[Tensor, "batch heads queries"],
+        grad: Tensor,
+        *,
+        subtract: bool = True,
+        biases: bool = False,
+    ) -> Gradients:
+        """Gradients where `grad` is that of `result`. Each masked score receives p × (dL/dp - Σ_j p dL/dp).
+
+        Without `subtract` the normaliser is an input of its own (a part of a matrix keeps that of all keys), and each
+        score receives p × dL/dp.
+        """
