@@ -20,6 +20,7 @@ from regard import backends
 from regard.backends import reductions
 from regard.backends import tiles as tiled
 from regard.backends import torch_cpu as fused
+from regard.backends.normaliser import LN2
 from regard.backends.tiles import Dropout, Pull, Tile
 from regard.backends.triton import launch as sweep
 from regard.errors import InputError
@@ -130,7 +131,7 @@ class Entropy:
         def pull(tile: Tile) -> Tensor:
             # Where a weight is 0 its logarithm does not matter, but must not take a large `back` beyond all numbers.
             log2 = tile.log2.clamp_min(-1100.0)
-            return -(log2 * tiled.LN2 + 1) * back[tile.batch, tile.heads, tile.rows, None]
+            return -(log2 * LN2 + 1) * back[tile.batch, tile.heads, tile.rows, None]
 
         return Pulls(pull)
 

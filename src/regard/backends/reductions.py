@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.backends.tiles import HIDDEN, Pull, Tile
+from regard.backends.normaliser import HIDDEN
+from regard.backends.tiles import Pull, Tile
 from regard.scores import Scores
 from regard.support import Float, Int
 
