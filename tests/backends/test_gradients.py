@@ -176,7 +176,7 @@ def test_dropout_keeps_the_mean_and_its_gradient_is_that_of_the_weights_it_kept(
     torch.manual_seed(9)
     one = regard.attention(q, k, v, dropout=0.25)
     torch.manual_seed(9)
-    with using("tiled", small=True):  # what is dropped does not depend on the tiles
+    with using("tiles", small=True):  # what is dropped does not depend on the tiles
         assert torch.allclose(one, regard.attention(q, k, v, dropout=0.25), atol=1e-12)
 
 

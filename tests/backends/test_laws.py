@@ -82,7 +82,7 @@ def test_a_summary_is_its_single_reductions(backend, case, small):
 
 @given(case=cases(), small=st.booleans())
 def test_rows_sum_to_one_or_to_what_the_sink_leaves(case, small):
-    with using("tiled", small):
+    with using("tiles", small):
         A = case.matrix()
         empty = A.logsumexp == -torch.inf
         total = A.to_dense().double().sum(-1)
@@ -108,7 +108,7 @@ def test_slices_and_parts_are_those_of_the_dense_matrix(backend, case, small, da
         assert torch.allclose(part.received(), expected.sum(-2), atol=1e-11)
         assert torch.allclose(part.entropy(), torch.special.entr(expected).sum(-1), atol=1e-11)
         v = torch.randn(*part.shape[:-2], part.shape[-1], 2, dtype=torch.float64)
-        if len(part.shape) < 3 or part.shape[-3] not in part._other_heads:  # else: whose heads are they? refused
+        if len(part.shape) < 3 or part.shape[-3] not in part._key_heads_before:  # else: whose heads are they? refused
             assert torch.allclose(part @ v, expected @ v, atol=1e-11)
         x = torch.randn(*part.shape[:-1], 2, dtype=torch.float64)
         assert torch.allclose(part.mT @ x, expected.mT @ x, atol=1e-11)

@@ -295,7 +295,7 @@ def test_keys_that_nobody_sees_are_found_without_looking_at_every_point(
         offset = torch.randint(-3, 4, (batch,)) if "each" in band else seed % 7 - 3
         mask = mask & (regard.causal(offset) if "causal" in band else regard.window(2, 1, offset=offset))
     A = regard.AttentionMatrix(torch.randn(batch, 1, queries, 4), torch.randn(batch, 1, keys, 4), mask=mask)
-    scores = (A.part[..., queries // 2 :, :] if part else A)._scores
+    scores = (A.part[..., queries // 2 :, :] if part else A)._core.scores
     seen = scores.mask.tile(scores.rows, scores.columns, scores.query.device).expand(scores.shape).any(2)
     assert torch.equal(scores.unseen.expand(seen.shape), ~seen)
 
@@ -334,7 +334,7 @@ def test_strided_and_expanded_tensors_work():
 
 
 def test_the_kernel_that_dies_on_empty_input_really_does():
-    """The trap that fused.py keeps away from; if torch mends it, the guard may go."""
+    """The trap that torch_cpu.py keeps away from; if torch fixes it, the guard may go."""
     code = (
         "import torch; q = torch.randn(1, 1, 0, 8); k = torch.randn(1, 1, 0, 8);"
         "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, k)"
@@ -372,7 +372,7 @@ def test_the_short_way_is_taken_where_nothing_else_is_needed(change, short, monk
     taken = []
     own = torch.nn.functional.scaled_dot_product_attention
     monkeypatch.setattr(
-        "regard.inline.functional.scaled_dot_product_attention", lambda *a, **k: taken.append(1) or own(*a, **k)
+        "regard.matrix.sdpa.functional.scaled_dot_product_attention", lambda *a, **k: taken.append(1) or own(*a, **k)
     )
     output = regard.attention(*arguments, **options)
     query, key, value = arguments

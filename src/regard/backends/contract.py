@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
+from regard.errors import InputError
 from regard.scores import Scores
-from regard.support import Float
+from regard.support import Float, number
 
 __all__ = [
     "Attend",
@@ -27,6 +29,7 @@ __all__ = [
     "Pool",
     "Received",
     "Reduction",
+    "Refused",
     "Request",
     "Result",
     "Top",
@@ -40,6 +43,14 @@ class Dropout:
 
     rate: float
     seed: Tensor
+
+    @classmethod
+    def of(cls, rate: float, seed: Tensor | None = None) -> Dropout | None:
+        """With a fresh seed unless one is given (a tensor of one whole number); None for a rate of 0."""
+        rate = number("dropout", rate)
+        if not 0 <= rate < 1:
+            raise InputError(f"dropout must be at least 0 and below 1. Got {rate}.")
+        return cls(rate, torch.randint(2**31, (), device="cpu") if seed is None else seed) if rate else None
 
 
 # Requests
@@ -111,24 +122,35 @@ class Gradients(NamedTuple):
     row_dot: Tensor | None  # Σ_j p dL/dp of each row, where the backend had to compute it
 
 
-class Backend(Protocol):
-    """One way to compute. It may support only some requests for some scores; `supports` says which."""
+class Refused(Exception):
+    """A kernel refused what `supports` had thought it could compute: the next backend is asked."""
+
+
+class Backend:
+    """One way to compute. It may support only some requests for some scores: `supports` says which.
+
+    A backend implements the methods that its supported requests need; the others are never called.
+    """
 
     name: str
 
     def supports(self, scores: Scores, request: Request, *, gradient: bool = False, biases: bool = False) -> bool:
         """Whether it computes this request for these scores (`gradient`: its backward; `biases`: theirs too)."""
+        raise NotImplementedError
 
     def forward(self, scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
         """(weights @ value, logsumexp), both without sinks."""
+        raise NotImplementedError
 
     def logsumexp(self, scores: Scores) -> Float[Tensor, "batch heads queries"]:
         """The row normaliser without sinks; in float64 where float32 has too few digits for it."""
+        raise NotImplementedError
 
     def reduce(
         self, scores: Scores, lse: Float[Tensor, "batch heads queries"], requests: Sequence[Reduction]
     ) -> list[Result]:
         """The reductions asked for, all of which it must support, in as few passes as it can."""
+        raise NotImplementedError
 
     def backward(
         self,
@@ -146,3 +168,4 @@ class Backend(Protocol):
         Without `subtract` the normaliser is an input of its own (a part of a matrix keeps that of all keys), and each
         score receives p × dL/dp.
         """
+        raise NotImplementedError

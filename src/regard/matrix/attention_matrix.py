@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard import backends
-from regard.backends import autograd as gradients
-from regard.backends import reductions
-from regard.backends import tiles as tiled
-from regard.backends.tiles import Dropout
-from regard.errors import InputError, ModifiedInPlaceError, OutOfRangeError
+from regard.backends import Attend, Dropout, Entropy, Pool, Received, TransposedProduct
+from regard.errors import InputError, OutOfRangeError, ShapeError
+from regard.matrix.axes import Axes, fold_operand
+from regard.matrix.indexing import basic, coordinates
 from regard.matrix.matrix_picture import draw
-from regard.matrix.operand import operand
-from regard.matrix.views import Parts, Stage, Transposed, look, points
-from regard.scores import Mask, Positions, Scores, as_mask, check_floats, make_scores, pick
-from regard.support import Float, Int, ensure_room, no_compile, number, one_of, whole
+from regard.matrix.normalised import NormalisedScores, Source
+from regard.matrix.views import Parts, Stage, Transposed
+from regard.scores import Mask, as_mask, check_floats, make_scores, pick
+from regard.support import Float, Int, ensure_room, no_compile, one_of, whole
 
 if TYPE_CHECKING:
     from regard.drawing import Picture
@@ -28,7 +28,7 @@ __all__ = ["AttentionMatrix", "Summary", "Top"]
 
 
 class Top(NamedTuple):
-    """The greatest weights of each row, falling, and the keys they lie on; -1 where a row sees fewer keys."""
+    """The largest weights of each row, descending, and their keys; -1 where a row sees fewer keys."""
 
     weights: Float[Tensor, "*batch queries k"]
     keys: Int[Tensor, "*batch queries k"]
@@ -70,25 +70,18 @@ class AttentionMatrix:
         softcap: float | None = None,
         sinks: Tensor | float | None = None,
     ):
-        self._scores = self._wide = make_scores(query, key, mask, scale, softcap, sinks)
-        self._batch: tuple[int, ...] = tuple(query.shape[:-3])
-        self._heads = query.dim() > 2
-        self._lse: Tensor | None = None  # the row normaliser, once something needs it
-        self._found: Tensor | None = None  # what a kernel gave for it, not yet looked at
+        scores = make_scores(query, key, mask, scale, softcap, sinks)
         self._mask = as_mask(mask)
-        self._whole: torch.Size | None = None  # the shape of the matrix that this is a part of
-        self._other_heads: frozenset[int] = frozenset()  # how many heads its keys have, where the part's are others
-        read = {"query": query, "key": key}
-        read |= {f"mask ({n})": tensor for n, tensor in enumerate(self._mask.tensors)}
+        named = {"query": query, "key": key}
+        named |= {f"mask ({n})": tensor for n, tensor in enumerate(self._mask.tensors)}
         if isinstance(sinks, Tensor):
-            read["sinks"] = sinks
-        self._read = [(name, tensor, tensor._version) for name, tensor in read.items() if not tensor.is_inference()]
+            named["sinks"] = sinks
+        self._core = NormalisedScores(scores, Source.of(**named))
+        self._axes = Axes(tuple(query.shape[:-3]), query.dim() > 2)
+        self._whole: torch.Size | None = None  # the shape of the matrix that this is a part of
+        self._key_heads_before: frozenset[int] = frozenset()  # the numbers of key heads of matrices this is a part of
 
     # What it is
-
-    @property
-    def _leading(self) -> tuple[int, ...]:
-        return (*self._batch, self._scores.shape[1]) if self._heads else self._batch
 
     @property
     def shape(self) -> torch.Size:
@@ -98,17 +91,18 @@ class AttentionMatrix:
         >>> regard.AttentionMatrix(torch.randn(5, 16), torch.randn(7, 16)).shape
         torch.Size([5, 7])
         """
-        return torch.Size((*self._leading, *self._scores.shape[2:]))
+        _, heads, queries, keys = self._core.scores.shape
+        return torch.Size((*self._axes.leading(heads), queries, keys))
 
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of its slices: the query's."""
-        return self._scores.query.dtype
+        return self._core.scores.query.dtype
 
     @property
     def device(self) -> torch.device:
         """Where it is computed: where the query lies."""
-        return self._scores.query.device
+        return self._core.scores.query.device
 
     def __repr__(self) -> str:
         dtype = str(self.dtype).removeprefix("torch.")
@@ -117,14 +111,6 @@ class AttentionMatrix:
 
     def __len__(self) -> int:
         return self.shape[0]
-
-    def __getstate__(self) -> dict[str, Any]:
-        self._check()
-        return vars(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._read = [(name, tensor, tensor._version) for name, tensor, _ in self._read]  # a copy counts anew
 
     # Attention, both ways
 
@@ -144,19 +130,18 @@ class AttentionMatrix:
         >>> torch.allclose(A @ v, A.to_dense() @ v, atol=1e-6)
         True
         """
-        scores, dropped = self._scores, _dropout(dropout, seed)
+        scores, dropped = self._core.scores, Dropout.of(dropout, seed)
         value = self._value(value)
         if value.shape[1] == scores.key.shape[1]:
-            return self._unfold(self._result(gradients.Attend(dropped), value))
+            return self._axes.unfold(self._core.compute(Attend(value, dropped)))
         # Values per query head: one pass for each member of a group, keys still shared.
-        every = range(scores.shape[0]), range(scores.shape[2]), range(scores.shape[3])
-        passes = []
+        batch, heads, queries, keys = (range(n) for n in scores.shape)
+        outputs = []
         for member in range(scores.group):
-            heads = range(member, scores.shape[1], scores.group)
-            part = self._selected(every[0], heads, every[1], every[2], self._batch, True)
-            own = dropped and replace(dropped, seed=dropped.seed + (member << 20))  # each head drops others
-            passes.append(part._result(gradients.Attend(own), value[:, member :: scores.group]))
-        return self._unfold(torch.stack(passes, 2).flatten(1, 2))
+            part = self._core.select(batch, heads[member :: scores.group], queries, keys)
+            own = dropped and replace(dropped, seed=dropped.seed + (member << 20))  # each head drops other weights
+            outputs.append(part.compute(Attend(value[:, member :: scores.group], own)))
+        return self._axes.unfold(torch.stack(outputs, 2).flatten(1, 2))
 
     @property
     def mT(self) -> Transposed:
@@ -167,12 +152,12 @@ class AttentionMatrix:
         >>> (A.mT @ torch.ones(5, 1)).squeeze().allclose(A.received())
         True
         """
-        return Transposed(self)
+        return Transposed(self, self._transposed_product)
 
     # Numbers out of it
 
     def __getitem__(self, index: Any) -> Tensor:
-        return look(self, index, "weights")
+        return self._read("weights", index)
 
     @property
     def part(self) -> Parts:
@@ -185,27 +170,27 @@ class AttentionMatrix:
         >>> A.part[..., :10, 50:].received().shape
         torch.Size([2, 50])
         """
-        return Parts(self)
+        return Parts(self, self._part)
 
     @property
     def scores(self) -> Stage:
         """`A.scores[...]`: QKᵀ, before anything else."""
-        return Stage(self, "scores")
+        return Stage(self, "scores", partial(self._read, "scores"))
 
     @property
     def scaled(self) -> Stage:
         """`A.scaled[...]`: QKᵀ times the scale, 1/√width unless you chose another."""
-        return Stage(self, "scaled")
+        return Stage(self, "scaled", partial(self._read, "scaled"))
 
     @property
     def capped(self) -> Stage:
         """`A.capped[...]`: the scaled scores after the soft cap (the same where there is none)."""
-        return Stage(self, "capped")
+        return Stage(self, "capped", partial(self._read, "capped"))
 
     @property
     def masked(self) -> Stage:
         """`A.masked[...]`: what the softmax is taken of: biases added, -inf where a key is hidden."""
-        return Stage(self, "masked")
+        return Stage(self, "masked", partial(self._read, "masked"))
 
     def to_dense(self) -> Float[Tensor, "*leading queries keys"]:
         """All of it as a tensor, if it fits in memory.
@@ -222,10 +207,10 @@ class AttentionMatrix:
         (queries, keys), offset = self.shape[-2:], whole("offset", offset)
         first = max(-offset, 0)
         row = torch.arange(first, max(min(queries, keys - offset), first), device=self.device)
-        index = (*(torch.arange(n, device=self.device) for n in self._leading), row)
+        index = (*(torch.arange(n, device=self.device) for n in self.shape[:-2]), row)
         *leading, row = torch.meshgrid(*index, indexing="ij")
-        self._check()
-        return points(self, [*leading, row, row + offset], "weights")
+        self._core.check_sources()
+        return self._points("weights", [*leading, row, row + offset])
 
     # Rows, columns and the whole, streamed
 
@@ -235,16 +220,16 @@ class AttentionMatrix:
 
         Everything normalised by it is right for scores up to about 10¹¹: beyond, float64 has too few digits for it.
         """
-        self._check()
-        return self._unfold(self._normaliser().to(self._scores.working_dtype))
+        self._core.check_sources()
+        return self._axes.unfold(self._core.normaliser().to(self._core.scores.working_dtype, copy=True))
 
     @property
     def sink_share(self) -> Float[Tensor, "*leading queries"]:
         """The share of each row that its sink takes: rows sum to 1 - sink_share."""
-        sinks = self._wide.sinks
-        if sinks is None:
+        rows = self._core.row_scores
+        if rows.sinks is None:
             return torch.zeros_like(self.logsumexp)
-        return tiled.share(self._unfold(sinks.to(self._wide.working_dtype)[..., None]), self.logsumexp)
+        return backends.share(self._axes.unfold(rows.sinks.to(rows.working_dtype)[..., None]), self.logsumexp)
 
     def received(self, reduce: str = "sum") -> Float[Tensor, "*leading keys"]:
         """The attention that each key receives over all queries: "sum", "mean" or (without gradient) "max".
@@ -255,9 +240,7 @@ class AttentionMatrix:
         tensor([1.8333, 0.8333, 0.3333])
         """
         one_of("reduce", reduce, ("sum", "mean", "max"))
-        if reduce == "max":
-            return self._unfold(self._swept(reductions.Received(self._scores, reduce)).result())
-        return self._unfold(self._result(gradients.Received(reduce)))
+        return self._reduction(Received(reduce))
 
     def entropy(self) -> Float[Tensor, "*leading queries"]:
         """-Σ p log p of each row, in nats: 0 where a query looks at one key only, log n where it looks at n alike.
@@ -266,17 +249,17 @@ class AttentionMatrix:
         >>> regard.AttentionMatrix(torch.zeros(1, 4), torch.zeros(8, 4)).entropy().exp().round()
         tensor([8.])
         """
-        return self._unfold(self._result(gradients.Entropy()))
+        return self._reduction(Entropy())
 
     def top(self, k: int) -> Top:
-        """The k greatest weights of each row and their keys, exactly; without gradient.
+        """The k largest weights of each row and their keys, exactly; without gradient.
 
         >>> import torch, regard
         >>> A = regard.AttentionMatrix(torch.eye(3) * 9, torch.eye(3))
         >>> A.top(1).keys.squeeze()
         tensor([0, 1, 2])
         """
-        return self._top(self._swept(self._topper(k)))
+        return self._unfolded_top(*self._core.reduce(self._top_request(k)))
 
     def pool(self, rows: int, columns: int, reduce: str = "mean") -> Float[Tensor, "*leading rows columns"]:
         """The whole matrix as a small picture: the "mean" or (without gradient) the "max" of each bin.
@@ -289,13 +272,10 @@ class AttentionMatrix:
         (torch.Size([64, 256]), torch.Size([64, 5000]))
         """
         one_of("reduce", reduce, ("mean", "max"))
-        rows, columns = self._bins(rows, columns)
-        if reduce == "max":
-            return self._unfold(self._swept(reductions.Pool(self._scores, rows, columns, reduce)).result())
-        return self._unfold(self._result(gradients.Pool(rows, columns)))
+        return self._reduction(self._pool_request(rows, columns, reduce))
 
     def summary(self, top: int | None = None, pool: int | tuple[int, int] | None = None) -> Summary:
-        """Received, entropy, logsumexp, and top and pool if asked for, in one sweep; without gradient.
+        """Received, entropy, logsumexp, and top and pool if asked for, in as few passes as possible; without gradient.
 
         >>> import torch, regard
         >>> A = regard.AttentionMatrix(torch.randn(4, 300, 16), torch.randn(4, 300, 16))
@@ -303,24 +283,22 @@ class AttentionMatrix:
         >>> seen.received.shape, seen.top.keys.shape, seen.pool.shape
         (torch.Size([4, 300]), torch.Size([4, 300, 3]), torch.Size([4, 32, 32]))
         """
-        scores = self._scores
-        received, entropy = reductions.Received(scores, "sum"), reductions.Entropy(scores)
-        topper = None if top is None else self._topper(top)
-        pooler = None
+        requests: dict[str, backends.Reduction] = {"received": Received(), "entropy": Entropy()}
+        if top is not None:
+            requests["top"] = self._top_request(top)
         if pool is not None:
             sides = pool if isinstance(pool, Sequence) else (pool, pool)
             if len(sides) != 2:
                 raise InputError(f"pool must be a number of bins, or two: (rows, columns). Got {pool!r}.")
-            pooler = reductions.Pool(scores, *self._bins(*sides), "mean", received)
-        self._swept(*(r for r in (received if pooler is None else pooler, topper, entropy) if r is not None))
+            requests["pool"] = self._pool_request(*sides, "mean")
+        results: dict[str, Any] = dict(zip(requests, self._core.reduce(*requests.values()), strict=True))
         with torch.no_grad():
-            pooled = None if pooler is None else self._unfold(pooler.result())  # first: it completes `received`
             return Summary(
-                self._unfold(received.result()),
-                self._unfold(entropy.result()),
+                self._axes.unfold(results["received"]),
+                self._axes.unfold(results["entropy"]),
                 self.logsumexp,
-                None if topper is None else self._top(topper),
-                pooled,
+                self._unfolded_top(results["top"]) if "top" in results else None,
+                self._axes.unfold(results["pool"]) if "pool" in results else None,
             )
 
     # To look at
@@ -356,127 +334,113 @@ class AttentionMatrix:
         >>> A.received().requires_grad, A.detach().received().requires_grad
         (True, False)
         """
-        same = object.__new__(AttentionMatrix)
-        vars(same).update(vars(self))
-        same._scores = _cut(self._scores)
-        same._wide = same._scores if self._wide is self._scores else _cut(self._wide)
-        same._read = [(name, tensor.detach(), version) for name, tensor, version in self._read]
-        return same
+        return self._derived(core=self._core.detach())
 
     # How it is done
 
-    def _check(self) -> None:
-        for name, tensor, version in self._read:
-            if tensor._version != version:
-                raise ModifiedInPlaceError(
-                    f"{name} was changed in place after this AttentionMatrix was made, so its numbers would no longer "
-                    f"agree. Make a new AttentionMatrix, or hand in a copy: {name.split()[0]}.clone()."
-                )
+    def _derived(self, **changes: Any) -> AttentionMatrix:
+        """This matrix with some of its private attributes changed."""
+        other = object.__new__(AttentionMatrix)
+        vars(other).update(vars(self) | {f"_{name}": value for name, value in changes.items()})
+        return other
 
-    @no_compile
-    def _known(self) -> Tensor:
-        """The row normaliser as data, computed once; in float64 unless a kernel gave it and float32 will do."""
-        if self._lse is None:
-            if self._found is not None and tiled.trusted(self._found, self.dtype):
-                self._lse = self._found
-            else:
-                with torch.no_grad():
-                    self._lse = backends.logsumexp(self._wide.detached())
-        if self._lse.is_inference() and not torch.is_inference_mode_enabled():
-            self._lse = self._lse.clone()  # found in inference mode, where nothing may be kept for a gradient
-        return self._lse
+    def _reduction(self, request: Received | Entropy | Pool) -> Tensor:
+        if getattr(request, "reduce", "") == "max":  # has no gradient
+            (result,) = self._core.reduce(request)
+            assert isinstance(result, Tensor)
+            return self._axes.unfold(result)
+        return self._axes.unfold(self._core.compute(request))
 
-    @no_compile
-    def _normaliser(self) -> Tensor:
-        """The row normaliser as a differentiable function of all queries and keys."""
-        return gradients.compute(gradients.LogSumExp(), self._wide, self._known())[0]
-
-    @no_compile
-    def _result(self, job: gradients.Job, operand: Tensor | None = None) -> Tensor:
-        self._check()
-        outer = None if self._scores is self._wide else self._normaliser()
-        streams = outer is None and isinstance(job, gradients.Attend)  # finds the normaliser on its way
-        result, lse = gradients.compute(job, self._scores, self._lse if streams else self._known(), outer, operand)
-        if self._lse is None:
-            self._found = lse
-        return result
-
-    @no_compile
-    def _swept(self, *wanted: Any) -> Any:
-        self._check()
-        with torch.no_grad():
-            backends.reduce(self._scores.detached(), self._known(), wanted)
-        return wanted[0]
-
-    def _unfold(self, result: Tensor) -> Tensor:
-        """(batch, heads, …) as the user counts the leading axes."""
-        return result if len(self._leading) == 2 and self._heads else result.reshape(*self._leading, *result.shape[2:])
-
-    def _fold(self, result: Tensor) -> Tensor:
-        """The inverse of `_unfold`."""
-        return result.reshape(*self._scores.shape[:2], *result.shape[len(self._leading) :])
+    def _transposed_product(self, x: Tensor) -> Tensor:
+        scores = self._core.scores
+        check_floats(query=scores.query, x=x)
+        return self._axes.unfold(
+            self._core.compute(TransposedProduct(fold_operand(self._axes, scores.shape, x, name="x")))
+        )
 
     def _value(self, value: Tensor) -> Tensor:
-        scores = self._scores
+        """A value as (batch, heads, keys, width), with the heads of the keys or of the queries."""
+        scores = self._core.scores
         check_floats(query=scores.query, value=value)
-        return operand(self, value, "value", "keys", scores.shape[3], scores.key.shape[1])
+        heads = scores.shape[1]
+        if self._axes.has_heads and value.dim() > 2 and value.shape[-3] == heads and heads in self._key_heads_before:
+            raise ShapeError(
+                f"value has {heads} heads: those of the keys of the matrix that this is a part of, or one for each "
+                "head of this part? Take them one by one: A.part[…, h, :, :] @ value[…, h, :, :]."
+            )
+        return fold_operand(self._axes, scores.shape, value, key_heads=scores.key.shape[1])
 
-    def _reverse(self, x: Tensor) -> Tensor:
-        check_floats(query=self._scores.query, x=x)
-        return self._unfold(self._result(gradients.Reverse(), operand(self, x, "x", "queries", self.shape[-2])))
-
-    def _bins(self, rows: int, columns: int) -> tuple[int, int]:
+    def _pool_request(self, rows: int, columns: int, reduce: str) -> Pool:
         rows, columns = whole("rows", rows), whole("columns", columns)
         if rows < 1 or columns < 1:
             raise InputError(f"pool takes at least 1 bin a side. Got rows = {rows}, columns = {columns}.")
-        bins = min(rows, self.shape[-2]), min(columns, self.shape[-1])
-        self._room("pool", (*self._leading, *bins), 2 * self._scores.working_dtype.itemsize)
-        return bins
+        rows, columns = min(rows, self.shape[-2]), min(columns, self.shape[-1])
+        self._ensure_room("pool", (*self.shape[:-2], rows, columns), 2 * self._core.scores.working_dtype.itemsize)
+        return Pool(rows, columns, reduce)
 
-    def _topper(self, k: int) -> reductions.Top:
+    def _top_request(self, k: int) -> backends.Top:
         keys, k = self.shape[-1], whole("k", k)
         if not 1 <= k <= keys:
             hint = "Use min(k, A.shape[-1])." if keys else "It has no keys."
             raise OutOfRangeError(f"top(k) takes 1 <= k <= keys = {keys}. Got k = {k}. {hint}")
-        self._room("top", (*self.shape[:-1], k), 2 * (self._scores.working_dtype.itemsize + 8))
-        return reductions.Top(self._scores, k)
+        self._ensure_room("top", (*self.shape[:-1], k), 2 * (self._core.scores.working_dtype.itemsize + 8))
+        return backends.Top(k)
 
-    def _room(self, name: str, shape: Sequence[int], bytes_each: int) -> None:
+    def _unfolded_top(self, result: Any) -> Top:
+        weights, keys = result
+        return Top(self._axes.unfold(weights), self._axes.unfold(keys))
+
+    def _ensure_room(self, name: str, shape: Sequence[int], bytes_each: int) -> None:
         ensure_room(shape, bytes_each, self.device, lambda: f"{name} of shape {tuple(shape)}, of {self!r}")
 
-    def _top(self, topper: reductions.Top) -> Top:
-        weights, keys = topper.result()
-        return Top(self._unfold(weights), self._unfold(keys))
+    @no_compile
+    def _part(self, axes: list[int | range | Tensor]) -> AttentionMatrix:
+        """The part that an index picks; an int drops its axis, but one of rows or columns keeps it with size 1."""
+        *leading, rows, columns = (
+            range(a, a + 1) if n >= len(axes) - 2 and isinstance(a, int) else a for n, a in enumerate(axes)
+        )
+        assert not isinstance(rows, int)
+        assert not isinstance(columns, int)
+        scores, own = self._core.scores, self._axes
+        heads: int | range | Tensor = leading.pop() if own.has_heads else range(scores.shape[1])
+        batch = torch.arange(scores.shape[0], device="cpu").view(own.batch)
+        for axis, chosen in reversed(list(enumerate(leading))):
+            batch = batch.select(axis, chosen) if isinstance(chosen, int) else pick(batch, axis, chosen)
+        head_list = [heads] if isinstance(heads, int) else [int(h) for h in heads]
+        key_heads, before = scores.key.shape[1], self._key_heads_before
+        reads_all = [head // scores.group for head in head_list] == list(range(key_heads))
+        if not reads_all and len(head_list) != scores.shape[1]:
+            before |= {key_heads}
+        return self._derived(
+            core=self._core.select(batch.flatten().tolist(), head_list, rows, columns),
+            axes=Axes(tuple(batch.shape), own.has_heads and not isinstance(heads, int)),
+            whole=self._whole or self.shape,
+            key_heads_before=before,
+        )
 
-    def _selected(
-        self, batch: Sequence[int], heads: Sequence[int], rows: Positions, columns: Positions,
-        user_batch: tuple[int, ...], has_heads: bool,
-    ) -> AttentionMatrix:  # fmt: skip
-        part = object.__new__(AttentionMatrix)
-        part._scores = self._scores.select(batch, heads, rows, columns)
-        whole = range(self._wide.shape[3])
-        every_key = self._scores is self._wide and isinstance(columns, range) and columns == whole
-        part._wide = part._scores if every_key else self._wide.select(batch, heads, rows, whole)
-        part._batch, part._heads, part._mask, part._read = user_batch, has_heads, self._mask, self._read
-        part._lse = part._found = None
-        part._whole, part._other_heads = self._whole or self.shape, self._other_heads
-        few = self._scores.key.shape[1]
-        if [head // self._scores.group for head in heads] != list(range(few)) and len(heads) != self._scores.shape[1]:
-            part._other_heads |= {few}
-        if self._lse is not None or self._found is not None:
-            part._lse = pick(self._known()[list(batch)][:, list(heads)], 2, rows)
-        return part
+    @no_compile
+    def _read(self, stage: str, index: Any) -> Tensor:
+        """The numbers that an index asks for, of the weights or of a stage before them."""
+        self._core.check_sources()
+        axes = basic(index, tuple(self.shape))
+        if axes is None:
+            grids = coordinates(index, tuple(self.shape), self.device)
+            size = grids[0].shape
+            ensure_room(size, 12 + 8 * len(grids), self.device, lambda: f"A[…] of shape {tuple(size)}")
+            return self._points(stage, grids)
+        shape = [1 if isinstance(a, int) else len(a) for a in axes]
+        ensure_room(shape, 2 * self.dtype.itemsize + 8, self.device, lambda: f"{tuple(shape)} numbers of {self!r}")
+        part = self._part(axes)
+        dense = part._axes.unfold(part._core.dense(stage))
+        for axis in (-2, -1):
+            dense = dense.squeeze(axis) if isinstance(axes[axis], int) else dense
+        return dense
 
-
-def _cut(scores: Scores) -> Scores:
-    """The same numbers outside any graph; unlike `Scores.detached`, nothing is copied."""
-    sinks = None if scores.sinks is None else scores.sinks.detach()
-    mask = scores.mask.each(Tensor.detach)
-    return replace(scores, query=scores.query.detach(), key=scores.key.detach(), mask=mask, sinks=sinks)
-
-
-def _dropout(rate: float, seed: Tensor | None) -> Dropout | None:
-    rate = number("dropout", rate)
-    if not 0 <= rate < 1:
-        raise InputError(f"dropout must be at least 0 and below 1. Got {rate}.")
-    return Dropout(rate, torch.randint(2**31, (), device="cpu") if seed is None else seed) if rate else None
+    def _points(self, stage: str, grids: list[Tensor]) -> Tensor:
+        """Single points, given as one index tensor for each axis of the user's shape."""
+        *leading, row, column = (grid.reshape(-1) for grid in grids)
+        head = leading.pop() if self._axes.has_heads else torch.zeros_like(row)
+        batch = torch.zeros_like(row)
+        for size, position in zip(self._axes.batch, leading, strict=True):
+            batch = batch * size + position
+        return self._core.points(stage, batch, head, row, column).view(grids[0].shape)

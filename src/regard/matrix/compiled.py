@@ -1,4 +1,4 @@
-"""Attention as one opaque operator, for `torch.compile`: a mask travels as whole numbers and tensors."""
+"""Attention as one opaque operator for `torch.compile`: a mask is passed as integers and tensors."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.backends import autograd as gradients
-from regard.backends.tiles import Dropout
+from regard import backends
+from regard.backends import Attend, Dropout
 from regard.errors import DTypeError
-from regard.matrix import inline
-from regard.matrix.attention_matrix import AttentionMatrix
-from regard.scores import Atom, Band, Dense, Keep, Mask, Same, as_mask
+from regard.matrix import sdpa
+from regard.matrix.axes import Axes, fold_operand
+from regard.scores import Atom, Band, Dense, Keep, Mask, Same, Scores, as_mask, check_floats, make_scores
 
 __all__ = ["attend"]
 
-_OPEN = 2**62  # a bound that bounds nothing
+_OPEN = 2**62  # stands for None, which a list of ints cannot hold
 
 
 def attend(
@@ -28,8 +28,8 @@ def attend(
     if isinstance(scale, Tensor) or isinstance(softcap, Tensor):
         raise DTypeError("scale and softcap must be numbers. Got a tensor. Use .item() outside the compiled function.")
     mask = as_mask(mask)
-    if query.is_cuda and inline.suits(query, key, value, mask, scale, softcap, sinks):
-        return inline.attend(query, key, value, mask, scale, dropout)
+    if query.is_cuda and sdpa.supports(query, key, value, mask, scale, softcap, sinks):
+        return sdpa.attend(query, key, value, mask, scale, dropout)
     spec, tensors = _pack(mask)
     if value.dim() > 2 and value.shape[-3] == query.shape[-3] != key.shape[-3]:
         key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)  # values per query head: a rare case
@@ -93,10 +93,17 @@ def _attend(
     query: Tensor, key: Tensor, value: Tensor, sinks: Tensor | None, tensors: list[Tensor], seed: Tensor,
     spec: list[int], scale: float | None, softcap: float | None, dropout: float,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    matrix = AttentionMatrix(query, key, mask=_unpack(spec, tensors), scale=scale, softcap=softcap, sinks=sinks)
-    output, found = matrix.attend(value, dropout, seed), matrix._found
-    lse = matrix.logsumexp if found is None else matrix._unfold(found.to(matrix._scores.working_dtype))
-    return output.contiguous(), lse.contiguous()
+    scores = make_scores(query, key, _unpack(spec, tensors), scale, softcap, sinks)
+    output, lse = backends.compute(scores.detached(), _request(scores, query, value, dropout, seed))
+    shape, dtype = query.shape[:-1], scores.working_dtype
+    return output.reshape(*shape, value.shape[-1]).contiguous(), lse.to(dtype).reshape(shape).contiguous()
+
+
+def _request(scores: Scores, query: Tensor, value: Tensor, dropout: float, seed: Tensor) -> Attend:
+    axes = Axes(tuple(query.shape[:-3]), query.dim() > 2)
+    check_floats(query=query, value=value)
+    folded = fold_operand(axes, scores.shape, value, key_heads=scores.key.shape[1])
+    return Attend(folded, Dropout.of(dropout, seed))
 
 
 @_attend.register_fake
@@ -119,11 +126,11 @@ def _attend_backward(
     biased: bool,
 ) -> list[Tensor]:  # fmt: skip
     """Gradients of (query, key, value, sinks, *float tensors of the mask), from what the forward kept."""
-    matrix = AttentionMatrix(query, key, mask=_unpack(spec, tensors), scale=scale, softcap=softcap, sinks=sinks)
-    job = gradients.Attend(Dropout(dropout, seed) if dropout else None)
-    _, d_query, d_key, d_sinks, d_value, *d_biases = gradients.attend_gradients(
-        job, matrix._scores.detached(), matrix._fold(lse), matrix._value(value), matrix._fold(output),
-        matrix._fold(back), False, biased,
+    scores = make_scores(query, key, _unpack(spec, tensors), scale, softcap, sinks).detached()
+    rows, width = scores.query.shape[:3], value.shape[-1]
+    _, d_query, d_key, d_sinks, d_value, *d_biases = backends.gradients(
+        scores, _request(scores, query, value, dropout, seed), output.reshape(*rows, width), lse.reshape(rows),
+        back.reshape(*rows, width), outer=False, biases=biased,
     )  # fmt: skip
     floats = [t for t in tensors if t.is_floating_point()]
     pairs = [(d_query, query), (d_key, key), (d_value, value), (d_sinks, sinks), *zip(d_biases, floats, strict=True)]

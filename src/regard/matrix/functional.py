@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.matrix import compiled, inline
+from regard.matrix import compiled, sdpa
 from regard.matrix.attention_matrix import AttentionMatrix
 from regard.scores import Mask, as_mask
 from regard.support import Float
@@ -31,9 +31,9 @@ def attention(
     >>> regard.attention(query, key, value, mask=regard.causal(offset=2)).shape
     torch.Size([2, 8, 5, 32])
     """
-    if torch.compiler.is_compiling():  # one opaque step of the graph: nothing of the tiles is unrolled
+    if torch.compiler.is_compiling():  # one opaque operator of the graph: tiles are not traced
         return compiled.attend(query, key, value, mask, scale, softcap, sinks, dropout)
-    fast = query.is_cuda or inline.bare(query, key, value, mask, dropout)
-    if fast and inline.suits(query, key, value, as_mask(mask), scale, softcap, sinks):
-        return inline.attend(query, key, value, as_mask(mask), scale, dropout)
+    fast = query.is_cuda or sdpa.bare(query, key, value, mask, dropout)
+    if fast and sdpa.supports(query, key, value, as_mask(mask), scale, softcap, sinks):
+        return sdpa.attend(query, key, value, as_mask(mask), scale, dropout)
     return AttentionMatrix(query, key, mask=mask, scale=scale, softcap=softcap, sinks=sinks).attend(value, dropout)

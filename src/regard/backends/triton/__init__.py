@@ -1,1 +1,14 @@
-"""Triton kernels: forward, gradients and reductions on a GPU, for any mask."""
+"""STUB until the triton branch is merged."""
+
+from regard.backends.contract import Backend
+
+
+class Triton(Backend):
+    name = "triton"
+    interpret = False
+
+    def supports(self, scores, request, *, gradient=False, biases=False):
+        return False
+
+
+backend = Triton()

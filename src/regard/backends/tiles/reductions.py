@@ -1,48 +1,83 @@
-"""What can be gathered from the weights tile by tile: one small class each, `add(tile)` then `result()`."""
+"""Reductions over the tiles: one accumulator for each request, `add(tile)` for every tile, then `result()`."""
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left, bisect_right
-from functools import cached_property
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.backends.normaliser import HIDDEN
-from regard.backends.tiles import Pull, Tile
+from regard.backends.contract import Entropy, Pool, Received, Reduction, Result, Top
+from regard.backends.normaliser import HIDDEN, LN2
+from regard.backends.tiles.tile import Tile, each_tile
 from regard.scores import Scores
-from regard.support import Float, Int
+from regard.support import Float, Int, no_autocast
 
-__all__ = ["Entropy", "Pool", "Received", "Reverse", "RowDot", "Straight", "Top", "edges"]
+__all__ = ["Product", "RowDot", "accumulate", "bin_edges", "reduce"]
 
-_STRIP = 8192  # keys that `Top` searches together
-
-
-class _Gathered:
-    """What adds its tiles up in `total`: zeros, made when asked for; whoever fills all of it may put its own there."""
-
-    def __init__(self, scores: Scores, *shape: int):
-        self.shape, self._like, self._dtype = shape, scores.query, scores.working_dtype
-
-    def empty(self) -> Tensor:
-        """As large as `total`, with nothing in it."""
-        return self._like.new_empty(self.shape, dtype=self._dtype)
-
-    @cached_property
-    def total(self) -> Tensor:
-        return self.empty().zero_()
+_STRIP = 8192  # keys that `_Top` searches together
 
 
-class Received(_Gathered):
-    """How much each key receives over all queries: the sums, or the maxima, of the columns."""
+class Accumulator:
+    """What gathers a result tile by tile."""
+
+    def add(self, tile: Tile) -> None:
+        """Take one tile in. `weights` must stay as they are; only the last accumulator may overwrite `log2`."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """Take in what was held back to be processed in larger pieces."""
+
+    def result(self) -> Result:
+        """What was asked for, once all tiles are in."""
+        raise NotImplementedError
+
+
+@no_autocast
+def accumulate(scores: Scores, lse: Float[Tensor, "batch heads queries"], accumulators: Sequence[Accumulator]) -> None:
+    """One pass over the weights, shared by all the accumulators."""
+    for tile in each_tile(scores, lse):
+        for accumulator in accumulators:
+            accumulator.add(tile)
+
+
+def reduce(scores: Scores, lse: Float[Tensor, "batch heads queries"], requests: Sequence[Reduction]) -> list[Result]:
+    """The reductions asked for, all in one pass."""
+    made = [_accumulator(scores, request) for request in requests]
+    # Sums of the columns fall out of a pool of means on its way: with one, nothing is added up twice.
+    pool = next((a for a in made if isinstance(a, _Pool) and a.reduce == "mean"), None)
+    received = next((a for a in made if isinstance(a, _Received) and a.reduce != "max"), None)
+    run: list[Accumulator] = [a for a in made if pool is None or a is not received]
+    if pool is not None:
+        pool.received = received
+    accumulate(scores, lse, sorted(run, key=lambda a: isinstance(a, _Entropy)))
+    for accumulator in run:
+        accumulator.finish()
+    return [accumulator.result() for accumulator in made]
+
+
+def _accumulator(scores: Scores, request: Reduction) -> Accumulator:
+    if isinstance(request, Received):
+        return _Received(scores, request.reduce)
+    if isinstance(request, Entropy):
+        return _Entropy(scores)
+    if isinstance(request, Top):
+        return _Top(scores, request.k)
+    if isinstance(request, Pool):
+        return _Pool(scores, request.rows, request.columns, request.reduce)
+    return _TransposedProduct(scores, request.x)
+
+
+class _Received(Accumulator):
+    """How much each key receives over all queries: the sums, means or maxima of the columns."""
 
     def __init__(self, scores: Scores, reduce: str):
         batch, heads, self.queries, keys = scores.shape
-        super().__init__(scores, batch, heads, keys)
         self.reduce = reduce
+        self.total = scores.query.new_zeros(batch, heads, keys, dtype=scores.working_dtype)
 
     def add(self, tile: Tile) -> None:
         here = self.total[tile.batch, tile.heads, tile.columns]
@@ -55,81 +90,67 @@ class Received(_Gathered):
         return self.total / max(self.queries, 1) if self.reduce == "mean" else self.total
 
 
-class Entropy(_Gathered):
-    """-Σ p log p of each row. It uses the tile's logits up, so it comes last."""
+class _Entropy(Accumulator):
+    """-Σ p log p of each row. It overwrites the tile's logits, so it comes last."""
 
     def __init__(self, scores: Scores):
-        super().__init__(scores, *scores.shape[:3])
+        self.total = scores.query.new_zeros(scores.shape[:3], dtype=scores.working_dtype)
 
     def add(self, tile: Tile) -> None:
         self.total[tile.batch, tile.heads, tile.rows] -= tile.log2.mul_(tile.weights).sum(-1)
 
     def result(self) -> Float[Tensor, "batch heads queries"]:
-        return self.total * math.log(2.0)
+        return self.total * LN2
 
 
-class Top:
-    """The k greatest weights of each row and their keys, exactly.
+class _Top(Accumulator):
+    """The k largest weights of each row and their keys, exactly.
 
-    The k greatest of a row lie in the k blocks with the greatest maxima: only those blocks are searched. A search
-    costs a row nearly the same however many keys it covers, so tiles are put by until a strip of them is full.
+    The k largest of a row lie in the k blocks with the largest maxima: only those blocks are searched. A search costs
+    a row nearly the same however many keys it covers, so tiles are collected until a strip of them is full.
     """
 
     def __init__(self, scores: Scores, k: int):
-        self.k, self.shape, self.settled = k, (*scores.shape[:3], k), False  # settled: no key is where there is none
-        self._like, self._dtype = scores.query, scores.working_dtype
-        self.strip = self._like.new_empty(0)
+        self.k, shape = k, (*scores.shape[:3], k)
+        self.best = scores.query.new_full(shape, 2 * HIDDEN, dtype=scores.working_dtype)
+        self.keys = scores.query.new_full(shape, -1, dtype=torch.int64)
+        self.strip = scores.query.new_empty(0)
         self.block: tuple[slice, slice, slice] | None = None  # the batches, heads and rows of the strip
         self.columns = slice(0, 0)  # and its keys
-
-    @cached_property
-    def best(self) -> Tensor:
-        return self._like.new_full(self.shape, 2 * HIDDEN, dtype=self._dtype)
-
-    @cached_property
-    def keys(self) -> Tensor:
-        return self._like.new_full(self.shape, -1, dtype=torch.int64)
-
-    def settle(self) -> tuple[Tensor, Tensor]:
-        """Room for the weights and their keys, to be filled by somebody who knows them all."""
-        self.settled = True
-        self.best = self._like.new_empty(self.shape, dtype=self._dtype)
-        self.keys = self._like.new_empty(self.shape, dtype=torch.int64)
-        return self.best, self.keys
 
     def add(self, tile: Tile) -> None:
         here, (start, stop) = (tile.batch, tile.heads, tile.rows), (tile.columns.start, tile.columns.stop)
         if here != self.block or stop - self.columns.start > _STRIP:
-            self._flush()
+            self.finish()
             self.block, self.columns = here, tile.columns
             self._make_room(tile.log2)
         self.columns = slice(self.columns.start, stop)
         self.strip[..., start - self.columns.start : stop - self.columns.start] = tile.log2
 
     def _make_room(self, tile: Tensor) -> None:
-        # Rows that lie a power of two apart fall on the same lines of a cache: some numbers between them prevent it.
+        # Rows whose addresses are a power of two apart share cache lines: a few extra numbers avoid those conflicts.
         shape = (*tile.shape[:3], max(_STRIP, tile.shape[-1]) + 48)
         if self.strip.shape != shape:
             self.strip = tile.new_empty(shape)
 
-    def _flush(self) -> None:
+    def finish(self) -> None:
         if self.block is None:
             return
         values, keys = self._search(self.strip[..., : self.columns.stop - self.columns.start])
-        best, found = self.best[self.block], self.keys[self.block]
+        best, best_keys = self.best[self.block], self.keys[self.block]
         values, order = torch.cat([best, values], -1).topk(self.k, -1)
-        keys = torch.cat([found, keys + self.columns.start], -1).gather(-1, order)
+        keys = torch.cat([best_keys, keys + self.columns.start], -1).gather(-1, order)
         best.copy_(values)
-        found.copy_(keys)
+        best_keys.copy_(keys)
         self.block = None
 
     def _search(self, values: Tensor) -> tuple[Tensor, Tensor]:
-        """The k greatest of each row of a tile, or all of them where it has fewer, and their columns.
+        """The k largest of each row of a strip, or all of them where it has fewer, and their columns.
 
-        Block b holds the columns b, b + blocks, b + 2 blocks, …: so the maxima run along memory.
+        Block b holds the columns b, b + blocks, b + 2 blocks, …: so the maxima are taken over contiguous memory.
         """
         columns = values.shape[-1]
-        # torch's topk takes a fast way from 64 k numbers on: that many blocks, if the blocks are then worth it
+        # torch's topk has a fast path from 64 k numbers on: that many blocks, if blocks are then worth it
         size = min(2 ** (max(columns // (64 * self.k), 1).bit_length() - 1), 32)
         if size == 1:
             return values.topk(min(self.k, columns), -1)
@@ -137,52 +158,41 @@ class Top:
         whole = values[..., : blocks * size].view(*values.shape[:-1], size, blocks)
         chosen = whole.amax(-2).topk(self.k, -1, sorted=False).indices
         steps = torch.arange(0, blocks * size, blocks, device=values.device)
-        spots = (chosen[..., None, :] + steps[:, None]).flatten(-2)
-        if blocks * size < columns:  # what is left over at the end is looked at too
+        candidates = (chosen[..., None, :] + steps[:, None]).flatten(-2)
+        if blocks * size < columns:  # the last columns, which fill no block
             rest = torch.arange(blocks * size, columns, device=values.device)
-            spots = torch.cat([spots, rest.expand(*spots.shape[:-1], -1)], -1)
-        found, order = values.gather(-1, spots).topk(self.k, -1)
-        return found, spots.gather(-1, order)
+            candidates = torch.cat([candidates, rest.expand(*candidates.shape[:-1], -1)], -1)
+        best, order = values.gather(-1, candidates).topk(self.k, -1)
+        return best, candidates.gather(-1, order)
 
     def result(self) -> tuple[Float[Tensor, "batch heads queries k"], Int[Tensor, "batch heads queries k"]]:
-        self._flush()
-        if not self.settled:  # in place: these are the largest things there are
-            self.keys.masked_fill_(self.best <= HIDDEN / 2, -1)
-            self.best.exp2_()
-        return self.best, self.keys
+        self.keys.masked_fill_(self.best <= HIDDEN / 2, -1)  # in place: these are the largest tensors here
+        return self.best.exp2_(), self.keys
 
 
-def edges(size: int, bins: int) -> list[int]:
-    """Where `bins` nearly equal bins of `size` things begin and end: bin i holds edges[i] to edges[i + 1]."""
-    many = max(bins, 1)
-    return [i * size // many for i in range(bins + 1)]
+def bin_edges(size: int, bins: int) -> list[int]:
+    """Where `bins` nearly equal bins of `size` tokens begin and end: bin i holds edges[i] to edges[i + 1]."""
+    return [i * size // max(bins, 1) for i in range(bins + 1)]
 
 
-class Pool(_Gathered):
+class _Pool(Accumulator):
     """The whole matrix as rows × columns bins, each the mean or the maximum of its weights.
 
-    Tiles are first pooled along their rows; a block of rows is pooled along its columns once it is complete. What
-    the keys receive falls out on the way: `received` takes it, if given.
+    Tiles are first pooled along their rows; a block of rows is pooled along its columns once it is complete. The sums
+    of the columns fall out on the way: `received` takes them, if given.
     """
 
-    def __init__(self, scores: Scores, rows: int, columns: int, reduce: str, received: Received | None = None):
-        batch, heads, queries, keys = scores.shape
-        super().__init__(scores, batch, heads, rows, columns)
-        self.reduce, self.received = reduce, received
-        self.queries, self.keys, self.divided = queries, keys, False
+    def __init__(self, scores: Scores, rows: int, columns: int, reduce: str):
+        batch, heads, queries, self.keys = scores.shape
+        self.total = scores.query.new_zeros(batch, heads, rows, columns, dtype=scores.working_dtype)
+        self.reduce = reduce
+        self.received: _Received | None = None
+        self.row_edges, self.column_edges = bin_edges(queries, rows), bin_edges(self.keys, columns)
         self.block: tuple[slice, slice, slice] | None = None  # the batches, heads and rows being gathered
-
-    @cached_property
-    def row_edges(self) -> list[int]:
-        return edges(self.queries, self.shape[2])
-
-    @cached_property
-    def column_edges(self) -> list[int]:
-        return edges(self.keys, self.shape[3])
 
     def add(self, tile: Tile) -> None:
         if (tile.batch, tile.heads, tile.rows) != self.block:
-            self._flush()
+            self.finish()
             self._start(tile)
         here = self.bands[..., tile.columns]
         if self.reduce == "max":
@@ -207,7 +217,7 @@ class Pool(_Gathered):
         self.member = ((line >= starts[:-1]) & (line < starts[1:])).to(self.total.dtype)
         self.bands = self.total.new_zeros(*tile.weights.shape[:2], end - first, self.keys)
 
-    def _flush(self) -> None:
+    def finish(self) -> None:
         if self.block is None:
             return
         batch, heads, _ = self.block
@@ -220,14 +230,13 @@ class Pool(_Gathered):
             here.scatter_reduce_(-1, bin_of.expand(self.bands.shape), self.bands, "amax")
         elif self.keys % columns == 0:
             here.add_(self.bands.view(*here.shape, -1).sum(-1))
-        else:  # bins of unequal width, as differences of a running sum: in float64, so nothing is lost in them
+        else:  # bins of unequal width, as differences of a running sum: in float64, so that no digit is lost
             running = functional.pad(self.bands.cumsum(-1, dtype=torch.float64), (1, 0))[..., self.column_edges]
             here.add_(running.diff(dim=-1))
         self.block = None
 
     def result(self) -> Float[Tensor, "batch heads rows columns"]:
-        self._flush()
-        if self.reduce == "max" or self.divided:
+        if self.reduce == "max":
             return self.total
         heights, widths = (
             torch.tensor(e, device=self.total.device).diff() for e in (self.row_edges, self.column_edges)
@@ -235,8 +244,8 @@ class Pool(_Gathered):
         return self.total / (heights[:, None] * widths)
 
 
-class Reverse:
-    """The transposed matrix times x: what each key would receive if every query sent its row of x."""
+class _TransposedProduct(Accumulator):
+    """weightsᵀ @ x, x given per query head."""
 
     def __init__(self, scores: Scores, x: Float[Tensor, "batch heads queries any"]):
         batch, heads, _, keys = scores.shape
@@ -250,29 +259,28 @@ class Reverse:
         return self.total
 
 
-class Straight:
-    """The matrix times y, y given per query head."""
+# What only gradients need
+
+
+class Product(Accumulator):
+    """weights @ y, y given per query head."""
 
     def __init__(self, scores: Scores, y: Float[Tensor, "batch heads keys any"]):
         self.y = y.to(scores.working_dtype)
         self.total = self.y.new_zeros(*scores.shape[:3], y.shape[-1])
 
     def add(self, tile: Tile) -> None:
+        """Add one tile's product."""
         self.total[tile.batch, tile.heads, tile.rows] += tile.weights @ self.y[tile.batch, tile.heads, tile.columns]
 
-    def result(self) -> Float[Tensor, "batch heads queries any"]:
-        return self.total
 
+class RowDot(Accumulator):
+    """Σ_j p dL/dp of each row: what the softmax subtracts from the gradient of every score of the row."""
 
-class RowDot:
-    """Σ_j weight × pull of each row: what the softmax takes back from every score of the row."""
-
-    def __init__(self, scores: Scores, pull: Pull):
-        self.pull = pull
+    def __init__(self, scores: Scores, weight_grad: Callable[[Tile], Tensor]):
+        self.weight_grad = weight_grad
         self.total = scores.query.new_zeros(scores.shape[:3], dtype=scores.working_dtype)
 
     def add(self, tile: Tile) -> None:
-        self.total[tile.batch, tile.heads, tile.rows] += (tile.weights * self.pull(tile)).sum(-1)
-
-    def result(self) -> Float[Tensor, "batch heads queries"]:
-        return self.total
+        """Add one tile's row sums."""
+        self.total[tile.batch, tile.heads, tile.rows] += (tile.weights * self.weight_grad(tile)).sum(-1)

@@ -1,7 +1,7 @@
-"""Attention by torch's own fused kernels, where only the output is wanted; torch.compile sees through it.
+"""Attention by `scaled_dot_product_attention` itself, where only the output is wanted; torch.compile can trace it.
 
-What they cannot do (softcap, sinks, windows, documents, biases) goes the long way: tiles or, in a compiled graph, one
-opaque operator (compiled.py).
+What it cannot do (softcap, sinks, windows, documents, biases) goes through `AttentionMatrix` or, in a compiled graph,
+through the opaque operator of compiled.py.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from torch.nn import functional
 
 from regard.scores import Band, Keep, Mask
 
-__all__ = ["attend", "bare", "suits"]
+__all__ = ["attend", "bare", "supports"]
 
 
-def suits(
+def supports(
     query: Tensor, key: Tensor, value: Tensor, mask: Mask, scale: float | None, softcap: float | None, sinks: object
 ) -> bool:
-    """Whether torch's kernels can do it: plain, causal, or padded, and nothing odd about the input."""
+    """Whether torch's kernels can do it: no mask, `causal()` or padding, and plain 4-D inputs."""
     if softcap is not None or sinks is not None or not (scale is None or scale > 0):
         return False
     if query.dim() != 4 or key.shape != value.shape or 0 in query.shape or 0 in key.shape:

@@ -1,0 +1,51 @@
+"""The backend that supports everything: plain torch, any device, any mask, O(tokens) memory.
+
+tile.py        the matrix in tiles, one after the other
+softmax.py     the online softmax over them: normaliser and weights @ value
+reductions.py  an accumulator for each reduction, all of them fed in one pass
+gradients.py   the gradient of each result
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from regard.backends.contract import Attend, Backend, Gradients, Reduction, Request, Result
+from regard.backends.tiles import gradients, reductions, softmax
+from regard.scores import Scores
+
+__all__ = ["backend"]
+
+
+class Tiles(Backend):
+    """Everything, in tiles of plain torch."""
+
+    name = "tiles"
+
+    def supports(self, scores: Scores, request: Request, *, gradient: bool = False, biases: bool = False) -> bool:
+        """Always."""
+        return True
+
+    def forward(self, scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
+        """(weights @ value, logsumexp), without sinks."""
+        return softmax.forward(scores, request.value, request.dropout)
+
+    def logsumexp(self, scores: Scores) -> Tensor:
+        """The row normaliser without sinks, in float64."""
+        return softmax.logsumexp(scores)
+
+    def reduce(self, scores: Scores, lse: Tensor, requests: Sequence[Reduction]) -> list[Result]:
+        """All reductions in one pass."""
+        return reductions.reduce(scores, lse, requests)
+
+    def backward(
+        self, scores: Scores, request: Request, result: Tensor, lse: Tensor, grad: Tensor, *, subtract: bool = True,
+        biases: bool = False,
+    ) -> Gradients:  # fmt: skip
+        """Gradients of anything but `Top` and maxima; those of the biases always come along."""
+        return gradients.backward(scores, request, result, lse, grad, subtract)
+
+
+backend = Tiles()

@@ -1,0 +1,220 @@
+"""`NormalisedScores`: scores and the normaliser of each row, which together are the weights.
+
+This is what an `AttentionMatrix` computes with: 4-D, (batch, heads, queries, keys), without the user's own axes. The
+normaliser is computed when something needs it, and kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard import backends
+from regard.backends import Attend, LogSumExp, Reduction, Request, Result
+from regard.errors import ModifiedInPlaceError
+from regard.scores import Positions, Scores, pick
+from regard.support import Float, Int, no_compile
+
+__all__ = ["NormalisedScores", "Source"]
+
+_POINTS = 2**16  # single points computed at a time
+_LOG2E = math.log2(math.e)
+
+
+class Source(NamedTuple):
+    """A tensor that the user handed in, and its version counter at that time."""
+
+    name: str
+    tensor: Tensor
+    version: int
+
+    @classmethod
+    def of(cls, **tensors: Tensor) -> list[Source]:
+        """Those that have a version counter."""
+        return [cls(name, tensor, tensor._version) for name, tensor in tensors.items() if not tensor.is_inference()]
+
+
+class NormalisedScores:
+    """Scores with the logsumexp of each row over *all* its keys, of which these may be a part."""
+
+    def __init__(
+        self, scores: Scores, sources: Sequence[Source], row_scores: Scores | None = None, lse: Tensor | None = None
+    ):
+        self.scores = scores
+        self.row_scores = scores if row_scores is None else row_scores  # the same rows over all keys
+        self.sources = list(sources)
+        self._lse = lse
+        self._kernel_lse: Tensor | None = None  # the logsumexp that a kernel returned, its digits not yet checked
+
+    @property
+    def has_all_keys(self) -> bool:
+        """Whether these are all keys of the rows, so that a row is its own normaliser."""
+        return self.scores is self.row_scores
+
+    def check_sources(self) -> None:
+        """Raise if a tensor was modified in place since: the numbers would no longer agree."""
+        for name, tensor, version in self.sources:
+            if tensor._version != version:
+                raise ModifiedInPlaceError(
+                    f"{name} was changed in place after this AttentionMatrix was made, so its numbers would no longer "
+                    f"agree. Make a new AttentionMatrix, or hand in a copy: {name.split()[0]}.clone()."
+                )
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.check_sources()
+        return vars(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.sources = [Source(name, tensor, tensor._version) for name, tensor, _ in self.sources]  # copies count anew
+
+    # The normaliser
+
+    @no_compile
+    def lse(self) -> Float[Tensor, "batch heads queries"]:
+        """The normaliser as data, computed once; float64 unless a kernel returned it and float32 is enough."""
+        if self._lse is None:
+            if self._kernel_lse is not None and backends.trusted(self._kernel_lse, self.scores.query.dtype):
+                self._lse = self._kernel_lse
+            else:
+                with torch.no_grad():
+                    self._lse = backends.logsumexp(self.row_scores.detached())
+        if self._lse.is_inference() and not torch.is_inference_mode_enabled():
+            self._lse = self._lse.clone()  # tensors made in inference mode cannot be saved for backward
+        return self._lse
+
+    @no_compile
+    def normaliser(self) -> Float[Tensor, "batch heads queries"]:
+        """The normaliser as a differentiable function of all queries and keys."""
+        lse = self.lse()
+        if torch.is_grad_enabled() and self.row_scores.requires_grad:
+            return backends.differentiable(LogSumExp(), self.row_scores, lse)[0]
+        return lse
+
+    # Results
+
+    @no_compile
+    def compute(self, request: Request) -> Tensor:
+        """The result of a request other than `Top`, differentiable where that is asked for."""
+        self.check_sources()
+        outer = None if self.has_all_keys else self.normaliser()
+        lse = self._lse if isinstance(request, Attend) and outer is None else self.lse()  # a product finds its own
+        right = backends.operand(request)
+        tensors = (outer, right)
+        wanted = self.scores.requires_grad or any(t is not None and t.requires_grad for t in tensors)
+        if torch.is_grad_enabled() and wanted:
+            result, lse = backends.differentiable(request, self.scores, lse, outer)
+        else:
+            data = self.scores.detached()
+            if outer is not None:
+                data, lse = replace(data, sinks=None), outer.detach()
+            result, lse = backends.compute(data, _detached(request), lse, outer=outer is not None)
+        if self._lse is None:
+            self._kernel_lse = lse
+        return result
+
+    @no_compile
+    def reduce(self, *requests: Reduction) -> list[Result]:
+        """Several reductions in as few passes as possible, without gradient."""
+        self.check_sources()
+        with torch.no_grad():
+            return backends.reduce(self.scores.detached(), self.lse(), requests)
+
+    # Parts and single numbers
+
+    def select(
+        self, batch: Sequence[int], heads: Sequence[int], rows: Positions, columns: Positions
+    ) -> NormalisedScores:
+        """Some batches, heads, rows and columns, each row still normalised over all its keys."""
+        part = self.scores.select(batch, heads, rows, columns)
+        all_keys = range(self.row_scores.shape[3])
+        keeps_all = self.has_all_keys and isinstance(columns, range) and columns == all_keys
+        row_scores = part if keeps_all else self.row_scores.select(batch, heads, rows, all_keys)
+        lse = None
+        if self._lse is not None or self._kernel_lse is not None:
+            lse = pick(self.lse()[list(batch)][:, list(heads)], 2, rows)
+        return NormalisedScores(part, self.sources, row_scores, lse)
+
+    def detach(self) -> NormalisedScores:
+        """The same numbers outside any graph; nothing is copied."""
+        scores = _without_graph(self.scores)
+        row_scores = scores if self.has_all_keys else _without_graph(self.row_scores)
+        sources = [source._replace(tensor=source.tensor.detach()) for source in self.sources]
+        same = NormalisedScores(scores, sources, row_scores, self._lse)
+        same._kernel_lse = self._kernel_lse
+        return same
+
+    def dense(self, stage: str) -> Float[Tensor, "batch heads queries keys"]:
+        """All of one stage, or of the "weights", as a tensor."""
+        scores = self.scores
+        if stage != "weights":
+            return scores.stage(stage).to(scores.query.dtype)
+        lse = None if self.has_all_keys else self.normaliser()
+        if torch.is_grad_enabled() and scores.requires_grad:
+            return _weights(scores, lse).to(scores.query.dtype)
+        dense = scores.query.new_empty(scores.shape)
+        batch, heads, queries, keys = scores.shape
+        rows = max(2**22 // max(batch * heads * keys, 1), 1)
+        for start in range(0, queries, rows):
+            here = slice(start, min(start + rows, queries))
+            block = scores.select(range(batch), range(heads), range(here.start, here.stop), range(keys))
+            dense[:, :, here] = _weights(block, None if lse is None else lse[:, :, here])
+        return dense
+
+    @no_compile
+    def points(
+        self,
+        stage: str,
+        batch: Int[Tensor, " n"],
+        head: Int[Tensor, " n"],
+        row: Int[Tensor, " n"],
+        column: Int[Tensor, " n"],
+    ) -> Float[Tensor, " n"]:
+        """One stage, or the "weights", at single points given as four index tensors."""
+        lse = self.normaliser() if stage == "weights" else None
+        found = []
+        for start in range(0, len(row), _POINTS):
+            index = tuple(axis[start : start + _POINTS] for axis in (batch, head, row, column))
+            values = self.scores.points("masked" if lse is not None else stage, *index)
+            found.append(values if lse is None else _normalised(values, lse[index[0], index[1], index[2]]))
+        flat = torch.cat(found) if found else self.scores.query.new_zeros(0)
+        return flat.to(self.scores.query.dtype)
+
+
+def _detached(request: Request) -> Request:
+    right = backends.operand(request)
+    if right is None:
+        return request
+    field = "value" if isinstance(request, Attend) else "x"
+    return replace(request, **{field: right.detach()})  # type: ignore[arg-type]
+
+
+def _without_graph(scores: Scores) -> Scores:
+    """The same numbers outside any graph; unlike `Scores.detached`, nothing is copied."""
+    sinks = None if scores.sinks is None else scores.sinks.detach()
+    mask = scores.mask.each(Tensor.detach)
+    return replace(scores, query=scores.query.detach(), key=scores.key.detach(), mask=mask, sinks=sinks)
+
+
+def _weights(scores: Scores, lse: Tensor | None) -> Tensor:
+    """Dense weights, differentiable, 0 in a row that sees no key: by softmax, or by the normaliser of more keys."""
+    masked = scores.stage("masked")
+    if lse is not None:
+        return _normalised(masked, lse[..., None])
+    if scores.sinks is not None:
+        sink = scores.sinks.to(masked.dtype)[..., None, None].expand(*masked.shape[:-1], 1)
+        masked = torch.cat([masked, sink], -1)
+    elif not scores.mask:
+        return torch.softmax(masked, -1)
+    empty = (masked == -math.inf).all(-1, keepdim=True)
+    return torch.softmax(masked.masked_fill(empty, 0.0), -1).masked_fill(empty, 0.0)[..., : scores.shape[3]]
+
+
+def _normalised(masked: Tensor, lse: Tensor) -> Tensor:
+    """exp(masked - lse), 0 in a row that sees no key; by exp2, which does not slow down where it underflows."""
+    return torch.exp2((masked - lse.masked_fill(lse == -math.inf, 0.0)) * _LOG2E)
