@@ -57,7 +57,9 @@ class _Differentiable(torch.autograd.Function):
         right = tensors[3]
         request = _with_operand(request, None if right is None else right.detach())
         result, lse = chooser.compute(data, request, lse, outer=outer is not None)
-        ctx.request = _with_operand(request, None if right is None else right.new_empty(0, 0, 0, 0))  # saved below, not here
+        ctx.request = _with_operand(
+            request, None if right is None else right.new_empty(0, 0, 0, 0)
+        )  # saved below, not here
         ctx.scores, ctx.outer = data, outer is not None
         ctx.save_for_backward(lse, result, *tensors)
         ctx.mark_non_differentiable(lse)
@@ -88,7 +90,7 @@ def gradients(
     """Gradients of (outer, query, key, sinks, operand, *biases)."""
     backend = chooser.choose(scores, request, gradient=True, biases=biases)
     if isinstance(request, Attend):
-        request = replace(request, value=scores.shielded(request.value))
+        request = chooser.shielded(scores, request)
         float32 = scores.query.dtype == torch.float32 and backend is not torch_cpu.backend
         if float32 and not outer and not trusted(lse, scores.query.dtype):
             lse = chooser.logsumexp(scores)  # the forward's own has too few digits

@@ -29,7 +29,7 @@ from regard.errors import InputError
 from regard.scores import Scores
 from regard.support import Float
 
-__all__ = ["choose", "compute", "for_tiles", "logsumexp", "reduce", "use"]
+__all__ = ["choose", "compute", "for_tiles", "logsumexp", "reduce", "shielded", "use"]
 
 _ALL: tuple[Backend, ...] = (torch_cpu.backend, torch_cuda.backend, triton.backend, tiles.backend)
 _allowed = _ALL
@@ -76,7 +76,7 @@ def compute(
     Only `Attend` finds the normaliser on its way; all others need it. `outer`: it is that of more keys than these.
     """
     if isinstance(request, Attend):
-        output, own = _forward(scores, replace(request, value=scores.shielded(request.value)))
+        output, own = _forward(scores, shielded(scores, request))
         if not outer:
             return output, own
         assert lse is not None
@@ -92,13 +92,20 @@ def compute(
 def _forward(scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
     """(weights @ value, logsumexp), sinks included."""
     for backend in _supporting(scores, request):
-        with contextlib.suppress(Refused):
+        try:
             output, lse = backend.forward(scores, request)
             break
+        except Refused:
+            continue
     if scores.sinks is None:
         return output, lse
     widened = with_sinks(scores, lse)
     return (output * share(lse, widened)[..., None]).to(output.dtype), widened
+
+
+def shielded(scores: Scores, request: Attend) -> Attend:
+    """The same product, with NaN and inf removed from values that no query sees."""
+    return request if scores.unseen is None else replace(request, value=scores.shielded(request.value))
 
 
 def logsumexp(scores: Scores) -> Float[Tensor, "batch heads queries"]:

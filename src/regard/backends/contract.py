@@ -47,10 +47,12 @@ class Dropout:
     @classmethod
     def of(cls, rate: float, seed: Tensor | None = None) -> Dropout | None:
         """With a fresh seed unless one is given (a tensor of one whole number); None for a rate of 0."""
+        if isinstance(rate, float) and rate == 0.0:
+            return None
         rate = number("dropout", rate)
         if not 0 <= rate < 1:
             raise InputError(f"dropout must be at least 0 and below 1. Got {rate}.")
-        return cls(rate, torch.randint(2**31, (), device="cpu") if seed is None else seed) if rate else None
+        return cls(rate, torch.randint(2**31, (), device="cpu") if seed is None else seed)
 
 
 # Requests

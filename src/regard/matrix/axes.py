@@ -38,7 +38,7 @@ def fold_operand(
     With `key_heads` it goes with the keys, and may have as many heads as they have; without, it goes with the queries.
     """
     batch, heads, queries, keys = shape
-    few, (tokens, count) = key_heads or heads, ("keys", keys) if key_heads else ("queries", queries)
+    tokens, count, few = ("queries", queries, heads) if key_heads is None else ("keys", keys, key_heads)
     if axes.has_heads and len(axes.batch) == 1 and x.dim() == 4 and x.shape[:3] == (batch, few, count):
         return x
     per_query_head = axes.has_heads and x.dim() > 2 and x.shape[-3] == heads

@@ -1,4 +1,4 @@
-"""Reading `A[...]` the way torch reads `tensor[...]`, without a tensor behind it."""
+"""Indices of `A[...]`, read as torch reads those of `tensor[...]`, but without a tensor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["basic", "coordinates"]
 def basic(index: Any, shape: tuple[int, ...]) -> list[int | range | Tensor] | None:
     """For each axis an int or a range, or one index vector among them; None where torch's general rules are needed."""
     items = list(index) if isinstance(index, tuple) else [index]
-    if any(item is None or isinstance(item, bool) or _no_place(item) for item in items):
+    if any(item is None or isinstance(item, bool) or _adds_axis(item) for item in items):
         return None
     given = sum(item is not Ellipsis for item in items)
     if given > len(shape):
@@ -46,8 +46,8 @@ def basic(index: Any, shape: tuple[int, ...]) -> list[int | range | Tensor] | No
     return axes  # ints beside an index vector: as in torch (and unlike NumPy) the vector's axis stays where it is
 
 
-def _no_place(item: Any) -> bool:
-    """A tensor of one bool is no number: it adds an axis, as None does."""
+def _adds_axis(item: Any) -> bool:
+    """Whether it is a 0-d bool tensor, which adds an axis as None does."""
     return isinstance(item, Tensor) and item.dim() == 0 and item.dtype in (torch.bool, torch.uint8)
 
 
@@ -84,7 +84,7 @@ def _vector(item: Any, size: int) -> Tensor | None:
 
 
 def coordinates(index: Any, shape: tuple[int, ...], device: torch.device) -> list[Tensor]:
-    """Where each number of `dense[index]` lies, one index tensor per axis, by torch's own rules."""
+    """Where each number of `dense[index]` lies, one index tensor for each axis, by torch's own rules."""
     grids = []
     for axis, size in enumerate(shape):
         line = torch.arange(size, device=device).view([-1 if a == axis else 1 for a in range(len(shape))])

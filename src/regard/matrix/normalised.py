@@ -105,15 +105,16 @@ class NormalisedScores:
         outer = None if self.has_all_keys else self.normaliser()
         lse = self._lse if isinstance(request, Attend) and outer is None else self.lse()  # a product finds its own
         right = backends.operand(request)
-        tensors = (outer, right)
-        wanted = self.scores.requires_grad or any(t is not None and t.requires_grad for t in tensors)
-        if torch.is_grad_enabled() and wanted:
+        from_operand = right is not None and right.requires_grad
+        from_outer = outer is not None and outer.requires_grad
+        if torch.is_grad_enabled() and (from_operand or from_outer or self.scores.requires_grad):
             result, lse = backends.differentiable(request, self.scores, lse, outer)
         else:
             data = self.scores.detached()
             if outer is not None:
-                data, lse = replace(data, sinks=None), outer.detach()
-            result, lse = backends.compute(data, _detached(request), lse, outer=outer is not None)
+                data, lse = replace(data, sinks=None), outer
+            with torch.no_grad():
+                result, lse = backends.compute(data, request, lse, outer=outer is not None)
         if self._lse is None:
             self._kernel_lse = lse
         return result
@@ -184,14 +185,6 @@ class NormalisedScores:
             found.append(values if lse is None else _normalised(values, lse[index[0], index[1], index[2]]))
         flat = torch.cat(found) if found else self.scores.query.new_zeros(0)
         return flat.to(self.scores.query.dtype)
-
-
-def _detached(request: Request) -> Request:
-    right = backends.operand(request)
-    if right is None:
-        return request
-    field = "value" if isinstance(request, Attend) else "x"
-    return replace(request, **{field: right.detach()})  # type: ignore[arg-type]
 
 
 def _without_graph(scores: Scores) -> Scores:

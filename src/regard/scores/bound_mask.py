@@ -1,8 +1,8 @@
-"""`BoundMask`: a mask laid onto one matrix.
+"""`BoundMask`: a mask bound to the shape of one matrix.
 
-It answers three questions: which keys can a run of queries see at all (`span`), what does one tile look like (`tile`,
+It answers three questions: which keys can a block of queries see at all (`span`), what does one tile look like (`tile`,
 `bias_tile`), and what holds at single points (`points`). Rows and columns are given by their positions in the whole
-matrix, as a range or an index tensor, so that a part of a matrix asks in the same way as the whole.
+matrix, as a range or an index tensor, so that parts of a matrix are handled like the whole.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Positions = range | Tensor  # where rows or columns lie in the whole matrix
 
 @dataclass(frozen=True, eq=False)
 class BoundMask:
-    """A mask laid onto one matrix: every tensor is 4-D (batch, heads, queries, keys), 1 where it is shared."""
+    """A mask of one matrix: every tensor is 4-D (batch, heads, queries, keys), of size 1 where it broadcasts."""
 
     bands: tuple[tuple[int | None, int | None, int | Tensor], ...] = ()  # lowest, highest, offset (batch, 1, 1, 1)
     kept: tuple[Tensor, ...] = ()  # bool (batch, 1, 1, keys)
@@ -37,18 +37,18 @@ class BoundMask:
 
     @property
     def plain_causal(self) -> bool:
-        """Whether its one band is `causal()`, the one that fused kernels know."""
+        """Whether its only band is `causal()`, the one that fused kernels know."""
         if len(self.bands) != 1 or isinstance(self.bands[0][2], Tensor):
             return False
         return self.bands[0] == (None, 0, 0)
 
     @property
     def only_bands(self) -> bool:
-        """Whether all that counts is the distance between query and key."""
+        """Whether it depends on nothing but the distance between query and key."""
         return not (self.kept or self.ids or self.visible or self.biases)
 
     def each(self, change: Callable[[Tensor], Tensor]) -> BoundMask:
-        """The same mask with every tensor sent through `change`."""
+        """The same mask with `change` applied to every tensor."""
         return BoundMask(
             tuple((lo, hi, change(off) if isinstance(off, Tensor) else off) for lo, hi, off in self.bands),
             tuple(map(change, self.kept)),
@@ -73,8 +73,7 @@ class BoundMask:
             first, end = _narrow(first, end, seen)
             whole_first, whole_end = _first_run(whole_first, whole_end, everywhere)
         for query_ids, key_ids in self.ids:
-            mine = take(query_ids, 2, rows)
-            near, far = bounds(mine)
+            near, far = bounds(take(query_ids, 2, rows))
             first, end = _narrow(first, end, ((key_ids >= near) & (key_ids <= far)).any(0).flatten())
             if near == far:
                 whole_first, whole_end = _first_run(whole_first, whole_end, (key_ids == near).all(0).flatten())
@@ -88,7 +87,7 @@ class BoundMask:
         return first, whole_first, max(min(whole_end, end), whole_first), end
 
     def reaches(self, rows: range, columns: range) -> bool:
-        """Whether the bands surely show every column to some row, told from the ends alone."""
+        """Whether the bands certainly show every column to some row, judging by the first and last ones alone."""
         if len(self.bands) != 1:
             return not self.bands
         lowest, highest, offset = self.bands[0]
@@ -99,7 +98,7 @@ class BoundMask:
         )
 
     def tile(self, rows: Positions, columns: Positions, device: torch.device) -> Tensor | None:
-        """Which of these columns each of these rows may see, broadcastable to 4-D; None where nothing is asked."""
+        """Which of these columns each of these rows may see, broadcastable to 4-D; None where all may."""
         seen: list[Tensor] = []
         if self.bands:
             apart = (at(columns, device) - at(rows, device)[:, None])[None, None]
@@ -110,7 +109,7 @@ class BoundMask:
         return _all(seen)
 
     def without_bands(self) -> BoundMask:
-        """The mask less what depends on the distance between query and key."""
+        """The mask without what depends on the distance between query and key."""
         return replace(self, bands=())
 
     def bias_tile(self, rows: Positions, columns: Positions) -> Tensor | None:
@@ -187,12 +186,12 @@ def at(positions: Positions, device: torch.device) -> Tensor:
 
 
 def ends(positions: Positions) -> tuple[int, int]:
-    """The least and the greatest position."""
+    """The smallest and the largest position."""
     return bounds(positions) if isinstance(positions, Tensor) else (positions[0], positions[-1])
 
 
 def bounds(tensor: Tensor) -> tuple[int, int]:
-    """The least and the greatest value, as Python ints."""
+    """The smallest and the largest value, as Python ints."""
     low, high = torch.aminmax(tensor)
     return int(low), int(high)
 
@@ -207,12 +206,12 @@ def pick(tensor: Tensor, axis: int, positions: Positions) -> Tensor:
 
 
 def take(tensor: Tensor, axis: int, positions: Positions) -> Tensor:
-    """`pick`, or the tensor itself where all positions share one entry."""
+    """`pick`, or the tensor itself where it broadcasts along this axis."""
     return tensor if tensor.shape[axis] == 1 else pick(tensor, axis, positions)
 
 
 def bind(mask: Mask, shape: tuple[int, ...], device: torch.device, plain: bool) -> BoundMask:
-    """Lay a mask onto a matrix (*batch, heads, queries, keys); `plain`: its user wrote it without heads."""
+    """Bind a mask to a matrix (*batch, heads, queries, keys); `plain`: the user's matrix has no axis of heads."""
     *batch, _, queries, keys = shape
     count = math.prod(batch)
     asked = (queries, keys) if plain else shape
@@ -232,14 +231,14 @@ def bind(mask: Mask, shape: tuple[int, ...], device: torch.device, plain: bool) 
             ) from None
 
     def near(tensor: Tensor) -> Tensor:
-        """A few numbers, perhaps from a list: they follow the query to its device."""
+        """Small tensors, perhaps made from a list, follow the query to its device."""
         return tensor.to(device) if tensor.device.type == "cpu" else tensor
 
     def per_batch(tensor: Tensor, what: str, hint: str = "") -> Tensor:
         return fit(near(tensor), batch, what, hint).reshape(-1)
 
     def four(tensor: Tensor) -> Tensor:
-        """4-D; axes that are shared (left out, or written as 1) stay 1, so that nothing is copied."""
+        """4-D; axes that broadcast (left out, or of size 1) stay 1, so that nothing is copied."""
         a_key_each = tensor.dtype == torch.bool and tensor.shape == (*batch, keys)
         fit(tensor, asked, "mask", " For True per real token write regard.padding(mask)." if a_key_each else "")
         tensor = tensor[(None,) * (len(shape) - tensor.dim())]

@@ -1,7 +1,7 @@
 """Masks are values: small, composable descriptions of which query may see which key.
 
-A mask never holds queries × keys numbers unless the user hands such a tensor in. What a mask means on one matrix is
-asked of `BoundMask`, in the file beside this one.
+A mask never holds queries × keys numbers unless the user passes such a tensor. What it means for one matrix is said by
+`BoundMask` in bound_mask.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from regard.support import whole
 
 __all__ = ["Mask", "bias", "causal", "documents", "padding", "window"]
 
-HIDING = -1e29  # a bias this low hides, as -inf does: many libraries write torch.finfo(dtype).min
+HIDING = -1e29  # a bias this low hides a key as -inf does: many libraries write torch.finfo(dtype).min
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,12 +123,12 @@ def as_mask(mask: Mask | Tensor | None) -> Mask:
 
 
 def hides(bias: Tensor) -> Tensor:
-    """Where a bias hides: at -inf, and from `HIDING` or the least number of its dtype on."""
+    """Where a bias hides: at -inf, and at or below `HIDING` or the smallest number of its dtype."""
     return bias <= max(HIDING, torch.finfo(bias.dtype).min)
 
 
 def _tensor(value: Any, wanted: str) -> Tensor:
-    """A tensor as it came: a change to it is noticed. A copy of anything else: a change to that would not be."""
+    """A tensor as it is, since later changes to it are noticed; a copy of anything else, since they would not be."""
     if isinstance(value, Tensor):
         return value
     try:

@@ -37,7 +37,7 @@ class Scores:
     scale: float
     softcap: float | None
     sinks: Float[Tensor, "batch heads"] | None
-    rows: Positions  # where these queries and keys lie in the matrix that the mask speaks of
+    rows: Positions  # where these queries and keys lie in the whole matrix, which the mask describes
     columns: Positions
 
     @property
@@ -69,7 +69,7 @@ class Scores:
         query, key, visible, bias = self.query, self.key, None, None
         if name == "masked":
             bias = self.mask.bias_tile(self.rows, self.columns)
-            visible = _shown(self.mask.tile(self.rows, self.columns, query.device), bias)
+            visible = _visible(self.mask.tile(self.rows, self.columns, query.device), bias)
         if visible is not None and torch.is_grad_enabled() and (query.requires_grad or key.requires_grad):
             query, key = _clean(query, ~visible.any(-1)), _clean(key, ~visible.any(-2))
         folded = batch, key.shape[1], self.group * queries, query.shape[-1]
@@ -92,7 +92,7 @@ class Scores:
         if name == "masked":
             place = at(self.rows, query.device)[row], at(self.columns, query.device)[column]
             visible, bias = self.mask.points(batch, head, *place)
-            visible = _shown(visible, bias)
+            visible = _visible(visible, bias)
         if visible is not None:  # what is hidden is not read, so that nothing of it is in a gradient
             query, key = (torch.where(visible[:, None], tensor, 0.0) for tensor in (query, key))
         return self._staged((query * key).sum(-1), name, visible, bias)
@@ -106,15 +106,16 @@ class Scores:
         capped = scaled if self.softcap is None else self.softcap * torch.tanh(scaled / self.softcap)
         if bias is not None:
             capped = capped + bias
-        # `where` rather than the bias's own -inf: it also silences the NaN of a hidden key.
+        # `where` rather than the bias's own -inf: it also removes the NaN of a hidden key.
         return capped if visible is None else torch.where(visible, capped, -math.inf)
 
     def select(self, batch: Sequence[int], heads: Sequence[int], rows: Positions, columns: Positions) -> Scores:
-        """Some batches, heads, rows and columns of it, by index; views wherever the indices run evenly."""
-        readers = [head // self.group for head in heads]
+        """Some batches, heads, rows and columns of it, by index; views wherever the indices are evenly spaced."""
+        readers = [head // self.group for head in heads]  # the key head of each
         groups = sorted(set(readers))
         even = readers == [g for g in groups for _ in range(len(readers) // len(groups))] if groups else True
-        b, h, g = _run(batch, self.query), _run(heads, self.query), _run(groups if even else readers, self.query)
+        indices = (batch, heads, groups if even else readers)
+        b, h, g = (_as_range(index, self.query) for index in indices)
 
         def narrow(tensor: Tensor) -> Tensor:
             return take(take(tensor, 0, b), 1, h)
@@ -130,7 +131,7 @@ class Scores:
         )
 
     def detached(self) -> Scores:
-        """The same numbers outside any graph, the keys that nobody sees made harmless."""
+        """The same numbers outside any graph, with NaN and inf removed from keys that no query sees."""
         data = Scores(
             self.query.detach(),
             self.shielded(self.key.detach()),
@@ -141,27 +142,27 @@ class Scores:
             self.rows,
             self.columns,
         )
-        vars(data)["unseen"] = self.unseen  # known already, and the same
+        vars(data)["unseen"] = self.unseen  # computed already, and the same
         return data
 
     def seeing(self, lse: Float[Tensor, "batch heads queries"]) -> Scores:
-        """The same with the queries that see nothing made harmless; their normaliser, all keys counted, tells."""
+        """The same with NaN and inf removed from queries that see no key, as their normaliser over all keys shows."""
         mask = self.mask
         if not mask or (mask.plain_causal and mask.only_bands):  # then every query sees a key
             return self
-        # A query that holds NaN or inf and sees a key has a normaliser that is no number; but a cap makes inf finite.
-        blind = lse < math.inf if self.softcap is None else lse == -math.inf
-        data = replace(self, query=_clean(self.query, blind))
+        # A query that holds NaN or inf and sees a key has a normaliser of NaN or inf; but a softcap makes inf finite.
+        sees_nothing = lse < math.inf if self.softcap is None else lse == -math.inf
+        data = replace(self, query=_clean(self.query, sees_nothing))
         vars(data)["unseen"] = self.unseen
         return data
 
     def shielded(self, tensor: Float[Tensor, "batch any_heads keys any"]) -> Float[Tensor, "batch any_heads keys any"]:
-        """Keys or values, those that nobody sees made harmless."""
+        """Keys or values, with NaN and inf removed from those that no query sees."""
         return tensor if self.unseen is None else _clean(tensor, self.unseen)
 
     @cached_property
     def unseen(self) -> Bool[Tensor, "batch_or_1 heads_or_1 keys"] | None:
-        """The keys that no query may see; None where there can be none."""
+        """The keys that no query may see; None where there cannot be any."""
         mask, (batch, _, queries, keys) = self.mask, self.shape
         if not mask or 0 in self.shape:
             return None
@@ -179,19 +180,19 @@ class Scores:
             hidden = hidden[None, None, None] if hidden.dim() == 1 else hidden
             for kept in mask.kept:
                 hidden = hidden | ~take(kept, 3, self.columns)
-            for mine, theirs in mask.ids:
+            for query_ids, key_ids in mask.ids:
                 span = (edge.view(-1, keys) - self.rows[0] for edge in (first, last))
-                met = _met(take(mine, 2, self.rows)[:, 0, :, 0], take(theirs, 3, self.columns)[:, 0, 0], *span)
-                hidden = hidden | ~met[:, None, None]
+                own, other = take(query_ids, 2, self.rows)[:, 0, :, 0], take(key_ids, 3, self.columns)[:, 0, 0]
+                hidden = hidden | ~_some_query_has_id(own, other, *span)[:, None, None]
             return hidden[:, :, 0]
         seen: Tensor | None = None
         rows = max(_POINTS // (keys * batch), 1)
-        if device.type == "cuda":  # it wants much at a time; distances, which a band asks for, take eight bytes each
+        if device.type == "cuda":  # larger pieces keep it busy; distances, which a band needs, take eight bytes each
             heads = max((tensor.shape[1] for tensor in dense), default=1)
             rows = max((2**3 if mask.bands else 2**6) * _POINTS // (keys * batch * heads), 1)
         for start in range(0, queries, rows):
             here = _compose(self.rows, range(start, min(start + rows, queries)))
-            visible = _shown(mask.tile(here, self.columns, device), mask.bias_tile(here, self.columns))
+            visible = _visible(mask.tile(here, self.columns, device), mask.bias_tile(here, self.columns))
             assert visible is not None
             any_row = visible.any(2)
             seen = any_row if seen is None else seen | any_row
@@ -201,18 +202,19 @@ class Scores:
         return ~seen
 
 
-def _met(
-    mine: Int[Tensor, "batch queries"], theirs: Int[Tensor, "batch keys"],
+def _some_query_has_id(
+    query_ids: Int[Tensor, "batch queries"], key_ids: Int[Tensor, "batch keys"],
     first: Int[Tensor, "any_batch keys"], last: Int[Tensor, "other_batch keys"],
 ) -> Bool[Tensor, "batch keys"]:  # fmt: skip
-    """Whether one of the queries from `first` to `last` has the key's id: by search, not by comparing all with all."""
-    many, theirs = mine.shape[1], theirs.long().contiguous()
-    ids, order = mine.long().sort(dim=-1, stable=True)
-    place = torch.searchsorted(ids, ids) * many + order  # by where the id begins, then by query: in order
-    begin = torch.searchsorted(ids, theirs)
-    spot = torch.searchsorted(place, begin * many + first.clamp(0, many))
-    same = ids.gather(1, begin.clamp_max(many - 1)) == theirs
-    return same & (spot < many) & (place.gather(1, spot.clamp_max(many - 1)) <= begin * many + last.clamp(-1, many - 1))
+    """Whether a query from `first` to `last` has the key's id: by binary search, not by comparing all pairs."""
+    queries, key_ids = query_ids.shape[1], key_ids.long().contiguous()
+    ids, order = query_ids.long().sort(dim=-1, stable=True)
+    rank = torch.searchsorted(ids, ids) * queries + order  # ascending: first by id, then by query
+    begin = torch.searchsorted(ids, key_ids)
+    found = torch.searchsorted(rank, begin * queries + first.clamp(0, queries))
+    same = ids.gather(1, begin.clamp_max(queries - 1)) == key_ids
+    in_time = rank.gather(1, found.clamp_max(queries - 1)) <= begin * queries + last.clamp(-1, queries - 1)
+    return same & (found < queries) & in_time
 
 
 def make_scores(
@@ -269,7 +271,7 @@ def make_scores(
     )
 
 
-def _shown(visible: Tensor | None, bias: Tensor | None) -> Tensor | None:
+def _visible(visible: Tensor | None, bias: Tensor | None) -> Tensor | None:
     """Which points are visible, a bias of -inf counted; None where all are."""
     if bias is None:
         return visible
@@ -277,7 +279,7 @@ def _shown(visible: Tensor | None, bias: Tensor | None) -> Tensor | None:
 
 
 def _clean(tensor: Tensor, hidden: Tensor) -> Tensor:
-    """Tokens without NaN and inf where they are hidden: 0 × NaN would still be NaN. Heads that share one: in all."""
+    """Tokens with NaN and inf set to 0 where they are hidden (for shared heads: in all of them): 0 × NaN is NaN."""
     if hidden.shape[1] not in (1, tensor.shape[1]):
         batch, heads, tokens = hidden.shape
         hidden = hidden.reshape(batch, tensor.shape[1], heads // tensor.shape[1], tokens).all(2)
@@ -328,8 +330,8 @@ def _sinks(sinks: Tensor | float, query: Tensor, to: tuple[int, ...]) -> Tensor:
         ) from None
 
 
-def _run(indices: Sequence[int], like: Tensor) -> Positions:
-    """Indices as a range where they run evenly, so that picking them is a view."""
+def _as_range(indices: Sequence[int], like: Tensor) -> Positions:
+    """Indices as a range where they are evenly spaced, so that picking them is a view."""
     if len(indices) == 0:
         return range(0)
     step = indices[1] - indices[0] if len(indices) > 1 else 1
@@ -338,7 +340,7 @@ def _run(indices: Sequence[int], like: Tensor) -> Positions:
 
 
 def _compose(positions: Positions, picked: Positions) -> Positions:
-    """Where the picked of these positions lie."""
+    """Positions of positions: where the picked ones lie in the whole matrix."""
     if isinstance(picked, range):
         return positions[picked.start : picked.stop : picked.step]
     return at(positions, picked.device)[picked]
