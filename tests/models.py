@@ -1,4 +1,4 @@
-"""A small random model of every family that `watch` shall see into, with inputs for it."""
+"""A small random model of every family that `watch` supports, with inputs for it, and small models of our own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 import torch
 import transformers as hf
 from torch import Tensor, nn
+
+import regard
 
 SIZE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": 99}
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
@@ -27,6 +29,7 @@ VISION = {
     "patch_size": 8,
 }
 TOKENS = 12
+WORDS = ["A", "dog", "ate", "the", "food", "because", "it", "was", "hun", "##gry", "dog", "."]
 
 
 @dataclass(frozen=True)
@@ -149,3 +152,30 @@ def made(name: str) -> nn.Module:
             if parameter.dim() > 1:
                 parameter.mul_(4)
     return model
+
+
+class Layer(nn.Module):
+    """The smallest module that counts as one of our layers."""
+
+    def __init__(self, heads=2, kind="encoder"):
+        super().__init__()
+        self.heads, self.kind = heads, kind
+        self.project = nn.Linear(8 * heads, 3 * 8 * heads)
+        self.attend = regard.attention
+
+    def forward(self, x, mask=None):
+        q, k, v = self.project(x).unflatten(-1, (3, self.heads, 8)).movedim(-3, 0).transpose(-3, -2).unbind(0)
+        return x + self.attend(q, k, v, mask=mask, dropout=0.0).transpose(-3, -2).flatten(-2)
+
+
+class Layers(nn.Module):
+    """Three of them."""
+
+    def __init__(self, kind="encoder"):
+        super().__init__()
+        self.layers = nn.ModuleList(Layer(kind=kind) for _ in range(3))
+
+    def forward(self, x, mask=None):
+        for layer in self.layers:
+            x = layer(x, mask)
+        return x

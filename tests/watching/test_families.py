@@ -1,5 +1,6 @@
 """Every family of models: the same outputs and the same weights as eager attention gives, and no N × N mask."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from transformers import masking_utils
 
 import regard
 from regard.watching import huggingface
-from regard.watching.lazy_mask import LazyMask
+from regard.watching.entries import AttentionCall
+from regard.watching.masks import LazyMask
 
 CASES = [(name, side) for name, family in FAMILIES.items() for side in (None, *family.sides)]
 
@@ -59,7 +61,7 @@ def test_same_outputs_and_weights_as_eager(name, side, monkeypatch):
     before = [(config, config._attn_implementation) for config in _configs(model)]
     expected, weights = _eager(model, inputs)
 
-    monkeypatch.setattr(LazyMask, "spelt_out", lambda self: pytest.fail("an N × N mask was built"))
+    monkeypatch.setattr(LazyMask, "materialize", lambda self: pytest.fail("an N × N mask was built"))
     with torch.no_grad(), regard.watch(model) as record:
         output = model(**inputs)
     assert [(config, config._attn_implementation) for config in _configs(model)] == before
@@ -86,12 +88,10 @@ def _configs(model):
 
 @pytest.mark.parametrize("name", ["BERT", "Llama", "T5"])
 def test_five_per_cent_of_scale_would_be_seen(name, monkeypatch):
-    from regard.watching import call
-
-    original = call.Source.matrix
+    original = AttentionCall.matrix
     monkeypatch.setattr(
-        call.Source, "matrix",
-        lambda self: original(call.replace(self, scale=1.05 * (self.scale or self.query.shape[-1] ** -0.5))),
+        AttentionCall, "matrix",
+        lambda self: original(replace(self, scale=1.05 * (self.scale or self.query.shape[-1] ** -0.5))),
     )  # fmt: skip
     with pytest.raises(AssertionError, match="not close"):
         test_same_outputs_and_weights_as_eager(name, None, monkeypatch)
@@ -147,7 +147,7 @@ def test_patterns_are_what_transformers_makes_of_them(kind, q_offset, q_length, 
     ours = huggingface._mask(**options)
     assert isinstance(ours, LazyMask)
     theirs = masking_utils.sdpa_mask(**options, allow_is_causal_skip=False, allow_is_bidirectional_skip=False)
-    assert torch.equal(ours.spelt_out(), theirs.expand(2, 1, q_length, kv_length))
+    assert torch.equal(ours.materialize(), theirs.expand(2, 1, q_length, kv_length))
 
 
 def test_a_pattern_that_nobody_knows_comes_as_numbers():
@@ -163,7 +163,7 @@ def test_a_pattern_that_nobody_knows_comes_as_numbers():
 
 def test_older_transformers_gave_the_places_of_the_queries():
     ours = huggingface._mask(batch_size=1, cache_position=torch.tensor([4, 5]), kv_length=6, device="cpu")
-    assert torch.equal(ours.spelt_out()[0, 0], torch.ones(6, 6).tril()[4:].bool())
+    assert torch.equal(ours.materialize()[0, 0], torch.ones(6, 6).tril()[4:].bool())
 
 
 def test_an_error_of_the_users_stays_theirs():
