@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -34,11 +36,11 @@ WORDS = ["A", "dog", "ate", "the", "food", "because", "it", "was", "hun", "##gry
 
 @dataclass(frozen=True)
 class Family:
-    """How to make a model, and what to feed it: a text, two texts, an image or a sound."""
+    """How to build a model, and what it takes: a text, two texts, an image or a sound."""
 
     make: Callable[[], nn.Module]
     feeds: str = "text"
-    sides: tuple[str, ...] = ("left", "right")  # on which padding may stand
+    sides: tuple[str, ...] = ("left", "right")  # where padding may be
 
     def inputs(self, side: str | None) -> dict[str, Tensor]:
         """A batch of two; `side`: where the second text is padded."""
@@ -130,7 +132,7 @@ FAMILIES = {
     "CLIP": Family(_clip, "text and image"),
 }  # fmt: skip
 
-BLIND = {
+UNROUTED = {
     "DeBERTa-v2": lambda: hf.DebertaV2Model(hf.DebertaV2Config(**SIZE)),
     "BLOOM": lambda: hf.BloomModel(hf.BloomConfig(hidden_size=32, n_layer=2, n_head=4, vocab_size=99)),
     "MPT": lambda: hf.MptModel(hf.MptConfig(d_model=32, n_layers=2, n_heads=4, vocab_size=99)),
@@ -143,15 +145,22 @@ BLIND = {
 
 
 def made(name: str) -> nn.Module:
-    """A model of this family, always the same, its weights large enough to look somewhere."""
+    """A model of this family, always the same, its weights scaled up so that attention is far from uniform."""
+    model, random_state = _built(name)
+    torch.set_rng_state(random_state)  # so that what a test draws afterwards is always the same too
+    return copy.deepcopy(model)
+
+
+@functools.cache
+def _built(name: str) -> tuple[nn.Module, Tensor]:
     torch.manual_seed(0)
     hf.logging.set_verbosity_error()
-    model = (FAMILIES[name].make if name in FAMILIES else BLIND[name])().eval()
+    model = (FAMILIES[name].make if name in FAMILIES else UNROUTED[name])().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:
                 parameter.mul_(4)
-    return model
+    return model, torch.get_rng_state()
 
 
 class Layer(nn.Module):

@@ -25,7 +25,7 @@ def test_our_own_layers():
     assert record.check().difference < 1e-6
     effect = knock_out(model, {"layers.2": [0]}, x)
     assert effect.difference > 1e-3
-    inside.sum().backward()  # the block did not cut the graph
+    inside.sum().backward()  # watching keeps the graph
     assert model.layers[0].project.weight.grad.abs().sum() > 0
     assert not record["layers.0"].received().requires_grad
 
@@ -97,7 +97,7 @@ def test_quantised_models():
         before = model(ids).last_hidden_state
         with regard.watch(model) as record:
             inside = model(ids).last_hidden_state
-    torch.testing.assert_close(inside, before, atol=0.1, rtol=0.1)  # a rounding may fall the other way
+    torch.testing.assert_close(inside, before, atol=0.1, rtol=0.1)  # rounding may differ
     assert len(record) == 2
 
 
@@ -136,7 +136,7 @@ def test_training_with_dropout_and_checkpoints():
     with regard.watch(model) as record:
         loss = model(ids, labels=ids).loss
         loss.backward()
-    assert [entry.calls for entry in record.values()] == [1, 1]  # computing again in the backward is no second call
+    assert [entry.calls for entry in record.values()] == [1, 1]  # recomputing in the backward pass is no second call
     assert model.model.layers[0].self_attn.q_proj.weight.grad.abs().sum() > 0
     assert not record["model.layers.0.self_attn"].received().requires_grad
     torch.manual_seed(1)
@@ -193,7 +193,7 @@ def test_packed_sequences_stay_a_pattern():
     assert record.looks(5).of("1") == 0
 
 
-# Heads removed
+# Heads knocked out
 
 
 @pytest.mark.parametrize("name", ["BERT", "GPT-2", "Llama", "BART"])
@@ -229,7 +229,7 @@ def test_knocking_out_a_head_is_zeroing_its_output(name):
     assert "changed by" in str(effect)
 
 
-def test_heads_to_take_out_must_exist():
+def test_heads_to_knock_out_must_exist():
     model = Layers()
     with pytest.raises(regard.InputError, match=r"no module 'layer.1'.*'layers.1'"):
         regard.watch(model, without={"layer.1": [0]})

@@ -21,7 +21,7 @@ def test_the_model_is_restored_after_an_exception():
     assert len(record) == 2
 
 
-def test_another_attention_inside_the_block_is_told():
+def test_another_attention_set_inside_the_block_is_reported():
     model, ids = made("Llama"), torch.tensor([[5, 6, 7]])
     before = model.config._attn_implementation
     with pytest.raises(regard.WatchError, match="set to 'eager' while it was watched"), regard.watch(model):  # noqa: PT012

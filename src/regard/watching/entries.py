@@ -71,7 +71,7 @@ class ModuleCalls:
     """
 
     def __init__(self, name: str, call: AttentionCall, matrix: AttentionMatrix, keep: Sequence[str] | None, text: Text):
-        self._name, self._keep, self._text = name, keep, text
+        self._name, self._kind, self._keep, self._text = name, call.kind, keep, text
         self._count = 1
         self._steps: list[AttentionCall] = []  # with the new keys of each step only
         self._joined: AttentionCall | None = None  # the steps as one call; None until asked for
@@ -149,7 +149,6 @@ class ModuleCalls:
 
     def _remember(self, call: AttentionCall) -> None:
         """What is needed to tell whether the next call continues the text."""
-        self._kind = call.kind
         self._last_key = weakref.ref(call.key)
         self._last_key_row = call.key[:, :, -1:].detach().clone() if call.kind == "decoder" else None
 
