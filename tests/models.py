@@ -1,7 +1,9 @@
-"""A small random model of every family that `watch` shall see into, with inputs for it."""
+"""A small random model of every family that `watch` supports, with inputs for it, and small models of our own."""
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +11,8 @@ from typing import Any
 import torch
 import transformers as hf
 from torch import Tensor, nn
+
+import regard
 
 SIZE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": 99}
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
@@ -27,15 +31,16 @@ VISION = {
     "patch_size": 8,
 }
 TOKENS = 12
+WORDS = ["A", "dog", "ate", "the", "food", "because", "it", "was", "hun", "##gry", "dog", "."]
 
 
 @dataclass(frozen=True)
 class Family:
-    """How to make a model, and what to feed it: a text, two texts, an image or a sound."""
+    """How to build a model, and what it takes: a text, two texts, an image or a sound."""
 
     make: Callable[[], nn.Module]
     feeds: str = "text"
-    sides: tuple[str, ...] = ("left", "right")  # on which padding may stand
+    sides: tuple[str, ...] = ("left", "right")  # where padding may be
 
     def inputs(self, side: str | None) -> dict[str, Tensor]:
         """A batch of two; `side`: where the second text is padded."""
@@ -127,7 +132,7 @@ FAMILIES = {
     "CLIP": Family(_clip, "text and image"),
 }  # fmt: skip
 
-BLIND = {
+UNROUTED = {
     "DeBERTa-v2": lambda: hf.DebertaV2Model(hf.DebertaV2Config(**SIZE)),
     "BLOOM": lambda: hf.BloomModel(hf.BloomConfig(hidden_size=32, n_layer=2, n_head=4, vocab_size=99)),
     "MPT": lambda: hf.MptModel(hf.MptConfig(d_model=32, n_layers=2, n_heads=4, vocab_size=99)),
@@ -140,12 +145,46 @@ BLIND = {
 
 
 def made(name: str) -> nn.Module:
-    """A model of this family, always the same, its weights large enough to look somewhere."""
+    """A model of this family, always the same, its weights scaled up so that attention is far from uniform."""
+    model, random_state = _built(name)
+    torch.set_rng_state(random_state)  # so that what a test draws afterwards is always the same too
+    return copy.deepcopy(model)
+
+
+@functools.cache
+def _built(name: str) -> tuple[nn.Module, Tensor]:
     torch.manual_seed(0)
     hf.logging.set_verbosity_error()
-    model = (FAMILIES[name].make if name in FAMILIES else BLIND[name])().eval()
+    model = (FAMILIES[name].make if name in FAMILIES else UNROUTED[name])().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:
                 parameter.mul_(4)
-    return model
+    return model, torch.get_rng_state()
+
+
+class Layer(nn.Module):
+    """The smallest module that counts as one of our layers."""
+
+    def __init__(self, heads=2, kind="encoder"):
+        super().__init__()
+        self.heads, self.kind = heads, kind
+        self.project = nn.Linear(8 * heads, 3 * 8 * heads)
+        self.attend = regard.attention
+
+    def forward(self, x, mask=None):
+        q, k, v = self.project(x).unflatten(-1, (3, self.heads, 8)).movedim(-3, 0).transpose(-3, -2).unbind(0)
+        return x + self.attend(q, k, v, mask=mask, dropout=0.0).transpose(-3, -2).flatten(-2)
+
+
+class Layers(nn.Module):
+    """Three of them."""
+
+    def __init__(self, kind="encoder"):
+        super().__init__()
+        self.layers = nn.ModuleList(Layer(kind=kind) for _ in range(3))
+
+    def forward(self, x, mask=None):
+        for layer in self.layers:
+            x = layer(x, mask)
+        return x

@@ -72,20 +72,22 @@ def add(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    from regard.watching.see import Question, drawn, run, told
+    from regard.watching.see import Question, describe, draw, watch_text
 
     question = Question(options.start, options.end, options.layer, options.head, options.kind)
     found = _translated(options.text, options.model)
-    record = run(options.model, options.text) if found is None else found.watch()
+    record = watch_text(options.model, options.text) if found is None else found.watch()
     if found is not None and len(record.passes) > 1:
         raise InputError(f"see takes one sentence. Got {len(record.passes)}.")
     if found is not None and question.kind is None:
         question = replace(question, kind=_kind(record, question))
     if options.drawing is None and options.output is None:
-        print(told(record, question, options.text, as_json=options.json, target=None if found is None else found.text))
+        print(
+            describe(record, question, options.text, as_json=options.json, target=None if found is None else found.text)
+        )
         return
     title = options.text if options.title is None else options.title
-    picture = drawn(record, question, options.drawing or "lines", title)
+    picture = draw(record, question, options.drawing or "lines", title)
     if options.output is None:
         from rich.console import Console
 

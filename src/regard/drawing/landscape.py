@@ -18,7 +18,7 @@ from regard.drawing.svg import Canvas, Raster, shorten
 from regard.drawing.terminal import Table, beside
 from regard.errors import InputError, ShapeError
 
-__all__ = ["Window", "landscape"]
+__all__ = ["Window", "landmarks", "landscape"]
 
 _SIDE = 480.0
 _LANDMARKS = 24
@@ -166,3 +166,13 @@ def _text(
     if window is not None:
         drawn = Text("\n\n").join([drawn, beside([_table(window)], width)])
     return drawn
+
+
+def landmarks(words: Sequence[str], places: Sequence[int] | None = None, count: int = 16) -> list[tuple[int, str]]:
+    """About `count` landmarks from a text: every so often four words in a row, and the place of the first.
+
+    >>> landmarks("A dog ate the food because it was hungry".split(), count=2)
+    [(0, 'A dog ate the'), (4, 'food because it was'), (8, 'hungry')]
+    """
+    step = max(len(words) // count, 1)
+    return [(n if places is None else places[n], " ".join(words[n : n + 4])) for n in range(0, len(words), step)]

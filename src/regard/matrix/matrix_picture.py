@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from regard.drawing import Window, landscape, lines, matrix
 from regard.drawing.arguments import as_words, chosen
+from regard.drawing.landscape import landmarks
 from regard.drawing.pooling import spans
 from regard.errors import InputError, OutOfRangeError, TooLargeError
 
@@ -26,7 +27,6 @@ _KINDS = ("lines", "matrix", "map")
 _LINES, _MATRIX, _MAP = 32, 64, 192  # tokens for which each is the first choice; cells of a map on a side
 _MOST = 200  # words that lines can join
 _WINDOW = 10
-_LANDMARKS = 16
 
 
 def draw(
@@ -101,10 +101,7 @@ def _map(
         pool = pool[list(some)].mean(0)
         said = f"The mean of {len(some)} heads." if len(some) > 1 else f"Head {some[0]}."
     exact = None if window is None else _window(A, left, right, heads, window)
-    marks = [] if left is None else [
-        (place, " ".join(word.strip() for word in left[place : place + 4]))
-        for place in range(0, queries, max(queries // _LANDMARKS, 1))
-    ]  # fmt: skip
+    marks = landmarks([word.strip() for word in left or ()])
     return landscape(pool, (queries, keys), landmarks=marks, window=exact, title=title, caption=said)
 
 

@@ -1,6 +1,25 @@
-"""Look into a model while it runs: `watch` gives a `Record` of the attention of every layer."""
+"""Look into a model while it runs: `watch` gives a `Record` of the attention of every layer.
 
-from regard.watching.entry import Entry
+Read in this order:
+
+session.py      `watch`: the `with` block, and the attention of regard's own layers inside it
+huggingface.py  the same for Hugging Face models; the only file that imports transformers
+registry.py     who watches which module, and what is replaced meanwhile
+masks.py        `Pattern` and `LazyMask`: masks as rules, without queries × keys numbers
+entries.py      `AttentionCall`, the calls of a module on one text, and the `Entry` they become
+reductions.py   what an entry can keep instead of its matrix
+tokens.py       tokens, words, and the text that a model read
+record.py       `Record`: entries by module name, and the questions below
+rankings.py     what a word looks at, what it is made of, which heads do something
+spans.py        attention between words, sentences, passages and messages
+pictures.py     lines, matrix, grid, flow and map
+check.py        a sample of rows against the plain computation
+storage.py      records as files
+knockout.py     `knock_out`: what changes without some heads
+see.py          what `regard see` runs
+"""
+
+from regard.watching.entries import Entry
 from regard.watching.knockout import Effect, knock_out
 from regard.watching.record import Record
 from regard.watching.session import watch

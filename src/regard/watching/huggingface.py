@@ -1,6 +1,6 @@
-"""Hugging Face models: an attention function and a mask function under one name, and what their arguments mean.
+"""Hugging Face models: an attention function and a mask function, registered under one name.
 
-The only file that imports transformers, and only when a model of it is watched.
+The only file that imports transformers, and only when one of its models is watched.
 """
 
 from __future__ import annotations
@@ -16,31 +16,30 @@ from torch import Tensor, nn
 from regard.errors import InputError, WatchError
 from regard.scores import Dense, Mask
 from regard.watching import registry
-from regard.watching.call import Call, Source
-from regard.watching.lazy_mask import LazyMask
-from regard.watching.pattern import Pattern
+from regard.watching.entries import AttentionCall
+from regard.watching.masks import LazyMask, Pattern
 
 __all__ = ["configs", "is_model", "load", "prepare", "routes"]
 
 NAME = "regard"
-_CROSS = ("cross", "encoder_attn", "encdec", "enc_dec")  # how models name attention to another text
-_IMPLEMENTATION = "_attn_implementation_internal"  # where a config keeps it; its setter would also warn and spread
+_CROSS = ("cross", "encoder_attn", "encdec", "enc_dec")  # how models name attention to another sequence
+_IMPLEMENTATION = "_attn_implementation_internal"  # not by its setter, which warns and propagates
 
 
 def is_model(module: nn.Module) -> bool:
-    """Whether transformers made it; told without importing transformers."""
+    """Whether it is a model of transformers, without importing transformers."""
     return any(kind.__module__.startswith("transformers.") for kind in type(module).__mro__)
 
 
 def prepare() -> None:
-    """Make the two functions known to transformers. A name without a mask function would get no masks at all."""
+    """Register both functions with transformers. A name without a mask function would get no masks at all."""
     transformers = _transformers()
     transformers.AttentionInterface.register(NAME, _attention)
     transformers.AttentionMaskInterface.register(NAME, _mask)
 
 
 def configs(modules: Iterable[Any]) -> Iterator[tuple[Any, str]]:
-    """Every config that decides which attention function runs, and the attribute that says it."""
+    """Every config that decides which attention function runs, and the attribute that holds the choice."""
     todo = [module.config for module in modules if hasattr(module, "config")]
     seen: set[int] = set()
     while todo:
@@ -53,36 +52,36 @@ def configs(modules: Iterable[Any]) -> Iterator[tuple[Any, str]]:
 
 
 def routes(modules: Iterable[Any]) -> bool:
-    """Whether any of them asks transformers which attention function to call, as far as its source tells."""
-    told = [m._can_set_attn_implementation() for m in modules if hasattr(m, "_can_set_attn_implementation")]
-    return any(told) or not told
+    """Whether any of them calls the registered attention function, as far as transformers can tell from its source."""
+    answers = [m._can_set_attn_implementation() for m in modules if hasattr(m, "_can_set_attn_implementation")]
+    return any(answers) or not answers
 
 
 def load(path: str | Path) -> tuple[nn.Module, Any]:
-    """A model and its tokenizer from a folder or a GGUF file on this machine; nothing is fetched."""
+    """A model and its tokenizer from a folder or a GGUF file on this machine; nothing is downloaded."""
     transformers, path = _transformers(), Path(path)
     if not path.exists():
         raise InputError(f"{path} does not exist. Give a folder with a model, or a GGUF file.")
-    loud = transformers.logging.is_progress_bar_enabled()
+    had_progress_bar = transformers.logging.is_progress_bar_enabled()
     transformers.logging.disable_progress_bar()
-    where: dict[str, Any] = {"pretrained_model_name_or_path": str(path), "local_files_only": True}
+    source: dict[str, Any] = {"pretrained_model_name_or_path": str(path), "local_files_only": True}
     if path.is_file():
-        where |= {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name, "dtype": torch.float32}
+        source |= {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name, "dtype": torch.float32}
     try:
-        maker = transformers.AutoModelForCausalLM  # which every GGUF file holds
+        auto_class = transformers.AutoModelForCausalLM  # as in every GGUF file
         if path.is_dir():
-            config = transformers.AutoConfig.from_pretrained(**where)
+            config = transformers.AutoConfig.from_pretrained(**source)
             if config.is_encoder_decoder:
-                maker = transformers.AutoModelForSeq2SeqLM
+                auto_class = transformers.AutoModelForSeq2SeqLM
             elif "CausalLM" not in (config.architectures or [""])[0]:
-                maker = transformers.AutoModel
-        model = maker.from_pretrained(**where)
-        where.pop("dtype", None)
-        return model.eval(), transformers.AutoTokenizer.from_pretrained(**where)
+                auto_class = transformers.AutoModel
+        model = auto_class.from_pretrained(**source)
+        source.pop("dtype", None)
+        return model.eval(), transformers.AutoTokenizer.from_pretrained(**source)
     except (OSError, ValueError, ImportError, KeyError) as error:
         raise InputError(f"{path} could not be read as a model: {error}") from error
     finally:
-        if loud:
+        if had_progress_bar:
             transformers.logging.enable_progress_bar()
 
 
@@ -103,65 +102,63 @@ def _mask(
     batch_size: int, q_length: int = 0, kv_length: int = 0, q_offset: int | Tensor = 0, kv_offset: int = 0,
     mask_function: Callable | None = None, attention_mask: Tensor | None = None, device: Any = None, **options: Any,
 ) -> Tensor | None:  # fmt: skip
-    """The model's mask: as a pattern where it is one, else as the numbers that transformers makes of it."""
+    """The model's mask: lazy where its pattern is known, else the numbers that transformers computes."""
     from transformers import masking_utils
 
-    if (places := options.get("cache_position")) is not None:  # transformers 5.0 gave the queries' places
-        q_length, q_offset = len(places), places[0]
+    if (positions := options.get("cache_position")) is not None:  # transformers 5.0 passed the queries' positions
+        q_length, q_offset = len(positions), positions[0]
     first, function = int(q_offset), mask_function or masking_utils.causal_mask_function
-    there = torch.device(device if device is not None else getattr(attention_mask, "device", "cpu"))
+    target = torch.device(device if device is not None else getattr(attention_mask, "device", "cpu"))
     queries, keys = range(first, first + q_length), range(kv_offset, kv_offset + kv_length)
     bands: list[tuple[int | None, int | None]] = []
-    kept: list[Tensor] = []
-    ids: list[Any] = []
+    paddings: list[Tensor] = []
+    documents: list[Any] = []
+    parts: dict[str, list[Any]] = {"band": bands, "padding": paddings, "documents": documents}
     for atom in _atoms(function, masking_utils.__name__):
         if atom is None:
             dense = masking_utils.sdpa_mask(
                 batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=first, kv_offset=kv_offset,
-                mask_function=function, attention_mask=attention_mask, device=there,
+                mask_function=function, attention_mask=attention_mask, device=target,
                 **{**options, "allow_is_causal_skip": False, "allow_is_bidirectional_skip": False},
             )  # fmt: skip
             return dense
-        what, values = atom
-        if what == "band":
-            bands.append(values)
-        else:
-            (kept if what == "kept" else ids).append(values)
+        kind, value = atom
+        parts[kind].append(value)
     if attention_mask is not None:
-        kept.append(attention_mask.bool())
-    # Padding before a window's keys stays: a later look at the whole text needs it.
-    shown = tuple(k for k in kept if not bool(k.all()) or k.shape[-1] < keys.stop)
-    same = tuple(i(keys.stop, there) if callable(i) else i for i in ids)
-    return LazyMask(Pattern(_meet(bands), shown, same), queries, keys, batch_size, there)
+        paddings.append(attention_mask.bool())
+    # Padding before the keys of a window is needed later, when the steps are joined to the whole text.
+    padding = tuple(p for p in paddings if not bool(p.all()) or p.shape[-1] < keys.stop)
+    ids = tuple(d(keys.stop, target) if callable(d) else d for d in documents)
+    return LazyMask(Pattern(_intersect(bands), padding, ids), queries, keys, batch_size, target)
 
 
-def _meet(bands: list[tuple[int | None, int | None]]) -> tuple[tuple[int | None, int | None], ...]:
-    """Bands that all hold, as one: a window that is causal too."""
+def _intersect(bands: list[tuple[int | None, int | None]]) -> tuple[tuple[int | None, int | None], ...]:
+    """One band where several hold at once, as in a causal window."""
     lowest = max((low for low, _ in bands if low is not None), default=None)
     highest = min((high for _, high in bands if high is not None), default=None)
     return ((lowest, highest),) if bands else ()
 
 
 def _atoms(function: Callable, home: str) -> Iterator[tuple[str, Any] | None]:
-    """The known patterns that a mask function is made of; None for one that is not known."""
+    """The patterns that a mask function combines; None for one that is not known."""
     name = function.__qualname__.split(".")[0] if function.__module__ == home else ""
-    inside = dict(inspect.getclosurevars(function).nonlocals) if name else {}
+    captured = dict(inspect.getclosurevars(function).nonlocals) if name else {}
     if name == "and_masks":
-        for part in inside["mask_functions"]:
+        for part in captured["mask_functions"]:
             yield from _atoms(part, home)
     elif name == "causal_mask_function":
         yield "band", (None, 0)
     elif name == "sliding_window_overlay":
-        yield "band", (1 - inside["sliding_window"], None)
+        yield "band", (1 - captured["sliding_window"], None)
     elif name == "sliding_window_bidirectional_overlay":
-        yield "band", (-inside["sliding_window"], inside["sliding_window"])
+        yield "band", (-captured["sliding_window"], captured["sliding_window"])
     elif name == "padding_mask_function":
-        yield "kept", inside["padding_mask"].bool()
+        yield "padding", captured["padding_mask"].bool()
     elif name == "packed_sequence_mask_function":
-        yield "ids", inside["packed_sequence_mask"].long()
+        yield "documents", captured["packed_sequence_mask"].long()
     elif name == "chunked_overlay":
-        size, left = inside["chunk_size"], inside["left_padding"]
-        yield "ids", lambda tokens, device: (torch.arange(tokens, device=device) - left[:, None]) // size
+        size, left = captured["chunk_size"], captured["left_padding"]
+        yield "documents", lambda tokens, device: (torch.arange(tokens, device=device) - left[:, None]) // size
     elif name != "bidirectional_mask_function":
         yield None
 
@@ -174,53 +171,53 @@ def _attention(
     dropout: float = 0.0, scaling: float | None = None, is_causal: bool | None = None,
     position_bias: Tensor | None = None, softcap: float | None = None, s_aux: Tensor | None = None, **options: Any,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-    """What transformers calls in place of eager or SDPA: the same output, seen by whoever watches."""
+    """What transformers calls instead of eager or SDPA: the same output, and every watcher observes the call."""
     if options.get("cache") is not None:
         raise WatchError("continuous batching keeps its keys in pages, which regard cannot read. Use model.generate.")
     if query.is_meta:
         raise WatchError(
             "the model lies on the meta device, where tensors have no numbers to see. Move it to a real one."
         )
-    query, key, value = _one_dtype(query, key, value)
+    query, key, value = _to_one_dtype(query, key, value)
     watchers = registry.watchers(module)
     name = watchers[0][1] if watchers else ""
-    pattern, numbers, queries, keys = _placed(attention_mask, query.shape[2], key.shape[2])
-    if attention_mask is None and query.shape[2] > 1:  # then the module says it, as for SDPA
+    pattern, dense_masks, queries, keys = _located(attention_mask, query.shape[2], key.shape[2])
+    if attention_mask is None and query.shape[2] > 1:  # then the module decides, as for SDPA
         causal = getattr(module, "is_causal", False) if is_causal is None else is_causal
         pattern = Pattern(bands=((None, 0),)) if causal else pattern
-    if pattern.causal and queries.stop < keys.stop:  # a static cache is longer than what can be seen of it
+    if pattern.causal and queries.stop < keys.stop:  # a static cache is longer than the text so far
         keys = range(keys.start, queries.stop)
         key, value = key[:, :, : len(keys)], value[:, :, : len(keys)]
-    numbers += [] if position_bias is None else [position_bias]
-    dense = Mask(tuple(Dense(_hiding(number)[..., : len(keys)]) for number in numbers))
+    dense_masks += [] if position_bias is None else [position_bias]
+    dense = Mask(tuple(Dense(_with_infinities(mask)[..., : len(keys)]) for mask in dense_masks))
     sinks = None if s_aux is None else s_aux.to(query.dtype)
-    source = Source(query, key, pattern.mask(queries, keys) & dense, scaling, softcap, sinks)
-    matrix = source.matrix()
+    mask, kind = pattern.mask(queries, keys) & dense, _kind(module, name, pattern)
+    call = AttentionCall(query, key, mask, scaling, softcap, sinks, kind, queries, keys, pattern, dense)
+    matrix = call.matrix()
     output = matrix.attend(value, dropout)
-    call = Call(source, _kind(module, name, pattern), queries, keys, pattern, dense)
     for watcher, own_name in watchers:
-        output = watcher.saw(own_name, call, matrix, output)
+        output = watcher.observe(own_name, call, matrix, output)
     weights = matrix.to_dense() if options.get("output_attentions") else None
     return output.transpose(1, 2).contiguous(), weights
 
 
-def _placed(mask: Tensor | None, queries: int, keys: int) -> tuple[Pattern, list[Tensor], range, range]:
-    """A mask as pattern and as numbers, and where the queries and keys lie in the text."""
-    if isinstance(mask, LazyMask):  # its keys may be more than a model uses, as eager attention cuts it too
+def _located(mask: Tensor | None, queries: int, keys: int) -> tuple[Pattern, list[Tensor], range, range]:
+    """The mask as a pattern and as dense tensors, and where the queries and keys lie in the text."""
+    if isinstance(mask, LazyMask):  # it may have more keys than the model uses; eager slices it too
         return mask.pattern, [], mask.queries, range(mask.keys.start, mask.keys.start + keys)
-    places = range(max(keys - queries, 0), max(keys, queries)), range(keys)
+    positions = range(max(keys - queries, 0), max(keys, queries)), range(keys)
     if mask is None:
-        return Pattern(), [], range(queries), places[1]
+        return Pattern(), [], range(queries), positions[1]
     if mask.dim() == 2:
-        return Pattern(kept=(mask.bool(),)), [], *places
-    return Pattern(), [mask[..., :keys]], *places
+        return Pattern(padding=(mask.bool(),)), [], *positions
+    return Pattern(), [mask[..., :keys]], *positions
 
 
-def _hiding(numbers: Tensor) -> Tensor:
-    """Half precision cannot write a number low enough to be read as "hidden" everywhere: say -inf instead."""
-    if numbers.dtype != torch.float16:
-        return numbers
-    return numbers.masked_fill(numbers == torch.finfo(torch.float16).min, -torch.inf)
+def _with_infinities(mask: Tensor) -> Tensor:
+    """The smallest float16 is not small enough to count as hidden everywhere: it becomes -inf."""
+    if mask.dtype != torch.float16:
+        return mask
+    return mask.masked_fill(mask == torch.finfo(torch.float16).min, -torch.inf)
 
 
 def _kind(module: nn.Module, name: str, pattern: Pattern) -> str:
@@ -230,13 +227,13 @@ def _kind(module: nn.Module, name: str, pattern: Pattern) -> str:
     return "decoder" if pattern.causal or getattr(module, "is_causal", False) else "encoder"
 
 
-def _one_dtype(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Under autocast a model's rotated queries may be float32 beside values that are not."""
-    kind = query.device.type
-    if torch.is_autocast_enabled(kind):
-        wide = torch.get_autocast_dtype(kind)
+def _to_one_dtype(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Under autocast a model's rotated queries may be float32 while its values are not."""
+    device = query.device.type
+    if torch.is_autocast_enabled(device):
+        dtype = torch.get_autocast_dtype(device)
     elif query.dtype == key.dtype == value.dtype:
         return query, key, value
     else:
-        wide = value.dtype
-    return query.to(wide), key.to(wide), value.to(wide)
+        dtype = value.dtype
+    return query.to(dtype), key.to(dtype), value.to(dtype)

@@ -1,4 +1,4 @@
-"""`Effect`: what it changes when some heads of a model are taken out."""
+"""`knock_out`: what changes in the output of a model when some of its heads are removed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Effect:
 
     @property
     def difference(self) -> float:
-        """The greatest change of any number."""
+        """The largest change of any number."""
         return float((self.after - self.before).abs().max())
 
     @property
@@ -38,7 +38,7 @@ class Effect:
         return (before.exp() * (before - after)).sum(-1)
 
     def moved(self, position: int = -1, sequence: int = 0, k: int = 5) -> list[tuple[int, float, float]]:
-        """(token id, probability before, after) of those that changed most at one position."""
+        """(token id, probability before, after) of the tokens that changed most at one position."""
         if not self.logits:
             raise InputError("only a model that predicts tokens has probabilities. Use .difference.")
         before, after = (x[sequence, position].float().softmax(-1) for x in (self.before, self.after))
@@ -51,7 +51,7 @@ class Effect:
 
 
 def knock_out(model: nn.Module, without: Mapping[str, Collection[int]], *args: Any, **kwargs: Any) -> Effect:
-    """Run the model as it is, then with these heads giving nothing.
+    """Run the model as it is, then with the output of these heads set to zero.
 
     >>> import torch, regard
     >>> class Layer(torch.nn.Module):
@@ -62,16 +62,17 @@ def knock_out(model: nn.Module, without: Mapping[str, Collection[int]], *args: A
     the output changed by 1 at most
     """
     with torch.no_grad():
-        before, logits = _numbers(model(*args, **kwargs))
+        before, logits = _output(model(*args, **kwargs))
         with watch(model, keep="entropy", without=without):
-            after, _ = _numbers(model(*args, **kwargs))
+            after, _ = _output(model(*args, **kwargs))
     return Effect(before, after, logits)
 
 
-def _numbers(output: Any) -> tuple[Tensor, bool]:
+def _output(output: Any) -> tuple[Tensor, bool]:
+    """Logits or hidden states, and whether they are logits."""
     if isinstance(output, Tensor):
         return output, False
     for name in ("logits", "last_hidden_state"):
-        if isinstance(found := getattr(output, name, None), Tensor):
-            return found, name == "logits"
+        if isinstance(tensor := getattr(output, name, None), Tensor):
+            return tensor, name == "logits"
     raise InputError(f"knock_out reads logits or last_hidden_state of an output. Got {type(output).__name__}.")

@@ -1,4 +1,4 @@
-"""A record as a picture: lines, matrix, grid, flow or map, by words where they are short enough to be read."""
+"""A record as a picture: lines, matrix and flow word by word; grid and map for texts of any length."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.drawing import flow, grid, landscape, lines, matrix
+from regard.drawing.landscape import landmarks
 from regard.errors import InputError, TooLargeError
 from regard.support import one_of
-from regard.watching.entry import Entry
-from regard.watching.looks import key_side, query_side
+from regard.watching.entries import Entry, mean_over_heads
+from regard.watching.rankings import key_side, query_side
 from regard.watching.spans import Spans, spans
-from regard.watching.tokens import Tokens
 
 if TYPE_CHECKING:
     from regard.drawing import Picture
@@ -23,13 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "picture"]
 
 KINDS = ("lines", "matrix", "grid", "flow", "map")
-_WORDS = 200  # on a side, for pictures that show them one by one
-_BINS, _LANDMARKS = 192, 16
-_THUMBNAIL = 64
+_WORDS = 200  # on a side, at most, for pictures that show them one by one
+_BINS, _THUMBNAIL = 192, 64  # on a side, of a map and of each matrix in a grid
 
 
 def picture(entries: Sequence[Entry], kind: str, word: str | int | None, sequence: int, title: str) -> Picture:
-    """What `Record.picture` gives: of some entries of one kind and shape, the mean over their heads."""
+    """What `Record.picture` returns: of entries of one kind and shape, the mean over their heads."""
     one_of("picture", kind, KINDS)
     if word is not None and kind not in ("lines", "flow"):
         raise InputError(f"a word is picked in lines and in a flow. Got word = {word!r} for a {kind}.")
@@ -38,16 +37,16 @@ def picture(entries: Sequence[Entry], kind: str, word: str | int | None, sequenc
 
 
 def _lines(entries: Sequence[Entry], word: str | int | None, sequence: int, title: str) -> Picture:
-    found = _by_word(entries, sequence)
+    words = _by_word(entries, sequence)
     return lines(
-        _numbers(found.weights), found.names, found.key_names, pick=_pick(found, word), title=title,
-        caption=_said(entries),
+        _numbers(words.weights), words.names, words.key_names, pick=_pick(words, word), title=title,
+        caption=_caption(entries),
     )  # fmt: skip
 
 
 def _matrix(entries: Sequence[Entry], _: str | int | None, sequence: int, title: str) -> Picture:
-    found = _by_word(entries, sequence)
-    return matrix(_numbers(found.weights), found.names, found.key_names, title=title, caption=_said(entries))
+    words = _by_word(entries, sequence)
+    return matrix(_numbers(words.weights), words.names, words.key_names, title=title, caption=_caption(entries))
 
 
 def _grid(entries: Sequence[Entry], _: str | int | None, sequence: int, title: str) -> Picture:
@@ -67,22 +66,20 @@ def _flow(entries: Sequence[Entry], word: str | int | None, sequence: int, title
     note = (
         "The mean over the heads of each layer, residuals left out. Layers count from 1 here: what each of them gives."
     )
-    return flow([_numbers(found.weights) for found in layers], layers[0].names, start, title=title, caption=note)
+    return flow([_numbers(layer.weights) for layer in layers], layers[0].names, start, title=title, caption=note)
 
 
 def _map(entries: Sequence[Entry], _: str | int | None, sequence: int, title: str) -> Picture:
-    total, heads = 0.0, 0
-    for entry in entries:
-        total, heads = total + _numbers(_pool(entry, _BINS)[sequence]).sum(0), heads + entry.shape[1]
-    queries, keys = entries[0].shape[2:]
-    marks = _landmarks(query_side(entries[0], sequence), queries) if entries[0].tokens is not None else []
-    return landscape(np.asarray(total) / heads, (queries, keys), landmarks=marks, title=title, caption=_said(entries))
+    pool = mean_over_heads(entries, lambda entry: _numbers(_pool(entry, _BINS)[sequence]).sum(0))
+    words = query_side(entries[0], sequence).words if entries[0].tokens is not None else ()
+    marks = landmarks([word.text for word in words], [word.start for word in words])
+    return landscape(pool, entries[0].shape[2:], landmarks=marks, title=title, caption=_caption(entries))
 
 
 def _pool(entry: Entry, bins: int) -> Tensor:
-    """As many bins as asked for or, where a smaller picture was kept, that one."""
-    if entry.kept is not None and entry.kept.pool is not None:
-        return entry.kept.pool
+    """The matrix in bins × bins or, where only a pool was kept, that one in its own size."""
+    if entry.reductions is not None and "pool" in entry.reductions:
+        return entry.reductions["pool"]
     return entry.pool(bins, bins)
 
 
@@ -96,38 +93,28 @@ def _by_word(entries: Sequence[Entry], sequence: int) -> Spans:
     return spans(entries, "word", sequence)
 
 
-def _pick(found: Spans, word: str | int | None) -> tuple[int, ...] | None:
-    """The places of a word; a word that stands there several times stands out in each of them."""
+def _pick(words: Spans, word: str | int | None) -> tuple[int, ...] | None:
+    """The places of a word: all of them where it occurs several times."""
     if word is None:
         return None
     if isinstance(word, int):
-        return (word % len(found.names),)
-    hits = tuple(n for n, name in enumerate(found.names) if _same(name, word))
+        return (word % len(words.names),)
+    hits = tuple(n for n, name in enumerate(words.names) if _same(name, word))
     if not hits:
-        raise InputError(f"{word!r} is not among the words: {', '.join(found.names)}.")
+        raise InputError(f"{word!r} is not among the words: {', '.join(words.names)}.")
     return hits
 
 
 def _same(name: str, word: str) -> bool:
-    head, _, count = name.rpartition(" ")
-    return word.casefold() in (name.casefold(), head.casefold() if count.isdigit() else None)
+    stem, _, count = name.rpartition(" ")  # "dog 2" is the second "dog"
+    return word.casefold() in (name.casefold(), stem.casefold() if count.isdigit() else None)
 
 
-def _said(entries: Sequence[Entry]) -> str:
+def _caption(entries: Sequence[Entry]) -> str:
     heads = sum(entry.shape[1] for entry in entries)
     layers = f"layer {entries[0].layer}" if len(entries) == 1 else f"{len(entries)} layers"
     one = heads == 1
     return f"{entries[0].kind}, {layers}, " + (f"head {entries[0].heads[0]}." if one else f"the mean of {heads} heads.")
-
-
-def _landmarks(tokens: Tokens, length: int) -> list[tuple[int, str]]:
-    words = tokens.words
-    step = max(len(words) // _LANDMARKS, 1)
-    return [
-        (words[n].start, " ".join(word.text for word in words[n : n + 4]))
-        for n in range(0, len(words), step)
-        if words[n].start < length
-    ]
 
 
 def _numbers(tensor: Tensor) -> NDArray[Any]:

@@ -1,43 +1,31 @@
-"""`Record`: what was seen of a model, by module name, and the questions that can be asked of it."""
+"""`Record`: the attention of a model, by module name, and the questions that can be asked of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor, nn
 
 from regard.errors import InputError, WatchError
 from regard.support import Float
 from regard.watching import storage
-from regard.watching.check import Check, checked
-from regard.watching.entry import Entry
-from regard.watching.heads import Heads, heads_between, scored
-from regard.watching.looks import Looks, looked_at, looks
+from regard.watching.check import Check, compare
+from regard.watching.entries import Entry, ModuleCalls, mean_over_heads
 from regard.watching.pictures import picture
-from regard.watching.rollout import Rollout, rollout
-from regard.watching.spans import Place, Spans, spans
+from regard.watching.rankings import Heads, Looks, Rollout, heads_between, looked_at, looks, rollout, scored
+from regard.watching.spans import Span, Spans, spans
+from regard.watching.tokens import Place
 
 if TYPE_CHECKING:
     from regard.drawing import Picture
 
 __all__ = ["Record"]
 
-Where = str | int | range  # a word or some in a row, the number of a token, or a run of them
-
-
-@runtime_checkable
-class Seen(Protocol):
-    """One text that a model was run on."""
-
-    def entries(self) -> Mapping[str, Entry]:
-        """What was seen, by module name."""
-
 
 class Record(Mapping[str, Entry]):
-    """A Mapping from module name to `Entry`: of the last text that the model saw; `passes` has those before it.
+    """A Mapping from module name to `Entry`: of the last text that the model read; `passes` has all of them.
 
     Questions take the mean over all heads and layers, unless `layer`, `head` or `kind` ("encoder", "decoder", "cross")
     choose some; `sequence` chooses a text of the batch.
@@ -53,8 +41,8 @@ class Record(Mapping[str, Entry]):
     dog ━━━━━━━━━━━━━━━━━━━━ dog 100 %  ━ A 0 %  ━ ate 0 %
     """
 
-    def __init__(self, passes: Sequence[Seen], model: nn.Module | None = None):
-        self._passes, self.model = passes, model
+    def __init__(self, passes: Sequence[Mapping[str, Entry | ModuleCalls]], model: nn.Module | None = None):
+        self._passes, self.model = passes, model  # a session goes on appending to passes while its model runs
 
     def __getitem__(self, name: str) -> Entry:
         entries = self._entries()
@@ -75,8 +63,8 @@ class Record(Mapping[str, Entry]):
 
     @property
     def passes(self) -> list[Record]:
-        """One record for each text, or batch of texts, that the model saw."""
-        return [Record([seen], self.model) for seen in self._passes]
+        """One record for each text, or batch of texts, that the model read."""
+        return [Record([one], self.model) for one in self._passes]
 
     def at(self, *, layer: int | None = None, head: int | slice | None = None, kind: str | None = None) -> Record:
         """The record of some layers, heads or kinds only."""
@@ -91,40 +79,40 @@ class Record(Mapping[str, Entry]):
                 f"nothing was seen of layer = {layer}, kind = {kind}. There are layers {sorted(layers)} "
                 f"and kinds {sorted(kinds)}."
             )
-        return Record([_Chosen(chosen)], self.model)
+        return Record([chosen], self.model)
 
     # Questions
 
     def looks(
-        self, what: Where, *, layer: int | None = None, head: int | None = None, kind: str | None = None,
+        self, what: Place, *, layer: int | None = None, head: int | None = None, kind: str | None = None,
         sequence: int = 0,
     ) -> Looks:  # fmt: skip
-        """What a word looks at, in falling order; a word of several tokens counts as one."""
-        return looks(self._alike(layer, head, kind), what, sequence)
+        """What a word looks at, in descending order; a word of several tokens counts as one."""
+        return looks(self._comparable(layer, head, kind), what, sequence)
 
     def looked_at(
-        self, what: Where, *, layer: int | None = None, head: int | None = None, kind: str | None = None,
+        self, what: Place, *, layer: int | None = None, head: int | None = None, kind: str | None = None,
         sequence: int = 0,
     ) -> Looks:  # fmt: skip
         """What looks at a word: the share that each word gives to it."""
-        return looked_at(self._alike(layer, head, kind), what, sequence)
+        return looked_at(self._comparable(layer, head, kind), what, sequence)
 
-    def heads(self, start: Where, end: Where, *, kind: str | None = None, sequence: int = 0) -> Heads:
+    def heads(self, start: Place, end: Place, *, kind: str | None = None, sequence: int = 0) -> Heads:
         """The heads that look most from one word to another."""
-        return heads_between(self._alike(None, None, kind), start, end, sequence)
+        return heads_between(self._comparable(None, None, kind), start, end, sequence)
 
     def scores(self, habit: str, *, sequence: int = 0) -> Heads:
         """Heads by a habit: "sink" (look at the first token), "previous", "diagonal" (at themselves) or "induction"."""
         return scored(list(self.values()), habit, sequence)
 
     def spans(
-        self, by: str | Mapping[str, Place], *, layer: int | None = None, head: int | None = None,
+        self, by: str | Mapping[str, Span], *, layer: int | None = None, head: int | None = None,
         kind: str | None = None, sequence: int = 0,
     ) -> Spans:  # fmt: skip
         """Attention between "word"s, "sentence"s, chat "message"s, or passages {name: text or token range}."""
-        return spans(self._alike(layer, head, kind), by, sequence)
+        return spans(self._comparable(layer, head, kind), by, sequence)
 
-    def rollout(self, what: Where, *, sequence: int = 0) -> Rollout:
+    def rollout(self, what: Place, *, sequence: int = 0) -> Rollout:
         """What a word is made of down to the input, through all layers."""
         return rollout(list(self.values()), what, sequence)
 
@@ -132,28 +120,22 @@ class Record(Mapping[str, Entry]):
         self, *, layer: int | None = None, head: int | None = None, kind: str | None = None, sequence: int = 0
     ) -> Float[Tensor, "queries keys"]:
         """The weights themselves, the mean over the chosen heads: for texts short enough to be drawn word by word."""
-        entries = self._alike(layer, head, kind)
-        total, heads = torch.zeros(()), 0
-        for entry in entries:
-            total, heads = total + entry.matrix[sequence].float().sum(0).cpu(), heads + entry.shape[1]
-        return total / heads
+        entries = self._comparable(layer, head, kind)
+        return mean_over_heads(entries, lambda entry: entry.matrix[sequence].float().sum(0).cpu())
 
     def pool(
         self, rows: int = 256, columns: int = 256, *, layer: int | None = None, head: int | None = None,
         kind: str | None = None, sequence: int = 0,
     ) -> Float[Tensor, "rows columns"]:  # fmt: skip
-        """The same as a small picture, for texts of any length."""
-        entries = self._alike(layer, head, kind)
-        total, heads = torch.zeros(()), 0
-        for entry in entries:
-            total, heads = total + entry.pool(rows, columns)[sequence].sum(0).cpu(), heads + entry.shape[1]
-        return total / heads
+        """The weights averaged over bins, for texts of any length."""
+        entries = self._comparable(layer, head, kind)
+        return mean_over_heads(entries, lambda entry: entry.pool(rows, columns)[sequence].sum(0).cpu())
 
     def picture(
         self, drawing: str = "lines", *, word: str | int | None = None, layer: int | None = None,
         head: int | None = None, kind: str | None = None, sequence: int = 0, title: str = "",
     ) -> Picture:  # fmt: skip
-        """As "lines", "matrix", "grid", "flow" or "map"; `word` is the one whose lines or whose way stand out.
+        """As "lines", "matrix", "grid", "flow" or "map"; `word` is the one whose lines or flow stand out.
 
         >>> import torch, regard
         >>> class Layer(torch.nn.Module):
@@ -166,13 +148,13 @@ class Record(Mapping[str, Entry]):
         dog ━━━━━━━━━━ dog 47.1 %   ━━━━━━ A 26.4 %   ━━━━━━ ate 26.4 %
         encoder, layer 0, head 0.
         """
-        return picture(self._alike(layer, head, kind), drawing, word, sequence, title)
+        return picture(self._comparable(layer, head, kind), drawing, word, sequence, title)
 
     def check(self, rows: int = 16) -> Check:
-        """Compare a sample of rows with the plain dense computation in float64, print what came out, and return it."""
-        found = checked(list(self.values()), rows)
-        print(found)
-        return found
+        """Compare a sample of rows with the plain dense computation in float64, print the result, and return it."""
+        result = compare(list(self.values()), rows)
+        print(result)
+        return result
 
     # To a file and back
 
@@ -183,17 +165,17 @@ class Record(Mapping[str, Entry]):
     @classmethod
     def open(cls, path: str | PathLike[str]) -> Record:
         """A record as it was saved."""
-        return cls([_Chosen(storage.load(path))])
+        return cls([storage.load(path)])
 
-    # How it is done
-
-    def _entries(self) -> Mapping[str, Entry]:
+    def _entries(self) -> dict[str, Entry]:
+        """The entries of the last pass, as they are now."""
         if not self._passes:
             raise WatchError("nothing was watched yet: call the model inside the `with` block.")
-        return self._passes[-1].entries()
+        last = self._passes[-1]
+        return {name: item if isinstance(item, Entry) else item.entry() for name, item in last.items()}
 
-    def _alike(self, layer: int | None, head: int | None, kind: str | None) -> list[Entry]:
-        """The chosen entries, which must be of one kind and shape."""
+    def _comparable(self, layer: int | None, head: int | None, kind: str | None) -> list[Entry]:
+        """The chosen entries; their mean makes sense only if they have one kind and one shape."""
         entries = list(self.at(layer=layer, head=head, kind=kind).values())
         kinds = sorted({entry.kind for entry in entries})
         if len(kinds) > 1:
@@ -202,13 +184,3 @@ class Record(Mapping[str, Entry]):
         if len(shapes) > 1:
             raise InputError(f"the layers look at texts of different lengths {shapes}: choose a layer.")
         return entries
-
-
-class _Chosen:
-    """Entries that change no more."""
-
-    def __init__(self, entries: Mapping[str, Entry]):
-        self._entries = entries
-
-    def entries(self) -> Mapping[str, Entry]:
-        return self._entries

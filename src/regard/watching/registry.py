@@ -1,4 +1,7 @@
-"""Who is watching which module now. Watching nests; what was changed is put back when the last one leaves."""
+"""Who watches which module, and which attributes are replaced meanwhile.
+
+Watching nests: an attribute is restored when the last session that replaced it ends.
+"""
 
 from __future__ import annotations
 
@@ -10,42 +13,42 @@ from torch import Tensor, nn
 
 from regard.errors import WatchError
 from regard.matrix import AttentionMatrix
-from regard.watching.call import Call
+from regard.watching.entries import AttentionCall
 
-__all__ = ["Watcher", "enter", "leave", "put_back", "swap", "watchers"]
+__all__ = ["Watcher", "add", "remove", "replace", "restore", "watchers"]
 
 
 @runtime_checkable
 class Watcher(Protocol):
-    """Who wants to know of every call, and may change its output."""
+    """Receives every attention call, and may change its output."""
 
-    def saw(self, name: str, call: Call, matrix: AttentionMatrix, output: Tensor) -> Tensor:
-        """A module of this name attended; the output to go on with."""
+    def observe(self, name: str, call: AttentionCall, matrix: AttentionMatrix, output: Tensor) -> Tensor:
+        """Called after the module of this name computed its attention; returns the output that the model gets."""
 
 
 _lock = threading.RLock()
 _watching: dict[int, list[tuple[Watcher, str, int]]] = {}  # by id of the module: watcher, name, thread
-_swapped: dict[tuple[int, str], list[Any]] = {}  # by id of the object and attribute: object, before, count
-_NOTHING = object()
+_replaced: dict[tuple[int, str], list[Any]] = {}  # by id of the object and attribute: object, original, count
+_ABSENT = object()
 
 
-def enter(watcher: Watcher, modules: Iterable[tuple[str, nn.Module]]) -> None:
-    """From now on the watcher hears of these modules."""
-    me = threading.get_ident()
+def add(watcher: Watcher, modules: Iterable[tuple[str, nn.Module]]) -> None:
+    """From now on the watcher observes these modules."""
+    this_thread = threading.get_ident()
     modules = list(modules)
     with _lock:
         for _, module in modules:
-            if any(thread != me for _, _, thread in _watching.get(id(module), ())):
+            if any(thread != this_thread for _, _, thread in _watching.get(id(module), ())):
                 raise WatchError(
                     "this model is being watched in another thread, and both records would mix. "
                     "Watch it in one thread at a time, or give each thread a copy of the model."
                 )
         for name, module in modules:
-            _watching.setdefault(id(module), []).append((watcher, name, me))
+            _watching.setdefault(id(module), []).append((watcher, name, this_thread))
 
 
-def leave(watcher: Watcher) -> None:
-    """The watcher hears of nothing more."""
+def remove(watcher: Watcher) -> None:
+    """The watcher observes nothing any more."""
     with _lock:
         for key in list(_watching):
             _watching[key] = [entry for entry in _watching[key] if entry[0] is not watcher]
@@ -58,28 +61,27 @@ def watchers(module: nn.Module) -> list[tuple[Watcher, str]]:
     return [(watcher, name) for watcher, name, _ in _watching.get(id(module), ())]
 
 
-def swap(owner: Any, attribute: str, make: Callable[[Any], Any]) -> None:
-    """Change an attribute until `put_back` was called as often as `swap`."""
+def replace(owner: Any, attribute: str, make: Callable[[Any], Any]) -> None:
+    """Set an attribute to `make(its value)`, until `restore` was called as often as `replace`."""
     with _lock:
-        held = _swapped.get((id(owner), attribute))
+        held = _replaced.get((id(owner), attribute))
         if held is None:
-            before = vars(owner).get(attribute, _NOTHING)
-            new = make(getattr(owner, attribute))
-            setattr(owner, attribute, new)
-            _swapped[id(owner), attribute] = [owner, before, 1]
+            original = vars(owner).get(attribute, _ABSENT)
+            setattr(owner, attribute, make(getattr(owner, attribute)))
+            _replaced[id(owner), attribute] = [owner, original, 1]
         else:
             held[2] += 1
 
 
-def put_back(owner: Any, attribute: str) -> None:
-    """Undo one `swap`."""
+def restore(owner: Any, attribute: str) -> None:
+    """Undo one `replace`."""
     with _lock:
-        held = _swapped[id(owner), attribute]
+        held = _replaced[id(owner), attribute]
         held[2] -= 1
         if held[2]:
             return
-        del _swapped[id(owner), attribute]
-        if held[1] is _NOTHING:
+        del _replaced[id(owner), attribute]
+        if held[1] is _ABSENT:
             delattr(owner, attribute)
         else:
             setattr(owner, attribute, held[1])

@@ -1,4 +1,4 @@
-"""What `regard see` says: a question to a record, and its answers as text, JSON or a picture."""
+"""What `regard see` runs: a question to a record, and its answers as text, JSON or a picture."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ import torch
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.watching.heads import Head, Heads
 from regard.watching.huggingface import load
-from regard.watching.looks import Look, Looks
+from regard.watching.rankings import Heads, Looks
 from regard.watching.record import Record
 from regard.watching.session import watch
 
 if TYPE_CHECKING:
     from regard.drawing import Picture
 
-__all__ = ["Question", "drawn", "run", "told"]
+__all__ = ["Question", "describe", "draw", "watch_text"]
 
-_WRITTEN = 64  # tokens that a translator writes at most
-_HEADS, _LOOKS = 10, 8  # of each answer
+_NEW_TOKENS = 64  # that a translator writes, at most
+_HEADS, _LOOKS = 10, 8  # of each answer, in JSON
 
 
 @dataclass(frozen=True)
@@ -40,12 +39,11 @@ class Question:
         """The answers, each under its name."""
         where: dict[str, Any] = {"layer": self.layer, "head": self.head, "kind": self.kind}
         if self.start is not None and self.end is not None:
-            chosen = record.at(**where)
-            heads = chosen.heads(self.start, self.end)
+            selection = record.at(**where)
+            heads = selection.heads(self.start, self.end)
             best = heads[0]
-            found: dict[str, Looks | Heads] = {"heads": heads}
-            one = chosen.at(layer=best.layer, head=best.head)
-            return found | {f"layer {best.layer} head {best.head} looks at": one.looks(self.start)}
+            looks = selection.at(layer=best.layer, head=best.head).looks(self.start)
+            return {"heads": heads, f"layer {best.layer} head {best.head} looks at": looks}
         if self.start is not None:
             return {"looks at": record.looks(self.start, **where)}
         if self.end is not None:
@@ -55,67 +53,66 @@ class Question:
         return {f"{n} {word.text}": record.looks(word.tokens, **where) for n, word in enumerate(words)}
 
 
-def drawn(record: Record, question: Question, drawing: str, title: str) -> Picture:
-    """The same as a picture; in lines and flows, the word that is asked from stands out."""
-    _one_kind(record, question)
+def draw(record: Record, question: Question, drawing: str, title: str) -> Picture:
+    """The same as a picture; in lines and flows, the word that the question starts from stands out."""
+    _require_one_kind(record, question)
     word = question.start if drawing in ("lines", "flow") else None
     where: dict[str, Any] = {"layer": question.layer, "head": question.head, "kind": question.kind}
     return record.picture(drawing, word=word, title=title, **where)
 
 
-def told(record: Record, question: Question, text: str, *, as_json: bool = False, target: str | None = None) -> str:
-    """The answers of a record of `text`, and of the `target` it was translated to, as lines or as JSON."""
-    _one_kind(record, question)
+def describe(record: Record, question: Question, text: str, *, as_json: bool = False, target: str | None = None) -> str:
+    """The answers as lines or as JSON; `target` is the translation of `text`, if the model translates."""
+    _require_one_kind(record, question)
     answers = question.answers(record)
     name = type(record.model).__name__
     if as_json:
-        known = {"text": text, "model": name} | ({} if target is None else {"translation": target})
-        return json.dumps(known | {"answers": _plain(answers)}, indent=1)
+        about = {"text": text, "model": name} | ({} if target is None else {"translation": target})
+        return json.dumps(about | {"answers": _to_json(answers)}, indent=1)
     where = [f"{name} {n}" for name, n in (("layer", question.layer), ("head", question.head)) if n is not None]
-    chosen = record.at(kind=question.kind)
-    heads = sum(entry.shape[1] for entry in chosen.values())
+    entries = record.at(kind=question.kind)
+    heads = sum(entry.shape[1] for entry in entries.values())
     kind = f"{question.kind}, " if question.kind is not None else ""
-    title = f"{name}, {kind}{', '.join(where) or f'all {heads} heads of {len(chosen)} layers'}"
+    title = f"{name}, {kind}{', '.join(where) or f'all {heads} heads of {len(entries)} layers'}"
     title = title if target is None else f"→ {target}\n{title}"
     return "\n".join([title, *(_line(name, answer) for name, answer in answers.items())])
 
 
 def _line(name: str, answer: Looks | Heads) -> str:
-    """An answer after its name, where it does not speak for itself."""
+    """An answer after its name, unless it contains the name itself."""
     if isinstance(answer, Heads) or name.split(" ")[0].isdigit():
         return str(answer)
     return f"{name}: {answer}"
 
 
-def _one_kind(record: Record, question: Question) -> None:
+def _require_one_kind(record: Record, question: Question) -> None:
     kinds = sorted({entry.kind for entry in record.values()})
     if question.kind is None and len(kinds) > 1:
         raise InputError(f"this model has attention of several kinds: choose --kind {' or --kind '.join(kinds)}.")
 
 
-def run(model: str | Path, text: str) -> Record:
-    """What a Hugging Face model on this machine does with a text."""
+def watch_text(model: str | Path, text: str) -> Record:
+    """The record of a Hugging Face model, from a path on this machine, on a text."""
     network, tokenizer = load(model)
-    read = tokenizer(text, return_tensors="pt")
-    inputs: dict[str, Tensor] = {name: read[name] for name in ("input_ids", "attention_mask") if name in read}
+    encoded = tokenizer(text, return_tensors="pt")
+    inputs: dict[str, Tensor] = {name: encoded[name] for name in ("input_ids", "attention_mask") if name in encoded}
     if not inputs["input_ids"].numel():
         raise InputError("the text is empty.")
     translates = bool(getattr(getattr(network, "config", None), "is_encoder_decoder", False))
     with torch.no_grad(), watch(network, tokenizer=tokenizer) as record:
         if translates:
-            network.generate(**inputs, max_new_tokens=_WRITTEN, num_beams=1, do_sample=False)  # type: ignore[operator]
+            network.generate(**inputs, max_new_tokens=_NEW_TOKENS, num_beams=1, do_sample=False)  # type: ignore[operator]
         else:
             network(**inputs)
     return record
 
 
-def _plain(answers: dict[str, Looks | Heads]) -> list[dict[str, Any]]:
-    found = []
+def _to_json(answers: dict[str, Looks | Heads]) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
     for name, answer in answers.items():
         if isinstance(answer, Heads):
-            items: list[Head] | list[Look] = list(answer[:_HEADS])
-            found.append({"question": answer.about, "heads": [item._asdict() for item in items]})
+            items.append({"question": answer.about, "heads": [head._asdict() for head in answer[:_HEADS]]})
         else:
-            items = list(answer[:_LOOKS])
-            found.append({"question": name, "word": answer.word, "looks": [item._asdict() for item in items]})
-    return found
+            looks = [look._asdict() for look in answer[:_LOOKS]]
+            items.append({"question": name, "word": answer.word, "looks": looks})
+    return items

@@ -1,4 +1,9 @@
-"""`watch`: look into a model while it runs."""
+"""`watch`: a `with` block in which the attention of a model is recorded.
+
+Inside the block the modules of the model call us instead of their usual attention function: regard's own through their
+`attend`, those of Hugging Face through a registered function (huggingface.py). Either way `Watching.observe` receives
+every call, sorts it into a text, and returns the output.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +24,11 @@ from regard.matrix import AttentionMatrix, attention
 from regard.nn import Transformer
 from regard.scores import Atom, Band, Mask, as_mask
 from regard.watching import huggingface, registry
-from regard.watching.call import Call, Source
-from regard.watching.passes import Pass, Vocabulary
-from regard.watching.pattern import Pattern
+from regard.watching.entries import AttentionCall, ModuleCalls
+from regard.watching.masks import Pattern
 from regard.watching.record import Record
-from regard.watching.summary import wanted
-from regard.watching.take import Take
+from regard.watching.reductions import to_keep
+from regard.watching.tokens import Text, Vocabulary
 
 __all__ = ["Watching", "watch"]
 
@@ -39,8 +43,8 @@ def watch(
 ) -> Watching:
     """Record the attention of every layer while the model runs in a `with` block, at the speed of fused kernels.
 
-    `keep`: "matrix" (queries and keys: any look later), "summary" (received, entropy, pool) or a choice of "received",
-    "entropy", "pool", "top". `without`: heads to knock out, by module name.
+    `keep`: "matrix" (queries and keys: ask anything later), "summary" (received, entropy, pool) or a choice of
+    "received", "entropy", "pool", "top". `without`: heads to knock out, by module name.
 
     >>> import torch, regard
     >>> class Layer(torch.nn.Module):
@@ -52,11 +56,11 @@ def watch(
     >>> record[""].shape
     (1, 2, 2, 2)
     """
-    return Watching(model, Vocabulary(tokenizer, tokens), wanted(keep), without or {})
+    return Watching(model, Vocabulary(tokenizer, tokens), to_keep(keep), without or {})
 
 
 class Watching:
-    """A model being watched between `__enter__` and `__exit__`; the record fills as the model runs."""
+    """A model being watched between `__enter__` and `__exit__`; the record grows as the model runs."""
 
     def __init__(
         self,
@@ -69,25 +73,26 @@ class Watching:
             raise InputError(f"watch takes a torch module. Got {type(model).__name__}.")
         self._model, self._vocabulary, self._keep = model, vocabulary, keep
         self._names = {name.replace("_orig_mod.", "").removesuffix("_orig_mod"): m for name, m in model.named_modules()}
-        self._without = {name: _heads(name, heads, self._names) for name, heads in without.items()}
+        self._without = {name: _check_heads(name, heads, self._names) for name, heads in without.items()}
         self._undo: contextlib.ExitStack | None = None
         self._configs: list[tuple[Any, str]] = []
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
-        self._passes: list[Pass] = []
+    def _reset(self) -> None:
+        self._passes: list[dict[str, ModuleCalls]] = []
+        self._text = Text(self._vocabulary)  # of the last pass
         self._step = 0  # how often the model, or a part of it, was called from outside
-        self._went_on = -1  # the last step that went on with a text
-        self._calls: dict[str, tuple[int, int]] = {}  # by module: the last step that called it, and how often
-        self._given: dict[str, Tensor] = {}  # ids on their way to an attention
-        self._local = threading.local()
+        self._continued_step = -1  # the last step that continued a text
+        self._repetitions: dict[str, tuple[int, int]] = {}  # by module: the last step that called it, and how often
+        self._new_ids: dict[str, Tensor] = {}  # by module: input ids that no attention was computed for yet
+        self._thread = threading.local()  # .depth: how many hooked modules are running
 
-    # Coming and going
+    # Entering and leaving
 
     def __enter__(self) -> Record:
         if self._undo is not None:
             raise WatchError("this watch is already open. Call regard.watch again for another one.")
-        self._begin()
+        self._reset()
         ours = [(n, m) for n, m in self._names.items() if callable(getattr(m, "attend", None))]
         theirs = [(n, m) for n, m in self._names.items() if huggingface.is_model(m)]
         if not ours and not theirs:
@@ -96,22 +101,23 @@ class Watching:
                 "regard's own have, nor a Hugging Face model inside."
             )
         with contextlib.ExitStack() as undo:
-            undo.callback(registry.leave, self)
-            registry.enter(self, ((name, module) for name, module in self._names.items()))
+            undo.callback(registry.remove, self)
+            registry.add(self, self._names.items())
             for name, module in ours:
-                _swapped(undo, module, "attend", functools.partial(_Attend, module, name))
+                _replace(undo, module, "attend", functools.partial(_WatchedAttend, module, name))
             if theirs:
                 huggingface.prepare()
                 if not ours and not huggingface.routes(module for _, module in theirs):
                     raise self._not_routed()
                 self._configs = list(huggingface.configs(module for _, module in theirs))
                 for config, attribute in self._configs:
-                    _swapped(undo, config, attribute, lambda _: huggingface.NAME)
-            for name, module in self._outer(ours):
-                undo.callback(module.register_forward_pre_hook(self._came(name), with_kwargs=True).remove)
-                undo.callback(module.register_forward_hook(self._went, always_call=True).remove)
+                    _replace(undo, config, attribute, lambda _: huggingface.NAME)
+            for name, module in self._entry_points(ours):
+                before = functools.partial(self._before_forward, name)
+                undo.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
+                undo.callback(module.register_forward_hook(self._after_forward, always_call=True).remove)
             if any(m._compiled_call_impl or "_orig_mod" in m._modules for m in self._model.modules()):
-                undo.enter_context(torch.compiler.set_stance("force_eager"))  # a compiled graph cannot be watched
+                undo.enter_context(torch.compiler.set_stance("force_eager"))  # a compiled graph would not call us
             self._undo = undo.pop_all()
         return Record(self._passes, self._model)
 
@@ -119,16 +125,16 @@ class Watching:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._undo is not None
-        now = {getattr(config, attribute) for config, attribute in self._configs} - {huggingface.NAME}
+        changed = {getattr(config, attribute) for config, attribute in self._configs} - {huggingface.NAME}
         self._undo.close()
         self._undo = None
-        looked_up = isinstance(error, KeyError) and huggingface.NAME in str(error)  # in a table of its own
-        if self._step and not self._passes and (error is None or looked_up):
+        own_table = isinstance(error, KeyError) and huggingface.NAME in str(error)  # a model's own lookup by name
+        if self._step and not self._passes and (error is None or own_table):
             raise self._not_routed() from error
-        if now and error is None:
+        if changed and error is None:
             raise WatchError(
-                f"the model's attention was set to {', '.join(sorted(map(repr, now)))} while it was watched, so what "
-                "ran after that was not seen. Choose it before the block; watched, the outputs are the same."
+                f"the model's attention was set to {', '.join(sorted(map(repr, changed)))} while it was watched, so "
+                "what ran after that was not seen. Choose it before the block; watched, the outputs are the same."
             )
 
     def _not_routed(self) -> WatchError:
@@ -137,76 +143,78 @@ class Watching:
             "nothing of it can be seen. Models that do: BERT, GPT-2, Llama, T5, BART, ViT and most others."
         )
 
-    def _outer(self, ours: Sequence[tuple[str, nn.Module]]) -> Iterator[tuple[str, nn.Module]]:
-        """The modules that somebody may call from outside: the model, its parts that are models, what holds ours."""
+    def _entry_points(self, ours: Sequence[tuple[str, nn.Module]]) -> Iterator[tuple[str, nn.Module]]:
+        """The modules a user may call: the model, parts that are models themselves, and what contains our layers."""
         for name, module in self._names.items():
-            holds = any(inner.startswith(f"{name}.") for inner, _ in ours) and not isinstance(module, nn.ModuleList)
-            if name == "" or (huggingface.is_model(module) and hasattr(module, "get_input_embeddings")) or holds:
+            contains = any(inner.startswith(f"{name}.") for inner, _ in ours) and not isinstance(module, nn.ModuleList)
+            if name == "" or (huggingface.is_model(module) and hasattr(module, "get_input_embeddings")) or contains:
                 yield name, module
 
-    def _came(self, name: str) -> Callable:
-        def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            depth = getattr(self._local, "depth", 0)
-            self._local.depth = depth + 1
-            self._step += depth == 0
-            given = {name: kwargs.get("input_ids", args[0] if args else None)}
-            if isinstance(module, Transformer):  # its parts are given vectors: which ids they were is known here only
-                both = inspect.signature(module.forward).bind(*args, **kwargs).arguments
-                dot = name and f"{name}."
-                given = {f"{dot}encoder": both["source"], f"{dot}decoder": both["target"]}
-            for part, ids in given.items():
-                if isinstance(ids, Tensor) and not ids.is_floating_point() and ids.dim() == 2:
-                    self._given[part] = ids
+    def _before_forward(self, name: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Count the step, and note the input ids."""
+        depth = getattr(self._thread, "depth", 0)
+        self._thread.depth = depth + 1
+        self._step += depth == 0
+        inputs = {name: kwargs.get("input_ids", args[0] if args else None)}
+        if isinstance(module, Transformer):  # its encoder and decoder receive vectors: only here are there ids
+            both = inspect.signature(module.forward).bind(*args, **kwargs).arguments
+            dot = name and f"{name}."
+            inputs = {f"{dot}encoder": both["source"], f"{dot}decoder": both["target"]}
+        for part, ids in inputs.items():
+            if isinstance(ids, Tensor) and not ids.is_floating_point() and ids.dim() == 2:
+                self._new_ids[part] = ids
 
-        return hook
+    def _after_forward(self, *_: Any) -> None:
+        self._thread.depth -= 1
 
-    def _went(self, *_: Any) -> None:
-        self._local.depth -= 1
+    # Every attention call
 
-    # What the active watchers are told
-
-    def saw(self, name: str, call: Call, matrix: AttentionMatrix, output: Tensor) -> Tensor:
-        """A module of this name attended."""
-        if torch._C._current_graph_task_id() == -1:  # else a checkpoint is computing again what was seen before
-            self._note(name, call, matrix)
+    def observe(self, name: str, call: AttentionCall, matrix: AttentionMatrix, output: Tensor) -> Tensor:
+        """Record a call of the module of this name; its output, without the heads that are knocked out."""
+        if torch._C._current_graph_task_id() == -1:  # in a backward pass, a checkpoint recomputes a recorded call
+            self._record(name, call, matrix)
         for head in self._without.get(name, ()):
             if head >= output.shape[1]:
                 raise InputError(f"{name} has {output.shape[1]} heads, numbered from 0. Got without = {head}.")
         if name in self._without:
-            gone = torch.tensor(self._without[name], device=output.device)
-            output = output.index_fill(1, gone, 0.0)
+            removed = torch.tensor(self._without[name], device=output.device)
+            output = output.index_fill(1, removed, 0.0)
         return output
 
-    def _note(self, name: str, call: Call, matrix: AttentionMatrix) -> None:
-        step, times = self._calls.get(name, (-1, 0))
-        times = times + 1 if step == self._step else 0
-        self._calls[name] = self._step, times
-        key = f"{name}#{times}" if times else name  # ALBERT calls one module for every layer
+    def _record(self, name: str, call: AttentionCall, matrix: AttentionMatrix) -> None:
+        step, repetition = self._repetitions.get(name, (-1, 0))
+        repetition = repetition + 1 if step == self._step else 0
+        self._repetitions[name] = self._step, repetition
+        key = f"{name}#{repetition}" if repetition else name  # ALBERT calls one module for every layer
         if not self._passes:
-            self._passes.append(Pass(self._vocabulary))
-        take = self._passes[-1].takes.get(key)
-        goes_on = take is not None and take.follows(call, self._went_on == self._step)
-        if take is not None and not goes_on:
+            self._begin_pass()
+        calls = self._passes[-1].get(key)
+        continues = calls is not None and calls.continues(call, self._continued_step == self._step)
+        if calls is not None and not continues:
             if call.queries.start > 0 and call.kind == "decoder":
                 raise WatchError(
                     f"{name}: the cache was cut or rewound between two calls, so rows cannot be put together. "
                     "Watch one plain generation, or the model on the finished text."
                 )
-            self._passes.append(Pass(self._vocabulary))
-        self._passes[-1].was_given(self._given)
-        self._given = {}
-        if goes_on and take is not None:
-            self._went_on = self._step
-            take.add(call, matrix)
+            self._begin_pass()
+        self._text.add(self._new_ids)
+        self._new_ids = {}
+        if calls is not None and continues:
+            self._continued_step = self._step
+            calls.append(call, matrix)
         else:
-            self._passes[-1].takes[key] = Take(call, matrix, self._keep)
+            self._passes[-1][key] = ModuleCalls(key, call, matrix, self._keep, self._text)
+
+    def _begin_pass(self) -> None:
+        self._text = Text(self._vocabulary)
+        self._passes.append({})
 
 
-class _Attend:
-    """What stands in for `attend` in a module of ours while it is watched."""
+class _WatchedAttend:
+    """Replaces `attend` in one of our modules while it is watched."""
 
-    def __init__(self, module: nn.Module, name: str, before: Callable[..., Tensor]):
-        self._module, self._before = module, before
+    def __init__(self, module: nn.Module, name: str, original: Callable[..., Tensor]):
+        self._module, self._original = module, original
         self._kind = str(getattr(module, "kind", "cross" if "cross" in name else "encoder"))
 
     def __call__(
@@ -216,30 +224,29 @@ class _Attend:
     ) -> Tensor:  # fmt: skip
         options = {"mask": mask, "scale": scale, "softcap": softcap, "sinks": sinks}
         matrix = AttentionMatrix(query, key, **options)  # type: ignore[arg-type]
-        if self._before is attention:
+        if self._original is attention:
             output = matrix.attend(value, dropout)
         else:
-            output = self._before(query, key, value, **options, dropout=dropout)
+            output = self._original(query, key, value, **options, dropout=dropout)
         call = _our_call(self._kind, query, key, as_mask(mask), scale, softcap, sinks)
-        whole = matrix if query.dim() == 4 else call.source.matrix()
-        lead = output.dim()
-        output = output if lead == 4 else output[None]
+        batched = query.dim() == 4
+        matrix, output = (matrix, output) if batched else (call.matrix(), output[None])
         for watcher, name in registry.watchers(self._module):
-            output = watcher.saw(name, call, whole, output)
-        return output if lead == 4 else output[0]
+            output = watcher.observe(name, call, matrix, output)
+        return output if batched else output[0]
 
 
 def _our_call(
     kind: str, query: Tensor, key: Tensor, mask: Mask, scale: float | None, softcap: float | None,
     sinks: Tensor | float | None,
-) -> Call:  # fmt: skip
+) -> AttentionCall:  # fmt: skip
     """A call of our own layers, with a batch axis and in positions of the whole text."""
     if query.dim() == 3:
         query, key = query[None], key[None]
     if query.dim() != 4:
         raise WatchError(f"watch reads queries (batch, heads, queries, width). Got shape {tuple(query.shape)}.")
     queries, keys = query.shape[2], key.shape[2]
-    first = keys - queries if kind == "decoder" and keys > queries else 0  # behind a cache
+    first = keys - queries if kind == "decoder" and keys > queries else 0  # the earlier keys come from a cache
     bands: list[tuple[int | None, int | None]] = []
     others: list[Atom] = []
     for atom in mask.atoms:
@@ -249,21 +256,21 @@ def _our_call(
         else:
             others.append(atom)
     sinks = sinks if sinks is None or isinstance(sinks, Tensor) else query.new_tensor(sinks)
-    source = Source(query, key, mask, scale, softcap, sinks)
-    pattern = Pattern(tuple(bands))
-    return Call(source, kind, range(first, first + queries), range(keys), pattern, Mask(tuple(others)))
+    positions = range(first, first + queries), range(keys)
+    parts = Pattern(tuple(bands)), Mask(tuple(others))
+    return AttentionCall(query, key, mask, scale, softcap, sinks, kind, *positions, *parts)
 
 
-def _swapped(undo: contextlib.ExitStack, owner: Any, attribute: str, make: Callable[[Any], Any]) -> None:
-    registry.swap(owner, attribute, make)
-    undo.callback(registry.put_back, owner, attribute)
+def _replace(undo: contextlib.ExitStack, owner: Any, attribute: str, make: Callable[[Any], Any]) -> None:
+    registry.replace(owner, attribute, make)
+    undo.callback(registry.restore, owner, attribute)
 
 
-def _heads(name: str, heads: Collection[int], names: Mapping[str, nn.Module]) -> list[int]:
+def _check_heads(name: str, heads: Collection[int], names: Mapping[str, nn.Module]) -> list[int]:
     if name not in names:
         close = difflib.get_close_matches(name, names, n=3, cutoff=0.3)
         raise InputError(f"without: the model has no module {name!r}. Did you mean {' or '.join(map(repr, close))}?")
-    chosen = [int(head) for head in heads]
-    if any(head < 0 for head in chosen):
-        raise InputError(f"without: heads are numbered from 0. Got {chosen} for {name!r}.")
-    return chosen
+    numbers = [int(head) for head in heads]
+    if any(head < 0 for head in numbers):
+        raise InputError(f"without: heads are numbered from 0. Got {numbers} for {name!r}.")
+    return numbers

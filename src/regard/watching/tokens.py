@@ -1,17 +1,21 @@
-"""`Tokens`: the tokens of one text, and the words that they spell."""
+"""Tokens and words: `Tokens` of one sequence, the `Vocabulary` they are read with, and the `Text` of one pass."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
+import torch
+from torch import Tensor
+
 from regard.errors import InputError
 
-__all__ = ["Tokens", "Word"]
+__all__ = ["Place", "Text", "Tokens", "Vocabulary", "Word"]
 
-_STARTS = ("Ġ", "▁")  # how byte-level and SentencePiece tokens say that a space comes before them
+Place = str | int | range  # a word or several in a row, the number of a token, or a range of tokens
+_STARTS = ("Ġ", "▁")  # how byte-level and SentencePiece tokens mark a preceding space
 _PIECES = re.compile(r"\w+|[^\w\s]")
 
 
@@ -45,19 +49,19 @@ class Tokens(Sequence[str]):
         special: Sequence[str] = (),
         tokenizer: Any = None,
         words: Sequence[Word] | None = None,
+        *,
+        named: bool = True,
     ):
         self.pieces = tuple(pieces)
-        self.named = True  # False: nobody told the words, and tokens are called by their number
+        self.named = named  # False: the words are unknown, and tokens are called by their number
         self._special = frozenset(special)
         self._tokenizer = tokenizer
-        self.words = self._words() if words is None else tuple(words)
+        self.words = self._group_words() if words is None else tuple(words)
 
     @classmethod
     def numbered(cls, length: int) -> Tokens:
-        """Tokens that nobody knows the words of."""
-        numbers = cls([str(n) for n in range(length)])
-        numbers.named = False
-        return numbers
+        """Tokens whose words are unknown."""
+        return cls([str(n) for n in range(length)], named=False)
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -76,70 +80,70 @@ class Tokens(Sequence[str]):
         """The word that a token belongs to."""
         return next(word for word in self.words if position in word.tokens)
 
-    def has(self, what: str) -> bool:
-        """Whether a word, or some words in a row, occur."""
-        return bool(self._found(what, str.casefold))
+    def has(self, phrase: str) -> bool:
+        """Whether a word, or several words in a row, occur."""
+        return bool(self._occurrences(phrase, str.casefold))
 
-    def find(self, what: str | int | range) -> range:
-        """The tokens of a word or of some words in a row, or of a position; it must occur once."""
-        if isinstance(what, range):
-            if not 0 <= what.start < what.stop <= len(self) or what.step != 1:
-                raise InputError(f"tokens are counted from 0 to {len(self) - 1}. Got {what}.")
-            return what
-        if isinstance(what, int):
-            if not -len(self) <= what < len(self):
-                raise InputError(f"tokens are counted from 0 to {len(self) - 1}. Got {what}.")
-            return range(what % len(self), what % len(self) + 1)
+    def find(self, place: Place) -> range:
+        """The tokens of a word or of several words in a row, or of a position; a word must occur exactly once."""
+        if isinstance(place, range):
+            if not 0 <= place.start < place.stop <= len(self) or place.step != 1:
+                raise InputError(f"tokens are counted from 0 to {len(self) - 1}. Got {place}.")
+            return place
+        if isinstance(place, int):
+            if not -len(self) <= place < len(self):
+                raise InputError(f"tokens are counted from 0 to {len(self) - 1}. Got {place}.")
+            return range(place % len(self), place % len(self) + 1)
         if not self.named:
-            raise InputError(f'"{what}" cannot be found: watch with tokenizer=… or tokens=[…], or give its number.')
-        found = self._found(what, str) or self._found(what, str.casefold)
-        if not found:
-            raise InputError(f'"{what}" is not in the text. Its words are: {self._shown()}.')
-        if len(found) > 1:
-            places = ", ".join(str(place.start) for place in found)
-            raise InputError(f'"{what}" occurs {len(found)} times, at tokens {places}. Give one of these numbers.')
-        return found[0]
+            raise InputError(f'"{place}" cannot be found: watch with tokenizer=… or tokens=[…], or give its number.')
+        matches = self._occurrences(place, str) or self._occurrences(place, str.casefold)
+        if not matches:
+            raise InputError(f'"{place}" is not in the text. Its words are: {self._excerpt()}.')
+        if len(matches) > 1:
+            starts = ", ".join(str(match.start) for match in matches)
+            raise InputError(f'"{place}" occurs {len(matches)} times, at tokens {starts}. Give one of these numbers.')
+        return matches[0]
 
-    def _found(self, what: str, read: Any) -> list[range]:
-        whole = [place.tokens for place in self.words if read(place.text) == read(what)]
-        if whole:
-            return whole
-        # Some words in a row, or a part of one ("hungry" in "hungry."): compared piece by piece.
-        pieces = [(read(piece), word) for word in self.words for piece in _PIECES.findall(word.text)]
-        wanted = [read(piece) for piece in _PIECES.findall(what)]
-        if not wanted:
+    def _occurrences(self, phrase: str, normalize: Callable[[str], str]) -> list[range]:
+        whole_words = [word.tokens for word in self.words if normalize(word.text) == normalize(phrase)]
+        if whole_words:
+            return whole_words
+        # Several words in a row, or a part of one ("hungry" in "hungry."): compared piece by piece.
+        pieces = [(normalize(piece), word) for word in self.words for piece in _PIECES.findall(word.text)]
+        searched = [normalize(piece) for piece in _PIECES.findall(phrase)]
+        if not searched:
             return []
-        runs = (pieces[n : n + len(wanted)] for n in range(len(pieces) - len(wanted) + 1))
-        return [range(run[0][1].start, run[-1][1].stop) for run in runs if [piece for piece, _ in run] == wanted]
+        runs = (pieces[n : n + len(searched)] for n in range(len(pieces) - len(searched) + 1))
+        return [range(run[0][1].start, run[-1][1].stop) for run in runs if [piece for piece, _ in run] == searched]
 
-    def _shown(self) -> str:
+    def _excerpt(self) -> str:
         texts = [word.text for word in self.words]
         return " ".join(texts if len(texts) <= 30 else [*texts[:15], "…", *texts[-15:]])
 
-    def _words(self) -> tuple[Word, ...]:
+    def _group_words(self) -> tuple[Word, ...]:
         marked = any(piece.startswith(_STARTS) for piece in self.pieces)
         words: list[list[int]] = []
-        for place in range(len(self.pieces)):
-            if words and self._continues(place, marked):
-                words[-1].append(place)
+        for position in range(len(self.pieces)):
+            if words and self._continues_word(position, marked):
+                words[-1].append(position)
             else:
-                words.append([place])
-        return tuple(Word(self._text(run), run[0], run[-1] + 1) for run in words)
+                words.append([position])
+        return tuple(Word(self._spelling(run), run[0], run[-1] + 1) for run in words)
 
-    def _continues(self, place: int, marked: bool) -> bool:
-        """Whether a token goes on with the word of the token before it."""
-        piece, before = self.pieces[place], self.pieces[place - 1]
+    def _continues_word(self, position: int, marked: bool) -> bool:
+        """Whether a token belongs to the word of the token before it."""
+        piece, before = self.pieces[position], self.pieces[position - 1]
         if {piece, before} & self._special:
             return False
         if piece.startswith("##"):
             return True
         if not marked or piece.startswith((*_STARTS, "Ċ", "<0x0A>")) or before.startswith(("Ċ", "<0x0A>")):
             return False
-        # In marked tokens nothing stands between "hungry" and ".": punctuation is a word of its own.
-        return _spells(piece) == _spells(before)
+        # Tokens that mark spaces have nothing between "hungry" and ".": punctuation is a word of its own.
+        return _alphanumeric(piece) == _alphanumeric(before)
 
-    def _text(self, places: Sequence[int]) -> str:
-        pieces = [self.pieces[place] for place in places]
+    def _spelling(self, positions: Sequence[int]) -> str:
+        pieces = [self.pieces[position] for position in positions]
         if self._tokenizer is not None and not set(pieces) & self._special:
             text = str(self._tokenizer.convert_tokens_to_string(pieces)).strip()
             if text:
@@ -148,6 +152,67 @@ class Tokens(Sequence[str]):
         return joined.lstrip("".join(_STARTS)) or joined
 
 
-def _spells(piece: str) -> bool:
-    """Whether it has letters or digits: those of other scripts come as bytes, which look like letters too."""
+def _alphanumeric(piece: str) -> bool:
+    """Whether it has letters or digits; bytes of other scripts count, for they are written as letters too."""
     return any(character.isalnum() for character in piece.lstrip("".join(_STARTS)))
+
+
+class Vocabulary:
+    """How to name the tokens: with a tokenizer that reads the model's input ids, or as the user listed them."""
+
+    def __init__(self, tokenizer: Any = None, tokens: Sequence[str] | Sequence[Sequence[str]] | None = None):
+        self._tokenizer = tokenizer
+        self._listed: list[Tokens] | None = None
+        if tokens is not None:
+            if isinstance(tokens, str) or not len(tokens):
+                raise InputError(f"tokens are a list of strings, or one such list for each sequence. Got {tokens!r}.")
+            sequences = [tokens] if isinstance(tokens[0], str) else tokens
+            self._listed = [Tokens([str(token) for token in sequence]) for sequence in sequences]
+
+    def listed(self, length: int, batch: int) -> list[Tokens] | None:
+        """The user's tokens, if they fit."""
+        if self._listed is None or {len(sequence) for sequence in self._listed} != {length}:
+            return None
+        return self._listed if len(self._listed) == batch else None
+
+    def read(self, ids: Tensor) -> list[Tokens] | None:
+        """The tokens of ids (batch, tokens)."""
+        if self._tokenizer is None:
+            return None
+        special = list(getattr(self._tokenizer, "all_special_tokens", ()))
+        return [Tokens(self._tokenizer.convert_ids_to_tokens(row), special, self._tokenizer) for row in ids.tolist()]
+
+
+class Text:
+    """The ids that the modules of a model received in one pass, and the tokens they stand for.
+
+    >>> text = Text(Vocabulary(tokens=["A", "dog"]))
+    >>> text.add({"encoder": torch.tensor([[5]])})
+    >>> text.add({"encoder": torch.tensor([[6]])})                          # a step of a generation
+    >>> ids = text.ids("encoder.layers.0", length=2, batch=1)
+    >>> ids, text.tokens(ids, length=2, batch=1)
+    (tensor([[5, 6]]), [Tokens(['A', 'dog'])])
+    """
+
+    def __init__(self, vocabulary: Vocabulary):
+        self._vocabulary = vocabulary
+        self._ids: dict[str, list[Tensor]] = {}
+
+    def add(self, ids: Mapping[str, Tensor]) -> None:
+        """Ids that reached these modules; in a generation, those of one step."""
+        for module, step in ids.items():
+            self._ids.setdefault(module, []).append(step)
+
+    def ids(self, name: str, length: int, batch: int) -> Tensor | None:
+        """The ids that the innermost module around `name` received, if there are as many as tokens."""
+        nearest_first = sorted(self._ids, key=lambda module: (not name.startswith(module), -len(module)))
+        for module in nearest_first:
+            ids = torch.cat([step.cpu() for step in self._ids[module]], -1)
+            if ids.shape[-1] == length and batch % ids.shape[0] == 0:
+                return ids.repeat_interleave(batch // ids.shape[0], 0)
+        return None
+
+    def tokens(self, ids: Tensor | None, length: int, batch: int) -> list[Tokens] | None:
+        """The user's tokens or, if they do not fit, those of the ids; one for each sequence."""
+        listed = self._vocabulary.listed(length, batch)
+        return listed if listed is not None or ids is None else self._vocabulary.read(ids)

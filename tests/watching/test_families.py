@@ -1,15 +1,17 @@
 """Every family of models: the same outputs and the same weights as eager attention gives, and no N × N mask."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from models import BLIND, FAMILIES, made
+from models import FAMILIES, UNROUTED, made
 from transformers import masking_utils
 
 import regard
 from regard.watching import huggingface
-from regard.watching.lazy_mask import LazyMask
+from regard.watching.entries import AttentionCall
+from regard.watching.masks import LazyMask
 
 CASES = [(name, side) for name, family in FAMILIES.items() for side in (None, *family.sides)]
 
@@ -59,7 +61,7 @@ def test_same_outputs_and_weights_as_eager(name, side, monkeypatch):
     before = [(config, config._attn_implementation) for config in _configs(model)]
     expected, weights = _eager(model, inputs)
 
-    monkeypatch.setattr(LazyMask, "spelt_out", lambda self: pytest.fail("an N × N mask was built"))
+    monkeypatch.setattr(LazyMask, "materialize", lambda self: pytest.fail("an N × N mask was built"))
     with torch.no_grad(), regard.watch(model) as record:
         output = model(**inputs)
     assert [(config, config._attn_implementation) for config in _configs(model)] == before
@@ -68,7 +70,7 @@ def test_same_outputs_and_weights_as_eager(name, side, monkeypatch):
     if a.dim() == 3 and FAMILIES[name].feeds == "text":
         real = _rows(inputs, "own", a.shape[1])
         a, b = a[real], b[real]
-    assert a.abs().max() > 0.1  # else it would be no test
+    assert a.abs().max() > 0.1  # otherwise the comparison would show nothing
     torch.testing.assert_close(b, a, atol=1e-5 * max(1.0, float(a.abs().max())), rtol=0)
 
     assert len(record) == len(weights)
@@ -85,19 +87,17 @@ def _configs(model):
 
 
 @pytest.mark.parametrize("name", ["BERT", "Llama", "T5"])
-def test_five_per_cent_of_scale_would_be_seen(name, monkeypatch):
-    from regard.watching import call
-
-    original = call.Source.matrix
+def test_five_per_cent_of_scale_would_be_noticed(name, monkeypatch):
+    original = AttentionCall.matrix
     monkeypatch.setattr(
-        call.Source, "matrix",
-        lambda self: original(call.replace(self, scale=1.05 * (self.scale or self.query.shape[-1] ** -0.5))),
+        AttentionCall, "matrix",
+        lambda self: original(replace(self, scale=1.05 * (self.scale or self.query.shape[-1] ** -0.5))),
     )  # fmt: skip
     with pytest.raises(AssertionError, match="not close"):
         test_same_outputs_and_weights_as_eager(name, None, monkeypatch)
 
 
-@pytest.mark.parametrize("name", BLIND)
+@pytest.mark.parametrize("name", UNROUTED)
 def test_a_model_that_does_not_route_is_refused(name):
     model = made(name)
     before = model.config._attn_implementation
@@ -106,9 +106,9 @@ def test_a_model_that_does_not_route_is_refused(name):
     assert model.config._attn_implementation == before
 
 
-@pytest.mark.parametrize("name", BLIND)
-def test_it_is_also_refused_where_the_source_does_not_tell(name, monkeypatch):
-    """The calls are counted: a model that nobody knows to be blind is found out when it ran."""
+@pytest.mark.parametrize("name", UNROUTED)
+def test_it_is_also_refused_where_its_source_does_not_show_it(name, monkeypatch):
+    """The calls are counted: a model that calls nothing is refused after it ran."""
     monkeypatch.setattr(huggingface, "routes", lambda model: True)
     test_a_model_that_does_not_route_is_refused(name)
 
@@ -147,10 +147,10 @@ def test_patterns_are_what_transformers_makes_of_them(kind, q_offset, q_length, 
     ours = huggingface._mask(**options)
     assert isinstance(ours, LazyMask)
     theirs = masking_utils.sdpa_mask(**options, allow_is_causal_skip=False, allow_is_bidirectional_skip=False)
-    assert torch.equal(ours.spelt_out(), theirs.expand(2, 1, q_length, kv_length))
+    assert torch.equal(ours.materialize(), theirs.expand(2, 1, q_length, kv_length))
 
 
-def test_a_pattern_that_nobody_knows_comes_as_numbers():
+def test_an_unknown_pattern_becomes_a_dense_mask():
     def diagonal(batch_idx, head_idx, q_idx, kv_idx):
         return q_idx == kv_idx
 
@@ -161,12 +161,12 @@ def test_a_pattern_that_nobody_knows_comes_as_numbers():
         assert torch.equal(ours[0, 0], want.bool())
 
 
-def test_older_transformers_gave_the_places_of_the_queries():
+def test_older_transformers_pass_the_positions_of_the_queries():
     ours = huggingface._mask(batch_size=1, cache_position=torch.tensor([4, 5]), kv_length=6, device="cpu")
-    assert torch.equal(ours.spelt_out()[0, 0], torch.ones(6, 6).tril()[4:].bool())
+    assert torch.equal(ours.materialize()[0, 0], torch.ones(6, 6).tril()[4:].bool())
 
 
-def test_an_error_of_the_users_stays_theirs():
+def test_an_error_in_the_call_of_the_model_is_raised_unchanged():
     model = made("BERT")
     with pytest.raises(ValueError, match="input_ids"), regard.watch(model):
         model()

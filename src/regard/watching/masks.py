@@ -1,0 +1,107 @@
+"""Masks of a watched model: `Pattern`, a rule in positions of the whole text, and `LazyMask`, a rule in tensor form.
+
+A model with a cache passes few queries and many keys, one with a sliding window only the last keys. In positions of the
+whole text the rule is the same for all of these calls, so the steps of a generation can be joined into one matrix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.utils._pytree import tree_map_only
+
+from regard.scores import Band, Keep, Mask, Same, bind
+from regard.support import Bool
+
+__all__ = ["LazyMask", "Pattern"]
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """Bands, padding and documents: what a mask can say without queries × keys numbers.
+
+    >>> Pattern(bands=((-2, 0),)).mask(queries=range(10, 11), keys=range(4, 11))     # one step with a cache
+    window(2, 0, offset=6)
+    """
+
+    bands: tuple[tuple[int | None, int | None], ...] = ()  # bounds of key position - query position
+    padding: tuple[Tensor, ...] = ()  # bool (batch, keys), True = a real token
+    documents: tuple[Tensor, ...] = ()  # ids (batch, tokens): a query sees the keys that have its id
+
+    @property
+    def causal(self) -> bool:
+        """Whether no query sees a key after itself."""
+        return any(highest is not None and highest <= 0 for _, highest in self.bands)
+
+    def mask(self, queries: range, keys: range) -> Mask:
+        """The rule for these queries and keys, as one of regard's masks."""
+        shift = queries.start - keys.start
+        atoms: list[Any] = []
+        for lowest, highest in self.bands:
+            hides_later = highest is not None and queries.start + highest < keys.stop - 1
+            hides_earlier = lowest is not None and queries.stop - 1 + lowest > keys.start
+            if hides_later or hides_earlier:  # a band that hides nothing would only slow the kernels down
+                atoms.append(Band(lowest, highest, shift))
+        atoms += [Keep(_slice(padding, keys)) for padding in self.padding]
+        atoms += [Same(_slice(ids, queries), _slice(ids, keys)) for ids in self.documents]
+        return Mask(tuple(atoms))
+
+
+def _slice(tensor: Tensor, positions: range) -> Tensor:
+    """The columns for these positions; positions past the end of the tensor are padding."""
+    missing = positions.stop - tensor.shape[-1]
+    if missing > 0:
+        tensor = functional.pad(tensor, (0, missing))
+    return tensor[..., positions.start : positions.stop]
+
+
+class LazyMask(Tensor):
+    """A bool mask (batch, 1, queries, keys) that stores its pattern and no numbers.
+
+    Models pass it on untouched; an operation on it computes the numbers at that moment.
+
+    >>> lazy = LazyMask(Pattern(bands=((None, 0),)), range(2), range(2), 1, torch.device("cpu"))
+    >>> lazy.shape, (lazy & True).int()
+    (torch.Size([1, 1, 2, 2]), tensor([[[[1, 0], [1, 1]]]], dtype=torch.int32))
+    """
+
+    pattern: Pattern
+    queries: range
+    keys: range
+
+    @staticmethod
+    def __new__(  # noqa: D102 (the class docstring covers it)
+        cls: type[LazyMask], pattern: Pattern, queries: range, keys: range, batch: int, device: torch.device
+    ) -> LazyMask:
+        shape = (batch, 1, len(queries), len(keys))
+        mask: LazyMask = Tensor._make_wrapper_subclass(cls, shape, dtype=torch.bool, device=device)  # type: ignore[attr-defined]
+        mask.pattern, mask.queries, mask.keys = pattern, queries, keys
+        return mask
+
+    def __init__(self, *_: Any) -> None:
+        super().__init__()
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+        return f"LazyMask({self.pattern.mask(self.queries, self.keys)}, shape={tuple(self.shape)})"
+
+    def materialize(self) -> Bool[Tensor, "batch 1 queries keys"]:
+        """The numbers."""
+        shape = tuple(self.shape)
+        mask = bind(self.pattern.mask(self.queries, self.keys), shape, self.device, plain=False)
+        tile = mask.tile(range(shape[2]), range(shape[3]), self.device)
+        return torch.ones(shape, dtype=torch.bool, device=self.device) if tile is None else tile.expand(shape)
+
+    # Results of operations are plain tensors, not lazy masks.
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Run any operation on the numbers."""
+        args, kwargs = tree_map_only(LazyMask, LazyMask.materialize, (args, kwargs or {}))
+        return func(*args, **kwargs)

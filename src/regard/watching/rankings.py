@@ -1,0 +1,329 @@
+"""Answers in descending order: what a word looks at, what it is made of, and which heads do something.
+
+`Looks` and `Heads` are the answers; the functions below them compute one from entries of one kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar, overload
+
+import torch
+from torch import Tensor
+
+from regard.drawing.terminal import percent, visible
+from regard.errors import InputError
+from regard.scores import Keep
+from regard.support import Bool, Float
+from regard.watching.entries import Entry, mean_over_heads
+from regard.watching.tokens import Place, Tokens
+
+__all__ = [
+    "Head",
+    "Heads",
+    "Look",
+    "Looks",
+    "Rollout",
+    "heads_between",
+    "key_side",
+    "looked_at",
+    "looks",
+    "query_side",
+    "rollout",
+    "scored",
+]
+
+Item = TypeVar("Item")
+
+_LOOKS, _HEADS = 5, 10  # printed at most
+_BAR = 20  # cells of a bar that stands for all attention
+
+
+class _Ranking(Sequence[Item]):
+    """A sequence of items in descending order."""
+
+    found: tuple[Item, ...]
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    @overload
+    def __getitem__(self, index: int) -> Item: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Item, ...]: ...
+    def __getitem__(self, index: int | slice) -> Item | tuple[Item, ...]:
+        return self.found[index]
+
+
+class Look(NamedTuple):
+    """One word, its share, and its first token."""
+
+    word: str
+    weight: float
+    position: int
+
+
+@dataclass(frozen=True)
+class Looks(_Ranking[Look]):
+    """Words and their shares, the largest first.
+
+    >>> print(Looks("it", (Look("dog", 0.61, 1), Look("hungry", 0.14, 7))))
+    it ━━━━━━━━━━━━ dog 61 %  ━━━ hungry 14 %
+    """
+
+    word: str
+    found: tuple[Look, ...]
+
+    def __str__(self) -> str:
+        shares = "  ".join(f"{_bar(look.weight)} {visible(look.word)} {percent(look.weight)}" for look in self[:_LOOKS])
+        return f"{visible(self.word)} {shares}" if shares else visible(self.word)
+
+    def of(self, word: str) -> float:
+        """The share of a word, summed over its occurrences.
+
+        >>> Looks("it", (Look("dog", 0.5, 1), Look("dog", 0.25, 9))).of("dog")
+        0.75
+        """
+        return sum(look.weight for look in self.found if look.word.casefold() == word.casefold())
+
+
+def _bar(share: float) -> str:
+    return "━" * max(round(share * _BAR), 1)
+
+
+class Head(NamedTuple):
+    """One head and its score."""
+
+    name: str
+    layer: int
+    head: int
+    score: float
+
+
+@dataclass(frozen=True)
+class Heads(_Ranking[Head]):
+    """Heads, the largest score first.
+
+    >>> print(Heads("it → dog", (Head("layers.4.attention", 4, 3, 0.61),)))
+    it → dog
+    layer  4 head  3   61 %   layers.4.attention
+    """
+
+    about: str
+    found: tuple[Head, ...]
+
+    def __str__(self) -> str:
+        lines = [f"layer {h.layer:>2} head {h.head:>2} {percent(h.score):>6}   {h.name}" for h in self[:_HEADS]]
+        more = [f"… and {len(self) - _HEADS} more"] if len(self) > _HEADS else []
+        return "\n".join([self.about, *lines, *more])
+
+
+# What a word looks at, and what looks at it
+
+
+def looks(entries: Sequence[Entry], place: Place, sequence: int) -> Looks:
+    """What a word looks at, the mean over all heads of these entries."""
+    side = query_side(entries[0], sequence)
+    rows = side.find(place)
+    weights = mean_over_heads(
+        entries, lambda entry: entry.matrix[sequence, :, rows.start : rows.stop, :].float().mean(1).sum(0).cpu()
+    )
+    return _by_word(_phrase(side, place, rows), key_side(entries[0], sequence), weights)
+
+
+def looked_at(entries: Sequence[Entry], place: Place, sequence: int) -> Looks:
+    """What looks at a word: the share that each other word gives to it, the mean over all heads."""
+    side = key_side(entries[0], sequence)
+    columns = side.find(place)
+    shares = mean_over_heads(
+        entries, lambda entry: entry.matrix[sequence, :, :, columns.start : columns.stop].float().sum(-1).sum(0).cpu()
+    )
+    words = query_side(entries[0], sequence).words
+    word = place if isinstance(place, str) else side.word_at(columns.start).text
+    return _looks(word, (Look(w.text, float(shares[w.start : w.stop].mean()), w.start) for w in words))
+
+
+def query_side(entry: Entry, sequence: int) -> Tokens:
+    """The tokens that look; numbers where the words are unknown."""
+    return _side(entry, entry.tokens, entry.shape[2], sequence)
+
+
+def key_side(entry: Entry, sequence: int) -> Tokens:
+    """The tokens that are looked at."""
+    return _side(entry, entry.key_tokens, entry.shape[3], sequence)
+
+
+def _side(entry: Entry, tokens: Sequence[Tokens] | None, length: int, sequence: int) -> Tokens:
+    if not 0 <= sequence < entry.shape[0]:
+        raise InputError(f"the batch has {entry.shape[0]} sequences, numbered from 0. Got sequence = {sequence}.")
+    return Tokens.numbered(length) if tokens is None else tokens[sequence]
+
+
+def _phrase(side: Tokens, place: Place, tokens: range) -> str:
+    """A place in words: as the user wrote it, or all words that it touches."""
+    if isinstance(place, str):
+        return place
+    return " ".join(word.text for word in side.words if word.stop > tokens.start and word.start < tokens.stop)
+
+
+def _by_word(word: str, side: Tokens, weights: Float[Tensor, " keys"]) -> Looks:
+    """Weights of tokens as shares of words."""
+    return _looks(word, (Look(w.text, float(weights[w.start : w.stop].sum()), w.start) for w in side.words))
+
+
+def _looks(word: str, shares: Iterable[Look]) -> Looks:
+    return Looks(word, tuple(sorted(shares, key=lambda look: -look.weight)))
+
+
+# What a word is made of, down to the input
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """What a token is made of, down to the input: of its own text and, in a translation, of the source."""
+
+    own: Looks
+    source: Looks | None = None
+
+    def __str__(self) -> str:
+        return str(self.own) if self.source is None else f"{self.own}\n{self.source}   (source)"
+
+
+def rollout(entries: Sequence[Entry], place: Place, sequence: int) -> Rollout:
+    """Each layer is half itself (the residual) and half its attention, the mean over heads (Abnar & Zuidema, 2020).
+
+    A row of the product of all layers is a vector multiplied by the transposed matrices, last layer first: O(tokens)
+    memory.
+    """
+    kinds = {entry.kind for entry in entries}
+    own = _layers(entries, "decoder" if "decoder" in kinds else "encoder")
+    cross = {entry.layer: entry for entry in entries if entry.kind == "cross"}
+    if not own or len({entry.shape[2:] for entry in own}) != 1 or own[0].shape[2] != own[0].shape[3]:
+        raise InputError(
+            "rollout needs layers of one text, each looking at itself. Choose them with record.at(kind=…)."
+        )
+    side = query_side(own[0], sequence)
+    tokens = side.find(place)
+    flow = torch.zeros(own[0].shape[2])
+    flow[tokens.start : tokens.stop] = 1 / len(tokens)
+    source: Tensor | None = None
+    for entry in reversed(own):
+        if (beside := cross.get(entry.layer)) is not None:  # it follows the layer's self-attention, so it is first here
+            share = _through(beside, flow, sequence) / 2
+            source, flow = share if source is None else source + share, flow / 2
+        flow = flow / 2 + _through(entry, flow, sequence) / 2
+    word = place if isinstance(place, str) else side.word_at(tokens.start).text
+    rolled = _by_word(word, side, flow)
+    if source is None:
+        return Rollout(rolled)
+    encoder = _layers(entries, "encoder")
+    for entry in reversed(encoder):
+        source = source / 2 + _through(entry, source, sequence) / 2
+    return Rollout(rolled, _by_word(word, query_side(encoder[0], sequence), source) if encoder else None)
+
+
+def _layers(entries: Sequence[Entry], kind: str) -> list[Entry]:
+    return sorted((entry for entry in entries if entry.kind == kind), key=lambda entry: entry.layer)
+
+
+def _through(entry: Entry, flow: Float[Tensor, " queries"], sequence: int) -> Float[Tensor, " keys"]:
+    """The transposed matrix times a vector, the mean over heads."""
+    matrix = entry.matrix.part[sequence : sequence + 1]
+    x = flow.to(device=matrix.device, dtype=matrix.dtype)[:, None]
+    return (matrix.mT @ x)[0, ..., 0].float().mean(0).cpu()
+
+
+# Which heads look from one word to another
+
+
+def heads_between(entries: Sequence[Entry], start: Place, end: Place, sequence: int) -> Heads:
+    """The heads that give most from one word to another."""
+    scores = []
+    for entry in entries:
+        rows, columns = query_side(entry, sequence).find(start), key_side(entry, sequence).find(end)
+        weights = entry.matrix[sequence, :, rows.start : rows.stop, columns.start : columns.stop]
+        scores.append(weights.float().sum(-1).mean(-1))
+    return _heads(f"{start} → {end}", entries, scores)
+
+
+def _heads(about: str, entries: Sequence[Entry], scores: Sequence[Tensor]) -> Heads:
+    heads = [
+        Head(entry.name, entry.layer, head, float(score))
+        for entry, per_head in zip(entries, scores, strict=True)
+        for head, score in zip(entry.heads, per_head, strict=True)
+    ]
+    return Heads(about, tuple(sorted(heads, key=lambda head: -head.score)))
+
+
+# Heads with a habit. Each score is a mean over the tokens from the second on: the first token of a causal model sees
+# only itself.
+
+
+def scored(entries: Sequence[Entry], habit: str, sequence: int) -> Heads:
+    """Heads ranked by a habit: "sink", "previous", "diagonal" or "induction"."""
+    if habit not in _HABITS:
+        raise InputError(f"heads are scored by {', '.join(map(repr, _HABITS))}. Got {habit!r}.")
+    own = [entry for entry in entries if entry.kind != "cross"]
+    return _heads(habit, own, [_HABITS[habit](entry, sequence) for entry in own])
+
+
+def _sink(entry: Entry, sequence: int) -> Tensor:
+    tokens = _real_tokens(entry, sequence)
+    return _mean_of_points(entry, sequence, tokens[1:], tokens[:1].expand(len(tokens) - 1))
+
+
+def _previous(entry: Entry, sequence: int) -> Tensor:
+    tokens = _real_tokens(entry, sequence)
+    return _mean_of_points(entry, sequence, tokens[1:], tokens[:-1])
+
+
+def _diagonal(entry: Entry, sequence: int) -> Tensor:
+    tokens = _real_tokens(entry, sequence)
+    return _mean_of_points(entry, sequence, tokens[1:], tokens[1:])
+
+
+def _induction(entry: Entry, sequence: int) -> Tensor:
+    """From a token that occurred before to the token that followed it then."""
+    if entry.ids is None and entry.tokens is None:
+        raise InputError("induction needs to know the tokens: watch with tokenizer=… or tokens=[…].")
+    names = entry.ids[sequence].tolist() if entry.ids is not None else list((entry.tokens or [])[sequence])
+    last: dict[str | int, int] = {}
+    pairs = []
+    for position in _real_tokens(entry, sequence).tolist():
+        if names[position] in last:
+            pairs.append((position, last[names[position]] + 1))
+        last[names[position]] = position
+    if not pairs:
+        raise InputError("induction needs a text in which some token comes twice.")
+    rows, columns = torch.tensor(pairs).unbind(1)
+    return _mean_of_points(entry, sequence, rows, columns)
+
+
+_HABITS: dict[str, Callable[[Entry, int], Tensor]] = {
+    "sink": _sink,
+    "previous": _previous,
+    "diagonal": _diagonal,
+    "induction": _induction,
+}
+
+
+def _real_tokens(entry: Entry, sequence: int) -> Tensor:
+    """The positions of keys that are not padding."""
+    real: Bool[Tensor, " keys"] = torch.ones(entry.shape[3], dtype=torch.bool)
+    for atom in entry.call.mask.atoms if entry.call is not None else ():
+        if isinstance(atom, Keep):
+            keys = atom.keys.cpu()
+            visible_keys = keys if keys.dtype == torch.bool else torch.arange(entry.shape[3]) < keys[..., None]
+            real &= visible_keys.expand(entry.shape[0], -1)[sequence]
+    return real.nonzero().flatten()
+
+
+def _mean_of_points(entry: Entry, sequence: int, rows: Tensor, columns: Tensor) -> Float[Tensor, " heads"]:
+    """The mean over points (row, column), for each head."""
+    heads = torch.arange(entry.shape[1])[:, None]
+    if not len(rows):
+        return torch.zeros(entry.shape[1])
+    device = entry.matrix.device
+    index = (torch.tensor(sequence), heads, rows, columns)
+    return entry.matrix[tuple(part.to(device) for part in index)].float().mean(-1).cpu()

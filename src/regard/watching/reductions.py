@@ -1,0 +1,113 @@
+"""What `keep=` can store instead of the matrix: received, entropy, pool and top, in as few passes as possible."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TypedDict
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from regard.errors import InputError, WatchError
+from regard.matrix import AttentionMatrix, Top
+
+__all__ = ["REDUCTIONS", "Reductions", "extend", "reduce", "select_heads", "to_keep"]
+
+REDUCTIONS = ("received", "entropy", "pool", "top")
+_POOL, _TOP = 256, 8  # bins of the pooled matrix on a side; keys stored for each query
+
+
+class Reductions(TypedDict, total=False):
+    """Some reductions of one matrix, in the order of `REDUCTIONS`; what was not asked for is absent."""
+
+    received: Tensor  # (batch, heads, keys)
+    entropy: Tensor  # (batch, heads, queries)
+    pool: Tensor  # (batch, heads, rows, columns)
+    top: Top
+
+
+def to_keep(keep: str | Collection[str]) -> tuple[str, ...] | None:
+    """The reductions that `keep=` asks for; None for the matrix itself.
+
+    >>> to_keep("matrix"), to_keep("summary"), to_keep(["top"])
+    (None, ('received', 'entropy', 'pool'), ('top',))
+    """
+    if keep == "matrix":
+        return None
+    if keep == "summary":
+        return REDUCTIONS[:3]
+    names = (keep,) if isinstance(keep, str) else tuple(keep)
+    if not names or set(names) - set(REDUCTIONS):
+        raise InputError(
+            f'keep must be "matrix", "summary" or some of {", ".join(map(repr, REDUCTIONS))}. Got {keep!r}.'
+        )
+    return tuple(name for name in REDUCTIONS if name in names)
+
+
+def reduce(matrix: AttentionMatrix, names: Collection[str]) -> Reductions:
+    """These reductions of a matrix.
+
+    >>> A = AttentionMatrix(torch.zeros(1, 2, 5, 8), torch.zeros(1, 2, 5, 8))
+    >>> reduce(A, ["entropy"])["entropy"].shape
+    torch.Size([1, 2, 5])
+    """
+    k = min(_TOP, matrix.shape[-1]) if "top" in names else None
+    if tuple(names) == ("received",):
+        return {"received": matrix.received()}
+    if tuple(names) == ("entropy",):
+        return {"entropy": matrix.entropy()}
+    if tuple(names) == ("top",):
+        return {"top": matrix.top(k or 1)}
+    summary = matrix.summary(top=k, pool=_POOL if "pool" in names else None)
+    result: Reductions = {}
+    if "received" in names:
+        result["received"] = summary.received
+    if "entropy" in names:
+        result["entropy"] = summary.entropy
+    if summary.pool is not None:
+        result["pool"] = summary.pool
+    if summary.top is not None:
+        result["top"] = summary.top
+    return result
+
+
+def extend(before: Reductions, step: Reductions, first_key: int, keys: int) -> Reductions:
+    """The reductions of a text and of a further step, whose keys start at `first_key` of now `keys` keys."""
+    if "pool" in before:
+        raise WatchError(
+            "the pooled picture of a matrix cannot grow step by step. While generating keep the matrix, or "
+            'keep=("received", "entropy", "top").'
+        )
+    result: Reductions = {}
+    if "received" in before:
+        received = functional.pad(before["received"], (0, keys - before["received"].shape[-1]))
+        received[..., first_key : first_key + step["received"].shape[-1]] += step["received"]
+        result["received"] = received
+    if "entropy" in before:
+        result["entropy"] = torch.cat([before["entropy"], step["entropy"]], -1)
+    if "top" in before:
+        in_text = torch.where(step["top"].keys < 0, -1, step["top"].keys + first_key)
+        weights = _stack_rows(before["top"].weights, step["top"].weights, 0.0)
+        result["top"] = Top(weights, _stack_rows(before["top"].keys, in_text, -1))
+    return result
+
+
+def _stack_rows(above: Tensor, below: Tensor, fill: float) -> Tensor:
+    """Rows of k entries above rows of another k, the shorter ones padded."""
+    k = max(above.shape[-1], below.shape[-1])
+    return torch.cat([functional.pad(rows, (0, k - rows.shape[-1]), value=fill) for rows in (above, below)], -2)
+
+
+def select_heads(reductions: Reductions, heads: slice) -> Reductions:
+    """The same of some heads."""
+    result: Reductions = {}
+    if "received" in reductions:
+        result["received"] = reductions["received"][:, heads]
+    if "entropy" in reductions:
+        result["entropy"] = reductions["entropy"][:, heads]
+    if "pool" in reductions:
+        result["pool"] = reductions["pool"][:, heads]
+    if "top" in reductions:
+        result["top"] = Top(reductions["top"].weights[:, heads], reductions["top"].keys[:, heads])
+    return result

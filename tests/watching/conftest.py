@@ -1,0 +1,24 @@
+"""Records that several tests ask questions of."""
+
+import pytest
+import torch
+from models import FAMILIES, WORDS, made
+
+import regard
+
+
+@pytest.fixture(scope="session")
+def llama():
+    model = made("Llama")
+    with torch.no_grad(), regard.watch(model, tokens=[WORDS, WORDS]) as record:
+        model(**FAMILIES["Llama"].inputs("left"))
+    return record
+
+
+@pytest.fixture(scope="session")
+def bart():
+    model, inputs = made("BART"), FAMILIES["BART"].inputs(None)
+    inputs["decoder_input_ids"] = inputs["decoder_input_ids"][:, :5]
+    with torch.no_grad(), regard.watch(model, tokens=[WORDS, WORDS]) as record:
+        model(**inputs)
+    return record

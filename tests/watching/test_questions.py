@@ -1,0 +1,208 @@
+"""The questions that a `Record` answers, each against the dense weights."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from models import FAMILIES, Layer, made
+
+import regard
+from regard.watching.tokens import Tokens
+
+
+def _dense(record, **chosen):
+    return torch.stack([entry.to_dense() for entry in record.at(**chosen).values()])  # layers first
+
+
+def test_looks_is_the_mean_row_by_word(llama):
+    dense = _dense(llama)
+    looks = llama.looks("it", sequence=0)
+    row = dense[:, 0, :, 6].mean((0, 1))
+    assert [look.weight for look in looks] == sorted((look.weight for look in looks), reverse=True)
+    assert looks.of("food") == pytest.approx(float(row[4]), abs=1e-6)
+    assert looks.of("hungry") == pytest.approx(float(row[8:10].sum()), abs=1e-6)
+    assert sum(look.weight for look in looks) == pytest.approx(1, abs=1e-5)
+
+
+def test_a_word_of_several_tokens_is_one_word(llama):
+    rows = _dense(llama, layer=1, head=2)[0, 0, 0, 8:10].mean(0)
+    looks = llama.looks("hungry", layer=1, head=2)
+    assert looks.word == "hungry"
+    assert looks.of("it") == pytest.approx(float(rows[6]), abs=1e-6)
+    assert llama.looks(range(8, 10), layer=1, head=2).of("it") == pytest.approx(looks.of("it"))
+
+
+def test_what_looks_at_a_word(llama):
+    columns = _dense(llama)[:, 0].mean((0, 1))[:, 4]
+    looks = llama.looked_at("food")
+    found = {look.position: look.weight for look in looks}
+    assert found[6] == pytest.approx(float(columns[6]), abs=1e-6)
+    assert found[8] == pytest.approx(float(columns[8:10].mean()), abs=1e-6)  # "hungry": the mean of its two rows
+
+
+def test_heads_between_two_words(llama):
+    dense = _dense(llama)
+    heads = llama.heads("hungry", "food")
+    assert len(heads) == 8
+    best = heads[0]
+    want = dense[:, 0, :, 8:10, 4].mean(-1)
+    assert best.score == pytest.approx(float(want.max()), abs=1e-6)
+    assert (best.layer, best.head) == tuple(torch.tensor(want.shape).new_tensor(divmod(int(want.argmax()), 4)).tolist())
+    assert best.name == f"model.layers.{best.layer}.self_attn"
+
+
+@pytest.mark.parametrize("habit", ["sink", "previous", "diagonal", "induction"])
+@pytest.mark.parametrize("sequence", [0, 1])
+def test_habits_of_heads(llama, habit, sequence):
+    dense = _dense(llama)[:, sequence]
+    first = 4 if sequence else 0  # the second text is padded on the left
+    rows = torch.arange(first + 1, 12)
+    ids = FAMILIES["Llama"].inputs("left")["input_ids"][sequence].tolist()
+    if habit == "induction":
+        pairs = [
+            (i, max(j for j in range(first, i) if ids[j] == ids[i]) + 1)
+            for i in range(first, 12)
+            if ids[i] in ids[first:i]
+        ]
+        if not pairs:
+            with pytest.raises(regard.InputError, match="twice"):
+                llama.scores(habit, sequence=sequence)
+            return
+        rows, columns = torch.tensor(pairs).unbind(1)
+    else:
+        columns = {"sink": torch.full_like(rows, first), "previous": rows - 1, "diagonal": rows}[habit]
+    want = dense[:, :, rows, columns].mean(-1)
+    heads = llama.scores(habit, sequence=sequence)
+    for head in heads:
+        assert head.score == pytest.approx(float(want[head.layer, head.head]), abs=1e-6)
+
+
+def test_induction_sees_what_came_after_the_same_token():
+    model = made("Llama")
+    ids = torch.tensor([[5, 6, 7, 8, 5, 6, 7, 8]])
+    with torch.no_grad(), regard.watch(model) as record:
+        model(ids)
+    want = _dense(record)[:, 0][:, :, [4, 5, 6, 7], [1, 2, 3, 4]].mean(-1)
+    assert record.scores("induction")[0].score == pytest.approx(float(want.max()), abs=1e-6)
+
+
+def test_spans_are_sums_over_keys_and_means_over_queries(llama):
+    mean = _dense(llama)[:, 0].mean((0, 1))
+    spans = llama.spans({"animal": "A dog", "food": (3, 5), "it": 6})
+    assert spans["it"]["animal"] == pytest.approx(float(mean[6, :2].sum()), abs=1e-6)
+    assert spans["food"]["food"] == pytest.approx(float(mean[3:5, 3:5].sum(-1).mean()), abs=1e-6)
+    words = llama.spans("word")
+    assert words.names[-3:] == ("hungry", "dog 2", ".")
+    assert words["hungry"]["it"] == pytest.approx(float(mean[8:10, 6].mean()), abs=1e-6)
+    assert llama.spans("sentence").names == ("A dog ate the food because it was hungr…",)
+
+
+def test_spans_of_a_chat():
+    turns = ["<|im_start|>", "user", "Hi", "<|im_end|>", "<|im_start|>", "assistant", "Hello", "."]
+    with regard.watch(Layer(), tokens=turns) as record:
+        record.model(torch.randn(1, 8, 16))
+    spans = record.spans("message")
+    assert spans.names == ("user", "assistant")
+    assert torch.allclose(spans.weights.sum(-1), torch.ones(2))
+
+
+def test_rollout_is_a_row_of_the_product_of_layers(llama):
+    eye = torch.eye(12)
+    product = eye
+    for layer in _dense(llama)[:, 0].mean(1):
+        product = (eye + layer) / 2 @ product
+    rolled = llama.rollout("it").own
+    assert rolled.of("food") == pytest.approx(float(product[6, 4]), abs=1e-5)
+    assert rolled.of("hungry") == pytest.approx(float(product[6, 8:10].sum()), abs=1e-5)
+    assert sum(look.weight for look in rolled) == pytest.approx(1, abs=1e-5)
+
+
+def test_rollout_reaches_the_source_of_a_translation(bart):
+    rolled = bart.rollout(2)
+    total = sum(look.weight for look in rolled.own) + sum(look.weight for look in rolled.source)
+    assert total == pytest.approx(1, abs=1e-4)
+    assert {look.word for look in rolled.source} >= {"dog", "hungry"}
+
+
+def test_kinds_and_lengths(bart):
+    assert {entry.kind for entry in bart.values()} == {"encoder", "decoder", "cross"}
+    assert bart["model.decoder.layers.1.encoder_attn"].shape == (2, 4, 5, 12)
+    assert bart.looks(2, kind="cross").found[0].word in {
+        w.text for w in bart["model.encoder.layers.0.self_attn"].tokens[0].words
+    }
+    with pytest.raises(regard.InputError, match="choose kind"):
+        bart.looks("it")
+
+
+def test_slices_and_means(llama):
+    dense = _dense(llama)
+    assert len(llama.at(layer=1)) == 1
+    one = llama.at(layer=1, head=3)["model.layers.1.self_attn"]
+    assert one.heads == range(3, 4)
+    torch.testing.assert_close(one.to_dense()[:, 0], dense[1, :, 3])
+    assert llama.at(head=slice(1, 3)).at(head=2).heads("it", "dog ate")[0].head == 2
+    torch.testing.assert_close(llama.weights(), dense[:, 0].mean((0, 1)))
+    torch.testing.assert_close(llama.weights(layer=0, sequence=1), dense[0, 1].mean(0))
+    torch.testing.assert_close(llama.pool(12, 12), dense[:, 0].mean((0, 1)))
+    assert llama.pool(3, 4).shape == (3, 4)
+
+
+def test_check_compares_with_the_plain_computation(llama, bart, capsys):
+    found = llama.check()
+    assert "8 heads, 2 calls" in capsys.readouterr().out
+    assert found.difference < 1e-6
+    assert found.row_sum < 1e-5
+    assert bart.check().difference < 1e-6
+    for name in ("GPT-OSS", "Gemma 2", "T5"):  # sinks; softcap and windows; position bias
+        model = made(name)
+        with torch.no_grad(), regard.watch(model) as record:
+            model(**FAMILIES[name].inputs("right"))
+        assert record.check().difference < 2e-6
+        narrow = record.at(head=slice(1, 3), kind="decoder").check()
+        assert narrow.difference < 2e-6
+        assert narrow.heads == 4
+
+
+def test_check_sees_a_wrong_matrix(llama):
+    name = "model.layers.0.self_attn"
+    entry = llama[name]
+    wrong = replace(entry, call=replace(entry.call, scale=0.9 * entry.call.scale))
+    assert regard.Record([{name: wrong}]).check().difference > 1e-3
+
+
+# Words
+
+
+def test_words_of_several_tokenizers():
+    words = lambda pieces, special=(): [w.text for w in Tokens(pieces, special).words]  # noqa: E731
+    assert words(["[CLS]", "hun", "##gry", "dog"], ["[CLS]"]) == ["[CLS]", "hungry", "dog"]
+    assert words(["▁hun", "gry", "▁dog", ".", "</s>"], ["</s>"]) == ["hungry", "dog", ".", "</s>"]
+    assert words(["hun", "gry", "Ġdog", "'", "s", "Ċ", "The"]) == ["hungry", "dog", "'", "s", "Ċ", "The"]
+    assert words(["A", "dog"]) == ["A", "dog"]
+
+
+def test_a_word_is_found_or_the_error_says_why(llama):
+    with pytest.raises(regard.InputError, match=r'"cat" is not in the text. Its words are: A dog ate'):
+        llama.looks("cat")
+    with pytest.raises(regard.InputError, match=r'"dog" occurs 2 times, at tokens 1, 10'):
+        llama.looks("dog")
+    assert llama.looks("IT").of("food") == llama.looks("it").of("food")
+    assert llama.looks("the food").of("A") == pytest.approx(llama.looks(range(3, 5)).of("A"))
+    with pytest.raises(regard.InputError, match="from 0 to 11"):
+        llama.looks(12)
+    with pytest.raises(regard.InputError, match="2 sequences"):
+        llama.looks("it", sequence=2)
+    with regard.watch(Layer()) as record:
+        record.model(torch.randn(1, 4, 16))
+    with pytest.raises(regard.InputError, match="tokenizer="):
+        record.looks("it")
+    assert record.looks(2).word == "2"
+
+
+def test_names_that_were_not_seen(llama):
+    with pytest.raises(KeyError, match="was not seen"):
+        llama["layers.0"]
+    with pytest.raises(regard.InputError, match=r"layers \[0, 1\]"):
+        llama.at(layer=7)
+    with pytest.raises(regard.InputError, match="heads 0 to 3"):
+        llama.looks("it", head=9)
