@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from regard.drawing.picture import size
+from regard.drawing.picture import file_size
 from regard.errors import FileError, InputError
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _draw(translation: Translation, options: argparse.Namespace) -> None:
         Console().print(picture)
         return
     path = picture.save(options.output, theme=options.theme)
-    print(f"{path}: {size(path.stat().st_size)}", file=sys.stderr)
+    print(f"{path}: {file_size(path.stat().st_size)}", file=sys.stderr)
 
 
 def _batches(options: argparse.Namespace) -> Iterator[list[str]]:
