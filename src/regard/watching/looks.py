@@ -9,7 +9,7 @@ from typing import NamedTuple, overload
 import torch
 from torch import Tensor
 
-from regard.drawing.terminal import percent, visible
+from regard.drawing.terminal import labelled_bar, visible
 from regard.errors import InputError
 from regard.support import Float
 from regard.watching.entry import Entry
@@ -51,7 +51,9 @@ class Looks(Sequence[Look]):
         return self.found[index]
 
     def __str__(self) -> str:
-        return "  ".join([visible(self.word), *(_bar(look) for look in self.found[:_SHOWN])]).replace("  ", " ", 1)
+        return "  ".join(
+            [visible(self.word), *(labelled_bar(look.word, look.weight, _BAR) for look in self.found[:_SHOWN])]
+        ).replace("  ", " ", 1)
 
     def of(self, word: str) -> float:
         """The share of a word, all its occurrences together.
@@ -60,10 +62,6 @@ class Looks(Sequence[Look]):
         0.75
         """
         return sum(look.weight for look in self.found if look.word.casefold() == word.casefold())
-
-
-def _bar(look: Look) -> str:
-    return f"{'━' * max(round(look.weight * _BAR), 1)} {visible(look.word)} {percent(look.weight)}"
 
 
 def looks(entries: Sequence[Entry], what: str | int | range, sequence: int) -> Looks:
