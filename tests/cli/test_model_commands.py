@@ -53,6 +53,12 @@ def test_translate_prints_a_picture(model, capsys, tmp_path):
     assert "a picture shows one TEXT. Got 0." in capsys.readouterr().err
 
 
+@pytest.fixture
+def default(shipped, monkeypatch):
+    """The model in the package, loaded once for all commands."""
+    monkeypatch.setattr("regard.Translator.default", lambda: shipped)
+
+
 def test_translate_works_with_no_model_named(capsys):
     assert cli.main(["translate", "I am hungry."]) == 0
     assert "→ J'ai faim.   " in capsys.readouterr().out
@@ -61,7 +67,7 @@ def test_translate_works_with_no_model_named(capsys):
 DOG = "A dog ate the food because it was hungry."
 
 
-def test_see_works_with_no_model_named(capsys):
+def test_see_works_with_no_model_named(default, capsys):
     assert cli.main(["see", DOG, "--from", "it", "--to", "dog"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "→ Un chien a mangé la nourriture parce qu'il avait faim."
@@ -87,7 +93,7 @@ def test_see_takes_a_model_of_ours(model, capsys, tmp_path):
     assert "<svg" in (tmp_path / "see.svg").read_text()
 
 
-def test_demo(capsys):
+def test_demo(default, capsys):
     assert cli.main(["demo"]) == 0
     sentence, answer, looks, *steps = capsys.readouterr().out.splitlines()
     assert sentence == DOG

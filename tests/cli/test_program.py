@@ -1,5 +1,6 @@
 """`main`, and the command `steps`."""
 
+import io
 import os
 import subprocess
 import sys
@@ -92,18 +93,23 @@ def test_piped_it_has_no_colour():
     assert LINE in done.stdout.decode().split("\n")
 
 
-def test_colour_can_be_forced_and_refused():
-    terminal = {"FORCE_COLOR": "1", "TERM": "xterm", "COLORTERM": "truecolor", "PYTHONIOENCODING": "utf-8"}
-    background = b"48;2;"
-    assert background in run("steps", **terminal).stdout
-    refused = run("steps", **terminal, NO_COLOR="1").stdout
+def test_colour_can_be_forced_and_refused(capsys, monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in {"FORCE_COLOR": "1", "TERM": "xterm", "COLORTERM": "truecolor"}.items():
+        monkeypatch.setenv(name, value)
+    background = "48;2;"
+    assert cli.main(["steps"]) == 0
+    assert background in capsys.readouterr().out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert cli.main(["steps"]) == 0
+    refused = capsys.readouterr().out
     assert background not in refused
-    assert b"90 %" in refused
+    assert "90 %" in refused
 
 
-def test_whoever_reads_only_the_first_lines_sees_no_error():
+def test_whoever_reads_only_the_first_lines_sees_no_error(tmp_path):
     environment = os.environ | {"PYTHONPATH": str(Path(regard.__file__).parents[1])}
-    command = [sys.executable, "-m", "regard", "demo"]
+    command = [sys.executable, "-m", "regard", "steps", "-o", str(tmp_path / "steps.svg")]  # prints, as demo does
     pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, env=environment, **pipe) as process:
         process.stdout.close()  # before anything is printed
@@ -111,10 +117,11 @@ def test_whoever_reads_only_the_first_lines_sees_no_error():
         assert process.wait(timeout=60) == 1
 
 
-def test_a_terminal_without_the_signs_sees_the_rest():
-    done = run("steps", PYTHONIOENCODING="ascii")
-    assert done.returncode == 0
-    assert LINE.encode() in done.stdout
+def test_a_terminal_without_the_signs_sees_the_rest(monkeypatch):
+    printed = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(printed, encoding="ascii"))
+    assert cli.main(["steps"]) == 0
+    assert LINE.encode() in printed.getvalue()
 
 
 def test_a_sentence_of_ones_own(capsys):

@@ -1,10 +1,9 @@
 """`regard quiz`: asks, checks and explains."""
 
 import io
-import subprocess
-import sys
 
 import pytest
+from process import run
 
 from regard import cli
 from regard.learn.questions import CHAPTERS, chapter
@@ -68,9 +67,7 @@ def test_help_teaches(capsys):
 
 
 def test_through_a_pipe():
-    done = subprocess.run(
-        [sys.executable, "-m", "regard", "quiz", "1"], input=b"b\na\nc\n", capture_output=True, timeout=100
-    )
+    done = run("quiz", "1", stdin="b\na\nc\n")
     assert done.returncode == 0
     assert done.stdout.decode().rstrip().endswith("3 of 3 right.")
     assert b"\x1b" not in done.stdout
