@@ -301,7 +301,7 @@ def _widths(table: Table, columns: Sequence[int | None], texts: NDArray[np.objec
         if c is None:
             widths.append(_GAP)
             continue
-        number = max(measure(text, _SMALL) for text in texts[:, c]) + 14
+        number = max(measure(text, _SMALL) for text in texts[:, c] if text) + 14
         word = measure(shorten(table.columns[c], _HEADER_WIDTH, _FONT), _FONT) + 8 if table.columns else 0.0
         widths.append(max(number, word, 34.0))
     return widths

@@ -94,7 +94,8 @@ def visible(word: str, width: int = _LABEL_WIDTH) -> str:
     >>> visible("two\nlines"), visible("\x1b[31m"), visible("extraordinary", 8)
     ('two␊lines', '␛[31m', 'extraor…')
     """
-    shown = "".join(map(_printable, word[: 4 * width]))  # only the beginning: a word can be very long
+    start = word[: 4 * width]  # a word can be very long
+    shown = start if start.isprintable() else "".join(map(_printable, start))
     return shown if cell_len(shown) <= width else set_cell_size(shown, width - 1).rstrip() + "…"
 
 
