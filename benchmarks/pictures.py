@@ -19,7 +19,7 @@ from rich.console import Console
 
 import regard
 from regard import drawing, textbook
-from regard.drawing.picture import size
+from regard.drawing.picture import file_size
 
 progress = Console(stderr=True)
 
@@ -65,7 +65,7 @@ def table() -> list[str]:
             path = Path(folder) / f"picture.{suffix}"
             extra = peak_extra(lambda make=make, path=path: make().save(path))
             taken = side_by_side({"save": lambda make=make, path=path: make().save(path)}, rounds=3)["save"]
-            lines.append(f"| {name} | .{suffix} | {taken:.2f} | {size(path.stat().st_size)} | {extra:.0f} MB |")
+            lines.append(f"| {name} | .{suffix} | {taken:.2f} | {file_size(path.stat().st_size)} | {extra:.0f} MB |")
     return lines
 
 

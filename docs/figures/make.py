@@ -1,7 +1,7 @@
 """Every figure that the three documents show or announce, as a table: figure → call.
 
-python docs/figures/make.py            make them all, and the page that shows them
-python docs/figures/make.py 001-02     make those whose name starts so
+python docs/figures/make.py            make all of them, and the page that shows them
+python docs/figures/make.py 001-02     make those whose names start with this
 
 000 is Bernstein's "Self-attention", 001 "Transformers: Self Attention Mechanism", 002 "How Self-Attention Is
 Calculated".
@@ -37,14 +37,14 @@ TWO = SimpleNamespace(encoder_layers=2, **BASE)  # "Lets Keep N=2 for simplicity
 
 
 def schematic(done: regard.Steps[Any], **look: Any) -> Picture:
-    """One word's way through a calculation."""
+    """One word from its input to its output."""
     return drawing.schematic(
         x=done.x, queries=done.queries, keys=done.keys, values=done.values, words=done.words, **look
     )
 
 
 def product(done: regard.Steps[Any], row: int | None = None, title: str = "") -> Picture:
-    """Queries times keys: one row of the scores can stand out."""
+    """Queries times keys, with one row of the scores highlighted."""
     (n, d), words = done.queries.shape, done.words
     left = Table(done.queries, "Q", shape=f"{n}×{d}", rows=words)
     right = Table(done.keys.T, "Kᵀ", shape=f"{d}×{n}", columns=words)
@@ -53,7 +53,7 @@ def product(done: regard.Steps[Any], row: int | None = None, title: str = "") ->
 
 
 def projected(done: regard.Steps[Any], names: str = "QKV", title: str = "") -> Picture:
-    """X times W, for some of the three."""
+    """X times W, for queries, keys and values or some of them."""
     (n, m), words = done.x.shape, done.words
     results = {"Q": (done.w_q, done.queries), "K": (done.w_k, done.keys), "V": (done.w_v, done.values)}
     tables, signs = [], []
@@ -99,7 +99,7 @@ def made_of(done: regard.Steps[Any], pick: str | None = None, title: str = "") -
 
 
 def looks(done: regard.Steps[Any], pick: str, title: str) -> Picture:
-    """What a word looks at."""
+    """The words that a word looks at."""
     return drawing.lines(done.weights, done.words, pick=pick, title=title)
 
 
@@ -158,13 +158,13 @@ FIGURES: dict[str, Callable[[], Picture]] = {
 
 
 def page(names: list[str]) -> str:
-    """What a reader of the repository sees: every figure below its name."""
+    """README.md: every figure below its name."""
     shown = "\n\n".join(f"### {name}\n\n![{name}]({name}.svg)" for name in names)
     return f"# The documents' figures\n\nMade by [`make.py`](make.py), a table *figure → call*.\n\n{shown}\n"
 
 
 def main() -> None:
-    """Make those that were asked for."""
+    """Make the figures named on the command line, or all."""
     wanted = tuple(sys.argv[1:]) or ("",)
     for name, call in FIGURES.items():
         if name.startswith(wanted):

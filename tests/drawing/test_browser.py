@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from browser import CHROMIUM, FLAGS
-from test_drawing import DOG, HOSTILE, random_weights
+from samples import DOG, HOSTILE, random_weights
 
 import regard
 from regard import drawing, textbook

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
-from test_drawing import DOG, random_weights
+from samples import DOG, random_weights
 
 import regard
 from regard import drawing, textbook

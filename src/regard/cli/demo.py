@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import argparse
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from regard.cli.command import Command
 
 if TYPE_CHECKING:
     from regard.translation import Translator
 
-__all__ = ["add", "lines"]
+__all__ = ["COMMAND", "SENTENCE", "lines"]
 
 SENTENCE = "A dog ate the food because it was hungry."
 _WIDTH = 78
-_BAR, _LOOKS = 16, 4  # cells of 100 %; words named
-
-
-def add(commands: Any) -> None:
-    """Describe the command."""
-    command = commands.add_parser(
-        "demo",
-        help="the first things to see: a translation, what its words look at, the four steps",
-        description=__doc__,
-        epilog="Next:  regard translate, regard see, regard steps; each with --help",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    command.set_defaults(run=_run)
+_BAR, _LOOKS = 16, 4  # cells of a bar for 100 %; words shown
 
 
 def _run(_: argparse.Namespace) -> None:
@@ -36,27 +26,33 @@ def _run(_: argparse.Namespace) -> None:
 
 
 def lines(translator: Translator) -> list[str]:
-    """All that the demo prints."""
+    """Everything that the demo prints."""
     import torch
 
-    from regard.drawing.terminal import percent
+    from regard.drawing.terminal import labelled_bar
     from regard.learn import steps, textbook
 
     start = time.perf_counter()
-    found = translator.translate(SENTENCE)
-    taken, cores = time.perf_counter() - start, torch.get_num_threads()
-    record = found.watch()
-    best = record.heads("it", "dog", kind="encoder")[0]  # the head that says it most clearly, found here and now
+    translation = translator.translate(SENTENCE)
+    seconds, cores = time.perf_counter() - start, torch.get_num_threads()
+    record = translation.watch()
+    best = record.heads("it", "dog", kind="encoder")[0]  # the head with the largest weight, measured now
     looks = record.looks("it", kind="encoder", layer=best.layer, head=best.head)
     where = f"encoder, layer {best.layer}, head {best.head}"
-    bars = [
-        f"{'━' * round(_BAR * look.weight)} {look.word} {percent(round(look.weight, 2))}" for look in looks[:_LOOKS]
-    ]
-    shown = "  ".join(bars)
+    bars = "  ".join(labelled_bar(look.word, look.weight, _BAR, digits=2) for look in looks[:_LOOKS])
     return [
         SENTENCE,
-        f"{f'→ {found.text}':<{_WIDTH}}{taken:.2f} s, {cores} core{'s' * (cores != 1)}".rstrip(),
-        f"{f'it {shown}':<{_WIDTH}}{where}",
+        f"{f'→ {translation.text}':<{_WIDTH}}{seconds:.2f} s, {cores} core{'s' * (cores != 1)}".rstrip(),
+        f"{f'it {bars}':<{_WIDTH}}{where}",
         "",
         *(line.rstrip() for line in str(steps(*textbook.i_am_good())).splitlines()),
     ]
+
+
+COMMAND = Command(
+    "demo",
+    help="the first things to see: a translation, what its words look at, the four steps",
+    description=__doc__,
+    epilog="Next:  regard translate, regard see, regard steps; each with --help",
+    run=_run,
+)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.padding import Padding
-from rich.syntax import Syntax
-
+from regard.cli.command import Command
 from regard.errors import InputError
 
-__all__ = ["add"]
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["COMMAND"]
 
 _ABOUT = """\
 The questions at the end of each chapter of the course (docs/course), asked one
@@ -27,35 +27,30 @@ Examples:
 """
 
 
-def add(commands: Any) -> None:
-    """Describe the command."""
-    command = commands.add_parser(
-        "quiz",
-        help="questions on how attention works, checked and explained",
-        description=_ABOUT,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    command.add_argument("chapter", nargs="?", metavar="CHAPTER", help="1 to 8; all of them if not given")
-    command.set_defaults(run=_run)
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("chapter", nargs="?", metavar="CHAPTER", help="1 to 8; all of them if not given")
 
 
 def _run(options: argparse.Namespace) -> None:
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.syntax import Syntax
+
     from regard.learn import CHAPTERS, chapter
 
-    given = options.chapter
-    if given is not None and not (given.isascii() and given.isdigit() and int(given) in CHAPTERS):
+    wanted = options.chapter
+    if wanted is not None and not (wanted.isascii() and wanted.isdigit() and int(wanted) in CHAPTERS):
         raise InputError(
-            f"CHAPTER must be a number from {CHAPTERS[0]} to {CHAPTERS[-1]}. Got {given!r}. "
+            f"CHAPTER must be a number from {CHAPTERS[0]} to {CHAPTERS[-1]}. Got {wanted!r}. "
             f"Leave it out for all of them."
         )
-    asked = [chapter(number) for number in (CHAPTERS if given is None else [int(given)])]
+    chapters = [chapter(number) for number in (CHAPTERS if wanted is None else [int(wanted)])]
     console = Console(highlight=False)
     right = done = 0
-    total = sum(len(one.questions) for one in asked)
-    for one in asked:
-        console.print(f"\n[bold]{one.number}. {one.title}[/]")
-        for number, question in enumerate(one.questions, 1):
+    total = sum(len(part.questions) for part in chapters)
+    for part in chapters:
+        console.print(f"\n[bold]{part.number}. {part.title}[/]")
+        for number, question in enumerate(part.questions, 1):
             console.print(f"\n{number}. ", end="")
             console.print(question.ask, markup=False)
             for letter, choice in question.lettered():
@@ -66,8 +61,8 @@ def _run(options: argparse.Namespace) -> None:
                 return
             done += 1
             right += reply == question.answer
-            word = "[green]Right.[/] " if reply == question.answer else f"[red]It is {question.answer}.[/] "
-            console.print(word, end="")
+            verdict = "[green]Right.[/] " if reply == question.answer else f"[red]It is {question.answer}.[/] "
+            console.print(verdict, end="")
             console.print(question.because, markup=False)
             code = Syntax(
                 question.code.strip(), "python", theme="ansi_light", background_color="default", word_wrap=True
@@ -77,12 +72,12 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _reply(console: Console, letters: list[str]) -> str | None:
-    """A letter, an empty string for a question left out, or None at the end."""
+    """A letter, an empty string to skip the question, or None to end the quiz."""
     while True:
         console.print(f"   {letters[0]}–{letters[-1]}? ", end="")
         line = sys.stdin.readline()
         if not sys.stdin.isatty():
-            console.print(line.strip(), markup=False)  # what was piped in, so that the page reads like a talk
+            console.print(line.strip(), markup=False)  # echo what was piped in
         reply = line.strip().casefold()
         if not line or reply == "q":
             return None
@@ -94,3 +89,13 @@ def _reply(console: Console, letters: list[str]) -> str | None:
 def _score(console: Console, right: int, done: int, total: int) -> None:
     left = f", {total - done} not asked" if done < total else ""
     console.print(f"\n[bold]{right} of {done} right[/]{left}.")
+
+
+COMMAND = Command(
+    "quiz",
+    help="questions on how attention works, checked and explained",
+    description=_ABOUT,
+    epilog=_EXAMPLES,
+    add_options=_add_options,
+    run=_run,
+)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
+from regard.cli.command import Command
 from regard.errors import InputError
 
-__all__ = ["add"]
+__all__ = ["COMMAND"]
 
 _ABOUT = """\
 BLEU and chrF2 of translations against references, line by line, by sacrebleu
@@ -23,20 +23,11 @@ In Python:  regard.translation.scoring.score(hypotheses, references)
 """
 
 
-def add(commands: Any) -> None:
-    """Describe the command."""
-    command = commands.add_parser(
-        "score",
-        help="BLEU and chrF2 of a file of translations",
-        description=_ABOUT,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    command.add_argument("hypotheses", metavar="HYPOTHESES", help="the translations, one a line")
-    command.add_argument("references", metavar="REFERENCES", help="what they should be, one a line")
-    command.add_argument("--source", metavar="FILE", help="what was translated, one a line")
-    command.add_argument("--train", metavar="FILE.tsv", help="the training pairs: source, tab, target")
-    command.set_defaults(run=_run)
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("hypotheses", metavar="HYPOTHESES", help="the translations, one a line")
+    parser.add_argument("references", metavar="REFERENCES", help="what they should be, one a line")
+    parser.add_argument("--source", metavar="FILE", help="what was translated, one a line")
+    parser.add_argument("--train", metavar="FILE.tsv", help="the training pairs: source, tab, target")
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -44,8 +35,18 @@ def _run(options: argparse.Namespace) -> None:
 
     if (options.source is None) != (options.train is None):
         raise InputError("the part far from the training needs both --source and --train.")
-    found = score_files(options.hypotheses, options.references, source=options.source, train=options.train)
-    print(found)
-    if options.train and found.far is None:
+    scores = score_files(options.hypotheses, options.references, source=options.source, train=options.train)
+    print(scores)
+    if options.train and scores.far is None:
         print("far from the training: no line")
-    print(f"BLEU   {found.bleu_signature}\nchrF2  {found.chrf_signature}")
+    print(f"BLEU   {scores.bleu_signature}\nchrF2  {scores.chrf_signature}")
+
+
+COMMAND = Command(
+    "score",
+    help="BLEU and chrF2 of a file of translations",
+    description=_ABOUT,
+    epilog=_EXAMPLES,
+    add_options=_add_options,
+    run=_run,
+)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from regard.cli import output
+from regard.cli.command import Command
 from regard.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from regard.watching import Record
     from regard.watching.see import Question
 
-__all__ = ["add"]
+__all__ = ["COMMAND"]
 
 _ABOUT = """\
 What a model looks at in a text: for each word, or from one word to another. The
@@ -47,70 +48,64 @@ _PICTURES = {
 }
 
 
-def add(commands: Any) -> None:
-    """Describe the command."""
-    command = commands.add_parser(
-        "see",
-        help="what a model looks at in a text",
-        description=_ABOUT,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    command.add_argument("text", help="what the model reads")
-    command.add_argument("--model", metavar="PATH", help="a folder with a model, or a GGUF file; none: ours")
-    command.add_argument("--from", dest="start", metavar="WORD", help="what does this word look at?")
-    command.add_argument("--to", dest="end", metavar="WORD", help="what looks at this word? With --from: which heads?")
-    command.add_argument("--layer", type=int, metavar="N", help="in this layer only, counted from 0")
-    command.add_argument("--head", type=int, metavar="N", help="in this head only, counted from 0")
-    command.add_argument("--kind", choices=("encoder", "decoder", "cross"), help="of a translator: which attention")
-    command.add_argument("--json", action="store_true", help="the same as JSON")
-    drawn = command.add_argument_group("pictures, in the terminal or with -o in a file").add_mutually_exclusive_group()
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("text", help="what the model reads")
+    parser.add_argument("--model", metavar="PATH", help="a folder with a model, or a GGUF file; none: ours")
+    parser.add_argument("--from", dest="start", metavar="WORD", help="what does this word look at?")
+    parser.add_argument("--to", dest="end", metavar="WORD", help="what looks at this word? With --from: which heads?")
+    parser.add_argument("--layer", type=int, metavar="N", help="in this layer only, counted from 0")
+    parser.add_argument("--head", type=int, metavar="N", help="in this head only, counted from 0")
+    parser.add_argument("--kind", choices=("encoder", "decoder", "cross"), help="of a translator: which attention")
+    parser.add_argument("--json", action="store_true", help="the same as JSON")
+    group = parser.add_argument_group("pictures, in the terminal or with -o in a file")
+    pictures = group.add_mutually_exclusive_group()
     for name, help in _PICTURES.items():
-        drawn.add_argument(f"--{name}", dest="drawing", action="store_const", const=name, help=help)
-    output.add(command)
-    command.set_defaults(run=_run)
+        pictures.add_argument(f"--{name}", dest="drawing", action="store_const", const=name, help=help)
+    output.add_options(parser)
 
 
 def _run(options: argparse.Namespace) -> None:
     from regard.watching.see import Question, describe, draw, watch_text
 
     question = Question(options.start, options.end, options.layer, options.head, options.kind)
-    found = _translated(options.text, options.model)
-    record = watch_text(options.model, options.text) if found is None else found.watch()
-    if found is not None and len(record.passes) > 1:
+    translation = _translated(options.text, options.model)
+    record = watch_text(options.model, options.text) if translation is None else translation.watch()
+    if translation is not None and len(record.passes) > 1:
         raise InputError(f"see takes one sentence. Got {len(record.passes)}.")
-    if found is not None and question.kind is None:
+    if translation is not None and question.kind is None:
         question = replace(question, kind=_kind(record, question))
     if options.drawing is None and options.output is None:
-        print(
-            describe(record, question, options.text, as_json=options.json, target=None if found is None else found.text)
-        )
+        target = None if translation is None else translation.text
+        print(describe(record, question, options.text, as_json=options.json, target=target))
         return
     title = options.text if options.title is None else options.title
-    picture = draw(record, question, options.drawing or "lines", title)
-    if options.output is None:
-        from rich.console import Console
-
-        Console().print(picture)
-    else:
-        output.save(picture, options)
+    output.show_or_save(draw(record, question, options.drawing or "lines", title), options)
 
 
 def _translated(text: str, model: str | None) -> Translation | None:
-    """What a translator of ours makes of a text; nothing, if the model is not ours."""
-    from regard.nn import FORMAT
-    from regard.nn import model_folder as folder
+    """The translation of a text by a translator of regard's; None if the model is of another kind."""
+    from regard.nn import FORMAT, model_folder
     from regard.translation import Translator
 
     if model is None:
         return Translator.default().translate(text)
-    place = Path(model)
-    ours = (place / "config.json").is_file() and folder.read_config(place).get("format") == FORMAT
-    return Translator.load(place).translate(text) if ours else None
+    folder = Path(model)
+    ours = (folder / "config.json").is_file() and model_folder.read_config(folder).get("format") == FORMAT
+    return Translator.load(folder).translate(text) if ours else None
 
 
 def _kind(record: Record, question: Question) -> str:
-    """The kind of attention that a question is about: from a word of the target only, it is cross-attention."""
+    """The kind of attention that a question is about: cross-attention for a word that only the target has."""
     sides = {entry.kind: entry.tokens[0] for entry in record.values() if entry.tokens is not None}
     word = question.start
     return "cross" if word is not None and sides["cross"].has(word) and not sides["encoder"].has(word) else "encoder"
+
+
+COMMAND = Command(
+    "see",
+    help="what a model looks at in a text",
+    description=_ABOUT,
+    epilog=_EXAMPLES,
+    add_options=_add_options,
+    run=_run,
+)

@@ -5,9 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-__all__ = ["add"]
+from regard.cli.command import Command
+
+if TYPE_CHECKING:
+    from regard.drawing import Picture
+
+__all__ = ["COMMAND"]
 
 _ABOUT = """\
 Train a translator from a recipe: a TOML file with the corpora (TSV, or two files
@@ -26,19 +31,10 @@ log.jsonl says what happened, curves.svg shows it, checkpoint.safetensors goes o
 """
 
 
-def add(commands: Any) -> None:
-    """Describe the command."""
-    command = commands.add_parser(
-        "train",
-        help="train a translator from a recipe",
-        description=_ABOUT,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    command.add_argument("recipe", help="a TOML file")
-    command.add_argument("-o", "--output", required=True, metavar="FOLDER", help="where the model and its log go")
-    command.add_argument("--resume", action="store_true", help="go on where the training in FOLDER stopped")
-    command.set_defaults(run=_run)
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("recipe", help="a TOML file")
+    parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="where the model and its log go")
+    parser.add_argument("--resume", action="store_true", help="go on where the training in FOLDER stopped")
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -51,14 +47,24 @@ def _run(options: argparse.Namespace) -> None:
     print(picture.save(Path(options.output) / "curves.svg"))
 
 
-def _curves(folder: Path) -> Any:
+def _curves(folder: Path) -> Picture:
     import numpy as np
 
     from regard.drawing import curves
 
-    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
-    found = {}
+    entries = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    series = {}
     for name in ("loss", "chrf"):
-        steps, numbers = zip(*((line["step"], line[name]) for line in lines if name in line), strict=True)
-        found[name] = np.array(steps, np.float64), np.array(numbers, np.float64)
-    return curves(found, title=folder.name)
+        steps, numbers = zip(*((entry["step"], entry[name]) for entry in entries if name in entry), strict=True)
+        series[name] = np.array(steps, np.float64), np.array(numbers, np.float64)
+    return curves(series, title=folder.name)
+
+
+COMMAND = Command(
+    "train",
+    help="train a translator from a recipe",
+    description=_ABOUT,
+    epilog=_EXAMPLES,
+    add_options=_add_options,
+    run=_run,
+)

@@ -9,13 +9,16 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from regard.drawing.picture import size
+from regard.cli import output
+from regard.cli.command import Command
 from regard.errors import FileError, InputError
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from regard.translation import Translation
 
-__all__ = ["add"]
+__all__ = ["COMMAND"]
 
 _ABOUT = """\
 Translate from English to French with the model in this package, which needs no
@@ -37,31 +40,21 @@ Examples:
   echo "I am hungry." | regard translate --json              tokens, scores, word alignment
 In Python:  regard.Translator.default().translate("I am hungry.").text
 """
-_BATCH = 64  # lines that are read before the first is translated
-_BAR, _LOOKS, _FAINT = 20, 3, 0.05  # cells of 100 %; words named in a line; below this share none is
+_BATCH = 64  # lines read before the first is translated
+_BAR, _LOOKS, _FAINT = 20, 3, 0.05  # cells of a bar for 100 %; words in a line; smallest weight shown
 
 
-def add(commands: Any) -> None:
-    """Describe the command."""
-    command = commands.add_parser(
-        "translate",
-        help="translate, from English to French or with a model of yours",
-        description=_ABOUT,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    command.add_argument("texts", metavar="TEXT", nargs="*", help="what to translate; none: standard input")
-    command.add_argument("-f", "--file", help="translate a UTF-8 file")
-    command.add_argument("--paragraphs", action="store_true", help="translate sentence by sentence, line ends kept")
-    command.add_argument("--model", metavar="FOLDER", help="a folder of regard's or of Marian's; none: ours")
-    command.add_argument("--beam", type=int, default=4, metavar="N", help="translations followed at a time (4)")
-    command.add_argument("--length-penalty", type=float, default=1.0, metavar="X", help="above 1: longer ones (1)")
-    command.add_argument("--alternatives", type=int, default=1, metavar="N", help="show the N best")
-    command.add_argument("--json", action="store_true", help="an object a line: text, tokens, scores, word alignment")
-    command.add_argument("--picture", action="store_true", help="of one TEXT: draw its alignment")
-    command.add_argument("-o", "--output", metavar="FILE", help="the picture as a file: .svg, .html, .png, .pdf")
-    command.add_argument("--theme", choices=("light", "dark"), default="light", help="colours of the picture")
-    command.set_defaults(run=_run)
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("texts", metavar="TEXT", nargs="*", help="what to translate; none: standard input")
+    parser.add_argument("-f", "--file", help="translate a UTF-8 file")
+    parser.add_argument("--paragraphs", action="store_true", help="translate sentence by sentence, line ends kept")
+    parser.add_argument("--model", metavar="FOLDER", help="a folder of regard's or of Marian's; none: ours")
+    parser.add_argument("--beam", type=int, default=4, metavar="N", help="translations followed at a time (4)")
+    parser.add_argument("--length-penalty", type=float, default=1.0, metavar="X", help="above 1: longer ones (1)")
+    parser.add_argument("--alternatives", type=int, default=1, metavar="N", help="show the N best")
+    parser.add_argument("--json", action="store_true", help="an object a line: text, tokens, scores, word alignment")
+    parser.add_argument("--picture", action="store_true", help="of one TEXT: draw its alignment")
+    output.add_options(parser, help="the picture as a file: .svg, .html, .png, .pdf", title=False)
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -77,37 +70,27 @@ def _run(options: argparse.Namespace) -> None:
     settings["split"] = options.paragraphs
     start = time.perf_counter()
     if options.texts:
-        found = translator.translate(options.texts, **settings)
-        _show(found, time.perf_counter() - start, options)
+        translations = translator.translate(options.texts, **settings)
+        _show(translations, time.perf_counter() - start, options)
         if drawn:
-            _draw(found[0], options)
+            picture = translations[0].picture(title=translations[0].text)
+            output.show_or_save(picture, options, report=sys.stderr)
         return
     count = 0
     for batch in _batches(options):
         for translation in translator.translate(batch, **settings):
             count += 1
-            _say(translation, options)
+            _print_line(translation, options)
         sys.stdout.flush()
-    taken = time.perf_counter() - start
-    what = "text" if options.paragraphs else "line"
-    print(f"{count:,} {what}{'s' * (count != 1)} in {taken:.1f} s", file=sys.stderr)
-
-
-def _draw(translation: Translation, options: argparse.Namespace) -> None:
-    picture = translation.picture(title=translation.text)
-    if options.output is None:
-        from rich.console import Console
-
-        Console().print(picture)
-        return
-    path = picture.save(options.output, theme=options.theme)
-    print(f"{path}: {size(path.stat().st_size)}", file=sys.stderr)
+    seconds = time.perf_counter() - start
+    unit = "text" if options.paragraphs else "line"
+    print(f"{count:,} {unit}{'s' * (count != 1)} in {seconds:.1f} s", file=sys.stderr)
 
 
 def _batches(options: argparse.Namespace) -> Iterator[list[str]]:
     from regard.translation.corpus import read_lines
 
-    lines: Iterable[str] = read_lines(options.file) if options.file else _stdin()
+    lines: Iterable[str] = read_lines(options.file) if options.file else _standard_input()
     if options.paragraphs:
         yield ["\n".join(lines)]
         return
@@ -122,7 +105,7 @@ def _batches(options: argparse.Namespace) -> Iterator[list[str]]:
         yield batch
 
 
-def _stdin() -> Iterator[str]:
+def _standard_input() -> Iterator[str]:
     for number, line in enumerate(sys.stdin.buffer, 1):
         try:
             yield line.decode("utf-8").rstrip("\r\n")
@@ -130,8 +113,8 @@ def _stdin() -> Iterator[str]:
             raise FileError(f"standard input, line {number}: not UTF-8 ({error.reason}).") from None
 
 
-def _say(translation: Translation, options: argparse.Namespace) -> None:
-    """One line of a pipe, and its alternatives."""
+def _print_line(translation: Translation, options: argparse.Namespace) -> None:
+    """A translation for a pipe, and its alternatives."""
     if options.json:
         print(json.dumps(_fields(translation), ensure_ascii=False))
         return
@@ -140,38 +123,39 @@ def _say(translation: Translation, options: argparse.Namespace) -> None:
         print(f"\t{other.score:.2f}\t{other.text}")
 
 
-def _show(found: list[Translation], taken: float, options: argparse.Namespace) -> None:
-    """Texts of the command line, with all there is to see."""
+def _show(translations: list[Translation], seconds: float, options: argparse.Namespace) -> None:
+    """Translations of the command line's texts: time, alternatives, and what each word looked at."""
     from rich.console import Console
     from rich.text import Text
 
     if options.json:
-        for translation in found:
-            _say(translation, options)
+        for translation in translations:
+            _print_line(translation, options)
         return
     import torch
 
     cores = torch.get_num_threads()
     console = Console(soft_wrap=True, highlight=False)
-    for translation in found:
+    for translation in translations:
         console.print(Text(translation.source, "dim"))
         line = Text.assemble("→ ", (translation.text, "bold"))
-        if translation is found[-1]:
-            line.append(f"   {taken:.2f} s, {cores} core{'s' * (cores != 1)}", "dim")
+        if translation is translations[-1]:
+            line.append(f"   {seconds:.2f} s, {cores} core{'s' * (cores != 1)}", "dim")
         console.print(line)
         for other in translation.alternatives[1:]:
             console.print(Text(f"  {other.text}   {other.score:.2f}"))
-    if len(found) == 1 and found[0].words and not (options.picture and options.output is None):  # else it says the same
+    printed = options.picture and options.output is None  # the picture shows the same as the bars
+    if len(translations) == 1 and translations[0].words and not printed:
         console.print()
-        console.print(_looks(found[0]))
+        console.print(_looks(translations[0]))
 
 
-def _looks(translation: Translation) -> Any:
+def _looks(translation: Translation) -> Text:
     """For each word of the translation, the words of the source that it looked at most, as bars."""
     from rich.cells import cell_len
     from rich.text import Text
 
-    from regard.drawing.terminal import percent, visible
+    from regard.drawing.terminal import labelled_bar, visible
 
     words = [visible(word) for word in translation.words]
     width = max(map(cell_len, words))
@@ -180,8 +164,7 @@ def _looks(translation: Translation) -> Any:
         best = sorted(range(len(row)), key=lambda place: -row[place])[:_LOOKS]
         line = Text(" " * (width - cell_len(word)) + word, "cyan")
         for place in [place for place in best if row[place] >= _FAINT] or best[:1]:
-            bar = "━" * max(round(_BAR * row[place]), 1)
-            line.append(f" {bar} {visible(translation.source_words[place])} {percent(round(row[place], 2))}  ", "")
+            line.append(f" {labelled_bar(translation.source_words[place], row[place], _BAR, digits=2)}  ", "")
         line.rstrip()
         lines.append(line)
     return Text("\n").join(lines)
@@ -199,3 +182,13 @@ def _fields(translation: Translation) -> dict[str, Any]:
         "alignment": [[round(share, 4) for share in row] for row in translation.alignment.tolist()],
         "alternatives": [{"text": other.text, "score": round(other.score, 4)} for other in translation.alternatives],
     }
+
+
+COMMAND = Command(
+    "translate",
+    help="translate, from English to French or with a model of yours",
+    description=_ABOUT,
+    epilog=_EXAMPLES,
+    add_options=_add_options,
+    run=_run,
+)

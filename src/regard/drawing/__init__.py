@@ -1,20 +1,33 @@
-"""Arrays and words as something to look at. This room takes numbers and text; it knows no model and no tensor."""
+"""Pictures: arrays and words in, terminal text, SVG, PNG, PDF or HTML out. This room knows no model and no tensor.
 
-from regard.drawing.alignment import alignment
-from regard.drawing.architecture import architecture, mechanism
-from regard.drawing.bars import bars
-from regard.drawing.calculation import calculation
-from regard.drawing.curves import curves
-from regard.drawing.dot import dot
-from regard.drawing.flow import flow
-from regard.drawing.grid import grid
-from regard.drawing.landscape import Window, landscape
-from regard.drawing.lines import lines
-from regard.drawing.matrix import matrix, tables
-from regard.drawing.mixture import mixture
+Read first what every picture is made of:
+    picture           `Picture`, which prints, saves and shows itself
+    arguments         checks of numbers, words, selections and heads
+    terminal          `Table`, numbers, bars and tables as text
+    theme             the colours, light and dark
+    svg               `Canvas`: shapes and text as SVG
+    html              a drawing as a page, with hover and picking
+    pooling           large arrays as small ones, and as shaded text
+then the kinds of pictures:
+    matrices          `matrix`, `tables`: numbers in shaded cells
+    attention_lines   `lines`, `alignment`: words joined by their weights
+    all_layers        `grid`, `flow`: all layers and heads of a model
+    maps              `landscape`: a long input
+    arithmetic        `calculation`, `dot`, `mixture`: the calculation in numbers
+    schematics        `schematic`, `set_layer`: the calculation as a diagram
+    architectures     `architecture`, `mechanism`: a model as boxes and arrows
+    charts            `bars`, `curves`: any other numbers
+"""
+
+from regard.drawing.all_layers import flow, grid
+from regard.drawing.architectures import architecture, mechanism
+from regard.drawing.arithmetic import calculation, dot, mixture
+from regard.drawing.attention_lines import alignment, lines
+from regard.drawing.charts import bars, curves
+from regard.drawing.maps import Window, landscape
+from regard.drawing.matrices import matrix, tables
 from regard.drawing.picture import Picture
-from regard.drawing.schematic import schematic
-from regard.drawing.set_layer import set_layer
+from regard.drawing.schematics import schematic, set_layer
 from regard.drawing.terminal import Table
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What every picture asks of its arguments, and says when it does not get it."""
+"""Checks of the arguments that pictures have in common: numbers, words, a selection, heads."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from regard.errors import DTypeError, InputError, OutOfRangeError, ShapeError
 
-__all__ = ["as_heads", "as_numbers", "as_words", "chosen", "isolated", "places"]
+__all__ = ["as_heads", "as_numbers", "as_words", "axis_words", "chosen", "largest", "places"]
 
 
 def as_numbers(name: str, values: Any, axes: Sequence[str]) -> NDArray[np.floating]:
-    """Numbers to draw, with these axes.
+    """Numbers to draw, checked to have these axes.
 
     >>> as_numbers("weights", [[1, 0]], ("rows", "columns")).shape
     (1, 2)
@@ -31,7 +31,7 @@ def as_numbers(name: str, values: Any, axes: Sequence[str]) -> NDArray[np.floati
 
 
 def as_heads(weights: Any) -> NDArray[np.floating]:
-    """Weights of one head or of several, as those of several.
+    """Weights with a heads axis, added if there is none.
 
     >>> as_heads(np.eye(3)).shape
     (1, 3, 3)
@@ -41,7 +41,7 @@ def as_heads(weights: Any) -> NDArray[np.floating]:
 
 
 def as_words(name: str, words: Iterable[str] | None, count: int, axis: str) -> tuple[str, ...]:
-    """A word for each place of an axis; without words, the places' numbers.
+    """A word for each index of an axis; without words, numbers from 1.
 
     >>> as_words("rows", None, 3, "weights' rows")
     ('1', '2', '3')
@@ -50,17 +50,32 @@ def as_words(name: str, words: Iterable[str] | None, count: int, axis: str) -> t
         return tuple(str(n) for n in range(1, count + 1))
     if isinstance(words, str):
         raise DTypeError(f"{name} must be a sequence of strings. Got the string {words!r}. Use .split().")
-    known = tuple(words)
-    for word in known:
+    names = tuple(words)
+    for word in names:
         if not isinstance(word, str):
             raise DTypeError(f"{name} must be strings. Got {word!r} of type {type(word).__name__}. Use map(str, …).")
-    if len(known) != count:
-        raise ShapeError(f"{name} must name the {axis}: {count}. Got {len(known)}.")
-    return known
+    if len(names) != count:
+        raise ShapeError(f"{name} must name the {axis}: {count}. Got {len(names)}.")
+    return names
+
+
+def axis_words(
+    rows: Iterable[str] | None, columns: Iterable[str] | None, shape: tuple[int, int]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Words for both axes of weights (rows, columns); for square weights, columns default to the rows' words.
+
+    >>> axis_words(["it", "is"], None, (2, 2))
+    (('it', 'is'), ('it', 'is'))
+    """
+    height, width = shape
+    row_words = as_words("rows", rows, height, "weights' rows")
+    if columns is None and height == width:
+        return row_words, row_words
+    return row_words, as_words("columns", columns, width, "weights' columns")
 
 
 def places(name: str, pick: int | str | Sequence[int | str] | None, words: Sequence[str]) -> tuple[int, ...]:
-    """Where the picked words stand: a place, a word that occurs once, or several of these.
+    """The indices of the picked words: an index, a word that occurs once, or a sequence of these.
 
     >>> places("pick", "it", ["because", "it", "was"]), places("pick", [-1], ["it"]), places("pick", None, ["it"])
     ((1,), (0,), ())
@@ -73,15 +88,16 @@ def places(name: str, pick: int | str | Sequence[int | str] | None, words: Seque
         if not -len(words) <= pick < len(words):
             raise OutOfRangeError(f"{name} must be a place below {len(words)}, or a word. Got {pick}.")
         return (pick % len(words),)
-    found = [place for place, word in enumerate(words) if word.strip() == pick.strip()]
-    if len(found) != 1:
-        where = f"It stands at {', '.join(map(str, found))}: give one of these places." if found else "It is not there."
+    matches = [place for place, word in enumerate(words) if word.strip() == pick.strip()]
+    if len(matches) != 1:
+        at = ", ".join(map(str, matches))
+        where = f"It stands at {at}: give one of these places." if matches else "It is not there."
         raise InputError(f"{name} must be a word that occurs once, or a place. Got {pick!r}. {where}")
-    return tuple(found)
+    return tuple(matches)
 
 
 def chosen(heads: Sequence[int] | None, count: int, most: int) -> tuple[int, ...]:
-    """The heads to draw: those asked for, or all if they are few enough to be told apart.
+    """The heads to draw: those requested, or all of them if there are at most `most`.
 
     >>> chosen(None, 3, most=8), chosen([-1], 200, most=8)
     ((0, 1, 2), (199,))
@@ -98,12 +114,10 @@ def chosen(heads: Sequence[int] | None, count: int, most: int) -> tuple[int, ...
     return tuple(int(head) % count for head in wanted)
 
 
-def isolated(word: str) -> str:
-    """A word inside of a sentence that may be written the other way: its direction stays its own.
+def largest(values: NDArray[np.floating]) -> float:
+    """The largest number, to divide by: NaN is ignored, and it is 1 if nothing is above 0.
 
-    >>> isolated("it")
-    'it'
-    >>> isolated("שלום") == "\u2068שלום\u2069"
-    True
+    >>> largest(np.array([0.5, np.nan])), largest(np.zeros(2))
+    (0.5, 1.0)
     """
-    return word if word.isascii() else f"\u2068{word}\u2069"
+    return float(np.nanmax(values, initial=0.0)) or 1.0

@@ -1,4 +1,4 @@
-"""A drawing as a page of its own, or as a piece of a notebook: no network, hover says the number, a click picks."""
+"""A drawing as a page or as a notebook's output: offline, numbers on hover, words to click."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["fragment", "page"]
 
 _LEVELS = 65534  # of the numbers behind an image; one more stands for NaN
 
-# Words and marks carry data-row, data-column and data-head. Picking shows the marks that agree with all that is picked.
+# Words carry data-pick, marks carry data-row, data-column and data-head: picking a word fades all other marks.
 _SCRIPT = r"""
 (function (root, rasters, labels) {
   const svg = root.querySelector("svg"), tip = root.querySelector(".regard-tip");
@@ -91,7 +91,7 @@ _STYLE = (
 
 
 def fragment(svg: str, canvas: Canvas, keep: bool = False) -> str:
-    """A drawing for the inside of a page, with what hover and picking need.
+    """A drawing to embed in a page, with the script for hover and picking.
 
     >>> from regard.drawing.theme import LIGHT
     >>> fragment("<svg></svg>", Canvas(LIGHT)).startswith('<div class="regard-picture" id="regard-')
@@ -99,7 +99,7 @@ def fragment(svg: str, canvas: Canvas, keep: bool = False) -> str:
     """
     theme = canvas.theme
     data = _json([_packed(raster) for raster in canvas.rasters], canvas.labels)
-    # Named by what it holds, so that two pictures of a notebook do not meet, and the same one is made twice alike.
+    # Named by its content: different pictures in a notebook stay apart, and the same picture gives the same bytes.
     name = "regard-" + hashlib.sha256((svg + data).encode("utf-8", "replace")).hexdigest()[:12]
     style = _STYLE.replace("INK", theme.ink).replace("BACKGROUND", theme.background)
     style = style.replace("MUTED", theme.muted).replace("FAINT", theme.faint)
@@ -113,27 +113,27 @@ def fragment(svg: str, canvas: Canvas, keep: bool = False) -> str:
 
 
 def page(svg: str, canvas: Canvas, title: str, transparent: bool = False) -> str:
-    """One file that needs nothing else: it is told to fetch nothing, and holds everything.
+    """A self-contained file, whose content security policy forbids any request.
 
     >>> from regard.drawing.theme import LIGHT
     >>> page("<svg></svg>", Canvas(LIGHT), "<it>").count("<title>&lt;it&gt;</title>")
     1
     """
     theme = canvas.theme
-    ground = "transparent" if transparent else theme.background
-    alone = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+    background = "transparent" if transparent else theme.background
+    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{alone}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title) or 'regard'}</title>\n"
-        f"<style>body{{margin:24px;background:{ground};color:{theme.ink}}}</style>\n</head>\n<body>\n"
+        f"<style>body{{margin:24px;background:{background};color:{theme.ink}}}</style>\n</head>\n<body>\n"
         f"{fragment(svg, canvas, keep=True)}</body>\n</html>\n"
     )
 
 
 def _packed(raster: Raster) -> dict[str, object]:
-    """Two bytes for each number, between the least and the greatest."""
+    """Two bytes for each number, between the smallest and the largest."""
     values = raster.values
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
@@ -145,6 +145,6 @@ def _packed(raster: Raster) -> dict[str, object]:
 
 
 def _json(*values: object) -> str:
-    """Values as the arguments of a call, safe inside of a script element."""
-    said = ", ".join(json.dumps(value) for value in values)
-    return said.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    """Values as the arguments of a call, safe inside a script element."""
+    arguments = ", ".join(json.dumps(value) for value in values)
+    return arguments.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,4 +1,4 @@
-"""`Canvas`: shapes and text as SVG, everything escaped; the one way in which a picture becomes a drawing."""
+"""`Canvas`: shapes and text as SVG, everything escaped. All pictures are drawn with it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from rich.cells import cell_len
 from regard.drawing.terminal import visible
 from regard.drawing.theme import Theme
 
-__all__ = ["FONT", "Canvas", "Raster", "escaped", "measure", "rgb", "shorten"]
+__all__ = ["FONT", "Canvas", "Raster", "curve", "escaped", "in_full", "isolated", "measure", "rgb", "shorten"]
 
 FONT = "Helvetica, Arial, 'Liberation Sans', 'Noto Sans', sans-serif"
-# The widths of Helvetica from the space to the tilde, in 1/1000 of its size: so a text can be laid out without a font.
+# Helvetica's advance widths from space to tilde, in 1/1000 em: text is laid out without loading a font.
 _WIDTHS = (
     "278 278 355 556 556 889 667 191 333 333 389 584 278 333 278 278 556 556 556 556 556 556 556 556 556 556 278 278 "
     "584 584 584 556 1015 667 667 722 722 667 611 778 722 278 500 667 556 833 722 778 667 778 722 667 611 722 667 944 "
@@ -32,7 +32,7 @@ _EM = {chr(32 + n): int(width) / 1000 for n, width in enumerate(_WIDTHS.split())
 
 
 def measure(text: str, size: float = 14, bold: bool = False) -> float:
-    """About how wide a text is drawn, rather too much than too little.
+    """The approximate width of a text; an overestimate rather than an underestimate.
 
     >>> round(measure("attention", 10), 1)
     39.5
@@ -42,12 +42,12 @@ def measure(text: str, size: float = 14, bold: bool = False) -> float:
 
 
 def shorten(word: str, room: float, size: float = 14) -> str:
-    """A word as it can be drawn, in at most so much room: control characters shown, the end cut.
+    """A word that fits into a width: control characters made visible, the end cut off.
 
     >>> shorten("extraordinary", 60), shorten("it", 60)
     ('extraor…', 'it')
     """
-    shown = visible(word, max(int(room / size * 2.5), 2))  # no letter that matters is narrower
+    shown = visible(word, max(int(room / size * 2.5), 2))  # hardly any letter is narrower
     if measure(shown, size) <= room:
         return shown
     while shown and measure(shown + "…", size) > room:
@@ -55,8 +55,40 @@ def shorten(word: str, room: float, size: float = 14) -> str:
     return shown.rstrip("…") + "…"
 
 
+def in_full(word: str) -> str:
+    """A whole word for a tooltip, control characters made visible.
+
+    >>> in_full("extraordinary")
+    'extraordinary'
+    """
+    return visible(word, max(8 * len(word), 1))
+
+
+def isolated(word: str) -> str:
+    """A word for the middle of a sentence, whose direction it does not change (right-to-left scripts).
+
+    >>> isolated("it")
+    'it'
+    >>> isolated("שלום") == "\u2068שלום\u2069"
+    True
+    """
+    shown = visible(word, 40)
+    return shown if shown.isascii() else f"\u2068{shown}\u2069"
+
+
+def curve(x1: float, y1: float, x2: float, y2: float, *, upright: bool = False) -> str:
+    """An S-shaped path between two points that leaves and arrives horizontally, or vertically if `upright`.
+
+    >>> curve(0, 0, 10, 20)
+    'M0.0 0.0C5.0 0.0 5.0 20.0 10.0 20.0'
+    """
+    x, y = (x1 + x2) / 2, (y1 + y2) / 2
+    (ax, ay), (bx, by) = ((x1, y), (x2, y)) if upright else ((x, y1), (x, y2))
+    return f"M{x1:.1f} {y1:.1f}C{ax:.1f} {ay:.1f} {bx:.1f} {by:.1f} {x2:.1f} {y2:.1f}"
+
+
 def rgb(colour: NDArray[np.uint8]) -> str:
-    """A colour as SVG writes it.
+    """A colour in SVG's notation.
 
     >>> rgb(np.array([0, 114, 178], np.uint8))
     '#0072b2'
@@ -66,17 +98,17 @@ def rgb(colour: NDArray[np.uint8]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Raster:
-    """The numbers behind an image, for a page to say them when the pointer is there."""
+    """The numbers behind an image, which a page shows on hover."""
 
     values: NDArray[np.floating]
     name: str
-    rows: str  # which list of labels, see `Canvas.labels`
+    rows: str  # a key of `Canvas.labels`
     columns: str
 
 
 @dataclass
 class Canvas:
-    """A drawing that grows: every method adds one thing, every text and attribute is escaped.
+    """A drawing that grows: every method adds one element, with its text and attributes escaped.
 
     >>> from regard.drawing.theme import LIGHT
     >>> canvas = Canvas(LIGHT)
@@ -93,16 +125,16 @@ class Canvas:
     _parts: list[str] = field(default_factory=list)
 
     def body(self) -> str:
-        """All that was drawn, in its order."""
+        """All elements, in drawing order."""
         return "\n".join(self._parts)
 
     def reach(self, x: float, y: float) -> None:
-        """Make the drawing large enough for a point."""
+        """Extend the drawing to include a point."""
         self.width, self.height = max(self.width, x), max(self.height, y)
 
     @contextmanager
     def group(self, **attributes: object) -> Iterator[None]:
-        """What is drawn inside belongs together."""
+        """Elements drawn inside the block form a group."""
         self._parts.append(f"<g{_attributes(attributes)}>")
         yield
         self._parts.append("</g>")
@@ -120,7 +152,7 @@ class Canvas:
         self._add("circle", {"cx": x, "cy": y, "r": radius, "fill": fill} | more, title)
 
     def path(self, d: str, stroke: str, width: float = 1.0, title: str = "", **more: object) -> None:
-        """A line of any form: `d` as SVG writes it."""
+        """A line of any shape; `d` is in SVG's notation."""
         self._add("path", {"d": d, "fill": "none", "stroke": stroke, "stroke_width": width} | more, title)
 
     def line(self, x1: float, y1: float, x2: float, y2: float, stroke: str, width: float = 1.0, **more: object) -> None:
@@ -128,7 +160,7 @@ class Canvas:
         self.path(f"M{_number(x1)} {_number(y1)}L{_number(x2)} {_number(y2)}", stroke, width, "", **more)
 
     def arrow(self, x1: float, y1: float, x2: float, y2: float, stroke: str, width: float = 1.4) -> None:
-        """A straight line with a head at its end."""
+        """A straight line with an arrowhead."""
         length = max(float(np.hypot(x2 - x1, y2 - y1)), 1e-9)
         ux, uy = (x2 - x1) / length, (y2 - y1) / length
         head = min(4 + 2 * width, length)
@@ -143,35 +175,35 @@ class Canvas:
         self, x: float, y: float, text: str, size: float = 14, anchor: str = "start", fill: str = "",
         bold: bool = False, italic: bool = False, sub: str = "", title: str = "", **more: object,
     ) -> None:  # fmt: skip
-        """A line of text on its base line; `sub` stands behind it, small and low."""
-        wide = measure(text, size, bold) + measure(sub, 0.7 * size, bold)
-        self.reach(x + {"start": 1.0, "middle": 0.5, "end": 0.0}[anchor] * wide, y + 0.3 * size)
-        look: dict[str, object] = {"x": x, "y": y, "font_size": size, "fill": fill or self.theme.ink}
-        look |= {"text_anchor": anchor} if anchor != "start" else {}
-        look |= {"font_weight": "bold"} if bold else {}
-        look |= {"font_style": "italic"} if italic else {}
-        below = f'<tspan dy="{_number(0.25 * size)}" font-size="{_number(0.7 * size)}">{escaped(sub)}</tspan>'
-        self._add("text", look | more, title, _raised(escaped(text), size) + (below if sub else ""))
+        """A line of text at its baseline, with an optional subscript."""
+        width = measure(text, size, bold) + measure(sub, 0.7 * size, bold)
+        self.reach(x + {"start": 1.0, "middle": 0.5, "end": 0.0}[anchor] * width, y + 0.3 * size)
+        attributes: dict[str, object] = {"x": x, "y": y, "font_size": size, "fill": fill or self.theme.ink}
+        attributes |= {"text_anchor": anchor} if anchor != "start" else {}
+        attributes |= {"font_weight": "bold"} if bold else {}
+        attributes |= {"font_style": "italic"} if italic else {}
+        subscript = f'<tspan dy="{_number(0.25 * size)}" font-size="{_number(0.7 * size)}">{escaped(sub)}</tspan>'
+        self._add("text", attributes | more, title, _raised(escaped(text), size) + (subscript if sub else ""))
 
     def image(
         self, x: float, y: float, width: float, height: float, raster: Raster, shares: NDArray[np.floating]
     ) -> None:
-        """Numbers as an image, a pixel each: `shares` (from 0 to 1) are what is painted, the raster what is said."""
+        """Numbers as an image, a pixel each: `shares` (from 0 to 1) set the colours, the raster what hover shows."""
         self.reach(x + width, y + height)
         data = base64.b64encode(_png(shares, self.theme, 2 * max(width, height))).decode()
-        look = {"x": x, "y": y, "width": width, "height": height, "preserveAspectRatio": "none"}
-        look |= {"style": "image-rendering:pixelated", "href": f"data:image/png;base64,{data}"}
-        self._add("image", look | {"data_raster": len(self.rasters)}, raster.name)
+        attributes = {"x": x, "y": y, "width": width, "height": height, "preserveAspectRatio": "none"}
+        attributes |= {"style": "image-rendering:pixelated", "href": f"data:image/png;base64,{data}"}
+        self._add("image", attributes | {"data_raster": len(self.rasters)}, raster.name)
         self.rasters.append(raster)
 
     def _add(self, tag: str, attributes: dict[str, object], title: str, inner: str = "") -> None:
-        said = f"<title>{escaped(title)}</title>" if title else ""
-        whole = f"<{tag}{_attributes(attributes)}"
-        self._parts.append(f"{whole}>{said}{inner}</{tag}>" if said or inner else f"{whole}/>")
+        tooltip = f"<title>{escaped(title)}</title>" if title else ""
+        opening = f"<{tag}{_attributes(attributes)}"
+        self._parts.append(f"{opening}>{tooltip}{inner}</{tag}>" if tooltip or inner else f"{opening}/>")
 
 
 def _raised(text: str, size: float) -> str:
-    """The ᵀ of a transpose as a small T: few fonts have it, and a text is drawn in one that has all of it."""
+    """The ᵀ of a transpose as a small raised T: few fonts have the character, and a fallback changes the whole text."""
     up, small = _number(0.4 * size), _number(0.65 * size)
     first, *rest = text.split("ᵀ")
     for part in rest:
@@ -196,7 +228,7 @@ def _attributes(attributes: dict[str, object]) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Text as XML may hold it: what it cannot hold (most control characters) is shown, not obeyed.
+    r"""Text as XML may contain it: characters that it may not (most control characters) are made visible.
 
     >>> escaped('<"&\x00>')
     '&lt;&quot;&amp;␀&gt;'
@@ -210,9 +242,9 @@ def escaped(text: str) -> str:
 
 
 def _png(shares: NDArray[np.floating], theme: Theme, pixels: float) -> bytes:
-    """A PNG of 256 colours: the heat in 255 steps, and the colour of what is missing."""
+    """A PNG with a palette of 256: the heat in 255 steps, and the colour for NaN."""
     steps = np.where(np.isnan(shares), 255, np.rint(254 * np.clip(np.nan_to_num(shares), 0, 1))).astype(np.uint8)
-    times = max(round(pixels / max(shares.shape)), 1)  # for viewers that blur what they enlarge
+    times = max(round(pixels / max(shares.shape)), 1)  # for viewers that blur when they enlarge
     steps = steps.repeat(times, 0).repeat(times, 1)
     palette = theme.heat(np.append(np.arange(255) / 254, np.nan))
     rows = np.concatenate([np.zeros((len(steps), 1), np.uint8), steps], 1)

@@ -1,4 +1,4 @@
-"""Matrices, and mixtures of words, as text: with colour for a terminal, and the same without it."""
+"""Words, numbers, bars, tables and mixtures as text: coloured in a terminal, and the same characters without colour."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
-__all__ = ["Table", "beside", "elisions", "formatted", "heat", "made_of", "mixtures", "percent", "visible"]
+__all__ = [
+    "Table", "bar", "beside", "elisions", "formatted", "heat", "labelled_bar", "made_of", "mixtures", "padded",
+    "percent", "visible",
+]  # fmt: skip
 
-_LABEL, _HEAD = 16, 7  # cells for a word beside its row, above its column
-_TERMS = 8  # a mixture of more words names only the greatest
-_UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # controls, directions, halves of a character, line ends
-_JOINERS = "\u200c\u200d"  # unseen as well, but they spell words and emoji
-_HEAT = ((52, 61, 92), (38, 139, 140), (255, 190, 60))  # slate, teal, amber: ever lighter, so that it reads in grey too
+_LABEL_WIDTH, _HEADER_WIDTH = 16, 7  # cells for a word beside its row, above its column
+_TERMS = 8  # a mixture of more words names only the largest
+_INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # controls, directions, lone surrogates, line ends
+_JOINERS = "\u200c\u200d"  # invisible as well, but part of words and emoji
+_HEAT = ((52, 61, 92), (38, 139, 140), (255, 190, 60))  # slate, teal, amber: lightness increases, so it works in grey
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A matrix to draw: its numbers, what it is called, and the words that its rows and columns stand for.
+    """A matrix to draw: its numbers, its name, and the words that its rows and columns stand for.
 
     >>> print(beside([Table(np.eye(2), "identity", "I = I I", "2×2", rows=("a", "b"))], width=80).plain)
        identity  I = I I
@@ -41,13 +44,13 @@ class Table:
     shape: str = ""
     rows: Sequence[str] = ()
     columns: Sequence[str] = ()
-    shares: bool = False  # in per cent, and shaded
+    shares: bool = False  # shown in per cent, and shaded
 
 
 def beside(tables: Sequence[Table], width: int) -> Text:
-    """Tables side by side where the width allows it, else in several lines; what is still too wide is elided.
+    """Tables side by side where the width allows, otherwise in several lines; columns that still do not fit are elided.
 
-    Their rows, if they have words, have the same: the first table of a line names them for all.
+    Tables with row words must have the same ones: the first table of a line shows them for all.
 
     >>> ramp = Table(np.arange(512.0)[None], "ramp", shape="1×512", rows=("x",))
     >>> print(beside([ramp, ramp], width=80).plain)
@@ -58,14 +61,14 @@ def beside(tables: Sequence[Table], width: int) -> Text:
     for lines in range(1, len(tables) + 1):
         size = math.ceil(len(tables) / lines)
         room = width if size == 1 else None
-        groups = [_abreast(tables[start : start + size], indent, room) for start in range(0, len(tables), size)]
+        groups = [_in_one_line(tables[start : start + size], indent, room) for start in range(0, len(tables), size)]
         if all(_reach(line) <= width for group in groups for line in group):
             break
     return Text("\n\n").join(Text("\n").join(group) for group in groups)
 
 
 def mixtures(words: Sequence[str], weights: NDArray[np.float64], width: int) -> Text:
-    """What each word's output is made of, one line for each word.
+    """Each word's output as a sum of values, one line for each word.
 
     >>> print(mixtures(("I", "am"), np.array([[0.975, 0.025], [0.5, 0.5]]), width=80).plain)
     z("I") = 97.5 % v("I") + 2.5 % v("am")
@@ -85,29 +88,60 @@ def percent(share: float) -> str:
     return "nan" if math.isnan(share) else f"{100 * share:z.1f}".removesuffix(".0") + " %"
 
 
-def visible(word: str, width: int = _LABEL) -> str:
-    r"""A word as it can be shown: control characters drawn instead of obeyed, at most `width` cells wide.
+def visible(word: str, width: int = _LABEL_WIDTH) -> str:
+    r"""A word that is safe to print: control characters made visible, at most `width` cells wide.
 
     >>> visible("two\nlines"), visible("\x1b[31m"), visible("extraordinary", 8)
     ('two␊lines', '␛[31m', 'extraor…')
     """
-    shown = "".join(map(_character, word[: 4 * width]))  # a word may be a novel
+    start = word[: 4 * width]  # a word can be very long
+    shown = start if start.isprintable() else "".join(map(_printable, start))
     return shown if cell_len(shown) <= width else set_cell_size(shown, width - 1).rstrip() + "…"
 
 
-def _character(character: str) -> str:
-    if unicodedata.category(character) not in _UNSEEN or character in _JOINERS:
+def _printable(character: str) -> str:
+    if unicodedata.category(character) not in _INVISIBLE or character in _JOINERS:
         return character
     if ord(character) < 32:
-        return chr(0x2400 + ord(character))  # Unicode has a picture of each
+        return chr(0x2400 + ord(character))  # Unicode's control pictures
     return character.encode("unicode_escape").decode()
+
+
+def padded(word: str, width: int) -> str:
+    """A word with spaces after it, up to a width in cells.
+
+    >>> padded("it", 4) + "|", padded("日", 4) + "|"
+    ('it  |', '日  |')
+    """
+    return word + " " * (width - cell_len(word))
+
+
+# Bars
+
+
+def bar(length: float, shortest: int = 1) -> str:
+    """A bar of about this many cells.
+
+    >>> bar(4.8), bar(0.01), bar(0.01, shortest=0)
+    ('━━━━━', '━', '')
+    """
+    return "━" * max(round(length), shortest)
+
+
+def labelled_bar(word: str, weight: float, cells: int, *, digits: int | None = None) -> str:
+    """A weight as a bar, `cells` long for a weight of 1, then its word and its per cent, rounded to `digits` if given.
+
+    >>> labelled_bar("dog", 0.614, 10), labelled_bar("dog", 0.614, 10, digits=2)
+    ('━━━━━━ dog 61.4 %', '━━━━━━ dog 61 %')
+    """
+    return f"{bar(cells * weight)} {visible(word)} {percent(weight if digits is None else round(weight, digits))}"
 
 
 # Numbers
 
 
 def formatted(numbers: NDArray[np.float64]) -> list[str]:
-    """Numbers with few decimals as they are, others with as many as suit the largest: 0.123, 1.23, 12.3, 123.
+    """Numbers with few decimals unchanged, others with three digits of the largest: 0.123, 1.23, 12.3, 123.
 
     >>> formatted(np.array([0.5, 13.7413]))
     ['0.5', '13.7']
@@ -117,16 +151,16 @@ def formatted(numbers: NDArray[np.float64]) -> list[str]:
         return [f"{number:zg}" for number in numbers]
     if not 1e-4 <= sizes.max() < 1e6:
         return [f"{number:.2e}" if number else "0" for number in numbers]
-    if np.abs(sizes - sizes.round(3)).max() <= min(1e-7 * sizes.max(), 1e-5):  # as good as equal, in float32 too
+    if np.abs(sizes - sizes.round(3)).max() <= min(1e-7 * sizes.max(), 1e-5):  # equal up to float32 rounding
         return [f"{number:z.3f}".rstrip("0").rstrip(".") for number in numbers]
     order = math.floor(math.log10(sizes.max()))
-    decimals = 1 - order if order < -1 else max(2 - order, 1)  # one less where zeros lead: 0.012
-    # 110/8 may come as 13.749999999999998 and is 13.8 all the same: rounded where no error of float64 reaches.
+    decimals = 1 - order if order < -1 else max(2 - order, 1)  # one less after leading zeros: 0.012
+    # 110/8 may arrive as 13.749999999999998 and should still read 13.8: first round away the error of float64.
     return [f"{round(number, 9):z.{decimals if abs(number) < 100 else 0}f}" for number in numbers]
 
 
 def heat(share: float) -> Style:
-    """A share as a background, and black or white on it, whichever is easier to read.
+    """A share as a background colour, with black or white on it, whichever is more legible.
 
     >>> str(heat(1.0))
     '#000000 on #ffbe3c'
@@ -142,7 +176,7 @@ def heat(share: float) -> Style:
 
 
 def elisions(count: int, named: bool) -> Iterator[list[int | None]]:
-    """The places of an axis to show, from what reads best to ever fewer. None stands for those left out.
+    """Which indices of an axis to show, the most legible choice first, then fewer and fewer; None marks a gap.
 
     >>> next(elisions(512, named=False))
     [0, 1, None, 511]
@@ -150,12 +184,11 @@ def elisions(count: int, named: bool) -> Iterator[list[int | None]]:
     whole, kept = (12, 11) if named else (6, 3)
     if count <= whole:
         yield list(range(count))
-    for some in range(min(kept, count - 1), 0, -1):
-        yield [*range(some - some // 2), None, *range(count - some // 2, count)]
+    for shown in range(min(kept, count - 1), 0, -1):
+        yield [*range(shown - shown // 2), None, *range(count - shown // 2, count)]
 
 
-def _abreast(tables: Sequence[Table], indent: int, room: int | None) -> list[Text]:
-    """Tables in one line."""
+def _in_one_line(tables: Sequence[Table], indent: int, room: int | None) -> list[Text]:
     lines = _block(tables[0], indent, room)
     for table in tables[1:]:
         edge = max(map(_reach, lines)) + 2
@@ -165,7 +198,7 @@ def _abreast(tables: Sequence[Table], indent: int, room: int | None) -> list[Tex
 
 
 def _block(table: Table, indent: int, room: int | None) -> list[Text]:
-    """One table, its rows named where there is an indent, with fewer columns where there is not room for all."""
+    """One table, with row labels if there is an indent, and fewer columns where not all fit."""
     rows = next(elisions(table.values.shape[0], named=bool(table.rows)))
     for columns in elisions(table.values.shape[1], named=bool(table.columns)):
         grid = _grid(table, rows, columns)
@@ -173,10 +206,7 @@ def _block(table: Table, indent: int, room: int | None) -> list[Text]:
             break
     labels = _labels(table) if indent else []
     labels = [""] * (len(grid) - len(labels)) + labels
-    named = [
-        Text.assemble((label + " " * (indent - cell_len(label)), "cyan"), line)
-        for label, line in zip(labels, grid, strict=True)
-    ]
+    named = [Text.assemble((padded(label, indent), "cyan"), line) for label, line in zip(labels, grid, strict=True)]
     return [Text(" " * (indent + 1)) + line for line in _caption(table)] + named
 
 
@@ -192,10 +222,10 @@ def _caption(table: Table) -> list[Text]:
 
 
 def _grid(table: Table, rows: list[int | None], columns: list[int | None]) -> list[Text]:
-    """The numbers as lines of equal width, below the words of the columns if they have any."""
-    seen = table.values[np.ix_(*([place for place in axis if place is not None] for axis in (rows, columns)))]
-    texts = [percent(share) for share in seen.ravel().tolist()] if table.shares else formatted(seen.ravel())
-    cells = np.array(texts, dtype=object).reshape(seen.shape)
+    """The numbers as lines of equal width, below the column words if there are any."""
+    values = table.values[np.ix_(*([place for place in axis if place is not None] for axis in (rows, columns)))]
+    texts = [percent(share) for share in values.ravel().tolist()] if table.shares else formatted(values.ravel())
+    cells = np.array(texts, dtype=object).reshape(values.shape)
     if None in columns:
         cells = np.insert(cells, columns.index(None), "…", axis=1)
     if None in rows:
@@ -203,8 +233,8 @@ def _grid(table: Table, rows: list[int | None], columns: list[int | None]) -> li
     heads = [Text()] if table.columns else []
     lines = [Text() for _ in rows]
     for place, column in zip(columns, cells.T.tolist(), strict=True):
-        column = column if table.shares else _pointed(column)
-        word = "…" if place is None else visible(table.columns[place], _HEAD) if table.columns else ""
+        column = column if table.shares else _aligned(column)
+        word = "…" if place is None else visible(table.columns[place], _HEADER_WIDTH) if table.columns else ""
         width = max(map(cell_len, [word, *column]))
         for head in heads:
             head.append(f" {' ' * (width - cell_len(word))}{word} ", "cyan")
@@ -215,12 +245,12 @@ def _grid(table: Table, rows: list[int | None], columns: list[int | None]) -> li
 
 
 def _reach(line: Text) -> int:
-    """The cells up to the last one that shows something."""
+    """The width without trailing spaces."""
     return cell_len(line.plain.rstrip())
 
 
-def _pointed(column: list[str]) -> list[str]:
-    """A column of numbers with the decimal points below each other."""
+def _aligned(column: list[str]) -> list[str]:
+    """A column of numbers aligned at their decimal points."""
     tails = [len(cell) - len(cell.partition(".")[0]) for cell in column]
     return [cell + " " * (max(tails) - tail) for cell, tail in zip(column, tails, strict=True)]
 
@@ -229,22 +259,22 @@ def _pointed(column: list[str]) -> list[str]:
 
 
 def made_of(row: int, words: Sequence[str], weights: NDArray[np.float64], width: int) -> Text:
-    """One output as a sum of values, broken before a term that would run over the edge.
+    """One output as a sum of values, wrapped between terms.
 
     >>> made_of(1, ("I", "am"), np.array([0.025, 0.975]), 80).plain
     'z("am") = 2.5 % v("I") + 97.5 % v("am")'
     """
-    many = len(words) > _TERMS
-    greatest = sorted(np.argsort(-weights)[:_TERMS].tolist())  # in the order of the words
-    shares = {place: float(weights[place]) for place in greatest}
-    if many:
+    elided = len(words) > _TERMS
+    heaviest = sorted(np.argsort(-weights)[:_TERMS].tolist())  # in word order
+    shares = {place: float(weights[place]) for place in heaviest}
+    if elided:
         shares = {place: share for place, share in shares.items() if percent(share) != "0 %"}
     terms = [
         Text.assemble((percent(share), heat(share)), f' v("{visible(words[place])}")')
         for place, share in shares.items()
     ]
     others = percent(float(np.delete(weights, list(shares)).sum()))
-    if many and others != "0 %":
+    if elided and others != "0 %":
         terms.append(Text(f"{others} of {len(words) - len(shares)} others"))
     lines = [Text(f'z("{visible(words[row])}")')]
     for n, term in enumerate(terms):

@@ -1,4 +1,4 @@
-"""`Theme`: the colours of a picture, light or dark, even to the eye and safe for the colour-blind."""
+"""`Theme`: the colours of a picture, light or dark; perceptually even and safe for colour-blind readers."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from numpy.typing import NDArray
 
 from regard.errors import InputError
 
-__all__ = ["DARK", "LIGHT", "Theme", "theme"]
+__all__ = ["DARK", "LIGHT", "Theme", "theme_named"]
 
-# From OKLab, a space in which equal steps look equal, to linear light.
-_TO_CONES = np.array(
+# From OKLab, a colour space in which equal steps look equal, to linear RGB.
+_LAB_TO_LMS = np.array(
     [[1.0, 0.3963377774, 0.2158037573], [1.0, -0.1055613458, -0.0638541728], [1.0, -0.0894841775, -1.2914855480]]
 )
-_TO_LIGHT = np.array(
+_LMS_TO_RGB = np.array(
     [
         [4.0767416621, -3.3077115913, 0.2309699292],
         [-1.2684380046, 2.6097574011, -0.3413193965],
         [-0.0041960863, -0.7034186147, 1.7076147010],
     ]
 )
-_BLOOM = 1.2
+_MID_CHROMA = 1.2  # extra chroma halfway along the scale
 
 
 @dataclass(frozen=True)
 class Theme:
-    """What every picture is painted with.
+    """The colours that a picture is drawn with.
 
     >>> LIGHT.heat(np.array([0.0, 1.0])).tolist()
     [[247, 251, 255], [0, 46, 91]]
@@ -36,10 +36,10 @@ class Theme:
     name: str
     background: str
     ink: str  # words and numbers
-    muted: str  # captions, and what is said aside
+    muted: str  # captions and other secondary text
     faint: str  # frames
     panel: str  # the inside of a box
-    accent: str  # what was picked
+    accent: str  # the selection
     missing: tuple[int, int, int]  # NaN
     colours: tuple[str, ...]  # one for each head
     low: tuple[float, float, float]  # 0, in OKLab as lightness, chroma and hue
@@ -47,7 +47,7 @@ class Theme:
     negative: tuple[float, float, float]  # -1
 
     def heat(self, shares: NDArray[np.floating]) -> NDArray[np.uint8]:
-        """Numbers from -1 to 1 as colours whose distance from that of 0 grows evenly; NaN as `missing`.
+        """Numbers from -1 to 1 as colours, evenly spaced to the eye on each side of 0; NaN is `missing`.
 
         >>> DARK.heat(np.array([np.nan])).tolist()
         [[90, 60, 80]]
@@ -56,13 +56,13 @@ class Theme:
         low, high, negative = (np.array(_cartesian(*end)) for end in (self.low, self.high, self.negative))
         end = np.where(share < 0, negative, high)
         lab = low + np.abs(share) * (end - low)
-        lab[..., 1:] += _BLOOM * np.abs(share) * (1 - np.abs(share)) * end[..., 1:]  # or the middle would be grey
+        lab[..., 1:] += _MID_CHROMA * np.abs(share) * (1 - np.abs(share)) * end[..., 1:]  # otherwise the middle is grey
         colours = _rgb(lab)
         colours[np.isnan(shares)] = self.missing
         return colours
 
     def ink_on(self, colour: NDArray[np.uint8]) -> str:
-        """Black or white, whichever is easier to read on a colour.
+        """Black or white, whichever is more legible on a colour.
 
         >>> LIGHT.ink_on(np.array([247, 251, 255], np.uint8))
         '#000000'
@@ -72,7 +72,7 @@ class Theme:
         return "#000000" if luminance > 0.22 else "#ffffff"
 
     def colour(self, head: int) -> str:
-        """The colour of a head; after the last the first comes again."""
+        """The colour of a head; the palette repeats."""
         return self.colours[head % len(self.colours)]
 
 
@@ -85,7 +85,7 @@ LIGHT = Theme(
     panel="#eef3f8",
     accent="#b04a00",
     missing=(221, 200, 212),
-    # Okabe and Ito's colours, the yellow left out and the pale ones darker.
+    # The Okabe–Ito palette without its yellow, the pale colours darkened.
     colours=("#0072b2", "#d55e00", "#00845f", "#cc79a7", "#b07900", "#2c93cf", "#6a51a3", "#6e7781"),
     low=(0.986, 0.007, 250),
     high=(0.30, 0.095, 250),
@@ -107,25 +107,26 @@ DARK = Theme(
 )
 
 
-def theme(name: str) -> Theme:
+def theme_named(name: str) -> Theme:
     """A theme by its name.
 
-    >>> theme("dark").background
+    >>> theme_named("dark").background
     '#14181d'
     """
-    for known in (LIGHT, DARK):
-        if known.name == name:
-            return known
+    for theme in (LIGHT, DARK):
+        if theme.name == name:
+            return theme
     raise InputError(f"theme must be 'light' or 'dark'. Got {name!r}.")
 
 
 def _cartesian(lightness: float, chroma: float, hue: float) -> tuple[float, float, float]:
+    """OKLCh as OKLab."""
     angle = np.deg2rad(hue)
     return lightness, chroma * float(np.cos(angle)), chroma * float(np.sin(angle))
 
 
 def _rgb(lab: NDArray[np.floating]) -> NDArray[np.uint8]:
-    light = np.clip((lab @ _TO_CONES.T) ** 3 @ _TO_LIGHT.T, 0, 1)
-    curved = np.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055)
-    colours: NDArray[np.uint8] = np.rint(255 * curved).astype(np.uint8)
+    linear = np.clip((lab @ _LAB_TO_LMS.T) ** 3 @ _LMS_TO_RGB.T, 0, 1)
+    srgb = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+    colours: NDArray[np.uint8] = np.rint(255 * srgb).astype(np.uint8)
     return colours

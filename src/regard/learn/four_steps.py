@@ -34,7 +34,7 @@ _REAL |= {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Steps(Generic[Array]):
-    """What `steps` computed: `print` it to read it, from the words to their outputs.
+    """The result of `steps`: `print` it to read all of it, from the words to their outputs.
 
     >>> import regard
     >>> done = steps(*regard.textbook.i_am_good())
@@ -61,7 +61,7 @@ class Steps(Generic[Array]):
     output: Float[Array, "words d_v"]  # Z = weights V
 
     def as_matrix(self) -> AttentionMatrix:
-        """The same weights as an `AttentionMatrix`, which never stores them: the way on to long inputs.
+        """The same weights as an `AttentionMatrix`, which never stores them and so works for long inputs.
 
         >>> import regard
         >>> A = steps(*regard.textbook.worked_example()).as_matrix()
@@ -75,17 +75,17 @@ class Steps(Generic[Array]):
         return f"Steps({words=}, {width=}, {d=}, dtype={self.x.dtype})"
 
     def __str__(self) -> str:
-        return "\n".join(line.rstrip() for line in self._drawn(80).plain.split("\n"))
+        return "\n".join(line.rstrip() for line in self._text(80).plain.split("\n"))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield self._drawn(options.max_width)
+        yield self._text(options.max_width)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """A notebook shows the picture."""
         return self.picture()._repr_mimebundle_()
 
     def picture(self, cell: tuple[int, int] | None = None, title: str | None = None) -> Picture:
-        """The whole calculation to look at, one score (row, column) unfolded; `.save("steps.svg")` keeps it.
+        """The whole calculation as a picture, with the score at `cell` = (row, column) term by term.
 
         >>> import regard
         >>> steps(*regard.textbook.i_am_good()).picture()
@@ -94,11 +94,11 @@ class Steps(Generic[Array]):
         queries, keys, values, weights = map(_numbers, (self.queries, self.keys, self.values, self.weights))
         return calculation(
             self._sections(), words=self.words, queries=queries, keys=keys, weights=weights, values=values,
-            text=self._drawn, cell=cell, title=" ".join(map(visible, self.words[:20])) if title is None else title,
+            text=self._text, cell=cell, title=" ".join(map(visible, self.words[:20])) if title is None else title,
         )  # fmt: skip
 
     def _sections(self) -> list[tuple[str, list[Table]]]:
-        """All of it from top to bottom, in the order of the computation."""
+        """Sentences and their tables, in the order of the computation."""
         words = self.words
         (n, m), d, d_v = self.x.shape, self.w_q.shape[1], self.w_v.shape[1]
         root = math.sqrt(d)
@@ -106,7 +106,7 @@ class Steps(Generic[Array]):
         x, w_q, w_k, w_v = map(_numbers, (self.x, self.w_q, self.w_k, self.w_v))
         queries, keys, values = map(_numbers, (self.queries, self.keys, self.values))
         scores, scaled, weights, output = map(_numbers, (self.scores, self.scaled, self.weights, self.output))
-        given = [
+        inputs = [
             Table(x, "X", shape=f"{n}×{m}", rows=words),
             Table(w_q, "W_Q", shape=f"{m}×{d}"),
             Table(w_k, "W_K", shape=f"{m}×{d}"),
@@ -117,24 +117,24 @@ class Steps(Generic[Array]):
             Table(keys, "keys", "K = X W_K", f"{n}×{d} = ({n}×{m})({m}×{d})", words),
             Table(values, "values", "V = X W_V", f"{n}×{d_v} = ({n}×{m})({m}×{d_v})", words),
         ]
-        weighed = [
+        compared = [
             Table(scores, "1 scores", "QKᵀ", f"{n}×{n} = ({n}×{d})({d}×{n})", words, words),
             Table(scaled, "2 scaled", divided, f"{n}×{n}", words, words),
             Table(weights, "3 weights", "softmax", f"{n}×{n}  each row is 100 %", words, words, shares=True),
         ]
         mixed = Table(output, "4 output", f"Z = softmax(QKᵀ/√{d}) V", f"{n}×{d_v} = ({n}×{n})({n}×{d_v})", words)
         return [
-            ("Each word is a row of X. The matrices W are what a model learns.", given),
+            ("Each word is a row of X. The matrices W are what a model learns.", inputs),
             ("Each word asks with its query, answers with its key, gives its value.", projected),
-            ("Each query meets each key. A row of scores becomes shares of the whole.", weighed),
+            ("Each query meets each key. A row of scores becomes shares of the whole.", compared),
             ("Each output is a mixture of the values, in these shares.", [mixed]),
         ]
 
-    def _drawn(self, width: int) -> Text:
-        drawn: list[Text] = [
+    def _text(self, width: int) -> Text:
+        sections: list[Text] = [
             Text.assemble((sentence, "italic"), "\n", beside(tables, width)) for sentence, tables in self._sections()
         ]
-        return Text("\n\n").join([*drawn, mixtures(self.words, _numbers(self.weights), width)])
+        return Text("\n\n").join([*sections, mixtures(self.words, _numbers(self.weights), width)])
 
 
 def steps(x: Array, w_q: Array, w_k: Array, w_v: Array, words: Iterable[str] | None = None) -> Steps[Array]:
@@ -162,14 +162,14 @@ def steps(x: Array, w_q: Array, w_k: Array, w_v: Array, words: Iterable[str] | N
 
 
 def _softmax(scaled: Any) -> Any:
-    """exp of each row over its sum; less the greatest first, which cancels out but keeps exp from overflowing."""
+    """The softmax of each row, its maximum subtracted first: that cancels out and prevents overflow."""
     library: Any = torch if isinstance(scaled, Tensor) else np
     powers = library.exp(scaled - library.amax(scaled, axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
 def _floats(**arrays: Any) -> list[Any]:
-    """The arrays in one float dtype, whole numbers as float64."""
+    """The arrays in one float dtype; integers become float64."""
     if len({isinstance(array, Tensor) for array in arrays.values()}) > 1:
         kinds = ", ".join(f"{name}: {type(array).__name__}" for name, array in arrays.items())
         raise DTypeError(f"x and the weights must be all NumPy or all torch. Got {kinds}. Use torch.from_numpy.")
@@ -182,8 +182,8 @@ def _floats(**arrays: Any) -> list[Any]:
     if isinstance(arrays["x"], Tensor):
         devices = {name: str(tensor.device) for name, tensor in arrays.items()}
         if len(set(devices.values())) > 1:
-            places = ", ".join(f"{name}: {place}" for name, place in devices.items())
-            raise DeviceError(f"x and the weights must lie on one device. Got {places}. Use .to(x.device).")
+            listed = ", ".join(f"{name}: {device}" for name, device in devices.items())
+            raise DeviceError(f"x and the weights must lie on one device. Got {listed}. Use .to(x.device).")
         floats = [t if t.is_floating_point() else t.double() for t in arrays.values()]
         common = functools.reduce(torch.promote_types, (t.dtype for t in floats))
         return [t.to(common) for t in floats]
@@ -202,9 +202,9 @@ def _check_shapes(x: Any, w_q: Any, w_k: Any, w_v: Any) -> None:
             raise ShapeError(f"{name} must be {axes}, each at least 1. Got {tuple(array.shape)}: nothing to attend to.")
     for name, w in weights.items():
         if len(w) != x.shape[1]:
-            turned = f" Is it transposed? Use {name}.T." if w.shape[1] == x.shape[1] else ""
+            hint = f" Is it transposed? Use {name}.T." if w.shape[1] == x.shape[1] else ""
             raise ShapeError(
-                f"{name} must have a row for each column of x: width = {x.shape[1]}. Got {tuple(w.shape)}.{turned}"
+                f"{name} must have a row for each column of x: width = {x.shape[1]}. Got {tuple(w.shape)}.{hint}"
             )
     if w_q.shape[1] != w_k.shape[1]:
         raise ShapeError(
@@ -234,5 +234,5 @@ def _tensor(array: NDArray[Any] | Tensor) -> Tensor:
 
 
 def _numbers(array: NDArray[Any] | Tensor) -> NDArray[np.float64]:
-    """For drawing: plain numbers, wherever and whatever they were."""
+    """float64 on the CPU, for drawing."""
     return array.detach().to("cpu", torch.float64).numpy() if isinstance(array, Tensor) else array.astype(np.float64)

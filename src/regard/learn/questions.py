@@ -1,4 +1,4 @@
-"""`Question`: what a chapter asks, its choices, and the code whose output is the right one."""
+"""`Question` and `Chapter`: multiple-choice questions, each with the code that prints the right answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LETTERS = "abcdefgh"
 
 @dataclass(frozen=True)
 class Question:
-    """One question; `code` prints the right choice, so that nobody has to believe us."""
+    """One question; `code` prints the right choice, so that the answer can be checked."""
 
     ask: str
     choices: tuple[str, ...]
@@ -34,7 +34,7 @@ class Question:
         return self.choices[_LETTERS.index(self.answer)]
 
     def lettered(self) -> list[tuple[str, str]]:
-        """The choices, each after its letter.
+        """The choices with their letters.
 
         >>> [letter for letter, _ in chapter(1).questions[0].lettered()]
         ['a', 'b', 'c']
@@ -42,7 +42,7 @@ class Question:
         return list(zip(_LETTERS, self.choices, strict=False))
 
     def markdown(self, number: int) -> str:
-        """For the page, the answer folded away."""
+        """For the course's page, with a collapsed answer."""
         choices = "\n".join(f"- **{letter}** {choice}" for letter, choice in self.lettered())
         return (
             f"**{number}.** {self.ask}\n\n{choices}\n\n"
@@ -53,21 +53,21 @@ class Question:
 
 @dataclass(frozen=True)
 class Chapter:
-    """A chapter's number, its title and what it asks."""
+    """A chapter's number, title and questions."""
 
     number: int
     title: str
     questions: tuple[Question, ...]
 
     def markdown(self) -> str:
-        """For the end of the page.
+        """For the end of the chapter's page.
 
         >>> print(chapter(1).markdown().splitlines()[0])
         ## Questions
         """
-        asked = "\n\n".join(question.markdown(number) for number, question in enumerate(self.questions, 1))
-        told = f"Each answer is what its code prints. In the terminal: `regard quiz {self.number}`."
-        return f"## Questions\n\n{told}\n\n{asked}\n"
+        questions = "\n\n".join(question.markdown(number) for number, question in enumerate(self.questions, 1))
+        note = f"Each answer is what its code prints. In the terminal: `regard quiz {self.number}`."
+        return f"## Questions\n\n{note}\n\n{questions}\n"
 
 
 def chapter(number: int) -> Chapter:
@@ -78,6 +78,6 @@ def chapter(number: int) -> Chapter:
     """
     if number not in CHAPTERS:
         raise InputError(f"the course has chapters {CHAPTERS[0]} to {CHAPTERS[-1]}. Got {number}.")
-    read = tomllib.loads((resources.files(__package__) / "quiz" / f"{number}.toml").read_text("utf-8"))
-    questions = tuple(Question(**{**one, "choices": tuple(one["choices"])}) for one in read["question"])
-    return Chapter(number, read["title"], questions)
+    content = tomllib.loads((resources.files(__package__) / "quiz" / f"{number}.toml").read_text("utf-8"))
+    questions = tuple(Question(**{**fields, "choices": tuple(fields["choices"])}) for fields in content["question"])
+    return Chapter(number, content["title"], questions)

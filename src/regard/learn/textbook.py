@@ -1,4 +1,4 @@
-"""The textbook's own examples, as numbers to compute with: `steps(*i_am_good())`."""
+"""The documents' own examples, as numbers to compute with: `steps(*i_am_good())`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 __all__ = ["Example", "dog", "i_am_good", "i_am_hungry", "sentence", "sushi", "worked_example"]
 
-_SHARP = 6.0  # how much a word wants what it asks for
+_SHARPNESS = 6.0  # the scale of the queries: larger = more attention to the best match
 
 
 class Example(NamedTuple):
-    """What `steps` takes, in its order."""
+    """The arguments of `steps`, in order."""
 
     x: NDArray[np.float64]
     w_q: NDArray[np.float64]
@@ -25,7 +25,7 @@ class Example(NamedTuple):
 
 
 def worked_example() -> Example:
-    """Three words of four numbers, every one of them given: small enough to check by hand.
+    """Three words of four numbers each, all written out: small enough to check by hand.
 
     >>> worked_example().x
     array([[1., 0., 1., 0.],
@@ -56,15 +56,15 @@ def i_am_good() -> Example:
            [ 89.7,  74.1, 100. ]])
     """
     random = np.random.default_rng(64)
-    # The text shows three columns of X. The others are as large as those, and as short.
+    # The text shows three columns of X. The others have the same range and as few decimals.
     x = random.uniform(0, 12, (3, 512)).round(2)
     x[:, [0, 1, -1]] = [[1.76, 2.22, 6.66], [7.77, 0.631, 5.35], [11.44, 10.10, 3.33]]
-    # It names every share of the softmax. Shares fix the *differences* of the scores within a row, s_ij − s_ii =
+    # The text gives every weight. Weights determine the *differences* of the scores within a row, s_ij − s_ii =
     # √64 · log(p_ij / p_ii), so one score of each row is free: 110, 99 and 100 for a word with itself.
     shares = np.array([[90, 7, 3], [2.5, 95, 2.5], [21, 3, 76]])
     own = np.diag(shares)[:, None]
     scores = np.array([[110.0], [99.0], [100.0]]) + 8 * np.log(shares / own)
-    # Any keys will do, for queries can be found that give these scores with them: Q = S (KKᵀ)⁻¹ K, then QKᵀ = S.
+    # Any keys will do: with Q = S (KKᵀ)⁻¹ K, QKᵀ = S.
     keys = random.normal(0, 1.25, (3, 64))
     queries = scores @ np.linalg.solve(keys @ keys.T, keys)
     values = random.normal(0, 1, (3, 64))
@@ -73,14 +73,14 @@ def i_am_good() -> Example:
 
 
 def dog() -> Example:
-    """The sentence with "it", in meanings written by hand: what each word is, and what it asks for.
+    """The sentence with "it", with meanings written by hand: what each word is, and what it asks for.
 
     >>> from regard import steps
     >>> done = steps(*dog())
     >>> [done.words[place] for place in done.weights.argmax(1)][6]
     'dog'
     """
-    #           who it is, and what it asks for:   animal food action link feeling
+    #           what it is, and what it asks for:  animal food action link feeling
     return _meanings(
         ("A", (0, 0, 0, 0, 0), (0.9, 0, 0, 0, 0)),
         ("dog", (1, 0, 0, 0, 0), (0.8, 0, 0.5, 0, 0)),
@@ -95,14 +95,14 @@ def dog() -> Example:
 
 
 def sushi() -> Example:
-    """The sentence in which "it" is the sushi and "me" is the one who speaks, in meanings written by hand.
+    """The sentence in which "it" is the sushi and "me" is the speaker, with meanings written by hand.
 
     >>> from regard import steps
     >>> done = steps(*sushi())
     >>> [done.words[place] for place in done.weights.argmax(1)]
     ['I', 'sushi', 'sushi', 'happy', 'sushi', 'happy', 'I', 'I']
     """
-    #           who it is, and what it asks for:   thing person action link feeling
+    #           what it is, and what it asks for:  thing person action link feeling
     return _meanings(
         ("I", (0, 1, 0, 0, 0), (0, 0.8, 0.4, 0, 0)),
         ("like", (0, 0, 1, 0, 0), (0.7, 0.6, 0.2, 0, 0)),
@@ -116,12 +116,12 @@ def sushi() -> Example:
 
 
 def i_am_hungry() -> Example:
-    """The short sentence, in meanings written by hand.
+    """The short sentence, with meanings written by hand.
 
     >>> i_am_hungry().words
     ('I', 'am', 'hungry')
     """
-    #           who it is, and what it asks for:   person being feeling
+    #           what it is, and what it asks for:  person being feeling
     return _meanings(
         ("I", (1, 0, 0), (0.6, 0.1, 0.3)),
         ("am", (0, 1, 0), (0.5, 0.3, 0.5)),
@@ -130,16 +130,16 @@ def i_am_hungry() -> Example:
 
 
 def sentence(text: str) -> Example:
-    """A sentence of your own: the documents' ones as above, any other with random numbers, as before training.
+    """Any sentence: the documents' as above, others with random numbers, as in an untrained model.
 
     >>> sentence("A dog ate the food because it was hungry.").words[6], sentence("Hello world").x.shape
     ('it', (2, 8))
     """
     words = tuple(text.split())
-    known = _SENTENCES.get(" ".join(words).rstrip(".!").casefold())
-    if known is not None:
-        return known()
-    # A word has the same numbers wherever it stands, and on every machine.
+    example = _SENTENCES.get(" ".join(words).rstrip(".!").casefold())
+    if example is not None:
+        return example()
+    # A word has the same numbers at every position and on every machine.
     rows = [np.random.default_rng(zlib.crc32(word.encode("utf-8", "replace"))).normal(size=8) for word in words]
     w_q, w_k, w_v = np.random.default_rng(64).normal(0, 0.5, (3, 8, 4)).round(2)
     return Example(np.array(rows).reshape(-1, 8).round(2), w_q, w_k, w_v, words)
@@ -154,16 +154,16 @@ _SENTENCES: dict[str, Callable[[], Example]] = {
 
 
 def _meanings(*words: tuple[str, tuple[float, ...], tuple[float, ...]]) -> Example:
-    """X holds what a word is beside what it asks for. Keys and values are the first, queries the second."""
-    x = np.array([(*is_, *asks) for _, is_, asks in words], dtype=np.float64)
+    """A row of X is what a word is, then what it asks for. Keys and values read the first half, queries the second."""
+    x = np.array([(*meaning, *request) for _, meaning, request in words], dtype=np.float64)
     size = x.shape[1] // 2
-    none, whole = np.zeros((size, size)), np.eye(size)
-    what, ask = np.concatenate([whole, none]), np.concatenate([none, _SHARP * whole])
-    return Example(x, w_q=ask, w_k=what, w_v=what.copy(), words=tuple(word for word, _, _ in words))
+    zeros, identity = np.zeros((size, size)), np.eye(size)
+    first, second = np.concatenate([identity, zeros]), np.concatenate([zeros, _SHARPNESS * identity])
+    return Example(x, w_q=second, w_k=first, w_v=first.copy(), words=tuple(word for word, _, _ in words))
 
 
 def _weights(x: NDArray[np.float64], rows: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
-    """Weights W with X W = rows. Three words leave 509 directions free: there W is as random as before training."""
+    """Weights W with X W = rows; in the 509 directions that three words leave free, W is random."""
     inverse = np.linalg.pinv(x)
     free = random.normal(0, 512**-0.5, (512, 64))
     return inverse @ rows + free - inverse @ (x @ free)

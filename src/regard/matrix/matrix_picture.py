@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from regard.drawing import Window, landscape, lines, matrix
 from regard.drawing.arguments import as_words, chosen
-from regard.drawing.landscape import landmarks
-from regard.drawing.pooling import spans
+from regard.drawing.maps import landmarks
+from regard.drawing.pooling import pooling_note, spans
 from regard.errors import InputError, OutOfRangeError, TooLargeError
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _pooled(
     queries, keys = A.shape[-2:]
     pool = _numbers(A.pool(_MATRIX, _MATRIX))
     rows, columns = pool.shape[-2:]
-    note = f"Each cell is the mean of about {queries / rows:.0f} × {keys / columns:.0f} weights."
+    note = pooling_note((queries, keys), (rows, columns))
     names = [spans(_words(words, n), bins) for words, n, bins in ((left, queries, rows), (right, keys, columns))]
     return matrix(pool, names[0], names[1], heads=heads, title=title, caption=note)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.drawing import flow, grid, landscape, lines, matrix
-from regard.drawing.landscape import landmarks
+from regard.drawing.maps import landmarks
 from regard.errors import InputError, TooLargeError
 from regard.support import one_of
 from regard.watching.entries import Entry, mean_over_heads

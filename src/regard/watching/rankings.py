@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar, overload
 import torch
 from torch import Tensor
 
-from regard.drawing.terminal import percent, visible
+from regard.drawing.terminal import labelled_bar, percent, visible
 from regard.errors import InputError
 from regard.scores import Keep
 from regard.support import Bool, Float
@@ -76,7 +76,7 @@ class Looks(_Ranking[Look]):
     found: tuple[Look, ...]
 
     def __str__(self) -> str:
-        shares = "  ".join(f"{_bar(look.weight)} {visible(look.word)} {percent(look.weight)}" for look in self[:_LOOKS])
+        shares = "  ".join(labelled_bar(look.word, look.weight, _BAR) for look in self[:_LOOKS])
         return f"{visible(self.word)} {shares}" if shares else visible(self.word)
 
     def of(self, word: str) -> float:
@@ -86,10 +86,6 @@ class Looks(_Ranking[Look]):
         0.75
         """
         return sum(look.weight for look in self.found if look.word.casefold() == word.casefold())
-
-
-def _bar(share: float) -> str:
-    return "━" * max(round(share * _BAR), 1)
 
 
 class Head(NamedTuple):

@@ -1,4 +1,4 @@
-"""`architecture`: a Transformer as boxes and arrows, drawn from its own config."""
+"""`architecture` and `mechanism`: a Transformer from its config, and attention in four steps, as boxes and arrows."""
 
 from __future__ import annotations
 
@@ -11,27 +11,29 @@ from regard.drawing.picture import Picture
 from regard.drawing.svg import Canvas, shorten
 from regard.errors import InputError
 
-__all__ = ["Config", "architecture", "mechanism"]
+__all__ = ["architecture", "mechanism"]
 
-_BOX, _HIGH = 220.0, 40.0
+_BOX_WIDTH, _BOX_HEIGHT = 220.0, 40.0
+_MIDDLE = _BOX_WIDTH / 2 + 20  # of a layer's frame
+_SUBLAYER_HEIGHT = 84.0
 _PARTS = ("layer", "encoder", "transformer")
 
 
 @runtime_checkable
 class Config(Protocol):
-    """What a drawing must know of a Transformer."""
+    """What a drawing needs to know about a Transformer."""
 
     @property
     def width(self) -> int:
-        """Numbers for each token."""
+        """Numbers per token."""
 
     @property
     def heads(self) -> int:
-        """Heads of each attention."""
+        """Heads per attention."""
 
     @property
     def hidden(self) -> int:
-        """Numbers inside of a feed-forward network."""
+        """Hidden units of a feed-forward network."""
 
     @property
     def encoder_layers(self) -> int:
@@ -43,7 +45,7 @@ class Config(Protocol):
 
     @property
     def vocabulary(self) -> int:
-        """Tokens that can be said."""
+        """Tokens in the vocabulary."""
 
 
 def architecture(
@@ -70,7 +72,7 @@ def architecture(
 
     def draw(canvas: Canvas) -> None:
         if part == "layer":
-            _io(canvas, _BOX / 2 + 20, _layer(canvas, 0, 44, config, "encoder layer"), "input", "output")
+            _input_and_output(canvas, _layer(canvas, 0, 44, config, "encoder layer"))
         elif part == "encoder":
             _stack(canvas, config, unfold, source)
         else:
@@ -107,7 +109,7 @@ def mechanism(d: int, *, title: str = "") -> Picture:
         for n, (y, step) in enumerate(zip(bottoms, steps, strict=True)):
             _box(canvas, 115, y, 230, step)
             if 0 < n < 4:
-                canvas.arrow(115, bottoms[n - 1], 115, y + _HIGH, theme.muted)
+                canvas.arrow(115, bottoms[n - 1], 115, y + _BOX_HEIGHT, theme.muted)
         canvas.arrow(60, 380, 80, 340, theme.muted)
         canvas.arrow(170, 380, 150, 340, theme.muted)
         canvas.path("M300 380V80", theme.muted, 1.4)
@@ -134,23 +136,20 @@ def _box(
     y: float,
     width: float,
     text: str,
-    below: str = "",
-    fill: str = "",
-    high: float = _HIGH,
+    detail: str = "",
+    height: float = _BOX_HEIGHT,
 ) -> None:
     theme = canvas.theme
-    canvas.rect(middle - width / 2, y, width, high, fill or theme.panel, rx=6, stroke=theme.muted, stroke_width=1.1)
-    canvas.text(
-        middle, y + high / 2 + (5 if not below else -2), shorten(text, width - 8, 14), 14, "middle", bold=bool(below)
-    )
-    if below:
-        canvas.text(middle, y + high / 2 + 14, below, 11, "middle", theme.muted)
+    canvas.rect(middle - width / 2, y, width, height, theme.panel, rx=6, stroke=theme.muted, stroke_width=1.1)
+    baseline = y + height / 2 + (-2 if detail else 5)
+    canvas.text(middle, baseline, shorten(text, width - 8, 14), 14, "middle", bold=bool(detail))
+    if detail:
+        canvas.text(middle, y + height / 2 + 14, detail, 11, "middle", theme.muted)
 
 
 def _sublayers(config: Config, decoder: bool) -> list[tuple[str, str]]:
-    """From the bottom to the top."""
-    each = config.width // config.heads
-    heads = f"{config.heads} heads of {each}"
+    """Name and sizes of each sublayer, from the bottom to the top."""
+    heads = f"{config.heads} heads of {config.width // config.heads}"
     forward = ("feed-forward network", f"{config.width:,} → {config.hidden:,} → {config.width:,}")
     if not decoder:
         return [("multi-head attention", heads), forward]
@@ -158,34 +157,37 @@ def _sublayers(config: Config, decoder: bool) -> list[tuple[str, str]]:
 
 
 def _layer(canvas: Canvas, x: float, y: float, config: Config, name: str, decoder: bool = False) -> float:
-    """One layer's sublayers in a frame, the first at the bottom; gives back where it ends."""
+    """One layer's sublayers in a frame, the first at the bottom; returns the bottom of the frame."""
     theme = canvas.theme
-    parts = _sublayers(config, decoder)
-    step = 84.0
-    high = step * len(parts) + 34
-    canvas.rect(x, y, _BOX + 60, high, "none", rx=10, stroke=theme.faint, stroke_width=1.6)
+    sublayers = _sublayers(config, decoder)
+    height = _layer_height(len(sublayers))
+    canvas.rect(x, y, _BOX_WIDTH + 60, height, "none", rx=10, stroke=theme.faint, stroke_width=1.6)
     canvas.text(x + 12, y + 19, name, 12, fill=theme.muted)
-    middle = x + _BOX / 2 + 20
-    for n, (text, below) in enumerate(reversed(parts)):
-        top = y + 36 + n * step
+    middle = x + _MIDDLE
+    for n, (text, detail) in enumerate(reversed(sublayers)):
+        top = y + 36 + n * _SUBLAYER_HEIGHT
         canvas.arrow(middle, top + 74, middle, top + 62, theme.muted)
-        _box(canvas, middle, top + 20, _BOX, text, below, high=42)
+        _box(canvas, middle, top + 20, _BOX_WIDTH, text, detail, height=42)
         canvas.line(middle, top + 20, middle, top + 12, theme.muted, 1.4)
-        side = x + _BOX + 44  # the residual connection
+        side = x + _BOX_WIDTH + 44  # the residual connection
         canvas.path(f"M{middle:.1f} {top + 70:.1f}H{side:.1f}V{top + 4:.1f}H{middle + 9:.1f}", theme.muted, 1.2)
         canvas.circle(middle, top + 4, 8, theme.background, stroke=theme.muted, stroke_width=1.2)
         canvas.text(middle, top + 8.5, "+", 14, "middle")
         if n:
             canvas.line(middle, top - 4, middle, top - 10, theme.muted, 1.4)
-    return y + high
+    return y + height
 
 
-def _io(canvas: Canvas, middle: float, bottom: float, below: str, above: str) -> None:
+def _layer_height(sublayers: int) -> float:
+    return _SUBLAYER_HEIGHT * sublayers + 34
+
+
+def _input_and_output(canvas: Canvas, bottom: float) -> None:
     theme = canvas.theme
-    canvas.arrow(middle, bottom + 24, middle, bottom - 8, theme.muted)
-    canvas.text(middle, bottom + 42, below, 14, "middle")
-    canvas.arrow(middle, 76, middle, 22, theme.muted)
-    canvas.text(middle, 14, above, 14, "middle")
+    canvas.arrow(_MIDDLE, bottom + 24, _MIDDLE, bottom - 8, theme.muted)
+    canvas.text(_MIDDLE, bottom + 42, "input", 14, "middle")
+    canvas.arrow(_MIDDLE, 76, _MIDDLE, 22, theme.muted)
+    canvas.text(_MIDDLE, 14, "output", 14, "middle")
 
 
 def _stack(canvas: Canvas, config: Config, unfold: bool, source: str) -> None:
@@ -195,80 +197,66 @@ def _stack(canvas: Canvas, config: Config, unfold: bool, source: str) -> None:
     most = 2 if unfold else 6
     if count > most:
         shown = [count, None, *range(most - 1, 0, -1)]
-    canvas.text(_BOX / 2 + 20, 14, "representation", 14, "middle")
+    canvas.text(_MIDDLE, 14, "representation", 14, "middle")
     y = 44.0
     for place in shown:
-        middle = _BOX / 2 + 20
         if place is None:
-            canvas.text(middle, y + 14, "⋮", 20, "middle", theme.muted)
+            canvas.text(_MIDDLE, y + 14, "⋮", 20, "middle", theme.muted)
             y += 44
             continue
-        canvas.arrow(middle, y, middle, y - 22, theme.muted)
+        canvas.arrow(_MIDDLE, y, _MIDDLE, y - 22, theme.muted)
         if unfold:
             y = _layer(canvas, 0, y, config, f"encoder {place}")
         else:
-            _box(canvas, middle, y, _BOX, f"encoder {place}", fill=theme.panel)
-            y += _HIGH
+            _box(canvas, _MIDDLE, y, _BOX_WIDTH, f"encoder {place}")
+            y += _BOX_HEIGHT
         y += 24
-    canvas.arrow(_BOX / 2 + 20, y + 2, _BOX / 2 + 20, y - 22, theme.muted)
-    canvas.text(_BOX / 2 + 20, y + 20, shorten(source, 400, 15) or "input", 15, "middle", italic=bool(source))
-    canvas.text(_BOX + (76 if unfold else 30), (y + 30) / 2, f"N = {count}", 16, bold=True)
-    canvas.reach(_BOX + 140, y + 24)
+    canvas.arrow(_MIDDLE, y + 2, _MIDDLE, y - 22, theme.muted)
+    canvas.text(_MIDDLE, y + 20, shorten(source, 400, 15) or "input", 15, "middle", italic=bool(source))
+    canvas.text(_BOX_WIDTH + (76 if unfold else 30), (y + 30) / 2, f"N = {count}", 16, bold=True)
+    canvas.reach(_BOX_WIDTH + 140, y + 24)
 
 
 def _transformer(canvas: Canvas, config: Config, source: str, target: str) -> None:
     theme = canvas.theme
-    wide, apart = _BOX + 60, 90.0
-    deep, shallow = 84.0 * 3 + 34, 84.0 * 2 + 34
+    width, gap = _BOX_WIDTH + 60, 90.0
     top = 116.0
-    right = wide + apart
+    right = width + gap
     _layer(canvas, right, top, config, f"decoder layer, {config.decoder_layers} ×", decoder=True)
-    low = top + deep
-    _layer(canvas, 0, low - shallow, config, f"encoder layer, {config.encoder_layers} ×")
-    middles = (_BOX / 2 + 20, right + _BOX / 2 + 20)
+    bottom = top + _layer_height(3)
+    encoder_top = bottom - _layer_height(2)
+    _layer(canvas, 0, encoder_top, config, f"encoder layer, {config.encoder_layers} ×")
+    middles = (_MIDDLE, right + _MIDDLE)
     for middle, text in zip(middles, (source, target), strict=True):
-        canvas.arrow(middle, low + 26, middle, low - 8, theme.muted)
-        _box(
-            canvas,
-            middle,
-            low + 26,
-            _BOX,
-            "embedding + position",
-            f"{config.vocabulary:,} tokens → {config.width:,}",
-            high=42,
-        )
-        canvas.arrow(middle, low + 94, middle, low + 68, theme.muted)
-        said = shorten(text, wide, 15)
-        canvas.text(
-            middle,
-            low + 112,
-            said or ("source" if middle == middles[0] else "target so far"),
-            15,
-            "middle",
-            italic=bool(text),
-        )
+        canvas.arrow(middle, bottom + 26, middle, bottom - 8, theme.muted)
+        detail = f"{config.vocabulary:,} tokens → {config.width:,}"
+        _box(canvas, middle, bottom + 26, _BOX_WIDTH, "embedding + position", detail, height=42)
+        canvas.arrow(middle, bottom + 94, middle, bottom + 68, theme.muted)
+        label = shorten(text, width, 15) or ("source" if middle == middles[0] else "target so far")
+        canvas.text(middle, bottom + 112, label, 15, "middle", italic=bool(text))
     # The encoder's output goes to the decoder's second sublayer.
-    high = low - shallow
-    y = top + 36 + 84 + 41
+    y = top + 36 + _SUBLAYER_HEIGHT + 41
+    left = middles[1] - _BOX_WIDTH / 2
     canvas.path(
-        f"M{middles[0]:.1f} {high + 32:.1f}V{high - 22:.1f}H{wide + 44:.1f}V{y:.1f}H{middles[1] - _BOX / 2 - 8:.1f}",
+        f"M{middles[0]:.1f} {encoder_top + 32:.1f}V{encoder_top - 22:.1f}H{width + 44:.1f}V{y:.1f}H{left - 8:.1f}",
         theme.accent,
         1.8,
     )
-    canvas.arrow(middles[1] - _BOX / 2 - 14, y, middles[1] - _BOX / 2, y, theme.accent, 1.8)
-    canvas.text(middles[0] + 8, high - 30, "keys and values", 12, fill=theme.accent)
+    canvas.arrow(left - 14, y, left, y, theme.accent, 1.8)
+    canvas.text(middles[0] + 8, encoder_top - 30, "keys and values", 12, fill=theme.accent)
     canvas.arrow(middles[1], top + 32, middles[1], top - 22, theme.muted)
-    _box(canvas, middles[1], top - 64, _BOX, "linear, softmax", f"{config.width:,} → {config.vocabulary:,}", high=42)
+    sizes = f"{config.width:,} → {config.vocabulary:,}"
+    _box(canvas, middles[1], top - 64, _BOX_WIDTH, "linear, softmax", sizes, height=42)
     canvas.arrow(middles[1], top - 64, middles[1], top - 92, theme.muted)
     canvas.text(middles[1], top - 100, "next word", 14, "middle")
-    canvas.reach(right + wide, low + 118)
+    canvas.reach(right + width, bottom + 118)
 
 
 def _text(config: Config, part: str) -> Text:
-    """The same as nested lines."""
+    """The parts as nested lines."""
 
     def layer(decoder: bool, indent: str) -> list[str]:
-        return [f"{indent}{name}: {below}" for name, below in _sublayers(config, decoder)]
+        return [f"{indent}{name}: {detail}" for name, detail in _sublayers(config, decoder)]
 
     stacked = f"{config.encoder_layers} layers, one above the other"
     if part == "layer":

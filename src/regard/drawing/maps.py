@@ -11,23 +11,23 @@ from numpy.typing import NDArray
 from rich.text import Text
 
 from regard.drawing.arguments import as_numbers, as_words
-from regard.drawing.cells import cells
+from regard.drawing.matrices import cells
 from regard.drawing.picture import Picture
-from regard.drawing.shades import shaded
+from regard.drawing.pooling import shaded
 from regard.drawing.svg import Canvas, Raster, shorten
 from regard.drawing.terminal import Table, beside
 from regard.errors import InputError, ShapeError
 
 __all__ = ["Window", "landmarks", "landscape"]
 
-_SIDE = 480.0
+_SIDE = 480.0  # pixels
 _LANDMARKS = 24
-_WINDOW = 12
+_WINDOW = 12  # tokens on a side
 
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """A few rows and columns of the matrix, exactly: where they start, their weights, their words."""
+    """A few rows and columns of the matrix, not pooled: where they start, their weights, their words."""
 
     start: tuple[int, int]
     weights: NDArray[np.floating]
@@ -44,10 +44,10 @@ def landscape(
     title: str = "",
     caption: str = "",
 ) -> Picture:
-    """A pooled matrix of `tokens` = (queries, keys), with (place, text) landmarks on both edges, and a window of it.
+    """A pooled matrix of `tokens` = (queries, keys), with (position, text) landmarks on both axes, and a window of it.
 
-    >>> seen = landscape(np.full((64, 64), 1e-4), (10_000, 10_000), landmarks=[(0, "Chapter 1"), (6000, "Chapter 2")])
-    >>> seen.caption
+    >>> landmarks = [(0, "Chapter 1"), (6000, "Chapter 2")]
+    >>> landscape(np.full((64, 64), 1e-4), (10_000, 10_000), landmarks=landmarks).caption
     '10,000 × 10,000 weights in 64 × 64 cells, each the mean of about 156 × 156; shades by the logarithm.'
     """
     values = as_numbers("pool", pool, ("rows", "columns"))
@@ -60,17 +60,16 @@ def landscape(
         raise ShapeError(f"the window must have at most {_WINDOW} rows and columns. Got {np.shape(window.weights)}.")
     marks = marks if len(marks) <= _LANDMARKS else [marks[n * len(marks) // _LANDMARKS] for n in range(_LANDMARKS)]
     (height, width), sides = values.shape, (tokens[0] / values.shape[0], tokens[1] / values.shape[1])
-    scale = "shades by the logarithm"
     note = (
         f"{tokens[0]:,} × {tokens[1]:,} weights in {height} × {width} cells, "
-        f"each the mean of about {sides[0]:.0f} × {sides[1]:.0f}; {scale}."
+        f"each the mean of about {sides[0]:.0f} × {sides[1]:.0f}; shades by the logarithm."
     )
     low, high = _range(values)
     shares = np.clip(np.log(np.maximum(values, low) / low) / np.log(high / low), 0, 1)
 
     def draw(canvas: Canvas) -> None:
         left, top = _map(canvas, values, shares, tokens, marks)
-        _scale(canvas, left, low, high)
+        _legend(canvas, left, low, high)
         if window is not None:
             _window(canvas, window, tokens, left, top)
 
@@ -82,11 +81,11 @@ def landscape(
 
 
 def _range(values: NDArray[np.floating]) -> tuple[float, float]:
-    """From where the shades start to where they end: at most four powers of ten."""
-    seen = values[np.isfinite(values) & (values > 0)]
-    high = float(seen.max(initial=0.0)) or 1.0
-    least = float(np.quantile(seen, 0.01)) if seen.size else 0.0
-    return max(least / 2, high * 1e-4), high  # half, so that little is still not nothing
+    """The weights at which the shades start and end: at most four powers of ten apart."""
+    positive = values[np.isfinite(values) & (values > 0)]
+    high = float(positive.max(initial=0.0)) or 1.0
+    low = float(np.quantile(positive, 0.01)) if positive.size else 0.0
+    return max(low / 2, high * 1e-4), high  # half, so that small weights still differ from none
 
 
 def _map(
@@ -108,7 +107,7 @@ def _map(
         for place, text in texts:
             at = place / tokens[axis] * _SIDE
             if place >= tokens[axis] or at - last < 15:
-                continue  # no room for its name
+                continue  # no space for its name
             last = at
             word = shorten(text, 130, 12)
             if axis == 0:
@@ -122,7 +121,7 @@ def _map(
     return left, top
 
 
-def _scale(canvas: Canvas, left: float, low: float, high: float) -> None:
+def _legend(canvas: Canvas, left: float, low: float, high: float) -> None:
     y = canvas.height + 12
     ramp = np.linspace(0, 1, 64)[None]
     canvas.image(left, y, 160, 10, Raster(low * (high / low) ** ramp, "", "", ""), ramp)
@@ -131,7 +130,7 @@ def _scale(canvas: Canvas, left: float, low: float, high: float) -> None:
 
 
 def _window(canvas: Canvas, window: Window, tokens: tuple[int, int], left: float, top: float) -> None:
-    """The window, drawn beside the map, and its place on it."""
+    """The window beside the map, and its position on the map."""
     shape = np.shape(window.weights)
     box = [window.start[a] / tokens[a] * _SIDE for a in (0, 1)]
     size = [max(shape[a] / tokens[a] * _SIDE, 5.0) for a in (0, 1)]
@@ -159,7 +158,7 @@ def _text(
 ) -> Text:  # fmt: skip
     lines = min(len(shares), 32)
     labels = [f"{n * tokens[0] // lines:,}" for n in range(lines)]
-    for place, text in reversed(marks):  # of several that share a line, the first
+    for place, text in reversed(marks):  # the first of those that share a line wins
         if place < tokens[0]:
             labels[place * lines // tokens[0]] = text
     drawn = shaded(shares, labels, width, lines)

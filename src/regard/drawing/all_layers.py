@@ -1,0 +1,271 @@
+"""`grid` and `flow`: every layer of a model at once, as thumbnails of its heads or as one word's path through them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.text import Text
+
+from regard.drawing.arguments import as_numbers, as_words, axis_words, largest, places
+from regard.drawing.picture import Picture
+from regard.drawing.pooling import pooled, pooling_note, shaded, spans
+from regard.drawing.svg import Canvas, Raster, curve, in_full, isolated, measure, shorten
+from regard.drawing.terminal import heat, percent, visible
+from regard.errors import ShapeError, TooLargeError
+
+__all__ = ["flow", "grid"]
+
+_NUMBERS = 700_000  # in all thumbnails together: at four bytes each, a page stays within its budget
+_BINS = 64
+_THUMBNAILS = 12  # in a line that is not one layer
+_FLOW_WORDS, _FLOW_LAYERS = 200, 60
+_SMALLEST = 0.003  # share of the whole below which no line is drawn
+_ROW_HEIGHT, _STEP, _THICKNESS, _FONT = 24.0, 120.0, 24.0, 14.0
+
+
+def grid(
+    weights: NDArray[np.floating] | Sequence[NDArray[np.floating]],
+    rows: Iterable[str] | None = None,
+    columns: Iterable[str] | None = None,
+    *,
+    captions: Sequence[Sequence[str]] | None = None,
+    numbers: Sequence[Sequence[tuple[int, int]]] | None = None,
+    sort: NDArray[np.floating] | None = None,
+    title: str = "",
+    caption: str = "",
+) -> Picture:
+    """Weights (layers, heads, rows, columns) as thumbnails, a line for each layer; or sorted by `sort`, descending.
+
+    `captions` and `sort` hold a text and a number for each layer and head; `numbers` holds the (layer, head) to show
+    if they are not counted from 0.
+
+    >>> heads = np.random.default_rng(0).dirichlet(np.ones(4), size=(2, 3, 4))
+    >>> picture = grid(heads, "a dog ate it".split(), sort=heads.max((-2, -1)))
+    >>> picture.to_svg().count("<image")
+    6
+    """
+    layers = [np.asarray(layer) for layer in weights]
+    # Pooled layer by layer, to avoid a copy of all weights.
+    bins = max(min(math.isqrt(_NUMBERS // max(sum(map(len, layers)), 1)), _BINS), 8)
+    axes = ("heads", "rows", "columns")
+    small = [pooled(as_numbers(f"weights[{n}]", layer, axes), bins, bins) for n, layer in enumerate(layers)]
+    if not layers:
+        raise ShapeError("weights must be (layers, heads, rows, columns), each at least 1. Got no layer.")
+    if len({layer.shape[1:] for layer in layers}) > 1:
+        shapes = ", ".join(str(layer.shape) for layer in layers)
+        raise ShapeError(f"the layers must have the same rows and columns. Got {shapes}. Draw one grid for each.")
+    height, width = layers[0].shape[1:]
+    row_words, column_words = axis_words(rows, columns, (height, width))
+    order = [(layer, head) for layer, heads in enumerate(small) for head in range(len(heads))]
+    if sort is not None:
+        key = as_numbers("sort", sort, ("layers", "heads"))
+        _same_shape("sort", [len(line) for line in key], small)
+        order.sort(key=lambda place: -float(key[place]))
+        texts = {place: f"{key[place]:.3g}" for place in order}
+    else:
+        texts = {}
+    if captions is not None:
+        _same_shape("captions", [len(line) for line in captions], small)
+        texts = {(layer, head): captions[layer][head] for layer, head in order}
+    names = {place: place for place in order}
+    if numbers is not None:
+        _same_shape("numbers", [len(line) for line in numbers], small)
+        names = {(layer, head): numbers[layer][head] for layer, head in order}
+    notes = [caption, "Named layer · head; each is shaded up to its own greatest weight, by the square root."]
+    if max(height, width) > bins:
+        notes.append(pooling_note((height, width), small[0].shape[1:]))
+    lines = _lines(order, by_layer=sort is None)
+
+    def draw(canvas: Canvas) -> None:
+        canvas.labels |= {
+            "rows": spans(row_words, small[0].shape[1]),
+            "columns": spans(column_words, small[0].shape[2]),
+        }
+        wide, tall = _thumbnail(small[0].shape[1:])
+        step = tall + (34 if texts else 20)
+        for n, line in enumerate(lines):
+            for m, (layer, head) in enumerate(line):
+                values = small[layer][head]
+                x, y = m * (wide + 12), n * step + 14
+                name = "layer {}, head {}".format(*names[layer, head])
+                canvas.text(x, y - 4, "{} · {}".format(*names[layer, head]), 11, fill=canvas.theme.muted, title=name)
+                shares = np.sqrt(values / largest(values))
+                canvas.image(x, y, wide, tall, Raster(values, name, "rows", "columns"), shares)
+                canvas.rect(x, y, wide, tall, stroke=canvas.theme.faint, pointer_events="none")
+                if texts:
+                    below = texts[layer, head]
+                    canvas.text(x, y + tall + 13, shorten(below, wide, 11), 11, title=below)
+
+    def text(room: int) -> Text:
+        return _grid_text(small, lines, names, texts, room)
+
+    held = {f"layer {names[n, 0][0]}": layer for n, layer in enumerate(small)}
+    return Picture("grid", held, draw, text, title, " ".join(filter(None, notes)), row_words)
+
+
+def _same_shape(name: str, got: list[int], layers: Sequence[NDArray[np.floating]]) -> None:
+    want = [len(layer) for layer in layers]
+    if got != want:
+        raise ShapeError(f"{name} must have one for each head of each layer: heads = {want}. Got {got}.")
+
+
+def _lines(order: list[tuple[int, int]], by_layer: bool) -> list[list[tuple[int, int]]]:
+    """The (layer, head) of each line: up to 16 heads of one layer, or a fixed number in any order."""
+    if not by_layer:
+        return [order[start : start + _THUMBNAILS] for start in range(0, len(order), _THUMBNAILS)]
+    lines = []
+    for layer in range(order[-1][0] + 1):
+        heads = [place for place in order if place[0] == layer]
+        lines += [heads[start : start + 16] for start in range(0, len(heads), 16)]
+    return lines
+
+
+def _thumbnail(shape: tuple[int, ...]) -> tuple[float, float]:
+    longest = max(shape)
+    return 84.0 * max(shape[1] / longest, 0.25), 84.0 * max(shape[0] / longest, 0.25)
+
+
+def _grid_text(
+    small: Sequence[NDArray[np.floating]],
+    lines: list[list[tuple[int, int]]],
+    names: dict[tuple[int, int], tuple[int, int]],
+    texts: dict[tuple[int, int], str],
+    width: int,
+) -> Text:
+    """Thumbnails of eight by eight numbers, side by side."""
+    per_line = max((width + 2) // 18, 1)
+    blocks = []
+    for line in lines:
+        for start in range(0, len(line), per_line):
+            thumbnails = []
+            for layer, head in line[start : start + per_line]:
+                values = np.sqrt(pooled(small[layer][head], 8, 8))
+                name = "{}·{} {}".format(*names[layer, head], texts.get((layer, head), ""))[:16]
+                body = shaded(values, [""] * len(values), 34).split("\n")
+                thumbnails.append([Text(name, "cyan"), *(row[1:] for row in body)])
+            blocks.append(_side_by_side(thumbnails))
+    shown = blocks[:40]
+    if len(blocks) > len(shown):
+        shown.append(Text(f"… {len(blocks) - 40} lines more", "dim"))
+    return Text("\n").join(shown)
+
+
+def _side_by_side(blocks: list[list[Text]]) -> Text:
+    lines = []
+    for parts in zip(*blocks, strict=True):
+        line = Text()
+        for n, part in enumerate(parts):
+            line.append(" " * (18 * n - line.cell_len))
+            line.append_text(part)
+        line.rstrip()
+        lines.append(line)
+    return Text("\n").join(lines)
+
+
+def flow(
+    layers: Sequence[NDArray[np.floating]],
+    words: Iterable[str] | None = None,
+    start: int | str = -1,
+    *,
+    title: str = "",
+    caption: str = "",
+) -> Picture:
+    """A word's attention as a layered graph: `layers` are (words, words), the model's first layer first.
+
+    At the top the word has all of it; in each layer, every word passes its share on to the words it looks at.
+
+    >>> halves = np.array([[1.0, 0.0], [0.5, 0.5]])
+    >>> print(flow([halves, halves], ["dog", "it"], "it"))
+    layer 2  it 100 %
+    layer 1  dog 50 %  it 50 %
+    input    dog 75 %  it 25 %
+    Lines below 0.3 % of the whole are not drawn.
+    """
+    checked = [as_numbers(f"layers[{n}]", layer, ("words", "words")) for n, layer in enumerate(layers)]
+    if not checked or len({layer.shape for layer in checked}) > 1 or checked[0].shape[0] != checked[0].shape[1]:
+        shapes = ", ".join(str(layer.shape) for layer in checked) or "none"
+        raise ShapeError(f"layers must be one or more of one shape (words, words). Got {shapes}.")
+    names = as_words("words", words, len(checked[0]), "layers' rows")
+    if len(names) > _FLOW_WORDS or len(checked) > _FLOW_LAYERS:
+        raise TooLargeError(
+            f"flow can follow {_FLOW_WORDS} words through {_FLOW_LAYERS} layers. "
+            f"Got {len(names)} and {len(checked)}. Choose a part."
+        )
+    (first,) = places("start", start, names)
+    shares = [np.zeros(len(names))]  # from the top down
+    shares[0][first] = 1.0
+    for layer in reversed(checked):
+        shares.append(shares[-1] @ layer)
+    shares = shares[::-1]
+
+    def draw(canvas: Canvas) -> None:
+        _draw_flow(canvas, checked, names, shares, first)
+
+    def text(room: int) -> Text:
+        return _flow_text(names, shares, room)
+
+    note = f"Lines below {percent(_SMALLEST)} of the whole are not drawn."
+    numbers = {f"layer {n + 1}": layer for n, layer in enumerate(checked)}
+    return Picture("flow", numbers, draw, text, title, f"{caption} {note}".strip(), names)
+
+
+def _draw_flow(
+    canvas: Canvas, layers: Sequence[NDArray[np.floating]], words: Sequence[str],
+    shares: Sequence[NDArray[np.floating]], first: int,
+) -> None:  # fmt: skip
+    theme = canvas.theme
+    label = max(measure(shorten(word, 130, _FONT), _FONT, bold=True) for word in words)
+    left, top = label + 62, 34.0
+    xs = [left + n * _STEP for n in range(len(shares))]
+    ys = [top + n * _ROW_HEIGHT for n in range(len(words))]
+    for n, layer in enumerate(layers):
+        amounts = shares[n + 1][:, None] * layer
+        for row, column in np.argwhere(np.nan_to_num(amounts) >= _SMALLEST):
+            amount = float(amounts[row, column])
+            pair = f"{isolated(words[row])} → {isolated(words[column])}"
+            canvas.path(
+                curve(xs[n + 1], ys[row], xs[n], ys[column]),
+                theme.colour(0), _THICKNESS * amount, stroke_opacity=0.35 + 0.5 * amount,
+                title=f"layer {n + 1}: {pair}: {percent(float(layer[row, column]))}, {percent(amount)} of the whole",
+                data_mark="", data_row=row, data_column=column, data_layer=n,
+            )  # fmt: skip
+    for n, share in enumerate(shares):
+        name = "input" if n == 0 else f"layer {n}"
+        canvas.text(xs[n], 12, name, 12, "middle", theme.muted)
+        for place, amount in enumerate(share.tolist()):
+            tooltip = f"{name}: {isolated(words[place])}: {percent(amount)}"
+            if np.isnan(amount):
+                canvas.text(xs[n], ys[place] + 4, "nan", 10, "middle", theme.muted, title=tooltip)
+                continue
+            radius = 2 + 9 * float(np.sqrt(amount))
+            colour = theme.accent if n == len(shares) - 1 and place == first else theme.colour(0)
+            canvas.circle(xs[n], ys[place], radius, colour if amount >= _SMALLEST else theme.faint, title=tooltip)
+    for place, word in enumerate(words):
+        amount = float(shares[0][place])
+        canvas.text(
+            label, ys[place] + 5, shorten(word, 130, _FONT), _FONT, "end", title=in_full(word),
+            data_pick=f"column:{place}",
+        )  # fmt: skip
+        canvas.text(label + 8, ys[place] + 4, percent(amount), 11, fill=theme.muted)
+    canvas.text(xs[-1] + 16, ys[first] + 5, shorten(words[first], 130, _FONT), _FONT, fill=theme.accent, bold=True)
+    canvas.reach(xs[-1] + 30, ys[-1] + 14)
+
+
+def _flow_text(words: Sequence[str], shares: Sequence[NDArray[np.floating]], width: int) -> Text:
+    """The largest shares of each layer, from the top down."""
+    names = ["input", *(f"layer {n}" for n in range(1, len(shares)))]
+    indent = max(map(len, names)) + 2
+    lines = []
+    for name, share in reversed(list(zip(names, shares, strict=True))):
+        line = Text.assemble((name.ljust(indent), "cyan"))
+        for place in sorted(np.argsort(-share, kind="stable")[:8].tolist()):
+            amount = float(share[place])
+            term = Text.assemble(visible(words[place]), " ", (percent(amount), heat(amount)), "  ")
+            if percent(amount) != "0 %" and line.cell_len + term.cell_len - 2 <= width:
+                line.append_text(term)
+        line.rstrip()
+        lines.append(line)
+    return Text("\n").join(lines)

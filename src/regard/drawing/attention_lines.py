@@ -1,0 +1,315 @@
+"""`lines` and `alignment`: words joined by lines, thicker for larger weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.cells import cell_len
+from rich.style import Style
+from rich.text import Text
+
+from regard.drawing.arguments import as_heads, as_numbers, as_words, axis_words, chosen, places
+from regard.drawing.picture import Picture
+from regard.drawing.svg import Canvas, curve, in_full, isolated, measure, shorten
+from regard.drawing.terminal import bar, heat, padded, percent, visible
+from regard.errors import InputError, TooLargeError
+
+__all__ = ["alignment", "lines"]
+
+_WORDS = 200  # on a side
+_MARKS = 3000  # lines; more would blur into each other and make a heavy page
+_HEADS = 8
+_THICKEST = 12.0  # pixels, for the largest weight
+_ROW_HEIGHT, _FONT, _LABEL_WIDTH = 26.0, 15.0, 150.0
+_FADED = 0.07
+
+Pick = int | str | Sequence[int | str] | None
+
+
+def lines(
+    weights: NDArray[np.floating],
+    rows: Iterable[str] | None = None,
+    columns: Iterable[str] | None = None,
+    *,
+    pick: Pick = None,
+    heads: Sequence[int] | None = None,
+    layout: str = "columns",
+    title: str = "",
+    caption: str = "",
+) -> Picture:
+    """Lines from each row's word to the words it looks at: in two columns, in two rows, or as arcs over one row.
+
+    Weights are (rows, columns) or (heads, rows, columns), each head in a colour. Picked words stand out.
+
+    >>> print(lines(np.array([[0.1, 0.6, 0.3]]), ["it"], ["a", "dog", "ate"], pick="it"))
+    it ━━━━━━━━━━ dog 60 %   ━━━━━ ate 30 %   ━━ a 10 %
+    """
+    heads_weights = as_heads(weights)
+    count, height, width = heads_weights.shape
+    row_words, column_words = axis_words(rows, columns, (height, width))
+    if max(height, width) > _WORDS:
+        raise TooLargeError(
+            f"lines can join at most {_WORDS} words on a side. Got {height} and {width}. Choose a part, as in "
+            f"weights[..., :{_WORDS}, :{_WORDS}], or draw a matrix or a map, which pool."
+        )
+    shown = chosen(heads, count, _HEADS)
+    picked = places("pick", pick, row_words)
+    if layout not in _LAYOUTS:
+        raise InputError(f"layout must be one of {', '.join(map(repr, _LAYOUTS))}. Got {layout!r}.")
+    if layout == "arcs" and row_words != column_words:
+        raise InputError("layout 'arcs' takes words that look at themselves: the same rows and columns. Use 'columns'.")
+    scene = _Scene(row_words, column_words, heads_weights[list(shown)], picked, shown if count > 1 else ())
+    marks, note = _marks(scene.weights, picked if layout == "arcs" else ())
+
+    def draw(canvas: Canvas) -> None:
+        _LAYOUTS[layout](canvas, scene, marks)
+        _legend(canvas, scene.head_numbers)
+
+    def text(room: int) -> Text:
+        return _text(scene, room)
+
+    caption = " ".join(part for part in (caption, note) if part)
+    return Picture("lines", {"weights": heads_weights}, draw, text, title, caption, row_words)
+
+
+def alignment(
+    weights: NDArray[np.floating], source: Iterable[str], target: Iterable[str], *, title: str = "", caption: str = ""
+) -> Picture:
+    """Cross-attention (target words, source words) as lines between a sentence and its translation below it.
+
+    >>> print(alignment(np.array([[0.9, 0.1], [0.2, 0.8]]), ["a", "dog"], ["un", "chien"]))
+    un    ← a 90 %
+    chien ← dog 80 %, a 20 %
+    """
+    shares = as_numbers("weights", weights, ("target words", "source words"))
+    above = as_words("source", source, shares.shape[1], "weights' columns")
+    below = as_words("target", target, shares.shape[0], "weights' rows")
+    joined = lines(shares, below, above, layout="rows", title=title, caption=caption)
+
+    def text(room: int) -> Text:
+        labels = [visible(word) for word in below]
+        indent = max(map(cell_len, labels))
+        drawn = []
+        for label, row in zip(labels, shares, strict=True):
+            order = np.argsort(-np.nan_to_num(row), kind="stable")[:3]
+            best = [f"{visible(above[n])} {percent(float(row[n]))}" for n in order if n == order[0] or row[n] >= 0.15]
+            line = Text.assemble((padded(label, indent), "cyan"), " ← ", ", ".join(best))
+            line.truncate(room, overflow="ellipsis")
+            drawn.append(line)
+        return Text("\n").join(drawn)
+
+    return Picture("alignment", {"weights": shares}, joined.draw, text, title, joined.caption, (*below, *above))
+
+
+@dataclass(frozen=True, eq=False)
+class _Scene:
+    """What every layout draws."""
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    weights: NDArray[np.floating]  # (heads shown, rows, columns)
+    picked: tuple[int, ...]
+    head_numbers: tuple[int, ...]  # for the legend; empty for weights without heads
+
+    @property
+    def annotated(self) -> int | None:
+        """The row whose weights are written as numbers: the only one picked, of the only head."""
+        return self.picked[0] if len(self.picked) == 1 and len(self.weights) == 1 else None
+
+
+_Mark = tuple[int, int, int]  # head, row, column
+
+
+def _marks(weights: NDArray[np.floating], only: tuple[int, ...]) -> tuple[list[_Mark], str]:
+    """The weights to draw, the smallest first, and a note if some are left out; `only` restricts the rows."""
+    drawn = np.nan_to_num(weights) > 0
+    if only:
+        drawn &= np.isin(np.arange(weights.shape[1]), only)[:, None]
+    positive = np.argwhere(drawn)
+    order = np.argsort(weights[drawn], kind="stable")[-_MARKS:]
+    notes = [f"The {_MARKS:,} greatest of {len(positive):,} weights."] if len(positive) > _MARKS else []
+    missing = int(np.isnan(weights).sum())
+    notes += [f"{missing} weights are nan and have no line."] if missing else []
+    return [(int(h), int(r), int(c)) for h, r, c in positive[order]], " ".join(notes)
+
+
+# Layouts
+
+
+def _in_columns(canvas: Canvas, scene: _Scene, marks: list[_Mark]) -> None:
+    label = min(max(_width(word) for word in scene.rows), _LABEL_WIDTH)
+    x1, x2 = label + 8, label + 8 + 230
+    top = 20.0
+
+    def route(row: int, column: int, aside: float) -> str:
+        return curve(x1, top + row * _ROW_HEIGHT + aside, x2, top + column * _ROW_HEIGHT + aside)
+
+    _strokes(canvas, scene, marks, route)
+    for row in range(len(scene.rows)):
+        _word(canvas, label, top + row * _ROW_HEIGHT + 5, scene.rows, row, "row", "end", row in scene.picked)
+    picked = scene.annotated
+    best = None if picked is None else int(np.nan_to_num(scene.weights[0, picked]).argmax())
+    for column in range(len(scene.columns)):
+        y = top + column * _ROW_HEIGHT + 5
+        _word(canvas, x2 + 8, y, scene.columns, column, "column", "start", column == best)
+        if picked is not None:
+            x = x2 + 16 + _width(scene.columns[column], column == best)
+            _share(canvas, x, y, scene, picked, column, 12, "start")
+    canvas.reach(x2 + 60, top + (max(len(scene.rows), len(scene.columns)) - 1) * _ROW_HEIGHT + 14)
+
+
+def _in_rows(canvas: Canvas, scene: _Scene, marks: list[_Mark]) -> None:
+    """Columns above, rows below: a translation is below its source."""
+    (below, low), (above, high) = _side_by_side(scene.rows), _side_by_side(scene.columns)
+    ends = below[-1] + low[-1] / 2, above[-1] + high[-1] / 2
+    shift = (ends[1] - ends[0]) / 2  # centres both
+    below, above = [x + max(shift, 0) for x in below], [x + max(-shift, 0) for x in above]
+    y1, y2 = 28.0, 168.0
+
+    def route(row: int, column: int, aside: float) -> str:
+        return curve(below[row] + aside, y2, above[column] + aside, y1, upright=True)
+
+    _strokes(canvas, scene, marks, route)
+    for column, x in enumerate(above):
+        _word(canvas, x, y1 - 9, scene.columns, column, "column", "middle", False)
+    for row, x in enumerate(below):
+        _word(canvas, x, y2 + 18, scene.rows, row, "row", "middle", row in scene.picked)
+    canvas.reach(max(ends), y2 + 24)
+
+
+def _in_arcs(canvas: Canvas, scene: _Scene, marks: list[_Mark]) -> None:
+    centres, widths = _side_by_side(scene.rows, narrowest=40)  # room for a share below the word
+    longest = max((abs(centres[row] - centres[column]) for _, row, column in marks), default=0.0)
+    base = max(min(0.42 * longest, 220.0), 34) + 14
+
+    def route(row: int, column: int, aside: float) -> str:
+        a, b = centres[row], centres[column] + aside
+        if row == column:  # a loop
+            up = base - 46
+            return f"M{a - 7:.1f} {base:.1f}C{a - 30:.1f} {up:.1f} {a + 30:.1f} {up:.1f} {a + 7:.1f} {base:.1f}"
+        rise = min(0.42 * abs(a - b), 220.0) * 4 / 3
+        return f"M{a:.1f} {base:.1f}C{a:.1f} {base - rise:.1f} {b:.1f} {base - rise:.1f} {b:.1f} {base:.1f}"
+
+    _strokes(canvas, scene, marks, route, thickest=9.0)
+    picked = scene.annotated
+    for place, x in enumerate(centres):
+        _word(canvas, x, base + 20, scene.rows, place, "row", "middle", place in scene.picked)
+        if picked is not None:
+            _share(canvas, x, base + 38, scene, picked, place, 11, "middle")
+    canvas.reach(centres[-1] + widths[-1] / 2, base + 42)
+
+
+_LAYOUTS = {"columns": _in_columns, "rows": _in_rows, "arcs": _in_arcs}
+
+
+def _strokes(
+    canvas: Canvas,
+    scene: _Scene,
+    marks: list[_Mark],
+    route: Callable[[int, int, float], str],
+    thickest: float = _THICKEST,
+) -> None:
+    """A line for each mark, its thickness proportional to the weight; `route` gives its path."""
+    weights = scene.weights
+    largest = float(max((weights[mark] for mark in marks), default=1.0))
+    count = len(weights)
+    for head, row, column in marks:
+        weight = float(weights[head, row, column])
+        share = weight / largest
+        aside = (head - (count - 1) / 2) * min(5.0, 16 / count)  # the heads' lines beside each other
+        tooltip = f"{isolated(scene.rows[row])} → {isolated(scene.columns[column])}: {percent(weight)}"
+        canvas.path(
+            route(row, column, aside),
+            canvas.theme.colour(head),
+            thickest * share,
+            title=tooltip + (f" (head {head})" if count > 1 else ""),
+            stroke_opacity=0.2 + 0.7 * share,
+            opacity=_FADED if scene.picked and row not in scene.picked else None,
+            data_mark="",
+            data_row=row,
+            data_column=column,
+            data_head=head,
+        )
+
+
+def _width(word: str, bold: bool = True) -> float:
+    return measure(shorten(word, _LABEL_WIDTH, _FONT), _FONT, bold=bold)
+
+
+def _side_by_side(words: Sequence[str], narrowest: float = 10) -> tuple[list[float], list[float]]:
+    """The centres of words in one row, and their widths."""
+    widths = [max(_width(word), narrowest) for word in words]
+    ends = np.cumsum([width + 20 for width in widths])
+    return [float(end - width / 2 - 20) for end, width in zip(ends, widths, strict=True)], widths
+
+
+def _word(
+    canvas: Canvas, x: float, y: float, words: Sequence[str], place: int, axis: str, anchor: str, highlighted: bool
+) -> None:  # fmt: skip
+    word = words[place]
+    canvas.text(
+        x, y, shorten(word, _LABEL_WIDTH, _FONT), _FONT, anchor, canvas.theme.accent if highlighted else "",
+        bold=highlighted, title=in_full(word), data_pick=f"{axis}:{place}",
+    )  # fmt: skip
+
+
+def _share(
+    canvas: Canvas, x: float, y: float, scene: _Scene, row: int, column: int, size: float, anchor: str
+) -> None:  # fmt: skip
+    """A weight of the picked word, in per cent; on a page it fades when another word is picked."""
+    share = percent(float(scene.weights[0, row, column]))
+    canvas.text(
+        x, y, share, size, anchor, canvas.theme.muted, data_mark="share", data_row=row, data_column=column, data_head=0
+    )
+
+
+def _legend(canvas: Canvas, heads: Sequence[int]) -> None:
+    """Which colour is which head; a click on one picks it."""
+    x, y = 0.0, canvas.height + 22
+    for place, head in enumerate(heads):
+        name = f"head {head}"
+        with canvas.group(data_pick=f"head:{place}"):
+            canvas.rect(x, y - 9, 12, 10, canvas.theme.colour(place), rx=2)
+            canvas.text(x + 17, y, name, 12)
+        x += 32 + measure(name, 12)
+
+
+# Text
+
+
+def _text(scene: _Scene, width: int) -> Text:
+    """The largest weights of each word as bars, as many as fit into the width."""
+    rows = scene.picked or range(len(scene.rows))
+    indent = max(cell_len(visible(scene.rows[row])) for row in rows)
+    drawn: list[Text] = []
+    for row in rows:
+        for place in range(len(scene.weights)):
+            label = visible(scene.rows[row]) if place == 0 else ""
+            line = Text.assemble((padded(label, indent), "cyan"))
+            line.append(f"  head {scene.head_numbers[place]}" if scene.head_numbers else "", "dim")
+            line.append_text(_bars(scene.weights[place, row], scene.columns, width - line.cell_len))
+            drawn.append(line)
+    return Text("\n").join(drawn)
+
+
+def _bars(weights: NDArray[np.floating], words: Sequence[str], room: int) -> Text:
+    line = Text()
+    if np.isnan(weights).any():
+        return Text(" nan", "dim")
+    largest = float(weights.max())
+    for column in np.argsort(-weights, kind="stable")[:5]:
+        share = float(weights[column])
+        if percent(share) == "0 %":
+            break
+        style = Style(color=heat(share).bgcolor)
+        term = Text.assemble((f" {bar(10 * share / largest)} ", style), visible(words[column]))
+        term.append(f" {percent(share)}  ")
+        if line and line.cell_len + term.cell_len - 2 > room:
+            break
+        line.append_text(term)
+    line.rstrip()
+    line.truncate(room, overflow="ellipsis")
+    return line

@@ -1,0 +1,143 @@
+"""`bars` and `curves`: named numbers as bars, and numbers over steps as curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.text import Text
+
+from regard.drawing.picture import Picture
+from regard.drawing.svg import Canvas, measure, shorten
+from regard.drawing.terminal import bar, visible
+from regard.errors import InputError, ShapeError
+
+__all__ = ["bars", "curves"]
+
+_BAR_WIDTH, _BAR_HEIGHT, _LABEL_WIDTH = 280.0, 18.0, 220.0
+_BAR_CELLS = 24  # of the longest bar in a terminal
+_PANEL_WIDTH, _PANEL_HEIGHT, _MARGIN, _GAP = 420.0, 150.0, 64.0, 56.0
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_POINTS = 600  # of a drawn curve; longer ones are averaged
+
+
+def bars(numbers: Mapping[str, float], *, title: str = "", caption: str = "") -> Picture:
+    """Each name with its number as a bar, from 0.
+
+    >>> print(bars({"a loop": 8.0, "matrix products": 1.0}, caption="milliseconds"))
+    a loop           ━━━━━━━━━━━━━━━━━━━━━━━━ 8
+    matrix products  ━━━ 1
+    milliseconds
+    """
+    lengths = {str(name): float(number) for name, number in numbers.items()}
+    if not lengths:
+        raise ShapeError("bars needs at least one name with its number. Got none.")
+    invalid = {name: number for name, number in lengths.items() if not 0 <= number < np.inf}
+    if invalid:
+        name, number = next(iter(invalid.items()))
+        raise InputError(f"a bar must have a finite length of at least 0. Got {name!r}: {number}.")
+    longest = max(lengths.values()) or 1.0
+
+    def draw(canvas: Canvas) -> None:
+        theme = canvas.theme
+        names = [shorten(name, _LABEL_WIDTH, 13) for name in lengths]
+        left = max(measure(name, 13) for name in names) + 10
+        for n, (name, (full, number)) in enumerate(zip(names, lengths.items(), strict=True)):
+            top, width = n * (_BAR_HEIGHT + 8), number / longest * _BAR_WIDTH
+            canvas.text(left - 10, top + 13, name, 13, anchor="end", title=full)
+            canvas.rect(left, top, width, _BAR_HEIGHT, fill=theme.colours[0], title=f"{full}: {number:,.4g}", rx=2)
+            canvas.text(left + width + 6, top + 13, _rounded(number), 13, fill=theme.muted)
+
+    def text(room: int) -> Text:
+        names = [visible(name) for name in lengths]
+        indent = max(map(len, names))
+        lines = [
+            f"{name.ljust(indent)}  {bar(number / longest * _BAR_CELLS, shortest=0)} {_rounded(number)}"
+            for name, number in zip(names, lengths.values(), strict=True)
+        ]
+        return Text("\n".join(lines))
+
+    held = {"numbers": np.array(list(lengths.values()))}
+    return Picture("bars", held, draw, text, title, caption, tuple(lengths))
+
+
+def _rounded(number: float) -> str:
+    """Three significant digits, or all digits of a large whole number."""
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
+
+
+def curves(
+    drawn: Mapping[str, tuple[NDArray[np.number], NDArray[np.number]]], *, title: str = "", caption: str = ""
+) -> Picture:
+    """Each name with its (steps, numbers) as a panel of its own; all panels share the steps' axis.
+
+    >>> print(curves({"loss": (np.arange(8), np.array([8.0, 7, 6, 5, 4, 3, 2, 1]))}))
+    loss  █▇▆▅▄▃▂▁  8 → 1, least 1, greatest 8
+    """
+    series = {name: _checked(name, *both) for name, both in drawn.items()}
+    if not series:
+        raise ShapeError("curves needs at least one name with its steps and numbers. Got none.")
+    last = max(float(x[-1]) for x, _ in series.values())
+    first = min(float(x[0]) for x, _ in series.values())
+
+    def draw(canvas: Canvas) -> None:
+        for n, (name, (x, y)) in enumerate(series.items()):
+            _panel(canvas, n * (_PANEL_HEIGHT + _GAP), name, x, y, (first, last))
+
+    def text(room: int) -> Text:
+        indent = max(map(len, series))
+        return Text("\n").join(_sparkline(name.ljust(indent), y, room) for name, (_, y) in series.items())
+
+    return Picture("curves", {name: y for name, (_, y) in series.items()}, draw, text, title, caption, tuple(series))
+
+
+def _checked(
+    name: str, x: NDArray[np.number], y: NDArray[np.number]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    if x.ndim != 1 or x.shape != y.shape or not len(x):
+        raise ShapeError(f"{name} must have as many steps as numbers, at least 1. Got {x.shape} and {y.shape}.")
+    return x.astype(np.float64), y.astype(np.float64)
+
+
+def _panel(
+    canvas: Canvas, top: float, name: str, x: NDArray[np.float64], y: NDArray[np.float64], span: tuple[float, float]
+) -> None:
+    theme = canvas.theme
+    low, high = float(np.nanmin(y)), float(np.nanmax(y))
+    extent = (high - low) or 1.0
+    canvas.text(_MARGIN, top + 14, name, bold=True)
+    upper, lower = top + 28, top + 28 + _PANEL_HEIGHT - 40
+    canvas.rect(_MARGIN, upper, _PANEL_WIDTH, lower - upper, fill=theme.panel, stroke=theme.faint)
+    for share in (0.0, 0.5, 1.0):
+        level = lower - share * (lower - upper)
+        canvas.line(_MARGIN, level, _MARGIN + _PANEL_WIDTH, level, theme.faint, 0.6)
+        canvas.text(_MARGIN - 8, level + 4, f"{low + share * extent:.3g}", size=12, fill=theme.muted, anchor="end")
+    for share in (0.0, 0.5, 1.0):
+        step = span[0] + share * (span[1] - span[0])
+        canvas.text(
+            _MARGIN + share * _PANEL_WIDTH, lower + 18, f"{step:,.0f}", size=12, fill=theme.muted, anchor="middle"
+        )
+    across = _MARGIN + (_means(x) - span[0]) / ((span[1] - span[0]) or 1.0) * _PANEL_WIDTH
+    down = lower - (_means(y) - low) / extent * (lower - upper)
+    points = [f"{a:.1f} {b:.1f}" for a, b in zip(across, down, strict=True) if np.isfinite(b)]
+    canvas.path("M" + "L".join(points), theme.colours[0], 1.8)
+    canvas.circle(across[-1], down[-1], 3, fill=theme.accent, title=f"{name} {y[-1]:.4g}")
+    canvas.text(_MARGIN + _PANEL_WIDTH + 8, float(down[-1]) + 4, f"{y[-1]:.3g}", size=12, fill=theme.accent)
+    canvas.reach(_MARGIN + _PANEL_WIDTH + 60, lower + 24)
+
+
+def _means(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """At most as many points as can be distinguished."""
+    if len(numbers) <= _POINTS:
+        return numbers
+    return np.array([part.mean() for part in np.array_split(numbers, _POINTS)])
+
+
+def _sparkline(name: str, y: NDArray[np.float64], room: int) -> Text:
+    low, high = float(np.nanmin(y)), float(np.nanmax(y))
+    summary = f"  {y[0]:.3g} → {y[-1]:.3g}, least {low:.3g}, greatest {high:.3g}"
+    cells = max(min(room - len(name) - 2 - len(summary), len(y), 60), 1)
+    means = np.array([part.mean() for part in np.array_split(y, cells)])
+    levels = np.nan_to_num((means - low) / ((high - low) or 1.0)) * (len(_BLOCKS) - 1)
+    return Text(f"{name}  {''.join(_BLOCKS[round(float(level))] for level in levels)}{summary}")

@@ -1,0 +1,360 @@
+"""`matrix` and `tables`: heat maps with their numbers, alone or side by side; `cells` draws one on any picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.text import Text
+
+from regard.drawing.arguments import as_heads, axis_words, chosen, largest
+from regard.drawing.picture import Picture
+from regard.drawing.pooling import pooled, pooling_note, shaded, spans
+from regard.drawing.svg import Canvas, Raster, in_full, isolated, measure, rgb, shorten
+from regard.drawing.terminal import Table, beside, elisions, formatted, percent, visible
+from regard.errors import InputError
+
+__all__ = ["Cells", "cells", "matrix", "strip", "symbol", "tables"]
+
+_NUMBERED = 12  # words on a side up to which numbers are legible
+_UNPOOLED = 64  # words on a side up to which each has a row of its own
+_HEADS = 16
+_PIXEL = 16.0  # of a heat map
+_LINE_WIDTH = 1200.0  # pixels until a new line of matrices begins
+_FONT, _SMALL = 13.0, 12.0
+_CELL_HEIGHT, _LABEL_WIDTH, _HEADER_WIDTH = 26.0, 110.0, 74.0
+_UNELIDED = 10  # numbers on a side that are all shown without words
+_GAP = 22.0  # a cell that stands for those left out
+
+
+def matrix(
+    weights: NDArray[np.floating],
+    rows: Iterable[str] | None = None,
+    columns: Iterable[str] | None = None,
+    *,
+    heads: Sequence[int] | None = None,
+    names: Sequence[str] | None = None,
+    title: str = "",
+    caption: str = "",
+) -> Picture:
+    """Weights (rows, columns) or (heads, rows, columns) as a heat map: with numbers up to 12 words, pooled above 64.
+
+    >>> matrix(np.full((200, 200), 1 / 200)).caption
+    'Each cell is the mean of about 3 × 3 weights.'
+    """
+    heads_weights = as_heads(weights)
+    count, height, width = heads_weights.shape
+    row_words, column_words = axis_words(rows, columns, (height, width))
+    shown = chosen(heads, count, _HEADS)
+    titles = [f"head {head}" if count > 1 else "" for head in shown] if names is None else list(names)
+    if len(titles) != len(shown):
+        raise InputError(f"names must name the matrices drawn: {len(shown)}. Got {len(titles)}.")
+    if max(height, width) <= _NUMBERED:
+        drawn = [
+            Table(heads_weights[head].astype(np.float64), name, rows=row_words, columns=column_words, shares=True)
+            for head, name in zip(shown, titles, strict=True)
+        ]
+        numbered = tables(drawn, title=title, caption=caption)
+        return Picture("matrix", {"weights": weights}, numbered.draw, numbered.text, title, caption, row_words)
+    small = pooled(heads_weights[list(shown)], _UNPOOLED, _UNPOOLED)
+    if max(height, width) > _UNPOOLED:
+        caption = f"{caption} {pooling_note((height, width), small.shape[1:])}".strip()
+
+    def draw(canvas: Canvas) -> None:
+        canvas.labels |= {"rows": spans(row_words, small.shape[1]), "columns": spans(column_words, small.shape[2])}
+        scale = largest(small)
+        x = y = 0.0
+        for name, values in zip(titles, small, strict=True):
+            if x and x + values.shape[1] * _PIXEL > _LINE_WIDTH:
+                x, y = 0.0, canvas.height + 24
+            x = _heat_map(canvas, x, y, name, values, scale) + 28
+        _legend(canvas, scale)
+
+    def text(room: int) -> Text:
+        return Text("\n\n").join(
+            Text.assemble((f"{name}\n" if name else "", "bold"), shaded(values, spans(row_words, len(values)), room))
+            for name, values in zip(titles, small, strict=True)
+        )
+
+    return Picture("matrix", {"weights": weights}, draw, text, title, caption, row_words)
+
+
+def tables(
+    drawn: Sequence[Table],
+    *,
+    signs: Sequence[str] = (),
+    row: int | None = None,
+    column: int | None = None,
+    title: str = "",
+    caption: str = "",
+) -> Picture:
+    """Tables side by side with signs between them: scores, scaled and weights, or a product and its factors.
+
+    A sign "\\n" begins a new line. `row` is highlighted in all tables but the second, `column` in the second.
+
+    >>> print(tables([Table(np.eye(2), "A"), Table(np.eye(2), "B"), Table(np.eye(2), "AB")], signs=("·", "=")))
+     A        B        AB
+     1  0     1  0     1  0
+     0  1     0  1     0  1
+    """
+
+    def draw(canvas: Canvas) -> None:
+        x = y = 0.0
+        header, body = (max(map(height, drawn)) for height in (_header_height, _body_height))
+        for n, table in enumerate(drawn):
+            joined = 0 < n <= len(signs) and signs[n - 1] not in ("", "\n")
+            if x and not joined and x + cells(Canvas(canvas.theme), 0, 0, table).end > _LINE_WIDTH:
+                x, y = 0.0, canvas.height + 24
+            top = y + header - _header_height(table) + (body - _body_height(table)) / 2
+            highlighted = row if n != 1 and row is not None and row < len(table.values) else None
+            where = cells(canvas, x, top, table, row=highlighted, column=column if n == 1 else None)
+            x = where.end + 14
+            if n < len(signs) and signs[n] == "\n":
+                x, y = 0.0, canvas.height + 24
+            elif n < len(signs) and signs[n]:
+                canvas.text(x + 8, where.middle + 7, signs[n], 20, "start")
+                x += measure(signs[n], 20) + 22
+            else:
+                x += 12
+
+    return Picture(
+        "tables", {table.name: table.values for table in drawn}, draw, lambda room: beside(drawn, room), title, caption
+    )
+
+
+def _header_height(table: Table) -> float:
+    """The height of what is above the numbers."""
+    return (22 if table.name or table.formula else 0) + (18 if table.shape else 0) + (20 if table.columns else 0)
+
+
+def _body_height(table: Table) -> float:
+    return 26.0 * (len(table.values) if len(table.values) <= (12 if table.rows else 10) else 12 if table.rows else 4)
+
+
+def _heat_map(canvas: Canvas, x: float, y: float, name: str, values: NDArray[np.floating], scale: float) -> float:
+    """One matrix as an image with its words beside it; returns its right edge."""
+    rows, columns = canvas.labels["rows"], canvas.labels["columns"]
+    margin = max(measure(shorten(word, 110, 12), 12) for word in rows)
+    header = max(measure(shorten(word, 90, 12), 12) for word in columns) * 0.71 + 14
+    left, top = x + margin + 6, y + header + (22 if name else 0)
+    canvas.text(left, y + 13, name, 14, bold=True)
+    width, height = values.shape[1] * _PIXEL, values.shape[0] * _PIXEL
+    canvas.image(left, top, width, height, Raster(values, name, "rows", "columns"), values / scale)
+    canvas.rect(left, top, width, height, stroke=canvas.theme.faint, pointer_events="none")
+    for place, word in enumerate(rows):
+        canvas.text(left - 6, top + place * _PIXEL + 12, shorten(word, 110, 12), 12, "end", title=word)
+    for place, word in enumerate(columns):
+        at = left + place * _PIXEL + 9, top - 5
+        canvas.text(*at, shorten(word, 90, 12), 12, title=word, transform=f"rotate(-45 {at[0]:.1f} {at[1]:.1f})")
+    return float(left + width)
+
+
+def _legend(canvas: Canvas, scale: float) -> None:
+    """What the shades mean."""
+    y = canvas.height + 14
+    ramp = np.linspace(0, scale, 64)[None]
+    canvas.image(0, y, 160, 10, Raster(ramp, "", "", ""), ramp / scale)
+    canvas.text(0, y + 24, "0", 11, fill=canvas.theme.muted)
+    canvas.text(160, y + 24, f"{scale:.3g}", 11, "end", canvas.theme.muted)
+
+
+# Cells
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Where a table was drawn: the box of its numbers, and its right edge."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+    xs: tuple[float, ...]  # the centre of each column shown
+    ys: tuple[float, ...]
+    end: float  # the caption may be wider than the numbers
+
+    @property
+    def middle(self) -> float:
+        """The height of a sign beside it."""
+        return (self.top + self.bottom) / 2
+
+
+def cells(
+    canvas: Canvas, x: float, y: float, table: Table, *, row: int | None = None, column: int | None = None
+) -> Cells:  # fmt: skip
+    """Draw a table with its upper left corner at (x, y); a row or column can be highlighted.
+
+    >>> from regard.drawing.theme import LIGHT
+    >>> canvas = Canvas(LIGHT)
+    >>> where = cells(canvas, 0, 0, Table(np.eye(2), "I", rows=("a", "b"), shares=True))
+    >>> canvas.body().count("<rect"), canvas.body().count("100 %</text>")
+    (4, 2)
+    """
+    theme = canvas.theme
+    rows, columns = (
+        next(elisions(count, named=bool(words) or count <= _UNELIDED))
+        for count, words in zip(table.values.shape, (table.rows, table.columns), strict=True)
+    )
+    texts = _texts(table, rows, columns)
+    labels = [shorten(table.rows[r], _LABEL_WIDTH, _FONT) for r in rows if r is not None] if table.rows else []
+    left = x + (max(measure(label, _FONT, bold=row is not None) for label in labels) + 8 if labels else 0)
+    top = y + _caption(canvas, left, y, table)
+    widths = _widths(table, columns, texts)
+    if table.columns:
+        top += 20
+        _column_words(canvas, left, top - 7, table, columns, widths, column)
+    xs = tuple(float(left + sum(widths[:n]) + w / 2) for n, w in enumerate(widths))
+    heights = [_CELL_HEIGHT if r is not None else _GAP for r in rows]
+    ys = tuple(float(top + sum(heights[:n]) + h / 2) for n, h in enumerate(heights))
+    colours = theme.heat(_shares(table))
+    for i, r in enumerate(rows):
+        if table.rows:
+            highlighted = r is not None and r == row
+            word = "⋮" if r is None else shorten(table.rows[r], _LABEL_WIDTH, _FONT)
+            canvas.text(
+                left - 8, ys[i] + 4.5, word, _FONT, "end", theme.accent if highlighted else "", bold=highlighted,
+                title="" if r is None else in_full(table.rows[r]),
+            )  # fmt: skip
+        for j, c in enumerate(columns):
+            if r is None or c is None:
+                sign = "⋱" if r is None and c is None else "⋮" if r is None else "…"
+                canvas.text(xs[j], ys[i] + 4.5, sign, _FONT, "middle", theme.muted)
+                continue
+            colour = colours[r, c]
+            canvas.rect(
+                xs[j] - widths[j] / 2 + 0.5, ys[i] - _CELL_HEIGHT / 2 + 0.5, widths[j] - 1, _CELL_HEIGHT - 1,
+                rgb(colour), rx=2, title=_tooltip(table, r, c), data_mark="", data_row=r, data_column=c,
+            )  # fmt: skip
+            ink = theme.ink_on(colour)
+            canvas.text(xs[j], ys[i] + 4.5, texts[r, c], _SMALL, "middle", ink, pointer_events="none")
+    bottom, right = top + sum(heights), left + sum(widths)
+    _brackets(canvas, left, top, right, bottom)
+    if row is not None and row in rows:
+        at = rows.index(row)
+        canvas.rect(
+            left - 1, ys[at] - _CELL_HEIGHT / 2 - 1, right - left + 2, _CELL_HEIGHT + 2, stroke=theme.accent,
+            stroke_width=2.5, rx=3,
+        )  # fmt: skip
+    if column is not None and column in columns:
+        at = columns.index(column)
+        canvas.rect(
+            xs[at] - widths[at] / 2 - 1, top - 1, widths[at] + 2, bottom - top + 2, stroke=theme.accent,
+            stroke_width=2.5, rx=3,
+        )  # fmt: skip
+    return Cells(left, top, right, bottom, xs, ys, max(right, left + _caption_width(table)))
+
+
+def strip(canvas: Canvas, x: float, y: float, numbers: NDArray[np.floating], scale: float, most: int = 5) -> float:
+    """A vector as a row of small cells without numbers, its middle elided if it is long; returns the width.
+
+    >>> from regard.drawing.theme import LIGHT
+    >>> canvas = Canvas(LIGHT)
+    >>> strip(canvas, 0, 0, np.arange(64.0), 63.0), canvas.body().count("<rect")
+    (84.0, 5)
+    """
+    size = 14.0
+    count = len(numbers)
+    shown: list[int | None] = [*range(count)] if count <= most else [*range(most - 2), None, count - 2, count - 1]
+    colours = canvas.theme.heat(numbers / (scale or 1.0))
+    texts = formatted(np.asarray(numbers, np.float64))
+    for n, place in enumerate(shown):
+        if place is None:
+            canvas.text(x + n * size + size / 2, y + 10, "…", 11, "middle", canvas.theme.muted)
+            continue
+        canvas.rect(
+            x + n * size + 0.5, y + 0.5, size - 1, size + 1, rgb(colours[place]), rx=2,
+            stroke=canvas.theme.faint, stroke_width=0.6, title=f"{place + 1}: {texts[place]}",
+        )  # fmt: skip
+    return size * len(shown)
+
+
+def symbol(canvas: Canvas, x: float, y: float, letter: str, word: str, anchor: str = "start", size: float = 14) -> None:
+    """A letter with a word as its subscript, as in the formulas: x with "I"."""
+    canvas.text(x, y, letter, size, anchor, italic=True, sub=shorten(word, 70, 0.7 * size), title=visible(word, 400))
+
+
+def _texts(table: Table, rows: Sequence[int | None], columns: Sequence[int | None]) -> NDArray[np.object_]:
+    """The text of each cell; the number of digits depends only on the numbers shown."""
+    at = np.ix_(*([place for place in axis if place is not None] for axis in (rows, columns)))
+    shown = table.values[at].ravel()
+    texts = np.full(table.values.shape, "", dtype=object)
+    written = [percent(share) for share in shown.tolist()] if table.shares else formatted(shown)
+    texts[at] = np.array(written, dtype=object).reshape(table.values[at].shape)
+    return texts
+
+
+def _shares(table: Table) -> NDArray[np.floating]:
+    """The numbers scaled to -1 … 1, for their colours."""
+    if table.shares:
+        return table.values
+    finite = np.abs(table.values[np.isfinite(table.values)])
+    # Only half of the scale, so that the numbers stay legible.
+    scaled = table.values / (2 * (float(finite.max(initial=0.0)) or 1.0))
+    return np.where(np.isinf(table.values), np.sign(table.values) * 0.5, scaled)
+
+
+def _widths(table: Table, columns: Sequence[int | None], texts: NDArray[np.object_]) -> list[float]:
+    widths = []
+    for c in columns:
+        if c is None:
+            widths.append(_GAP)
+            continue
+        number = max(measure(text, _SMALL) for text in texts[:, c] if text) + 14
+        word = measure(shorten(table.columns[c], _HEADER_WIDTH, _FONT), _FONT) + 8 if table.columns else 0.0
+        widths.append(max(number, word, 34.0))
+    return widths
+
+
+def _column_words(
+    canvas: Canvas, left: float, y: float, table: Table, columns: Sequence[int | None], widths: Sequence[float],
+    column: int | None,
+) -> None:  # fmt: skip
+    for n, c in enumerate(columns):
+        middle = left + sum(widths[:n]) + widths[n] / 2
+        word = "…" if c is None else shorten(table.columns[c], min(_HEADER_WIDTH, widths[n]), _FONT)
+        highlighted = c is not None and c == column
+        canvas.text(
+            middle, y, word, _FONT, "middle", canvas.theme.accent if highlighted else "", bold=highlighted,
+            title="" if c is None else in_full(table.columns[c]),
+        )  # fmt: skip
+
+
+def _tooltip(table: Table, row: int, column: int) -> str:
+    value = table.values[row, column]
+    number = percent(float(value)) if table.shares else formatted(np.array([value]))[0]
+    names = [
+        isolated(words[place]) if words else str(place + 1)
+        for words, place in ((table.rows, row), (table.columns, column))
+    ]
+    return f"{table.name and table.name + ': '}{names[0]} → {names[1]}: {number}"
+
+
+def _caption(canvas: Canvas, x: float, y: float, table: Table) -> float:
+    """The name, formula and shape above a table; returns their height."""
+    height = 0.0
+    if table.name or table.formula:
+        name, _, name_sub = table.name.partition("_")  # W_Q
+        formula, _, formula_sub = table.formula.partition("_")
+        canvas.text(x, y + 13, name, 14, bold=True, sub=name_sub)
+        offset = measure(table.name, 14, bold=True) + 6 if table.name else 0
+        canvas.text(x + offset, y + 13, formula, 14, sub=formula_sub)
+        height += 20
+    if table.shape:
+        canvas.text(x, y + height + 11, table.shape, 11, fill=canvas.theme.muted)
+        height += 18
+    return height + (2 if height else 0)
+
+
+def _caption_width(table: Table) -> float:
+    line = measure(table.name, 14, bold=True) + 6 + measure(table.formula, 14)
+    return max(line, measure(table.shape, 11))
+
+
+def _brackets(canvas: Canvas, left: float, top: float, right: float, bottom: float) -> None:
+    for x, inward in ((left - 2, 5), (right + 2, -5)):
+        canvas.path(
+            f"M{x + inward:.1f} {top - 2:.1f}H{x:.1f}V{bottom + 2:.1f}H{x + inward:.1f}", canvas.theme.muted, 1.4
+        )
+    canvas.reach(right + 3, bottom + 3)

@@ -1,0 +1,295 @@
+"""`schematic` and `set_layer`: what self-attention does to one word, and to a set of words, as a diagram."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.cells import cell_len
+from rich.text import Text
+
+from regard.drawing.arguments import as_numbers, largest, places
+from regard.drawing.matrices import strip, symbol
+from regard.drawing.picture import Picture
+from regard.drawing.svg import Canvas, curve, measure, rgb, shorten
+from regard.drawing.terminal import formatted, padded, percent, visible
+from regard.errors import InputError, ShapeError, TooLargeError
+
+__all__ = ["schematic", "set_layer"]
+
+_WORDS = 8  # side by side
+_VECTOR_WIDTH = 96.0  # with the space beside it
+_STAGES = ("inputs", "projections", "scores", "weights", "output")
+_MATRICES = ("queries", "keys", "values")
+
+
+def schematic(
+    *,
+    x: NDArray[np.float64],
+    queries: NDArray[np.float64],
+    keys: NDArray[np.float64],
+    values: NDArray[np.float64],
+    words: tuple[str, ...],
+    word: int | str = 0,
+    until: str = "output",
+    matrices: Sequence[str] = _MATRICES,
+    title: str = "",
+    caption: str = "",
+) -> Picture:
+    """One word from its input to its output: query, key and value; scores with all keys; weights; weighted sum.
+
+    >>> eye = np.eye(2)
+    >>> print(schematic(x=eye, queries=eye, keys=eye, values=eye, words=("I", "am"), word="I"))
+    x("I")  →  q("I"), k("I"), v("I")
+    scores      I 1      am 0
+    ÷ √2        I 0.707  am 0.000
+    softmax     I 67 %   am 33 %
+    z("I") = 67 % v("I") + 33 % v("am")
+    """
+    if until not in _STAGES:
+        raise InputError(f"until must be one of {', '.join(map(repr, _STAGES))}. Got {until!r}.")
+    if not set(matrices) <= set(_MATRICES):
+        raise InputError(f"matrices must be some of {', '.join(map(repr, _MATRICES))}. Got {list(matrices)}.")
+    if len(words) > _WORDS:
+        raise TooLargeError(f"a schematic has room for {_WORDS} words side by side. Got {len(words)}. Choose a part.")
+    (query,) = places("word", word, words)
+    depth = _STAGES.index(until)
+    scores = keys @ queries[query]
+    scaled = scores / np.sqrt(keys.shape[1])
+    powers = np.exp(scaled - scaled.max())
+    weights = powers / powers.sum()
+    vectors = {"queries": queries, "keys": keys, "values": values}
+    shown = [name for name in _MATRICES if name in matrices]
+
+    def draw(canvas: Canvas) -> None:
+        _Schematic(canvas, words, query, shown).draw(depth, x, vectors, scores, scaled, weights)
+
+    def text(room: int) -> Text:
+        return _schematic_text(words, query, shown, depth, scores, scaled, weights, keys.shape[1])
+
+    numbers = {"x": x, **{name: vectors[name] for name in shown}, "weights": weights}
+    return Picture("schematic", numbers, draw, text, title, caption, words)
+
+
+class _Schematic:
+    """The layout of a schematic: a column for each word, a line for each stage."""
+
+    def __init__(self, canvas: Canvas, words: tuple[str, ...], query: int, shown: Sequence[str]):
+        self.canvas, self.words, self.query, self.shown = canvas, words, query, shown
+        self.column_width = max(_VECTOR_WIDTH * max(len(shown), 1) + 30, 150.0)
+        self.lefts = [n * self.column_width for n in range(len(words))]
+
+    def middle(self, n: int) -> float:
+        return self.lefts[n] + (self.column_width - 30) / 2
+
+    @property
+    def right(self) -> float:
+        return self.lefts[-1] + self.column_width - 30
+
+    def vector_middle(self, n: int, name: str) -> float:
+        """The middle of a word's query, key or value."""
+        return self.middle(n) + _VECTOR_WIDTH * (self.shown.index(name) - (len(self.shown) - 1) / 2)
+
+    def draw(
+        self, depth: int, x: NDArray[np.float64], vectors: dict[str, NDArray[np.float64]],
+        scores: NDArray[np.float64], scaled: NDArray[np.float64], weights: NDArray[np.float64],
+    ) -> None:  # fmt: skip
+        canvas, theme = self.canvas, self.canvas.theme
+        for n, word in enumerate(self.words):
+            highlighted = n == self.query and depth > 1
+            canvas.text(
+                self.middle(n), 14, shorten(word, self.column_width - 30, 16), 16, "middle",
+                theme.accent if highlighted else "", bold=True, title=visible(word, 400),
+            )  # fmt: skip
+            self._vector(self.middle(n), 28, x[n], _scale(x), "x", n)
+            for name in self.shown if depth else ():
+                letter = name[0]
+                x_vector = self.vector_middle(n, name)
+                canvas.arrow(self.middle(n), 66, x_vector, 104, theme.muted)
+                side = x_vector + (8 if x_vector >= self.middle(n) else -8)
+                anchor = "start" if side > x_vector else "end"
+                canvas.text(side, 92, "W", 12, anchor, theme.muted, italic=True, sub=letter.upper())
+                self._vector(x_vector, 108, vectors[name][n], _scale(vectors[name]), letter, n)
+        if depth > 1:
+            self._scores(scores, scaled, len(vectors["keys"][0]))
+        if depth > 2:
+            self._weights(weights)
+        if depth > 3:
+            self._output(weights, vectors["values"])
+        canvas.reach(self.right, 0)
+
+    def _vector(self, middle: float, y: float, numbers: NDArray[np.float64], scale: float, letter: str, n: int) -> None:
+        width = 14.0 * min(len(numbers), 5)
+        strip(self.canvas, middle - width / 2, y, numbers, scale)
+        symbol(self.canvas, middle, y + 32, letter, self.words[n], "middle")
+
+    def _box(self, n: int, y: float, text: str, number: str, title: str) -> None:
+        canvas, theme = self.canvas, self.canvas.theme
+        canvas.rect(self.middle(n) - 60, y, 120, 26, theme.panel, title=title, rx=5, stroke=theme.faint)
+        canvas.text(self.middle(n), y + 18, f"{text}{number}", 13, "middle", pointer_events="none")
+
+    def _scores(self, scores: NDArray[np.float64], scaled: NDArray[np.float64], d: int) -> None:
+        canvas, theme = self.canvas, self.canvas.theme
+        products, quotients = formatted(scores), formatted(scaled)
+        root = float(np.sqrt(d))
+        for n, word in enumerate(self.words):
+            if "queries" in self.shown:
+                a, b = self.vector_middle(self.query, "queries"), self.middle(n) - 20
+                canvas.path(f"M{a:.1f} 146C{a:.1f} 186 {b:.1f} 166 {b:.1f} 204", theme.accent, 1.6)
+            if "keys" in self.shown:
+                a, b = self.vector_middle(n, "keys"), self.middle(n) + 20
+                canvas.path(f"M{a:.1f} 146C{a:.1f} 176 {b:.1f} 176 {b:.1f} 204", theme.muted, 1.6)
+            self._box(n, 204, "q · k = ", products[n], f"{self.words[self.query]} · {word}")
+            canvas.arrow(self.middle(n), 230, self.middle(n), 256, theme.muted)
+            self._box(n, 256, f"÷ {root:.3g} = ", quotients[n], f"÷ √{d}")
+
+    def _weights(self, weights: NDArray[np.float64]) -> None:
+        canvas, theme = self.canvas, self.canvas.theme
+        if "values" in self.shown:  # behind the box
+            for n in range(len(self.words)):
+                x = self.vector_middle(n, "values")
+                canvas.line(x, 148, x, 396, theme.faint, 1.6)
+        for n in range(len(self.words)):
+            canvas.arrow(self.middle(n), 282, self.middle(n), 306, theme.muted)
+        canvas.rect(0, 306, self.right, 28, theme.panel, rx=5, stroke=theme.faint)
+        canvas.text(self.right / 2, 325, "softmax: exp of each, divided by the sum of all", 13, "middle")
+        for n, share in enumerate(weights.tolist()):
+            colour = theme.heat(np.array(share))
+            canvas.arrow(self.middle(n), 334, self.middle(n), 356, theme.muted)
+            canvas.rect(self.middle(n) - 32, 356, 64, 24, rgb(colour), rx=12, stroke=theme.faint)
+            canvas.text(self.middle(n), 373, percent(share), 13, "middle", theme.ink_on(colour), bold=True)
+
+    def _output(self, weights: NDArray[np.float64], values: NDArray[np.float64]) -> None:
+        canvas, theme = self.canvas, self.canvas.theme
+        total = self.middle(self.query)
+        for n, share in enumerate(weights.tolist()):
+            x = self.vector_middle(n, "values") if "values" in self.shown else self.middle(n)
+            canvas.line(self.middle(n) + (32 if x > self.middle(n) else 0), 370, x, 404, theme.muted)
+            canvas.path(
+                f"M{x:.1f} 412C{x:.1f} 450 {total:.1f} 440 {total:.1f} 474", theme.colour(0),
+                max(10 * share, 0.4), stroke_opacity=0.4 + 0.6 * share, data_mark="",
+            )  # fmt: skip
+            canvas.circle(x, 406, 10, theme.background, stroke=theme.muted)
+            canvas.text(x, 411, "×", 15, "middle")
+        canvas.circle(total, 482, 12, theme.background, stroke=theme.ink, stroke_width=1.4)
+        canvas.text(total, 488, "+", 18, "middle")
+        canvas.arrow(total, 494, total, 516, theme.muted)
+        self._vector(total, 520, weights @ values, _scale(values), "z", self.query)
+
+
+def _scale(values: NDArray[np.float64]) -> float:
+    return largest(np.abs(values))
+
+
+def _schematic_text(
+    words: tuple[str, ...], query: int, shown: Sequence[str], depth: int, scores: NDArray[np.float64],
+    scaled: NDArray[np.float64], weights: NDArray[np.float64], d: int,
+) -> Text:  # fmt: skip
+    name = visible(words[query])
+    vectors = ", ".join(f'{letter[0]}("{name}")' for letter in shown)
+    lines = [f'x("{name}")' + (f"  →  {vectors}" if depth and vectors else "")]
+    rows = [formatted(scores), formatted(scaled), [percent(share) for share in weights.tolist()]]
+    stages = ["scores", f"÷ √{d}", "softmax"]
+    terms = [[f"{visible(word)} {cell}" for word, cell in zip(words, row, strict=True)] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(*terms, strict=True)]
+    count = 3 if depth > 2 else 2 if depth > 1 else 0
+    for stage, row in zip(stages[:count], terms[:count], strict=True):
+        columns = (padded(term, width) for term, width in zip(row, widths, strict=True))
+        lines.append(f"{stage:<10}  " + "  ".join(columns).rstrip())
+    if depth > 3:
+        total = " + ".join(f'{percent(share)} v("{visible(word)}")' for word, share in zip(words, weights, strict=True))
+        lines.append(f'z("{name}") = {total}')
+    return Text("\n".join(lines))
+
+
+def set_layer(
+    words: Sequence[str], weights: NDArray[np.floating] | None = None, *, beside: bool = False, title: str = ""
+) -> Picture:
+    """Self-attention as a layer from a set of vectors to a set of vectors, optionally `beside` a fully connected layer.
+
+    With weights (words, words), the lines inside show which word looks at which.
+
+    >>> print(set_layer(["I", "am"], np.array([[0.9, 0.1], [0.5, 0.5]])))
+    x(I), x(am) → self-attention → z(I), z(am)
+      z(I) from x(I) 90 %, x(am) 10 %
+      z(am) from x(I) 50 %, x(am) 50 %
+    """
+    names = tuple(words)
+    if not names:
+        raise ShapeError("words must be at least 1. Got none: nothing to draw.")
+    shares = None if weights is None else as_numbers("weights", weights, ("words", "words"))
+
+    def draw(canvas: Canvas) -> None:
+        left = _connected(canvas) + 90 if beside else 0.0
+        _set(canvas, left, names, shares)
+
+    def text(room: int) -> Text:
+        shown = [visible(word) for word in names]
+        lines = ["x → fully connected layer → h"] if beside else []
+        ins, outs = (", ".join(f"{letter}({name})" for name in shown) for letter in "xz")
+        lines.append(f"{ins} → self-attention → {outs}")
+        for name, row in zip(shown, () if shares is None else shares.tolist(), strict=False):
+            terms = ", ".join(f"x({n}) {percent(w)}" for n, w in zip(shown, row, strict=True))
+            lines.append(f"  z({name}) from {terms}")
+        return Text("\n".join(lines))
+
+    return Picture("layer", {} if shares is None else {"weights": shares}, draw, text, title, "", names)
+
+
+def _column(canvas: Canvas, x: float, y: float, letter: str, word: str) -> None:
+    """A vector as a small vertical box of cells."""
+    for n in range(4):
+        canvas.rect(x - 9, y + n * 13, 18, 13, canvas.theme.panel, stroke=canvas.theme.muted, stroke_width=1)
+    if word:
+        symbol(canvas, x, y + 70, letter, word, "middle")
+    else:
+        canvas.text(x, y + 70, letter, 14, "middle", italic=True)
+
+
+def _connected(canvas: Canvas) -> float:
+    """A fully connected layer: lines from each number of one vector to each number of the next; returns its width."""
+    theme = canvas.theme
+    canvas.text(0, 14, "fully connected layer", 14, bold=True)
+    canvas.text(0, 32, "one vector to one vector", 12, fill=theme.muted)
+    for a in range(4):
+        for b in range(4):
+            canvas.line(54, 96 + 26 * a, 156, 96 + 26 * b, theme.colour(0), 1.1, stroke_opacity=0.55)
+    for x, letter in ((40, "x"), (170, "h")):
+        for n in range(4):
+            canvas.circle(x, 96 + 26 * n, 11, theme.panel, stroke=theme.muted)
+        canvas.text(x, 226, letter, 15, "middle", italic=True)
+    return 184.0
+
+
+def _set(canvas: Canvas, left: float, words: tuple[str, ...], weights: NDArray[np.floating] | None) -> None:
+    theme = canvas.theme
+    step = max(80.0, max(measure(shorten(word, 110, 14), 14) for word in words) + 24)
+    xs = [left + step * (n + 0.5) for n in range(len(words))]
+    right = left + step * len(words)
+    canvas.text(left, 14, "self-attention layer", 14, bold=True)
+    canvas.text(left, 32, "a set of vectors to a set of as many", 12, fill=theme.muted)
+    low, high = (320.0, 230.0) if weights is not None else (250.0, 190.0)
+    top = 136.0
+    canvas.rect(left, top, right - left, high - top + 40, "none", rx=8, stroke=theme.muted, stroke_width=1.3)
+    if weights is None:
+        canvas.text((left + right) / 2, (top + high + 40) / 2 + 5, "self-attention", 15, "middle")
+    else:
+        scale = largest(weights)
+        for row, column in np.argwhere(np.nan_to_num(weights) > 0):
+            share = float(weights[row, column])
+            canvas.path(
+                curve(xs[row], top, xs[column], high + 40, upright=True),
+                theme.colour(int(row)), 10 * share / scale, stroke_opacity=0.3 + 0.6 * share,
+                title=f"{visible(words[row], 40)} → {visible(words[column], 40)}: {percent(share)}",
+                data_mark="", data_row=row, data_column=column,
+            )  # fmt: skip
+    for n, (x, word) in enumerate(zip(xs, words, strict=True)):
+        canvas.arrow(x, low - 26 if weights is not None else low + 0, x, high + 40, theme.muted)
+        base = low - 22 if weights is not None else low + 4
+        _column(canvas, x, base, "x", word)
+        canvas.text(x, base + 94, shorten(word, step - 8, 14), 14, "middle", data_pick=f"column:{n}")
+        canvas.arrow(x, top, x, top - 14, theme.muted)
+        _column(canvas, x, top - 88, "z", word)
+        canvas.reach(x, base + 100)
+    canvas.reach(right, 0)

@@ -1,0 +1,23 @@
+"""`regard` in a process of its own, as a user starts it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import regard
+
+LINE = 'z("I") = 90 % v("I") + 7 % v("am") + 3 % v("good")'  # what `regard steps` prints
+
+
+def run(*arguments, stdin=None, **environment):
+    """The command as a user starts it, its output piped."""
+    known = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
+    known["PYTHONPATH"] = str(Path(regard.__file__).parents[1])
+    return subprocess.run(
+        [sys.executable, "-m", "regard", *arguments],
+        input=None if stdin is None else stdin.encode(),
+        capture_output=True,
+        env=known | environment,
+        timeout=120,
+    )

@@ -1,0 +1,159 @@
+"""`main`, and the command `steps`."""
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from process import LINE, run
+
+import regard
+from regard import cli
+from regard.errors import ShapeError
+
+
+def test_steps(capsys):
+    assert cli.main(["steps"]) == 0
+    printed = capsys.readouterr()
+    assert LINE in printed.out.split("\n")
+    assert "÷ √64 = 8" in printed.out
+    assert printed.err == ""
+
+
+def test_steps_of_the_other_example(capsys):
+    assert cli.main(["steps", "--example", "numbers"]) == 0
+    assert 'z("word 1") = 31.4 % v("word 1")' in capsys.readouterr().out
+
+
+def test_an_example_that_is_not_there(capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["steps", "--example", "bad"])
+    assert stop.value.code == 2
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert all(name in message for name in ("bad", "good", "numbers"))
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == f"regard {regard.__version__}\n"
+
+
+def test_no_command_is_a_call_for_help(capsys):
+    assert cli.main([]) == 0
+    help_text = capsys.readouterr().out
+    assert help_text.startswith("usage: regard")
+    assert "steps" in help_text
+
+
+def test_help_teaches(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["steps", "--help"])
+    help_text = capsys.readouterr().out
+    for step in (
+        "1  scores",
+        "2  scaled",
+        "3  weights",
+        "4  output",
+        "softmax(QKᵀ/√d) V",
+        "--example numbers",
+        "-o FILE",
+        "SENTENCE",
+    ):
+        assert step in help_text
+
+
+def test_errors_are_one_line(capsys, monkeypatch):
+    def broken():
+        raise ShapeError("x must be (words, width). Got (3,).")
+
+    monkeypatch.setitem(cli.steps._TEXTBOOK, "good", broken)
+    assert cli.main(["steps"]) == 2
+    printed = capsys.readouterr()
+    assert printed.err == "regard: x must be (words, width). Got (3,).\n"
+    assert printed.out == ""
+
+
+def test_other_errors_are_not_hidden(monkeypatch):
+    def broken():
+        raise ZeroDivisionError
+
+    monkeypatch.setitem(cli.steps._TEXTBOOK, "good", broken)
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["steps"])
+
+
+def test_piped_it_has_no_colour():
+    done = run("steps", PYTHONIOENCODING="utf-8")
+    assert done.returncode == 0
+    assert b"\x1b" not in done.stdout
+    assert LINE in done.stdout.decode().split("\n")
+
+
+def test_colour_can_be_forced_and_refused(capsys, monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in {"FORCE_COLOR": "1", "TERM": "xterm", "COLORTERM": "truecolor"}.items():
+        monkeypatch.setenv(name, value)
+    background = "48;2;"
+    assert cli.main(["steps"]) == 0
+    assert background in capsys.readouterr().out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert cli.main(["steps"]) == 0
+    refused = capsys.readouterr().out
+    assert background not in refused
+    assert "90 %" in refused
+
+
+def test_whoever_reads_only_the_first_lines_sees_no_error(tmp_path):
+    environment = os.environ | {"PYTHONPATH": str(Path(regard.__file__).parents[1])}
+    command = [sys.executable, "-m", "regard", "steps", "-o", str(tmp_path / "steps.svg")]  # prints, as demo does
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=environment, **pipe) as process:
+        process.stdout.close()  # before anything is printed
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=60) == 1
+
+
+def test_a_terminal_without_the_signs_sees_the_rest(monkeypatch):
+    printed = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(printed, encoding="ascii"))
+    assert cli.main(["steps"]) == 0
+    assert LINE.encode() in printed.getvalue()
+
+
+def test_a_sentence_of_ones_own(capsys):
+    assert cli.main(["steps", "Hello, world"]) == 0
+    printed = capsys.readouterr().out
+    assert 'z("Hello,") = ' in printed
+    assert cli.main(["steps", "Hello, world"]) == 0
+    assert capsys.readouterr().out == printed  # random, and the same every time
+
+
+def test_a_sentence_of_the_documents(capsys):
+    assert cli.main(["steps", "A dog ate the food because it was hungry."]) == 0
+    assert '55.2 % v("dog")' in capsys.readouterr().out
+
+
+def test_no_word_is_a_clear_error(capsys):
+    assert cli.main(["steps", " "]) == 2
+    assert "nothing to attend to" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", ["svg", "html", "png", "pdf"])
+def test_a_picture_can_be_saved(capsys, tmp_path, suffix):
+    path = tmp_path / f"steps.{suffix}"
+    assert cli.main(["steps", "-o", str(path), "--theme", "dark", "--title", "Mine"]) == 0
+    assert capsys.readouterr().out.startswith(f"{path}: ")
+    assert path.stat().st_size > 5000
+    if suffix in ("svg", "html"):
+        assert "Mine" in path.read_text()
+
+
+def test_where_it_cannot_be_saved_it_says_so(capsys, tmp_path):
+    assert cli.main(["steps", "-o", str(tmp_path / "steps.gif")]) == 2
+    assert ".svg, .png, .pdf, .html" in capsys.readouterr().err
+    assert cli.main(["steps", "-o", str(tmp_path / "nowhere" / "steps.svg")]) == 2
+    assert "nowhere" in capsys.readouterr().err

@@ -1,0 +1,26 @@
+"""Boxes and arrows from a config."""
+
+from types import SimpleNamespace
+
+import pytest
+from samples import CONFIG, texts
+
+import regard
+from regard import drawing
+
+
+class TestArchitecture:
+    def test_it_is_drawn_from_the_config(self):
+        shown = " ".join(texts(drawing.architecture(CONFIG)))
+        for said in ("encoder layer, 6 ×", "decoder layer, 4 ×", "8 heads of 64", "512 → 2,048 → 512", "512 → 32,000"):
+            assert said in shown
+
+    def test_the_stack_has_as_many_layers(self):
+        shown = texts(drawing.architecture(CONFIG, "encoder", unfold=False))
+        assert [text for text in shown if text.startswith("encoder")] == [f"encoder {n}" for n in range(6, 0, -1)]
+        unfolded = texts(drawing.architecture(SimpleNamespace(**vars(CONFIG) | {"encoder_layers": 2}), "encoder"))
+        assert unfolded.count("multi-head attention") == unfolded.count("feed-forward network") == 2
+
+    def test_part(self):
+        with pytest.raises(regard.InputError, match="'layer', 'encoder', 'transformer'"):
+            drawing.architecture(CONFIG, "decoder")

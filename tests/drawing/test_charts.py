@@ -1,0 +1,76 @@
+"""Bars as long as their numbers; curves in a panel for each name, long ones thinned to means."""
+
+import re
+
+import numpy as np
+import pytest
+
+import regard
+from regard.drawing import bars, curves
+
+
+class TestBars:
+    def test_lengths_are_proportional(self):
+        svg = bars({"one": 1.0, "two": 2, "four": 4.0}).to_svg()
+        widths = [float(width) for width in re.findall(r'<rect x="[\d.]+" y="[\d.]+" width="([\d.]+)"', svg)]
+        assert widths[1] == pytest.approx(2 * widths[0], abs=0.1)
+        assert widths[2] == pytest.approx(4 * widths[0], abs=0.1)
+        assert "one: 1" in svg
+
+    def test_text_says_the_numbers(self):
+        lines = str(bars({"a": 1234.5, "bb": 0.0}, title="T", caption="ms")).splitlines()
+        assert lines[0] == "T"
+        assert lines[1].startswith("a   ━━━")
+        assert lines[1].endswith(" 1,234")
+        assert lines[2].split() == ["bb", "0"]
+        assert lines[3] == "ms"
+
+    def test_all_zero_and_hostile_names(self):
+        drawn = bars({"<b>&": 0, "x" * 300: 0})
+        assert "<b>" not in drawn.to_svg()
+        assert str(drawn)
+
+    @pytest.mark.parametrize(
+        ("numbers", "error"),
+        [
+            ({}, regard.ShapeError),
+            ({"a": -1}, regard.InputError),
+            ({"a": float("nan")}, regard.InputError),
+            ({"a": float("inf")}, regard.InputError),
+        ],
+    )
+    def test_what_cannot_be_a_bar_is_refused(self, numbers, error):
+        with pytest.raises(error, match="bar"):
+            bars(numbers)
+
+
+class TestCurves:
+    def test_a_panel_for_each_name_with_its_last_number(self):
+        drawn = curves(
+            {"loss": (np.arange(5), np.array([5.0, 4, 3, 2, 1.5])), "chrf": (np.array([2, 4]), np.array([10.0, 30]))}
+        )
+        svg = drawn.to_svg()
+        assert svg.count("<circle") == 2
+        assert ">loss<" in svg
+        assert ">chrf<" in svg
+        assert ">1.5<" in svg
+        assert str(drawn).splitlines()[1].endswith("10 → 30, least 10, greatest 30")
+
+    def test_the_curve_falls_where_the_numbers_do(self):
+        path = re.search(
+            r'd="M([\d. L]+)"[^>]*stroke-width="1.8"', curves({"x": (np.arange(3), np.array([3, 2, 1]))}).to_svg()
+        )
+        heights = [float(point.split(" ")[1]) for point in path[1].split("L")]
+        assert heights == sorted(heights)
+        assert heights[2] - heights[1] == pytest.approx(heights[1] - heights[0], abs=0.2)
+
+    def test_a_long_curve_is_thinned(self):
+        svg = curves({"x": (np.arange(10_000), np.random.default_rng(0).normal(size=10_000))}).to_svg()
+        assert len(svg) < 20_000
+
+    @pytest.mark.usefixtures("unchecked")
+    def test_refusals(self):
+        with pytest.raises(regard.ShapeError, match="at least one name"):
+            curves({})
+        with pytest.raises(regard.ShapeError, match=r"as many steps as numbers, at least 1. Got \(2,\) and \(3,\)"):
+            curves({"x": (np.arange(2), np.arange(3))})

@@ -1,0 +1,23 @@
+"""The map of a long input: landmarks, and an exact window."""
+
+import numpy as np
+from samples import marks, random_weights, texts
+
+from regard import drawing
+
+
+class TestMap:
+    def test_landmarks_stand_on_both_edges(self):
+        marks_ = [(0, "Chapter 1"), (500, "Chapter 2")]
+        shown = texts(drawing.landscape(np.full((10, 10), 0.1), (1000, 1000), landmarks=marks_))
+        assert [text for text in shown if text.startswith("Chapter")] == ["Chapter 1", "Chapter 2"] * 2
+
+    def test_the_window_is_exact(self):
+        weights = random_weights(3, 3)
+        window = drawing.Window((400, 100), weights, list("abc"), list("xyz"))
+        picture = drawing.landscape(np.full((10, 10), 0.1), (1000, 1000), window=window)
+        assert len(marks(picture)) == 9
+        assert "from 400 and 100" in str(picture)
+
+    def test_a_matrix_with_only_zeros(self):
+        assert drawing.landscape(np.zeros((4, 4)), (8, 8)).to_svg()
