@@ -14,10 +14,10 @@ import regard
 from regard.backends import tiles as tiled
 from regard.backends import torch_cpu as fused
 from regard.backends.reference import Reference
-from regard.backends.triton import launch as sweep
-from regard.backends.triton import tuning as sizes
+from regard.backends.triton import backend as triton
+from regard.backends.triton import tuning
 
-BACKENDS = ("fused", "tiled")  # and "sweep", which test_sweep.py holds to the same laws
+BACKENDS = ("fused", "tiled")  # and "triton", which test_triton.py holds to the same laws
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 _where = ["cpu"]  # the last of them is where matrices are computed
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
@@ -31,13 +31,12 @@ def using(backend: str, small: bool):
     changes: list[tuple[Any, str, Any]] = []
     if backend == "tiled":
         changes.append((fused, "suits", lambda scores: False))
-    if backend == "sweep":  # Triton's kernels, on a CPU in its interpreter, which multiplies bfloat16 wrongly
-        dtypes = (torch.float32, torch.float16) if DEVICE == "cpu" else (torch.float32, torch.float16, torch.bfloat16)
-        changes += [(fused, "suits", lambda scores: False), (sweep, "DEVICES", {DEVICE}), (sweep, "_DTYPES", dtypes)]
+    if backend == "triton":  # on a CPU in Triton's interpreter
+        changes += [(fused, "suits", lambda scores: False), (triton, "interpret", True)]
         _where.append(DEVICE)
         if DEVICE == "cpu":  # fewer programs: each takes the interpreter its time
-            changes.append((sizes, "SETTLE", (32, 32, 4)))
-            changes.append((sizes, "SEARCH", [(step, warps, 2) for step, warps, _ in sizes.SEARCH]))
+            changes.append((tuning, "SETTLE", (32, 32, 4)))
+            changes.append((tuning, "SEARCH", [(step, warps, 2) for step, warps, _ in tuning.SEARCH]))
     if small:
         changes += [(tiled, "_ROWS", 8), (tiled, "_SIZE", 64), (fused, "_POINTS", 64)]
     before = [getattr(module, name) for module, name, _ in changes]
@@ -48,7 +47,7 @@ def using(backend: str, small: bool):
     finally:
         for (module, name, _), value in zip(changes, before, strict=True):
             setattr(module, name, value)
-        if backend == "sweep":
+        if backend == "triton":
             _where.pop()
 
 

@@ -13,7 +13,14 @@ if not torch.cuda.is_available():
 # Not Triton's kernels, which are read as source, nor the files of attention that torch.compile traces through: it cannot
 # look through the checks. (The model is compiled in a process of its own.)
 rooms = ("backends.autograd", "backends.reductions", "backends.reference", "backends.tiles", "backends.torch_cpu")
-rooms += ("backends.torch_cuda", "backends.triton.launch", "drawing", "learn", "matrix.attention_matrix")
+rooms += (
+    "backends.torch_cuda",
+    "backends.triton.launch",
+    "backends.triton.reduce_launch",
+    "drawing",
+    "learn",
+    "matrix.attention_matrix",
+)
 rooms += ("matrix.indexing", "matrix.matrix_picture", "matrix.views", "nn", "scores", "translation", "watching")
 install_import_hook([f"regard.{room}" for room in rooms], "checks.checked")
 

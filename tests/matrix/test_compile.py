@@ -108,7 +108,7 @@ def _looked(q, k, v):
 def test_a_matrix_inside_a_compiled_function(unchecked):
     torch.manual_seed(0)
     tensors = [torch.randn(1, heads, 20, 16, device=DEVICE).half().requires_grad_() for heads in (2, 1, 1)]
-    with using("sweep", False):  # Triton's kernels, by its interpreter where there is no GPU: nothing to trace
+    with using("triton", False):  # Triton's kernels, by its interpreter where there is no GPU: nothing to trace
         expected, found = _looked(*tensors), torch.compile(_looked, backend="aot_eager")(*tensors)
         for one, other in zip(found, expected, strict=True):
             assert torch.allclose(one, other, atol=1e-3)

@@ -12,14 +12,16 @@ gradients.py   the same results as functions that autograd knows
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from regard.backends import contract, reductions
 from regard.backends import tiles as tiled
 from regard.backends import torch_cpu as fused
 from regard.backends import torch_cuda as cuda
-from regard.backends.triton import launch as sweep
+from regard.backends.triton import backend as triton
 from regard.scores import Scores
 from regard.support import Float
 
@@ -45,32 +47,60 @@ def _plain(scores: Scores, value: Tensor) -> tuple[Tensor, Tensor]:
         found = cuda.forward(scores, value)
         if found is not None:
             return found
-    if sweep.suits(scores, value):
-        return sweep.forward(scores, value)
+    if triton.supports(scores, contract.Attend(value)):
+        return triton.forward(scores, contract.Attend(value))
     return tiled.forward(scores, value)
 
 
 def logsumexp(scores: Scores) -> Float[Tensor, "batch heads queries"]:
     """log Σ exp of each row, sinks included."""
-    lse = sweep.logsumexp(scores) if sweep.suits(scores) else tiled.logsumexp(scores)
+    lse = triton.logsumexp(scores) if triton.supports(scores, contract.LogSumExp()) else tiled.logsumexp(scores)
     return lse if scores.sinks is None else _with_sinks(scores, lse)
 
 
 def reduce(scores: Scores, normaliser: Float[Tensor, "batch heads queries"], wanted: Sequence[tiled.Reduction]) -> None:
     """Gather these reductions, those that the GPU's kernels know by them, in as few walks as can be."""
-    ours = [r for r in wanted if sweep.takes(scores, r)] if sweep.suits(scores) else []
+    ours = [r for r in wanted if (asked := _request(r)) is not None and triton.supports(scores, asked)]
     if ours:
-        sweep.sweep(scores, normaliser, ours)
+        _by_triton(scores, normaliser, ours)
     others = [r for r in wanted if r not in ours]
     if others:
         tiled.sweep(scores, for_tiles(scores, normaliser), others)
 
 
+def _request(reduction: Any) -> Any:
+    """Temporary: an accumulator of the tiled backend as a request."""
+    if isinstance(reduction, reductions.Received):
+        return contract.Received(reduction.reduce)
+    if isinstance(reduction, reductions.Entropy):
+        return contract.Entropy()
+    if isinstance(reduction, reductions.Top):
+        return contract.Top(reduction.k)
+    if isinstance(reduction, reductions.Pool):
+        return contract.Pool(reduction.shape[2], reduction.shape[3], reduction.reduce)
+    return contract.TransposedProduct(reduction.x) if isinstance(reduction, reductions.Reverse) else None
+
+
+def _by_triton(scores: Scores, normaliser: Tensor, ours: Any) -> None:
+    """Temporary: results into the accumulators."""
+    ours = list(ours)
+    for pool in [r for r in ours if isinstance(r, reductions.Pool) and r.received is not None]:
+        if not any(r is pool.received for r in ours):
+            ours.append(pool.received)
+    results = triton.reduce(scores, normaliser, [_request(r) for r in ours])
+    for r, result in zip(ours, results, strict=True):
+        if isinstance(r, reductions.Top):
+            r.settled = True
+            r.best, r.keys = result
+        else:
+            r.result = lambda result=result: result  # type: ignore[misc]
+
+
 def for_tiles(scores: Scores, normaliser: Float[Tensor, "batch heads queries"]) -> Float[Tensor, "batch heads queries"]:
     """The normaliser that tiles need: theirs are other products than the kernels', and large ones differ."""
-    if normaliser.dtype != torch.float64 or not sweep.suits(scores):
+    if normaliser.dtype != torch.float64 or not triton.supports(scores, contract.LogSumExp()):
         return normaliser  # of tiles, or small
-    apart = tiled.logsumexp(scores) - sweep.logsumexp(scores)
+    apart = tiled.logsumexp(scores) - triton.logsumexp(scores)
     return normaliser + apart.nan_to_num(0.0, 0.0, 0.0)
 
 

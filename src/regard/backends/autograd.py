@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from regard import backends
-from regard.backends import reductions
+from regard.backends import contract, reductions
 from regard.backends import tiles as tiled
 from regard.backends import torch_cpu as fused
 from regard.backends.normaliser import LN2
 from regard.backends.tiles import Dropout, Pull, Tile
-from regard.backends.triton import launch as sweep
+from regard.backends.triton import backend as triton
 from regard.errors import InputError
 from regard.scores import Scores
 
@@ -238,37 +238,26 @@ def attend_gradients(
 ) -> list[Tensor | None]:
     """Gradients of (outer, query, key, sinks, value, *biases), by the fused kernel where it can."""
     on_cpu, dtype = fused.suits(scores), scores.query.dtype
-    on_gpu = not on_cpu and sweep.suits(scores, value)
+    asked = contract.Attend(value)
+    on_gpu = not on_cpu and triton.supports(scores, asked, gradient=True, biases=biased)
     if dtype == torch.float32 and not (on_cpu or outer or tiled.trusted(lse, dtype)):
         lse = backends.logsumexp(scores)  # the forward's own has too few digits; halves have no more than that
-    by_tiles = biased or job.dropout is not None or (on_gpu and _faster_by_tiles(scores))
+    by_tiles = biased or job.dropout is not None
     if by_tiles or not (on_gpu or on_cpu):
         return _gradients(job, scores, lse, value, output, back, outer)
     scores = scores.seeing(lse)
-    needed = outer or on_gpu or scores.sinks is not None
+    needed = not on_gpu and (outer or scores.sinks is not None)
     row_dot = (back.to(lse.dtype) * output).sum(-1) if needed else None  # in the wider dtype: it soon overflows halves
     shielded = scores.shielded(value)
     if on_gpu:
-        assert row_dot is not None
-        delta = torch.zeros_like(row_dot) if outer else row_dot
-        d_query, d_key, d_value = sweep.backward(scores, shielded, delta, lse, back)
+        found = triton.backward(scores, contract.Attend(shielded), output, lse, back, subtract=not outer)
+        d_query, d_key, d_value, row_dot = found.query, found.key, found.operand, found.row_dot
     else:
         seen = torch.zeros_like(output) if outer else output  # with nothing to subtract, the kernel gives p × G
         d_query, d_key, d_value = fused.backward(scores, shielded, seen, lse, back)
     d_outer = -row_dot if outer and row_dot is not None else None
     d_biases = [None] * len(scores.mask.biases)
     return [d_outer, d_query, d_key, _sink_gradient(scores, lse, row_dot), d_value, *d_biases]
-
-
-def _faster_by_tiles(scores: Scores) -> bool:
-    """Whether a GPU's tiles are faster than its kernels, and as exact: tensor cores have no float32, and tiles have
-    torch's own products. But those may be set to TF32, and tiles ask the GPU, which cannot answer while recorded."""
-    query, mask = scores.query, scores.mask
-    if query.dtype != torch.float32 or query.device.type != "cuda" or tiled.capturing(query):
-        return False
-    plain = not mask or (mask.plain_causal and mask.only_bands)
-    few = scores.group > 1 and query.shape[-1] <= 64
-    return plain and not few and torch.backends.cuda.matmul.fp32_precision != "tf32"
 
 
 def _gradients(

@@ -1,1 +1,19 @@
-"""Triton kernels: forward, gradients and reductions on a GPU, for any mask."""
+"""Triton kernels: forward, gradients and reductions on a GPU, for any mask. `backend` is what the chooser uses.
+
+Read in this order:
+
+launch.py             `TritonBackend`: what it supports; the launches of the softmax and its gradient
+reduce_launch.py      which passes the reductions take, and their launches
+problem.py            scores, mask and normaliser as kernels take them: NamedTuples and tensor descriptors
+tuning.py             block sizes, warps, register limits and workspace
+kernels.py            what all kernels share: the logits of a tile, the loop over tiles; the forward kernel
+gradient_kernels.py   the gradients of query, key and value
+reduction_kernels.py  entropy, received, bins, the transposed product, and the largest weight
+top_kernels.py        the k largest weights, exactly: docs/how-exact-top-works.md
+"""
+
+from regard.backends.triton.launch import TritonBackend
+
+__all__ = ["TritonBackend", "backend"]
+
+backend = TritonBackend()
