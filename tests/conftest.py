@@ -14,6 +14,7 @@ if not torch.cuda.is_available():
 # look through the checks. (The model is compiled in a process of its own.)
 rooms = ("backends.autograd", "backends.chooser", "backends.contract", "backends.normaliser", "backends.reference")
 rooms += ("backends.tiles", "backends.torch_cpu", "backends.torch_cuda", "backends.triton.launch", "drawing", "learn")
+rooms += ("backends.triton.reduce_launch",)
 rooms += ("matrix.attention_matrix", "matrix.indexing", "matrix.matrix_picture", "matrix.normalised", "matrix.views")
 rooms += ("nn", "scores.bound_mask", "scores.scores", "translation", "watching")
 install_import_hook([f"regard.{room}" for room in rooms], "checks.checked")

@@ -7,7 +7,7 @@ from cases import DEVICE, Case, close, there, using
 from test_triton import HALVES, MASKS
 
 import regard
-from regard.backends.triton import tuning as sizes
+from regard.backends.triton import tuning
 
 pytestmark = pytest.mark.gpu
 
@@ -26,9 +26,9 @@ def _counted(keys: list[int], many: int = 320) -> tuple[torch.Tensor, torch.Tens
 @pytest.mark.parametrize(("k", "most", "dtype"), [(3, 8, "float32"), (7, 8, "float32"), (3, 1, "float32"),
                                                   (7, 2, "float32"), (3, 8, "float16"), (7, 8, "float16")])  # fmt: skip
 def test_the_greatest_of_one_class(monkeypatch, keys, k, most, dtype):
-    monkeypatch.setattr(sizes, "MARKS", (1, most))  # segments of 2 and of 4 tiles
+    monkeypatch.setattr(tuning, "TAG_BITS", (1, most))  # segments of 2 and of 4 tiles
     query, key = (there(tensor.to(getattr(torch, dtype))) for tensor in _counted(keys))
-    with using("sweep", False):
+    with using("triton", False):
         top = regard.AttentionMatrix(query, key).top(k)
     # 32 keys to a block, or to half of one: the first keys of each case are one class.
     assert (top.keys.cpu() == torch.tensor(keys[:k])).all()
@@ -39,11 +39,11 @@ def test_the_greatest_of_one_class(monkeypatch, keys, k, most, dtype):
 @pytest.mark.parametrize("bits", [6, 8])
 def test_marks_that_change_the_order(monkeypatch, many, apart, keys, bits):
     torch.manual_seed(0)
-    monkeypatch.setattr(sizes, "MARKS", (bits, 8))
+    monkeypatch.setattr(tuning, "TAG_BITS", (bits, 8))
     query, key = torch.zeros(1, 1, 12, 16), torch.zeros(1, 1, keys, 16)
     close_by = [apart * n for n in range(many)]  # nearly alike, each in a tile and class of its own, the last the best
     query[..., 0], key[..., close_by, 0] = 4 + torch.rand(12), 1 + torch.arange(many) * 3e-6
-    with using("sweep", False):
+    with using("triton", False):
         top = regard.AttentionMatrix(there(query), there(key)).top(3)
     assert (top.keys.cpu() == torch.tensor(close_by[::-1][:3])).all()
 
@@ -56,7 +56,7 @@ def test_short_rows(keys, mask):
     torch.manual_seed(keys)
     q, k = torch.randn(1, 2, 4, 16).half(), torch.randn(1, 1, keys, 16).half()
     case = Case(q, k, k, {"mask": MASKS[mask](4, keys)})
-    with using("sweep", False):
+    with using("triton", False):
         seen, alone, R = case.matrix().summary(top=8), case.matrix().top(8), case.reference()
     for top in (seen.top, alone):
         weights, places = top.weights.double().cpu(), top.keys.cpu()
@@ -69,11 +69,11 @@ def test_short_rows(keys, mask):
 
 def test_short_rows_with_little_room(monkeypatch):
     torch.manual_seed(0)
-    monkeypatch.setattr(sizes, "ROOM", 1)  # one block of rows at a time
+    monkeypatch.setattr(tuning, "WORKSPACE", 1)  # one block of rows at a time
     query, key = torch.randn(1, 1, 120, 16).half(), torch.randn(1, 1, 300, 16).half()
     key[:, :, [5, 37, 69]] = query.mean(-2, keepdim=True) * 9  # one class, and often the best
     case = Case(query, key, key, {"mask": regard.causal(180)})
-    with using("sweep", False):
+    with using("triton", False):
         seen, R = case.matrix().summary(top=8), case.reference()
     close(seen.top.weights, R.top(8), 1e-5)
     close(torch.from_numpy(R.weights).gather(-1, seen.top.keys.cpu()), R.top(8), 1e-7)
@@ -96,7 +96,7 @@ def test_short_rows_that_marks_would_put_out_of_order(keys, k):
     query[..., 0], query[..., 1] = 16.0, 2.0**-6
     key[..., 0], key[..., keys, 0] = -6.0, 0.0
     key[..., keys, 1] = torch.tensor([2.0**-16, 2.0**-15, 2.0**-14][: len(keys)]).half()  # the last is the greatest
-    with using("sweep", False):
+    with using("triton", False):
         A = regard.AttentionMatrix(there(query), there(key), scale=1.0)
         assert (A.top(k).keys.cpu() == torch.tensor(keys[::-1][:k])).all()
 
@@ -107,7 +107,7 @@ def test_a_third_of_a_class_that_is_nearly_like_another():
     key[..., 0] = -6.0
     key[..., [5, 37, 69, 200], 0] = torch.tensor([0.25, 0.125, 0.0, 0.0]).half()  # the first three are one class
     key[..., 69, 1] = 2.0**-14
-    with using("sweep", False):
+    with using("triton", False):
         top = regard.AttentionMatrix(there(query), there(key), scale=1.0).top(3)
     assert (top.keys.cpu() == torch.tensor([5, 37, 69])).all()
 
@@ -116,7 +116,7 @@ def test_a_third_of_a_class_that_is_nearly_like_another():
 def test_both_of_a_pair_and_none_beyond_the_end(dtype):
     query, key = torch.zeros(1, 1, 8, 16, dtype=dtype), torch.zeros(1, 2, 37, 16, dtype=dtype)
     query[..., 0], key[:, :1, 35:, 0], key[:, :1, 20, 0], key[:, 1:, :, 0] = 4.0, 2.0, 1.0, 9.0  # 36 has no neighbour
-    with using("sweep", False):
+    with using("triton", False):
         top = regard.AttentionMatrix(there(query.expand(1, 2, 8, 16).contiguous()), there(key)).top(3)
     assert (top.keys[0, 0].sort(-1).values.cpu() == torch.tensor([20, 35, 36])).all()
 
@@ -127,7 +127,7 @@ def test_infinite_keys(lost, dtype):
     query, key = torch.zeros(1, 1, 8, 16, dtype=dtype), torch.zeros(1, 1, 128, 16, dtype=dtype)
     query[..., 0], key[..., :96, 0], key[..., 96:, 0], key[..., lost, 0] = 1.0, torch.linspace(0, 3, 96), 0, -torch.inf
     key[..., 32, 0] = 12.0  # in the class of theirs
-    with using("sweep", False):
+    with using("triton", False):
         top = regard.AttentionMatrix(there(query), there(key)).top(3)
     assert (top.keys.cpu() == torch.tensor([32, 95, 94])).all()
 
@@ -135,9 +135,9 @@ def test_infinite_keys(lost, dtype):
 @pytest.mark.parametrize(("most", "dtype"), [(1, torch.float32), (8, torch.float32), (8, torch.float16)])
 def test_fewer_visible_keys_than_are_asked_for(monkeypatch, most, dtype):
     torch.manual_seed(0)
-    monkeypatch.setattr(sizes, "MARKS", (1, most))
+    monkeypatch.setattr(tuning, "TAG_BITS", (1, most))
     case = Case(*torch.randn(3, 1, 1, 150, 16).to(dtype), {"mask": regard.window(70, 0) & regard.causal()})
-    with using("sweep", False):
+    with using("triton", False):
         summary, dense = case.matrix().summary(top=6), torch.from_numpy(case.reference().weights)
         top = summary.top
         close(top.weights, case.reference().top(6), 1e-6 if dtype == torch.float32 else 1e-5)
@@ -152,7 +152,7 @@ def test_fewer_visible_keys_than_are_asked_for(monkeypatch, most, dtype):
 def test_many_alike_of_different_classes(dtype):
     query, key = torch.zeros(1, 1, 8, 16, dtype=dtype), torch.zeros(1, 1, 32, 16, dtype=dtype)
     query[..., 0], key[..., :20, 0], key[..., 25:27, 0] = 4.0, 1.0, 3.0  # none of them is a third of its class
-    with using("sweep", False):
+    with using("triton", False):
         top = regard.AttentionMatrix(there(query), there(key)).top(3)
     assert (top.keys[..., :2].sort(-1).values.cpu() == torch.tensor([25, 26])).all()
 
@@ -162,7 +162,7 @@ def test_many_alike_are_searched_one_by_one(dtype):
     query, key = torch.zeros(1, 1, 8, 16, dtype=dtype), torch.zeros(1, 1, 128, 16, dtype=dtype)
     query[..., 0], key[..., :60, 0] = 4.0, 1.0  # more keys reach the bound than there is room for,
     key[..., 96:98, 0] = 3.0  # and the greatest come last
-    with using("sweep", False):
+    with using("triton", False):
         top = regard.AttentionMatrix(there(query), there(key)).top(3)
     assert (top.keys[..., :2].sort(-1).values.cpu() == torch.tensor([96, 97])).all()
     assert (top.keys[..., 2] < 60).all()
@@ -178,7 +178,7 @@ def test_large_logits_that_are_alike(dtype, spots):
     key[..., spots, :] = torch.randn(48)
     query[..., 0] = (1e4 * 48**0.5) ** 0.5
     key[..., spots, 0] = query[0, 0, 0, 0]
-    with using("sweep", False):
+    with using("triton", False):
         top = regard.AttentionMatrix(there(query.to(dtype)), there(key.to(dtype))).top(4)
     assert (top.weights.cpu() - 1 / len(spots)).abs().max() < (2e-5 if DEVICE == "cpu" else 1e-3 / len(spots))
     assert torch.isin(top.keys.cpu(), torch.tensor(spots)).all()
@@ -190,11 +190,11 @@ def test_large_logits_that_are_alike(dtype, spots):
 @pytest.mark.parametrize("dtype", HALVES)
 def test_the_greatest_weight_and_its_key(monkeypatch, dtype, mask, short):
     torch.manual_seed(1)
-    monkeypatch.setattr(sizes, "SHORT", short)
+    monkeypatch.setattr(tuning, "SHORT_ROW", short)
     q, k = torch.randn(2, 2, 50, 48).to(dtype), torch.randn(2, 1, 150, 48).to(dtype)
     options = {"softcap": 3.0, "sinks": torch.randn(2)} if mask == "window" else {}
     case = Case(q, k, k, {"mask": MASKS[mask](50, 150), **options})
-    with using("sweep", False):
+    with using("triton", False):
         A, R = case.matrix(), case.reference()
         seen, alone = A.summary(top=1), A.top(1)
     for top in (seen.top, alone):
@@ -211,14 +211,14 @@ def test_the_greatest_weight_and_its_key(monkeypatch, dtype, mask, short):
 @pytest.mark.parametrize("best", [0, 16, 32, 40, 48, 63, 64, 99, 128, 136])  # each of those that share one; the last
 def test_the_greatest_of_those_that_share_a_maximum(monkeypatch, best, short):
     torch.manual_seed(0)
-    monkeypatch.setattr(sizes, "SHORT", short)
+    monkeypatch.setattr(tuning, "SHORT_ROW", short)
     query, key = torch.zeros(1, 2, 8, 16).half(), torch.zeros(1, 2, 137, 16).half()
     query[..., 0], key[..., 0], key[:, 1, :, 0] = 4.0, torch.rand(137), 9.0  # behind the last key comes the next head
     key[:, 0, best, 0], key[:, 0, (best + 48) % 137, 0] = 3.0, 2.0
     hidden = torch.zeros(8, 137, dtype=torch.bool)
     hidden[:, [(best + step) % 137 for step in (16, 32)]] = True
     key[:, 0, hidden[0], 0] = 5.0
-    with using("sweep", False):
+    with using("triton", False):
         A = regard.AttentionMatrix(there(query), there(key), mask=there(~hidden))
         top, weights = A.summary(top=1).top, A.to_dense().double().cpu()
     assert (top.keys[:, 0].cpu() == best).all()
@@ -228,10 +228,10 @@ def test_the_greatest_of_those_that_share_a_maximum(monkeypatch, best, short):
 @pytest.mark.parametrize("short", [16, 1024])
 def test_the_greatest_weight_that_is_no_number(monkeypatch, short):
     torch.manual_seed(0)
-    monkeypatch.setattr(sizes, "SHORT", short)
+    monkeypatch.setattr(tuning, "SHORT_ROW", short)
     query, key = torch.randn(1, 1, 40, 16), torch.randn(1, 1, 70, 16)
     query[..., 3, :], key[..., 50, :] = torch.nan, torch.nan
-    with using("sweep", False):
+    with using("triton", False):
         top = regard.AttentionMatrix(there(query), there(key), mask=regard.causal(20)).top(1)
     lost = torch.arange(40) >= 30  # they see key 50
     lost[3] = True

@@ -12,12 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import regard
-from regard.backends import autograd as gradients
-from regard.backends import reductions
-from regard.backends import tiles as tiled
-from regard.backends.triton import launch as sweep
-from regard.backends.triton import problem as given
-from regard.backends.triton import tuning as sizes
+from regard.backends.contract import Attend, LogSumExp, Pool, Received, Top
+from regard.backends.triton import backend, launch, problem, reduce_launch, tuning
 
 pytestmark = pytest.mark.gpu
 HALVES = (torch.float32, torch.float16)
@@ -26,19 +22,19 @@ HALVES = (torch.float32, torch.float16)
 @for_all(case=cases(dtypes=HALVES, most=40), first=st.booleans())
 @settings(max_examples=12)
 def test_every_number_is_the_definitions(case, first):
-    test_laws.test_every_number_is_the_definitions.hypothesis.inner_test("sweep", case, False, first)
+    test_laws.test_every_number_is_the_definitions.hypothesis.inner_test("triton", case, False, first)
 
 
 @for_all(case=cases(dtypes=HALVES, least=1, most=40), k=st.integers(1, 9))
 @settings(max_examples=12)
 def test_top_is_exact(case, k):
-    test_laws.test_top_is_exact.hypothesis.inner_test("sweep", case, False, k)
+    test_laws.test_top_is_exact.hypothesis.inner_test("triton", case, False, k)
 
 
 @for_all(case=cases(dtypes=HALVES, least=1, most=40))
 @settings(max_examples=8)
 def test_a_summary_is_its_single_reductions(case):
-    test_laws.test_a_summary_is_its_single_reductions.hypothesis.inner_test("sweep", case, False)
+    test_laws.test_a_summary_is_its_single_reductions.hypothesis.inner_test("triton", case, False)
 
 
 MASKS = {
@@ -68,9 +64,9 @@ def test_odd_sizes(queries, keys, width, mask):
     if mask == "window":
         options |= {"softcap": 2.0, "sinks": torch.randn(2)}
     case = Case(q.to(dtype), k.to(dtype), v.to(dtype), options)
-    with using("sweep", False):
+    with using("triton", False):
         A, R, limit = case.matrix(), case.reference(), TOLERANCE[dtype]
-        assert sweep.suits(A._scores, case.value)
+        assert backend.supports(A._core.scores, Attend(case.value))
         close(A @ case.value, R.output(case.value), 4 * limit)
         seen = A.summary(top=5, pool=(min(5, queries), 4))
         close(seen.received, R.received("sum"), limit)
@@ -88,7 +84,7 @@ def test_odd_sizes(queries, keys, width, mask):
 def test_bins_smaller_and_larger_than_a_tile(bins, mask):
     torch.manual_seed(0)
     case = Case(*torch.randn(3, 1, 2, 128, 16), {"mask": MASKS[mask](128, 128)})
-    with using("sweep", False):
+    with using("triton", False):
         A, R = case.matrix(), case.reference()
         close(A.pool(*bins), R.pool(*bins, "mean"), 1e-6)
         seen = A.summary(pool=bins, top=4)  # in one walk, or in two
@@ -102,15 +98,15 @@ def test_bins_smaller_and_larger_than_a_tile(bins, mask):
 @pytest.mark.parametrize("mask", ["causal", "window"])
 def test_bins_of_several_blocks_of_keys(monkeypatch, bins, mask):
     torch.manual_seed(0)
-    monkeypatch.setattr(sizes, "crowd", lambda scores: 1)  # one program has all keys of a bin
+    monkeypatch.setattr(tuning, "resident_programs", lambda scores: 1)  # one program has all keys of a bin
     case = Case(*torch.randn(3, 1, 2, 128, 16), {"mask": MASKS[mask](128, 128)})
-    with using("sweep", False):
+    with using("triton", False):
         seen, R = case.matrix().summary(pool=bins), case.reference()
         close(seen.pool, R.pool(*bins, "mean"), 1e-6)
         close(case.matrix().pool(*bins), R.pool(*bins, "mean"), 1e-6)
         close(seen.received, R.received("sum"), 1e-5)
         close(seen.entropy, R.entropy(), 1e-5)
-        monkeypatch.setattr(sizes, "ROOM", 1)
+        monkeypatch.setattr(tuning, "WORKSPACE", 1)
         close(case.matrix().pool(*bins), R.pool(*bins, "mean"), 1e-6)
 
 
@@ -120,11 +116,10 @@ def test_bins_of_sixteen_keys(bins, mask):
     torch.manual_seed(0)
     query, key = torch.randn(2, 1, 256, 16).half(), torch.randn(2, 1, 128, 16).half()
     case = Case(query, key, key, {"mask": MASKS[mask](256, 128)})
-    with using("sweep", False):
+    with using("triton", False):
         A, R, limit = case.matrix(), case.reference(), TOLERANCE[torch.float16]
-        pool = reductions.Pool(A._scores, *bins, "mean")
-        assert sweep._even(A._scores, pool)
-        assert sweep._sixteens(A._scores, pool, None)
+        assert reduce_launch.even(A._core.scores, Pool(*bins))
+        assert reduce_launch._bins_by_columns(A._core.scores, Pool(*bins), None)
         seen = A.summary(pool=bins, top=2)
         close(seen.pool, R.pool(*bins, "mean"), limit)
         close(seen.top.weights, R.top(2), 1e-5)
@@ -135,12 +130,11 @@ def test_bins_of_sixteen_keys(bins, mask):
 def test_bins_beside_maxima():
     torch.manual_seed(0)
     case = Case(*torch.randn(3, 1, 2, 64, 16), {})
-    with using("sweep", False):
-        scores, R = case.matrix()._scores, case.reference()
-        pool, most = reductions.Pool(scores, 2, 2, "mean"), reductions.Received(scores, "max")
-        sweep.sweep(scores, sweep.logsumexp(scores), [pool, most])
-        close(pool.result(), R.pool(2, 2, "mean"), 1e-6)
-        close(most.result(), R.received("max"), 1e-6)
+    with using("triton", False):
+        scores, R = case.matrix()._core.scores, case.reference()
+        pool, most = backend.reduce(scores, backend.logsumexp(scores), [Pool(2, 2), Received("max")])
+        close(pool, R.pool(2, 2, "mean"), 1e-6)
+        close(most, R.received("max"), 1e-6)
 
 
 def test_blocks_of_rows_that_are_not_full():
@@ -149,7 +143,7 @@ def test_blocks_of_rows_that_are_not_full():
     q[:, 1:] = torch.nan  # the rows behind those of the first head are another's
     case = Case(q, k, v, {})
     first = Case(q[:, :1], k[:, :1], v[:, :1], {})
-    with using("sweep", False):
+    with using("triton", False):
         seen, R = case.matrix().summary(pool=(3, 4), top=3), first.reference()
         close(seen.received[:, :1], R.received("sum"), 1e-5)
         close(seen.pool[:, :1], R.pool(3, 4, "mean"), 1e-6)
@@ -160,12 +154,12 @@ def test_blocks_of_rows_that_are_not_full():
 def test_little_room(monkeypatch, room, bins):
     torch.manual_seed(0)
     case = Case(*torch.randn(3, 1, 2, 160, 16), {"mask": regard.causal()})
-    monkeypatch.setattr(sizes, "ROOM", room)
-    monkeypatch.setattr(sizes, "processors", lambda device: 2)
-    monkeypatch.setattr(sweep, "_held", lambda scores: 0)
-    with using("sweep", False):
+    monkeypatch.setattr(tuning, "WORKSPACE", room)
+    monkeypatch.setattr(tuning, "processors", lambda device: 2)
+    monkeypatch.setattr(reduce_launch, "_problem_bytes", lambda scores: 0)
+    with using("triton", False):
         seen, R = case.matrix().summary(pool=(bins, bins), top=5), case.reference()
-        assert (sweep._lines(case.matrix()._scores, 5, 1) > 1) == (room > 1)
+        assert (reduce_launch._programs_with_lines(case.matrix()._core.scores, 5, 1) > 1) == (room > 1)
         close(seen.received, R.received("sum"), 1e-5)
         close(seen.entropy, R.entropy(), 1e-5)
         close(seen.pool, R.pool(bins, bins, "mean"), 1e-6)
@@ -175,9 +169,9 @@ def test_little_room(monkeypatch, room, bins):
 def test_part_of_a_matrix():
     torch.manual_seed(0)
     case = Case(*torch.randn(3, 1, 2, 100, 16), {"mask": regard.causal()})
-    with using("sweep", False):
+    with using("triton", False):
         part, dense = case.matrix().part[..., 20:70, 10:90], case.matrix().to_dense()[..., 20:70, 10:90]
-        assert sweep.suits(part._scores)
+        assert backend.supports(part._core.scores, LogSumExp())
         close(part.received(), dense.sum(-2).double().cpu().numpy(), 1e-5)
         close(part.entropy(), torch.special.entr(dense).sum(-1).double().cpu().numpy(), 1e-5)
         close(part @ case.value[..., 10:90, :], (dense @ case.value[..., 10:90, :]).double().cpu().numpy(), 1e-5)
@@ -190,8 +184,8 @@ def test_many_bins_of_rows_need_no_room(monkeypatch):
     monkeypatch.setattr(
         torch.Tensor, "new_zeros", lambda self, *shape, **o: shapes.append(shape) or zeros(self, *shape, **o)
     )
-    monkeypatch.setattr(sizes, "ROOM", 2**10)
-    with using("sweep", False):
+    monkeypatch.setattr(tuning, "WORKSPACE", 2**10)
+    with using("triton", False):
         close(A.pool(256, 1), A.to_dense().mean(-1, keepdim=True).double().cpu().numpy(), 1e-6)
     assert all(torch.Size(shape).numel() <= 512 for shape in shapes if isinstance(shape[0], int))
 
@@ -204,12 +198,11 @@ def test_what_is_no_number_stays_none(whose, mask, dtype):
     query, key = torch.randn(2, 2, 1, 40, 16).to(dtype)
     (query if whose == "query" else key)[..., 3, :] = torch.nan
     case = Case(query, key, key.nan_to_num(), {"mask": MASKS[mask](40, 40)})
-    with using("sweep", False):
+    with using("triton", False):
         A = case.matrix()
         seen, output = A.summary(top=3), A @ case.value
-        pool, most = reductions.Pool(A._scores, 4, 4, "mean"), reductions.Received(A._scores, "max")
-        sweep.sweep(A._scores, A._known(), [pool, most])  # maxima beside bins
-        received = (A.received(), A.received("max"), most.result(), seen.received)
+        _, most = backend.reduce(A._core.scores, A._core.lse(), [Pool(4, 4), Received("max")])  # maxima beside bins
+        received = (A.received(), A.received("max"), most, seen.received)
     lost = np.isnan(case.reference().weights).any(-1)
     assert lost.any()
     assert all(found[..., 3].isnan().all() for found in received)
@@ -225,7 +218,7 @@ def test_large_logits_and_hidden_nan():
     k[..., 40:, :] = v[..., 40:, :] = torch.nan
     case = Case(q, k, v, {"mask": regard.padding([40])})
     plain = Case(q, k.nan_to_num(0.0), v.nan_to_num(0.0), case.options)
-    with using("sweep", False):
+    with using("triton", False):
         A, R = case.matrix(), plain.reference()
         close(A @ case.value, R.output(plain.value), 2e-3)
         close(A.received(), R.received("sum"), 2e-3)
@@ -238,7 +231,7 @@ def test_large_logits_cost_no_digits(dtype, summed):
     q, k, v = torch.randn(3, 1, 2, 240, 48).to(dtype)
     q = q[..., :60, :]
     q[..., 0] = k[..., 7, 0] = (1e4 * 48**0.5) ** 0.5  # one key takes everything
-    with using("sweep", False):
+    with using("triton", False):
         A = regard.AttentionMatrix(*map(there, (q, k)))
         close(A @ there(v), v[..., 7:8, :].expand(1, 2, 60, 48).double().numpy(), 1e-3)
         seen = A.summary(top=5, pool=(15, 15)) if summed else None
@@ -261,7 +254,7 @@ def test_large_logits_cost_the_tiles_no_digits_either(dtype):
     k[..., 9, :] = k[..., 7, :]  # two keys take everything
     pull, found = torch.randn(96), []
     for kind in (dtype, torch.float64):
-        with using("sweep", False):
+        with using("triton", False):
             leaves = [there(t.to(dtype)).to(kind).requires_grad_() for t in (q, k, v)]
             A = regard.AttentionMatrix(*leaves[:2])
             jobs = A.received() @ there(pull).to(A.received().dtype), A.entropy().sum(), (A.mT @ leaves[2]).sum()
@@ -283,17 +276,17 @@ def test_large_logits_cost_the_tiles_no_digits_either(dtype):
 @pytest.mark.parametrize(("queries", "keys"), [(40, 50), (32, 48)])  # blocks that reach beyond the end, and whole ones
 def test_gradients(monkeypatch, queries, keys, mask):
     torch.manual_seed(0)
-    monkeypatch.setattr(given, "MOST", 4)
+    monkeypatch.setattr(problem, "MAX_GRID", 4)
     if mask == "padding":
-        monkeypatch.setattr(sizes, "_roomy", lambda device: False)  # as on a smaller GPU
+        monkeypatch.setattr(tuning, "_much_shared_memory", lambda device: False)  # as on a smaller GPU
     options = {"mask": MASKS[mask](queries, keys)}
     if mask == "window":
         options |= {"softcap": 2.0, "sinks": torch.randn(4)}
     tensors = [torch.randn(2, 4, queries, 16), torch.randn(2, 2, keys, 16), torch.randn(2, 2, keys, 20)]
     pull = torch.randn(2, 4, queries, 20)
     found = []
-    for backend in ("tiled", "sweep"):
-        with using(backend, False):
+    for name in ("tiles", "triton"):
+        with using(name, False):
             leaves = [there(t).clone().requires_grad_() for t in tensors]
             (regard.AttentionMatrix(*leaves[:2], **moved(options)) @ leaves[2] * there(pull)).sum().backward()
         found.append([leaf.grad.cpu() for leaf in leaves])
@@ -305,10 +298,10 @@ def test_gradients(monkeypatch, queries, keys, mask):
 def test_gradients_by_tiles_where_those_are_faster(monkeypatch, size):
     torch.manual_seed(0)
     asked, found, pull = [], [], torch.randn(2, 4, 40, 20)
-    monkeypatch.setattr(gradients, "_faster_by_tiles", lambda scores: asked.append(scores) or True)
+    monkeypatch.setattr(launch, "_faster_by_tiles", lambda scores: asked.append(scores) or True)
     tensors = [torch.randn(2, 4, 40, 16) * size, torch.randn(2, 2, 40, 16) * size, torch.randn(2, 2, 40, 20)]
-    for backend, dtype in (("tiled", torch.float64), ("sweep", torch.float32)):
-        with using(backend, False):
+    for name, dtype in (("tiles", torch.float64), ("triton", torch.float32)):
+        with using(name, False):
             leaves = [there(t.to(dtype)).requires_grad_() for t in tensors]
             A = regard.AttentionMatrix(*leaves[:2], mask=regard.causal(), sinks=there(torch.ones(4, dtype=dtype)))
             found.append(torch.autograd.grad(A @ leaves[2], leaves, there(pull.to(dtype))))
@@ -322,7 +315,7 @@ def test_gradients_are_the_same_bits_every_time(dtype):
     torch.manual_seed(0)
     tensors, pull, found = torch.randn(3, 1, 2, 200, 16).to(dtype), torch.randn(1, 2, 200, 16), []
     for _ in range(2):
-        with using("sweep", False):
+        with using("triton", False):
             leaves = [there(tensor).clone().requires_grad_() for tensor in tensors]
             output = regard.AttentionMatrix(*leaves[:2], mask=regard.causal()) @ leaves[2]
             found.append([output, *torch.autograd.grad(output, leaves, there(pull.to(dtype)))])
@@ -334,10 +327,10 @@ def test_wide_heads(width, dtype):
     torch.manual_seed(width)
     query, key, value = (torch.randn(1, heads, 40, width).to(dtype) for heads in (2, 1, 1))
     case = Case(query, key, value, {"mask": regard.causal()})
-    with using("sweep", False):
+    with using("triton", False):
         leaves = [there(t).clone().requires_grad_() for t in (query, key, value)]
         A, R, limit = regard.AttentionMatrix(*leaves[:2], mask=regard.causal()), case.reference(), TOLERANCE[dtype]
-        assert sweep.suits(A._scores, leaves[2])
+        assert backend.supports(A._core.scores, Attend(leaves[2]))
         close(A @ leaves[2], R.output(value), 4 * limit)
         seen = A.summary(top=3, pool=(4, 4))
         close(seen.received, R.received("sum"), limit)
@@ -354,14 +347,14 @@ def test_wide_heads(width, dtype):
 
 def test_more_heads_than_one_direction_of_a_grid_holds(monkeypatch):
     torch.manual_seed(0)
-    assert given.heads_of_grid(65_535) == (65_535, 1)
-    assert given.heads_of_grid(2**17) == (2**15, 4)
-    monkeypatch.setattr(given, "MOST", 3)
+    assert problem.head_grid(65_535) == (65_535, 1)
+    assert problem.head_grid(2**17) == (2**15, 4)
+    monkeypatch.setattr(problem, "MAX_GRID", 3)
     case = Case(torch.randn(3, 2, 64, 16), *torch.randn(2, 3, 1, 64, 16), {"mask": regard.causal()})
-    with using("sweep", False):
+    with using("triton", False):
         A, R = case.matrix(), case.reference()
         for bins in (3, 4):
-            assert sweep.takes(A._scores, reductions.Pool(A._scores, bins, bins, "mean"))
+            assert backend.supports(A._core.scores, Pool(bins, bins))
             close(A.pool(bins, bins), R.pool(bins, bins, "mean"), 1e-6)
         seen = A.summary(top=3, pool=4)
         close(A @ case.value, R.output(case.value), 1e-5)
@@ -374,47 +367,51 @@ def test_more_heads_than_one_direction_of_a_grid_holds(monkeypatch):
 @pytest.mark.parametrize(("cache", "beside"), [(0, 0), (2**13, 1), (2**24, 2)])
 def test_heads_side_by_side(monkeypatch, cache, beside):
     torch.manual_seed(0)
-    monkeypatch.setattr(sizes, "CACHE", cache)
+    monkeypatch.setattr(tuning, "CACHE", cache)
     case = Case(torch.randn(1, 4, 64, 16), *torch.randn(2, 1, 2, 64, 16), {"mask": regard.causal()})
-    with using("sweep", False):
+    with using("triton", False):
         A, R = case.matrix(), case.reference()
-        assert given.lay_out(A._scores, 32, 32).beside == beside
-        assert given.lay_out(regard.AttentionMatrix(case.query, case.key)._scores, 32, 32).beside == 0
+        assert problem.prepare(A._core.scores, 32, 32).problem.interleave == beside
+        assert (
+            problem.prepare(regard.AttentionMatrix(case.query, case.key)._core.scores, 32, 32).problem.interleave == 0
+        )
         seen = A.summary(top=3)
         close(A @ case.value, R.output(case.value), 1e-5)
         close(seen.received, R.received("sum"), 1e-5)
         close(seen.entropy, R.entropy(), 1e-5)
         close(seen.top.weights, R.top(3), 1e-6)
         for bins in (3, 4):
-            assert sweep.takes(A._scores, reductions.Pool(A._scores, bins, bins, "mean"))
+            assert backend.supports(A._core.scores, Pool(bins, bins))
             close(A.pool(bins, bins), R.pool(bins, bins, "mean"), 1e-6)
 
 
 def test_a_normaliser_is_prepared_once_and_kept_no_longer_than_its_matrix(monkeypatch):
     gc.collect()
-    prepared, prepare = [], sweep._in_base_2
-    monkeypatch.setattr(sweep, "_in_base_2", lambda normaliser: prepared.append(1) or prepare(normaliser))
-    before = len(sweep._KNOWN)
-    with using("sweep", False):
+    prepared, prepare = [], launch._in_base_2
+    monkeypatch.setattr(launch, "_in_base_2", lambda lse: prepared.append(1) or prepare(lse))
+    before = len(launch._NORMALISERS)
+    with using("triton", False):
         A = regard.AttentionMatrix(*torch.randn(2, 1, 1, 20, 16).to(DEVICE))
         A.received(), A.entropy(), A.top(5), A.summary(pool=2)
     assert len(prepared) == 1
-    assert len(sweep._KNOWN) == before + 1
+    assert len(launch._NORMALISERS) == before + 1
     del A
     gc.collect()
-    assert len(sweep._KNOWN) == before
+    assert len(launch._NORMALISERS) == before
 
 
 def test_what_the_kernels_leave_to_the_tiles():
     q, k = torch.randn(2, 1, 2, 40, 16).to(DEVICE)
     A = regard.AttentionMatrix(q, k)
-    with using("sweep", False):
-        assert sweep.suits(A._scores)
-        assert not sweep.suits(regard.AttentionMatrix(q.double(), k.double())._scores)
-        assert not sweep.suits(A.part[..., ::2]._scores)
-        assert not sweep.suits(regard.AttentionMatrix(*torch.zeros(2, 65_537, 1, 1, 16, device=DEVICE))._scores)
-        assert not sweep.takes(A._scores, regard.backends.reductions.Top(A._scores, 17))
+    with using("triton", False):
+        assert backend.supports(A._core.scores, LogSumExp())
+        assert not backend.supports(regard.AttentionMatrix(q.double(), k.double())._core.scores, LogSumExp())
+        assert not backend.supports(A.part[..., ::2]._core.scores, LogSumExp())
+        assert not backend.supports(
+            regard.AttentionMatrix(*torch.zeros(2, 65_537, 1, 1, 16, device=DEVICE))._core.scores, LogSumExp()
+        )
+        assert not backend.supports(A._core.scores, Top(17))
         close(A.top(20).weights, A.to_dense().topk(20).values.double().cpu().numpy(), 1e-6)
-    assert DEVICE == "cuda" or not sweep.suits(A._scores)
-    assert tiled.trusted(torch.tensor([300.0], dtype=torch.float64), torch.float32)
-    assert not tiled.trusted(torch.tensor([300.0]), torch.float32)
+    assert DEVICE == "cuda" or not backend.supports(A._core.scores, LogSumExp())
+    assert regard.backends.trusted(torch.tensor([300.0], dtype=torch.float64), torch.float32)
+    assert not regard.backends.trusted(torch.tensor([300.0]), torch.float32)

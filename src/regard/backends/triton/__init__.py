@@ -1,14 +1,19 @@
-"""STUB until the triton branch is merged."""
+"""Triton kernels: forward, gradients and reductions on a GPU, for any mask. `backend` is what the chooser uses.
 
-from regard.backends.contract import Backend
+Read in this order:
 
+launch.py             `TritonBackend`: what it supports; the launches of the softmax and its gradient
+reduce_launch.py      which passes the reductions take, and their launches
+problem.py            scores, mask and normaliser as kernels take them: NamedTuples and tensor descriptors
+tuning.py             block sizes, warps, register limits and workspace
+kernels.py            what all kernels share: the logits of a tile, the loop over tiles; the forward kernel
+gradient_kernels.py   the gradients of query, key and value
+reduction_kernels.py  entropy, received, bins, the transposed product, and the largest weight
+top_kernels.py        the k largest weights, exactly: docs/how-exact-top-works.md
+"""
 
-class Triton(Backend):
-    name = "triton"
-    interpret = False
+from regard.backends.triton.launch import TritonBackend
 
-    def supports(self, scores, request, *, gradient=False, biases=False):
-        return False
+__all__ = ["TritonBackend", "backend"]
 
-
-backend = Triton()
+backend = TritonBackend()

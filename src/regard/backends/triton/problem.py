@@ -1,145 +1,241 @@
-"""`Given`: a `Scores` as Triton's kernels want it: blocks to load, flags, a band, and nothing of the mask's size."""
+"""`Problem`: a `Scores` as Triton's kernels take it, and `prepare`, which makes one.
+
+The NamedTuples here are what kernels are called with. Triton passes their fields one by one, so a kernel has the same
+parameters as if they were spelt out.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard.backends.normaliser import LOG2E
-from regard.backends.triton import tuning as sizes
+from regard.backends.triton import tuning
 from regard.scores import HIDING, Scores, take
 
-__all__ = ["FAR", "MOST", "Given", "described", "heads_of_grid", "lay_out", "power"]
+__all__ = [
+    "MAX_GRID", "OUT_OF_REACH", "AxisStrides", "Flags", "Layout", "Layouts", "MaskOperands", "Normaliser", "Prepared",
+    "Problem", "Tensors", "cdiv", "describe", "head_grid", "next_power", "prepare", "tensors",
+]  # fmt: skip
 
-FAR = 2**30  # further than any key
-MOST = 2**16 - 1  # where the second and the third direction of a grid end
+OUT_OF_REACH = 2**30  # further than any key
+MAX_GRID = 2**16 - 1  # the size limit of the second and third dimension of a CUDA grid
 
 
-@dataclass
-class Given:
-    """A `Scores` as the kernels want it."""
+class Layout(NamedTuple):
+    """Where a head begins in a 2-D tensor descriptor of rows × width."""
+
+    rows_per_batch: int
+    rows_per_head: int
+    columns_per_head: int  # where heads lie side by side, as a projection leaves them
+
+
+class Layouts(NamedTuple):
+    """The layouts of everything a kernel loads by descriptors."""
+
+    q: Layout
+    k: Layout
+    v: Layout | None = None  # or of x, in the transposed product
+    d_out: Layout | None = None
+
+
+class AxisStrides(NamedTuple):
+    """The strides of a 4-D tensor."""
+
+    batch: int
+    head: int
+    row: int
+    column: int
+
+
+class MaskOperands(NamedTuple):
+    """The tensors of a mask; None where it has no such part."""
+
+    keep: Tensor | None  # (batch, keys): 0 for padding
+    query_ids: Tensor | None  # (batch, queries): documents
+    key_ids: Tensor | None
+    visible: Tensor | None  # dense, as int8
+    visible_strides: AxisStrides | None
+    bias: Tensor | None  # dense
+    bias_strides: AxisStrides | None
+    lowest: float  # a bias that is not above this hides the key
+
+
+class Problem(NamedTuple):
+    """Sizes, band, scale, cap and mask: what every kernel needs in order to compute logits."""
+
+    queries: int
+    keys: int
+    heads: int
+    group: int  # query heads that share one key head
+    interleave: int  # 2 ** interleave heads are worked on side by side, the longest programs of all of them first
+    low: int | Tensor  # key - query lies between low and high; tensors where each batch has its own band
+    high: int | Tensor
+    factor: float  # product × factor is a logit in base 2; with a cap, cap × tanh(product × factor · ln 2 / 2)
+    cap: float
+    mask: MaskOperands | None  # None where there is nothing but a band
+
+
+class Flags(NamedTuple):
+    """What a kernel is compiled for: which parts the mask has, and what is known about the scores."""
+
+    band: bool = False
+    batch_band: bool = False  # each batch has a band of its own
+    padding: bool = False
+    documents: bool = False
+    visible: bool = False
+    bias: bool = False
+    softcap: bool = False
+    full_blocks: bool = False  # no block extends beyond the last query or key
+    causal: bool = False  # full blocks, and the band hides only later keys
+    every_tile: bool = False  # the mask has more than a band: it is read in every tile
+    stages: tuple[bool, bool, bool] = (True, True, True)  # of a pass: tiles that the mask cuts, full tiles, cut tiles
+    split_lse: bool = False  # the normaliser has a low part
+    aligned: bool = False  # the number of queries is a multiple of 4
+
+
+class Normaliser(NamedTuple):
+    """Minus the logsumexp of each row in base 2: what float32 holds of it and, where logits are large, the rest."""
+
+    high: Tensor
+    low: Tensor | None
+
+
+class Tensors(NamedTuple):
+    """Query and key themselves, for kernels that read single keys rather than blocks."""
+
+    query: Tensor
+    key: Tensor
+    query_strides: AxisStrides
+    key_strides: AxisStrides
+
+
+def tensors(scores: Scores) -> Tensors:
+    """Query and key with their strides."""
+    query, key = scores.query, scores.key
+    return Tensors(query, key, AxisStrides(*query.stride()), AxisStrides(*key.stride()))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A `Scores` for blocks of one size: descriptors of query and key, the problem, and what is known about it."""
 
     scores: Scores
-    query: Any
-    key: Any
-    layouts: tuple[tuple[int, int, int], tuple[int, int, int]]
-    low: Any
-    high: Any
-    mask: tuple[Any, ...]
-    flags: int
-    beside: int = 0  # 2 ** beside heads are walked side by side, the longest walks of all of them first
+    q: Any
+    k: Any
+    layouts: Layouts
+    problem: Problem
+    flags: Flags
 
-    @property
-    def common(self) -> tuple[Any, ...]:
-        """The band, (queries, keys) and (heads, group, beside): what every kernel takes."""
-        _, heads, queries, keys = self.scores.shape
-        return (self.low, self.high, (queries, keys), (heads, self.scores.group, self.beside))
-
-    def grid(self, blocks: int, lanes: int) -> tuple[int, int, int]:
+    def grid(self, blocks: int, heads: int) -> tuple[int, int, int]:
         """A grid of so many blocks for each head."""
-        return (blocks << self.beside, *heads_of_grid(lanes >> self.beside))
+        interleave = self.problem.interleave
+        return (blocks << interleave, *head_grid(heads >> interleave))
 
     @property
-    def numbers(self) -> tuple[float, float]:
-        """(factor, cap): what turns a product into a base-2 logit."""
-        scale, cap = self.scores.scale, self.scores.softcap
-        return (scale * LOG2E, 0.0) if cap is None else (2 * LOG2E * scale / cap, cap * LOG2E)
-
-    @property
-    def exact(self) -> str:
-        """How products are taken: float32 in full, not rounded to the tensor cores' shorter numbers."""
+    def precision(self) -> str:
+        """Of products: float32 in full, not rounded to TF32."""
         return "ieee" if self.scores.query.dtype == torch.float32 else "tf32"
 
-    def flagged(self, rest: Tensor | None) -> int:
-        """The flags, with one for normalisers that have a `rest`."""
-        from regard.backends.triton import kernels
+    def along_keys(self, block: int, norm: Normaliser | None = None) -> Flags:
+        """The flags of a pass that keeps a block of queries and goes along the keys."""
+        problem, ends = self.problem, (True, True)
+        if not (self.flags.every_tile or self.flags.batch_band):
+            ends = problem.low > -OUT_OF_REACH, problem.high < OUT_OF_REACH or problem.keys % block > 0  # type: ignore[assignment]
+        return self._flags(*ends, norm)
 
-        return self.flags if rest is None else self.flags | int(kernels.LOW.value)
+    def along_queries(self, block: int, norm: Normaliser | None = None) -> Flags:
+        """The flags of a pass that keeps a block of keys and goes along the queries."""
+        problem, ends = self.problem, (True, True)
+        if not (self.flags.every_tile or self.flags.batch_band):
+            ends = problem.high < OUT_OF_REACH, problem.low > -OUT_OF_REACH or problem.queries % block > 0  # type: ignore[assignment]
+        return self._flags(*ends, norm)
 
-    def edges(self, tokens: int, block: int, way: int) -> int:
-        """Whether tiles at the beginning (1) or end (2) of a walk may be cut: all, where every tile has to be asked."""
-        from regard.backends.triton import kernels
-
-        if self.flags & (kernels.EACH.value | kernels.ALWAYS.value):
-            return 3
-        early, late = (self.low > -FAR, self.high < FAR)[::-way]
-        return int(early) | int(late or tokens % block > 0) << 1
+    def _flags(self, start: bool, end: bool, norm: Normaliser | None) -> Flags:
+        split = norm is not None and norm.low is not None
+        return self.flags._replace(stages=(start, True, end), split_lse=split)
 
 
-def lay_out(scores: Scores, rows: int, columns: int) -> Given:
-    """Lay a Scores out for kernels that work on blocks of so many rows and columns."""
-    from regard.backends.triton import kernels
+def prepare(scores: Scores, block_m: int, block_n: int, interleave: bool = True) -> Prepared:
+    """Prepare scores for kernels that work on block_m queries × block_n keys at a time."""
+    mask, (_, heads, queries, keys) = scores.mask, scores.shape
+    q, q_layout = describe(scores.query, block_m)
+    k, k_layout = describe(scores.key, block_n)
+    low, high = _band(scores)
+    full = not (queries % block_m or keys % block_n)
+    every_tile = bool(mask.kept or mask.ids or mask.visible or mask.biases)
+    flags = Flags(
+        band=bool(mask.bands),
+        batch_band=isinstance(low, Tensor),
+        padding=bool(mask.kept),
+        documents=bool(mask.ids),
+        visible=bool(mask.visible),
+        bias=bool(mask.biases),
+        softcap=scores.softcap is not None,
+        full_blocks=full,
+        causal=full and bool(mask.bands) and all(lowest is None for lowest, _, _ in mask.bands),
+        every_tile=every_tile,
+    )
+    scale, cap = scores.scale, scores.softcap
+    factor, cap = (scale * LOG2E, 0.0) if cap is None else (2 * LOG2E * scale / cap, cap * LOG2E)
+    problem = Problem(
+        queries, keys, heads, scores.group, _interleave(scores) if interleave else 0, low, high, factor, cap,
+        _mask_operands(scores) if every_tile else None,
+    )  # fmt: skip
+    return Prepared(scores, q, k, Layouts(q_layout, k_layout), problem, flags)
 
+
+def _mask_operands(scores: Scores) -> MaskOperands:
     mask, (batch, _, queries, keys) = scores.mask, scores.shape
-    query, query_layout = described(scores.query, rows)
-    key, key_layout = described(scores.key, columns)
-    nothing, flags = scores.query, 0
-    low, high = _bands(scores)
-    whole = not (queries % rows or keys % columns)
-    flags |= kernels.WHOLE.value if whole else 0
-    if mask.bands:
-        flags |= kernels.BAND.value
-        flags |= kernels.UNTIL.value if whole and all(lowest is None for lowest, _, _ in mask.bands) else 0
-    if isinstance(low, Tensor):
-        flags |= kernels.EACH.value
-    keep = query_ids = key_ids = visible = bias = nothing
-    if mask.kept:
-        flags |= kernels.KEEP.value
-        keep = _line(math.prod(take(kept, 3, scores.columns).int() for kept in mask.kept), batch, keys).to(torch.int8)
-    if mask.ids:
-        flags |= kernels.IDS.value
-        mine, theirs = mask.ids[0]
-        query_ids, key_ids = (
-            _line(take(mine, 2, scores.rows), batch, queries),
-            _line(take(theirs, 3, scores.columns), batch, keys),
-        )
-    strides = [0] * 8
-    if mask.visible:
-        flags |= kernels.SEEN.value
-        visible = _part(mask.visible[0], scores)
-        strides[:4] = visible.expand(scores.shape).stride()
-        visible = visible.view(torch.int8)
+    keep = query_ids = key_ids = visible = visible_strides = bias = bias_strides = None
     lowest = HIDING
+    if mask.kept:
+        kept = math.prod(take(kept, 3, scores.columns).int() for kept in mask.kept)
+        keep = _per_token(kept, batch, keys).to(torch.int8)
+    if mask.ids:
+        of_queries, of_keys = mask.ids[0]
+        query_ids = _per_token(take(of_queries, 2, scores.rows), batch, queries)
+        key_ids = _per_token(take(of_keys, 3, scores.columns), batch, keys)
+    if mask.visible:
+        visible = _part(mask.visible[0], scores)
+        visible_strides = AxisStrides(*visible.expand(scores.shape).stride())
+        visible = visible.view(torch.int8)
     if mask.biases:
-        flags |= kernels.BIAS.value
         bias = _part(mask.biases[0], scores)
         bias = bias.float() if bias.dtype == torch.float64 else bias
-        strides[4:] = bias.expand(scores.shape).stride()
+        bias_strides = AxisStrides(*bias.expand(scores.shape).stride())
         lowest = max(HIDING, torch.finfo(bias.dtype).min)
-    if scores.softcap is not None:
-        flags |= kernels.CAP.value
-    held = (keep, query_ids, key_ids, visible, bias, lowest, tuple(strides)) if flags & kernels.ALWAYS.value else ()
-    return Given(scores, query, key, (query_layout, key_layout), low, high, held, flags, _beside(scores))
+    return MaskOperands(keep, query_ids, key_ids, visible, visible_strides, bias, bias_strides, lowest)
 
 
-def _beside(scores: Scores) -> int:
-    """As many heads as a cache holds, where some walks are longer than others: so no long one is left for the end."""
+def _interleave(scores: Scores) -> int:
+    """As many heads as the cache holds, where programs differ in length: so no long one is left for the end."""
     batch, heads, queries, keys = scores.shape
-    lanes, head = batch * heads, max(queries, keys) * scores.query.shape[-1] * scores.query.element_size()
-    beside = 0
-    while scores.mask.bands and lanes % (2 << beside) == 0 and head << beside + 1 <= sizes.CACHE:
-        beside += 1
-    return beside
+    lanes, head_bytes = batch * heads, max(queries, keys) * scores.query.shape[-1] * scores.query.element_size()
+    interleave = 0
+    while scores.mask.bands and lanes % (2 << interleave) == 0 and head_bytes << interleave + 1 <= tuning.CACHE:
+        interleave += 1
+    return interleave
 
 
 def _part(dense: Tensor, scores: Scores) -> Tensor:
     return take(take(dense, 2, scores.rows), 3, scores.columns)
 
 
-def _line(tensor: Any, batch: int, tokens: int) -> Tensor:
+def _per_token(tensor: Any, batch: int, tokens: int) -> Tensor:
     """One number for each token of each batch."""
     flat: Tensor = tensor.expand(batch, *tensor.shape[1:]).reshape(batch, tokens)
     return flat.contiguous()
 
 
-def _bands(scores: Scores) -> tuple[Any, Any]:
-    """How far before and behind its query a key may lie, all bands together, in own indices: two numbers, or two for
-    each batch."""
-    low, high, shift = [-FAR], [FAR], scores.rows[0] - scores.columns[0]
+def _band(scores: Scores) -> tuple[Any, Any]:
+    """The smallest and the largest key - query that all bands allow, in the scores' own indices: two numbers, or two
+    for each batch."""
+    low, high, shift = [-OUT_OF_REACH], [OUT_OF_REACH], scores.rows[0] - scores.columns[0]
     for lowest, highest, offset in scores.mask.bands:
         by = offset.reshape(-1) if isinstance(offset, Tensor) else offset
         if lowest is not None:
@@ -147,14 +243,14 @@ def _bands(scores: Scores) -> tuple[Any, Any]:
         if highest is not None:
             high.append(by + highest + shift)  # type: ignore[arg-type]
     if not any(isinstance(edge, Tensor) for edge in low + high):
-        return max(max(low), -FAR), min(min(high), FAR)
+        return max(max(low), -OUT_OF_REACH), min(min(high), OUT_OF_REACH)
     batch, device = scores.shape[0], scores.query.device
-    every = [[torch.as_tensor(edge, device=device).expand(batch) for edge in edges] for edges in (low, high)]
-    both = torch.stack(every[0]).amax(0), torch.stack(every[1]).amin(0)
-    return both[0].clamp(-FAR, FAR).int(), both[1].clamp(-FAR, FAR).int()
+    lows, highs = ([torch.as_tensor(edge, device=device).expand(batch) for edge in edges] for edges in (low, high))
+    both = torch.stack(lows).amax(0), torch.stack(highs).amin(0)
+    return both[0].clamp(-OUT_OF_REACH, OUT_OF_REACH).int(), both[1].clamp(-OUT_OF_REACH, OUT_OF_REACH).int()
 
 
-def described(tensor: Tensor, tokens: int) -> tuple[Any, tuple[int, int, int]]:
+def describe(tensor: Tensor, block: int) -> tuple[Any, Layout]:
     """(batch, heads, tokens, width) as a descriptor of blocks of tokens, and how to find a head in it.
 
     Both usual layouts are read as they lie: heads one after the other, or side by side as a projection leaves them.
@@ -162,27 +258,32 @@ def described(tensor: Tensor, tokens: int) -> tuple[Any, tuple[int, int, int]]:
     from triton.tools.tensor_descriptor import TensorDescriptor  # type: ignore[import-untyped]
 
     _, heads, length, width = tensor.shape
-    size = max(power(width), 16)
+    padded = max(next_power(width), 16)
     if width * tensor.element_size() % 16:
-        tensor = torch.nn.functional.pad(tensor, (0, size - width))
-        width = size
+        tensor = torch.nn.functional.pad(tensor, (0, padded - width))
+        width = padded
     side_by_side = tensor.transpose(1, 2)
     if tensor.is_contiguous() and tensor.data_ptr() % 16 == 0:
-        flat, layout = tensor.view(-1, width), (heads * length, length, 0)
-    elif side_by_side.is_contiguous() and width == size and tensor.data_ptr() % 16 == 0:
-        flat, layout = side_by_side.view(-1, heads * width), (length, 0, width)
+        flat, layout = tensor.view(-1, width), Layout(heads * length, length, 0)
+    elif side_by_side.is_contiguous() and width == padded and tensor.data_ptr() % 16 == 0:
+        flat, layout = side_by_side.view(-1, heads * width), Layout(length, 0, width)
     else:
-        flat, layout = tensor.contiguous().clone().view(-1, width), (heads * length, length, 0)
-    return TensorDescriptor(flat, list(flat.shape), list(flat.stride()), [tokens, size]), layout
+        flat, layout = tensor.contiguous().clone().view(-1, width), Layout(heads * length, length, 0)
+    return TensorDescriptor(flat, list(flat.shape), list(flat.stride()), [block, padded]), layout
 
 
-def heads_of_grid(lanes: int) -> tuple[int, int]:
-    """So many heads in the second and in the third direction of a grid."""
-    fits = (deep for deep in range(1, min(lanes, MOST) + 1) if lanes % deep == 0 and lanes // deep <= MOST)
-    deep = next(fits, lanes)
-    return lanes // deep, deep
+def head_grid(heads: int) -> tuple[int, int]:
+    """The second and third dimension of a grid with so many heads (of all batches)."""
+    fits = (deep for deep in range(1, min(heads, MAX_GRID) + 1) if heads % deep == 0 and heads // deep <= MAX_GRID)
+    deep = next(fits, heads)
+    return heads // deep, deep
 
 
-def power(number: int) -> int:
-    """The least power of two that is not smaller."""
+def next_power(number: int) -> int:
+    """The smallest power of two that is at least `number`."""
     return 1 << max(number - 1, 0).bit_length()
+
+
+def cdiv(number: int, block: int) -> int:
+    """How many blocks cover a number of tokens."""
+    return -(-number // block)

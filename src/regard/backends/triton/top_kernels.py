@@ -1,321 +1,500 @@
-"""The Triton kernels of `top` of two keys or more: one walk leaves few keys of each row, which are weighed one by one.
+"""The Triton kernels of `top(k)` for k > 1, exact: docs/how-exact-top-works.md explains them with an example.
 
-The one greatest comes along with the entropy: row_kernels.py.
+`top_pass` goes along the rows. Two neighbouring keys are a pair; pairs with the same remainder modulo the width of a
+block are a class. Of each class a row keeps the two pairs with the largest weights, each tagged with the number of its
+tile (in the low bits of the mantissa), and of all it dropped the largest weight: comparisons only, beside which the
+exponentials of the entropy may run. At the end it hands on its largest few pairs. `top_settle` weighs the first of them
+anew and keeps the best keys. Where tags, which cost a weight its last digits, leave something open, `top_search` looks
+at everything else that may count, for those rows alone. Nothing waits for the CPU.
 
-`best` walks along the rows. Two neighbours are one pair; pairs with the same remainder by a block's width are one
-class. Of each class a row keeps the two pairs with the greatest weights, each marked with its tile, and of all others
-the greatest: comparisons alone, beside which the exponentials of the entropy may run. At the end it hands on the
-greatest few pairs. `settle` weighs the first of them anew and keeps the best keys. Where marks, which cost a weight its
-last digits, leave something open, `search` looks at whatever may count too, for those rows alone.
+A short row has few tiles, so tags take few bits and may tell single keys. There (TOP.unit = 1) keys with the same
+remainder modulo half a block's width are a class, a tagged weight is accurate enough, and what `top_pass` finds is the
+result, except in rows where a class dropped a key that may count, or where tags may have changed the order: those are
+left to `top_search`.
 
-A short row has few tiles, so marks take few digits and may tell single keys. There (UNIT: 1) keys with the same
-remainder by half a block's width are one class, a marked weight is good enough, and what `best` finds is the result but
-for rows where a class lost one, or where marks may have changed the order: those are left to `search`. Nothing of it
-waits for the CPU.
+`rows` of reduction_kernels.py finds the one largest.
 """
 
 # mypy: ignore-errors
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import triton
 import triton.language as tl
 
 from regard.backends.triton.kernels import (
-    BAND,
     HIDDEN,
     HIDING,
-    LOW,
-    _band,
-    _flat,
-    _load,
-    _log,
-    _meet,
-    _norm,
-    _place,
-    _spans,
-    _tile,
-    _turn,
+    find_head,
+    flat_head,
+    key_bounds,
+    last_first,
+    load_block,
+    load_norm,
+    log2_weights,
+    program_block,
+    tile_logits,
+    weigh_keys,
 )
 
 
 @triton.jit
-def _bound(least, BITS: tl.constexpr):
-    """A pair with a lower mark cannot hold a weight that is greater than this: marks change numbers by half as much."""
-    return tl.maximum(least - tl.abs(least) * (2.0 ** (BITS - 22)), HIDING)
+def _bound(smallest, BITS: tl.constexpr):
+    """A pair with a lower tagged weight holds no weight above this: tags change numbers by at most half as much."""
+    return tl.maximum(smallest - tl.abs(smallest) * (2.0 ** (BITS - 22)), HIDING)
 
 
 @triton.jit
-def _marked(log, mark, BITS: tl.constexpr):
-    return ((log.to(tl.int32, bitcast=True) >> BITS << BITS) | mark).to(tl.float32, bitcast=True)
+def _tag(log2, tag, BITS: tl.constexpr):
+    """A tag in the low bits of the mantissa."""
+    return ((log2.to(tl.int32, bitcast=True) >> BITS << BITS) | tag).to(tl.float32, bitcast=True)
 
 
 @triton.jit
-def _within(log, marked, BITS: tl.constexpr):
-    """What is nearest to `log` among the numbers that may have got this mark: those between two ends."""
-    near, far = _marked(marked, 0, BITS), _marked(marked, (1 << BITS) - 1, BITS)
-    return tl.minimum(tl.maximum(log, tl.minimum(near, far)), tl.maximum(near, far))
+def _clamp_to_tagged(log2, tagged, BITS: tl.constexpr):
+    """The nearest to `log2` of the numbers that tagging could have turned into `tagged`."""
+    near, far = _tag(tagged, 0, BITS), _tag(tagged, (1 << BITS) - 1, BITS)
+    return tl.minimum(tl.maximum(log2, tl.minimum(near, far)), tl.maximum(near, far))
 
 
 @triton.jit
-def _least(a, b):
-    """The lesser; a marked -inf is NaN, and comes after nobody."""
+def _min_nan(a, b):
+    """The smaller; a tagged -inf is NaN, and propagates so that it never displaces a number."""
     return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
+# The pass
+
+
 @triton.jit
-def _best_step(
-    state, at, tile, query, K, layout, ids, row, norm, rest, size, lo, hi, factor, cap, mask,
-    FLAGS: tl.constexpr, BITS: tl.constexpr, UNIT: tl.constexpr, ENTROPY: tl.constexpr, MASKED: tl.constexpr,
-    EXACT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+def _pass_step(
+    state, start_n, tile, row, q, high, low, k_desc, layouts, head, problem,
+    FLAGS: tl.constexpr, TOP: tl.constexpr, ENTROPY: tl.constexpr, MASKED: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    first, second, lost, entropy = state
-    batch, head, key_head = ids
-    dots = _meet(query, K, layout, batch, key_head, at, BN, EXACT)
-    column = at + tl.arange(0, BN)
-    logits = _tile(dots, row[:, None], column[None, :], batch, head, size, lo, hi, factor, cap, mask, FLAGS, MASKED)
-    log = _log(logits, norm[:, None], rest[:, None], FLAGS)
+    first, second, dropped, entropy = state
+    k = load_block(k_desc, layouts.k, head.batch, head.key_head, start_n)
+    qk = tl.dot(q, k.T, input_precision=PRECISION)
+    column = start_n + tl.arange(0, BLOCK_N)
+    logits = tile_logits(qk, row[:, None], column[None, :], head, problem, FLAGS, MASKED)
+    log2 = log2_weights(logits, high[:, None], low[:, None], FLAGS)
     if ENTROPY:
-        entropy -= tl.sum(tl.reshape(tl.exp2(log) * log, [BM, BN // 8, 8]), 1)
-    if UNIT == 2:
-        high = _marked(tl.max(tl.reshape(log, [BM, BN // 2, 2]), 2), tile, BITS)
-        more = second
+        entropy -= tl.sum(tl.reshape(tl.exp2(log2) * log2, [BLOCK_M, BLOCK_N // 8, 8]), 1)
+    if TOP.unit == 2:
+        best = _tag(tl.max(tl.reshape(log2, [BLOCK_M, BLOCK_N // 2, 2]), 2), tile, TOP.tag_bits)
+        other = second
     else:
-        mark = tl.where(tl.arange(0, BN)[None, :] < BN // 2, tile, tile + tl.cdiv(size[1], BN))
-        both = tl.reshape(_marked(log, mark, BITS), [BM, 2, BN // 2])
-        high = tl.max(both, 1)
-        more = tl.maximum(second, tl.reduce(both, 1, _least))
-    less = _least(first, high)
-    first = tl.maximum(first, high)
-    gone = tl.reshape(tl.minimum(more, less), [BM, BN * UNIT // 16, 8 // UNIT])  # so no threads exchange numbers
-    lost = tl.maximum(lost, tl.max(gone, 1))
-    return first, tl.maximum(more, less), lost, entropy
+        tag = tl.where(tl.arange(0, BLOCK_N)[None, :] < BLOCK_N // 2, tile, tile + tl.cdiv(problem.keys, BLOCK_N))
+        halves = tl.reshape(_tag(log2, tag, TOP.tag_bits), [BLOCK_M, 2, BLOCK_N // 2])
+        best = tl.max(halves, 1)
+        other = tl.maximum(second, tl.reduce(halves, 1, _min_nan))
+    less = _min_nan(first, best)
+    first = tl.maximum(first, best)
+    third = tl.reshape(tl.minimum(other, less), [BLOCK_M, BLOCK_N * TOP.unit // 16, 8 // TOP.unit])
+    dropped = tl.maximum(dropped, tl.max(third, 1))  # several maxima, so that threads exchange no numbers
+    return first, tl.maximum(other, less), dropped, entropy
 
 
 @triton.jit
-def _take(first, second, left, tiles, UNIT: tl.constexpr, BITS: tl.constexpr, BN: tl.constexpr):
-    """Take the greatest pair (or key) of each row: (first, second) without it, its marked weight, and its key.
+def _take_best(first, second, left, tiles, TOP: tl.constexpr, BLOCK_N: tl.constexpr):
+    """Take the best pair (or key) of each row: (first, second) without it, its tagged weight, and its key.
 
-    Marks from `tiles` on tell the second half of a tile.
+    Tags from `tiles` on stand for the second half of a tile.
     """
-    group, most = tl.arange(0, BN // 2)[None, :], tl.max(first, 1)
-    mine = tl.max(tl.where(first >= most[:, None], group, 0), 1)
-    won = group == mine[:, None]
-    first, second = tl.where(won, second, first), tl.where(won, 4 * HIDDEN, second)
-    mark = most.to(tl.int32, bitcast=True) & ((1 << BITS) - 1)
-    behind = (mark >= tiles).to(tl.int32)
-    return first, second, most, left + UNIT * mine + mark * BN - behind * (tiles * BN - BN // 2)
+    each, best = tl.arange(0, BLOCK_N // 2)[None, :], tl.max(first, 1)
+    place = tl.max(tl.where(first >= best[:, None], each, 0), 1)
+    chosen = each == place[:, None]
+    first, second = tl.where(chosen, second, first), tl.where(chosen, 4 * HIDDEN, second)
+    tag = best.to(tl.int32, bitcast=True) & ((1 << TOP.tag_bits) - 1)
+    half = (tag >= tiles).to(tl.int32)
+    return first, second, best, left + TOP.unit * place + tag * BLOCK_N - half * (tiles * BLOCK_N - BLOCK_N // 2)
 
 
 @triton.jit
-def _choose(state, n, left, tiles, UNIT: tl.constexpr, BITS: tl.constexpr, BN: tl.constexpr):
-    """Move the greatest pair (or key) of each row to place n."""
+def _move_best(state, n, left, tiles, TOP: tl.constexpr, BLOCK_N: tl.constexpr):
+    """Move the best pair (or key) of each row to slot n."""
     first, second, values, keys = state
-    first, second, most, key = _take(first, second, left, tiles, UNIT, BITS, BN)
+    first, second, best, key = _take_best(first, second, left, tiles, TOP, BLOCK_N)
     slot = tl.arange(0, values.shape[1])[None, :]
-    values, keys = tl.where(slot == n, most[:, None], values), tl.where(slot == n, key[:, None], keys)
+    values, keys = tl.where(slot == n, best[:, None], values), tl.where(slot == n, key[:, None], keys)
     return first, second, values, keys
 
 
 @triton.jit
-def best(
-    Q, K, NORM, REST, VALUES, KEYS, LOST, LIST, LOGS, BEST, WHERE, ENT, low, high, size, shape, layouts, factor, cap,
-    mask, above, lines,
-    FLAGS: tl.constexpr, ENTROPY: tl.constexpr, TOP: tl.constexpr, PAIRS: tl.constexpr,
-    SLOTS: tl.constexpr, SEGMENTS: tl.constexpr, UNIT: tl.constexpr, BITS: tl.constexpr, EDGES: tl.constexpr,
-    EXACT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+def top_pass(
+    q_desc, k_desc, entropy_ptr, buffers, norm, layouts, problem, chunk,
+    FLAGS: tl.constexpr, TOP: tl.constexpr, ENTROPY: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """The TOP greatest pairs of each row, from the row `above` on, and of each segment of as many tiles as marks tell.
+    """The TOP.k best pairs of each row of a chunk, and of each segment of as many tiles as there are tags.
 
-    Of each, VALUES are its greater log2 weight, marked, and KEYS its first key; up to PAIRS follow that may count too.
-    LOST is the greatest that came third in its class; ENT, where wanted, is the entropy of the segment in bits. The
-    LIST of `settle` is made empty.
+    Of each, buffers.candidates are its larger log2 weight, tagged, and buffers.keys its first key; up to TOP.pairs
+    follow that may count too. buffers.dropped is the largest that came third in its class; entropy_ptr, with ENTROPY,
+    the entropy of the segment in bits. The list of open rows is made empty for `top_settle`.
 
-    In short rows the result is in BEST and WHERE instead, and LIST, the first number of which is its length, names the
-    rows for `search`, as -1 - row where marks may have changed their order. Of those rows, in LIST's order, LOST is as
-    above, LOGS and KEYS are the log2 weights and keys, and behind the keys stands one other that may count too, or -1
-    (any) or -2 (none).
+    In short rows the results go to buffers.weights and buffers.indices, and buffers.open_rows, the first number of
+    which is its length, lists the rows for `top_search`, as -1 - row where tags may have changed their order. For those
+    rows, in the order of the list, `dropped` is as above, `logs` and `keys` are the log2 weights and keys, and after
+    the keys comes one other that may count too, or -1 (any) or -2 (none).
     """
-    flat, block, blocks = _turn(shape)
-    if (UNIT == 2) & (block == 0) & (flat == 0):
-        tl.store(LIST, 0)
-    part = block % SEGMENTS
-    batch, head, key_head, block = _place(shape, flat, block // SEGMENTS, blocks // SEGMENTS - 1, BAND & FLAGS)
-    start = above + block * BM
-    row = start + tl.arange(0, BM)
-    lo, hi = _band(low, high, batch, FLAGS)
-    norm, rest = _norm(NORM, REST, flat * size[0], row, size[0], FLAGS, True)
-    norm = tl.where(row < size[0], norm, HIDDEN)
-    query = _load(Q, layouts[0], batch, head, start, BM)
-    query = tl.where((row < size[0])[:, None], query, 0.0)  # rows of another head, or nobody's; and in registers
-    bottom = tl.minimum(start + BM, size[0]) - 1
-    a, b, c, d = _spans(start + lo, bottom + lo, start + hi + 1, bottom + hi + 1, size[1], BN, FLAGS)
-    left, right = part * (BN * UNIT // 2 << BITS), (part + 1) * (BN * UNIT // 2 << BITS)
+    flat, block, blocks = program_block(problem)
+    if (TOP.unit == 2) & (block == 0) & (flat == 0):
+        tl.store(buffers.open_rows, 0)
+    segment = block % TOP.segments
+    head = find_head(flat, problem, FLAGS)
+    start_m = chunk.start + last_first(block // TOP.segments, blocks // TOP.segments, FLAGS) * BLOCK_M
+    row = start_m + tl.arange(0, BLOCK_M)
+    high, low = load_norm(norm, flat * problem.queries, row, problem, FLAGS, True)
+    high = tl.where(row < problem.queries, high, HIDDEN)
+    q = load_block(q_desc, layouts.q, head.batch, head.index, start_m)
+    q = tl.where((row < problem.queries)[:, None], q, 0.0)  # rows beyond the end may hold NaN; and in registers
+    a, b, c, d = key_bounds(start_m, head, problem, BLOCK_M, BLOCK_N, FLAGS)
+    segment_keys: tl.constexpr = BLOCK_N * TOP.unit // 2 << TOP.tag_bits
+    left, right = segment * segment_keys, (segment + 1) * segment_keys
     a, b = tl.minimum(tl.maximum(a, left), right), tl.minimum(tl.maximum(b, left), right)
     c, d = tl.minimum(tl.maximum(c, left), right), tl.minimum(tl.maximum(d, left), right)
-    none = tl.full([BM, BN // 2], 2 * HIDDEN, tl.float32)
-    state = (none, none, tl.full([BM, 8 // UNIT], 2 * HIDDEN, tl.float32), tl.zeros([BM, 8], tl.float32))
-    ids = (batch, head, key_head)
-    if EDGES & 1:
-        for at in range(a, b, BN):
-            state = _best_step(state, at, (at - left) // BN, query, K, layouts[1], ids, row, norm, rest, size, lo, hi,
-                               factor, cap, mask, FLAGS, BITS, UNIT, ENTROPY, True, EXACT, BM, BN)  # fmt: skip
-    for at in range(b, c, BN):
-        state = _best_step(state, at, (at - left) // BN, query, K, layouts[1], ids, row, norm, rest, size, lo, hi,
-                           factor, cap, mask, FLAGS, BITS, UNIT, ENTROPY, False, EXACT, BM, BN)  # fmt: skip
-    if EDGES & 2:
-        for at in range(c, d, BN):
-            state = _best_step(state, at, (at - left) // BN, query, K, layouts[1], ids, row, norm, rest, size, lo, hi,
-                               factor, cap, mask, FLAGS, BITS, UNIT, ENTROPY, True, EXACT, BM, BN)  # fmt: skip
-    first, second, lost, entropy = state
-    here, inside = (flat * lines + row - above).to(tl.int64), row < tl.minimum(above + lines, size[0])
+    bounds = (a, b, c, d)
+    none = tl.full([BLOCK_M, BLOCK_N // 2], 2 * HIDDEN, tl.float32)
+    none_dropped = tl.full([BLOCK_M, 8 // TOP.unit], 2 * HIDDEN, tl.float32)
+    state = (none, none, none_dropped, tl.zeros([BLOCK_M, 8], tl.float32))
+    for stage in tl.static_range(3):
+        if FLAGS.stages[stage]:
+            for start_n in range(bounds[stage], bounds[stage + 1], BLOCK_N):
+                state = _pass_step(state, start_n, (start_n - left) // BLOCK_N, row, q, high, low, k_desc, layouts,
+                                   head, problem, FLAGS, TOP, ENTROPY, stage != 1, PRECISION, BLOCK_M,
+                                   BLOCK_N)  # fmt: skip
+    first, second, dropped, entropy = state
+    line = (flat * chunk.rows + row - chunk.start).to(tl.int64)
+    inside = row < tl.minimum(chunk.start + chunk.rows, problem.queries)
     if ENTROPY:
-        tl.store(ENT + here * SEGMENTS + part, tl.sum(entropy, 1), mask=inside)
-    lost = tl.max(lost, 1)
-    slot, tiles = tl.arange(0, SLOTS)[None, :], tl.cdiv(size[1], BN) if UNIT == 1 else 1 << BITS
-    state = (first, second, tl.full([BM, SLOTS], 2 * HIDDEN, tl.float32), tl.zeros([BM, SLOTS], tl.int32))
-    least, open = tl.full([BM], -HIDDEN, tl.float32), tl.zeros([BM], tl.int1)
-    for n in range(TOP):
-        most = tl.max(state[0], 1)
-        if UNIT == 1:
-            open = open | ((most >= _bound(least, BITS)) & (most > HIDING))
-        least = most
-        state = _choose(state, n, left, tiles, UNIT, BITS, BN)
-    if UNIT == 1:
+        tl.store(entropy_ptr + line * TOP.segments + segment, tl.sum(entropy, 1), mask=inside)
+    dropped = tl.max(dropped, 1)
+    slot = tl.arange(0, TOP.slots)[None, :]
+    tiles = tl.cdiv(problem.keys, BLOCK_N) if TOP.unit == 1 else 1 << TOP.tag_bits
+    no_keys = tl.zeros([BLOCK_M, TOP.slots], tl.int32)
+    state = (first, second, tl.full([BLOCK_M, TOP.slots], 2 * HIDDEN, tl.float32), no_keys)
+    smallest, unsure = tl.full([BLOCK_M], -HIDDEN, tl.float32), tl.zeros([BLOCK_M], tl.int1)
+    for n in range(TOP.k):
+        best = tl.max(state[0], 1)
+        if TOP.unit == 1:
+            unsure = unsure | ((best >= _bound(smallest, TOP.tag_bits)) & (best > HIDING))
+        smallest = best
+        state = _move_best(state, n, left, tiles, TOP, BLOCK_N)
+    if TOP.unit == 1:
         values, keys = state[2], state[3]
-        there = (flat * size[0] + row).to(tl.int64)[:, None] * TOP + slot
-        some = inside[:, None] & (slot < TOP)
-        middle = _marked(values, 1 << BITS - 1, BITS)
-        weights = tl.where((norm == norm)[:, None], tl.exp2(middle), norm[:, None])  # NaN stays NaN
-        tl.store(BEST + there, weights, mask=some)
-        tl.store(WHERE + there, tl.where(values > HIDING, keys, -1).to(tl.int64), mask=some)
-        bound = _bound(least, BITS)
-        near = inside & (tl.max(state[0], 1) >= bound) & (least > HIDING)
-        other = tl.full([BM], -2, tl.int32)
+        at = (flat * problem.queries + row).to(tl.int64)[:, None] * TOP.k + slot
+        some = inside[:, None] & (slot < TOP.k)
+        middle = _tag(values, 1 << TOP.tag_bits - 1, TOP.tag_bits)
+        weights = tl.where((high == high)[:, None], tl.exp2(middle), high[:, None])  # NaN propagates
+        tl.store(buffers.weights + at, weights, mask=some)
+        tl.store(buffers.indices + at, tl.where(values > HIDING, keys, -1).to(tl.int64), mask=some)
+        bound = _bound(smallest, TOP.tag_bits)
+        near = inside & (tl.max(state[0], 1) >= bound) & (smallest > HIDING)
+        other = tl.full([BLOCK_M], -2, tl.int32)
         if tl.max(near.to(tl.int32), 0) > 0:
-            first, second, _, key = _take(state[0], state[1], left, tiles, UNIT, BITS, BN)
+            first, second, _, key = _take_best(state[0], state[1], left, tiles, TOP, BLOCK_N)
             other = tl.where(near, tl.where(tl.max(first, 1) >= bound, -1, key), other)
-        more = inside & (open | near | (lost >= bound))
-        turn = tl.atomic_add(LIST + tl.zeros_like(row), 1, mask=more)
-        tl.store(LIST + 1 + turn, tl.where(open | near, -1 - here, here).to(tl.int32), mask=more)
-        tl.store(LOST + turn, lost, mask=more)
+        still_open = inside & (unsure | near | (dropped >= bound))
+        turn = tl.atomic_add(buffers.open_rows + tl.zeros_like(row), 1, mask=still_open)
+        entry = tl.where(unsure | near, -1 - line, line).to(tl.int32)
+        tl.store(buffers.open_rows + 1 + turn, entry, mask=still_open)
+        tl.store(buffers.dropped + turn, dropped, mask=still_open)
         turn = turn.to(tl.int64)
-        tl.store(KEYS + turn * (2 * SLOTS) + SLOTS, other, mask=more)
-        turn, some = turn[:, None], more[:, None] & (slot < TOP)
-        tl.store(LOGS + turn * TOP + slot, middle, mask=some)
-        tl.store(KEYS + turn * (2 * SLOTS) + slot, tl.where(values > HIDING, keys, -1), mask=some)
+        tl.store(buffers.keys + turn * (2 * TOP.slots) + TOP.slots, other, mask=still_open)
+        turn, some = turn[:, None], still_open[:, None] & (slot < TOP.k)
+        tl.store(buffers.logs + turn * TOP.k + slot, middle, mask=some)
+        tl.store(buffers.keys + turn * (2 * TOP.slots) + slot, tl.where(values > HIDING, keys, -1), mask=some)
     else:
-        tl.store(LOST + here * SEGMENTS + part, lost, mask=inside)
-        n, least = TOP, _bound(_bound(least, BITS), BITS)  # what is less than this cannot count any more
-        while (n < PAIRS) & (tl.max((tl.max(state[0], 1) >= least).to(tl.int32), 0) > 0):
-            state = _choose(state, n, left, tiles, UNIT, BITS, BN)
+        tl.store(buffers.dropped + line * TOP.segments + segment, dropped, mask=inside)
+        # What is below this cannot count any more.
+        n, bound = TOP.k, _bound(_bound(smallest, TOP.tag_bits), TOP.tag_bits)
+        while (n < TOP.pairs) & (tl.max((tl.max(state[0], 1) >= bound).to(tl.int32), 0) > 0):
+            state = _move_best(state, n, left, tiles, TOP, BLOCK_N)
             n += 1
-        spot = here[:, None] * (SEGMENTS * SLOTS) + part * SLOTS + slot
-        tl.store(VALUES + spot, state[2], mask=inside[:, None] & (slot >= 0))
-        tl.store(KEYS + spot, state[3], mask=inside[:, None] & (slot >= 0))
+        at = line[:, None] * (TOP.segments * TOP.slots) + segment * TOP.slots + slot
+        tl.store(buffers.candidates + at, state[2], mask=inside[:, None] & (slot >= 0))
+        tl.store(buffers.keys + at, state[3], mask=inside[:, None] & (slot >= 0))
+
+
+# Settling
 
 
 @triton.jit
-def _added(parts, FLAGS: tl.constexpr):
-    """Sums along the last axis; LOW: two by two, so no digit depends on how many keys a kernel weighs at once."""
-    if LOW & FLAGS:
-        for _ in tl.static_range(8):
-            if parts.shape[2] > 1:
-                parts = tl.sum(tl.reshape(parts, [parts.shape[0], parts.shape[1], parts.shape[2] // 2, 2]), 3)
-    return tl.sum(parts, 2)
+def top_settle(
+    tensors, buffers, norm, problem, chunk,
+    FLAGS: tl.constexpr, TOP: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """The TOP.k largest weights of each row and their keys: the best of the TOP.room best pairs.
+
+    buffers.open_rows, the first number of which is its length, lists the rows that `top_search` has to look at, and
+    `logs` are their log2 weights. The order of the list is arbitrary, and changes nothing.
+    """
+    flat = flat_head()
+    line = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    row = chunk.start + line
+    inside = (line < chunk.rows) & (row < problem.queries)
+    line = flat * chunk.rows + line
+    at = line.to(tl.int64)[:, None] * (TOP.segments * TOP.slots)
+    slot = tl.arange(0, TOP.room)[None, :]
+    if TOP.segments == 1:  # they are in order already
+        value = tl.load(buffers.candidates + at + slot, mask=inside[:, None], other=2 * HIDDEN)
+        key = tl.load(buffers.keys + at + slot, mask=inside[:, None], other=0)
+        rest = tl.load(buffers.candidates + line.to(tl.int64) * TOP.slots + TOP.room, mask=inside, other=2 * HIDDEN)
+    else:
+        each = tl.arange(0, TOP.segments * TOP.slots)[None, :]
+        left = tl.load(buffers.candidates + at + each, mask=inside[:, None], other=2 * HIDDEN)
+        keys = tl.load(buffers.keys + at + each, mask=inside[:, None], other=0)
+        value, key = tl.full([ROWS, TOP.room], 2 * HIDDEN, tl.float32), tl.zeros([ROWS, TOP.room], tl.int32)
+        for n in range(TOP.room):
+            best = tl.max(left, 1)
+            place = tl.max(tl.where(left >= best[:, None], each, 0), 1)
+            chosen = each == place[:, None]
+            value = tl.where(slot == n, best[:, None], value)
+            key = tl.where(slot == n, tl.sum(tl.where(chosen, keys, 0), 1)[:, None], key)
+            left = tl.where(chosen, 4 * HIDDEN, left)
+        rest = tl.max(left, 1)
+    segment = buffers.dropped + line.to(tl.int64)[:, None] * TOP.segments + tl.arange(0, TOP.segments)[None, :]
+    rest = tl.maximum(rest, tl.max(tl.load(segment, mask=inside[:, None], other=2 * HIDDEN), 1))
+    value = tl.reshape(tl.join(value, value), [ROWS, 2 * TOP.room])
+    key = tl.reshape(tl.join(key, key + 1), [ROWS, 2 * TOP.room])
+    wanted = (value > HIDING) & (key < problem.keys)
+    log2 = weigh_keys(row, key, wanted, flat, tensors, norm, problem, FLAGS, WIDTH, STEP)
+    # A large product has fewer digits than a tag leaves. Then the tagged weight is right: it was computed from the same
+    # products as the normaliser.
+    pair = tl.max(tl.reshape(log2, [ROWS, TOP.room, 2]), 2)
+    pair = tl.reshape(tl.join(pair, pair), [ROWS, 2 * TOP.room])
+    log2 += tl.where(wanted, _clamp_to_tagged(pair, value, TOP.tag_bits) - pair, 0.0)
+    # One after the other: threads that hold the same weight may differ in its last bit, where a product was fused with
+    # an addition, so comparing all with all could rank each of two keys above the other.
+    place, left, rank = tl.arange(0, 2 * TOP.room)[None, :], log2, tl.full([ROWS, 2 * TOP.room], TOP.k, tl.int32)
+    for n in range(TOP.k):
+        chosen = place == tl.argmax(left, 1)[:, None]
+        rank, left = tl.where(chosen, n, rank), tl.where(chosen, 4 * HIDDEN, left)
+    at = (flat * problem.queries + row).to(tl.int64)[:, None] * TOP.k + rank
+    some = inside[:, None] & (rank < TOP.k)
+    high, _ = load_norm(norm, flat * problem.queries, row, problem, FLAGS, True)
+    weights = tl.where((high == high)[:, None], tl.exp2(log2), high[:, None])  # NaN propagates
+    tl.store(buffers.weights + at, weights, mask=some)
+    tl.store(buffers.indices + at, tl.where(log2 > HIDING, key, -1).to(tl.int64), mask=some)
+    smallest = tl.min(tl.where(rank < TOP.k, log2, -HIDDEN), 1)
+    still_open = inside & (rest >= _bound(smallest, TOP.tag_bits))
+    turn = tl.atomic_add(buffers.open_rows + tl.zeros_like(line), 1, mask=still_open)
+    tl.store(buffers.open_rows + 1 + turn, line, mask=still_open)
+    at = buffers.logs + turn.to(tl.int64)[:, None] * TOP.k + rank
+    tl.store(at, log2, mask=still_open[:, None] & (rank < TOP.k))
+
+
+# The search: one open row at a time. `state` is (the best log2 weights so far, their keys)
+
+
+class OpenRow(NamedTuple):
+    """A row that is searched: its index, its head, and what its single products differ by from those of tiles."""
+
+    index: Any
+    flat: Any
+    shift: Any
+
+
+@triton.jit
+def _rank(values):
+    """The rank of each, the largest first; of equal ones, the first."""
+    each = tl.arange(0, values.shape[0])
+    equal = (values[:, None] == values[None, :]) & (each[:, None] > each[None, :])
+    return tl.sum((equal | (values[:, None] < values[None, :])).to(tl.int32), 1)
+
+
+@triton.jit
+def _sort_best(values, keys, TOP: tl.constexpr):
+    """The TOP.k largest values and their keys; in the slots after them, values that are never the smallest."""
+    slot = tl.arange(0, TOP.room)
+    chosen = _rank(values)[:, None] == slot[None, :]
+    best = tl.sum(tl.where(chosen, values[:, None], 0.0), 0)
+    keys = tl.sum(tl.where(chosen, keys[:, None], 0), 0)
+    return tl.where(slot < TOP.k, best, -HIDDEN), tl.where((best > HIDING) & (slot < TOP.k), keys, -1)
+
+
+@triton.jit
+def _insert(state, log2, key):
+    """Keep those keys that are better than the present ones."""
+    best, keys = state
+    slot, largest, smallest = tl.arange(0, best.shape[0]), tl.max(log2, 0), tl.min(best, 0)
+    while largest > tl.maximum(smallest, HIDING):
+        new = tl.max(tl.where(log2 == largest, key, -1), 0)
+        place = slot == tl.max(tl.where(best == smallest, slot, -1), 0)
+        best, keys = tl.where(place, largest, best), tl.where(place, new, keys)
+        log2 = tl.where(key == new, 4 * HIDDEN, log2)
+        largest, smallest = tl.max(log2, 0), tl.min(best, 0)
+    return best, keys
 
 
 @triton.jit
 def _weigh(
-    row, key, wanted, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap, mask, flat,
-    FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr,
+    key, wanted, row, tensors, norm, problem, FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
-    """log2 of the weights of single keys, (rows, keys), less than any other where none is wanted."""
-    batch, head, key_head, _ = _place(shape, flat, 0, 0, False)
-    q_batch, q_head, q_row, q_part = strides[0]
-    k_batch, k_head, k_row, k_part = strides[1]
-    Q += batch.to(tl.int64) * q_batch + head.to(tl.int64) * q_head
-    K += batch.to(tl.int64) * k_batch + key_head.to(tl.int64) * k_head
-    inside = row < size[0]
-    dots = tl.zeros_like(key).to(tl.float32)
-    for start in range(0, WIDTH, STEP):
-        part = start + tl.arange(0, STEP)
-        query = tl.load(
-            Q + row.to(tl.int64)[:, None] * q_row + part[None, :] * q_part,
-            mask=inside[:, None] & (part < WIDTH)[None, :], other=0.0,
-        ).to(tl.float32)  # fmt: skip
-        keys = tl.load(
-            K + key.to(tl.int64)[:, :, None] * k_row + part[None, None, :] * k_part,
-            mask=wanted[:, :, None] & (part < WIDTH)[None, None, :], other=0.0,
-        ).to(tl.float32)  # fmt: skip
-        dots += _added(keys * query[:, None, :], FLAGS)
-    lo, hi = _band(low, high, batch, FLAGS)
-    logits = _tile(dots, row[:, None], key, batch, head, size, lo, hi, factor, cap, mask, FLAGS, True)
-    norm, rest = _norm(NORM, REST, flat * size[0], row, size[0], FLAGS, True)
-    return tl.where(wanted, _log(logits, norm[:, None], rest[:, None], FLAGS), 2 * HIDDEN)
+    """log2 weights of single keys of one row, as tiles would have computed them."""
+    log2 = weigh_keys(row.index, key[None, :], wanted[None, :], row.flat, tensors, norm, problem, FLAGS, WIDTH, STEP)
+    log2 = tl.reshape(log2, [key.shape[0]])
+    return log2 + row.shift if FLAGS.split_lse else log2
 
 
 @triton.jit
-def settle(
-    Q, K, NORM, REST, VALUES, KEYS, LOST, LIST, LOGS, BEST, WHERE, strides, low, high, size, shape, factor, cap, mask,
-    above, lines,
-    FLAGS: tl.constexpr, TOP: tl.constexpr, SLOTS: tl.constexpr, SEGMENTS: tl.constexpr, BITS: tl.constexpr,
-    FEW: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, ROWS: tl.constexpr,
+def _look(
+    state, key, wanted, row, tensors, norm, problem, FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
-    """The TOP greatest weights of each row and their keys: the best of the FEW greatest pairs.
+    """Weigh some keys of one row, and keep those that are better than the present ones."""
+    wanted = wanted & (key < problem.keys) & (tl.max((key[:, None] == state[1][None, :]).to(tl.int32), 1) == 0)
+    if tl.max(wanted.to(tl.int32), 0) > 0:
+        state = _insert(state, _weigh(key, wanted, row, tensors, norm, problem, FLAGS, WIDTH, STEP), key)
+    return state
 
-    LIST, the first number of which is its length, names the rows that `search` has to look at, and LOGS are their log2
-    weights. Their order is any, and changes nothing.
+
+@triton.jit
+def _repeated(classes):
+    """Those classes that occur twice, at one of their places; -1 at all others."""
+    each = tl.arange(0, classes.shape[0])
+    again = (classes[:, None] == classes[None, :]) & (each[:, None] > each[None, :])
+    return tl.where(tl.sum(again.to(tl.int32), 1) > 0, classes, -1)
+
+
+@triton.jit
+def _look_at_classes(
+    state, classes, left, right, row, tensors, norm, problem,
+    FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, MANY: tl.constexpr, UNIT: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """Look at all keys of those classes that occur in `classes` twice: a third of theirs may count too."""
+    member, remaining = tl.arange(0, MANY), _repeated(classes)
+    while tl.max(remaining, 0) >= 0:
+        one = tl.max(remaining, 0)
+        remaining = tl.where(remaining == one, -1, remaining)
+        for start in range(left + one, right, MANY * BLOCK_N // 2):
+            key = start + member // UNIT * (BLOCK_N * UNIT // 2) + member % UNIT
+            state = _look(state, key, key < right, row, tensors, norm, problem, FLAGS, WIDTH, STEP)
+    return state
+
+
+@triton.jit
+def _search_short(
+    state, entry, dropped, keys_ptr, row, tensors, norm, problem,
+    FLAGS: tl.constexpr, TOP: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """The best of a short row, of which keys_ptr are the keys that `top_pass` found and the other that may count.
+
+    Usually a class dropped one of its keys, and tags tell well enough where that one ranks: then only the classes that
+    two of the best belong to are weighed. Where tags do not, everything that may count is weighed anew.
     """
-    flat = _flat()
-    line = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    row = above + line
-    inside = (line < lines) & (row < size[0])
-    here = flat * lines + line
-    spot = here.to(tl.int64)[:, None] * (SEGMENTS * SLOTS)
-    slot = tl.arange(0, FEW)[None, :]
-    if SEGMENTS == 1:  # they are in order already
-        value = tl.load(VALUES + spot + slot, mask=inside[:, None], other=2 * HIDDEN)
-        key = tl.load(KEYS + spot + slot, mask=inside[:, None], other=0)
-        rest = tl.load(VALUES + here.to(tl.int64) * SLOTS + FEW, mask=inside, other=2 * HIDDEN)
-    else:
-        every = tl.arange(0, SEGMENTS * SLOTS)[None, :]
-        left = tl.load(VALUES + spot + every, mask=inside[:, None], other=2 * HIDDEN)
-        names = tl.load(KEYS + spot + every, mask=inside[:, None], other=0)
-        value, key = tl.full([ROWS, FEW], 2 * HIDDEN, tl.float32), tl.zeros([ROWS, FEW], tl.int32)
-        for n in range(FEW):
-            most = tl.max(left, 1)
-            mine = tl.max(tl.where(left >= most[:, None], every, 0), 1)
-            won = every == mine[:, None]
-            value = tl.where(slot == n, most[:, None], value)
-            key = tl.where(slot == n, tl.sum(tl.where(won, names, 0), 1)[:, None], key)
-            left = tl.where(won, 4 * HIDDEN, left)
-        rest = tl.max(left, 1)
-    segment = tl.arange(0, SEGMENTS)[None, :]
-    lost = tl.load(LOST + here.to(tl.int64)[:, None] * SEGMENTS + segment, mask=inside[:, None], other=2 * HIDDEN)
-    rest = tl.maximum(rest, tl.max(lost, 1))
-    value = tl.reshape(tl.join(value, value), [ROWS, 2 * FEW])
-    key = tl.reshape(tl.join(key, key + 1), [ROWS, 2 * FEW])
-    wanted = (value > HIDING) & (key < size[1])
-    found = _weigh(row, key, wanted, Q, K, NORM, REST, strides, low, high, size, shape, factor, cap, mask, flat, FLAGS,
-                   WIDTH, STEP)  # fmt: skip
-    # A large product has fewer digits than a mark leaves: then the mark is right, which as a rule was made of the very
-    # products that make up the normaliser.
-    most = tl.max(tl.reshape(found, [ROWS, FEW, 2]), 2)
-    most = tl.reshape(tl.join(most, most), [ROWS, 2 * FEW])
-    found += tl.where(wanted, _within(most, value, BITS) - most, 0.0)
-    # One after the other: threads that hold the same weight may differ in its last bit, where a product was fused with
-    # an addition, so comparing all with all could make two keys the greater one of each other.
-    place, left, rank = tl.arange(0, 2 * FEW)[None, :], found, tl.full([ROWS, 2 * FEW], TOP, tl.int32)
-    for n in range(TOP):
-        chosen = place == tl.argmax(left, 1)[:, None]
-        rank, left = tl.where(chosen, n, rank), tl.where(chosen, 4 * HIDDEN, left)
-    out = (flat * size[0] + row).to(tl.int64)[:, None] * TOP + rank
-    some = inside[:, None] & (rank < TOP)
-    norm, _ = _norm(NORM, REST, flat * size[0], row, size[0], FLAGS, True)
-    tl.store(BEST + out, tl.where((norm == norm)[:, None], tl.exp2(found), norm[:, None]), mask=some)  # NaN stays NaN
-    tl.store(WHERE + out, tl.where(found > HIDING, key, -1).to(tl.int64), mask=some)
-    least = tl.min(tl.where(rank < TOP, found, -HIDDEN), 1)
-    more = inside & (rest >= _bound(least, BITS))
-    turn = tl.atomic_add(LIST + tl.zeros_like(here), 1, mask=more)
-    tl.store(LIST + 1 + turn, here, mask=more)
-    tl.store(LOGS + turn.to(tl.int64)[:, None] * TOP + rank, found, mask=more[:, None] & (rank < TOP))
+    MEMBERS: tl.constexpr = 1 << TOP.tag_bits  # of a class, at most
+    best, known = state
+    unsure = (entry < 0).to(tl.int32)
+    remaining = _repeated(tl.where(known >= 0, tl.where(dropped, known % (BLOCK_N // 2), -1), -1))
+    while (unsure == 0) & (tl.max(remaining, 0) >= 0):
+        one = tl.max(remaining, 0)
+        remaining = tl.where(remaining == one, -1, remaining)
+        key = one + tl.arange(0, MEMBERS) * (BLOCK_N // 2)
+        log2 = _weigh(key, key < problem.keys, row, tensors, norm, problem, FLAGS, WIDTH, STEP)
+        bound, own_bound = _bound(best, TOP.tag_bits), _bound(log2, TOP.tag_bits)
+        near = (log2[:, None] >= bound[None, :]) & (best[None, :] >= own_bound[:, None])
+        kind = tl.max(tl.where(key[:, None] == known[None, :], 2, near.to(tl.int32)), 1)  # 2: a best one, 1: near one
+        log2 = tl.where(kind == 2, 2 * HIDDEN, log2)
+        unsure = tl.max(tl.where(log2 > HIDING, kind, 0), 0)
+        if unsure == 0:
+            state = _insert(state, log2, key)
+    if unsure > 0:
+        slot = tl.arange(0, 2 * TOP.slots)
+        if tl.load(keys_ptr + TOP.slots) == -1:  # any may count
+            state = (tl.where(tl.arange(0, TOP.room) < TOP.k, 2 * HIDDEN, best), tl.full([TOP.room], -1, tl.int32))
+            for start in range(0, problem.keys, 2 * TOP.slots):
+                state = _look(state, start + slot, start + slot < problem.keys, row, tensors, norm, problem, FLAGS,
+                              WIDTH, STEP)  # fmt: skip
+        else:
+            key = tl.load(keys_ptr + slot, mask=(slot < TOP.k) | (slot == TOP.slots), other=-1)
+            # A mask is never read before its first key.
+            log2 = _weigh(tl.maximum(key, 0), key >= 0, row, tensors, norm, problem, FLAGS, WIDTH, STEP)
+            state = _sort_best(log2, key, TOP)
+            classes = tl.where(key >= 0, tl.where(dropped, key % (BLOCK_N // 2), -1), -1)
+            state = _look_at_classes(state, classes, 0, problem.keys, row, tensors, norm, problem, FLAGS, WIDTH, STEP,
+                                     MEMBERS, 1, BLOCK_N)  # fmt: skip
+        # As in `top_settle`: a tagged weight is right where products have fewer digits.
+        log2, keys = state
+        same = (keys[:, None] == known[None, :]) & (known >= 0)[None, :]
+        tagged = tl.sum(tl.where(same, best[None, :], 0.0), 1)
+        clamped = _clamp_to_tagged(log2, tagged, TOP.tag_bits)
+        state = tl.where(tl.max(same.to(tl.int32), 1) > 0, clamped, log2), keys
+    return state
+
+
+@triton.jit
+def _search_segment(
+    state, line, segment, row, tensors, buffers, norm, problem,
+    FLAGS: tl.constexpr, TOP: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """Look at what else may count in a segment of a row: all of it, or pairs handed on and classes that dropped one."""
+    slot, both = tl.arange(0, TOP.slots), tl.arange(0, 2 * TOP.slots)
+    bound = _bound(tl.min(state[0], 0), TOP.tag_bits)
+    at = (line.to(tl.int64) * TOP.segments + segment) * TOP.slots
+    value, keys = tl.load(buffers.candidates + at + slot), tl.load(buffers.keys + at + slot)
+    segment_keys: tl.constexpr = BLOCK_N << TOP.tag_bits
+    left, right = segment * segment_keys, tl.minimum((segment + 1) * segment_keys, problem.keys)
+    if (
+        tl.load(buffers.candidates + at + TOP.pairs - 1) >= bound
+    ):  # pairs that were not handed on may count: look at all
+        for start in range(left, right, 2 * TOP.slots):
+            state = _look(state, start + both, start + both < right, row, tensors, norm, problem, FLAGS, WIDTH,
+                          STEP)  # fmt: skip
+    elif tl.max(value, 0) >= bound:
+        key = tl.load(buffers.keys + at + both // 2) + both % 2
+        near = tl.load(buffers.candidates + at + both // 2) >= bound
+        state = _look(state, key, near, row, tensors, norm, problem, FLAGS, WIDTH, STEP)
+        if tl.load(buffers.dropped + line.to(tl.int64) * TOP.segments + segment) >= bound:
+            classes = tl.where(value > HIDING, keys % BLOCK_N, -1)
+            state = _look_at_classes(state, classes, left, right, row, tensors, norm, problem, FLAGS, WIDTH, STEP,
+                                     2 * TOP.slots, TOP.unit, BLOCK_N)  # fmt: skip
+    return state
+
+
+@triton.jit
+def top_search(
+    tensors, buffers, norm, problem, chunk,
+    FLAGS: tl.constexpr, TOP: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """Look at what else may be in the top k of the open rows: other pairs, classes and segments that dropped some.
+
+    open_rows, logs, keys and dropped are as `top_pass` and `top_settle` left them: logs, and in short rows the others,
+    in the order of the list. To be compiled without fused products: all threads must come to the same decisions.
+    """
+    slot = tl.arange(0, TOP.room)
+    for turn in range(tl.program_id(0), tl.load(buffers.open_rows), tl.num_programs(0)):
+        entry = tl.load(buffers.open_rows + 1 + turn)
+        line = tl.where(entry < 0, -1 - entry, entry)
+        flat, index = line // chunk.rows, chunk.start + line % chunk.rows
+        out = (flat * problem.queries + index).to(tl.int64) * TOP.k
+        place = tl.cast(turn, tl.int64)
+        # In the slots after the last: values that are never the smallest.
+        best = tl.load(buffers.logs + place * TOP.k + slot, mask=slot < TOP.k, other=-HIDDEN)
+        keys_ptr = buffers.keys + place * (2 * TOP.slots)
+        if TOP.unit == 1:
+            known = tl.load(keys_ptr + slot, mask=slot < TOP.k, other=-1)
+        else:
+            known = tl.load(buffers.indices + out + slot, mask=slot < TOP.k, other=-1).to(tl.int32)
+        row = OpenRow(index + tl.arange(0, 1), flat, 0.0)
+        if FLAGS.split_lse:  # how far the best known weight is from what is weighed here
+            log2 = _weigh(tl.maximum(known, 0), known >= 0, row, tensors, norm, problem, FLAGS, WIDTH, STEP)
+            largest = tl.max(tl.where(known >= 0, best, 4 * HIDDEN), 0)
+            lead = tl.max(tl.where((best == largest) & (known >= 0), slot, 0), 0)
+            shift = tl.sum(tl.where((slot == lead) & (known >= 0), best - log2, 0.0), 0)
+            row = OpenRow(row.index, flat, shift)
+        state = (best, known)
+        if TOP.unit == 1:
+            dropped = tl.load(buffers.dropped + turn) >= _bound(tl.min(best, 0), TOP.tag_bits)
+            state = _search_short(state, entry, dropped, keys_ptr, row, tensors, norm, problem, FLAGS, TOP, WIDTH,
+                                  STEP, BLOCK_N)  # fmt: skip
+        else:
+            for segment in range(TOP.segments):
+                state = _search_segment(state, line, segment, row, tensors, buffers, norm, problem, FLAGS, TOP, WIDTH,
+                                        STEP, BLOCK_N)  # fmt: skip
+        best, keys = state
+        best = tl.where(slot < TOP.k, best, 4 * HIDDEN)
+        rank = _rank(best)
+        tl.store(buffers.weights + out + rank, tl.exp2(best), mask=rank < TOP.k)
+        tl.store(buffers.indices + out + rank, keys.to(tl.int64), mask=rank < TOP.k)

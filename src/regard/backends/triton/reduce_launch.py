@@ -1,0 +1,393 @@
+"""Which passes the reductions take, and how their kernels are launched."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.backends.contract import Entropy, Pool, Received, Reduction, Result, Top, TransposedProduct
+from regard.backends.normaliser import LN2
+from regard.backends.triton import tuning
+from regard.backends.triton.problem import (
+    MAX_GRID,
+    Normaliser,
+    cdiv,
+    describe,
+    head_grid,
+    next_power,
+    prepare,
+    tensors,
+)
+from regard.scores import Scores
+
+__all__ = ["columns", "reduce", "rows", "sums", "supports", "top"]
+
+MAX_TOP = 16
+
+
+class PassResult(NamedTuple):
+    """What one pass over the tiles has found."""
+
+    received: Tensor | None = None  # sums or maxima
+    entropy: Tensor | None = None  # in bits
+    pool: Tensor | None = None
+    product: Tensor | None = None
+    top: tuple[Tensor, Tensor] | None = None
+
+
+def supports(scores: Scores, request: Reduction, max_width: int) -> bool:
+    """Whether the kernels know this reduction."""
+    _, _, queries, keys = scores.shape
+    if isinstance(request, Pool):
+        large = queries >= 16 * request.rows and keys >= 16 * request.columns  # a tile lies in at most two bins
+        return request.reduce == "mean" and (large or even(scores, request))
+    if isinstance(request, Top):
+        return request.k <= MAX_TOP
+    if isinstance(request, TransposedProduct):
+        return 0 < request.x.shape[-1] <= max_width
+    return isinstance(request, (Received, Entropy))
+
+
+def reduce(scores: Scores, norm: Normaliser, requests: Sequence[Reduction]) -> list[Result]:
+    """The results in the order of the requests.
+
+    A summary with even bins takes one pass, if there is workspace for it. With `top` it takes two: where bins are
+    large, the pass of `top` computes the entropy as well.
+    """
+    results: dict[int, Result] = {}  # by position in `requests`
+
+    def positions(kind: type) -> list[int]:
+        return [n for n, request in enumerate(requests) if isinstance(request, kind)]
+
+    def keep(
+        found: PassResult, received: int | None = None, entropy: int | None = None, pool: int | None = None
+    ) -> None:
+        if received is not None:
+            assert found.received is not None
+            mean = requests[received].reduce == "mean"  # type: ignore[union-attr]
+            results[received] = found.received / scores.shape[2] if mean else found.received
+        if entropy is not None:
+            assert found.entropy is not None
+            results[entropy] = found.entropy * LN2
+        if pool is not None:
+            assert found.pool is not None
+            results[pool] = found.pool
+
+    entropies, tops, pools, received = map(positions, (Entropy, Top, Pool, Received))
+    for n in positions(TransposedProduct):
+        found = columns(scores, norm, x=requests[n].x)  # type: ignore[union-attr]
+        assert found.product is not None
+        results[n] = found.product
+    even_pools = [n for n in pools if even(scores, requests[n])]  # type: ignore[arg-type]
+    for n in pools:
+        if n not in even_pools:  # sums of columns come along
+            summed = next((r for r in received if requests[r].reduce != "max"), None)  # type: ignore[union-attr]
+            received = [r for r in received if r != summed]
+            keep(columns(scores, norm, pool=requests[n]), summed, None, n)  # type: ignore[arg-type]
+    for n in tops:
+        # Where bins are small, a pass of `sums` is needed anyway, and computes the entropy for less.
+        pairs = zip(even_pools, received, strict=False)
+        small = any(not _bins_by_columns(scores, requests[p], requests[r]) for p, r in pairs)  # type: ignore[arg-type]
+        entropy = entropies.pop() if entropies and not small else None
+        k = requests[n].k  # type: ignore[union-attr]
+        found = (rows if k == 1 else top)(scores, norm, k, entropy is not None)
+        assert found.top is not None
+        results[n] = found.top
+        keep(found, entropy=entropy)
+    for e, p, r in zip_longest(entropies, even_pools, received):
+        pool: Any = None if p is None else requests[p]
+        kind: Any = None if r is None else requests[r]
+        if pool is None and kind is None:
+            found = rows(scores, norm, 0, True)
+        elif e is None and (pool is None or _bins_by_columns(scores, pool, kind)):
+            found = columns(scores, norm, kind, pool=pool)
+        else:
+            found = sums(scores, norm, kind, e is not None, pool)
+        keep(found, r, e, p)
+    return [results[n] for n in range(len(requests))]
+
+
+# How much workspace a pass may take, and how it is shared
+
+
+def _problem_bytes(scores: Scores) -> int:
+    """Bytes of query, key, value and output."""
+    return 2 * scores.query.element_size() * (scores.query.numel() + scores.key.numel())
+
+
+def _programs_with_lines(scores: Scores, units: int, numbers: int) -> int:
+    """Programs per head that each have lines of their own, so many numbers for each row; 0 where they take too much.
+
+    As many as keep the GPU busy and leave few idle at the end.
+    """
+    batch, heads, queries, _ = scores.shape
+    lanes, slots = batch * heads, tuning.resident_programs(scores)
+    most = max(tuning.WORKSPACE, _problem_bytes(scores) // 8) // (4 * lanes * queries * max(numbers, 1))
+    most = min(units, max(cdiv(2 * slots, lanes), 1), most)
+    if lanes * most < min(lanes * units, max(slots * 3 // 4, 1)):
+        return 0
+    return min(range(1, most + 1), key=lambda n: (cdiv(lanes * n, slots) * cdiv(units, n), n))
+
+
+def even(scores: Scores, pool: Pool) -> bool:
+    """Whether all bins have the same size, a power of two each way, so that tiles fit into them or they into tiles."""
+    _, _, queries, keys = scores.shape
+    (bin_rows, more), (bin_keys, too) = divmod(queries, pool.rows), divmod(keys, pool.columns)
+    return not more and not too and next_power(bin_rows) == bin_rows and next_power(bin_keys) == bin_keys
+
+
+def _bins_by_columns(scores: Scores, pool: Pool, received: Received | None) -> bool:
+    """Whether `columns` can add up even bins on the way: they are large, there is workspace, and it adds up sums."""
+    batch, heads, queries, keys = scores.shape
+    large = queries >= 8 * pool.rows and keys >= 16 * pool.columns and (received is None or received.reduce != "max")
+    return large and batch * heads * pool.rows * keys // 4 <= max(tuning.WORKSPACE, _problem_bytes(scores) // 32)
+
+
+def _bin_sizes(scores: Scores, pool: Pool | None) -> tuple[int, int, int]:
+    """(rows of a bin, keys of a bin, how many programs may share the keys of a head).
+
+    A program has all keys of a bin: where that leaves too few programs, bins are narrower and added up afterwards, as
+    far as there is workspace for them.
+    """
+    batch, heads, queries, keys = scores.shape
+    block_m, block_n, _ = tuning.blocks("sums", scores)
+    bin_rows, bin_keys = (block_m, block_n) if pool is None else (queries // pool.rows, keys // pool.columns)
+    lanes, most = batch * heads, max(tuning.WORKSPACE, _problem_bytes(scores) // 32)
+    while bin_keys > block_n and lanes * (keys // bin_keys) < 4 * tuning.resident_programs(scores):
+        if 8 * lanes * (queries // bin_rows) * (keys // bin_keys) > most:
+            break
+        bin_keys //= 2
+    return bin_rows, bin_keys, cdiv(keys, max(bin_keys, block_n))
+
+
+# Launches: each makes what it needs, launches one kernel (`top`: three) and returns what that found
+
+
+def sums(scores: Scores, norm: Normaliser, received: Received | None, entropy: bool, pool: Pool | None) -> PassResult:
+    """Received, entropies and even bins in one pass."""
+    from regard.backends.triton import reduction_kernels
+
+    batch, heads, queries, keys = scores.shape
+    block_m, block_n, options = tuning.blocks("sums", scores)
+    bin_rows, bin_keys, units = _bin_sizes(scores, pool)
+    how = "" if pool is None else "bins"
+    narrow = pool is not None and bin_keys >= block_n and bin_rows < 2 * block_m
+    if narrow and _programs_with_lines(scores, units, 2):
+        how = "rows"  # every tile would have to add up its bin, and there is workspace for row sums
+    numbers = int(entropy) + (how == "rows")
+    programs = _programs_with_lines(scores, units, numbers) if numbers else units
+    if not programs:  # no workspace for lines: entropies take a pass of their own
+        own = rows(scores, norm, 0, True)
+        return sums(scores, norm, received, False, pool)._replace(entropy=own.entropy)
+    prepared = prepare(scores, block_m, block_n, interleave=False)
+    total = None if received is None else norm.high.new_empty(batch, heads, keys)
+    lines = norm.high.new_zeros(batch, heads, programs, queries) if entropy else None
+    row_sums = norm.high.new_empty(batch * heads * programs * queries) if how == "rows" else None
+    bins, pooled = (1, 1, 1.0), None
+    if pool is not None:
+        bins = (pool.rows, keys // bin_keys, pool.rows * pool.columns / (queries * keys))
+        # Where the band hides nothing and a bin is no wider than a tile, every bin is written.
+        written = bins[1] == pool.columns and bin_keys <= block_n and not scores.mask.bands
+        pooled = (norm.high.new_empty if written else norm.high.new_zeros)(batch, heads, *bins[:2])
+    ragged, flags = keys % block_n > 0, prepared.along_queries(block_m, norm)
+    flags = flags._replace(stages=(flags.stages[0] or ragged, True, flags.stages[2]))
+    kind = "" if received is None else "max" if received.reduce == "max" else "sum"
+    reduction_kernels.sums[(programs, *head_grid(batch * heads))](
+        prepared.q, prepared.k, total, lines, row_sums, pooled, norm, prepared.layouts, prepared.problem, bins,
+        (max(bin_keys // block_n, 1), cdiv(units, programs)), FLAGS=flags, ENTROPY=entropy, RECEIVED=kind, POOL=how,
+        BIN_ROWS=bin_rows, BIN_KEYS=bin_keys, RAGGED=ragged, PRECISION=prepared.precision, CHUNK=4096,
+        BLOCK_M=block_m, BLOCK_N=block_n, **options,
+    )  # fmt: skip
+    if pool is not None and pooled is not None and bins[1] > pool.columns:
+        pooled = pooled.view(batch, heads, pool.rows, pool.columns, -1).sum(-1)
+    entropies = None if lines is None else lines[:, :, 0] if programs == 1 else lines.sum(2)
+    return PassResult(total, entropies, pooled)
+
+
+def rows(scores: Scores, norm: Normaliser, k: int, entropy: bool) -> PassResult:
+    """The entropies, the largest weights (k = 1, not 0), or both in one pass."""
+    from regard.backends.triton import reduction_kernels
+
+    batch, heads, queries, keys = scores.shape
+    block_m, block_n, options = tuning.blocks("rows", scores)
+    prepared, width = prepare(scores, block_m, block_n), scores.query.shape[-1]
+    shared = tuning.SHARED_MAXIMUM[keys > tuning.SHORT_ROW] if k else 0
+    entropies = norm.high.new_empty(batch, heads, queries) if entropy else None
+    weights, indices = _empty_top(scores, 1) if k else (None, None)
+    reduction_kernels.rows[prepared.grid(cdiv(queries, block_m), batch * heads)](
+        prepared.q, prepared.k, entropies, weights, indices, tensors(scores), norm, prepared.layouts, prepared.problem,
+        FLAGS=prepared.along_keys(block_n, norm), ENTROPY=entropy, SHARED=shared, WIDTH=width if shared else 1,
+        STEP=min(next_power(width), tuning.SETTLE[1]), PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
+        **options,
+    )  # fmt: skip
+    return PassResult(entropy=entropies, top=None if weights is None or indices is None else (weights, indices))
+
+
+def _empty_top(scores: Scores, k: int) -> tuple[Tensor, Tensor]:
+    shape = (*scores.shape[:3], k)
+    return tuple(scores.query.new_empty(shape, dtype=dtype) for dtype in (torch.float32, torch.int64))  # type: ignore[return-value]
+
+
+def columns(
+    scores: Scores, norm: Normaliser, received: Received | None = None, x: Tensor | None = None,
+    pool: Pool | None = None,
+) -> PassResult:  # fmt: skip
+    """What each key receives, the transposed matrix times x, or the matrix in bins."""
+    from regard.backends.triton import reduction_kernels
+
+    batch, heads, queries, keys = scores.shape
+    name = "columns_product" if x is not None else "columns" if pool is None else "columns_pool"
+    block_m, block_n, options = tuning.blocks(name, scores, *(() if x is None else (x.shape[-1],)))
+    bins, lanes, bin_rows, uneven = (1, 1, 1.0), batch * heads, 0, False
+    pooled = store = None
+    if pool is not None and even(scores, pool):
+        bin_rows = queries // pool.rows
+        bins = (pool.rows, pool.columns, pool.columns / (bin_rows * keys))
+        pooled = store = norm.high.new_zeros(batch, heads, pool.rows, keys // 16)
+    elif pool is not None:
+        uneven, bins = True, (pool.rows, pool.columns, 1.0)
+        block_m = min(block_m, next_power(queries // pool.rows + 1) // 2)  # no tile lies in more than two bins
+        block_n = min(block_n, next_power(keys // pool.columns + 1) // 2)
+        blocks = pool.rows, cdiv(keys, block_n), 2
+        lanes = min(max(tuning.WORKSPACE // (4 * math.prod(blocks)), 1), lanes, MAX_GRID)
+        store, pooled = norm.high.new_empty(lanes, *blocks), norm.high.new_zeros(batch, heads, pool.rows, pool.columns)
+    prepared = prepare(scores, block_m, block_n, interleave=not uneven)
+    total = norm.high.new_empty(batch, heads, keys)
+    x_desc, layout, product, width = prepared.q, prepared.layouts.q, None, 1
+    if x is not None:
+        # In half precision the product is one of the tensor cores.
+        x_desc, layout = describe(x.to(scores.query.dtype), block_m)
+        width = x.shape[-1]
+        product = norm.high.new_empty(batch, heads, keys, width)
+    flags = prepared.along_queries(block_m, norm)
+    if not (flags.stages[0] or flags.stages[2]):
+        flags = flags._replace(stages=(True, True, True))
+    # Two comparisons compile to a shorter program here than the one of `causal`.
+    flags = flags._replace(causal=False, aligned=queries % 4 == 0)
+    for first in range(0, batch * heads, lanes):
+        some = min(lanes, batch * heads - first)
+        if uneven and store is not None:
+            store.zero_()
+        reduction_kernels.columns[prepared.grid(cdiv(keys, block_n), some)](
+            prepared.q, prepared.k, x_desc, total, product, store, norm, prepared.layouts._replace(v=layout),
+            prepared.problem, bins, first, FLAGS=flags, MAXIMUM=received is not None and received.reduce == "max",
+            UNEVEN=uneven, BIN_ROWS=bin_rows, PRODUCT=x is not None, PRECISION=prepared.precision, BLOCK_M=block_m,
+            BLOCK_N=block_n, BLOCK_X=x_desc.block_shape[1] if x is not None else 1, WIDTH=width, **options,
+        )  # fmt: skip
+        if uneven and store is not None and pooled is not None:
+            _gather(store[:some], pooled.view(-1, *bins[:2])[first : first + some], keys, block_n)
+    if uneven and pooled is not None:
+        pooled /= _bin_widths(queries, bins[0], pooled)[:, None] * _bin_widths(keys, bins[1], pooled)
+    elif pooled is not None:
+        while pooled.shape[3] > bins[1]:  # torch is slow at sums of a few numbers each
+            pooled = pooled[..., ::2] + pooled[..., 1::2]
+    return PassResult(total, None, pooled, product)
+
+
+def _bin_widths(tokens: int, bins: int, like: Tensor) -> Tensor:
+    """How many tokens each of so many nearly equal bins holds."""
+    return (torch.arange(bins + 1, device=like.device) * tokens // bins).diff()
+
+
+def _gather(store: Tensor, total: Tensor, keys: int, block_n: int) -> None:
+    """Blocks of keys to bins of keys: each block lies in one bin, or in one and the next."""
+    blocks, bins = store.shape[2], total.shape[2]
+    first = ((torch.arange(blocks, device=store.device) * block_n + 1) * bins - 1) // keys
+    place = torch.stack([first, first + 1], -1).flatten()
+    order = torch.argsort(place, stable=True)
+    ends = torch.searchsorted(place[order].contiguous(), torch.arange(bins, device=store.device), right=True)
+    for part, bin_sums in zip(store, total, strict=True):
+        # Sums of runs as differences of a running sum, in float64 so that nothing is lost: an order that never changes.
+        line = torch.nn.functional.pad(part.flatten(1)[:, order].cumsum(-1, dtype=torch.float64), (1, 0))[:, ends]
+        bin_sums.copy_(torch.nn.functional.pad(line, (1, 0)).diff(dim=-1))
+
+
+class TopShape(NamedTuple):
+    """What the kernels of `top` are compiled for."""
+
+    k: int
+    unit: int  # keys that a tag names: 1 in short rows, 2 elsewhere
+    tag_bits: int
+    segments: int  # of as many tiles as there are tags
+    slots: int  # pairs that a row and segment hands on, at most
+    pairs: int  # … of which so many are used
+    room: int  # the smallest power of two that is at least k
+
+
+class TopBuffers(NamedTuple):
+    """What the kernels of `top` hand on to one another, and the results."""
+
+    candidates: Tensor  # tagged log2 weights (`values` is a name of Triton's own tuples)
+    keys: Tensor
+    dropped: Tensor  # the largest weight that came third in its class
+    open_rows: Tensor  # how many, then which
+    logs: Tensor  # log2 weights of the open rows
+    weights: Tensor
+    indices: Tensor
+
+
+class Chunk(NamedTuple):
+    """The rows of each head that are worked on at a time."""
+
+    start: int
+    rows: int
+
+
+def top(scores: Scores, norm: Normaliser, k: int, entropy: bool) -> PassResult:
+    """The k largest weights, and entropies in the same pass: their exponentials run beside the comparisons."""
+    from regard.backends.triton import top_kernels
+
+    batch, heads, queries, keys = scores.shape
+    lanes, width = batch * heads, scores.query.shape[-1]
+    short = scores.query.dtype != torch.float32 and keys <= tuning.SHORT_ROW
+    block_m, block_n, options = tuning.blocks("top_short" if short else "top", scores)
+    prepared, room, tiles = prepare(scores, block_m, block_n), next_power(k), cdiv(keys, block_n)
+    bits, (fewest, most) = (tiles - 1).bit_length(), tuning.TAG_BITS
+    bits = bits + 1 if short else max(fewest, min(bits, most), bits - 4)  # not more than 16 segments
+    pairs = room + 4  # some more, since tags may have changed their order
+    slots, segments = room if short else next_power(pairs), next_power(cdiv(tiles, 1 << bits))
+    shape = TopShape(k, 1 if short else 2, bits, segments, slots, pairs, room)
+    row_bytes = 8 * segments * slots + 4 * k
+    fitting = tuning.WORKSPACE // (row_bytes * lanes * block_m)  # blocks of rows
+    chunk = max(min(fitting, cdiv(queries, block_m)), 1) * block_m
+    logs, dropped = norm.high.new_empty(lanes * chunk, k), norm.high.new_empty(lanes * chunk, segments)
+    values = logs if short else norm.high.new_empty(lanes * chunk, segments, slots)
+    places = norm.high.new_empty(lanes * chunk, 2 * slots if short else segments * slots, dtype=torch.int32)
+    open_rows = norm.high.new_empty(lanes * chunk + 1, dtype=torch.int32)
+    weights, indices = _empty_top(scores, k)
+    buffers = TopBuffers(values, places, dropped, open_rows, logs, weights, indices)
+    entropies = norm.high.new_empty(batch, heads, queries) if entropy else None
+    direct = entropies is None or (segments == 1 and chunk == queries)
+    parts = entropies if direct else torch.empty_like(dropped)
+    flags, singles = prepared.along_keys(block_n, norm), tensors(scores)
+    any_stages = flags._replace(stages=(True, True, True))  # where there are no tiles: not compiled for each of them
+    settle_rows, settle_step, settle_warps = tuning.SETTLE
+    search_step, search_warps, search_programs = tuning.search(scores)
+    for start in range(0, queries, chunk):
+        part = Chunk(start, min(chunk, cdiv(queries - start, block_m) * block_m))
+        if short:
+            open_rows[:1] = 0
+        top_kernels.top_pass[prepared.grid(part.rows // block_m * segments, lanes)](
+            prepared.q, prepared.k, parts, buffers, norm, prepared.layouts, prepared.problem, part, FLAGS=flags,
+            TOP=shape, ENTROPY=entropy, PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n, **options,
+        )  # fmt: skip
+        if not direct:
+            assert entropies is not None
+            assert parts is not None
+            summed = parts[: lanes * part.rows].view(batch, heads, part.rows, segments).sum(-1)
+            entropies[:, :, start : start + part.rows] = summed[:, :, : queries - start]
+        if not short:
+            top_kernels.top_settle[(cdiv(part.rows, settle_rows), *head_grid(lanes))](
+                singles, buffers, norm, prepared.problem, part, FLAGS=any_stages, TOP=shape, WIDTH=width,
+                STEP=min(next_power(width), settle_step), ROWS=settle_rows, num_warps=settle_warps,
+            )  # fmt: skip
+        top_kernels.top_search[(min(lanes * part.rows, search_programs),)](
+            singles, buffers, norm, prepared.problem, part, FLAGS=any_stages, TOP=shape, WIDTH=width,
+            STEP=min(next_power(width), search_step), BLOCK_N=block_n, num_warps=search_warps, enable_fp_fusion=False,
+        )  # fmt: skip
+    return PassResult(entropy=entropies, top=(weights, indices))

@@ -1,0 +1,365 @@
+"""The Triton kernels of the reductions other than `top`: along rows, along columns, and of all sums in one pass.
+
+`rows`: the entropy of each row, and its largest weight with the key that has it. `columns`: what each key receives, the
+transposed matrix times x, the matrix in bins. `sums`: received, entropies and bins together.
+"""
+
+# mypy: ignore-errors
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from regard.backends.triton.kernels import (
+    HIDDEN,
+    HIDING,
+    find_head,
+    flat_head,
+    key_bounds,
+    last_first,
+    load_block,
+    load_norm,
+    log2_weights,
+    max_nan,
+    program_block,
+    query_bounds,
+    tile_logits,
+    weigh_keys,
+)
+
+# rows: a block of queries stays in registers while all keys pass
+
+
+@triton.jit
+def _rows_step(
+    state, start_n, row, q, high, low, k_desc, layouts, head, problem,
+    FLAGS: tl.constexpr, ENTROPY: tl.constexpr, SHARED: tl.constexpr, MASKED: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    entropy, best, best_start = state
+    k = load_block(k_desc, layouts.k, head.batch, head.key_head, start_n)
+    qk = tl.dot(q, k.T, input_precision=PRECISION)
+    column = start_n + tl.arange(0, BLOCK_N)
+    logits = tile_logits(qk, row[:, None], column[None, :], head, problem, FLAGS, MASKED)
+    log2 = log2_weights(logits, high[:, None], low[:, None], FLAGS)
+    if ENTROPY:  # eight partial sums, so that threads need not exchange numbers in the loop
+        entropy -= tl.sum(tl.reshape(tl.exp2(log2) * log2, [BLOCK_M, BLOCK_N // 8, 8]), 1)
+    if SHARED:
+        most = log2 if SHARED == 1 else tl.max(tl.reshape(log2, [BLOCK_M, SHARED, BLOCK_N // SHARED]), 1)
+        best_start = tl.where(most > best, start_n, best_start)
+        best = tl.maximum(best, most)
+    return entropy, best, best_start
+
+
+@triton.jit
+def rows(
+    q_desc, k_desc, entropy_ptr, weight_ptr, key_ptr, tensors, norm, layouts, problem,
+    FLAGS: tl.constexpr, ENTROPY: tl.constexpr, SHARED: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr,
+    PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """The entropy of each row, in bits; where SHARED is not 0, its largest weight and the key that has it.
+
+    On the way SHARED keys of a tile share one maximum, and only its tile is remembered. Which of them it was is found
+    at the end, where `tensors` are read again for these few keys.
+    """
+    flat, block, blocks = program_block(problem)
+    head = find_head(flat, problem, FLAGS)
+    start_m = last_first(block, blocks, FLAGS) * BLOCK_M
+    row = start_m + tl.arange(0, BLOCK_M)
+    inside = row < problem.queries
+    high, low = load_norm(norm, flat * problem.queries, row, problem, FLAGS, True)
+    high = tl.where(inside, high, HIDDEN)
+    q = load_block(q_desc, layouts.q, head.batch, head.index, start_m)
+    q = tl.where(inside[:, None], q, 0.0)  # now in registers, from where products are faster
+    bounds = key_bounds(start_m, head, problem, BLOCK_M, BLOCK_N, FLAGS)
+    apart: tl.constexpr = BLOCK_N // SHARED if SHARED else 1  # keys that share a maximum are so far apart
+    none = tl.full([BLOCK_M, apart], 2 * HIDDEN, tl.float32)
+    state = (tl.zeros([BLOCK_M, 8], tl.float32), none, tl.zeros([BLOCK_M, apart], tl.int32))
+    for stage in tl.static_range(3):
+        if FLAGS.stages[stage]:
+            for start_n in range(bounds[stage], bounds[stage + 1], BLOCK_N):
+                state = _rows_step(state, start_n, row, q, high, low, k_desc, layouts, head, problem, FLAGS, ENTROPY,
+                                   SHARED, stage != 1, PRECISION, BLOCK_M, BLOCK_N)  # fmt: skip
+    entropy, best, best_start = state
+    line = flat * problem.queries + row
+    if ENTROPY:
+        tl.store(entropy_ptr + line, tl.sum(entropy, 1), mask=inside)
+    if SHARED:
+        most = tl.max(best, 1)
+        seen = most > HIDING
+        key = tl.min(tl.where(best >= most[:, None], best_start + tl.arange(0, apart)[None, :], problem.keys), 1)
+        if SHARED > 1:
+            first, largest = key, tl.full([BLOCK_M], 4 * HIDDEN, tl.float32)
+            for n in tl.static_range(SHARED):
+                other = first + n * apart
+                wanted = inside & seen & (other < problem.keys)
+                log2 = weigh_keys(row, other[:, None], wanted[:, None], flat, tensors, norm, problem, FLAGS, WIDTH,
+                                  STEP)  # fmt: skip
+                log2 = tl.sum(log2, 1)  # of one
+                key = tl.where(log2 > largest, other, key)
+                largest = tl.maximum(largest, log2)
+        tl.store(weight_ptr + line, tl.where(high == high, tl.exp2(most), high), mask=inside)  # NaN propagates
+        tl.store(key_ptr + line, tl.where(seen, key, -1).to(tl.int64), mask=inside)
+
+
+# columns: a block of keys stays while all queries pass
+
+
+@triton.jit
+def _store_bin(pool_ptr, band, bin, column, problem, bins):
+    """What a block of keys adds to a bin of rows: to the bin of keys it begins in, and to the next one."""
+    bin_rows, _, edge, lane = bins
+    band = tl.sum(band, 1)
+    at = ((lane * bin_rows + bin).to(tl.int64) * tl.num_programs(0) + tl.program_id(0)) * 2  # heads not interleaved
+    tl.store(pool_ptr + at, tl.sum(tl.where(column < edge, band, 0.0), 0))
+    tl.store(pool_ptr + at + 1, tl.sum(tl.where((column >= edge) & (column < problem.keys), band, 0.0), 0))
+
+
+@triton.jit
+def _store_sixteens(pool_ptr, part, bin, start_n, bins, BLOCK_N: tl.constexpr, PARTS: tl.constexpr):
+    """(keys, bins of rows, 8) to those bins, for every sixteen keys: they lie in one warp, which need not wait."""
+    bin_rows, share, sixteens, lane = bins
+    small = tl.sum(tl.sum(tl.reshape(part, [BLOCK_N // 16, 16, PARTS, 8]), 3), 1) * share
+    r, c = bin + tl.arange(0, PARTS)[None, :], start_n // 16 + tl.arange(0, BLOCK_N // 16)[:, None]
+    at = pool_ptr + (lane * bin_rows + r).to(tl.int64) * sixteens + c
+    tl.store(at, small, mask=(r < bin_rows) & (c < sixteens))
+
+
+@triton.jit
+def _columns_step(
+    state, start_m, end, start_n, column, k, base, q_desc, x_desc, pool_ptr, norm, layouts, head, problem, bins,
+    FLAGS: tl.constexpr, MAXIMUM: tl.constexpr, UNEVEN: tl.constexpr, BIN_ROWS: tl.constexpr, PRODUCT: tl.constexpr,
+    MASKED: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    total, acc, band, bin = state
+    row = start_m // BLOCK_M * BLOCK_M + tl.arange(0, BLOCK_M)  # so the compiler sees that rows are aligned
+    high, low = load_norm(norm, base, row, problem, FLAGS, MASKED)
+    q = load_block(q_desc, layouts.q, head.batch, head.index, start_m)
+    qk = tl.dot(k, q.T, input_precision=PRECISION)
+    logits = tile_logits(qk, row[None, :], column[:, None], head, problem, FLAGS, MASKED)
+    p = tl.exp2(log2_weights(logits, high[None, :], low[None, :], FLAGS))
+    if MAXIMUM:
+        total = max_nan(total, tl.reduce(tl.reshape(p, [BLOCK_N, BLOCK_M // 8, 8]), 1, max_nan))
+    elif BIN_ROWS and BIN_ROWS < BLOCK_M:
+        parts: tl.constexpr = BLOCK_M // BIN_ROWS
+        part = tl.sum(tl.reshape(p, [BLOCK_N, parts, BIN_ROWS // 8, 8]), 2)
+        _store_sixteens(pool_ptr, part, start_m // BIN_ROWS, start_n, bins, BLOCK_N, parts)
+        total += tl.sum(part, 1)
+    else:
+        part = tl.sum(tl.reshape(p, [BLOCK_N, BLOCK_M // 8, 8]), 1)  # threads exchange no numbers
+        total += part
+        if BIN_ROWS:
+            band += part
+            if ((start_m + BLOCK_M) % BIN_ROWS == 0) | (start_m + BLOCK_M >= end):
+                _store_sixteens(pool_ptr, band[:, None, :], start_m // BIN_ROWS, start_n, bins, BLOCK_N, 1)
+                band = tl.zeros_like(band)
+    if PRODUCT:
+        x = load_block(x_desc, layouts.v, head.batch, head.index, start_m)
+        x = tl.where((row < problem.queries)[:, None], x, 0.0)
+        acc = tl.dot(p.to(x.dtype), x, acc, input_precision=PRECISION)
+    if UNEVEN:  # bins are at least as large as a tile: a tile lies in at most two of them each way
+        next = ((bin + 1).to(tl.int64) * problem.queries // bins[0]).to(tl.int32)  # the first row after this bin
+        inside, after = part, tl.zeros_like(part)
+        if (next < start_m + BLOCK_M) & (next < problem.queries):
+            here = (row < next)[None, :]
+            inside = tl.sum(tl.reshape(tl.where(here, p, 0.0), [BLOCK_N, BLOCK_M // 8, 8]), 1)
+            after = tl.sum(tl.reshape(tl.where(here, 0.0, p), [BLOCK_N, BLOCK_M // 8, 8]), 1)
+        band += inside
+        if next <= start_m + BLOCK_M:  # the next bin begins, perhaps within this tile
+            _store_bin(pool_ptr, band, bin, column, problem, bins)
+            band, bin = after, bin + 1
+    return total, acc, band, bin
+
+
+@triton.jit
+def columns(
+    q_desc, k_desc, x_desc, received_ptr, out_ptr, pool_ptr, norm, layouts, problem, bins, first_head,
+    FLAGS: tl.constexpr, MAXIMUM: tl.constexpr, UNEVEN: tl.constexpr, BIN_ROWS: tl.constexpr, PRODUCT: tl.constexpr,
+    PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_X: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """What each key receives, as sum or MAXIMUM; PRODUCT: the transposed matrix times x; the matrix in bins.
+
+    Programs work on the heads from `first_head` on. UNEVEN: bins of any size, 16 × 16 at least. BIN_ROWS, if not 0:
+    bins of so many rows, a power of two and 8 at least, and sixteen keys, to be added up. Neither goes with MAXIMUM.
+    """
+    lane, block, _ = program_block(problem)
+    flat = lane + first_head
+    head = find_head(flat, problem, FLAGS)
+    start_n = block * BLOCK_N
+    column = start_n + tl.arange(0, BLOCK_N)
+    k = load_block(k_desc, layouts.k, head.batch, head.key_head, start_n)
+    if not PRODUCT:  # registers have room for the keys, and products are faster from there
+        k = tl.where((column < problem.keys)[:, None], k, 0.0)
+    bounds = query_bounds(start_n, head, problem, BLOCK_M, BLOCK_N, FLAGS)
+    bin_rows, bin_columns, share = bins
+    # BIN_ROWS: how many sixteens of keys there are; UNEVEN: where the bin of keys ends
+    base, bin, edge = flat * problem.queries, 0, problem.keys // 16
+    if FLAGS.aligned:
+        base = tl.multiple_of(base, 4)  # so that normalisers can be loaded two by two
+    if UNEVEN:
+        bin = (((bounds[0] + 1).to(tl.int64) * bin_rows - 1) // problem.queries).to(tl.int32)
+        bin_column = ((start_n + 1).to(tl.int64) * bin_columns - 1) // problem.keys
+        edge = ((bin_column + 1) * problem.keys // bin_columns).to(tl.int32)
+    bins = (bin_rows, share, edge, lane)
+    none = tl.zeros([BLOCK_N, 8], tl.float32)
+    state = (none, tl.zeros([BLOCK_N, BLOCK_X], tl.float32), none, bin)
+    for stage in tl.static_range(3):
+        if FLAGS.stages[stage]:
+            for start_m in range(bounds[stage], bounds[stage + 1], BLOCK_M):
+                state = _columns_step(state, start_m, bounds[3], start_n, column, k, base, q_desc, x_desc, pool_ptr,
+                                      norm, layouts, head, problem, bins, FLAGS, MAXIMUM, UNEVEN, BIN_ROWS, PRODUCT,
+                                      stage != 1, PRECISION, BLOCK_M, BLOCK_N)  # fmt: skip
+    total, acc, band, bin = state
+    if UNEVEN:  # noqa: SIM102 (the compiler asks this, the program the next)
+        if bin < bin_rows:
+            _store_bin(pool_ptr, band, bin, column, problem, bins)
+    total = tl.reduce(total, 1, max_nan) if MAXIMUM else tl.sum(total, 1)
+    inside, line = column < problem.keys, flat * problem.keys + column
+    tl.store(received_ptr + line, total, mask=inside)
+    if PRODUCT:
+        part = tl.arange(0, BLOCK_X)[None, :]
+        at = out_ptr + line.to(tl.int64)[:, None] * WIDTH + part
+        tl.store(at, acc.to(out_ptr.dtype.element_ty), mask=inside[:, None] & (part < WIDTH))
+
+
+# sums: a block of keys stays while all queries pass. What a key receives is added up element by element, so that
+# threads exchange no numbers until the pass ends; what belongs to a row goes to a line of memory that only one program
+# writes: no atomics, the same bits every time.
+
+
+@triton.jit
+def _add_to_bins(
+    pool_ptr, part, start_m, start_n, bins,
+    BIN_ROWS: tl.constexpr, BIN_KEYS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """(rows, bins of keys, partial sums) to bins: those of a tile, or what a bin of several tiles has so far."""
+    bin_rows, bin_columns, share = bins
+    down: tl.constexpr = BLOCK_M // BIN_ROWS if BLOCK_M > BIN_ROWS else 1
+    across: tl.constexpr = BLOCK_N // BIN_KEYS if BLOCK_N > BIN_KEYS else 1
+    if down == 1 and across == 1:  # one bin: a number, which one thread stores
+        r, c = start_m // BIN_ROWS, start_n // BIN_KEYS
+        small = tl.sum(tl.reshape(part, [BLOCK_M * part.shape[2]]), 0) * share
+    else:
+        r, c = start_m // BIN_ROWS + tl.arange(0, down)[:, None], start_n // BIN_KEYS + tl.arange(0, across)[None, :]
+        small = tl.sum(part, 2)
+        if down == 1:
+            small = tl.sum(small, 0)[None, :] * share
+        else:
+            small = tl.sum(tl.reshape(small, [down, BIN_ROWS, across]), 1) * share
+    at = pool_ptr + tl.cast(r, tl.int64) * bin_columns + c
+    inside = (r < bin_rows) & (c < bin_columns)
+    if BIN_KEYS > BLOCK_N:  # earlier blocks of keys have already added theirs
+        small += tl.load(at, mask=inside, other=0.0)
+    tl.store(at, small, mask=inside)
+
+
+@triton.jit
+def _fold_rows(
+    row_sums, pool_ptr, first, end, start_n, bins,
+    BIN_ROWS: tl.constexpr, BIN_KEYS: tl.constexpr, BLOCK_N: tl.constexpr, CHUNK: tl.constexpr,
+):  # fmt: skip
+    """The row sums of a block of keys to bins."""
+    for start in range(first // CHUNK * CHUNK, end, CHUNK):
+        row = start + tl.arange(0, CHUNK)
+        part = tl.load(row_sums + row, mask=(row >= first) & (row < end), other=0.0)
+        _add_to_bins(pool_ptr, part[:, None, None], start, start_n, bins, BIN_ROWS, BIN_KEYS, CHUNK, BLOCK_N)
+
+
+@triton.jit
+def _sums_step(
+    state, start_m, end, start_n, k, base, q_desc, entropy_ptr, row_sums, pool_ptr, norm, layouts, head, problem, bins,
+    FLAGS: tl.constexpr, ENTROPY: tl.constexpr, RECEIVED: tl.constexpr, POOL: tl.constexpr, BIN_ROWS: tl.constexpr,
+    BIN_KEYS: tl.constexpr, MASKED: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    total, band = state
+    row, column = start_m + tl.arange(0, BLOCK_M), start_n + tl.arange(0, BLOCK_N)
+    inside = row < problem.queries if MASKED else row >= 0  # always true in a full tile
+    high, low = load_norm(norm, base, row, problem, FLAGS, MASKED)
+    if ENTROPY:
+        before = tl.load(entropy_ptr + row, mask=inside, other=0.0)
+    q = load_block(q_desc, layouts.q, head.batch, head.index, start_m)
+    qk = tl.dot(q, k.T, input_precision=PRECISION)
+    logits = tile_logits(qk, row[:, None], column[None, :], head, problem, FLAGS, MASKED)
+    log2 = log2_weights(logits, high[:, None], low[:, None], FLAGS)
+    p = tl.exp2(log2)
+    if RECEIVED == "sum":
+        total += p
+    if RECEIVED == "max":
+        total = max_nan(total, p)
+    if ENTROPY:
+        tl.store(entropy_ptr + row, before - tl.sum(p * log2, 1), mask=inside)
+    if POOL == "bins":
+        side: tl.constexpr = BIN_KEYS if BIN_KEYS < BLOCK_N else BLOCK_N
+        few: tl.constexpr = side if side < 8 else 8  # up to these eight, threads exchange no numbers
+        part = tl.sum(tl.reshape(p, [BLOCK_M, BLOCK_N // side, side // few, few]), 2)
+        if BIN_ROWS >= BLOCK_M:
+            band += part
+            if ((start_m + BLOCK_M) % BIN_ROWS == 0) | (start_m + BLOCK_M >= end):
+                _add_to_bins(pool_ptr, band, start_m, start_n, bins, BIN_ROWS, BIN_KEYS, BLOCK_M, BLOCK_N)
+                band = tl.zeros_like(band)
+        else:
+            _add_to_bins(pool_ptr, part, start_m, start_n, bins, BIN_ROWS, BIN_KEYS, BLOCK_M, BLOCK_N)
+    if POOL == "rows":
+        tl.store(row_sums + row, tl.sum(p, 1), mask=inside)
+    return total, band
+
+
+@triton.jit
+def sums(
+    q_desc, k_desc, received_ptr, entropy_ptr, row_sums, pool_ptr, norm, layouts, problem, bins, turns,
+    FLAGS: tl.constexpr, ENTROPY: tl.constexpr, RECEIVED: tl.constexpr, POOL: tl.constexpr, BIN_ROWS: tl.constexpr,
+    BIN_KEYS: tl.constexpr, RAGGED: tl.constexpr, PRECISION: tl.constexpr, CHUNK: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """What each key receives (RECEIVED: "sum", "max" or ""), the entropy of each row in bits, and the matrix in bins.
+
+    turns: how many blocks of keys are taken one after the other, and how many turns a program has. On every other turn
+    the order of the programs is reversed, so that all have the same amount of work.
+    POOL: "bins" adds up the rows of a bin as they come; "rows", for one bin of keys, stores the row sums first.
+    """
+    flat, program, programs = flat_head(), tl.program_id(0), tl.num_programs(0)
+    head = find_head(flat, problem, FLAGS)
+    consecutive, laps = turns
+    base = flat * problem.queries
+    side: tl.constexpr = BIN_KEYS if BIN_KEYS < BLOCK_N else BLOCK_N
+    few: tl.constexpr = side if side < 8 else 8
+    own_line = (flat * programs + program).to(tl.int64) * problem.queries
+    if ENTROPY:
+        entropy_ptr += own_line
+    if POOL == "rows":
+        row_sums += own_line
+    if POOL != "":
+        pool_ptr += flat.to(tl.int64) * bins[0] * bins[1]
+    for turn in range(laps * consecutive):
+        lap = turn // consecutive
+        place = tl.where(lap % 2 == 0, program, programs - 1 - program)
+        start_n = ((lap * programs + place) * consecutive + turn % consecutive) * BLOCK_N
+        first, full_first, full_end, end = query_bounds(start_n, head, problem, BLOCK_M, BLOCK_N, FLAGS)
+        end = tl.where(start_n < problem.keys, end, first)
+        if RAGGED:  # the last block of keys is not full: none of its tiles is
+            full_first = tl.where(start_n + BLOCK_N > problem.keys, end, full_first)
+        full_first, full_end = tl.minimum(full_first, end), tl.minimum(tl.maximum(full_first, full_end), end)
+        bounds = (first, full_first, full_end, end)
+        k = load_block(k_desc, layouts.k, head.batch, head.key_head, start_n)
+        total = tl.zeros([BLOCK_M, BLOCK_N] if RECEIVED != "" else [1, 1], tl.float32)
+        keep_band: tl.constexpr = POOL == "bins" and BIN_ROWS >= BLOCK_M
+        band = tl.zeros([BLOCK_M, BLOCK_N // side, few] if keep_band else [1, 1, 1], tl.float32)
+        state = (total, band)
+        for stage in tl.static_range(3):
+            if FLAGS.stages[stage]:
+                for start_m in range(bounds[stage], bounds[stage + 1], BLOCK_M):
+                    state = _sums_step(state, start_m, end, start_n, k, base, q_desc, entropy_ptr, row_sums, pool_ptr,
+                                       norm, layouts, head, problem, bins, FLAGS, ENTROPY, RECEIVED, POOL, BIN_ROWS,
+                                       BIN_KEYS, stage != 1, PRECISION, BLOCK_M, BLOCK_N)  # fmt: skip
+        total, band = state
+        if RECEIVED != "":
+            column = start_n + tl.arange(0, BLOCK_N)
+            received = tl.sum(total, 0) if RECEIVED == "sum" else tl.reduce(total, 0, max_nan)
+            tl.store(received_ptr + flat.to(tl.int64) * problem.keys + column, received, mask=column < problem.keys)
+        if ENTROPY or POOL != "":
+            tl.debug_barrier()  # lines are read by other threads than wrote them
+        if POOL == "rows":
+            _fold_rows(row_sums, pool_ptr, first, tl.minimum(end, problem.queries), start_n, bins, BIN_ROWS, BIN_KEYS,
+                       BLOCK_N, CHUNK)  # fmt: skip
+            tl.debug_barrier()
