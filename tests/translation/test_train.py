@@ -13,11 +13,10 @@ import pytest
 import torch
 
 import regard
-from regard.translation import checkpoint
+from regard.translation import Recipe, checkpoint, read_pairs, train
 from regard.translation.batches import Batches
-from regard.translation.corpus import Corpus, read_pairs
-from regard.translation.recipe import Recipe
-from regard.translation.training import Trainer, train
+from regard.translation.corpus import Corpus
+from regard.translation.training import Trainer
 
 NUMBERS = [("one", "un"), ("two", "deux"), ("three", "trois"), ("four", "quatre"), ("five", "cinq"), ("six", "six")]
 RECIPE = """\
@@ -96,8 +95,7 @@ def test_it_learns_and_what_it_leaves_opens(recipe, tmp_path):
 
 RUN = """
 import sys
-from regard.translation.recipe import Recipe
-from regard.translation.train import train
+from regard.translation import Recipe, train
 import torch
 torch.set_num_threads(1)
 train(Recipe.read(sys.argv[1]), sys.argv[2], resume="--resume" in sys.argv, quiet=True)

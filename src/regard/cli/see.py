@@ -96,14 +96,13 @@ def _run(options: argparse.Namespace) -> None:
 
 def _translated(text: str, model: str | None) -> Translation | None:
     """What a translator of ours makes of a text; nothing, if the model is not ours."""
-    from regard.nn import FORMAT
-    from regard.nn import model_folder as folder
+    from regard.nn import FORMAT, model_folder
     from regard.translation import Translator
 
     if model is None:
         return Translator.default().translate(text)
     place = Path(model)
-    ours = (place / "config.json").is_file() and folder.read_config(place).get("format") == FORMAT
+    ours = (place / "config.json").is_file() and model_folder.read_config(place).get("format") == FORMAT
     return Translator.load(place).translate(text) if ours else None
 
 

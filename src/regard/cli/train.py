@@ -42,8 +42,7 @@ def add(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    from regard.translation.recipe import Recipe
-    from regard.translation.training import train
+    from regard.translation import Recipe, train
 
     train(Recipe.read(options.recipe), options.output, resume=options.resume)
     picture = _curves(Path(options.output))
