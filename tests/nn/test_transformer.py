@@ -238,6 +238,7 @@ def test_a_cache_cannot_outgrow_the_positions():
 # Search
 
 
+@torch.no_grad()
 def brute(model, source, beam, most):
     """Beam search with nothing kept between steps and one sentence at a time."""
     config = model.config
@@ -259,6 +260,7 @@ def brute(model, source, beam, most):
 
 @pytest.mark.parametrize("beam", [1, 3])
 @pytest.mark.parametrize("ends", [0.0, 2.0])
+@pytest.mark.usefixtures("unchecked")  # most of the time of the plain recomputation
 def test_search_equals_a_plain_recomputation(beam, ends):
     model = shaken()
     with torch.no_grad():
