@@ -21,7 +21,7 @@ import torch
 from measure import machine, rounds
 
 import regard
-from regard.translation.search import search
+from regard.translation import search
 from regard.translation.translator import SHIPPED, Translator
 
 BATCH, BEAM, TOKENS, VOCABULARY = 32, 4, 24, 16_000

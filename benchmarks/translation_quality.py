@@ -21,8 +21,7 @@ from pathlib import Path
 
 from measure import machine
 
-from regard.translation.corpus import read_lines, read_pairs
-from regard.translation.scoring import score
+from regard.translation import read_lines, read_pairs, score
 from regard.translation.translator import SHIPPED, Translator
 
 ROOT = Path(__file__).parents[1]

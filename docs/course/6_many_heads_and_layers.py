@@ -13,7 +13,7 @@ from torch.nn import functional
 
 import regard
 from regard import drawing
-from regard.nn.transformer import sinusoids
+from regard.nn import sinusoids
 
 torch.manual_seed(0)
 torch.set_num_threads(1)  # models this small gain nothing from a second core

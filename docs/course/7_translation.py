@@ -15,7 +15,7 @@ import torch
 
 import regard
 from regard import drawing
-from regard.translation.search import search
+from regard.translation import search
 
 torch.manual_seed(0)
 torch.set_num_threads(1)  # models this small gain nothing from a second core

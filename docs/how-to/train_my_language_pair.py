@@ -22,8 +22,7 @@ import torch
 
 import regard
 from regard.drawing import curves
-from regard.translation.recipe import Recipe
-from regard.translation.training import train
+from regard.translation import Recipe, train
 
 print(Path("recipes/small.toml").read_text())
 
@@ -41,7 +40,7 @@ print(Path("recipes/small.toml").read_text())
 # | `[model]` | sizes: the fields of `regard.TransformerConfig` |
 #
 # The dev corpus is never learned from: it decides which model is kept. Every field has a comment in
-# `regard.translation.recipe.Recipe`. A wrong one is named:
+# `regard.translation.Recipe`. A wrong one is named:
 
 # %%
 with tempfile.TemporaryDirectory() as folder:

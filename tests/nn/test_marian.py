@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import regard
-from regard.translation.search import search
+from regard.translation import search
 
 transformers = pytest.importorskip("transformers")
 VOCABULARY = 60

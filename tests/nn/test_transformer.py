@@ -11,10 +11,9 @@ import pytest
 import torch
 
 import regard
-from regard.nn.decoding import Decoding
-from regard.nn.encoding import Encoding
-from regard.nn.transformer import sinusoids
-from regard.translation.search import _best, search
+from regard.nn import sinusoids
+from regard.nn.decoding import PackedDecoder, PackedEncoder
+from regard.translation.beam_search import _best, search
 
 torch.manual_seed(0)
 
@@ -239,6 +238,7 @@ def test_a_cache_cannot_outgrow_the_positions():
 # Search
 
 
+@torch.no_grad()
 def brute(model, source, beam, most):
     """Beam search with nothing kept between steps and one sentence at a time."""
     config = model.config
@@ -260,6 +260,7 @@ def brute(model, source, beam, most):
 
 @pytest.mark.parametrize("beam", [1, 3])
 @pytest.mark.parametrize("ends", [0.0, 2.0])
+@pytest.mark.usefixtures("unchecked")  # most of the time of the plain recomputation
 def test_search_equals_a_plain_recomputation(beam, ends):
     model = shaken()
     with torch.no_grad():
@@ -319,19 +320,19 @@ def test_opening_a_model_draws_no_random_numbers(tmp_path):
     assert not torch.equal(torch.random.get_rng_state(), state)  # a new one does
 
 
-# What stands in for it on a CPU
+# Packed weights on a CPU
 
 STACKS = [{}, {"norm_first": True}, {"key_heads": 2}, {"bias": False}, {"activation": "silu", "decoder_layers": 1}]
 
 
 @pytest.mark.parametrize("changes", STACKS)
-def test_encoding_gives_the_numbers_of_encode(changes):
+def test_the_packed_encoder_gives_the_numbers_of_encode(changes):
     model, source = shaken(**changes), ids(4, 7)
     padded = source.clone()
     padded[1, 4:], padded[2, 1:] = model.config.pad, model.config.pad
     for given in (source, padded):
         with torch.no_grad():
-            expected, found = model.encode(given), Encoding(model).memory(*model.enter(given))
+            expected, found = model.encode(given), PackedEncoder(model).encode(*model.enter(given))
         assert torch.equal(found.visible, expected.visible)
         torch.testing.assert_close(found.states[found.visible], expected.states[found.visible], atol=2e-5, rtol=1e-4)
         assert not found.states[~found.visible].any()
@@ -349,20 +350,20 @@ PICKS = {
 
 
 @pytest.mark.parametrize("changes", STACKS)
-def test_decoding_gives_the_numbers_of_decode(changes):
+def test_the_packed_decoder_gives_the_numbers_of_decode(changes):
     model = shaken(positions=64, **changes)
     assert model.output_bias.any()
     source = ids(3, 7)
     source[1, 4:] = model.config.pad
     with torch.no_grad():
         memory, cache = model.encode(source), model.cache()
-        run, tokens = Decoding.of(model).start(memory), torch.full((3,), model.config.start)
+        session, tokens = PackedDecoder.of(model).start(memory), torch.full((3,), model.config.start)
         for step in range(40):  # beyond the room that there is at first
             expected = model.decode(tokens[:, None], memory, cache)[:, -1]
-            torch.testing.assert_close(run.logits(tokens), expected, atol=2e-5, rtol=1e-4)
+            torch.testing.assert_close(session.logits(tokens), expected, atol=2e-5, rtol=1e-4)
             if step in PICKS:
                 rows, keep = (None if p is None else torch.tensor(p) for p in PICKS[step])
-                run.pick(rows, keep)
+                session.reorder(rows, keep)
                 cache.pick(rows, keep)
                 memory, tokens = memory if keep is None else memory.pick(keep), tokens[rows]
             tokens = ids(1).expand(len(tokens)) if step < 8 else ids(len(tokens))
@@ -374,39 +375,39 @@ class Louder(torch.nn.Linear):
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
-def test_what_stands_in_does_so_only_where_nobody_would_notice(side):
-    def suits(model):
-        return Encoding.suits(model) if side == "encoder" else Decoding.suits(model)
+def test_packed_weights_are_used_only_where_nobody_would_notice(side):
+    def supports(model):
+        return PackedEncoder.supports(model) if side == "encoder" else PackedDecoder.supports(model)
 
     def layer(model):
         return getattr(model, side).layers[-1].feed_forward
 
     model = shaken()
-    assert suits(model)
+    assert supports(model)
     with regard.watch(model):
-        assert not suits(model)
+        assert not supports(model)
     with torch.autocast("cpu", torch.bfloat16):
-        assert not suits(model)
+        assert not supports(model)
     for register in (layer(model).register_forward_hook, layer(model).up.register_forward_pre_hook):
         hook = register(lambda *_: None)
-        assert not suits(model)
+        assert not supports(model)
         hook.remove()
-    assert suits(model)
-    assert not suits(model.double())
-    assert not suits(model.float().train())
-    assert suits(model.eval())
+    assert supports(model)
+    assert not supports(model.double())
+    assert not supports(model.float().train())
+    assert supports(model.eval())
     own, layer(model).up = layer(model).up, Louder(32, 48)
-    assert not suits(model)
+    assert not supports(model)
     layer(model).up = own
     look = getattr(model, side).layers[0].attention
     look.attend = lambda *args, **options: regard.attention(*args, **options)
-    assert not suits(model)
+    assert not supports(model)
     look.attend = regard.attention
     for method in ("encode",) if side == "encoder" else ("decode", "states", "logits"):
         setattr(model, method, getattr(model, method).__call__)
-        assert not suits(model)
+        assert not supports(model)
         delattr(model, method)
-    assert suits(model)
+    assert supports(model)
 
 
 def test_a_subclass_that_decodes_in_its_own_way_does():
@@ -415,22 +416,22 @@ def test_a_subclass_that_decodes_in_its_own_way_does():
             return -super().logits(states)
 
     model, source = Backwards(shaken().config).eval(), ids(2, 6)
-    assert Encoding.suits(model)
-    assert not Decoding.suits(model)
+    assert PackedEncoder.supports(model)
+    assert not PackedDecoder.supports(model)
     plain = regard.Transformer(model.config).eval()
     plain.load_state_dict(model.state_dict())
     assert [h[0].tokens for h in search(model, source)] != [h[0].tokens for h in search(plain, source)]
 
 
-def test_decoding_follows_the_weights_and_leaves_with_the_model():
+def test_packed_weights_follow_the_model_and_leave_with_it():
     model = shaken()
-    first = Decoding.of(model)
-    assert Decoding.of(model) is first
+    first = PackedDecoder.of(model)
+    assert PackedDecoder.of(model) is first
     for tensor in (model.embedding.weight, model.output_bias, model.decoder.layers[0].cross.projection.bias):
         with torch.no_grad():
             tensor.mul_(1.5)
-        assert Decoding.of(model) is not first
-        first = Decoding.of(model)
+        assert PackedDecoder.of(model) is not first
+        first = PackedDecoder.of(model)
     gone = weakref.ref(model)
     del model
     gc.collect()

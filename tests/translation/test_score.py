@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import regard
-from regard.translation.near_duplicates import jaccard, near
-from regard.translation.scoring import NEAR, score, score_files
+from regard.translation import score, score_files
+from regard.translation.corpus import jaccard, near
+from regard.translation.scoring import NEAR
 
 
 def spoiled(lines):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.translation.sentences import split
+from regard.translation.segments import split_sentences
 
 CASES = [
     ("I came. I saw.", ["I came.", "I saw."]),
@@ -26,11 +26,11 @@ CASES = [
 
 @pytest.mark.parametrize(("text", "expected"), CASES)
 def test_where_sentences_end(text, expected):
-    assert [sentence.text for sentence in split(text) if sentence.text] == expected
+    assert [sentence.text for sentence in split_sentences(text) if sentence.text] == expected
 
 
 @given(st.text(alphabet=" \n\tAbI.!?…\"'”)1", max_size=60) | st.text(max_size=60))
 def test_put_together_again_they_are_the_text(text):
-    found = split(text)
+    found = split_sentences(text)
     assert "".join(sentence.text + sentence.gap for sentence in found) == text
     assert all(sentence.text == sentence.text.rstrip() and not sentence.gap.strip() for sentence in found)

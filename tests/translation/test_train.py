@@ -13,11 +13,10 @@ import pytest
 import torch
 
 import regard
-from regard.translation import checkpoint
+from regard.translation import Recipe, checkpoint, read_pairs, train
 from regard.translation.batches import Batches
-from regard.translation.corpus import Corpus, read_pairs
-from regard.translation.recipe import Recipe
-from regard.translation.training import Trainer, train
+from regard.translation.corpus import Corpus
+from regard.translation.training import Trainer
 
 NUMBERS = [("one", "un"), ("two", "deux"), ("three", "trois"), ("four", "quatre"), ("five", "cinq"), ("six", "six")]
 RECIPE = """\
@@ -81,6 +80,7 @@ def test_the_recipes_can_be_read(path):
     assert Recipe.read(path).config(8000).vocabulary == 8000
 
 
+@pytest.mark.usefixtures("unchecked")  # shape checks take most of the time; the shorter trainings below have them
 def test_it_learns_and_what_it_leaves_opens(recipe, tmp_path):
     model = train(Recipe.read(recipe(steps=160, check=160)), tmp_path / "out", quiet=True)
     assert not model.training
@@ -96,16 +96,11 @@ def test_it_learns_and_what_it_leaves_opens(recipe, tmp_path):
 
 RUN = """
 import sys
-from regard.translation.recipe import Recipe
-from regard.translation.train import train
+from regard.translation import Recipe, train
 import torch
 torch.set_num_threads(1)
-train(Recipe.read(sys.argv[1]), sys.argv[2], resume="--resume" in sys.argv, quiet=True)
+train(Recipe.read(sys.argv[1]), sys.argv[2], quiet=True)
 """
-
-
-def run(recipe, folder, *more):
-    return subprocess.Popen([sys.executable, "-c", RUN, str(recipe), str(folder), *more])
 
 
 def test_a_logged_loss_is_the_mean_since_the_last_one(recipe, tmp_path, monkeypatch):
@@ -126,11 +121,12 @@ def test_a_logged_loss_is_the_mean_since_the_last_one(recipe, tmp_path, monkeypa
         before = at
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_killed_and_resumed_it_has_the_losses_of_the_uninterrupted_run(recipe, tmp_path):
     path = recipe(steps=48)
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    assert run(path, whole).wait() == 0
-    process = run(path, cut)
+    train(Recipe.read(path), whole, quiet=True)
+    process = subprocess.Popen([sys.executable, "-c", RUN, str(path), str(cut)])
     deadline = time.monotonic() + 120
     while not (cut / checkpoint.FILE).exists() and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -138,7 +134,7 @@ def test_killed_and_resumed_it_has_the_losses_of_the_uninterrupted_run(recipe, t
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert 0 < len(losses(cut)) < len(losses(whole))
-    assert run(path, cut, "--resume").wait() == 0
+    train(Recipe.read(path), cut, resume=True, quiet=True)
     assert losses(cut) == losses(whole)
     ours, theirs = (regard.Transformer.load(folder).state_dict() for folder in (cut, whole))
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)

@@ -7,11 +7,8 @@ import tiny
 import torch
 
 import regard
-from regard.translation import sentences
-from regard.translation import translator as translator_file
-from regard.translation.placeholders import Islands
-from regard.translation.search import search
-from regard.translation.translator import Translator
+from regard.translation import Translator, search
+from regard.translation.segments import Placeholders, split_segments, split_sentences
 
 PAIRS = tiny.pairs(60, seed=7)
 pytestmark = pytest.mark.usefixtures("unchecked")  # their checks take longer than the translations
@@ -119,12 +116,12 @@ def test_a_line_of_2000_words(tiny_translator):
     found = tiny_translator.translate(line, beam=1)
     assert sum(target in found.text for _, target in pairs) >= 360
     assert found.source_words == line.split()
-    assert len(sentences.split(found.text)) == 400
+    assert len(split_sentences(found.text)) == 400
 
 
 def test_a_sentence_without_an_end_is_cut_where_it_must(tiny_translator):
     text = ", ".join(source.rstrip(".!") for source, _ in tiny.pairs(60, seed=4))
-    parts = translator_file.parts(text, tiny_translator.words, tiny_translator.longest, split=False)
+    parts = split_segments(text, tiny_translator.words, tiny_translator.longest, split=False)
     assert len(parts) > 3
     assert max(len(part.ids) for part in parts) <= tiny_translator.longest
     assert "".join(part.text + part.gap for part in parts) == text
@@ -140,13 +137,13 @@ def test_paragraphs_keep_their_shape(tiny_translator):
     assert expected == [x, y, z]
 
 
-def test_islands_in_a_text_of_nothing_else():
-    found = Islands.find("😀 你好", str.isascii)
+def test_placeholders_in_a_text_of_nothing_else():
+    found = Placeholders.find("😀 你好", str.isascii)
     assert found.readable == ""
     assert found.put_back("", []) == "😀 你好"
 
 
-# Loops
+# Repetition
 
 
 def looping(period):

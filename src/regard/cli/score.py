@@ -19,7 +19,7 @@ _EXAMPLES = """\
 Examples:
   regard score ours.fr test.fr
   regard score ours.fr test.fr --source test.en --train train.tsv
-In Python:  regard.translation.scoring.score(hypotheses, references)
+In Python:  regard.translation.score(hypotheses, references)
 """
 
 
@@ -31,7 +31,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    from regard.translation.scoring import score_files
+    from regard.translation import score_files
 
     if (options.source is None) != (options.train is None):
         raise InputError("the part far from the training needs both --source and --train.")

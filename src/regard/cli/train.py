@@ -38,8 +38,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    from regard.translation.recipe import Recipe
-    from regard.translation.training import train
+    from regard.translation import Recipe, train
 
     train(Recipe.read(options.recipe), options.output, resume=options.resume)
     picture = _curves(Path(options.output))

@@ -88,7 +88,7 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _batches(options: argparse.Namespace) -> Iterator[list[str]]:
-    from regard.translation.corpus import read_lines
+    from regard.translation import read_lines
 
     lines: Iterable[str] = read_lines(options.file) if options.file else _standard_input()
     if options.paragraphs:

@@ -1,28 +1,39 @@
-"""Layers, stacks and the Transformer of the paper, with their weights on disk."""
+"""Layers, stacks and the Transformer of "Attention Is All You Need", decoding, and weights on disk.
+
+Read in this order:
+config.py        the sizes of a model
+layers.py        one head, several heads, feed-forward, encoder and decoder layers
+stacks.py        N layers; the cache for decoding token by token
+transformer.py   token ids to logits
+loss.py          cross-entropy without holding all logits
+decoding.py      one token at a time: the model itself, or packed weights on a CPU
+model_folder.py  config.json and model.safetensors, written atomically
+marian.py        Hugging Face Marian folders, both ways
+torch_import.py  layers of torch.nn as ours
+"""
 
 from regard.nn.config import TransformerConfig
-from regard.nn.decoding import Decoding, Run
-from regard.nn.encoding import Encoding
+from regard.nn.decoding import DecodingSession, start_decoding
 from regard.nn.layers import DecoderLayer, EncoderLayer, FeedForward, MultiHeadAttention, SelfAttention
 from regard.nn.stacks import Cache, Decoder, Encoder
 from regard.nn.torch_import import from_torch
-from regard.nn.transformer import FORMAT, Memory, Transformer
+from regard.nn.transformer import FORMAT, Memory, Transformer, sinusoids
 
 __all__ = [
     "FORMAT",
     "Cache",
     "Decoder",
     "DecoderLayer",
-    "Decoding",
+    "DecodingSession",
     "Encoder",
     "EncoderLayer",
-    "Encoding",
     "FeedForward",
     "Memory",
     "MultiHeadAttention",
-    "Run",
     "SelfAttention",
     "Transformer",
     "TransformerConfig",
     "from_torch",
+    "sinusoids",
+    "start_decoding",
 ]

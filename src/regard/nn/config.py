@@ -1,21 +1,20 @@
-"""`TransformerConfig`: the few numbers that make a Transformer, and the drawing that they give."""
+"""`TransformerConfig`: the sizes and options of a Transformer; printed, a drawing of it."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 from regard.errors import InputError
 
-__all__ = ["TransformerConfig"]
+__all__ = ["TransformerConfig", "check_positive"]
 
-_ROOM = 35  # characters inside a box of the drawing
+_BOX = 35  # characters inside a box of the drawing
 
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """The size and the habits of a `Transformer`. Printed, it draws the model.
+    """The sizes and options of a `Transformer`. Printed, it draws the model.
 
     >>> import regard
     >>> config = regard.TransformerConfig.base()
@@ -33,19 +32,17 @@ class TransformerConfig:
     decoder_layers: int = 6
     key_heads: int | None = None  # fewer than heads: groups of heads share keys and values
     activation: str = "relu"
-    norm_first: bool = False  # the paper's norm stands after the sum
+    norm_first: bool = False  # the paper normalises after the sum
     bias: bool = True
-    dropout: float = 0.1  # of embeddings and of what each sublayer adds, in training
+    dropout: float = 0.1  # on embeddings and on the output of each sublayer, in training
     positions: int = 512  # the longest sequence
     pad: int = -1  # -1: the last id, as in Marian
     end: int = 0
-    start: int = -1  # what the decoder begins with; -1: pad, as in Marian
+    start: int = -1  # the decoder's first token; -1: pad, as in Marian
 
     def __post_init__(self) -> None:
-        for name in ("vocabulary", "width", "heads", "hidden", "encoder_layers", "decoder_layers", "positions"):
-            number = getattr(self, name)
-            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                raise InputError(f"{name} must be a whole number, at least 1. Got {number!r}.")
+        names = ("vocabulary", "width", "heads", "hidden", "encoder_layers", "decoder_layers", "positions")
+        check_positive(**{name: getattr(self, name) for name in names})
         if self.width % 2:
             raise InputError(f"width must be even, half sines and half cosines. Got {self.width}.")
         if self.pad == -1:
@@ -79,7 +76,7 @@ class TransformerConfig:
 
     @property
     def parameters(self) -> int:
-        """How many numbers it learns, from its sizes alone.
+        """The number of trainable parameters, from the sizes alone.
 
         >>> TransformerConfig.base().parameters
         63082496
@@ -101,17 +98,17 @@ class TransformerConfig:
         heads = f"{self.heads} heads of {self.width // self.heads}"
         if self.key_heads not in (None, self.heads):
             heads += f" ({self.key_heads} of keys)"
-        look = f"{self.width} → {heads} → {self.width}"
-        feed = f"{self.width} → {self.hidden} → {self.width}, {self.activation}"
+        attention = f"{self.width} → {heads} → {self.width}"
+        feed_forward = f"{self.width} → {self.hidden} → {self.width}, {self.activation}"
         norm = "norm, then each of them, then + x" if self.norm_first else "each of them + x, then norm"
         encoder = _box(
             f"{self.encoder_layers} × encoder layer",
-            ["", "self-attention", look, "", "", "feed-forward", feed, "", norm],
+            ["", "self-attention", attention, "", "", "feed-forward", feed_forward, "", norm],
         )
         decoder = _box(
             f"{self.decoder_layers} × decoder layer",
-            ["self-attention, to the left only", look, "", "attention to the source", look, "", "feed-forward", feed,
-             norm],
+            ["self-attention, to the left only", attention, "", "attention to the source", attention, "",
+             "feed-forward", feed_forward, norm],
         )  # fmt: skip
         table = f"E: {self.vocabulary:,} × {self.width}"
         before = [
@@ -127,11 +124,18 @@ class TransformerConfig:
             ("", f"m × {self.vocabulary:,}: the next token"),
         ]
         rows = [*before, *zip(encoder, decoder, strict=True), *after]
-        lines = [f"{left:<{_ROOM + 4}} {right}".rstrip() for left, right in rows]
+        lines = [f"{left:<{_BOX + 4}} {right}".rstrip() for left, right in rows]
         return "\n".join([*lines, "", f"{self.parameters:,} parameters, at most {self.positions} tokens"])
 
 
 def _box(title: str, lines: list[str]) -> list[str]:
-    rule = "─" * math.floor(_ROOM - len(title))
-    middle = [f"│ {line:<{_ROOM}} │" for line in lines]
-    return [f"┌ {title} {rule}┐", *middle, f"└{'─' * (_ROOM + 2)}┘"]
+    rule = "─" * (_BOX - len(title))
+    middle = [f"│ {line:<{_BOX}} │" for line in lines]
+    return [f"┌ {title} {rule}┐", *middle, f"└{'─' * (_BOX + 2)}┘"]
+
+
+def check_positive(**numbers: int) -> None:
+    """Refuse sizes that are not whole numbers of at least 1, by name."""
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise InputError(f"{name} must be a whole number, at least 1. Got {number!r}.")

@@ -1,11 +1,11 @@
-"""The layers of the documents, from one attention head to the decoder layer, all on `regard.attention`.
+"""The layers of a Transformer, from one attention head to the decoder layer, all built on `regard.attention`.
 
-A layer takes and gives (*batch, tokens, width). It works on sets: order comes in only through positions, which the
-`Transformer` adds, or through a mask. Masks are regard's (`padding`, `documents`, `causal`, …) or plain tensors in
-which True means "may look"; a mask per sentence costs one row each, never tokens × tokens.
+A layer maps (*batch, tokens, width) to the same shape. It works on sets: order enters only through positions, which
+the `Transformer` adds, or through a mask. Masks are regard's (`padding`, `documents`, `causal`, …) or plain tensors
+where True means "attend"; padding costs one row per sentence, never tokens × tokens.
 
-Every attention layer reaches its kernel through `attend`, an attribute with the signature of `regard.attention`:
-whoever wants to look, or to switch a head off, puts a function of their own there.
+Every attention layer calls its kernel through `attend`, an attribute with the signature of `regard.attention`. Replace
+it to look at the weights or to switch a head off.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from torch.nn import functional
 from regard.errors import InputError, ShapeError
 from regard.learn import Steps, steps
 from regard.matrix import attention
+from regard.nn.config import check_positive
 from regard.scores import Mask, as_mask, causal
 from regard.support import Float
 
@@ -35,7 +36,7 @@ __all__ = [
 ]
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": functional.relu_,  # in place: what comes in is new, and only what goes out is needed for the gradient
+    "relu": functional.relu_,  # in place: the input is a fresh tensor, and the gradient needs the output only
     "silu": functional.silu,
     "gelu": functional.gelu,
 }
@@ -57,7 +58,7 @@ class SelfAttention(nn.Module):
     def __init__(self, width: int, head_width: int | None = None):
         super().__init__()
         size = width if head_width is None else head_width
-        _positive(width=width, head_width=size)
+        check_positive(width=width, head_width=size)
         self.width = width
         self.query, self.key, self.value = (nn.Linear(width, size, bias=False) for _ in range(3))
         self.attend: Callable[..., Tensor] = attention
@@ -65,39 +66,39 @@ class SelfAttention(nn.Module):
     def forward(
         self, x: Float[Tensor, "*batch tokens width"], mask: Mask | Tensor | None = None
     ) -> Float[Tensor, "*batch tokens head_width"]:
-        """A mixture of the values for each vector of the set."""
+        """A weighted mean of the values for each vector of the set."""
         _check_width(x, self.width, "x")
         query, key, value = (layer(x).unsqueeze(-3) for layer in (self.query, self.key, self.value))
         return self.attend(query, key, value, mask=mask).squeeze(-3)
 
     def steps(self, x: Float[Tensor, "tokens width"], words: list[str] | None = None) -> Steps[Tensor]:
-        """The same calculation with every number kept: `print` it."""
+        """The same computation with every intermediate kept, for printing."""
         w_q, w_k, w_v = (layer.weight.detach().mT for layer in (self.query, self.key, self.value))
         return steps(x.detach(), w_q, w_k, w_v, words=words)
 
 
 @dataclass
 class KeyValues:
-    """What one attention layer remembers of the tokens before: their keys and values."""
+    """The cache of one attention layer: keys and values of the tokens so far."""
 
     key: Tensor | None = None
     value: Tensor | None = None
 
     def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Append those of new tokens, and give all."""
+        """Append those of new tokens; returns all."""
         if self.key is not None and self.value is not None:
             key, value = torch.cat([self.key, key], -2), torch.cat([self.value, value], -2)
         self.key, self.value = key, value
         return key, value
 
     def pick(self, batch: Tensor) -> None:
-        """Go on with these members of the batch, in this order: what a beam search does after every step."""
+        """Continue with these members of the batch, in this order, as a beam search does after every step."""
         if self.key is not None and self.value is not None:
             self.key, self.value = self.key.index_select(0, batch), self.value.index_select(0, batch)
 
 
 class MultiHeadAttention(nn.Module):
-    """Several heads side by side; with a `context`, queries from one set and keys and values from another.
+    """Several heads in parallel; with a `context`, queries come from x, keys and values from the context.
 
     >>> import torch, regard
     >>> layer = regard.MultiHeadAttention(512, heads=8)
@@ -121,7 +122,7 @@ class MultiHeadAttention(nn.Module):
     ):
         super().__init__()
         key_heads = heads if key_heads is None else key_heads
-        _positive(width=width, heads=heads, key_heads=key_heads)
+        check_positive(width=width, heads=heads, key_heads=key_heads)
         if width % heads or heads % key_heads:
             raise ShapeError(
                 f"heads must divide width, and key_heads must divide heads. Got {width=}, {heads=}, {key_heads=}."
@@ -130,7 +131,7 @@ class MultiHeadAttention(nn.Module):
         self.context_width = width if context_width is None else context_width
         self.kind, self.dropout = kind, dropout
         self.sizes = [heads * self.head_width, key_heads * self.head_width, key_heads * self.head_width]
-        # One product for queries, keys and values; two where they come from sets of different widths.
+        # One projection for queries, keys and values; two where x and context differ in width.
         if self.context_width == width:
             self.projection = nn.Linear(width, sum(self.sizes), bias=bias)
         else:
@@ -141,9 +142,9 @@ class MultiHeadAttention(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Xavier's uniform numbers for each of the matrices, zeros for the biases.
+        """Xavier uniform for each matrix, zeros for the biases.
 
-        Queries, keys and values begin smaller, by √½: deep stacks with the norm after the sum start to learn sooner.
+        Queries, keys and values start smaller, by √½: deep post-norm stacks then begin to learn sooner.
         """
         for layer in self.children():
             assert isinstance(layer, nn.Linear)
@@ -199,12 +200,12 @@ class MultiHeadAttention(nn.Module):
         return joined.view(*joined.shape[:-1], -1, self.head_width).transpose(-3, -2)
 
     def extra_repr(self) -> str:
-        """The numbers that the layers inside do not tell."""
+        """What the submodules do not show."""
         return f"heads={self.heads}, key_heads={self.key_heads}, head_width={self.head_width}"
 
 
 class FeedForward(nn.Module):
-    """The fully connected layer, the same for every token: wider, bent, and back.
+    """Two linear layers with an activation between them, the same for every token.
 
     >>> import torch, regard
     >>> regard.FeedForward(512, 2048)(torch.randn(3, 512)).shape
@@ -213,7 +214,7 @@ class FeedForward(nn.Module):
 
     def __init__(self, width: int, hidden: int, *, activation: str = "relu", bias: bool = True):
         super().__init__()
-        _positive(width=width, hidden=hidden)
+        check_positive(width=width, hidden=hidden)
         if activation not in ACTIVATIONS:
             raise InputError(f"activation must be one of {', '.join(ACTIVATIONS)}. Got {activation!r}.")
         self.activation = activation
@@ -230,7 +231,7 @@ class FeedForward(nn.Module):
 
 
 class _Layer(nn.Module):
-    """Sublayers with a residual around each: the norm after the sum, as in the paper, or before the sublayer."""
+    """Residual sublayers, with the norm after the sum, as in the paper, or before the sublayer."""
 
     def __init__(self, norm_first: bool, dropout: float):
         super().__init__()
@@ -240,13 +241,13 @@ class _Layer(nn.Module):
 
     def _residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         added: Tensor = self.drop(sublayer(norm(x) if self.norm_first else x))
-        # What a sublayer gives is new and belongs to nobody else: the sum may take its place.
+        # The output of a sublayer is a fresh tensor that nothing else uses: add in place.
         total = added.add_(x) if added.dtype == x.dtype else added + x
         return total if self.norm_first else norm(total)  # type: ignore[no-any-return]
 
 
 class EncoderLayer(_Layer):
-    """Self-attention and the feed-forward layer, each with its residual and norm.
+    """Self-attention and a feed-forward layer, each with residual and norm.
 
     >>> import torch, regard
     >>> layer = regard.EncoderLayer(512, heads=8, hidden=2048).eval()
@@ -282,7 +283,7 @@ class EncoderLayer(_Layer):
 
 
 class DecoderLayer(_Layer):
-    """Causal self-attention, attention to the encoder's output, and the feed-forward layer.
+    """Causal self-attention, attention to the encoder's output, and a feed-forward layer.
 
     >>> import torch, regard
     >>> layer = regard.DecoderLayer(512, heads=8, hidden=2048)
@@ -325,35 +326,31 @@ class DecoderLayer(_Layer):
         context_mask: Mask | Tensor | None = None,
         cache: tuple[KeyValues, KeyValues] | None = None,
     ) -> Float[Tensor, "*batch tokens width"]:
-        """One layer of a decoder. `mask` comes on top of the causal one.
+        """One layer of a decoder. `mask` is applied on top of the causal one.
 
-        A batch of k × n targets may share n contexts, k targets in a row for each: the beams of a search do.
+        k × n targets may share n contexts, k consecutive targets each, as the beams of a search do.
         """
         if self.crosses != (context is not None):
             needs = "needs a context to look at" if self.crosses else "has no cross-attention, so it takes no context"
             raise InputError(f"this decoder layer {needs}: layer(x{', context' * self.crosses}).")
-        own, other = (None, None) if cache is None else cache
+        own, cross = (None, None) if cache is None else cache
         past = 0 if own is None or own.key is None else own.key.shape[-2]
-        # One new token sees all tokens before it: no mask needed.
-        seen = as_mask(mask) if past and x.shape[-2] == 1 else causal(past) & as_mask(mask)
-        x = self._residual(x, self.attention_norm, lambda y: self.attention(y, mask=seen, cache=own))
+        # A single new token attends to all tokens before it: no mask needed.
+        visible = as_mask(mask) if past and x.shape[-2] == 1 else causal(past) & as_mask(mask)
+        x = self._residual(x, self.attention_norm, lambda y: self.attention(y, mask=visible, cache=own))
         if self.crosses:
             assert context is not None
-            x = self._residual(x, self.cross_norm, lambda y: self._look(y, context, context_mask, other))
+            x = self._residual(x, self.cross_norm, lambda y: self._cross_attention(y, context, context_mask, cross))
         return self._residual(x, self.feed_forward_norm, self.feed_forward)
 
-    def _look(self, x: Tensor, context: Tensor, mask: Mask | Tensor | None, cache: KeyValues | None) -> Tensor:
-        # Targets that share a source are more queries of one attention: its keys are read once for all of them.
+    def _cross_attention(
+        self, x: Tensor, context: Tensor, mask: Mask | Tensor | None, cache: KeyValues | None
+    ) -> Tensor:
+        # Targets that share a source become more queries of one attention: its keys are read once for all of them.
         shared = x.dim() == context.dim() == 3 and len(x) != len(context) > 0 == len(x) % len(context)
-        beside = x.reshape(len(context), -1, x.shape[-1]) if shared else x
-        looked: Tensor = self.cross(beside, context, mask=mask, cache=cache)
-        return looked.view_as(x)
-
-
-def _positive(**numbers: int) -> None:
-    for name, number in numbers.items():
-        if not isinstance(number, int) or number < 1:
-            raise InputError(f"{name} must be a whole number, at least 1. Got {number!r}.")
+        queries = x.reshape(len(context), -1, x.shape[-1]) if shared else x
+        mixed: Tensor = self.cross(queries, context, mask=mask, cache=cache)
+        return mixed.view_as(x)
 
 
 def _check_width(x: Tensor, width: int, name: str) -> None:

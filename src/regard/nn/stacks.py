@@ -1,4 +1,4 @@
-"""`Encoder` and `Decoder`: N layers, each fed by the one below; and the decoder's memory of what it has read."""
+"""`Encoder` and `Decoder`: stacks of N layers; `Cache`: the keys and values of a decoder's past tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Cache", "Decoder", "Encoder"]
 
 
 class Encoder(nn.Module):
-    """N encoder layers over a set of vectors. Options are those of `EncoderLayer`.
+    """N encoder layers. Options are those of `EncoderLayer`.
 
     >>> import torch, regard
     >>> encoder = regard.Encoder(2, width=64, heads=4, hidden=128)
@@ -38,7 +38,7 @@ class Encoder(nn.Module):
 
 
 class Cache:
-    """What a decoder remembers between calls, so that each new token costs one token and not the whole sentence.
+    """Keys and values of past tokens, so that each new token costs one token rather than the whole sentence.
 
     >>> import torch, regard
     >>> decoder = regard.Decoder(2, width=64, heads=4, hidden=128, cross=False).eval()
@@ -53,22 +53,22 @@ class Cache:
 
     @property
     def tokens(self) -> int:
-        """How many tokens it holds."""
+        """The number of tokens it holds."""
         key = self.layers[0][0].key if self.layers else None
         return 0 if key is None else key.shape[-2]
 
     def pick(self, batch: Tensor, context: Tensor | None = None) -> None:
-        """Go on with these members of the batch, in this order: what a beam search does after every step.
+        """Continue with these members of the batch, in this order, as a beam search does after every step.
 
-        Keys and values of the context are left alone unless `context` picks them too: targets of one source share it.
+        Keys and values of the context stay as they are unless `context` picks them too: targets of one source share it.
         """
-        for own, other in self.layers:
+        for own, cross in self.layers:
             own.pick(batch)
             if context is not None:
-                other.pick(context)
+                cross.pick(context)
 
     def check(self, decoder: Decoder, batch: tuple[int, ...]) -> None:
-        """Refuse to go on with the cache of another model or another batch."""
+        """Refuse the cache of another model or another batch."""
         if len(self.layers) != len(decoder.layers):
             raise InputError(
                 f"this cache was made for a decoder of {len(self.layers)} layers; this one has {len(decoder.layers)}. "
@@ -79,12 +79,12 @@ class Cache:
         key, (first, *_) = self.layers[0][0].key, decoder.layers
         assert key is not None
         assert isinstance(first, DecoderLayer)
-        ours = (*batch, first.attention.key_heads, first.attention.head_width)
-        theirs = (*key.shape[:-2], key.shape[-1])
-        if ours != theirs:
+        expected = (*batch, first.attention.key_heads, first.attention.head_width)
+        cached = (*key.shape[:-2], key.shape[-1])
+        if cached != expected:
             raise InputError(
-                f"this cache holds (batch, key heads, head width) = {theirs}, but the call has {ours}. A cache goes on "
-                "with the batch it began with: make a new one, or pick its members with cache.pick(batch)."
+                f"this cache holds (batch, key heads, head width) = {cached}, but the call has {expected}. A cache "
+                "goes on with the batch it began with: make a new one, or pick its members with cache.pick(batch)."
             )
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""`from_torch`: layers of torch.nn as layers of ours, with the same weights and the same outputs."""
+"""`from_torch`: layers of torch.nn as ours, with the same weights and the same outputs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def from_torch(module: nn.Transformer) -> tuple[Encoder, Decoder]: ...
 def from_torch(module: nn.Module) -> Any:
     """Our layer with the weights of one of torch.nn; for `nn.Transformer`, an encoder and a decoder.
 
-    Ours take (batch, tokens, width) whatever `batch_first` said, and masks in which True means "may look".
+    Ours take (batch, tokens, width) whatever `batch_first` was, and masks in which True means "attend".
 
     >>> import torch, regard
     >>> theirs = torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True).eval()
@@ -114,7 +114,7 @@ def _feed_forward(ours: Any, theirs: Any) -> None:
 
 
 def _stack(theirs: Any, kind: Any) -> Any:
-    """A stack of converted layers; its sizes are those of its first."""
+    """A stack of converted layers; its sizes are those of the first."""
     first = theirs.layers[0]
     ours = kind(0, **_options(first), final_norm=theirs.norm is not None)
     ours.layers = nn.ModuleList(from_torch(layer) for layer in theirs.layers)

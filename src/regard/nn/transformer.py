@@ -13,8 +13,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from regard.errors import FileError, InputError, OutOfRangeError, RegardError, ShapeError
-from regard.nn import marian
-from regard.nn import model_folder as folder
+from regard.nn import marian, model_folder
 from regard.nn.config import TransformerConfig
 from regard.nn.loss import token_loss
 from regard.nn.stacks import Cache, Decoder, Encoder
@@ -27,27 +26,27 @@ FORMAT = "regard.Transformer"  # in config.json
 
 
 def sinusoids(length: int, width: int) -> Float[Tensor, "length width"]:
-    """The positions of the paper: sines in the first half of each row, cosines in the second.
+    """The positional encoding of the paper: sines in the first half of each row, cosines in the second.
 
     >>> sinusoids(3, 4)
     tensor([[ 0.0000,  0.0000,  1.0000,  1.0000],
             [ 0.8415,  0.0100,  0.5403,  0.9999],
             [ 0.9093,  0.0200, -0.4161,  0.9998]])
     """
-    place = torch.arange(length, dtype=torch.float64)[:, None]
-    angle = place * 10_000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    position = torch.arange(length, dtype=torch.float64)[:, None]
+    angle = position * 10_000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     return torch.cat([angle.sin(), angle.cos()], -1).float()
 
 
 class Memory(NamedTuple):
-    """What the encoder hands to the decoder: a vector for each source token, and which of them are no padding."""
+    """The encoder's output: a vector for each source token, and which of them are not padding."""
 
     states: Float[Tensor, "batch tokens width"]
     visible: Bool[Tensor, "batch tokens"]
 
     @property
     def mask(self) -> Mask:
-        """As a mask for whoever looks at it."""
+        """The padding mask for attention to it."""
         return padding(self.visible)
 
     def pick(self, batch: Tensor) -> Memory:
@@ -55,8 +54,8 @@ class Memory(NamedTuple):
         return Memory(self.states.index_select(0, batch), self.visible.index_select(0, batch))
 
 
-class _Blank(TorchFunctionMode):
-    """While it is open, no random numbers are drawn for weights: those of a file will take their place."""
+class _NoInit(TorchFunctionMode):
+    """Skips random initialisation, for models whose weights come from a file."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__name__", "") in ("uniform_", "normal_", "kaiming_uniform_", "xavier_uniform_"):
@@ -65,7 +64,7 @@ class _Blank(TorchFunctionMode):
 
 
 class Transformer(nn.Module):
-    """Token ids of a source and of a target so far in; logits of the next target token, at every place, out.
+    """Maps the token ids of a source and of a target so far to logits of the next target token, at every place.
 
     >>> import torch, regard
     >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=100)).eval()
@@ -104,7 +103,7 @@ class Transformer(nn.Module):
     def forward(
         self, source: Int[Tensor, "batch others"], target: Int[Tensor, "batch tokens"]
     ) -> Float[Tensor, "batch tokens vocabulary"]:
-        """Logits of every next token, all places at once: what training needs."""
+        """Logits of every next token, all places at once, as training needs them."""
         return self.decode(target, self.encode(source))
 
     def encode(self, source: Int[Tensor, "batch tokens"]) -> Memory:
@@ -115,27 +114,27 @@ class Transformer(nn.Module):
     def enter(
         self, source: Int[Tensor, "batch tokens"]
     ) -> tuple[Float[Tensor, "batch tokens width"], Bool[Tensor, "batch tokens"]]:
-        """What the encoder is given: a vector for each source token, and which of them are no padding."""
+        """The input of the encoder: embeddings with positions, and which tokens are not padding."""
         self._check(source, "source")
         visible = source.ne(self.config.pad)
-        if self._may_look(source) and not bool(visible.any(-1).all()):
-            lonely = int((~visible.any(-1)).nonzero()[0, 0])
-            raise InputError(f"sentence {lonely} of the source is all padding (id {self.config.pad}): leave it out.")
+        if self._may_read(source) and not bool(visible.any(-1).all()):
+            blank = int((~visible.any(-1)).nonzero()[0, 0])
+            raise InputError(f"sentence {blank} of the source is all padding (id {self.config.pad}): leave it out.")
         return self._embed(source, 0), visible
 
     def decode(
         self, target: Int[Tensor, "batch tokens"], memory: Memory, cache: Cache | None = None
     ) -> Float[Tensor, "batch tokens vocabulary"]:
-        """Logits after each target token; with a cache, `target` holds only the tokens that are new.
+        """Logits after each target token; with a cache, `target` holds only the new tokens.
 
-        A source may have several targets, all of them in a row: k × batch targets share the memory of a batch.
+        k × batch targets may share the memory of a batch, k consecutive targets for each source.
         """
         return self.logits(self.states(target, memory, cache))
 
     def states(
         self, target: Int[Tensor, "batch tokens"], memory: Memory, cache: Cache | None = None
     ) -> Float[Tensor, "batch tokens width"]:
-        """What the decoder says at each place, before it is compared with every token."""
+        """The output of the decoder at each place, before the product with the embedding."""
         self._check(target, "target")
         if len(target) % len(memory.states):
             raise ShapeError(
@@ -153,7 +152,7 @@ class Transformer(nn.Module):
     def loss(
         self, source: Int[Tensor, "batch others"], target: Int[Tensor, "batch tokens"], smoothing: float = 0.0
     ) -> Float[Tensor, ""]:
-        """The mean of -log p over the target's tokens after its first; padding does not count.
+        """The mean of -log p over the target's tokens after the first, padding excluded.
 
         >>> import torch, regard
         >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=100))
@@ -172,11 +171,11 @@ class Transformer(nn.Module):
 
     def _head(self) -> Tensor:
         weight = self.embedding.weight
-        # The row of padding is 0 and stays so: it learns nothing here either.
+        # The row of padding is zero and stays zero: no gradient from here either.
         return torch.where(self.live, weight, weight.detach()) if self.training else weight
 
     def cache(self) -> Cache:
-        """An empty memory of the target, for decoding token by token."""
+        """An empty cache for decoding token by token."""
         return Cache(self.decoder)
 
     def _embed(self, tokens: Tensor, past: int) -> Tensor:
@@ -191,12 +190,12 @@ class Transformer(nn.Module):
         return dropped
 
     def _mask(self, visible: Tensor) -> Mask | None:
-        """What hides the padding; nothing where there is none, if that can be seen without a wait."""
-        seen = visible.device.type == "cpu" and self._may_look(visible) and bool(visible.all())
-        return None if seen else padding(visible)
+        """The padding mask; None without padding, where finding out does not wait for a GPU."""
+        unpadded = visible.device.type == "cpu" and self._may_read(visible) and bool(visible.all())
+        return None if unpadded else padding(visible)
 
-    def _may_look(self, tokens: Tensor) -> bool:
-        """Whether the values of tokens may be looked at: on a GPU that would stall every step of a training."""
+    def _may_read(self, tokens: Tensor) -> bool:
+        """Whether Python may read the values of tokens: on a GPU that would stall every training step."""
         return not torch.compiler.is_compiling() and (tokens.device.type == "cpu" or not self.training)
 
     def _check(self, tokens: Tensor, name: str) -> None:
@@ -205,7 +204,7 @@ class Transformer(nn.Module):
                 f"{name} must be (sentences, tokens), at least 1 of each. Got {tuple(tokens.shape)}."
                 + (f" One sentence is {name}[None]." if tokens.dim() == 1 else "")
             )
-        if self._may_look(tokens):
+        if self._may_read(tokens):
             low, high = (int(t) for t in torch.aminmax(tokens))
             if low < 0 or high >= self.config.vocabulary:
                 raise OutOfRangeError(
@@ -219,7 +218,7 @@ class Transformer(nn.Module):
     # On disk
 
     def save(self, path: str | Path, *, int8: bool = False) -> None:
-        """Write config.json and model.safetensors into a folder; with `int8`, rounded to a quarter the size.
+        """Write config.json and model.safetensors into a folder; `int8` rounds the weights to a quarter of the size.
 
         >>> import tempfile, regard
         >>> model = regard.Transformer(regard.TransformerConfig.tiny())
@@ -229,40 +228,40 @@ class Transformer(nn.Module):
         True
         """
         config = {"format": FORMAT} | dataclasses.asdict(self.config)
-        folder.write(Path(path), config, self.state_dict(), int8=int8)
+        model_folder.write(Path(path), config, self.state_dict(), int8=int8)
 
     @classmethod
     def load(cls, path: str | Path) -> Transformer:
-        """Open what `save` wrote, ready to use (in eval mode)."""
-        place = Path(path)
-        found = folder.read_config(place)
-        if found.pop("format", None) != FORMAT:
-            hint = (
-                " It looks like Marian: Transformer.from_marian(path)." if found.get("model_type") == "marian" else ""
-            )
-            raise FileError(f"{place / 'config.json'} does not describe a regard Transformer.{hint}")
+        """Open what `save` wrote, in eval mode."""
+        folder = Path(path)
+        fields = model_folder.read_config(folder)
+        if fields.pop("format", None) != FORMAT:
+            is_marian = fields.get("model_type") == "marian"
+            hint = " It looks like Marian: Transformer.from_marian(path)." if is_marian else ""
+            raise FileError(f"{folder / 'config.json'} does not describe a regard Transformer.{hint}")
         try:
-            config = TransformerConfig(**found)
+            config = TransformerConfig(**fields)
         except (TypeError, RegardError) as error:
-            raise FileError(f"{place / 'config.json'} does not describe a Transformer: {error}") from None
-        return cls._filled(config, folder.read_tensors(place), place)
+            raise FileError(f"{folder / 'config.json'} does not describe a Transformer: {error}") from None
+        return cls._with_weights(config, model_folder.read_tensors(folder), folder)
 
     @classmethod
     def from_marian(cls, path: str | Path) -> Transformer:
         """Open a Hugging Face Marian folder: any of the public OPUS-MT translators."""
-        place = Path(path)
-        config = marian.read_config(folder.read_config(place), place)
-        return cls._filled(config, marian.from_marian(folder.read_tensors(place), config, place), place)
+        folder = Path(path)
+        config = marian.read_config(model_folder.read_config(folder), folder)
+        tensors = marian.from_marian(model_folder.read_tensors(folder), config, folder)
+        return cls._with_weights(config, tensors, folder)
 
     def to_marian(self, path: str | Path) -> None:
         """Write a Hugging Face Marian folder, which transformers opens and CTranslate2 converts."""
-        place, config = Path(path), marian.write_config(self.config)
-        folder.write(place, config, marian.to_marian(self.state_dict(), self.config))
-        folder.write_json(place / "generation_config.json", marian.generation(self.config))
+        folder, config = Path(path), marian.write_config(self.config)
+        model_folder.write(folder, config, marian.to_marian(self.state_dict()))
+        model_folder.write_json(folder / "generation_config.json", marian.generation(self.config))
 
     @classmethod
-    def _filled(cls, config: TransformerConfig, tensors: dict[str, Tensor], place: Path) -> Transformer:
-        with _Blank():
+    def _with_weights(cls, config: TransformerConfig, tensors: dict[str, Tensor], folder: Path) -> Transformer:
+        with _NoInit():
             model = cls(config)
-        folder.fit(model, tensors, place)
+        model_folder.load_into(model, tensors, folder)
         return model.eval()

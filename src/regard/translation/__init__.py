@@ -1,18 +1,40 @@
-"""From text to text: what stands around the Transformer to translate with it.
+"""Translation: everything around the Transformer that turns text into text, and trains it to.
 
-vocabulary.py   text to token ids and back; marian_vocabulary.py for Marian folders
-corpus.py       pairs of sentences from files
-search.py       the most probable target, token by token: greedy or with a beam; loops.py guards it
-sentences.py    paragraphs into sentences
-islands.py      what a vocabulary cannot spell, taken out and put back
-part.py         a piece of text that is translated in one go
-alignment.py    which source words a target word looked at
-translator.py   text in, text out: a translation, of translated.py
-nearness.py     lines that say almost the same
-score.py        BLEU and chrF2
+Read in this order:
+vocabulary.py   text to token ids and back
+segments.py     a text as sentences and segments that a model can read
+beam_search.py  the most probable target, token by token, in batches
+alignment.py    which source words a target word attended to
+result.py       `Translation`
+translator.py   `Translator`: text to text; the shipped model lies in model/
+corpus.py       pairs of sentences from files, and near duplicates
+batches.py      pairs of ids as padded batches
+recipe.py       everything that defines a training
+checkpoint.py   a training on disk
+training.py     `train`: from a recipe to a model
+scoring.py      `score`: BLEU and chrF2
 """
 
+from regard.translation.beam_search import Hypothesis, search
+from regard.translation.corpus import read_lines, read_pairs
+from regard.translation.recipe import Recipe
 from regard.translation.result import Translation
+from regard.translation.scoring import Score, score, score_files
+from regard.translation.training import train
 from regard.translation.translator import Translator
+from regard.translation.vocabulary import Vocabulary
 
-__all__ = ["Translation", "Translator"]
+__all__ = [
+    "Hypothesis",
+    "Recipe",
+    "Score",
+    "Translation",
+    "Translator",
+    "Vocabulary",
+    "read_lines",
+    "read_pairs",
+    "score",
+    "score_files",
+    "search",
+    "train",
+]

@@ -1,24 +1,23 @@
-"""`align`: which words of a source each word of its target looked at, from the decoder's attention to the source."""
+"""What a model attends to while it translates: `align`, cross-attention by token and word; `record_attention`, all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from regard.matrix import AttentionMatrix
-from regard.nn import DecoderLayer, Transformer
+from regard.nn import Transformer
 from regard.support import Float
+from regard.translation.vocabulary import Vocabulary
+from regard.watching import Record, watch
 
-__all__ = ["align", "by_words"]
+__all__ = ["align", "by_words", "record_attention"]
 
 
 @torch.no_grad()
 def align(model: Transformer, source: Sequence[int], target: Sequence[int]) -> Float[Tensor, "target source"]:
-    """How much each target token, while it was being chosen, looked at each source token: the mean of all heads.
+    """How much each target token, while it was predicted, attended to each source token: the mean over all heads.
 
     >>> import regard
     >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval()
@@ -27,47 +26,55 @@ def align(model: Transformer, source: Sequence[int], target: Sequence[int]) -> F
     (torch.Size([2, 4]), True)
     """
     device = model.embedding.weight.device
-    # The place of a token is where the one before it went in: there it was chosen.
-    before = torch.tensor([[model.config.start, *target[:-1]]], device=device)
-    with _kept(model) as seen:
-        model.states(before, model.encode(torch.tensor([list(source)], device=device)))
-    return torch.stack(seen).mean(0).float().cpu()
-
-
-@contextmanager
-def _kept(model: Transformer) -> Iterator[list[Tensor]]:
-    """While it is open, the weights of every cross-attention are kept, mean over heads: (target, source) each."""
-    layers = [layer.cross for layer in model.decoder.layers if isinstance(layer, DecoderLayer)]
-    usual = [layer.attend for layer in layers]
-    seen: list[Tensor] = []
-
-    def attend(query: Tensor, key: Tensor, value: Tensor, *, mask: Any = None, dropout: float = 0.0) -> Tensor:
-        matrix = AttentionMatrix(query, key, mask=mask)
-        seen.append(matrix[0].mean(0))
-        return matrix.attend(value, dropout)
-
-    try:
-        for layer in layers:
-            layer.attend = attend
-        yield seen
-    finally:
-        for layer, own in zip(layers, usual, strict=True):
-            layer.attend = own
+    memory = model.encode(torch.tensor([list(source)], device=device))
+    # A token is predicted at the place where the one before it is the input.
+    inputs = torch.tensor([[model.config.start, *target[:-1]]], device=device)
+    with watch(model.decoder) as record:
+        model.states(inputs, memory)
+    layers = [entry[0].mean(0) for entry in record.values() if entry.kind == "cross"]
+    return torch.stack(layers).mean(0).float().cpu()
 
 
 def by_words(
     weights: Float[Tensor, "target source"], rows: Sequence[int], columns: Sequence[int]
 ) -> Float[Tensor, "words others"]:
-    """Weights of tokens as weights of words: `rows` and `columns` say which word a token belongs to.
+    """Weights between tokens as weights between words: `rows` and `columns` hold the word index of each token.
 
-    A word is looked at as much as all its tokens are, and looks as its tokens do on average; what tokens beyond
-    `columns` (the end) were given is shared out, so that each row is 1.
+    A word receives the sum over its tokens, and attends as their mean; the weight on tokens beyond `columns` (the end)
+    is redistributed, so that each row sums to 1.
 
     >>> by_words(torch.tensor([[0.2, 0.2, 0.1, 0.5], [0.0, 0.4, 0.4, 0.2]]), rows=[0, 1], columns=[0, 0, 1])
     tensor([[0.8000, 0.2000],
             [0.5000, 0.5000]])
     """
-    count, others = (max(owner, default=-1) + 1 for owner in (rows, columns))
-    summed = weights.new_zeros(len(weights), others).index_add_(1, torch.tensor(columns), weights[:, : len(columns)])
-    words = weights.new_zeros(count, others).index_add_(0, torch.tensor(rows), summed)
-    return words / words.sum(-1, keepdim=True).clamp_min(1e-9)
+    words, others = (max(owner, default=-1) + 1 for owner in (rows, columns))
+    received = weights.new_zeros(len(weights), others)
+    received.index_add_(1, torch.tensor(columns), weights[:, : len(columns)])
+    total = weights.new_zeros(words, others).index_add_(0, torch.tensor(rows), received)
+    return total / total.sum(-1, keepdim=True).clamp_min(1e-9)
+
+
+def record_attention(
+    model: Transformer, vocabulary: Vocabulary, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]
+) -> Record:
+    """All attention of a model on pairs of source and target ids, one pass each, as `watch` records it."""
+    device = model.embedding.weight.device
+    with torch.no_grad(), watch(model, tokenizer=_Tokenizer(vocabulary)) as record:
+        for source, target in pairs:
+            inputs = [model.config.start, *target]
+            model(torch.tensor([[*source, vocabulary.end]], device=device), torch.tensor([inputs], device=device))
+    return record
+
+
+class _Tokenizer:
+    """The part of a Hugging Face tokenizer's interface that `watch` uses."""
+
+    def __init__(self, vocabulary: Vocabulary):
+        self._vocabulary = vocabulary
+        self.all_special_tokens = vocabulary.pieces([vocabulary.end, vocabulary.unknown, vocabulary.pad])
+
+    def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
+        return self._vocabulary.pieces(ids)
+
+    def convert_tokens_to_string(self, pieces: Sequence[str]) -> str:
+        return "".join(pieces).replace("▁", " ")

@@ -1,18 +1,16 @@
-"""A training on disk: one safetensors file that appears whole or not at all, from which it goes on exactly."""
+"""A training on disk: one safetensors file, written atomically, from which it continues exactly."""
 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from regard.errors import FileError
+from regard.nn.model_folder import read_safetensors, write_safetensors
 
 __all__ = ["FILE", "read", "write"]
 
@@ -23,7 +21,7 @@ _FORMAT = "regard.training"
 def write(
     folder: Path, model: nn.Module, average: dict[str, Tensor], optimizer: torch.optim.Optimizer, state: dict[str, Any]
 ) -> None:
-    """Weights, their average, the optimizer's moments, the random numbers' state, and where it stands."""
+    """Save weights, their average, the optimizer's moments, the random state and the progress."""
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     tensors |= {f"average.{name}": tensor for name, tensor in average.items()}
     for name, parameter in model.named_parameters():
@@ -32,30 +30,22 @@ def write(
     tensors["random"] = torch.get_rng_state()
     if torch.cuda.is_available():
         tensors["random.cuda"] = torch.cuda.get_rng_state()
-    whole = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
-    draft = folder / f".{FILE}.draft"
-    save_file(whole, draft, {"format": _FORMAT, "state": json.dumps(state)})
-    os.replace(draft, folder / FILE)
+    write_safetensors(folder / FILE, tensors, {"format": _FORMAT, "state": json.dumps(state)})
 
 
 def read(
     folder: Path, model: nn.Module, average: dict[str, Tensor], optimizer: torch.optim.Optimizer
 ) -> dict[str, Any]:
-    """Put everything back where it was, and say where the training stands."""
+    """Restore everything in place, and return the progress."""
     path = folder / FILE
     if not path.is_file():
         raise FileError(f"{path} is missing: nothing to resume. Start without --resume.")
-    try:
-        with safe_open(path, framework="pt") as file:
-            about = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dictionary)
-    except (SafetensorError, OSError) as error:
-        raise FileError(f"{path} is damaged: {error}. Start anew without --resume.") from None
-    own = {f"model.{name}": tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    found = {name: tuple(tensor.shape) for name, tensor in tensors.items() if name.startswith("model.")}
-    if about.get("format") != _FORMAT or own != found:
+    tensors, metadata = read_safetensors(path, "Start anew without --resume.")
+    expected = {f"model.{name}": tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    stored = {name: tuple(tensor.shape) for name, tensor in tensors.items() if name.startswith("model.")}
+    if metadata.get("format") != _FORMAT or stored != expected:
         raise FileError(f"{path} is not a checkpoint of this recipe's model. Was the recipe changed?")
-    model.load_state_dict({name.removeprefix("model."): tensors[name] for name in own})
+    model.load_state_dict({name.removeprefix("model."): tensors[name] for name in expected})
     for name, tensor in average.items():
         tensor.copy_(tensors[f"average.{name}"])
     for name, parameter in model.named_parameters():
@@ -67,5 +57,5 @@ def read(
     torch.set_rng_state(tensors["random"])
     if torch.cuda.is_available() and "random.cuda" in tensors:
         torch.cuda.set_rng_state(tensors["random.cuda"])
-    state: dict[str, Any] = json.loads(about["state"])
+    state: dict[str, Any] = json.loads(metadata["state"])
     return state

@@ -1,31 +1,92 @@
-"""`Translation`: a text that was translated, how sure the model was, and which words looked at which."""
+"""`Translation`: a text and its translation, how sure the model was, and which words attended to which."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
-from regard.drawing import alignment
+from regard.drawing import alignment as draw_alignment
 from regard.errors import InputError
 from regard.nn import Transformer
 from regard.support import Float
-from regard.translation.seen import seen
-from regard.translation.segment import Part
+from regard.translation.alignment import align, by_words, record_attention
+from regard.translation.beam_search import Hypothesis
+from regard.translation.segments import Segment
 
 if TYPE_CHECKING:
     from regard.drawing import Picture
     from regard.watching import Record
 
-__all__ = ["Alternative", "Translation"]
+__all__ = ["Alternative", "TranslatedSegment", "Translation"]
+
+
+@dataclass(frozen=True, eq=False)
+class TranslatedSegment:
+    """A segment of a text, and the translations that were found for it."""
+
+    segment: Segment
+    hypotheses: list[Hypothesis]  # best first; none: the segment is copied
+    model: Transformer = field(repr=False)
+
+    def text(self, rank: int) -> str:
+        """The translation of this rank, or the last one there is."""
+        segment = self.segment
+        if not self.hypotheses:
+            return segment.text
+        text = segment.vocabulary.decode(self.hypothesis(rank).tokens)
+        text = text.upper() if segment.capitals else text
+        if not segment.placeholders.removed:
+            return text
+        return segment.placeholders.put_back(text, self.alignment.tolist())
+
+    def hypothesis(self, rank: int) -> Hypothesis:
+        """The hypothesis of this rank, or the last one there is."""
+        return self.hypotheses[min(rank, len(self.hypotheses) - 1)]
+
+    @property
+    def source_tokens(self) -> list[str]:
+        """The subwords of the source; the words of what is copied."""
+        return self.segment.vocabulary.pieces(self.segment.ids) or self.segment.text.split()
+
+    @property
+    def tokens(self) -> list[str]:
+        """The subwords of the best translation; the words of what is copied."""
+        if not self.hypotheses:
+            return self.segment.text.split()
+        return self.segment.vocabulary.pieces(self.hypotheses[0].tokens)
+
+    @property
+    def source_words(self) -> list[str]:
+        """The words of the source, as `alignment` counts them."""
+        return self._words(self.segment.ids)
+
+    @property
+    def words(self) -> list[str]:
+        """The words of the best translation, as `alignment` counts them."""
+        return self._words(self.hypotheses[0].tokens if self.hypotheses else [])
+
+    def _words(self, ids: Sequence[int]) -> list[str]:
+        return self.segment.vocabulary.words(ids)[0] if self.hypotheses else self.segment.text.split()
+
+    @cached_property
+    def alignment(self) -> Float[Tensor, "words source_words"]:
+        """Words of the best translation × words of the source; what is copied is aligned with itself."""
+        if not self.hypotheses:
+            return torch.eye(len(self.segment.text.split()))
+        vocabulary, source, target = self.segment.vocabulary, self.segment.ids, self.hypotheses[0].tokens
+        rows, columns = vocabulary.words(target)[1], vocabulary.words(source)[1]
+        if not rows:
+            return torch.zeros(0, max(columns) + 1)
+        return by_words(align(self.model, [*source, vocabulary.end], target), rows, columns)
 
 
 class Alternative(NamedTuple):
-    """Another way to say it, and its score."""
+    """Another translation, and its score."""
 
     text: str
     score: float
@@ -33,7 +94,7 @@ class Alternative(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Translation:
-    """What `Translator.translate` gives for a text. Printed, it is the translated text."""
+    """What `Translator.translate` returns for a text. Printed, it is the translated text."""
 
     source: str
     text: str
@@ -43,45 +104,38 @@ class Translation:
     tokens: list[str] = field(repr=False)
     source_words: list[str] = field(repr=False)
     words: list[str] = field(repr=False)
-    _blocks: Callable[[], list[Tensor]] = field(repr=False)
-    _seen: Callable[[], Record] = field(repr=False)
+    _segments: list[TranslatedSegment] = field(repr=False)
 
     @classmethod
-    def of(cls, source: str, parts: Sequence[Part], alternatives: int, align: Any, model: Transformer) -> Translation:
-        """Put the parts of a text together."""
-        texts = ["".join(part.answer(rank, align) + part.gap for part in parts) for rank in range(alternatives)]
-        lead = source[: len(source) - len(source.lstrip())] if parts else source
-        found: dict[str, float] = {}
-        for rank, text in enumerate(texts):  # two ways to cut the same words count once
-            found.setdefault(lead + text, _score(parts, rank))
-        names = [part.names() for part in parts]
+    def of(cls, source: str, segments: list[TranslatedSegment], alternatives: int) -> Translation:
+        """Join the segments of a text."""
+        indent = source[: len(source) - len(source.lstrip())] if segments else source
+        scores: dict[str, float] = {}
+        for rank in range(alternatives):
+            text = indent + "".join(each.text(rank) + each.segment.gap for each in segments)
+            scores.setdefault(text, _score(segments, rank))  # another tokenization of the same text counts once
+        best, *_ = ranked = [Alternative(*pair) for pair in scores.items()]
         return cls(
             source,
-            lead + texts[0],
-            _score(parts, 0),
-            [Alternative(*pair) for pair in found.items()],
-            [piece for part in parts for piece in part.words.pieces(part.ids) or part.text.split()],
-            [
-                piece
-                for part in parts
-                for piece in (part.words.pieces(part.found[0].tokens) if part.found else part.text.split())
-            ],
-            [word for _, others in names for word in others],
-            [word for words, _ in names for word in words],
-            lambda: [part.alignment(align) for part in parts],
-            lambda: seen(model, parts),
+            best.text,
+            best.score,
+            ranked,
+            [token for each in segments for token in each.source_tokens],
+            [token for each in segments for token in each.tokens],
+            [word for each in segments for word in each.source_words],
+            [word for each in segments for word in each.words],
+            segments,
         )
 
     @cached_property
     def alignment(self) -> Float[Tensor, "words source_words"]:
-        """How much each word of the translation looked at each word of the source; a row adds up to 1.
+        """How much each word of the translation attended to each word of the source; rows sum to 1.
 
-        Computed when first asked for, by one more pass through the model.
+        Computed when first used, by one more pass through the model.
         """
-        blocks = self._blocks()
         whole = torch.zeros(len(self.words), len(self.source_words))
         row = column = 0
-        for block in blocks:  # a part looks at its own source only
+        for block in [each.alignment for each in self._segments]:  # a segment attends to its own source only
             rows, columns = block.shape
             whole[row : row + rows, column : column + columns] = block
             row, column = row + rows, column + columns
@@ -89,14 +143,18 @@ class Translation:
 
     @cached_property
     def _record(self) -> Record:
-        return self._seen()
+        pairs = [(each.segment.ids, each.hypotheses[0].tokens) for each in self._segments if each.hypotheses]
+        pairs = [(source, target) for source, target in pairs if target]
+        if not pairs:
+            raise InputError("there is nothing to watch: no word of the text was translated.")
+        return record_attention(self._segments[0].model, self._segments[0].segment.vocabulary, pairs)
 
     def watch(self) -> Record:
-        """All attention of the model while it reads this source and says this target: encoder, decoder and cross.
+        """All attention of the model on this source and this translation: encoder, decoder and cross.
 
-        Computed when first asked for, by one more pass through the model, and kept. Of a text in several sentences,
-        `record.passes` has one record for each. The decoder's places bear the names of the tokens that go in: what
-        was looked at while a word was chosen is found at the one before it (`alignment` has it by the word itself).
+        Computed when first used, by one more pass through the model, and kept. Of a text in several sentences,
+        `record.passes` has one record for each. The decoder's places are named after its input tokens: what was
+        attended to while a word was predicted is found at the token before it (`alignment` has it at the word itself).
 
         >>> import regard
         >>> record = regard.Translator.default().translate("A dog ate the food because it was hungry.").watch()
@@ -108,18 +166,18 @@ class Translation:
         return self._record
 
     def picture(self, title: str = "") -> Picture:
-        """The translation below its source, each word joined to the words that it looked at."""
+        """The translation below its source, each word joined to the words that it attended to."""
         if not self.words or not self.source_words:
             raise InputError("there is nothing to draw: the text is blank.")
         shares = self.alignment.double().numpy()
-        return alignment(shares, self.source_words, self.words, title=title)
+        return draw_alignment(shares, self.source_words, self.words, title=title)
 
     def __str__(self) -> str:
         return self.text
 
 
-def _score(parts: Sequence[Part], rank: int) -> float:
-    """The mean of the parts' scores, each for as many tokens as it has."""
-    best = [part.found[min(rank, len(part.found) - 1)] for part in parts if part.found]
-    sizes = [len(hypothesis.tokens) + 1 for hypothesis in best]
-    return sum(h.score * size for h, size in zip(best, sizes, strict=True)) / sum(sizes) if best else 0.0
+def _score(segments: Sequence[TranslatedSegment], rank: int) -> float:
+    """The mean of the segments' scores, weighted by their number of tokens."""
+    chosen = [each.hypothesis(rank) for each in segments if each.hypotheses]
+    sizes = [len(hypothesis.tokens) + 1 for hypothesis in chosen]
+    return sum(h.score * size for h, size in zip(chosen, sizes, strict=True)) / sum(sizes) if chosen else 0.0

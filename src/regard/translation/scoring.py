@@ -1,4 +1,4 @@
-"""`score`: BLEU and chrF2 of translations, by sacrebleu and with its signatures; whole, and far from the training."""
+"""`score`: BLEU and chrF2 by sacrebleu, with its signatures; for all lines, and for those far from the training."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError
-from regard.translation.corpus import read_lines, read_pairs
-from regard.translation.near_duplicates import near
+from regard.translation.corpus import near, read_lines, read_pairs
 
 __all__ = ["NEAR", "Score", "score", "score_files"]
 
-NEAR = 0.6  # the Jaccard of character 4-grams from which on a line counts as seen
+NEAR = 0.6  # similarity from which a line counts as seen in training
 
 
 @dataclass(frozen=True)
 class Score:
-    """Two figures for some lines, and how sacrebleu computed them.
+    """BLEU and chrF2 of lines, and how sacrebleu computed them.
 
     >>> found = score(["The cat sat down."], ["The cat sat down."])
     >>> print(found)
@@ -32,7 +31,7 @@ class Score:
     lines: int
     bleu_signature: str
     chrf_signature: str
-    far: Score | None = None  # the lines that no training line comes near to, if there are any
+    far: Score | None = None  # of the lines without a similar training line, if there are any
 
     def __str__(self) -> str:
         text = f"BLEU {self.bleu:.1f}  chrF2 {self.chrf:.1f}  {self.lines:,} line{'s' * (self.lines != 1)}"
@@ -46,7 +45,7 @@ def score(
     sources: Sequence[str] | None = None,
     train: Sequence[tuple[str, str]] | None = None,
 ) -> Score:
-    """BLEU and chrF2; with the sources and the training pairs, also for the lines far from all of these.
+    """BLEU and chrF2; with the sources and the training pairs, also for the lines far from the training.
 
     A line is far if the character-4-gram Jaccard of its source with every training source, and of its reference with
     every training target, is below 0.6.
@@ -66,10 +65,10 @@ def score(
     if sources is not None and train is not None:
         if len(sources) != len(references):
             raise InputError(f"score takes a source for each reference. Got {len(sources)} and {len(references)}.")
-        seen = near(sources, [pair[0] for pair in train], NEAR)
-        seen_too = near(references, [pair[1] for pair in train], NEAR)
-        rest = [n for n, both in enumerate(zip(seen, seen_too, strict=True)) if not any(both)]
-        far = score([hypotheses[n] for n in rest], [references[n] for n in rest]) if rest else None
+        near_sources = near(sources, [pair[0] for pair in train], NEAR)
+        near_targets = near(references, [pair[1] for pair in train], NEAR)
+        unseen = [n for n, both in enumerate(zip(near_sources, near_targets, strict=True)) if not any(both)]
+        far = score([hypotheses[n] for n in unseen], [references[n] for n in unseen]) if unseen else None
     figures: list[Any] = []
     for metric in (sacrebleu.BLEU(), sacrebleu.CHRF()):
         figures += [metric.corpus_score(list(hypotheses), [list(references)]).score, str(metric.get_signature())]

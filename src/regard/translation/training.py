@@ -1,4 +1,4 @@
-"""`train`: from a recipe to a model, with everything on the way shown, logged and kept."""
+"""`train`: from a recipe to a model, with progress shown, logged and saved."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -18,20 +16,25 @@ from regard.errors import FileError, InputError, RegardError
 from regard.nn import Transformer
 from regard.translation import checkpoint
 from regard.translation.batches import Batches
-from regard.translation.corpus import Corpus, read_pairs
+from regard.translation.beam_search import search_all
+from regard.translation.corpus import Corpus, near, read_lines, read_pairs
 from regard.translation.recipe import Recipe
-from regard.translation.search import search
 from regard.translation.vocabulary import Vocabulary, clean
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = ["Trainer", "train"]
 
 LOG = "log.jsonl"
-_EVERY = 10  # steps between lines of the log
-_NEAR = 0.7
+_LOG_STEPS = 10  # steps between lines of the log
+_NEAR = 0.7  # similarity to a line of `far_from` at which a training pair is dropped
 
 
 def train(recipe: Recipe, folder: str | Path, *, resume: bool = False, quiet: bool = False) -> Transformer:
-    """Follow a recipe; the best model by dev chrF lies in the folder when it ends, ready for `Translator.load`."""
+    """Follow a recipe; at the end the folder holds the best model by dev chrF, ready for `Translator.load`."""
+    from rich.console import Console  # here, so that `import regard` stays light
+
     trainer = Trainer(recipe, Path(folder), Console(stderr=True, quiet=quiet))
     trainer.prepare(resume)
     trainer.run()
@@ -39,17 +42,17 @@ def train(recipe: Recipe, folder: str | Path, *, resume: bool = False, quiet: bo
 
 
 class Trainer:
-    """One training: the recipe, its data, the model, and where it stands."""
+    """One training: the recipe, its data, the model, and the progress."""
 
     def __init__(self, recipe: Recipe, folder: Path, console: Console):
         self.recipe, self.folder, self.console = recipe, folder, console
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.state: dict[str, Any] = {"step": 0, "epoch": 0, "batch": 0, "best": -1.0, "waited": 0, "seconds": 0.0}
 
-    # Before
+    # Preparation
 
     def prepare(self, resume: bool = False) -> None:
-        """Read the corpora, learn or open the vocabulary, build the model; with `resume`, go on where it stood."""
+        """Read the corpora, learn or open the vocabulary, build the model; with `resume`, load the checkpoint."""
         recipe, folder = self.recipe, self.folder
         if not resume and (folder / checkpoint.FILE).exists():
             raise FileError(f"{folder} holds a training already. Go on with --resume, or choose another folder.")
@@ -88,7 +91,7 @@ class Trainer:
     def _encode(self, pairs: list[tuple[str, str]]) -> list[tuple[list[int], list[int]]]:
         sources, targets = [source for source, _ in pairs], self.words.encode_many([target for _, target in pairs])
         ids = self.words.encode_many(sources)
-        if self.recipe.sampling:  # each pair once more, its source cut in another way
+        if self.recipe.sampling:  # each pair once more, its source split in another way
             ids = ids + self.words.encode_many(sources, sampling=self.recipe.sampling, seed=self.recipe.seed)
             targets = targets + targets
         return list(zip(ids, targets, strict=True))
@@ -96,7 +99,7 @@ class Trainer:
     def _corpus(self, files: list[Any], name: str) -> Corpus:
         corpus = Corpus()
         for entry in files:
-            paths = [self.recipe.folder / part for part in ([entry] if isinstance(entry, str) else entry)]
+            paths = [self.recipe.folder / file for file in ([entry] if isinstance(entry, str) else entry)]
             corpus.add(read_pairs(*paths))
         if name == "training" and self.recipe.far_from:
             corpus.pairs = self._far(corpus)
@@ -108,28 +111,28 @@ class Trainer:
         return corpus
 
     def _far(self, corpus: Corpus) -> list[tuple[str, str]]:
-        """Without the lines that come near to what the model will be asked later."""
-        from regard.translation.near_duplicates import near
-
+        """The pairs that are not near duplicates of lines the model will be tested on."""
         others = []
         for name in self.recipe.far_from:
-            lines = (self.recipe.folder / name).read_text(encoding="utf-8").splitlines()
+            lines = read_lines(self.recipe.folder / name)
             others += [clean(line.split("\t")[0]) for line in lines if line.strip() and not line.startswith("#")]
-        close = near([source for source, _ in corpus.pairs], others, _NEAR)
-        corpus.dropped["near to a line of far_from"] += sum(close)
-        return [pair for pair, hit in zip(corpus.pairs, close, strict=True) if not hit]
+        is_near = near([source for source, _ in corpus.pairs], others, _NEAR)
+        corpus.dropped["near to a line of far_from"] += sum(is_near)
+        return [pair for pair, drop in zip(corpus.pairs, is_near, strict=True) if not drop]
 
     def _trim_log(self) -> None:
-        """Forget what was logged after the checkpoint: it will happen again."""
+        """Drop lines logged after the checkpoint: those steps will be repeated."""
         path = self.folder / LOG
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         kept = [line for line in lines if line.endswith("}") and json.loads(line)["step"] <= self.state["step"]]
         path.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
 
-    # On the way
+    # Steps
 
     def run(self) -> None:
-        """Step by step until the steps, the minutes or the patience are spent."""
+        """Train until the steps, the minutes or the patience run out."""
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
         recipe, state = self.recipe, self.state
         started = time.monotonic() - state["seconds"]
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"))
@@ -144,7 +147,7 @@ class Trainer:
                 steps += 1
                 state["step"] += 1
                 ends = self._done() >= 1
-                if state["step"] % _EVERY == 0 or state["step"] % recipe.check == 0 or ends:
+                if state["step"] % _LOG_STEPS == 0 or state["step"] % recipe.check == 0 or ends:
                     loss, speed = total.item() / steps, tokens / (time.monotonic() - since)
                     if not loss < float("inf"):
                         raise RegardError(
@@ -156,23 +159,22 @@ class Trainer:
                     total.zero_()
                     steps, tokens, since = 0, 0, time.monotonic()
                 if state["step"] % recipe.check == 0 or ends:
-                    patient = self._look()
+                    improving = self._evaluate()
                     since = time.monotonic()
-                    if ends or not patient:
+                    if ends or not improving:
                         break
 
     def _stream(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Batches without end, from where the training stands; the state runs one batch ahead of what is done."""
+        """Batches without end, from the current one; the state counts a batch when it is handed out."""
         state = self.state
         while True:
-            plan = self.batches.plan(state["epoch"])
-            while state["batch"] < len(plan):
+            for batch in self.batches.epoch(state["epoch"], start=state["batch"]):
                 state["batch"] += 1
-                yield self.batches.batch(plan[state["batch"] - 1])
+                yield batch
             state["epoch"], state["batch"] = state["epoch"] + 1, 0
 
     def _done(self) -> float:
-        """The share of the training that is behind, by steps or by time, whichever is further."""
+        """The share of the training that is done, by steps or by time, whichever is larger."""
         share: float = self.state["step"] / self.recipe.steps
         if self.recipe.minutes is not None:
             share = max(share, self.state["seconds"] / 60 / self.recipe.minutes)
@@ -186,7 +188,7 @@ class Trainer:
         self.model.train()
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        # Batches have many shapes; cuDNN's attention would plan anew for each of them.
+        # Not cuDNN: it would build a new plan for each of the many batch shapes.
         kernels = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
         with sdpa_kernel(kernels):
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
@@ -195,10 +197,10 @@ class Trainer:
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip, foreach=True)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        keep = min(self.recipe.average, (1 + self.state["step"]) / (10 + self.state["step"]))
+        decay = min(self.recipe.average, (1 + self.state["step"]) / (10 + self.state["step"]))
         with torch.no_grad():
             parameters = [p.detach() for p in self.model.parameters()]
-            torch._foreach_lerp_(list(self.average.values()), parameters, 1 - keep)
+            torch._foreach_lerp_(list(self.average.values()), parameters, 1 - decay)
         return loss.detach()
 
     def averaged(self) -> Transformer:
@@ -207,13 +209,13 @@ class Trainer:
         model.load_state_dict(self.model.state_dict() | self.average)
         return model.eval()
 
-    def _look(self) -> bool:
-        """Translate the dev corpus, keep the best model, write the checkpoint; False when patience is at its end."""
+    def _evaluate(self) -> bool:
+        """Translate the dev corpus, save the best model, write the checkpoint; False when patience has run out."""
         import sacrebleu
 
         model, state = self.averaged(), self.state
-        found = self.translate(model, [source for source, _ in self.dev])
-        chrf = sacrebleu.corpus_chrf(found, [[target for _, target in self.dev]]).score
+        translations = self.translate(model, [source for source, _ in self.dev])
+        chrf = sacrebleu.corpus_chrf(translations, [[target for _, target in self.dev]]).score
         sample = self.translate(model, [self.recipe.sample])[0]
         state["waited"] = 0 if chrf > state["best"] else state["waited"] + 1
         if chrf > state["best"]:
@@ -227,22 +229,13 @@ class Trainer:
         return bool(state["waited"] < self.recipe.patience)
 
     def translate(self, model: Transformer, texts: list[str], beam: int = 1, tokens: int = 16_384) -> list[str]:
-        """Translations of some texts, those of about one length together."""
+        """Translations of texts, in batches of about `tokens` tokens."""
         ids = [[*self.words.encode(text), self.words.end][: model.config.positions] for text in texts]
-        order = sorted(range(len(ids)), key=lambda n: len(ids[n]))
-        out = [""] * len(ids)
-        while order:
-            size = max(tokens // (max(len(ids[order[0]]), 8) * 2 * beam), 1)
-            batch, order = order[:size], order[size:]
-            width = len(ids[batch[-1]])
-            rows = [ids[n] + [self.words.pad] * (width - len(ids[n])) for n in batch]
-            source = torch.tensor(rows, device=self.device)
-            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
-                for n, best in zip(batch, search(model, source, beam=beam), strict=True):
-                    out[n] = self.words.decode(best[0].tokens)
-        return out
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            found = search_all(model, ids, beam=beam, tokens=tokens)
+        return [self.words.decode(best[0].tokens) for best in found]
 
-    def _log(self, **found: Any) -> None:
+    def _log(self, **values: Any) -> None:
         line = {"step": self.state["step"], "epoch": self.state["epoch"], "seconds": round(self.state["seconds"], 1)}
         with (self.folder / LOG).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line | found, ensure_ascii=False) + "\n")
+            file.write(json.dumps(line | values, ensure_ascii=False) + "\n")

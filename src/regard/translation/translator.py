@@ -1,28 +1,22 @@
-"""`Translator`: text in, text out, by a trained Transformer and its vocabulary."""
+"""`Translator`: text to text, with a trained Transformer and its vocabulary."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import overload
 
-import torch
-from torch import Tensor
-
 from regard.errors import FileError, InputError
-from regard.nn import Transformer
-from regard.nn import model_folder as folder
-from regard.translation.alignment import align, by_words
-from regard.translation.marian_vocabulary import MarianVocabulary
-from regard.translation.result import Translation
-from regard.translation.search import Hypothesis, search
-from regard.translation.segment import Part, parts
-from regard.translation.vocabulary import Vocabulary
+from regard.nn import Transformer, model_folder
+from regard.translation.beam_search import search_all
+from regard.translation.result import TranslatedSegment, Translation
+from regard.translation.segments import split_segments
+from regard.translation.vocabulary import MarianVocabulary, Vocabulary
 
 __all__ = ["Translator"]
 
 SHIPPED = Path(__file__).parent / "model"  # English to French: see its README.md
-_BATCH = 32  # sentences that are translated together
-_LONGEST = 120  # tokens: training knows sentences, not pages
+_BATCH = 32  # segments translated together
+_LONGEST = 120  # tokens: models are trained on sentences, not pages
 
 
 class Translator:
@@ -36,8 +30,8 @@ class Translator:
     >>> translator = Translator(model, words)
     >>> translator.translate(["", "42"])[1].text                 # nothing to translate: copied
     '42'
-    >>> found = translator.translate("the dog ate")              # this model has learned nothing yet
-    >>> found.source_words, found.alignment.shape == (len(found.words), 3)
+    >>> result = translator.translate("the dog ate")             # this model is untrained
+    >>> result.source_words, result.alignment.shape == (len(result.words), 3)
     (['the', 'dog', 'ate'], True)
     """
 
@@ -55,23 +49,23 @@ class Translator:
 
     @classmethod
     def default(cls) -> Translator:
-        """The translator in the package, English to French; its folder has a README.md that says what to expect."""
+        """The translator in the package, English to French; the README.md in its folder says what to expect."""
         return cls.load(SHIPPED)
 
     @classmethod
     def load(cls, path: str | Path) -> Translator:
         """Open a folder that `save` or `regard train` wrote, or a Hugging Face Marian folder."""
-        place = Path(path)
-        foreign = folder.read_config(place).get("model_type") == "marian"
+        folder = Path(path)
+        is_marian = model_folder.read_config(folder).get("model_type") == "marian"
         try:
-            if foreign:
-                return cls(Transformer.from_marian(place), MarianVocabulary.load(place))
-            return cls(Transformer.load(place), Vocabulary.load(place))
+            if is_marian:
+                return cls(Transformer.from_marian(folder), MarianVocabulary.load(folder))
+            return cls(Transformer.load(folder), Vocabulary.load(folder))
         except InputError as error:
-            raise FileError(f"{place}: {error}") from None
+            raise FileError(f"{folder}: {error}") from None
 
     def save(self, path: str | Path, *, int8: bool = False) -> None:
-        """Write config.json, model.safetensors and vocabulary.spm; `int8` makes the weights a quarter the size."""
+        """Write config.json, model.safetensors and vocabulary.spm; `int8` weights take a quarter of the space."""
         if isinstance(self.words, MarianVocabulary):
             raise InputError("this translator came from a Marian folder and has two vocabularies: use to_marian(path).")
         self.model.save(path, int8=int8)
@@ -101,8 +95,8 @@ class Translator:
     ) -> Translation | list[Translation]:  # fmt: skip
         """Translate one text, or several at once.
 
-        `beam` translations of a sentence are followed at a time; a `length_penalty` above 1 favours longer ones. With
-        `split`, a text is translated sentence by sentence; without, only one that is too long for the model is.
+        `beam` is the number of candidates kept at each step; a `length_penalty` above 1 favours longer translations.
+        With `split`, a text is translated sentence by sentence; without, only if it is too long for the model.
         """
         if isinstance(texts, str):
             return self.translate(
@@ -110,28 +104,15 @@ class Translator:
             )[0]
         if beam < 1 or alternatives < 1:
             raise InputError(f"translate takes a beam and alternatives of at least 1. Got {beam=}, {alternatives=}.")
-        cut = [parts(text, self.words, self.longest, split) for text in texts]
-        self._fill([part for some in cut for part in some if part.ids], max(beam, alternatives), length_penalty)
-        return [
-            Translation.of(text, some, alternatives, self._align, self.model)
-            for text, some in zip(texts, cut, strict=True)
+        segments = [split_segments(text, self.words, self.longest, split) for text in texts]
+        sources = [[*segment.ids, self.words.end] for parts in segments for segment in parts if segment.ids]
+        found = iter(
+            search_all(
+                self.model, sources, beam=max(beam, alternatives), length_penalty=length_penalty, sentences=_BATCH
+            )
+        )
+        translated = [
+            [TranslatedSegment(segment, next(found) if segment.ids else [], self.model) for segment in parts]
+            for parts in segments
         ]
-
-    def _fill(self, wanted: list[Part], beam: int, length_penalty: float) -> None:
-        """Find the translations of parts, those of like lengths together."""
-        device = self.model.embedding.weight.device
-        by_length = sorted(wanted, key=lambda part: len(part.ids))
-        for start in range(0, len(by_length), _BATCH):
-            batch = by_length[start : start + _BATCH]
-            rows = [torch.tensor([*part.ids, self.words.end], device=device) for part in batch]
-            source = torch.nn.utils.rnn.pad_sequence(rows, True, self.words.pad)
-            found = search(self.model, source, beam=beam, length_penalty=length_penalty)
-            for part, hypotheses in zip(batch, found, strict=True):
-                part.found = hypotheses
-
-    def _align(self, part: Part, hypothesis: Hypothesis) -> Tensor:
-        """Words of the target × words of the source."""
-        rows, columns = self.words.words(hypothesis.tokens)[1], self.words.words(part.ids)[1]
-        if not rows:
-            return torch.zeros(0, max(columns) + 1)
-        return by_words(align(self.model, [*part.ids, self.words.end], hypothesis.tokens), rows, columns)
+        return [Translation.of(text, parts, alternatives) for text, parts in zip(texts, translated, strict=True)]

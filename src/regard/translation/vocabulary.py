@@ -1,4 +1,4 @@
-"""`Vocabulary`: text to token ids and back, by one SentencePiece model for both languages.
+"""Text to token ids and back: `Vocabulary`, one SentencePiece model for both languages, and `MarianVocabulary`, two.
 
 Ids are laid out as in Marian: </s> = 0, <unk> = 1, then the pieces, and <pad> last.
 """
@@ -7,20 +7,25 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from regard.errors import FileError, InputError
+from regard.nn.model_folder import read_json
 
-__all__ = ["Vocabulary", "clean"]
+__all__ = ["MarianVocabulary", "Vocabulary", "clean"]
 
 FILE = "vocabulary.spm"
-_SPACE = "\u2581"  # SentencePiece's mark for "a word begins here"
+_SPACE = "\u2581"  # SentencePiece's mark for the beginning of a word
+_MARIAN_FILES = ("source.spm", "target.spm", "vocab.json")
+_LANGUAGE = re.compile(r"\s*(>>\S+<<)\s*")  # the prefix that selects the target language of a multilingual model
 
 
 def clean(text: str) -> str:
-    """One line of text in the form that the model has learned: composed letters, plain quotes and spaces.
+    """One line of text in the form that the model was trained on: composed letters, plain quotes and spaces.
 
     >>> clean("  J\\u2019ai\\u00a0faim\\u202f!  ")
     "J'ai faim !"
@@ -41,22 +46,16 @@ class Vocabulary:
     """
 
     def __init__(self, model: bytes):
-        import sentencepiece  # only where text is read: `import regard` stays light
-
         self.model = model
-        self._pieces = sentencepiece.SentencePieceProcessor()
-        try:
-            self._pieces.LoadFromSerializedProto(model)
-        except RuntimeError as error:
-            raise FileError(f"this is not a SentencePiece model: {error}") from None
+        self._pieces = _processor(model, "this")
         if (self._pieces.eos_id(), self._pieces.unk_id()) != (0, 1):
             raise FileError("the SentencePiece model must have </s> = 0 and <unk> = 1, as in Marian.")
-        self.end, self.unknown, self.pad = 0, 1, self._pieces.GetPieceSize()
+        self.end, self.unknown, self.pad = 0, 1, int(self._pieces.GetPieceSize())
 
     @classmethod
     def train(cls, lines: Iterable[str], size: int) -> Vocabulary:
-        """Learn at most `size` subwords (with the three special ones) from lines of both languages."""
-        import sentencepiece
+        """Learn at most `size` subwords, the three special ones included, from lines of both languages."""
+        import sentencepiece  # here, so that `import regard` stays light
 
         lines = [cleaned for line in lines if (cleaned := clean(line))]
         if not lines:
@@ -82,7 +81,7 @@ class Vocabulary:
         return list(self._pieces.Encode(clean(text)))
 
     def encode_many(self, texts: Sequence[str], *, sampling: float = 0.0, seed: int = 0) -> list[list[int]]:
-        """The ids of each text; with `sampling` (the smaller the wilder), words are cut at random, for training.
+        """The ids of each text; with `sampling`, words are split at random, for training (larger = less random).
 
         >>> words = Vocabulary.train(["a dog ate", "the dog ran"] * 9, size=20)
         >>> [words.decode(ids) for ids in words.encode_many(["a dog ran"] * 2, sampling=0.1)]
@@ -99,32 +98,32 @@ class Vocabulary:
         ]
 
     def knows(self, text: str) -> bool:
-        """Whether it can spell a text."""
+        """Whether a text can be encoded without <unk>."""
         return self.unknown not in self.encode(text)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of some ids; special ones are left out."""
+        """The text of ids, without special ones."""
         return str(self._pieces.Decode([i for i in ids if self.unknown < i < self.pad]))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """How the text was cut, one string for each id; a piece that begins a word begins with ▁."""
+        """The subword of each id; ▁ marks the beginning of a word."""
         return ["<pad>" if i == self.pad else self._pieces.IdToPiece(int(i)) for i in ids]
 
     def words(self, ids: Sequence[int]) -> tuple[list[str], list[int]]:
-        """The words of a text, and for each id the word it belongs to.
+        """The words of a text, and for each id the index of its word.
 
         >>> words = Vocabulary.train(["a dog ate", "the dog ran"] * 9, size=20)
         >>> words.words(words.encode("the dog"))[0]
         ['the', 'dog']
         """
-        found: list[str] = []
-        owner = []
+        words: list[str] = []
+        owners = []
         for piece in self.pieces(ids):
-            if piece.startswith(_SPACE) or not found:
-                found.append("")
-            found[-1] += piece.removeprefix(_SPACE)
-            owner.append(len(found) - 1)
-        return found, owner
+            if piece.startswith(_SPACE) or not words:
+                words.append("")
+            words[-1] += piece.removeprefix(_SPACE)
+            owners.append(len(words) - 1)
+        return words, owners
 
     def save(self, folder: Path) -> None:
         """Write vocabulary.spm."""
@@ -139,15 +138,94 @@ class Vocabulary:
         return cls(path.read_bytes())
 
     def save_marian(self, folder: Path) -> None:
-        """Write what Marian's tokenizer reads: source.spm, target.spm, vocab.json and its config."""
-        for side in ("source", "target"):
-            (folder / f"{side}.spm").write_bytes(self.model)
+        """Write the files of Marian's tokenizer: source.spm, target.spm, vocab.json and its config."""
         ids = {self._pieces.IdToPiece(i): i for i in range(self.pad)} | {"<pad>": self.pad}
-        (folder / "vocab.json").write_text(json.dumps(ids, ensure_ascii=False, indent=0), encoding="utf-8")
-        config = {
-            "source_lang": "en",
-            "target_lang": "fr",
-            "tokenizer_class": "MarianTokenizer",
-            "model_max_length": 512,
-        }
-        (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2), encoding="utf-8")
+        languages = {"source_lang": "en", "target_lang": "fr"}
+        _write_marian(folder, self.model, self.model, ids, languages)
+
+
+class MarianVocabulary(Vocabulary):
+    """The two SentencePiece models of a Marian folder, with the ids of its vocab.json.
+
+    >>> import tempfile
+    >>> own = Vocabulary.train(["a dog ate", "the dog ran", "un chien court"] * 9, size=30)
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> own.save_marian(folder)
+    >>> theirs = MarianVocabulary.load(folder)
+    >>> theirs.encode("the dog ate") == own.encode("the dog ate"), theirs.decode(own.encode("un chien"))
+    (True, 'un chien')
+    """
+
+    def __init__(self, source: bytes, target: bytes, ids: dict[str, int]):
+        self._source, self._target = _processor(source, _MARIAN_FILES[0]), _processor(target, _MARIAN_FILES[1])
+        self._files = source, target
+        self._ids = ids
+        self._names = {number: piece for piece, number in ids.items()}
+        for name in ("</s>", "<unk>", "<pad>"):
+            if name not in ids:
+                raise FileError(f"vocab.json must have an id for {name}.")
+        self.end, self.unknown, self.pad = (ids[name] for name in ("</s>", "<unk>", "<pad>"))
+
+    @classmethod
+    def load(cls, folder: Path) -> MarianVocabulary:
+        """Open source.spm, target.spm and vocab.json."""
+        for name in _MARIAN_FILES:
+            if not (folder / name).is_file():
+                raise FileError(f"{folder / name} is missing: without it a Marian model cannot read text.")
+        ids = read_json(folder / _MARIAN_FILES[2])
+        if not isinstance(ids, dict) or not all(isinstance(number, int) for number in ids.values()):
+            raise FileError(f"{folder / _MARIAN_FILES[2]} must give a number to each piece.")
+        return cls((folder / _MARIAN_FILES[0]).read_bytes(), (folder / _MARIAN_FILES[1]).read_bytes(), ids)
+
+    def __len__(self) -> int:
+        return max(self._ids.values()) + 1
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a source text, without the end."""
+        language = _LANGUAGE.match(text)
+        pieces = [language.group(1)] if language else []
+        pieces += self._source.EncodeAsPieces(text[language.end() :] if language else text)
+        return [self._ids.get(piece, self.unknown) for piece in pieces]
+
+    def encode_many(self, texts: Sequence[str], *, sampling: float = 0.0, seed: int = 0) -> list[list[int]]:
+        """The ids of each source text."""
+        if sampling:
+            raise InputError("a Marian vocabulary is for translating: it cuts words in one way only.")
+        return [self.encode(text) for text in texts]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The target text of ids, without special ones."""
+        special = (self.end, self.unknown, self.pad)
+        return str(self._target.DecodePieces(self.pieces([i for i in ids if i not in special])))
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """The subword of each id."""
+        return [self._names.get(int(i), "<unk>") for i in ids]
+
+    def save(self, folder: Path) -> None:
+        """Refused: it has two models, not one."""
+        raise InputError(f"a Marian vocabulary cannot be written as one into {folder}: use to_marian(folder).")
+
+    def save_marian(self, folder: Path) -> None:
+        """Write the files that were read."""
+        _write_marian(folder, *self._files, self._ids, {})
+
+
+def _processor(model: bytes, name: str) -> Any:
+    import sentencepiece
+
+    pieces = sentencepiece.SentencePieceProcessor()
+    try:
+        pieces.LoadFromSerializedProto(model)
+    except RuntimeError as error:
+        raise FileError(f"{name} is not a SentencePiece model: {error}") from None
+    return pieces
+
+
+def _write_marian(folder: Path, source: bytes, target: bytes, ids: dict[str, int], languages: dict[str, str]) -> None:
+    (folder / _MARIAN_FILES[0]).write_bytes(source)
+    (folder / _MARIAN_FILES[1]).write_bytes(target)
+    text = json.dumps(ids, ensure_ascii=False, indent=0)
+    (folder / _MARIAN_FILES[2]).write_text(text, encoding="utf-8")
+    config = json.dumps(languages | {"tokenizer_class": "MarianTokenizer", "model_max_length": 512}, indent=2)
+    (folder / "tokenizer_config.json").write_text(config, encoding="utf-8")
