@@ -103,8 +103,8 @@ def test_see_on_the_command_line(minilm, capsys):
     out = capsys.readouterr().out
     assert "all 72 heads of 6 layers" in out
     assert "layer  5 head 11 59.9 %" in out
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    shown = readme.split("$ regard see")[1].split("```")[0].splitlines()[1:]
+    tour = (Path(__file__).parents[2] / "docs" / "tour.md").read_text()
+    shown = tour.split("$ regard see")[1].split("```")[0].splitlines()[1:]
     assert len(shown) == 6
     assert [line for line in shown if line not in [*out.splitlines(), "…"]] == []
     assert cli.main(["see", SENTENCE, "--model", model, "--from", "it", "--layer", "5", "--head", "11", "--json"]) == 0
