@@ -2,10 +2,12 @@
 
 import os
 
+import checks
 import pytest
 import torch
+from filelock import FileLock
 from hypothesis import HealthCheck, settings
-from jaxtyping import config, install_import_hook
+from jaxtyping import config
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported: its kernels then run on the CPU
@@ -15,7 +17,7 @@ if not torch.cuda.is_available():
 rooms = ("backends.autograd", "backends.reductions", "backends.reference", "backends.tiles", "backends.torch_cpu")
 rooms += ("backends.torch_cuda", "backends.triton.launch", "drawing", "learn", "matrix.attention_matrix")
 rooms += ("matrix.indexing", "matrix.matrix_picture", "matrix.views", "nn", "scores", "translation", "watching")
-install_import_hook([f"regard.{room}" for room in rooms], "checks.checked")
+checks.install([f"regard.{room}" for room in rooms])
 
 torch.set_num_threads(1)  # pytest-xdist already uses every core
 
@@ -36,14 +38,24 @@ def unchecked():
 
 
 @pytest.fixture(scope="session")
-def tiny_translator():
-    """A translator of a small grammar, trained once."""
-    config.update("jaxtyping_disable", True)  # some seconds less
-    import tiny
+def shared(tmp_path_factory):
+    """A folder that all workers of one run share."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
 
-    translator = tiny.train()
-    config.update("jaxtyping_disable", False)
-    return translator
+
+@pytest.fixture(scope="session")
+def tiny_translator(shared):
+    """A translator of a small grammar, trained once for all workers."""
+    folder = shared / "tiny"
+    with FileLock(shared / "tiny.lock"):
+        if not folder.exists():
+            config.update("jaxtyping_disable", True)  # some seconds less
+            import tiny
+
+            tiny.train().save(folder)
+            config.update("jaxtyping_disable", False)
+    return regard.Translator.load(folder)
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from browser import CHROMIUM, FLAGS
+from filelock import FileLock
 from page import pages
 from reference import GROUPS
 from reports import DRAWN, reports
@@ -42,14 +43,17 @@ class Found(HTMLParser):
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory, cache):
-    """The whole site, built as `make docs` builds it: no warning is let through."""
-    folder = tmp_path_factory.mktemp("site")
+def site(shared, cache):
+    """The whole site, built once for all workers as `make docs` builds it: no warning is let through."""
+    folder = shared / "site"
     environment = os.environ | {"REGARD_PAGES": str(cache), "NO_MKDOCS_2_WARNING": "1"}
     environment["PYTHONPATH"] = str(ROOT / "src")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    with FileLock(shared / "site.lock"):
+        if not (folder / "built").exists():
+            done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+            assert (done.returncode, done.stdout + done.stderr) == (0, "")
+            (folder / "built").touch()
     return {path: Found(path.read_text()) for path in sorted(folder.rglob("*.html"))}, folder
 
 
