@@ -1,4 +1,4 @@
-"""Shapes in signatures are checked while the tests run; whoever tests bad input or torch.compile opts out."""
+"""Shapes in signatures are checked while the tests run; tests of bad input or of torch.compile opt out."""
 
 import os
 
@@ -27,6 +27,11 @@ settings.register_profile(
 settings.load_profile("regard")
 
 import regard  # noqa: E402  after the hook, so that it is checked
+
+
+def pytest_collection_modifyitems(items):
+    """The slow ones first, so that none is left to run alone at the end; the site needs the pages, and waits for them."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None or "site" in item.fixturenames)
 
 
 @pytest.fixture

@@ -54,5 +54,5 @@ def test_a_nested_function_is_checked_when_it_is_first_made():
     "call", [lambda: regard.TransformerConfig.tiny(vocabulary="many"), lambda: regard.FeedForward(8, 16)("text")]
 )
 def test_the_library_is_checked(call):
-    with pytest.raises(Exception, match="violates type hint|Type-check error"):
+    with pytest.raises(Exception, match=r"violates type hint|Type-check error"):
         call()

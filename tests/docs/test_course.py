@@ -20,6 +20,7 @@ def numbers(text):
     return {number for number in found if not re.fullmatch(r"0\d+", number)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES, ids=NAMES)
 def test_every_cell_runs_and_every_number_of_the_text_is_on_the_page(path, ran):
     page = ran(path)
@@ -36,12 +37,14 @@ def test_every_cell_runs_and_every_number_of_the_text_is_on_the_page(path, ran):
     assert any(cell.output.light for cell in page.cells) or page.chapter is None, "a chapter has a picture"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [p for p in PAGES if p.name in STABLE], ids=STABLE)
 def test_a_page_says_the_same_each_time(path, ran):
     once, again = ran(path), Page.read(path).run()
     assert [cell.output for cell in again.cells] == [cell.output for cell in once.cells]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES, ids=NAMES)
 def test_notebooks_are_notebooks(path, ran):
     made = ran(path).notebook()

@@ -57,6 +57,7 @@ def site(shared, cache):
     return {path: Found(path.read_text()) for path in sorted(folder.rglob("*.html"))}, folder
 
 
+@pytest.mark.slow
 def test_the_site_builds_and_loads_nothing_from_elsewhere(site):
     read, folder = site
     assert {name.removesuffix(".py") + ".html" for name in NAMES} <= {
@@ -72,6 +73,7 @@ def test_the_site_builds_and_loads_nothing_from_elsewhere(site):
         assert not re.search(r"(url\(|@import)\s*['\"]?(https?:)?//", path.read_text()), path.name
 
 
+@pytest.mark.slow
 def test_no_link_of_the_site_is_broken(site):
     read, folder = site
     checked = 0
@@ -90,6 +92,7 @@ def test_no_link_of_the_site_is_broken(site):
     assert checked > 100
 
 
+@pytest.mark.slow
 def test_pictures_and_questions_are_on_the_page(site):
     _, folder = site
     page = (folder / "course" / "4_weights.html").read_text()
@@ -102,6 +105,7 @@ def test_pictures_and_questions_are_on_the_page(site):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
 @pytest.mark.parametrize("width", [390, 1280])
 def test_in_a_browser_nothing_runs_over_and_one_theme_is_seen(site, width):

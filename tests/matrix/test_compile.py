@@ -49,6 +49,7 @@ def test_compiled_attention_agrees_forward_and_backward(name):
         assert other is None or torch.allclose(one, other, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_inductor_and_changing_lengths():
     compiled = torch.compile(
         lambda q: regard.attention(q, q, q, mask=regard.causal()) + 1, fullgraph=True, dynamic=True

@@ -81,6 +81,7 @@ def test_the_recipes_can_be_read(path):
     assert Recipe.read(path).config(8000).vocabulary == 8000
 
 
+@pytest.mark.slow
 def test_it_learns_and_what_it_leaves_opens(recipe, tmp_path):
     model = train(Recipe.read(recipe(steps=160, check=160)), tmp_path / "out", quiet=True)
     assert not model.training
@@ -126,6 +127,7 @@ def test_a_logged_loss_is_the_mean_since_the_last_one(recipe, tmp_path, monkeypa
         before = at
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_it_has_the_losses_of_the_uninterrupted_run(recipe, tmp_path):
     path = recipe(steps=48)
     whole, cut = tmp_path / "whole", tmp_path / "cut"

@@ -133,6 +133,7 @@ def read_once(monkeypatch):
         monkeypatch.setattr(gguf, name, functools.cache(getattr(gguf, name)))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("read_once")
 def test_smollm_from_gguf(capsys):
     """One test, for loading takes the most of its time."""
