@@ -14,9 +14,10 @@ if not torch.cuda.is_available():
 
 # Not Triton's kernels, which are read as source, nor the files of attention that torch.compile traces through: it cannot
 # look through the checks. (The model is compiled in a process of its own.)
-rooms = ("backends.autograd", "backends.reductions", "backends.reference", "backends.tiles", "backends.torch_cpu")
-rooms += ("backends.torch_cuda", "backends.triton.launch", "drawing", "learn", "matrix.attention_matrix")
-rooms += ("matrix.indexing", "matrix.matrix_picture", "matrix.views", "nn", "scores", "translation", "watching")
+rooms = ("backends.autograd", "backends.chooser", "backends.contract", "backends.normaliser", "backends.reference")
+rooms += ("backends.tiles", "backends.torch_cpu", "backends.torch_cuda", "backends.triton.launch", "drawing", "learn")
+rooms += ("matrix.attention_matrix", "matrix.indexing", "matrix.matrix_picture", "matrix.normalised", "matrix.views")
+rooms += ("nn", "scores.bound_mask", "scores.scores", "translation", "watching")
 checks.install([f"regard.{room}" for room in rooms])
 
 torch.set_num_threads(1)  # pytest-xdist already uses every core
