@@ -98,7 +98,6 @@ def test_other_errors_are_not_hidden(monkeypatch):
         cli.main(["steps"])
 
 
-@pytest.mark.slow
 def test_piped_it_has_no_colour():
     done = run("steps", PYTHONIOENCODING="utf-8")
     assert done.returncode == 0
@@ -106,7 +105,6 @@ def test_piped_it_has_no_colour():
     assert LINE in done.stdout.decode().split("\n")
 
 
-@pytest.mark.slow
 def test_colour_can_be_forced_and_refused():
     terminal = {"FORCE_COLOR": "1", "TERM": "xterm", "COLORTERM": "truecolor", "PYTHONIOENCODING": "utf-8"}
     background = b"48;2;"
@@ -116,7 +114,6 @@ def test_colour_can_be_forced_and_refused():
     assert b"90 %" in refused
 
 
-@pytest.mark.slow
 def test_whoever_reads_only_the_first_lines_sees_no_error():
     environment = os.environ | {"PYTHONPATH": str(Path(regard.__file__).parents[1])}
     command = [sys.executable, "-m", "regard", "demo"]
@@ -127,7 +124,6 @@ def test_whoever_reads_only_the_first_lines_sees_no_error():
         assert process.wait(timeout=60) == 1
 
 
-@pytest.mark.slow
 def test_a_terminal_without_the_signs_sees_the_rest():
     done = run("steps", PYTHONIOENCODING="ascii")
     assert done.returncode == 0
@@ -281,7 +277,6 @@ def test_translate_a_file_line_by_line(model, capsys, tmp_path):
     assert printed.err.startswith("3 lines in ")
 
 
-@pytest.mark.slow
 def test_translate_from_a_pipe(model):
     done = run(
         "translate",
