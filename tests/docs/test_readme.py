@@ -22,6 +22,7 @@ def test_it_is_short():
     assert len(README.encode()) <= 9000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BLOCKS)
 def test_its_code_runs(name, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

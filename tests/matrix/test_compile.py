@@ -29,6 +29,7 @@ MASKS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MASKS)
 def test_compiled_attention_agrees_forward_and_backward(name):
     q, k, v, b, s = _tensors((2, 4, 9, 8), (2, 2, 11, 8), (2, 2, 11, 6), (4, 1, 11), (4,))
