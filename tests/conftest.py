@@ -1,11 +1,13 @@
-"""Shapes in signatures are checked while the tests run; whoever tests bad input or torch.compile opts out."""
+"""Shapes in signatures are checked while the tests run; tests of bad input or of torch.compile opt out."""
 
 import os
 
+import checks
 import pytest
 import torch
+from filelock import FileLock
 from hypothesis import HealthCheck, settings
-from jaxtyping import config, install_import_hook
+from jaxtyping import config
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported: its kernels then run on the CPU
@@ -17,7 +19,7 @@ rooms += ("backends.tiles", "backends.torch_cpu", "backends.torch_cuda", "backen
 rooms += ("backends.triton.reduce_launch",)
 rooms += ("matrix.attention_matrix", "matrix.indexing", "matrix.matrix_picture", "matrix.normalised", "matrix.views")
 rooms += ("nn", "scores.bound_mask", "scores.scores", "translation", "watching")
-install_import_hook([f"regard.{room}" for room in rooms], "checks.checked")
+checks.install([f"regard.{room}" for room in rooms])
 
 torch.set_num_threads(1)  # pytest-xdist already uses every core
 
@@ -29,6 +31,11 @@ settings.load_profile("regard")
 import regard  # noqa: E402  after the hook, so that it is checked
 
 
+def pytest_collection_modifyitems(items):
+    """The slow ones first, so that none is left to run alone at the end; the site needs the pages, and waits for them."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None or "site" in item.fixturenames)
+
+
 @pytest.fixture
 def unchecked():
     """No shape checks: what the user sees is regard's own error."""
@@ -38,14 +45,24 @@ def unchecked():
 
 
 @pytest.fixture(scope="session")
-def tiny_translator():
-    """A translator of a small grammar, trained once."""
-    config.update("jaxtyping_disable", True)  # some seconds less
-    import tiny
+def shared(tmp_path_factory):
+    """A folder that all workers of one run share."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
 
-    translator = tiny.train()
-    config.update("jaxtyping_disable", False)
-    return translator
+
+@pytest.fixture(scope="session")
+def tiny_translator(shared):
+    """A translator of a small grammar, trained once for all workers."""
+    folder = shared / "tiny"
+    with FileLock(shared / "tiny.lock"):
+        if not folder.exists():
+            config.update("jaxtyping_disable", True)  # some seconds less
+            import tiny
+
+            tiny.train().save(folder)
+            config.update("jaxtyping_disable", False)
+    return regard.Translator.load(folder)
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """The navigation: chapters by their numbers, then whatever else lies in a folder."""
     config["nav"] = [
         {"regard": "index.md"},
+        {"Tour": "tour.md"},
         {"Learn": ["course/index.md", *_found("course")]},
         {"How-to": ["how-to/index.md", *_found("how-to")]},
         {"Reference": ["reference/index.md", *(f"reference/{name}.md" for name in GROUPS)]},
@@ -44,16 +45,19 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         made = {".md": written(page), ".ipynb": notebook(page)}
         for suffix, text in made.items():
             files.append(File.generated(config, place.removesuffix(".py") + suffix, content=text))
-    written_pages = {"benchmarks.md": reports(ROOT / "benchmarks" / "reports"), **reference()}
-    for place, text in written_pages.items():
+    for place, text in reference().items():
         files.append(File.generated(config, place, content=text))
     return files
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """The lists of what is in a folder, which nobody has to keep."""
+    """Fill in the lists and reports, and turn links that suit the repository into links within the site."""
     markdown = re.sub(r"<!-- list (.+?) -->", lambda found: _listed(found[1]), markdown)
-    return markdown.replace("<!-- names -->", index()) if "<!-- names -->" in markdown else markdown
+    for mark, write in (("<!-- names -->", index), ("<!-- reports -->", _reports)):
+        if mark in markdown:
+            markdown = markdown.replace(mark, write())
+    markdown = re.sub(r"\]\(\.\./benchmarks/reports/[\d-]+-(\D[\w-]*)\.md\)", r"](benchmarks.md#\1)", markdown)
+    return re.sub(r"\]\(((?:course|how-to)/\w+)\.py\)", r"](\1.md)", markdown)
 
 
 def written(page: Page) -> str:
@@ -72,6 +76,10 @@ def notebook(page: Page) -> str:
     if page.chapter is not None:
         made.cells.append(nbformat.v4.new_markdown_cell(chapter(page.chapter).markdown(), id="questions"))
     return nbformat.writes(made) + "\n"
+
+
+def _reports() -> str:
+    return reports(ROOT / "benchmarks" / "reports")
 
 
 def _found(folder: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The benchmark reports as one page: the newest of each kind as it was written, and its numbers as bars."""
+"""The benchmark reports for the site: the newest of each kind as it was written, and its numbers as bars."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ DRAWN = {
 
 
 def reports(folder: Path) -> str:
-    """All of them, as Markdown."""
+    """All of them, as Markdown; each heading can be linked to by the report's name."""
     newest: dict[str, Path] = {}
     for path in sorted(folder.glob("*.md")):
         newest[path.stem[len("2026-01-01-") :]] = path  # the dates sort
     parts = [
-        "# Benchmarks\n\nThe newest report of each script in `benchmarks/`, as the script wrote it when it ran; "
+        "## The reports\n\nThe newest report of each script in `benchmarks/`, as the script wrote it when it ran; "
         "hardware and versions are in its first line. The bars are drawn from the tables below them."
     ]
     for name, path in newest.items():
-        text = re.sub(r"^#", "##", path.read_text(), flags=re.MULTILINE)
+        text = re.sub(r"^#", "###", path.read_text(), flags=re.MULTILINE)
         heading, _, rest = text.partition("\n")
         drawn = _bars(name, text)
-        parts.append(f'{heading}\n\n{drawn}\n\n<div class="report" markdown="1">\n\n{rest.strip()}\n\n</div>')
+        parts.append(
+            f'{heading} {{#{name}}}\n\n{drawn}\n\n<div class="report" markdown="1">\n\n{rest.strip()}\n\n</div>'
+        )
     return "\n\n".join(parts) + "\n"
 
 

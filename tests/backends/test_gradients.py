@@ -82,6 +82,7 @@ def _same(found, expected):
         assert torch.allclose(one, other, atol=1e-9, rtol=1e-8), (one - other).abs().max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", RESULTS)
 @given(
@@ -129,6 +130,7 @@ def test_gradients_are_those_of_the_dense_form(backend, name, case, small, warm,
         _same([o if o is not None else torch.zeros_like(t) for o, t in zip(ours, inputs, strict=True)], theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", ["attend", "reverse", "sum", "entropy", "pool", "dense"])
 @given(case=cases(dtypes=(torch.float64,), least=3, most=20), small=st.booleans())

@@ -13,6 +13,7 @@ backends = pytest.mark.parametrize("backend", BACKENDS)
 LOW = {torch.float64: 0.0, torch.float32: 0.0, torch.bfloat16: 2**-8, torch.float16: 2**-11}  # half a unit, as stored
 
 
+@pytest.mark.slow
 @backends
 @given(case=cases(), small=st.booleans(), first=st.booleans())
 @settings(max_examples=150)
@@ -63,6 +64,7 @@ def test_top_is_exact(backend, case, small, k):
         ).sum() == visible.sum()
 
 
+@pytest.mark.slow
 @backends
 @given(case=cases(least=1), small=st.booleans())
 def test_a_summary_is_its_single_reductions(backend, case, small):
@@ -90,6 +92,7 @@ def test_rows_sum_to_one_or_to_what_the_sink_leaves(case, small):
         assert torch.allclose(total, expected, atol=TOLERANCE[case.dtype] + 40 * LOW[case.dtype])
 
 
+@pytest.mark.slow
 @backends
 @given(case=cases(least=3, dtypes=(torch.float64,)), small=st.booleans(), data=st.data())
 @settings(max_examples=120)
@@ -161,6 +164,7 @@ def _indices(draw, shape):
     return (None, ..., draw(_index(shape[-1])))
 
 
+@pytest.mark.slow
 @backends
 @given(case=cases(least=1, dtypes=(torch.float64,)), small=st.booleans())
 def test_values_may_have_the_heads_of_the_queries(backend, case, small):
@@ -199,6 +203,7 @@ def test_half_precision_errs_at_most_twice_as_much_as_plain_torch(backend, dtype
     assert error <= 2 * theirs
 
 
+@pytest.mark.slow
 @backends
 def test_nan_and_inf_in_hidden_keys_and_values_never_leak(backend):
     torch.manual_seed(1)

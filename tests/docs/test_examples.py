@@ -1,11 +1,13 @@
 """The examples, at a reduced size: each still shows what it says it shows."""
 
 import attention_against_lstm
+import pytest
 import sets_dna
 import sets_graph
 import tiny_gpt
 
 
+@pytest.mark.slow
 def test_attention_recalls_at_a_distance_where_an_lstm_of_its_size_does_not(capsys):
     results = attention_against_lstm.main(quick=True)
     attention, _, lstm, gentle = results.values()
@@ -18,6 +20,7 @@ def test_attention_recalls_at_a_distance_where_an_lstm_of_its_size_does_not(caps
     assert "steps ago" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_tiny_gpt_learns_to_write_and_looks_back_from_it_to_the_animal(capsys):
     found = tiny_gpt.main(quick=True)
     assert found["last"] < found["first"] / 5
@@ -36,6 +39,7 @@ def test_the_tiny_gpt_is_asked_only_what_its_text_does_not_hold():
         ]
 
 
+@pytest.mark.slow
 def test_the_motif_receives_the_attention_and_order_does_not_matter(capsys):
     found = sets_dna.main(quick=True)
     assert found["right"] > 0.8
@@ -44,6 +48,7 @@ def test_the_motif_receives_the_attention_and_order_does_not_matter(capsys):
     assert "█" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_graph_is_a_mask_and_what_it_hides_does_not_matter(capsys):
     found = sets_graph.main(quick=True)
     assert found["the graph"] > found["everyone"] + 0.05

@@ -1,4 +1,4 @@
-"""What the README shows is what happens."""
+"""What the README, the tour and the benchmarks page show is what happens."""
 
 import re
 from pathlib import Path
@@ -10,17 +10,27 @@ from regard.translation.translator import SHIPPED
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+PAGES = {"README.md": README, "docs/tour.md": (ROOT / "docs" / "tour.md").read_text()}
+BLOCKS = {
+    f"{name}, block {number}": block
+    for name, text in PAGES.items()
+    for number, block in enumerate(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL))
+}
 
 
-@pytest.mark.parametrize("number", range(len(BLOCKS)))
-def test_its_code_runs(number, capsys, tmp_path, monkeypatch):
+def test_it_is_short():
+    assert len(README.encode()) <= 9000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BLOCKS)
+def test_its_code_runs(name, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    exec(compile(BLOCKS[number], f"README block {number}", "exec"), {})
+    exec(compile(BLOCKS[name], name, "exec"), {})
     printed = capsys.readouterr().out
     for call, shown in (("print(regard.steps", 'z("dog") = '), ("print(model)", "2 × encoder layer")):
-        assert shown in printed or call not in BLOCKS[number]
-    said = re.search(r"print\(.*  # (.*?) *…", BLOCKS[number])
+        assert shown in printed or call not in BLOCKS[name]
+    said = re.search(r"print\(.*  # (.*?) *…", BLOCKS[name])
     assert said is None or said[1] in printed
 
 
@@ -38,42 +48,58 @@ def test_its_first_screen_is_what_the_demo_prints(shipped):
     assert [line for line in printed if line in lines] == lines  # in the order of the demo
 
 
-def test_its_links_lead_somewhere():
-    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
-        text = (ROOT / name).read_text()
-        for target in re.findall(r"\]\(([^)#]+)\)", text):
-            assert target.startswith("http") or (ROOT / target).exists(), f"{name}: {target}"
+LINKING = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "docs/index.md",
+    "docs/tour.md",
+    "docs/benchmarks.md",
+    "docs/design.md",
+]
 
 
-def test_it_lists_every_file_of_the_library():
-    files = {str(p.relative_to(ROOT)) for p in (ROOT / "src").rglob("*.py") if not p.name.startswith("__")}
-    listed = set(re.findall(r"\]\((src/regard/[^)]+\.py)\)", README.split("## The library in")[1]))
-    assert listed == files
-    assert f"## The library in {len(files)} files" in README
+@pytest.mark.parametrize("name", LINKING)
+def test_its_links_lead_somewhere(name):
+    path = ROOT / name
+    for target, anchor in re.findall(r"\]\(([^)#\s]+)(?:#([^)\s]+))?\)", path.read_text()):
+        if target.startswith("http"):
+            continue
+        file = path.parent / target
+        assert file.exists(), f"{name}: {target}"
+        headings = re.findall(r"^#+ (.+)$", file.read_text(), flags=re.MULTILINE) if anchor else []
+        assert not anchor or anchor in [heading.lower().replace(" ", "-") for heading in headings], f"{name}: {anchor}"
+        if file.parent.name == "reports":
+            assert file.name == _newest(file.stem[11:]).name, f"{name}: there is a newer report than {target}"
+
+
+def _newest(report):
+    return max((ROOT / "benchmarks" / "reports").glob(f"2???-??-??-{report}.md"))
 
 
 @pytest.mark.parametrize(
-    ("mark", "report", "least"),
+    ("name", "mark", "report", "least"),
     [
-        ("figures", "attention-cpu", 6),
-        ("pictures", "pictures", 4),
-        ("watched", "watch-gpu", 5),
-        ("sight", "sight-gpu", 6),
-        ("million", "sight-gpu", 6),
-        ("quality", "translation-quality", 5),
+        ("README.md", "figures", "attention-cpu", 6),
+        ("README.md", "sight", "sight-gpu", 6),
+        ("docs/benchmarks.md", "figures", "attention-cpu", 6),
+        ("docs/benchmarks.md", "pictures", "pictures", 4),
+        ("docs/benchmarks.md", "watched", "watch-gpu", 5),
+        ("docs/benchmarks.md", "sight", "sight-gpu", 6),
+        ("docs/benchmarks.md", "million", "sight-gpu", 6),
+        ("docs/benchmarks.md", "quality", "translation-quality", 5),
     ],
 )
-def test_its_figures_are_those_of_the_newest_report(mark, report, least):
-    newest = max((ROOT / "benchmarks" / "reports").glob(f"*-{report}.md"))
-    figures = README.split(f"<!-- {mark} -->")[1].split(f"<!-- /{mark} -->")[0]
+def test_its_figures_are_those_of_the_newest_report(name, mark, report, least):
+    figures = (ROOT / name).read_text().split(f"<!-- {mark} -->")[1].split(f"<!-- /{mark} -->")[0]
     lines = [line for line in figures.splitlines() if line.strip()]
     assert len(lines) >= least
-    report = newest.read_text()
-    assert all(line in report for line in lines)
+    text = _newest(report).read_text()
+    assert all(line in text for line in lines)
 
 
 def test_the_card_s_figures_are_those_of_the_newest_report():
-    newest = max((ROOT / "benchmarks" / "reports").glob("*-translation-quality.md")).read_text()
+    newest = _newest("translation-quality").read_text()
     card = (SHIPPED / "README.md").read_text(encoding="utf-8")
     lines = [
         line for line in card.split("<!-- quality -->")[1].split("<!-- /quality -->")[0].splitlines() if line.strip()

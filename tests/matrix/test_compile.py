@@ -29,6 +29,7 @@ MASKS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MASKS)
 def test_compiled_attention_agrees_forward_and_backward(name):
     q, k, v, b, s = _tensors((2, 4, 9, 8), (2, 2, 11, 8), (2, 2, 11, 6), (4, 1, 11), (4,))
@@ -49,6 +50,7 @@ def test_compiled_attention_agrees_forward_and_backward(name):
         assert other is None or torch.allclose(one, other, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_inductor_and_changing_lengths():
     compiled = torch.compile(
         lambda q: regard.attention(q, q, q, mask=regard.causal()) + 1, fullgraph=True, dynamic=True

@@ -280,6 +280,7 @@ def test_a_fully_masked_row_is_nothing_everywhere():
     assert torch.allclose(with_sink.sink_share[:, :, 2], torch.ones(()))
 
 
+@pytest.mark.slow
 @given(
     batch=st.integers(1, 2), queries=st.integers(1, 9), keys=st.integers(1, 9), different=st.integers(1, 4),
     band=st.sampled_from([None, "causal", "each causal", "window", "each window"]), part=st.booleans(), seed=st.integers(0, 999),
@@ -333,6 +334,7 @@ def test_strided_and_expanded_tensors_work():
     assert torch.allclose(attention(q, k, v), attention(q.contiguous(), k.contiguous(), v.contiguous()), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_kernel_that_dies_on_empty_input_really_does():
     """The trap that torch_cpu.py keeps away from; if torch fixes it, the guard may go."""
     code = (

@@ -48,6 +48,7 @@ print(json.dumps({{name: peak_extra(call) for name, call in calls.items()}}))
 """
 
 
+@pytest.mark.slow
 def test_nothing_allocates_queries_times_keys():
     done = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -56,6 +57,7 @@ def test_nothing_allocates_queries_times_keys():
     assert all(extra < LIMIT for extra in taken.values()), taken
 
 
+@pytest.mark.slow
 def test_the_measure_sees_a_dense_matrix():
     code = PROBE.split("A = data")[0] + f"print(peak_extra(lambda: data(None)[..., : {TOKENS // 4}, :]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

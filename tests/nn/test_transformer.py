@@ -136,6 +136,7 @@ print("agrees")
 """
 
 
+@pytest.mark.slow
 def test_the_compiled_model_agrees():
     done = subprocess.run([sys.executable, "-c", COMPILE], capture_output=True, text=True, check=False)
     assert done.stdout == "agrees\n", done.stderr[-2000:]
@@ -258,6 +259,7 @@ def brute(model, source, beam, most):
     return sorted(found, key=lambda f: -f[1])[:beam]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beam", [1, 3])
 @pytest.mark.parametrize("ends", [0.0, 2.0])
 @pytest.mark.usefixtures("unchecked")  # most of the time of the plain recomputation

@@ -57,6 +57,7 @@ def test_the_documents_sentences(shipped, sentence):
     assert shipped.translate(sentence).text in RIGHT[sentence]
 
 
+@pytest.mark.slow
 def test_pronouns_as_reported(shipped):
     found = quality.pronouns(shipped)
     assert found.lines == len(ROWS)
@@ -84,6 +85,7 @@ def of_people(shipped):
     return shipped.translate(SENTENCES)
 
 
+@pytest.mark.slow
 def test_people_are_spoken_of_decently(of_people):
     assert [(t.source, t.text) for t in of_people if vulgar(t.text)] == []
     assert all(t.text.strip() and t.text != t.source for t in of_people)
@@ -120,6 +122,7 @@ def test_what_it_cannot_read_amid_a_sentence_stays(shipped):
     assert "你好" in shipped.translate("She said 你好 to her teacher.").text
 
 
+@pytest.mark.slow
 def test_a_line_of_2000_words(shipped):
     line = " ".join(
         (SENTENCES * 3)[: next(n for n in range(600) if len(" ".join((SENTENCES * 3)[:n]).split()) >= 2000)]

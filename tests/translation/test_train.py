@@ -81,6 +81,7 @@ def test_the_recipes_can_be_read(path):
 
 
 @pytest.mark.usefixtures("unchecked")  # shape checks take most of the time; the shorter trainings below have them
+@pytest.mark.slow
 def test_it_learns_and_what_it_leaves_opens(recipe, tmp_path):
     model = train(Recipe.read(recipe(steps=160, check=160)), tmp_path / "out", quiet=True)
     assert not model.training
@@ -122,6 +123,7 @@ def test_a_logged_loss_is_the_mean_since_the_last_one(recipe, tmp_path, monkeypa
 
 
 @pytest.mark.usefixtures("unchecked")
+@pytest.mark.slow
 def test_killed_and_resumed_it_has_the_losses_of_the_uninterrupted_run(recipe, tmp_path):
     path = recipe(steps=48)
     whole, cut = tmp_path / "whole", tmp_path / "cut"

@@ -105,8 +105,8 @@ def test_see_on_the_command_line(monkeypatch, capsys):
     out = capsys.readouterr().out
     assert "all 72 heads of 6 layers" in out
     assert "layer  5 head 11 59.9 %" in out
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    shown = readme.split("$ regard see")[1].split("```")[0].splitlines()[1:]
+    tour = (Path(__file__).parents[2] / "docs" / "tour.md").read_text()
+    shown = tour.split("$ regard see")[1].split("```")[0].splitlines()[1:]
     assert len(shown) == 6
     assert [line for line in shown if line not in [*out.splitlines(), "…"]] == []
     assert cli.main(["see", SENTENCE, "--model", model, "--from", "it", "--layer", "5", "--head", "11", "--json"]) == 0
@@ -143,6 +143,7 @@ def read_once(monkeypatch):
     monkeypatch.setattr(modeling_gguf_pytorch_utils, "_gguf_parse_value", parse_once)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("read_once")
 def test_smollm_from_gguf(capsys):
     """One test, because most of its time is loading."""

@@ -1,0 +1,65 @@
+"""How a Python file of cells becomes a page, and the small tools of the site."""
+
+import pytest
+from doctests import fenced
+from page import Page
+from reports import table
+
+
+def test_a_table_is_read_by_its_column():
+    text = "words\n\n| a | b |\n| --- | --- |\n| x | `1.5` × |\n\n| a | c |\n| --- | --- |\n| y | 2,000 ms |\n"
+    assert table(text, "b") == {"x": 1.5}
+    assert table(text, "c") == {"y": 2000.0}
+    assert table(text, "d") == {}
+
+
+def test_an_example_in_a_docstring_becomes_code():
+    assert fenced("A.\n\n>>> f(\n...     1)\n2\n>>> 3\n3") == "A.\n\n```pycon\n>>> f(\n...     1)\n2\n>>> 3\n3\n```"
+    assert fenced("A.\n\n>>> 1\n1\n\nB.") == "A.\n\n```pycon\n>>> 1\n1\n```\n\nB."
+
+
+def write(folder, text):
+    path = folder / "page.py"
+    path.write_text(text)
+    return path
+
+
+def test_a_page_shows_what_is_printed_and_its_last_line(tmp_path):
+    page = Page.read(
+        write(tmp_path, "# %% [markdown]\n# # A page\n#\n# Text.\n\n# %%\na = 2\nprint('<a>')\n\n# %%\na * 3\n")
+    )
+    made = page.run().markdown()
+    assert made.startswith("# A page\n\nText.\n\n```python\na = 2\n")
+    assert "&lt;a&gt;" in made
+    assert ">6<" in made
+    assert page.cells[1].output.value == {}
+
+
+def test_an_error_names_the_line_of_the_file(tmp_path):
+    path = write(tmp_path, "# %% [markdown]\n# # A page\n\n# %%\na = 2\nraise ZeroDivisionError\n")
+    with pytest.raises(ZeroDivisionError) as error:
+        Page.read(path).run()
+    assert (str(error.traceback[-1].path), error.traceback[-1].lineno + 1) == (str(path), 6)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("import os\n# %%\n", "begins with"),
+        ("# %% [markdown]\n# # A\nprint()\n", "begins with '#'"),
+    ],
+)
+def test_what_is_no_page_is_refused(tmp_path, text, message):
+    with pytest.raises(ValueError, match=message):
+        Page.read(write(tmp_path, text))
+
+
+def test_a_page_runs_again_only_when_it_changes(tmp_path):
+    count = tmp_path / "count"
+    text = f"# %% [markdown]\n# # A page\n\n# %%\nopen({str(count)!r}, 'a').write('x')\n1\n"
+    for _ in range(2):
+        page = Page.read(write(tmp_path, text)).run_cached(tmp_path / "cache")
+        assert page.cells[1].output.value["text/plain"] == "1"
+    assert count.read_text() == "x"
+    Page.read(write(tmp_path, text + "2\n")).run_cached(tmp_path / "cache")
+    assert count.read_text() == "xx"

@@ -1,0 +1,152 @@
+"""The site builds without a warning, loads nothing from elsewhere, has no broken link, and names all that is public."""
+
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from browser import CHROMIUM, FLAGS
+from filelock import FileLock
+from page import pages
+from reference import GROUPS
+from reports import DRAWN, reports
+from test_package import ROOMS
+
+import regard
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+NAMES = [path.relative_to(DOCS).as_posix() for path in pages(DOCS)]
+
+
+LOADING = ("script", "link", "img", "image", "iframe", "source", "use", "object", "video", "audio", "embed")
+
+
+class Found(HTMLParser):
+    """What a page of the site loads, links to, and can be linked at."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.loads, self.links, self.ids = [], [], set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        self.ids |= {found[name] for name in ("id", "name") if found.get(name)}
+        if tag == "a" and found.get("href"):
+            self.links.append(found["href"])
+        elif tag in LOADING and found.get("rel") not in ("canonical", "prev", "next"):
+            self.loads += [found[name] for name in ("src", "href", "data", "srcset") if found.get(name)]
+
+
+@pytest.fixture(scope="session")
+def site(shared, cache):
+    """The whole site, built once for all workers as `make docs` builds it: no warning is let through."""
+    folder = shared / "site"
+    environment = os.environ | {"REGARD_PAGES": str(cache), "NO_MKDOCS_2_WARNING": "1"}
+    environment["PYTHONPATH"] = str(ROOT / "src")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    with FileLock(shared / "site.lock"):
+        if not (folder / "built").exists():
+            done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+            assert (done.returncode, done.stdout + done.stderr) == (0, "")
+            (folder / "built").touch()
+    return {path: Found(path.read_text()) for path in sorted(folder.rglob("*.html"))}, folder
+
+
+@pytest.mark.slow
+def test_the_site_builds_and_loads_nothing_from_elsewhere(site):
+    read, folder = site
+    assert {name.removesuffix(".py") + ".html" for name in NAMES} <= {
+        path.relative_to(folder).as_posix() for path in read
+    }
+    for path, found in read.items():
+        for target in found.loads:
+            assert not re.match(r"(\w+:)?//", target), f"{path.name} loads {target}"
+            assert (
+                target.startswith("data:") or (path.parent / target.split("?")[0]).exists() or path.name == "404.html"
+            )
+    for path in folder.rglob("*.css"):
+        assert not re.search(r"(url\(|@import)\s*['\"]?(https?:)?//", path.read_text()), path.name
+
+
+@pytest.mark.slow
+def test_no_link_of_the_site_is_broken(site):
+    read, folder = site
+    checked = 0
+    for path, found in read.items():
+        if path.name == "404.html":  # its links begin at the root of a server
+            continue
+        for link in found.links:
+            place, _, anchor = link.partition("#")
+            if re.match(r"(https?:|mailto:)", place):
+                continue
+            target = (path.parent / place).resolve() if place else path
+            assert target.exists(), f"{path.relative_to(folder)}: {link}"
+            if anchor and target in read:
+                assert anchor in read[target].ids, f"{path.relative_to(folder)}: {link}"
+            checked += 1
+    assert checked > 100
+
+
+@pytest.mark.slow
+def test_pictures_and_questions_are_on_the_page(site):
+    _, folder = site
+    page = (folder / "course" / "4_weights.html").read_text()
+    assert page.count('class="picture picture-light') == page.count('class="picture picture-dark') > 2
+    assert page.count("<summary>Answer</summary>") == 4
+    assert "&#8203;" not in page
+    assert (folder / "course" / "4_weights.ipynb").exists()
+    assert ">>>" not in re.sub(
+        r"<(code|pre).*?</\1>", "", (folder / "reference" / "masks.html").read_text(), flags=re.S
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_in_a_browser_nothing_runs_over_and_one_theme_is_seen(site, width):
+    from playwright.sync_api import sync_playwright
+
+    read, _ = site
+    shown = [path for path in read if path.parent.name in ("course", "how-to") or path.name == "benchmarks.html"]
+    shown = shown if width < 1000 else shown[:3]  # a wide window hides less
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        for scheme in ("light", "dark"):
+            page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
+            asked = []
+            page.on("request", lambda request, asked=asked: asked.append(request.url))
+            for path in shown:
+                page.goto(path.as_uri())
+                over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+                assert over <= 0, f"{path.name} runs over by {over} pixels"
+                seen = page.evaluate(
+                    "[...document.querySelectorAll('.picture')].map(p => [p.className, p.offsetHeight])"
+                )
+                assert all((f"picture-{scheme}" in name) == (height > 0) for name, height in seen), path.name
+            assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+        browser.close()
+
+
+def test_every_public_name_is_in_the_reference():
+    listed = [name for _, names in GROUPS.values() for name in names]
+    assert sorted(listed) == list(regard.__all__)
+
+
+def test_the_design_names_every_room():
+    rooms = re.findall(r"^\| (`.+?) \|", (DOCS / "design.md").read_text(), flags=re.MULTILINE)
+    assert re.findall(r"`(\w+)`", " ".join(rooms)) == ROOMS
+
+
+def test_the_benchmarks_are_the_reports():
+    folder = ROOT / "benchmarks" / "reports"
+    page = reports(folder)
+    newest = {path.stem[11:]: path for path in sorted(folder.glob("*.md"))}
+    for path in newest.values():
+        for line in path.read_text().splitlines():
+            assert line.startswith("#") or line in page
+    assert page.count("picture-light") == len(DRAWN.keys() & newest) > 3
