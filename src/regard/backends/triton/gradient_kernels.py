@@ -49,7 +49,7 @@ def _query_step(
 
 @triton.jit
 def grad_query(
-    q_desc, k_desc, v_desc, d_out_desc, delta_ptr, d_q_ptr, norm, layouts, problem, scale,
+    q_desc, k_desc, v_desc, d_out_desc, delta_ptr, d_q_ptr, norm, problem, layouts, scale,
     FLAGS: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
@@ -58,9 +58,9 @@ def grad_query(
     head = find_head(flat, problem, FLAGS)
     start_m = last_first(block, blocks, FLAGS) * BLOCK_M
     row = start_m + tl.arange(0, BLOCK_M)
-    inside, line = row < problem.queries, flat * problem.queries + row
-    high, low = load_norm(norm, flat * problem.queries, row, problem, FLAGS, True)
-    delta = tl.load(delta_ptr + line, mask=inside, other=0.0)
+    base = flat * problem.queries
+    high, low = load_norm(norm, base, row, problem, FLAGS, True)
+    delta = tl.load(delta_ptr + base + row, mask=row < problem.queries, other=0.0)
     q = load_block(q_desc, layouts.q, head.batch, head.index, start_m)
     d_out = load_block(d_out_desc, layouts.d_out, head.batch, head.index, start_m)
     bounds = key_bounds(start_m, head, problem, BLOCK_M, BLOCK_N, FLAGS)
@@ -71,8 +71,9 @@ def grad_query(
                 d_q = _query_step(d_q, start_n, row, q, d_out, delta, high, low, k_desc, v_desc, layouts, head,
                                   problem, FLAGS, stage != 1, PRECISION, BLOCK_N)  # fmt: skip
     column = tl.arange(0, BLOCK_D)[None, :]
-    at = d_q_ptr + line.to(tl.int64)[:, None] * WIDTH + column
-    tl.store(at, (d_q * scale).to(d_q_ptr.dtype.element_ty), mask=inside[:, None] & (column < WIDTH))
+    at = d_q_ptr + ((base + row).to(tl.int64)[:, None] * WIDTH + column)
+    inside = (row < problem.queries)[:, None] & (column < WIDTH)
+    tl.store(at, (d_q * scale).to(d_q_ptr.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -102,7 +103,7 @@ def _key_step(
 
 @triton.jit
 def grad_key(
-    q_desc, k_desc, v_desc, d_out_desc, delta_ptr, d_k_ptr, d_v_ptr, norm, layouts, problem, scale,
+    q_desc, k_desc, v_desc, d_out_desc, delta_ptr, d_k_ptr, d_v_ptr, norm, problem, layouts, scale,
     FLAGS: tl.constexpr, GROUP: tl.constexpr, WIDTH: tl.constexpr, WIDTH_V: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip

@@ -253,7 +253,7 @@ def _forward_step(
 
 @triton.jit
 def forward(
-    q_desc, k_desc, v_desc, out, lse, layouts, problem,
+    q_desc, k_desc, v_desc, out, lse, problem, layouts,
     FLAGS: tl.constexpr, VALUES: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
@@ -273,14 +273,14 @@ def forward(
                                       stage != 1, PRECISION, BLOCK_N)  # fmt: skip
     m_i, l_i, acc = state
     some = l_i != 0  # true for NaN, which propagates
-    inside, line = row < problem.queries, flat * problem.queries + row
-    tl.store(lse + line, tl.where(some, (m_i + tl.log2(l_i)) * LN2, float("-inf")), mask=inside)
+    inside, base = row < problem.queries, flat * problem.queries
+    tl.store(lse + base + row, tl.where(some, (m_i + tl.log2(l_i)) * LN2, float("-inf")), mask=inside)
     if VALUES:
         acc = acc / tl.where(some, l_i, 1.0)[:, None]
         column = tl.arange(0, BLOCK_V)[None, :]
-        at = out + line.to(tl.int64)[:, None] * WIDTH + column
+        at = out + ((base + row).to(tl.int64)[:, None] * WIDTH + column)
         tl.store(at, acc.to(out.dtype.element_ty), mask=inside[:, None] & (column < WIDTH))
     else:
-        at = out + line.to(tl.int64) * 2
+        at = out + (base + row).to(tl.int64) * 2
         tl.store(at, m_i, mask=inside)
         tl.store(at + 1, l_i, mask=inside)

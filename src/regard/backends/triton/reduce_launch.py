@@ -198,7 +198,7 @@ def sums(scores: Scores, norm: Normaliser, received: Received | None, entropy: b
     flags = flags._replace(stages=(flags.stages[0] or ragged, True, flags.stages[2]))
     kind = "" if received is None else "max" if received.reduce == "max" else "sum"
     reduction_kernels.sums[(programs, *head_grid(batch * heads))](
-        prepared.q, prepared.k, total, lines, row_sums, pooled, norm, prepared.layouts, prepared.problem, bins,
+        prepared.q, prepared.k, total, lines, row_sums, pooled, norm, prepared.problem, prepared.layouts, bins,
         (max(bin_keys // block_n, 1), cdiv(units, programs)), FLAGS=flags, ENTROPY=entropy, RECEIVED=kind, POOL=how,
         BIN_ROWS=bin_rows, BIN_KEYS=bin_keys, RAGGED=ragged, PRECISION=prepared.precision, CHUNK=4096,
         BLOCK_M=block_m, BLOCK_N=block_n, **options,
@@ -220,7 +220,7 @@ def rows(scores: Scores, norm: Normaliser, k: int, entropy: bool) -> PassResult:
     entropies = norm.high.new_empty(batch, heads, queries) if entropy else None
     weights, indices = _empty_top(scores, 1) if k else (None, None)
     reduction_kernels.rows[prepared.grid(cdiv(queries, block_m), batch * heads)](
-        prepared.q, prepared.k, entropies, weights, indices, tensors(scores), norm, prepared.layouts, prepared.problem,
+        prepared.q, prepared.k, entropies, weights, indices, tensors(scores), norm, prepared.problem, prepared.layouts,
         FLAGS=prepared.along_keys(block_n, norm), ENTROPY=entropy, SHARED=shared, WIDTH=width if shared else 1,
         STEP=min(next_power(width), tuning.SETTLE[1]), PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
         **options,
@@ -274,10 +274,11 @@ def columns(
         if uneven and store is not None:
             store.zero_()
         reduction_kernels.columns[prepared.grid(cdiv(keys, block_n), some)](
-            prepared.q, prepared.k, x_desc, total, product, store, norm, prepared.layouts._replace(v=layout),
-            prepared.problem, bins, first, FLAGS=flags, MAXIMUM=received is not None and received.reduce == "max",
-            UNEVEN=uneven, BIN_ROWS=bin_rows, PRODUCT=x is not None, PRECISION=prepared.precision, BLOCK_M=block_m,
-            BLOCK_N=block_n, BLOCK_X=x_desc.block_shape[1] if x is not None else 1, WIDTH=width, **options,
+            prepared.q, prepared.k, x_desc, total, product, store, norm, prepared.problem,
+            prepared.layouts._replace(v=layout), bins, first, FLAGS=flags,
+            MAXIMUM=received is not None and received.reduce == "max", UNEVEN=uneven, BIN_ROWS=bin_rows,
+            PRODUCT=x is not None, PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
+            BLOCK_X=x_desc.block_shape[1] if x is not None else 1, WIDTH=width, **options,
         )  # fmt: skip
         if uneven and store is not None and pooled is not None:
             _gather(store[:some], pooled.view(-1, *bins[:2])[first : first + some], keys, block_n)
@@ -373,7 +374,7 @@ def top(scores: Scores, norm: Normaliser, k: int, entropy: bool) -> PassResult:
         if short:
             open_rows[:1] = 0
         top_kernels.top_pass[prepared.grid(part.rows // block_m * segments, lanes)](
-            prepared.q, prepared.k, parts, buffers, norm, prepared.layouts, prepared.problem, part, FLAGS=flags,
+            prepared.q, prepared.k, parts, buffers, norm, prepared.problem, prepared.layouts, part, FLAGS=flags,
             TOP=shape, ENTROPY=entropy, PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n, **options,
         )  # fmt: skip
         if not direct:

@@ -123,7 +123,7 @@ def _move_best(state, n, left, tiles, TOP: tl.constexpr, BLOCK_N: tl.constexpr):
 
 @triton.jit
 def top_pass(
-    q_desc, k_desc, entropy_ptr, buffers, norm, layouts, problem, chunk,
+    q_desc, k_desc, entropy_ptr, buffers, norm, problem, layouts, chunk,
     FLAGS: tl.constexpr, TOP: tl.constexpr, ENTROPY: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
@@ -393,21 +393,23 @@ def _search_short(
         remaining = tl.where(remaining == one, -1, remaining)
         key = one + tl.arange(0, MEMBERS) * (BLOCK_N // 2)
         log2 = _weigh(key, key < problem.keys, row, tensors, norm, problem, FLAGS, WIDTH, STEP)
-        bound, own_bound = _bound(best, TOP.tag_bits), _bound(log2, TOP.tag_bits)
-        near = (log2[:, None] >= bound[None, :]) & (best[None, :] >= own_bound[:, None])
+        near = (log2[:, None] >= _bound(best, TOP.tag_bits)[None, :]) & (
+            best[None, :] >= _bound(log2, TOP.tag_bits)[:, None]
+        )
         kind = tl.max(tl.where(key[:, None] == known[None, :], 2, near.to(tl.int32)), 1)  # 2: a best one, 1: near one
         log2 = tl.where(kind == 2, 2 * HIDDEN, log2)
         unsure = tl.max(tl.where(log2 > HIDING, kind, 0), 0)
         if unsure == 0:
             state = _insert(state, log2, key)
     if unsure > 0:
-        slot = tl.arange(0, 2 * TOP.slots)
         if tl.load(keys_ptr + TOP.slots) == -1:  # any may count
+            each = tl.arange(0, 2 * TOP.slots)
             state = (tl.where(tl.arange(0, TOP.room) < TOP.k, 2 * HIDDEN, best), tl.full([TOP.room], -1, tl.int32))
             for start in range(0, problem.keys, 2 * TOP.slots):
-                state = _look(state, start + slot, start + slot < problem.keys, row, tensors, norm, problem, FLAGS,
+                state = _look(state, start + each, start + each < problem.keys, row, tensors, norm, problem, FLAGS,
                               WIDTH, STEP)  # fmt: skip
         else:
+            slot = tl.arange(0, 2 * TOP.slots)
             key = tl.load(keys_ptr + slot, mask=(slot < TOP.k) | (slot == TOP.slots), other=-1)
             # A mask is never read before its first key.
             log2 = _weigh(tl.maximum(key, 0), key >= 0, row, tensors, norm, problem, FLAGS, WIDTH, STEP)
@@ -479,9 +481,11 @@ def top_search(
             known = tl.load(buffers.indices + out + slot, mask=slot < TOP.k, other=-1).to(tl.int32)
         row = OpenRow(index + tl.arange(0, 1), flat, 0.0)
         if FLAGS.split_lse:  # how far the best known weight is from what is weighed here
-            log2 = _weigh(tl.maximum(known, 0), known >= 0, row, tensors, norm, problem, FLAGS, WIDTH, STEP)
             largest = tl.max(tl.where(known >= 0, best, 4 * HIDDEN), 0)
             lead = tl.max(tl.where((best == largest) & (known >= 0), slot, 0), 0)
+            log2 = weigh_keys(row.index, tl.maximum(known, 0)[None, :], (known >= 0)[None, :], flat, tensors, norm,
+                              problem, FLAGS, WIDTH, STEP)  # fmt: skip
+            log2 = tl.reshape(log2, [TOP.room])
             shift = tl.sum(tl.where((slot == lead) & (known >= 0), best - log2, 0.0), 0)
             row = OpenRow(row.index, flat, shift)
         state = (best, known)
