@@ -172,8 +172,9 @@ def top_pass(
     dropped = tl.max(dropped, 1)
     slot = tl.arange(0, TOP.slots)[None, :]
     tiles = tl.cdiv(problem.keys, BLOCK_N) if TOP.unit == 1 else 1 << TOP.tag_bits
-    no_keys = tl.zeros([BLOCK_M, TOP.slots], tl.int32)
-    state = (first, second, tl.full([BLOCK_M, TOP.slots], 2 * HIDDEN, tl.float32), no_keys)
+    slots: tl.constexpr = TOP.slots  # Triton 3.6 takes no field of a constexpr in a shape
+    no_keys = tl.zeros([BLOCK_M, slots], tl.int32)
+    state = (first, second, tl.full([BLOCK_M, slots], 2 * HIDDEN, tl.float32), no_keys)
     smallest, unsure = tl.full([BLOCK_M], -HIDDEN, tl.float32), tl.zeros([BLOCK_M], tl.int1)
     for n in range(TOP.k):
         best = tl.max(state[0], 1)
@@ -236,7 +237,8 @@ def top_settle(
     inside = (line < chunk.rows) & (row < problem.queries)
     line = flat * chunk.rows + line
     at = line.to(tl.int64)[:, None] * (TOP.segments * TOP.slots)
-    slot = tl.arange(0, TOP.room)[None, :]
+    room: tl.constexpr = TOP.room  # Triton 3.6 takes no field of a constexpr in a shape
+    slot = tl.arange(0, room)[None, :]
     if TOP.segments == 1:  # they are in order already
         value = tl.load(buffers.candidates + at + slot, mask=inside[:, None], other=2 * HIDDEN)
         key = tl.load(buffers.keys + at + slot, mask=inside[:, None], other=0)
@@ -245,7 +247,7 @@ def top_settle(
         each = tl.arange(0, TOP.segments * TOP.slots)[None, :]
         left = tl.load(buffers.candidates + at + each, mask=inside[:, None], other=2 * HIDDEN)
         keys = tl.load(buffers.keys + at + each, mask=inside[:, None], other=0)
-        value, key = tl.full([ROWS, TOP.room], 2 * HIDDEN, tl.float32), tl.zeros([ROWS, TOP.room], tl.int32)
+        value, key = tl.full([ROWS, room], 2 * HIDDEN, tl.float32), tl.zeros([ROWS, room], tl.int32)
         for n in range(TOP.room):
             best = tl.max(left, 1)
             place = tl.max(tl.where(left >= best[:, None], each, 0), 1)
@@ -262,7 +264,7 @@ def top_settle(
     log2 = weigh_keys(row, key, wanted, flat, tensors, norm, problem, FLAGS, WIDTH, STEP)
     # A large product has fewer digits than a tag leaves. Then the tagged weight is right: it was computed from the same
     # products as the normaliser.
-    pair = tl.max(tl.reshape(log2, [ROWS, TOP.room, 2]), 2)
+    pair = tl.max(tl.reshape(log2, [ROWS, room, 2]), 2)
     pair = tl.reshape(tl.join(pair, pair), [ROWS, 2 * TOP.room])
     log2 += tl.where(wanted, _clamp_to_tagged(pair, value, TOP.tag_bits) - pair, 0.0)
     # One after the other: threads that hold the same weight may differ in its last bit, where a product was fused with
