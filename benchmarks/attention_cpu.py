@@ -22,7 +22,8 @@ from measure import machine, overhead, peak_extra, rounds
 from rich.console import Console
 
 import regard
-from regard.backends import reductions
+from regard.backends import Entropy, Pool, Received, Top
+from regard.backends.tiles import reductions
 
 SHAPES = [
     # heads, key heads, tokens, width, causal
@@ -68,33 +69,33 @@ def ratio_row(heads: int, key_heads: int, tokens: int, width: int, causal: bool)
     return f"| {' | '.join(cells)} |"
 
 
-class _Copied(reductions.Top):
-    """`Top` that only puts its tiles by."""
+class _Copied(reductions._Top):
+    """`top` that only collects its tiles."""
 
-    def _flush(self) -> None:
+    def finish(self) -> None:
         self.block = None
 
 
 class _Maxima(_Copied):
     """And then takes the maxima of the blocks."""
 
-    def _flush(self) -> None:
+    def finish(self) -> None:
         if self.block is not None:
             columns = self.columns.stop - self.columns.start
             size = min(2 ** (max(columns // (64 * self.k), 1).bit_length() - 1), 32)
             whole = self.strip[..., : columns // size * size]
-            self.found = whole.view(*whole.shape[:-1], size, -1).amax(-2)
+            self.maxima = whole.view(*whole.shape[:-1], size, -1).amax(-2)
         self.block = None
 
 
 class _Chosen(_Maxima):
-    """And then finds the k greatest of them."""
+    """And then finds the k largest of them."""
 
-    def _flush(self) -> None:
-        found = self.block is not None
-        super()._flush()
-        if found:
-            self.found.topk(min(self.k, self.found.shape[-1]), -1, sorted=False)
+    def finish(self) -> None:
+        full = self.block is not None
+        super().finish()
+        if full:
+            self.maxima.topk(min(self.k, self.maxima.shape[-1]), -1, sorted=False)
 
 
 def anatomy() -> list[str]:
@@ -103,25 +104,27 @@ def anatomy() -> list[str]:
     q, k, v = torch.randn(3, 1, heads, tokens, width).unbind(0)
     A = regard.AttentionMatrix(q, k, mask=regard.causal())
     _ = A @ v
-    scores = A._scores
+    scores, own = A._core.scores.detached(), reductions._Top
     progress.print("[dim]what top is made of …")
 
-    def swept(kind: type[reductions.Top] | None) -> Callable[[], Any]:
+    def swept(kind: type[reductions._Top] | None) -> Callable[[], Any]:
+        wanted = [Received(), Entropy(), Pool(256, 256), *([] if kind is None else [Top(8)])]
+
         def run() -> Any:
-            received = reductions.Received(scores, "sum")
-            pool = reductions.Pool(scores, 256, 256, "mean", received)
-            top = [] if kind is None else [kind(scores, 8)]
-            A._swept(pool, *top, reductions.Entropy(scores))
-            return [one.result() for one in top if type(one) is reductions.Top]
+            reductions._Top = kind or own  # type: ignore[misc]
+            try:
+                return reductions.reduce(scores, A._core.lse(), wanted)
+            finally:
+                reductions._Top = own  # type: ignore[misc]
 
         return run
 
     steps = {
         "summary(pool=256)": None,
-        "+ every logit put by": _Copied,
+        "+ every logit copied": _Copied,
         "+ maxima of blocks": _Maxima,
-        "+ the 8 greatest of them": _Chosen,
-        "+ those blocks gathered and searched: `top=8`": reductions.Top,
+        "+ the 8 largest of them": _Chosen,
+        "+ those blocks gathered and searched: `top=8`": own,
     }
     calls: dict[str, Callable[[], Any]] = {"sdpa": lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True)}
     taken = rounds(calls | {name: swept(kind) for name, kind in steps.items()}, 7)

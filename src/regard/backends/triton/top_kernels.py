@@ -1,18 +1,12 @@
 """The Triton kernels of `top(k)` for k > 1, exact: docs/how-exact-top-works.md explains them with an example.
 
 `top_pass` goes along the rows. Two neighbouring keys are a pair; pairs with the same remainder modulo the width of a
-block are a class. Of each class a row keeps the two pairs with the largest weights, each tagged with the number of its
-tile (in the low bits of the mantissa), and of all it dropped the largest weight: comparisons only, beside which the
-exponentials of the entropy may run. At the end it hands on its largest few pairs. `top_settle` weighs the first of them
-anew and keeps the best keys. Where tags, which cost a weight its last digits, leave something open, `top_search` looks
-at everything else that may count, for those rows alone. Nothing waits for the CPU.
-
-A short row has few tiles, so tags take few bits and may tell single keys. There (TOP.unit = 1) keys with the same
-remainder modulo half a block's width are a class, a tagged weight is accurate enough, and what `top_pass` finds is the
-result, except in rows where a class dropped a key that may count, or where tags may have changed the order: those are
-left to `top_search`.
-
-`rows` of reduction_kernels.py finds the one largest.
+block are a class. Of each class a row keeps the two pairs with the largest weights, each tagged with its tile's number
+(in the low bits of the mantissa), and the largest weight that it dropped: comparisons only, beside which the
+exponentials of the entropy may run. `top_settle` weighs the largest few pairs anew and keeps the best keys. Where tags
+leave something open, `top_search` looks at everything else that may count, for those rows alone. Short rows have few
+tiles, so tags may tell single keys (TOP.unit = 1): there `top_pass` finds the result in all rows but those it leaves to
+`top_search`. Nothing waits for the CPU. The one largest is found by `rows` of reduction_kernels.py.
 """
 
 # mypy: ignore-errors
