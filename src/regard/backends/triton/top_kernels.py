@@ -170,10 +170,10 @@ def top_pass(
     if ENTROPY:
         tl.store(entropy_ptr + line * TOP.segments + segment, tl.sum(entropy, 1), mask=inside)
     dropped = tl.max(dropped, 1)
-    slot = tl.arange(0, TOP.slots)[None, :]
+    SLOTS: tl.constexpr = TOP.slots
+    slot = tl.arange(0, SLOTS)[None, :]
     tiles = tl.cdiv(problem.keys, BLOCK_N) if TOP.unit == 1 else 1 << TOP.tag_bits
-    no_keys = tl.zeros([BLOCK_M, TOP.slots], tl.int32)
-    state = (first, second, tl.full([BLOCK_M, TOP.slots], 2 * HIDDEN, tl.float32), no_keys)
+    state = (first, second, tl.full([BLOCK_M, SLOTS], 2 * HIDDEN, tl.float32), tl.zeros([BLOCK_M, SLOTS], tl.int32))
     smallest, unsure = tl.full([BLOCK_M], -HIDDEN, tl.float32), tl.zeros([BLOCK_M], tl.int1)
     for n in range(TOP.k):
         best = tl.max(state[0], 1)
@@ -245,8 +245,9 @@ def top_settle(
         each = tl.arange(0, TOP.segments * TOP.slots)[None, :]
         left = tl.load(buffers.candidates + at + each, mask=inside[:, None], other=2 * HIDDEN)
         keys = tl.load(buffers.keys + at + each, mask=inside[:, None], other=0)
-        value, key = tl.full([ROWS, TOP.room], 2 * HIDDEN, tl.float32), tl.zeros([ROWS, TOP.room], tl.int32)
-        for n in range(TOP.room):
+        ROOM: tl.constexpr = TOP.room
+        value, key = tl.full([ROWS, ROOM], 2 * HIDDEN, tl.float32), tl.zeros([ROWS, ROOM], tl.int32)
+        for n in range(ROOM):
             best = tl.max(left, 1)
             place = tl.max(tl.where(left >= best[:, None], each, 0), 1)
             chosen = each == place[:, None]
@@ -421,8 +422,8 @@ def _search_short(
         log2, keys = state
         same = (keys[:, None] == known[None, :]) & (known >= 0)[None, :]
         tagged = tl.sum(tl.where(same, best[None, :], 0.0), 1)
-        clamped = _clamp_to_tagged(log2, tagged, TOP.tag_bits)
-        state = tl.where(tl.max(same.to(tl.int32), 1) > 0, clamped, log2), keys
+        was_known = tl.max(same.to(tl.int32), 1) > 0
+        state = tl.where(was_known, _clamp_to_tagged(log2, tagged, TOP.tag_bits), log2), keys
     return state
 
 
