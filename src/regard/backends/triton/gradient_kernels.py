@@ -49,7 +49,7 @@ def _query_step(
 
 @triton.jit
 def grad_query(
-    q_desc, k_desc, v_desc, d_out_desc, delta_ptr, d_q_ptr, norm, problem, layouts, scale,
+    q_desc, k_desc, v_desc, d_out_desc, norm, delta_ptr, d_q_ptr, problem, layouts, scale,
     FLAGS: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
@@ -103,7 +103,7 @@ def _key_step(
 
 @triton.jit
 def grad_key(
-    q_desc, k_desc, v_desc, d_out_desc, delta_ptr, d_k_ptr, d_v_ptr, norm, problem, layouts, scale,
+    q_desc, k_desc, v_desc, d_out_desc, norm, delta_ptr, d_k_ptr, d_v_ptr, problem, layouts, scale,
     FLAGS: tl.constexpr, GROUP: tl.constexpr, WIDTH: tl.constexpr, WIDTH_V: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
@@ -114,6 +114,7 @@ def grad_key(
     band_low, band_high = band_of(batch, problem, FLAGS)
     first = Head(batch, key_head * GROUP, key_head, band_low, band_high)
     column = start_n + tl.arange(0, BLOCK_N)
+    inside = (column < problem.keys)[:, None]
     k = load_block(k_desc, layouts.k, batch, key_head, start_n)
     v = load_block(v_desc, layouts.v, batch, key_head, start_n)
     bounds = query_bounds(start_n, first, problem, BLOCK_M, BLOCK_N, FLAGS)
@@ -127,7 +128,6 @@ def grad_key(
                     state = _key_step(state, start_m, column, k, v, base, q_desc, d_out_desc, delta_ptr, norm,
                                       layouts, head, problem, FLAGS, stage != 1, PRECISION, BLOCK_M)  # fmt: skip
     d_k, d_v = state
-    inside = (column < problem.keys)[:, None]
     line = (flat_key * problem.keys + column).to(tl.int64)[:, None]
     part, part_v = tl.arange(0, BLOCK_D)[None, :], tl.arange(0, BLOCK_V)[None, :]
     tl.store(d_k_ptr + line * WIDTH + part, (d_k * scale).to(d_k_ptr.dtype.element_ty), mask=inside & (part < WIDTH))

@@ -151,13 +151,12 @@ def tile_logits(qk, row, column, head, problem, FLAGS: tl.constexpr, MASKED: tl.
         elif FLAGS.band:
             seen = seen & (column - row >= head.low) & (column - row <= head.high)
         if FLAGS.padding:
-            keep = problem.mask.keep + batch * problem.keys
-            seen = seen & (tl.load(keep + column, mask=column < problem.keys, other=0) != 0)
+            keep = tl.load(problem.mask.keep + batch * problem.keys + column, mask=column < problem.keys, other=0)
+            seen = seen & (keep != 0)
         if FLAGS.documents:
-            query_ids = problem.mask.query_ids + batch * problem.queries
-            key_ids = problem.mask.key_ids + batch * problem.keys
-            query_id = tl.load(query_ids + row, mask=row < problem.queries, other=0)
-            key_id = tl.load(key_ids + column, mask=column < problem.keys, other=0)
+            query_ids, key_ids = problem.mask.query_ids, problem.mask.key_ids
+            query_id = tl.load(query_ids + batch * problem.queries + row, mask=row < problem.queries, other=0)
+            key_id = tl.load(key_ids + batch * problem.keys + column, mask=column < problem.keys, other=0)
             seen = seen & (query_id == key_id)
         if FLAGS.visible:
             at = _offset(row, column, head, problem.mask.visible_strides)

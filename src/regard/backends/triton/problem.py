@@ -68,13 +68,13 @@ class MaskOperands(NamedTuple):
 class Problem(NamedTuple):
     """Sizes, band, scale, cap and mask: what every kernel needs in order to compute logits."""
 
+    low: int | Tensor  # key - query lies between low and high; tensors where each batch has its own band
+    high: int | Tensor
     queries: int
     keys: int
     heads: int
     group: int  # query heads that share one key head
     interleave: int  # 2 ** interleave heads are worked on side by side, the longest programs of all of them first
-    low: int | Tensor  # key - query lies between low and high; tensors where each batch has its own band
-    high: int | Tensor
     factor: float  # product × factor is a logit in base 2; with a cap, cap × tanh(product × factor · ln 2 / 2)
     cap: float
     mask: MaskOperands | None  # None where there is nothing but a band
@@ -183,7 +183,7 @@ def prepare(scores: Scores, block_m: int, block_n: int, interleave: bool = True)
     scale, cap = scores.scale, scores.softcap
     factor, cap = (scale * LOG2E, 0.0) if cap is None else (2 * LOG2E * scale / cap, cap * LOG2E)
     problem = Problem(
-        queries, keys, heads, scores.group, _interleave(scores) if interleave else 0, low, high, factor, cap,
+        low, high, queries, keys, heads, scores.group, _interleave(scores) if interleave else 0, factor, cap,
         _mask_operands(scores) if every_tile else None,
     )  # fmt: skip
     return Prepared(scores, q, k, Layouts(q_layout, k_layout), problem, flags)

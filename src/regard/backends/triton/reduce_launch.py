@@ -198,7 +198,7 @@ def sums(scores: Scores, norm: Normaliser, received: Received | None, entropy: b
     flags = flags._replace(stages=(flags.stages[0] or ragged, True, flags.stages[2]))
     kind = "" if received is None else "max" if received.reduce == "max" else "sum"
     reduction_kernels.sums[(programs, *head_grid(batch * heads))](
-        prepared.q, prepared.k, total, lines, row_sums, pooled, norm, prepared.problem, prepared.layouts, bins,
+        prepared.q, prepared.k, norm, total, lines, row_sums, pooled, prepared.problem, prepared.layouts, bins,
         (max(bin_keys // block_n, 1), cdiv(units, programs)), FLAGS=flags, ENTROPY=entropy, RECEIVED=kind, POOL=how,
         BIN_ROWS=bin_rows, BIN_KEYS=bin_keys, RAGGED=ragged, PRECISION=prepared.precision, CHUNK=4096,
         BLOCK_M=block_m, BLOCK_N=block_n, **options,
@@ -220,7 +220,7 @@ def rows(scores: Scores, norm: Normaliser, k: int, entropy: bool) -> PassResult:
     entropies = norm.high.new_empty(batch, heads, queries) if entropy else None
     weights, indices = _empty_top(scores, 1) if k else (None, None)
     reduction_kernels.rows[prepared.grid(cdiv(queries, block_m), batch * heads)](
-        prepared.q, prepared.k, entropies, weights, indices, tensors(scores), norm, prepared.problem, prepared.layouts,
+        prepared.q, prepared.k, norm, entropies, weights, indices, tensors(scores), prepared.problem, prepared.layouts,
         FLAGS=prepared.along_keys(block_n, norm), ENTROPY=entropy, SHARED=shared, WIDTH=width if shared else 1,
         STEP=min(next_power(width), tuning.SETTLE[1]), PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
         **options,
@@ -274,7 +274,7 @@ def columns(
         if uneven and store is not None:
             store.zero_()
         reduction_kernels.columns[prepared.grid(cdiv(keys, block_n), some)](
-            prepared.q, prepared.k, x_desc, total, product, store, norm, prepared.problem,
+            prepared.q, prepared.k, x_desc, norm, total, product, store, prepared.problem,
             prepared.layouts._replace(v=layout), bins, first, FLAGS=flags,
             MAXIMUM=received is not None and received.reduce == "max", UNEVEN=uneven, BIN_ROWS=bin_rows,
             PRODUCT=x is not None, PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,

@@ -53,7 +53,7 @@ def _rows_step(
 
 @triton.jit
 def rows(
-    q_desc, k_desc, entropy_ptr, weight_ptr, key_ptr, tensors, norm, problem, layouts,
+    q_desc, k_desc, norm, entropy_ptr, weight_ptr, key_ptr, tensors, problem, layouts,
     FLAGS: tl.constexpr, ENTROPY: tl.constexpr, SHARED: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr,
     PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
@@ -173,7 +173,7 @@ def _columns_step(
 
 @triton.jit
 def columns(
-    q_desc, k_desc, x_desc, received_ptr, out_ptr, pool_ptr, norm, problem, layouts, bins, first_head,
+    q_desc, k_desc, x_desc, norm, received_ptr, out_ptr, pool_ptr, problem, layouts, bins, first_head,
     FLAGS: tl.constexpr, MAXIMUM: tl.constexpr, UNEVEN: tl.constexpr, BIN_ROWS: tl.constexpr, PRODUCT: tl.constexpr,
     PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_X: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
@@ -307,7 +307,7 @@ def _sums_step(
 
 @triton.jit
 def sums(
-    q_desc, k_desc, received_ptr, entropy_ptr, row_sums, pool_ptr, norm, problem, layouts, bins, turns,
+    q_desc, k_desc, norm, received_ptr, entropy_ptr, row_sums, pool_ptr, problem, layouts, bins, turns,
     FLAGS: tl.constexpr, ENTROPY: tl.constexpr, RECEIVED: tl.constexpr, POOL: tl.constexpr, BIN_ROWS: tl.constexpr,
     BIN_KEYS: tl.constexpr, RAGGED: tl.constexpr, PRECISION: tl.constexpr, CHUNK: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,

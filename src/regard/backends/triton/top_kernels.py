@@ -164,11 +164,10 @@ def top_pass(
     if ENTROPY:
         tl.store(entropy_ptr + line * TOP.segments + segment, tl.sum(entropy, 1), mask=inside)
     dropped = tl.max(dropped, 1)
-    slot = tl.arange(0, TOP.slots)[None, :]
+    SLOTS: tl.constexpr = TOP.slots  # Triton 3.6 takes no field of a constexpr in a shape
+    slot = tl.arange(0, SLOTS)[None, :]
     tiles = tl.cdiv(problem.keys, BLOCK_N) if TOP.unit == 1 else 1 << TOP.tag_bits
-    slots: tl.constexpr = TOP.slots  # Triton 3.6 takes no field of a constexpr in a shape
-    no_keys = tl.zeros([BLOCK_M, slots], tl.int32)
-    state = (first, second, tl.full([BLOCK_M, slots], 2 * HIDDEN, tl.float32), no_keys)
+    state = (first, second, tl.full([BLOCK_M, SLOTS], 2 * HIDDEN, tl.float32), tl.zeros([BLOCK_M, SLOTS], tl.int32))
     smallest, unsure = tl.full([BLOCK_M], -HIDDEN, tl.float32), tl.zeros([BLOCK_M], tl.int1)
     for n in range(TOP.k):
         best = tl.max(state[0], 1)
@@ -231,8 +230,7 @@ def top_settle(
     inside = (line < chunk.rows) & (row < problem.queries)
     line = flat * chunk.rows + line
     at = line.to(tl.int64)[:, None] * (TOP.segments * TOP.slots)
-    room: tl.constexpr = TOP.room  # Triton 3.6 takes no field of a constexpr in a shape
-    slot = tl.arange(0, room)[None, :]
+    slot = tl.arange(0, TOP.room)[None, :]
     if TOP.segments == 1:  # they are in order already
         value = tl.load(buffers.candidates + at + slot, mask=inside[:, None], other=2 * HIDDEN)
         key = tl.load(buffers.keys + at + slot, mask=inside[:, None], other=0)
@@ -241,8 +239,9 @@ def top_settle(
         each = tl.arange(0, TOP.segments * TOP.slots)[None, :]
         left = tl.load(buffers.candidates + at + each, mask=inside[:, None], other=2 * HIDDEN)
         keys = tl.load(buffers.keys + at + each, mask=inside[:, None], other=0)
-        value, key = tl.full([ROWS, room], 2 * HIDDEN, tl.float32), tl.zeros([ROWS, room], tl.int32)
-        for n in range(TOP.room):
+        ROOM: tl.constexpr = TOP.room
+        value, key = tl.full([ROWS, ROOM], 2 * HIDDEN, tl.float32), tl.zeros([ROWS, ROOM], tl.int32)
+        for n in range(ROOM):
             best = tl.max(left, 1)
             place = tl.max(tl.where(left >= best[:, None], each, 0), 1)
             chosen = each == place[:, None]
@@ -258,7 +257,7 @@ def top_settle(
     log2 = weigh_keys(row, key, wanted, flat, tensors, norm, problem, FLAGS, WIDTH, STEP)
     # A large product has fewer digits than a tag leaves. Then the tagged weight is right: it was computed from the same
     # products as the normaliser.
-    pair = tl.max(tl.reshape(log2, [ROWS, room, 2]), 2)
+    pair = tl.max(tl.reshape(log2, [ROWS, TOP.room, 2]), 2)
     pair = tl.reshape(tl.join(pair, pair), [ROWS, 2 * TOP.room])
     log2 += tl.where(wanted, _clamp_to_tagged(pair, value, TOP.tag_bits) - pair, 0.0)
     # One after the other: threads that hold the same weight may differ in its last bit, where a product was fused with
@@ -417,8 +416,8 @@ def _search_short(
         log2, keys = state
         same = (keys[:, None] == known[None, :]) & (known >= 0)[None, :]
         tagged = tl.sum(tl.where(same, best[None, :], 0.0), 1)
-        clamped = _clamp_to_tagged(log2, tagged, TOP.tag_bits)
-        state = tl.where(tl.max(same.to(tl.int32), 1) > 0, clamped, log2), keys
+        was_known = tl.max(same.to(tl.int32), 1) > 0
+        state = tl.where(was_known, _clamp_to_tagged(log2, tagged, TOP.tag_bits), log2), keys
     return state
 
 
