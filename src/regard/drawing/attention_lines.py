@@ -129,7 +129,8 @@ def _marks(weights: NDArray[np.floating], only: tuple[int, ...]) -> tuple[list[_
     if only:
         drawn &= np.isin(np.arange(weights.shape[1]), only)[:, None]
     positive = np.argwhere(drawn)
-    order = np.argsort(weights[drawn], kind="stable")[-_MARKS:]
+    # Rounded, so that weights that are equal but for rounding are drawn in one order on every machine.
+    order = np.argsort(weights[drawn].round(9), kind="stable")[-_MARKS:]
     notes = [f"The {_MARKS:,} greatest of {len(positive):,} weights."] if len(positive) > _MARKS else []
     missing = int(np.isnan(weights).sum())
     notes += [f"{missing} weights are nan and have no line."] if missing else []

@@ -151,30 +151,32 @@ def tile_logits(qk, row, column, head, problem, FLAGS: tl.constexpr, MASKED: tl.
         elif FLAGS.band:
             seen = seen & (column - row >= head.low) & (column - row <= head.high)
         if FLAGS.padding:
-            keep = tl.load(problem.mask.keep + batch * problem.keys + column, mask=column < problem.keys, other=0)
+            keep = tl.load(problem.keep + batch * problem.keys + column, mask=column < problem.keys, other=0)
             seen = seen & (keep != 0)
         if FLAGS.documents:
-            query_ids, key_ids = problem.mask.query_ids, problem.mask.key_ids
+            query_ids, key_ids = problem.query_ids, problem.key_ids
             query_id = tl.load(query_ids + batch * problem.queries + row, mask=row < problem.queries, other=0)
             key_id = tl.load(key_ids + batch * problem.keys + column, mask=column < problem.keys, other=0)
             seen = seen & (query_id == key_id)
         if FLAGS.visible:
-            at = _offset(row, column, head, problem.mask.visible_strides)
-            seen = seen & (tl.load(problem.mask.visible + at, mask=inside, other=0) != 0)
+            at = _offset(row, column, head, problem.visible_batch, problem.visible_head, problem.visible_row,
+                         problem.visible_column)  # fmt: skip
+            seen = seen & (tl.load(problem.visible + at, mask=inside, other=0) != 0)
         if FLAGS.bias:
-            at = _offset(row, column, head, problem.mask.bias_strides)
-            bias = tl.load(problem.mask.bias + at, mask=inside, other=0.0).to(tl.float32)
-            seen = seen & (bias > problem.mask.lowest)
-            logits += tl.where(bias > problem.mask.lowest, bias, 0.0) * LOG2E
+            at = _offset(row, column, head, problem.bias_batch, problem.bias_head, problem.bias_row,
+                         problem.bias_column)  # fmt: skip
+            bias = tl.load(problem.bias + at, mask=inside, other=0.0).to(tl.float32)
+            seen = seen & (bias > problem.lowest)
+            logits += tl.where(bias > problem.lowest, bias, 0.0) * LOG2E
         logits = tl.where(seen, logits, HIDDEN)
     return logits
 
 
 @triton.jit
-def _offset(row, column, head, strides):
+def _offset(row, column, head, batch_stride, head_stride, row_stride, column_stride):
     """Where a tile lies in a 4-D tensor."""
-    at = head.batch.to(tl.int64) * strides.batch + head.index.to(tl.int64) * strides.head
-    return at + (row.to(tl.int64) * strides.row + column.to(tl.int64) * strides.column)
+    at = head.batch.to(tl.int64) * batch_stride + head.index.to(tl.int64) * head_stride
+    return at + (row.to(tl.int64) * row_stride + column.to(tl.int64) * column_stride)
 
 
 @triton.jit

@@ -18,7 +18,7 @@ from regard.backends.triton import tuning
 from regard.scores import HIDING, Scores, take
 
 __all__ = [
-    "MAX_GRID", "OUT_OF_REACH", "AxisStrides", "Flags", "Layout", "Layouts", "MaskOperands", "Normaliser", "Prepared",
+    "MAX_GRID", "OUT_OF_REACH", "AxisStrides", "Flags", "Layout", "Layouts", "Normaliser", "Prepared",
     "Problem", "Tensors", "cdiv", "describe", "head_grid", "next_power", "prepare", "tensors",
 ]  # fmt: skip
 
@@ -52,19 +52,6 @@ class AxisStrides(NamedTuple):
     column: int
 
 
-class MaskOperands(NamedTuple):
-    """The tensors of a mask; None where it has no such part."""
-
-    keep: Tensor | None  # (batch, keys): 0 for padding
-    query_ids: Tensor | None  # (batch, queries): documents
-    key_ids: Tensor | None
-    visible: Tensor | None  # dense, as int8
-    visible_strides: AxisStrides | None
-    bias: Tensor | None  # dense
-    bias_strides: AxisStrides | None
-    lowest: float  # a bias that is not above this hides the key
-
-
 class Problem(NamedTuple):
     """Sizes, band, scale, cap and mask: what every kernel needs in order to compute logits."""
 
@@ -77,7 +64,22 @@ class Problem(NamedTuple):
     interleave: int  # 2 ** interleave heads are worked on side by side, the longest programs of all of them first
     factor: float  # product × factor is a logit in base 2; with a cap, cap × tanh(product × factor · ln 2 / 2)
     cap: float
-    mask: MaskOperands | None  # None where there is nothing but a band
+    # The tensors of the mask, None where it has no such part. Not in a tuple of their own: with Triton 3.6 a field that
+    # is compiled in because it is 1 spoils the tuples inside the same tuple.
+    keep: Tensor | None = None  # (batch, keys): 0 for padding
+    query_ids: Tensor | None = None  # (batch, queries): documents
+    key_ids: Tensor | None = None
+    visible: Tensor | None = None  # dense, as int8
+    visible_batch: int | None = None  # and its strides
+    visible_head: int | None = None
+    visible_row: int | None = None
+    visible_column: int | None = None
+    bias: Tensor | None = None  # dense
+    bias_batch: int | None = None
+    bias_head: int | None = None
+    bias_row: int | None = None
+    bias_column: int | None = None
+    lowest: float = HIDING  # a bias that is not above this hides the key
 
 
 class Flags(NamedTuple):
@@ -184,32 +186,34 @@ def prepare(scores: Scores, block_m: int, block_n: int, interleave: bool = True)
     factor, cap = (scale * LOG2E, 0.0) if cap is None else (2 * LOG2E * scale / cap, cap * LOG2E)
     problem = Problem(
         low, high, queries, keys, heads, scores.group, _interleave(scores) if interleave else 0, factor, cap,
-        _mask_operands(scores) if every_tile else None,
+        **(_mask_operands(scores) if every_tile else {}),
     )  # fmt: skip
     return Prepared(scores, q, k, Layouts(q_layout, k_layout), problem, flags)
 
 
-def _mask_operands(scores: Scores) -> MaskOperands:
+def _mask_operands(scores: Scores) -> dict[str, Any]:
     mask, (batch, _, queries, keys) = scores.mask, scores.shape
-    keep = query_ids = key_ids = visible = visible_strides = bias = bias_strides = None
-    lowest = HIDING
+    found: dict[str, Any] = {}
     if mask.kept:
         kept = math.prod(take(kept, 3, scores.columns).int() for kept in mask.kept)
-        keep = _per_token(kept, batch, keys).to(torch.int8)
+        found["keep"] = _per_token(kept, batch, keys).to(torch.int8)
     if mask.ids:
         of_queries, of_keys = mask.ids[0]
-        query_ids = _per_token(take(of_queries, 2, scores.rows), batch, queries)
-        key_ids = _per_token(take(of_keys, 3, scores.columns), batch, keys)
+        found["query_ids"] = _per_token(take(of_queries, 2, scores.rows), batch, queries)
+        found["key_ids"] = _per_token(take(of_keys, 3, scores.columns), batch, keys)
     if mask.visible:
         visible = _part(mask.visible[0], scores)
-        visible_strides = AxisStrides(*visible.expand(scores.shape).stride())
-        visible = visible.view(torch.int8)
+        found |= {"visible": visible.view(torch.int8)} | _strides("visible", visible, scores)
     if mask.biases:
         bias = _part(mask.biases[0], scores)
         bias = bias.float() if bias.dtype == torch.float64 else bias
-        bias_strides = AxisStrides(*bias.expand(scores.shape).stride())
-        lowest = max(HIDING, torch.finfo(bias.dtype).min)
-    return MaskOperands(keep, query_ids, key_ids, visible, visible_strides, bias, bias_strides, lowest)
+        found |= {"bias": bias, "lowest": max(HIDING, torch.finfo(bias.dtype).min)} | _strides("bias", bias, scores)
+    return found
+
+
+def _strides(name: str, dense: Tensor, scores: Scores) -> dict[str, int]:
+    strides = dense.expand(scores.shape).stride()
+    return {f"{name}_{axis}": n for axis, n in zip(("batch", "head", "row", "column"), strides, strict=True)}
 
 
 def _interleave(scores: Scores) -> int:
