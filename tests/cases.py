@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from hypothesis import strategies as st
+from interpreter import shortcuts
 from torch import Tensor
 
 import regard
@@ -31,7 +32,7 @@ def using(backend: str, small: bool):
     if backend == "triton":  # on a CPU in Triton's interpreter
         _where.append(DEVICE)
         if DEVICE == "cpu":  # fewer programs: each takes the interpreter its time
-            changes += _quick_interpreter()
+            changes += shortcuts()
             changes.append((tuning, "SETTLE", (32, 32, 4)))
             changes.append((tuning, "SEARCH", [(step, warps, 2) for step, warps, _ in tuning.SEARCH]))
     if small:
@@ -47,29 +48,6 @@ def using(backend: str, small: bool):
             setattr(module, name, value)
         if backend == "triton":
             _where.pop()
-
-
-def _quick_interpreter() -> list[tuple[Any, str, Any]]:
-    """Let Triton's interpreter patch triton.language once per launch and module, not on every call of a function.
-
-    That takes it half of its time otherwise.
-    """
-    from triton.runtime import interpreter
-
-    function, patched = interpreter.InterpretedFunction, set()
-    launch = function.run
-
-    def run(self, *args, **kwargs):
-        patched.clear()  # what a launch patches it takes back at its end
-        return launch(self, *args, **kwargs)
-
-    def call(self, *args, **kwargs):
-        if id(self.fn.__globals__) not in patched:
-            interpreter._patch_lang(self.fn)
-            patched.add(id(self.fn.__globals__))
-        return self.rewrite()(*args, **kwargs)
-
-    return [(function, "run", run), (function, "__call__", call)]
 
 
 def there(tensor: Tensor) -> Tensor:

@@ -1,12 +1,6 @@
 """Shapes in signatures are checked while the tests run; tests of bad input or of torch.compile opt out."""
 
 import os
-import platform
-
-if platform.machine() in ("x86_64", "AMD64"):
-    # Triton's interpreter multiplies with NumPy, whose kernels with fused multiply-adds round a product by the shape of
-    # its blocks, differently on each CPU: these do not. Set before NumPy is imported.
-    os.environ.setdefault("OPENBLAS_CORETYPE", "Sandybridge")
 
 import checks
 import pytest

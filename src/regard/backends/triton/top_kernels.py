@@ -1,4 +1,4 @@
-"""The Triton kernels of `top(k)` for k > 1, exact: docs/how-exact-top-works.md explains them with an example.
+"""The Triton kernels of exact `top(k)` for k > 1 (k = 1: `rows`). docs/how-exact-top-works.md has a worked example.
 
 `top_pass` goes along the rows. Two neighbouring keys are a pair; pairs with the same remainder modulo the width of a
 block are a class. Of each class a row keeps the two pairs with the largest weights, each tagged with its tile's number
@@ -6,7 +6,7 @@ block are a class. Of each class a row keeps the two pairs with the largest weig
 exponentials of the entropy may run. `top_settle` weighs the largest few pairs anew and keeps the best keys. Where tags
 leave something open, `top_search` looks at everything else that may count, for those rows alone. Short rows have few
 tiles, so tags may tell single keys (TOP.unit = 1): there `top_pass` finds the result in all rows but those it leaves to
-`top_search`. Nothing waits for the CPU. The one largest is found by `rows` of reduction_kernels.py.
+`top_search`. Nothing waits for the CPU.
 """
 
 # mypy: ignore-errors
@@ -201,8 +201,7 @@ def top_pass(
         tl.store(buffers.keys + turn * (2 * TOP.slots) + slot, tl.where(values > HIDING, keys, -1), mask=some)
     else:
         tl.store(buffers.dropped + line * TOP.segments + segment, dropped, mask=inside)
-        # What is below this cannot count any more.
-        n, bound = TOP.k, _bound(_bound(smallest, TOP.tag_bits), TOP.tag_bits)
+        n, bound = TOP.k, _bound(_bound(smallest, TOP.tag_bits), TOP.tag_bits)  # what is lower cannot count any more
         while (n < TOP.pairs) & (tl.max((tl.max(state[0], 1) >= bound).to(tl.int32), 0) > 0):
             state = _move_best(state, n, left, tiles, TOP, BLOCK_N)
             n += 1
@@ -272,8 +271,8 @@ def top_settle(
     weights = tl.where((high == high)[:, None], tl.exp2(log2), high[:, None])  # NaN propagates
     tl.store(buffers.weights + at, weights, mask=some)
     tl.store(buffers.indices + at, tl.where(log2 > HIDING, key, -1).to(tl.int64), mask=some)
-    smallest = tl.min(tl.where(rank < TOP.k, log2, -HIDDEN), 1)
-    still_open = inside & (rest >= _bound(smallest, TOP.tag_bits))
+    bound = _bound(tl.min(tl.where(rank < TOP.k, log2, -HIDDEN), 1), TOP.tag_bits)
+    still_open = inside & (rest >= bound)
     turn = tl.atomic_add(buffers.open_rows + tl.zeros_like(line), 1, mask=still_open)
     tl.store(buffers.open_rows + 1 + turn, line, mask=still_open)
     at = buffers.logs + turn.to(tl.int64)[:, None] * TOP.k + rank
@@ -324,9 +323,7 @@ def _insert(state, log2, key):
 
 
 @triton.jit
-def _weigh(
-    key, wanted, row, tensors, norm, problem, FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr,
-):  # fmt: skip
+def _weigh(key, wanted, row, tensors, norm, problem, FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr):
     """log2 weights of single keys of one row, as tiles would have computed them."""
     log2 = weigh_keys(row.index, key[None, :], wanted[None, :], row.flat, tensors, norm, problem, FLAGS, WIDTH, STEP)
     log2 = tl.reshape(log2, [key.shape[0]])
@@ -335,8 +332,8 @@ def _weigh(
 
 @triton.jit
 def _look(
-    state, key, wanted, row, tensors, norm, problem, FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr,
-):  # fmt: skip
+    state, key, wanted, row, tensors, norm, problem, FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr
+):
     """Weigh some keys of one row, and keep those that are better than the present ones."""
     wanted = wanted & (key < problem.keys) & (tl.max((key[:, None] == state[1][None, :]).to(tl.int32), 1) == 0)
     if tl.max(wanted.to(tl.int32), 0) > 0:
@@ -388,9 +385,8 @@ def _search_short(
         remaining = tl.where(remaining == one, -1, remaining)
         key = one + tl.arange(0, MEMBERS) * (BLOCK_N // 2)
         log2 = _weigh(key, key < problem.keys, row, tensors, norm, problem, FLAGS, WIDTH, STEP)
-        near = (log2[:, None] >= _bound(best, TOP.tag_bits)[None, :]) & (
-            best[None, :] >= _bound(log2, TOP.tag_bits)[:, None]
-        )
+        near = log2[:, None] >= _bound(best, TOP.tag_bits)[None, :]
+        near = near & (best[None, :] >= _bound(log2, TOP.tag_bits)[:, None])
         kind = tl.max(tl.where(key[:, None] == known[None, :], 2, near.to(tl.int32)), 1)  # 2: a best one, 1: near one
         log2 = tl.where(kind == 2, 2 * HIDDEN, log2)
         unsure = tl.max(tl.where(log2 > HIDING, kind, 0), 0)

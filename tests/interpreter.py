@@ -1,0 +1,64 @@
+"""Triton's interpreter for the tests: the same results in less time, and the same on every CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def shortcuts() -> list[tuple[Any, str, Any]]:
+    """(object, attribute, value) to set while kernels are interpreted."""
+    from triton.runtime import interpreter
+
+    function, launch = interpreter.InterpretedFunction, interpreter.InterpretedFunction.run
+    patched: set[int] = set()
+
+    # triton.language is patched on every call of a device function. Once for each launch and module is enough.
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        patched.clear()  # at its end a launch takes back what it has patched
+        return launch(self, *args, **kwargs)
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if id(self.fn.__globals__) not in patched:
+            interpreter._patch_lang(self.fn)
+            patched.add(id(self.fn.__globals__))
+        return self.rewrite()(*args, **kwargs)
+
+    # A table of all types is made whenever one is looked up.
+
+    dtypes, find = {}, interpreter._get_np_dtype
+
+    def np_dtype(dtype: Any) -> Any:
+        name = dtype.scalar.name
+        if name not in dtypes:
+            dtypes[name] = find(dtype)
+        return dtypes[name]
+
+    # Reductions by functions of ours are done number by number. They are elementwise, so slices do as well.
+
+    def generic_reduce(self: Any, tensors: tuple[Any, ...]) -> Any:
+        assert len(tensors) == 1
+        assert self.axis is not None
+        slices = np.moveaxis(tensors[0].handle.data, self.axis, 0)
+        total = self.to_tensor(slices[0], tensors[0].dtype)
+        for part in slices[1:]:
+            total = self.combine_fn.fn(total, self.to_tensor(part, tensors[0].dtype))
+        data = total.handle.data
+        return [self.to_tensor(np.expand_dims(data, self.axis) if self.keep_dims else data, tensors[0].dtype)]
+
+    # On some CPUs numpy's float32 products depend on the place of a row in its tile; on a GPU they never do, and where
+    # logits are large that would show. Rounded from float64 they do not either.
+
+    def create_dot(self: Any, a: Any, b: Any, d: Any, input_precision: Any, max_num_imprecise_acc: Any) -> Any:
+        product = np.matmul(a.data, b.data, dtype=np.float64).astype(d.data.dtype)
+        return interpreter.TensorHandle(product + d.data, d.dtype.scalar)
+
+    return [
+        (interpreter.InterpreterBuilder, "create_dot", create_dot),
+        (function, "run", run),
+        (function, "__call__", call),
+        (interpreter.ReduceOps, "generic_reduce", generic_reduce),
+        (interpreter, "_get_np_dtype", np_dtype),
+    ]
