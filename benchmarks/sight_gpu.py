@@ -26,9 +26,8 @@ from torch import Tensor
 from torch.nn import functional
 
 import regard
-from regard.backends import reduce, reductions
-from regard.backends.triton import launch as sweep
-from regard.backends.triton import tuning as sizes
+from regard.backends.contract import Attend, Entropy, Pool, Received, Top
+from regard.backends.triton import backend, launch, reduce_launch, tuning
 
 progress = Console(stderr=True)
 SHAPES = [  # batch, heads, key heads, tokens, width, causal
@@ -145,8 +144,8 @@ def trained(shape: tuple[Any, ...], dtype: torch.dtype) -> str:
 
 
 def walked(A: regard.AttentionMatrix) -> None:
-    """Entropy, greatest weight and its key of each row, in one walk: the one that `summary(top=1)` makes of them."""
-    reduce(A._scores, A._known(), [reductions.Top(A._scores, 1), reductions.Entropy(A._scores)])
+    """Entropy, largest weight and its key of each row in one pass, as in `summary(top=1)`."""
+    backend.reduce(A._scores, A._known(), [Top(1), Entropy()])
 
 
 def handed() -> str:
@@ -199,7 +198,7 @@ def floors(shape: tuple[Any, ...], base: float) -> str:
     megahertz = float(subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()[0])
     clocks = base * 1e3 * megahertz * torch.cuda.get_device_properties(0).multi_processor_count
     pairs = batch * heads * tokens**2 / (2 if causal else 1)
-    compared = 5 if tokens <= sizes.SHORT else 3.5
+    compared = 5 if tokens <= tuning.SHORT_ROW else 3.5
     parts = {"products": 2 * width / 4096, "exponentials": 1 / 16, "comparisons of top": compared / 64}
     shares = ", ".join(f"{name} {pairs * c / clocks:.2f} ×" for name, c in parts.items())
     own = pairs * (2 * parts["products"] + parts["exponentials"]) / clocks
@@ -277,21 +276,21 @@ CHOICES = {  # rows, columns, warps, stages, registers
         (64, 128, 4, 3, 168), (64, 128, 4, 2, 168), (64, 128, 4, 3, 0), (128, 64, 4, 3, 0), (128, 64, 4, 3, 168),
         (64, 64, 4, 3, 128), (64, 64, 4, 3, 0), (128, 64, 4, 2, 0),
     ],
-    "pooled": [(64, 128, 4, 3, 168), (64, 64, 4, 3, 0), (64, 64, 4, 3, 128), (128, 64, 4, 2, 0)],
+    "columns_pool": [(64, 128, 4, 3, 168), (64, 64, 4, 3, 0), (64, 64, 4, 3, 128), (128, 64, 4, 2, 0)],
     "sums": [
         (64, 64, 4, 2, 128), (64, 64, 4, 3, 128), (64, 128, 4, 2, 168), (64, 128, 8, 2, 128), (64, 128, 8, 3, 96),
     ],
     "rows": [(128, 64, 4, 3, 0), (128, 64, 4, 3, 168), (64, 64, 4, 3, 0), (64, 128, 4, 3, 0)],
-    "best": [
+    "top": [
         (64, 128, 4, 3, 0), (64, 128, 4, 2, 168), (64, 128, 8, 3, 0), (64, 128, 8, 2, 128), (64, 128, 8, 3, 128),
     ],
-    "short": [(64, 64, 4, 3, 128), (64, 64, 4, 2, 128), (64, 64, 4, 3, 168), (64, 128, 4, 3, 0), (64, 32, 4, 3, 0)],
+    "top_short": [(64, 64, 4, 3, 128), (64, 64, 4, 2, 128), (64, 64, 4, 3, 168), (64, 128, 4, 3, 0), (64, 32, 4, 3, 0)],
     "forward": [(128, 64, 4, 3, 0), (128, 64, 8, 3, 0), (128, 128, 8, 2, 0), (64, 64, 4, 3, 0)],
 }  # fmt: skip
 
 
 def tune(names: list[str]) -> None:
-    """Time other block sizes for the kernels; the best go into `sizes.BLOCKS` by hand."""
+    """Time other block sizes for the kernels; the best go into `tuning.BLOCKS` by hand."""
     for shape in SHAPES:
         *sizes, causal = shape
         query, key, value = made(*sizes)
@@ -307,17 +306,16 @@ def tune(names: list[str]) -> None:
 def tried(name: str, blocks: tuple[int, ...], scores: Any, norm: Tensor, value: Tensor) -> float:
     """Milliseconds of one kernel with these blocks; inf where it cannot be."""
     kind = 0 if scores.query.shape[-1] <= 64 else 1
-    before, sizes.BLOCKS[name][kind] = sizes.BLOCKS[name][kind], blocks
-    received, entropy = reductions.Received(scores, "sum"), reductions.Entropy(scores)
-    bins = [min(256, tokens) for tokens in scores.shape[2:]]
+    before, tuning.BLOCKS[name][kind] = tuning.BLOCKS[name][kind], blocks
+    pool = Pool(*(min(256, tokens) for tokens in scores.shape[2:]))
     calls: dict[str, Callable[[], Any]] = {
-        "columns": lambda: sweep._columns(scores, norm, None, received=received),
-        "sums": lambda: sweep.sweep(scores, norm, [reductions.Pool(scores, *bins, "mean", received), entropy]),
-        "rows": lambda: sweep.sweep(scores, norm, [entropy]),
-        "pooled": lambda: sweep.sweep(scores, norm, [reductions.Pool(scores, *bins, "mean", received)]),
-        "best": lambda: sweep.sweep(scores, norm, [reductions.Top(scores, 8), entropy]),
-        "short": lambda: sweep.sweep(scores, norm, [reductions.Top(scores, 8)]),
-        "forward": lambda: sweep.forward(scores, value),
+        "columns": lambda: reduce_launch.columns(scores, launch.normaliser(norm), Received()),
+        "sums": lambda: backend.reduce(scores, norm, [pool, Received(), Entropy()]),
+        "rows": lambda: backend.reduce(scores, norm, [Entropy()]),
+        "columns_pool": lambda: backend.reduce(scores, norm, [pool, Received()]),
+        "top": lambda: backend.reduce(scores, norm, [Top(8), Entropy()]),
+        "top_short": lambda: backend.reduce(scores, norm, [Top(8)]),
+        "forward": lambda: backend.forward(scores, Attend(value)),
     }
     try:
         return timed(calls[name], 7)
@@ -325,7 +323,7 @@ def tried(name: str, blocks: tuple[int, ...], scores: Any, norm: Tensor, value: 
         progress.print(f"{name} {blocks}: {type(error).__name__} {str(error)[:200]}", markup=False)
         return math.inf
     finally:
-        sizes.BLOCKS[name][kind] = before
+        tuning.BLOCKS[name][kind] = before
 
 
 def main() -> None:

@@ -1,5 +1,7 @@
 """The kernels of `top`: classes, marks, short rows and segments, by Triton's interpreter where there is no GPU."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -146,6 +148,31 @@ def test_fewer_visible_keys_than_are_asked_for(monkeypatch, most, dtype):
     assert (seen.sum(-1).flatten().cpu() == torch.arange(1, 151).clamp(max=6)).all()
     found = torch.where(seen.cpu(), dense.gather(-1, top.keys.clamp(min=0).cpu()), 0.0)
     close(found, top.weights.double().cpu().numpy(), 1e-5)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_the_worked_row_of_the_documentation(dtype):
+    weights = [[3, 18, 1, 2], [24, 4, 2, 5], [1, 2, 3, 2], [2, 18.7, 11, 1.3]]  # four tiles, in percent
+    assert sum(map(sum, weights)) == pytest.approx(100)
+    page = (Path(__file__).parents[2] / "docs" / "how-exact-top-works.md").read_text().replace("−", "-")
+    tagged: dict[str, list[float]] = {"A": [], "B": []}
+    for tile, row in enumerate(weights):
+        logs = [f"{np.log2(weight / 100):.2f}" for weight in row]
+        best = [max(pair, key=float) for pair in (logs[:2], logs[2:])]
+        tagged["A"].append(float(f"{best[0][:-1]}{tile}"))
+        tagged["B"].append(float(f"{best[1][:-1]}{tile}"))
+        cells = [tile, f"{4 * tile} to {4 * tile + 3}", ", ".join(map(str, row)), ", ".join(logs)]
+        cells += [cell for log in best for cell in (log, f"{log[:-1]}**{tile}**")]
+        assert "| " + " | ".join(map(str, cells)) + " |" in page
+    assert sorted(tagged["A"]) == [-5.62, -2.43, -2.40, -2.01]
+    assert sorted(tagged["B"]) == [-5.60, -5.02, -4.31, -3.13]
+    logits = torch.tensor(weights).flatten().div(100).log()
+    query, key = torch.zeros(1, 1, 8, 16), torch.zeros(1, 1, 16, 16)
+    query[..., 0], key[..., 0] = 1.0, logits
+    with using("triton", False):
+        top = regard.AttentionMatrix(there(query.to(dtype)), there(key.to(dtype)), scale=1.0).top(2)
+    assert (top.keys.cpu() == torch.tensor([4, 13])).all()
+    close(top.weights, np.full((1, 1, 8, 2), [0.24, 0.187]), 1e-3)
 
 
 @pytest.mark.parametrize("dtype", HALVES)
