@@ -27,7 +27,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         {"Learn": ["course/index.md", *_found("course")]},
         {"How-to": ["how-to/index.md", *_found("how-to")]},
         {"Reference": ["reference/index.md", *(f"reference/{name}.md" for name in GROUPS)]},
-        {"Design": "design.md"},
+        {"Design": ["design.md", "how-exact-top-works.md"]},
         {"Benchmarks": "benchmarks.md"},
         {"Figures": "figures/README.md"},
     ]

@@ -1,4 +1,6 @@
-"""The kernels of `top`: classes, marks, short rows and segments, by Triton's interpreter where there is no GPU."""
+"""The kernels of `top`: classes, tags, short rows and segments, in Triton's interpreter where there is no GPU."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ pytestmark = pytest.mark.gpu
 
 
 def _counted(keys: list[int], many: int = 320) -> tuple[torch.Tensor, torch.Tensor]:
-    """A query and keys of which these have the greatest weights, the first of them the very greatest."""
+    """A query and keys of which these have the largest weights, in descending order."""
     query, key = torch.zeros(1, 1, 8, 16), torch.zeros(1, 1, many, 16)
     query[..., 0] = 4.0
     key[..., 0] = torch.rand(many) * 0.5
@@ -25,7 +27,7 @@ def _counted(keys: list[int], many: int = 320) -> tuple[torch.Tensor, torch.Tens
                                   [5, 37, 293, 6, 7, 8, 9, 10]])  # fmt: skip
 @pytest.mark.parametrize(("k", "most", "dtype"), [(3, 8, "float32"), (7, 8, "float32"), (3, 1, "float32"),
                                                   (7, 2, "float32"), (3, 8, "float16"), (7, 8, "float16")])  # fmt: skip
-def test_the_greatest_of_one_class(monkeypatch, keys, k, most, dtype):
+def test_the_largest_of_one_class(monkeypatch, keys, k, most, dtype):
     monkeypatch.setattr(tuning, "TAG_BITS", (1, most))  # segments of 2 and of 4 tiles
     query, key = (there(tensor.to(getattr(torch, dtype))) for tensor in _counted(keys))
     with using("triton", False):
@@ -37,11 +39,11 @@ def test_the_greatest_of_one_class(monkeypatch, keys, k, most, dtype):
 
 @pytest.mark.parametrize(("many", "apart", "keys"), [(7, 34, 320), (10, 34, 340), (7, 1090, 8192)])
 @pytest.mark.parametrize("bits", [6, 8])
-def test_marks_that_change_the_order(monkeypatch, many, apart, keys, bits):
+def test_tags_that_change_the_order(monkeypatch, many, apart, keys, bits):
     torch.manual_seed(0)
     monkeypatch.setattr(tuning, "TAG_BITS", (bits, 8))
     query, key = torch.zeros(1, 1, 12, 16), torch.zeros(1, 1, keys, 16)
-    close_by = [apart * n for n in range(many)]  # nearly alike, each in a tile and class of its own, the last the best
+    close_by = [apart * n for n in range(many)]  # nearly equal, each in a tile and class of its own, the last the best
     query[..., 0], key[..., close_by, 0] = 4 + torch.rand(12), 1 + torch.arange(many) * 3e-6
     with using("triton", False):
         top = regard.AttentionMatrix(there(query), there(key)).top(3)
@@ -67,7 +69,7 @@ def test_short_rows(keys, mask):
     close(seen.entropy, R.entropy(), 1e-4)
 
 
-def test_short_rows_with_little_room(monkeypatch):
+def test_short_rows_with_little_workspace(monkeypatch):
     torch.manual_seed(0)
     monkeypatch.setattr(tuning, "WORKSPACE", 1)  # one block of rows at a time
     query, key = torch.randn(1, 1, 120, 16).half(), torch.randn(1, 1, 300, 16).half()
@@ -91,19 +93,19 @@ def test_short_rows_with_little_room(monkeypatch):
         ([700, 40, 1000], 1),
     ],
 )
-def test_short_rows_that_marks_would_put_out_of_order(keys, k):
+def test_short_rows_that_tags_would_put_out_of_order(keys, k):
     query, key = torch.zeros(1, 1, 1, 16).half(), torch.zeros(1, 1, 1024, 16).half()
     query[..., 0], query[..., 1] = 16.0, 2.0**-6
     key[..., 0], key[..., keys, 0] = -6.0, 0.0
-    key[..., keys, 1] = torch.tensor([2.0**-16, 2.0**-15, 2.0**-14][: len(keys)]).half()  # the last is the greatest
+    key[..., keys, 1] = torch.tensor([2.0**-16, 2.0**-15, 2.0**-14][: len(keys)]).half()  # the last is the largest
     with using("triton", False):
         A = regard.AttentionMatrix(there(query), there(key), scale=1.0)
         assert (A.top(k).keys.cpu() == torch.tensor(keys[::-1][:k])).all()
 
 
-def test_a_third_of_a_class_that_is_nearly_like_another():
+def test_a_third_of_a_class_that_is_nearly_equal_to_another():
     query, key = torch.zeros(1, 1, 16, 16).half(), torch.zeros(1, 1, 512, 16).half()
-    query[..., 0], query[..., 1] = 16 + torch.arange(16) / 4, 2.0**-6  # so that marks fall elsewhere in each row
+    query[..., 0], query[..., 1] = 16 + torch.arange(16) / 4, 2.0**-6  # so that tags change each row differently
     key[..., 0] = -6.0
     key[..., [5, 37, 69, 200], 0] = torch.tensor([0.25, 0.125, 0.0, 0.0]).half()  # the first three are one class
     key[..., 69, 1] = 2.0**-14
@@ -126,7 +128,7 @@ def test_both_of_a_pair_and_none_beyond_the_end(dtype):
 def test_infinite_keys(lost, dtype):
     query, key = torch.zeros(1, 1, 8, 16, dtype=dtype), torch.zeros(1, 1, 128, 16, dtype=dtype)
     query[..., 0], key[..., :96, 0], key[..., 96:, 0], key[..., lost, 0] = 1.0, torch.linspace(0, 3, 96), 0, -torch.inf
-    key[..., 32, 0] = 12.0  # in the class of theirs
+    key[..., 32, 0] = 12.0  # of the same class
     with using("triton", False):
         top = regard.AttentionMatrix(there(query), there(key)).top(3)
     assert (top.keys.cpu() == torch.tensor([32, 95, 94])).all()
@@ -149,7 +151,32 @@ def test_fewer_visible_keys_than_are_asked_for(monkeypatch, most, dtype):
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_many_alike_of_different_classes(dtype):
+def test_the_worked_row_of_the_documentation(dtype):
+    weights = [[3, 18, 1, 2], [24, 4, 2, 5], [1, 2, 3, 2], [2, 18.7, 11, 1.3]]  # four tiles, in percent
+    assert sum(map(sum, weights)) == pytest.approx(100)
+    page = (Path(__file__).parents[2] / "docs" / "how-exact-top-works.md").read_text().replace("−", "-")
+    tagged: dict[str, list[float]] = {"A": [], "B": []}
+    for tile, row in enumerate(weights):
+        logs = [f"{np.log2(weight / 100):.2f}" for weight in row]
+        best = [max(pair, key=float) for pair in (logs[:2], logs[2:])]
+        tagged["A"].append(float(f"{best[0][:-1]}{tile}"))
+        tagged["B"].append(float(f"{best[1][:-1]}{tile}"))
+        cells = [tile, f"{4 * tile} to {4 * tile + 3}", ", ".join(map(str, row)), ", ".join(logs)]
+        cells += [cell for log in best for cell in (log, f"{log[:-1]}**{tile}**")]
+        assert "| " + " | ".join(map(str, cells)) + " |" in page
+    assert sorted(tagged["A"]) == [-5.62, -2.43, -2.40, -2.01]
+    assert sorted(tagged["B"]) == [-5.60, -5.02, -4.31, -3.13]
+    logits = torch.tensor(weights).flatten().div(100).log()
+    query, key = torch.zeros(1, 1, 8, 16), torch.zeros(1, 1, 16, 16)
+    query[..., 0], key[..., 0] = 1.0, logits
+    with using("triton", False):
+        top = regard.AttentionMatrix(there(query.to(dtype)), there(key.to(dtype)), scale=1.0).top(2)
+    assert (top.keys.cpu() == torch.tensor([4, 13])).all()
+    close(top.weights, np.full((1, 1, 8, 2), [0.24, 0.187]), 1e-3)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_many_equal_keys_of_different_classes(dtype):
     query, key = torch.zeros(1, 1, 8, 16, dtype=dtype), torch.zeros(1, 1, 32, 16, dtype=dtype)
     query[..., 0], key[..., :20, 0], key[..., 25:27, 0] = 4.0, 1.0, 3.0  # none of them is a third of its class
     with using("triton", False):
@@ -158,10 +185,10 @@ def test_many_alike_of_different_classes(dtype):
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_many_alike_are_searched_one_by_one(dtype):
+def test_many_equal_keys_are_searched_one_by_one(dtype):
     query, key = torch.zeros(1, 1, 8, 16, dtype=dtype), torch.zeros(1, 1, 128, 16, dtype=dtype)
-    query[..., 0], key[..., :60, 0] = 4.0, 1.0  # more keys reach the bound than there is room for,
-    key[..., 96:98, 0] = 3.0  # and the greatest come last
+    query[..., 0], key[..., :60, 0] = 4.0, 1.0  # more keys reach the bound than are handed on,
+    key[..., 96:98, 0] = 3.0  # and the largest come last
     with using("triton", False):
         top = regard.AttentionMatrix(there(query), there(key)).top(3)
     assert (top.keys[..., :2].sort(-1).values.cpu() == torch.tensor([96, 97])).all()
@@ -172,7 +199,7 @@ def test_many_alike_are_searched_one_by_one(dtype):
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("spots", [[5, 37, 69, 101, 133], list(range(0, 200, 3)), [5, 6, 37, 38]])
-def test_large_logits_that_are_alike(dtype, spots):
+def test_large_logits_that_are_equal(dtype, spots):
     torch.manual_seed(0)
     query, key = torch.randn(1, 1, 8, 48), torch.randn(1, 1, 200, 48)
     key[..., spots, :] = torch.randn(48)
@@ -188,7 +215,7 @@ def test_large_logits_that_are_alike(dtype, spots):
 @pytest.mark.parametrize("short", [16, 1024])  # several keys of a tile share a maximum, or none
 @pytest.mark.parametrize("mask", ["none", "causal", "window", "beyond the end", "padding", "dense"])
 @pytest.mark.parametrize("dtype", HALVES)
-def test_the_greatest_weight_and_its_key(monkeypatch, dtype, mask, short):
+def test_the_largest_weight_and_its_key(monkeypatch, dtype, mask, short):
     torch.manual_seed(1)
     monkeypatch.setattr(tuning, "SHORT_ROW", short)
     q, k = torch.randn(2, 2, 50, 48).to(dtype), torch.randn(2, 1, 150, 48).to(dtype)
@@ -209,11 +236,11 @@ def test_the_greatest_weight_and_its_key(monkeypatch, dtype, mask, short):
 
 @pytest.mark.parametrize("short", [16, 1024])
 @pytest.mark.parametrize("best", [0, 16, 32, 40, 48, 63, 64, 99, 128, 136])  # each of those that share one; the last
-def test_the_greatest_of_those_that_share_a_maximum(monkeypatch, best, short):
+def test_the_largest_of_those_that_share_a_maximum(monkeypatch, best, short):
     torch.manual_seed(0)
     monkeypatch.setattr(tuning, "SHORT_ROW", short)
     query, key = torch.zeros(1, 2, 8, 16).half(), torch.zeros(1, 2, 137, 16).half()
-    query[..., 0], key[..., 0], key[:, 1, :, 0] = 4.0, torch.rand(137), 9.0  # behind the last key comes the next head
+    query[..., 0], key[..., 0], key[:, 1, :, 0] = 4.0, torch.rand(137), 9.0  # after the last key comes the next head
     key[:, 0, best, 0], key[:, 0, (best + 48) % 137, 0] = 3.0, 2.0
     hidden = torch.zeros(8, 137, dtype=torch.bool)
     hidden[:, [(best + step) % 137 for step in (16, 32)]] = True
@@ -226,7 +253,7 @@ def test_the_greatest_of_those_that_share_a_maximum(monkeypatch, best, short):
 
 
 @pytest.mark.parametrize("short", [16, 1024])
-def test_the_greatest_weight_that_is_no_number(monkeypatch, short):
+def test_the_largest_weight_that_is_nan(monkeypatch, short):
     torch.manual_seed(0)
     monkeypatch.setattr(tuning, "SHORT_ROW", short)
     query, key = torch.randn(1, 1, 40, 16), torch.randn(1, 1, 70, 16)

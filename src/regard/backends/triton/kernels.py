@@ -66,7 +66,7 @@ def find_head(flat, problem, FLAGS: tl.constexpr):
 
 @triton.jit
 def last_first(block, blocks, FLAGS: tl.constexpr):
-    """The block of queries to work on: behind a band the last ones, which have most to do, come first."""
+    """The block of queries to work on: with a band the last ones, which usually have most to do, come first."""
     return (blocks - 1 - block) if FLAGS.band else block
 
 
