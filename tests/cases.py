@@ -26,13 +26,13 @@ TOLERANCE = {torch.float64: 1e-11, torch.float32: 3e-5, torch.bfloat16: 6e-4, to
 
 
 @contextlib.contextmanager
-def using(backend: str, small: bool):
+def using(backend: str, small: bool, numpy_products: bool = False):
     """Compute with this backend; `small`: with tiles so small that every seam between them is met."""
     changes: list[tuple[Any, str, Any]] = []
     if backend == "triton":  # on a CPU in Triton's interpreter
         _where.append(DEVICE)
         if DEVICE == "cpu":  # fewer programs: each takes the interpreter its time
-            changes += shortcuts()
+            changes += shortcuts(numpy_products)
             changes.append((tuning, "SETTLE", (32, 32, 4)))
             changes.append((tuning, "SEARCH", [(step, warps, 2) for step, warps, _ in tuning.SEARCH]))
     if small:

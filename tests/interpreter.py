@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 
-def shortcuts() -> list[tuple[Any, str, Any]]:
-    """(object, attribute, value) to set while kernels are interpreted."""
+def shortcuts(numpy_products: bool = False) -> list[tuple[Any, str, Any]]:
+    """(object, attribute, value) to set while kernels are interpreted; `numpy_products`: rounded as numpy does it."""
     from triton.runtime import interpreter
 
     function, launch = interpreter.InterpretedFunction, interpreter.InterpretedFunction.run
@@ -55,8 +55,9 @@ def shortcuts() -> list[tuple[Any, str, Any]]:
         product = np.matmul(a.data, b.data, dtype=np.float64).astype(d.data.dtype)
         return interpreter.TensorHandle(product + d.data, d.dtype.scalar)
 
+    dot = [] if numpy_products else [(interpreter.InterpreterBuilder, "create_dot", create_dot)]
     return [
-        (interpreter.InterpreterBuilder, "create_dot", create_dot),
+        *dot,
         (function, "run", run),
         (function, "__call__", call),
         (interpreter.ReduceOps, "generic_reduce", generic_reduce),

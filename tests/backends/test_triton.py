@@ -297,12 +297,12 @@ def test_gradients(monkeypatch, queries, keys, mask):
 
 @pytest.mark.parametrize("size", [1.0, 40.0])  # and logits of order 1e3
 def test_gradients_by_tiles_where_those_are_faster(monkeypatch, size):
-    torch.manual_seed(1)
+    torch.manual_seed(0)
     asked, found, pull = [], [], torch.randn(2, 4, 40, 20)
     monkeypatch.setattr(launch, "_faster_by_tiles", lambda scores: asked.append(scores) or True)
     tensors = [torch.randn(2, 4, 40, 16) * size, torch.randn(2, 2, 40, 16) * size, torch.randn(2, 2, 40, 20)]
     for name, dtype in (("tiles", torch.float64), ("triton", torch.float32)):
-        with using(name, False):
+        with using(name, False, numpy_products=True):  # which are nearly those of torch's tiles
             leaves = [there(t.to(dtype)).requires_grad_() for t in tensors]
             A = regard.AttentionMatrix(*leaves[:2], mask=regard.causal(), sinks=there(torch.ones(4, dtype=dtype)))
             found.append(torch.autograd.grad(A @ leaves[2], leaves, there(pull.to(dtype))))
