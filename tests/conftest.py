@@ -14,10 +14,10 @@ if not torch.cuda.is_available():
 
 # Not Triton's kernels, which are read as source, nor the files of attention that torch.compile traces through: it cannot
 # look through the checks. (The model is compiled in a process of its own.)
-rooms = ("backends.autograd", "backends.chooser", "backends.contract", "backends.normaliser", "backends.reference")
+rooms = ("backends.autograd", "backends.chooser", "backends.contract", "backends.reference")
 rooms += ("backends.tiles", "backends.torch_cpu", "backends.torch_cuda", "backends.triton.launch", "drawing", "learn")
 rooms += ("backends.triton.reduce_launch",)
-rooms += ("matrix.attention_matrix", "matrix.indexing", "matrix.matrix_picture", "matrix.normalised", "matrix.views")
+rooms += ("matrix.attention_matrix", "matrix.matrix_picture", "matrix.normalised", "matrix.views")
 rooms += ("nn", "scores.bound_mask", "scores.scores", "translation", "watching")
 checks.install([f"regard.{room}" for room in rooms])
 
@@ -31,8 +31,15 @@ settings.load_profile("regard")
 import regard  # noqa: E402  after the hook, so that it is checked
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are deselected by their marks
 def pytest_collection_modifyitems(items):
-    """The slow ones first, so that none is left to run alone at the end; the site needs the pages, and waits for them."""
+    """The slow ones first, so that none is left to run alone at the end; the site needs the pages, and waits for them.
+
+    What needs a browser or the shipped model is slow by that alone.
+    """
+    for item in items:
+        if {"browser", "shipped"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker("slow")
     items.sort(key=lambda item: item.get_closest_marker("slow") is None or "site" in item.fixturenames)
 
 

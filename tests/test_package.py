@@ -54,6 +54,7 @@ def test_a_room_imports_only_from_rooms_above_it(room):
             assert _imports(path) <= above, f"{path.relative_to(ROOT)} reaches down"
 
 
+@pytest.mark.slow
 def test_what_is_exposed_is_all():
     assert sorted(regard.__all__) == list(regard.__all__)
     for name in regard.__all__:
@@ -88,6 +89,7 @@ def test_a_room_says_what_it_exports(room):
         assert hasattr(package, name), f"regard.{room} has no {name}"
 
 
+@pytest.mark.slow
 def test_importing_regard_brings_nothing_heavy():
     heavy = [
         "rich.console",

@@ -12,8 +12,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import regard
-from regard.backends.contract import Attend, Dropout, Entropy, LogSumExp, Pool, Received, Top, TransposedProduct
-from regard.backends.normaliser import trusted
+from regard.backends.contract import (
+    Attend,
+    Dropout,
+    Entropy,
+    LogSumExp,
+    Pool,
+    Received,
+    Top,
+    TransposedProduct,
+    trusted,
+)
 from regard.backends.triton import backend, launch, problem, reduce_launch, tuning
 
 pytestmark = pytest.mark.gpu

@@ -59,6 +59,7 @@ def default(shipped, monkeypatch):
     monkeypatch.setattr("regard.Translator.default", lambda: shipped)
 
 
+@pytest.mark.slow
 def test_translate_works_with_no_model_named(capsys):
     assert cli.main(["translate", "I am hungry."]) == 0
     assert "→ J'ai faim.   " in capsys.readouterr().out
@@ -67,6 +68,7 @@ def test_translate_works_with_no_model_named(capsys):
 DOG = "A dog ate the food because it was hungry."
 
 
+@pytest.mark.slow
 def test_see_works_with_no_model_named(default, capsys):
     assert cli.main(["see", DOG, "--from", "it", "--to", "dog"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -123,6 +125,7 @@ def test_translate_a_file_line_by_line(model, capsys, tmp_path):
     assert printed.err.startswith("3 lines in ")
 
 
+@pytest.mark.slow
 def test_translate_from_a_pipe(model):
     done = run(
         "translate",

@@ -86,6 +86,7 @@ def test_other_errors_are_not_hidden(monkeypatch):
         cli.main(["steps"])
 
 
+@pytest.mark.slow
 def test_piped_it_has_no_colour():
     done = run("steps", PYTHONIOENCODING="utf-8")
     assert done.returncode == 0
@@ -107,6 +108,7 @@ def test_colour_can_be_forced_and_refused(capsys, monkeypatch):
     assert "90 %" in refused
 
 
+@pytest.mark.slow
 def test_whoever_reads_only_the_first_lines_sees_no_error(tmp_path):
     environment = os.environ | {"PYTHONPATH": str(Path(regard.__file__).parents[1])}
     command = [sys.executable, "-m", "regard", "steps", "-o", str(tmp_path / "steps.svg")]  # prints, as demo does

@@ -66,6 +66,7 @@ def test_help_teaches(capsys):
         assert part in text
 
 
+@pytest.mark.slow
 def test_through_a_pipe():
     done = run("quiz", "1", stdin="b\na\nc\n")
     assert done.returncode == 0

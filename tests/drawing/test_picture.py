@@ -175,6 +175,7 @@ class TestFiles:
         assert re.fullmatch(r"it.html: \d+ kB", caplog.messages[0])
         assert not (tmp_path / "it.html").exists()
 
+    @pytest.mark.slow
     def test_twelve_by_twelve_heads_at_512_tokens_stay_in_it(self, tmp_path, caplog):
         weights = np.random.default_rng(0).random((12, 12, 512, 512), np.float32)
         path = drawing.grid(weights).save(tmp_path / "grid.html")
@@ -298,6 +299,7 @@ class TestFromSteps:
         assert str(done.picture(title="")) == str(done)
 
 
+@pytest.mark.slow
 def test_nothing_heavy_is_imported_to_draw_and_print():
     code = (
         "import sys, numpy as np; from regard.drawing import matrix; p = matrix(np.eye(2)); p.to_html(); str(p); "

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import regard
-from regard.drawing.pooling import pooled
+from regard.drawing.matrices import pooled
 
 
 class TestPooling:

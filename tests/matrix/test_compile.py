@@ -66,6 +66,7 @@ def test_dropout_is_drawn_anew_in_each_call():
     assert not torch.equal(compiled(q), compiled(q))
 
 
+@pytest.mark.slow
 def test_values_per_query_head_and_unusual_shapes():
     q, k, v, flat = _tensors((2, 4, 9, 8), (2, 2, 11, 8), (2, 4, 11, 6), (11, 3))
     compiled = torch.compile(lambda q, k, v: regard.attention(q, k, v), fullgraph=True, backend="aot_eager")

@@ -374,7 +374,8 @@ def test_the_short_way_is_taken_where_nothing_else_is_needed(change, short, monk
     taken = []
     own = torch.nn.functional.scaled_dot_product_attention
     monkeypatch.setattr(
-        "regard.matrix.sdpa.functional.scaled_dot_product_attention", lambda *a, **k: taken.append(1) or own(*a, **k)
+        "regard.matrix.functional.functional.scaled_dot_product_attention",
+        lambda *a, **k: taken.append(1) or own(*a, **k),
     )
     output = regard.attention(*arguments, **options)
     query, key, value = arguments

@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional
 
 import regard
-from regard.matrix import sdpa
+from regard.matrix.functional import by_torch, torch_supports
 from regard.nn import loss
 from regard.scores.masks import as_mask
 
@@ -54,8 +54,8 @@ def test_attention_in_a_graph_keeps_the_conventions(mask):
         with torch.no_grad():
             tensors[1][1:, :, 4] = torch.nan
             tensors[2][1:, :, 4] = torch.inf
-    assert sdpa.supports(*tensors, as_mask(mask), None, None, None)
-    found, expected = sdpa.attend(*tensors, as_mask(mask), None, 0.0), regard.attention(*tensors, mask=mask)
+    assert torch_supports(*tensors, as_mask(mask), None, None, None)
+    found, expected = by_torch(*tensors, as_mask(mask), None, 0.0), regard.attention(*tensors, mask=mask)
     torch.testing.assert_close(found, expected)
     back = torch.randn_like(found)
     for a, b in zip(*(torch.autograd.grad(out, tensors, back) for out in (found, expected)), strict=True):
@@ -70,12 +70,12 @@ def test_what_torch_cannot_do_goes_the_long_way():
         regard.causal() & regard.padding([1, 2, 3]),
         regard.bias(q[0, 0]),
     ):
-        assert not sdpa.supports(q, q, q, mask, None, None, None)
-    assert not sdpa.supports(q, q[:, :1], q[:, :1], plain, None, None, None)
-    assert not sdpa.supports(q, q[:, :, :4], q[:, :, :4], regard.causal(), None, None, None)
-    assert not sdpa.supports(q, q, q[..., :4], plain, None, None, None)
-    assert not sdpa.supports(q, q, q.double(), plain, None, None, None)
-    assert not sdpa.supports(q, q, q, regard.padding(torch.ones(3, 4, dtype=torch.bool)), None, None, None)
+        assert not torch_supports(q, q, q, mask, None, None, None)
+    assert not torch_supports(q, q[:, :1], q[:, :1], plain, None, None, None)
+    assert not torch_supports(q, q[:, :, :4], q[:, :, :4], regard.causal(), None, None, None)
+    assert not torch_supports(q, q, q[..., :4], plain, None, None, None)
+    assert not torch_supports(q, q, q.double(), plain, None, None, None)
+    assert not torch_supports(q, q, q, regard.padding(torch.ones(3, 4, dtype=torch.bool)), None, None, None)
     for scale, softcap, sinks in ((0.0, None, None), (-1.0, None, None), (None, 5.0, None), (None, None, 1.0)):
-        assert not sdpa.supports(q, q, q, plain, scale, softcap, sinks)
-    assert sdpa.supports(q, q, q, plain, 0.5, None, None)
+        assert not torch_supports(q, q, q, plain, scale, softcap, sinks)
+    assert torch_supports(q, q, q, plain, 0.5, None, None)

@@ -140,6 +140,7 @@ def test_no_template_is_shared():
     assert not ours & {"N ate N", "i like N", "N didn't cross N"}
 
 
+@pytest.mark.slow
 def test_nothing_written_comes_near(written):
     lines = [english for english, _ in written]
     assert not any(near(lines, KEPT_AWAY, NEAR))

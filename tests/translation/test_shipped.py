@@ -171,7 +171,7 @@ def test_watch_and_alignment_see_the_same(shipped):
     crosses = [entry for entry in found.watch().values() if entry.kind == "cross"]
     weights = torch.stack([entry.matrix[0].mean(0) for entry in crosses]).mean(0)[: len(found.tokens)]
     rows, columns = (shipped.words.words(ids)[1] for ids in map(_ids(shipped), (found.tokens, found.source_tokens)))
-    from regard.translation.alignment import by_words
+    from regard.translation.result import by_words
 
     torch.testing.assert_close(by_words(weights, rows, columns), found.alignment)
 

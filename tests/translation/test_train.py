@@ -14,8 +14,7 @@ import torch
 
 import regard
 from regard.translation import Recipe, checkpoint, read_pairs, train
-from regard.translation.batches import Batches
-from regard.translation.corpus import Corpus
+from regard.translation.corpus import Batches, Corpus
 from regard.translation.training import Trainer
 
 NUMBERS = [("one", "un"), ("two", "deux"), ("three", "trois"), ("four", "quatre"), ("five", "cinq"), ("six", "six")]

@@ -71,6 +71,7 @@ def test_our_own_layers_step_by_step():
 # How a model is run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["wrapped", "in place"])
 def test_compiled_models_run_uncompiled_while_watched(how):
     model = made("Llama")

@@ -2,9 +2,8 @@
 
 Read in this order:
 
-contract.py    what may be asked of a backend, and its five methods
+contract.py    what may be asked of a backend, its five methods, and the digits of the row normaliser
 chooser.py     the one place where a backend is chosen
-normaliser.py  the row normaliser: its digits, sinks, base 2
 reference.py   NumPy, float64: the definition that every backend is held to
 torch_cpu.py   torch's flash kernel on the CPU, for any mask
 torch_cuda.py  torch's fused kernels on a GPU, plain and causal
@@ -27,8 +26,9 @@ from regard.backends.contract import (
     Result,
     Top,
     TransposedProduct,
+    share,
+    trusted,
 )
-from regard.backends.normaliser import share, trusted
 
 __all__ = [
     "Attend",

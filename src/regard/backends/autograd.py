@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.backends import chooser, tiles, torch_cpu
-from regard.backends.contract import Attend, Request, TransposedProduct
-from regard.backends.normaliser import share, trusted
+from regard.backends.contract import Attend, Request, TransposedProduct, share, trusted
 from regard.errors import InputError
 from regard.scores import Scores
 

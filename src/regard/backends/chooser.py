@@ -23,8 +23,9 @@ from regard.backends.contract import (
     Request,
     Result,
     TransposedProduct,
+    share,
+    with_sinks,
 )
-from regard.backends.normaliser import share, with_sinks
 from regard.errors import InputError
 from regard.scores import Scores
 from regard.support import Float

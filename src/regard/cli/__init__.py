@@ -2,8 +2,7 @@
 
 Read in this order:
     program      `main`: parses the arguments, runs one command, reports errors in one line
-    command      `Command`: a command's texts, its options and what it runs
-    output       the options of a picture, and where it goes
+    command      `Command`: a command's texts, its options and what it runs; the options of a picture, and where it goes
 then the commands: steps, see, translate, train, score, quiz, demo. What a command needs is imported when it runs.
 """
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.cli import output
+from regard.cli import command
 from regard.cli.command import Command
 from regard.errors import InputError
 
@@ -61,7 +61,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     pictures = group.add_mutually_exclusive_group()
     for name, help in _PICTURES.items():
         pictures.add_argument(f"--{name}", dest="drawing", action="store_const", const=name, help=help)
-    output.add_options(parser)
+    command.add_options(parser)
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -79,7 +79,7 @@ def _run(options: argparse.Namespace) -> None:
         print(describe(record, question, options.text, as_json=options.json, target=target))
         return
     title = options.text if options.title is None else options.title
-    output.show_or_save(draw(record, question, options.drawing or "lines", title), options)
+    command.show_or_save(draw(record, question, options.drawing or "lines", title), options)
 
 
 def _translated(text: str, model: str | None) -> Translation | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from regard.cli import output
+from regard.cli import command
 from regard.cli.command import Command
 from regard.learn import steps, textbook
 
@@ -41,16 +41,16 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         default="good",
         help='good: "I am good", 512 numbers for each word (the default); numbers: three words of four numbers',
     )
-    output.add_options(parser)
+    command.add_options(parser)
 
 
 def _run(options: argparse.Namespace) -> None:
     example = _TEXTBOOK[options.example]() if options.sentence is None else textbook.sentence(options.sentence)
     done = steps(*example)
     if options.output is None:
-        output.show(done)
+        command.show(done)
     else:
-        output.save(done.picture(title=options.title), options)
+        command.save(done.picture(title=options.title), options)
 
 
 COMMAND = Command(

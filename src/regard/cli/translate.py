@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from regard.cli import output
+from regard.cli import command
 from regard.cli.command import Command
 from regard.errors import FileError, InputError
 
@@ -54,7 +54,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--alternatives", type=int, default=1, metavar="N", help="show the N best")
     parser.add_argument("--json", action="store_true", help="an object a line: text, tokens, scores, word alignment")
     parser.add_argument("--picture", action="store_true", help="of one TEXT: draw its alignment")
-    output.add_options(parser, help="the picture as a file: .svg, .html, .png, .pdf", title=False)
+    command.add_options(parser, help="the picture as a file: .svg, .html, .png, .pdf", title=False)
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -74,7 +74,7 @@ def _run(options: argparse.Namespace) -> None:
         _show(translations, time.perf_counter() - start, options)
         if drawn:
             picture = translations[0].picture(title=translations[0].text)
-            output.show_or_save(picture, options, report=sys.stderr)
+            command.show_or_save(picture, options, report=sys.stderr)
         return
     count = 0
     for batch in _batches(options):

@@ -1,15 +1,13 @@
 """Pictures: arrays and words in, terminal text, SVG, PNG, PDF or HTML out. This room knows no model and no tensor.
 
 Read first what every picture is made of:
-    picture           `Picture`, which prints, saves and shows itself
+    picture           `Picture`, which prints, saves and shows itself, in HTML with hover and picking
     arguments         checks of numbers, words, selections and heads
     terminal          `Table`, numbers, bars and tables as text
     theme             the colours, light and dark
     svg               `Canvas`: shapes and text as SVG
-    html              a drawing as a page, with hover and picking
-    pooling           large arrays as small ones, and as shaded text
 then the kinds of pictures:
-    matrices          `matrix`, `tables`: numbers in shaded cells
+    matrices          `matrix`, `tables`: numbers in shaded cells, pooled where there are too many
     attention_lines   `lines`, `alignment`: words joined by their weights
     all_layers        `grid`, `flow`: all layers and heads of a model
     maps              `landscape`: a long input

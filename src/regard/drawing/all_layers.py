@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from rich.text import Text
 
 from regard.drawing.arguments import as_numbers, as_words, axis_words, largest, places
+from regard.drawing.matrices import pooled, pooling_note, shaded, spans
 from regard.drawing.picture import Picture
-from regard.drawing.pooling import pooled, pooling_note, shaded, spans
 from regard.drawing.svg import Canvas, Raster, curve, in_full, isolated, measure, shorten
 from regard.drawing.terminal import heat, percent, visible
 from regard.errors import ShapeError, TooLargeError

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from rich.text import Text
 
 from regard.drawing.arguments import as_numbers, as_words
-from regard.drawing.matrices import cells
+from regard.drawing.matrices import cells, shaded
 from regard.drawing.picture import Picture
-from regard.drawing.pooling import shaded
 from regard.drawing.svg import Canvas, Raster, shorten
 from regard.drawing.terminal import Table, beside
 from regard.errors import InputError, ShapeError

@@ -10,10 +10,8 @@ from torch import Tensor
 
 from regard import backends
 from regard.backends import Attend, Dropout
-from regard.errors import DTypeError
-from regard.matrix import sdpa
 from regard.matrix.axes import Axes, fold_operand
-from regard.scores import Atom, Band, Dense, Keep, Mask, Same, Scores, as_mask, check_floats, make_scores
+from regard.scores import Atom, Band, Dense, Keep, Mask, Same, Scores, check_floats, make_scores
 
 __all__ = ["attend"]
 
@@ -21,15 +19,10 @@ _OPEN = 2**62  # stands for None, which a list of ints cannot hold
 
 
 def attend(
-    query: Tensor, key: Tensor, value: Tensor, mask: Mask | Tensor | None, scale: float | None, softcap: float | None,
+    query: Tensor, key: Tensor, value: Tensor, mask: Mask, scale: float | None, softcap: float | None,
     sinks: Tensor | float | None, dropout: float,
 ) -> Tensor:  # fmt: skip
     """`attention` inside a compiled graph."""
-    if isinstance(scale, Tensor) or isinstance(softcap, Tensor):
-        raise DTypeError("scale and softcap must be numbers. Got a tensor. Use .item() outside the compiled function.")
-    mask = as_mask(mask)
-    if query.is_cuda and sdpa.supports(query, key, value, mask, scale, softcap, sinks):
-        return sdpa.attend(query, key, value, mask, scale, dropout)
     spec, tensors = _pack(mask)
     if value.dim() > 2 and value.shape[-3] == query.shape[-3] != key.shape[-3]:
         key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)  # values per query head: a rare case

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from regard.drawing import Window, landscape, lines, matrix
 from regard.drawing.arguments import as_words, chosen
 from regard.drawing.maps import landmarks
-from regard.drawing.pooling import pooling_note, spans
+from regard.drawing.matrices import pooling_note, spans
 from regard.errors import InputError, OutOfRangeError, TooLargeError
 
 if TYPE_CHECKING:

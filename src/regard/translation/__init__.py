@@ -4,11 +4,9 @@ Read in this order:
 vocabulary.py   text to token ids and back
 segments.py     a text as sentences and segments that a model can read
 beam_search.py  the most probable target, token by token, in batches
-alignment.py    which source words a target word attended to
-result.py       `Translation`
+result.py       `Translation`, and which source words its words attended to
 translator.py   `Translator`: text to text; the shipped model lies in model/
-corpus.py       pairs of sentences from files, and near duplicates
-batches.py      pairs of ids as padded batches
+corpus.py       pairs of sentences from files, near duplicates, and pairs of ids as padded batches
 recipe.py       everything that defines a training
 checkpoint.py   a training on disk
 training.py     `train`: from a recipe to a model

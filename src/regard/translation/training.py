@@ -15,9 +15,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from regard.errors import FileError, InputError, RegardError
 from regard.nn import Transformer
 from regard.translation import checkpoint
-from regard.translation.batches import Batches
 from regard.translation.beam_search import search_all
-from regard.translation.corpus import Corpus, near, read_lines, read_pairs
+from regard.translation.corpus import Batches, Corpus, near, read_lines, read_pairs
 from regard.translation.recipe import Recipe
 from regard.translation.vocabulary import Vocabulary, clean
 

@@ -10,8 +10,7 @@ entries.py      `AttentionCall`, the calls of a module on one text, and the `Ent
 reductions.py   what an entry can keep instead of its matrix
 tokens.py       tokens, words, and the text that a model read
 record.py       `Record`: entries by module name, and the questions below
-rankings.py     what a word looks at, what it is made of, which heads do something
-spans.py        attention between words, sentences, passages and messages
+rankings.py     what a word looks at, what it is made of, which heads do something; the same between spans
 pictures.py     lines, matrix, grid, flow and map
 check.py        a sample of rows against the plain computation
 storage.py      records as files

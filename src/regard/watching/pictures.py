@@ -14,8 +14,7 @@ from regard.drawing.maps import landmarks
 from regard.errors import InputError, TooLargeError
 from regard.support import one_of
 from regard.watching.entries import Entry, mean_over_heads
-from regard.watching.rankings import key_side, query_side
-from regard.watching.spans import Spans, spans
+from regard.watching.rankings import Spans, key_side, query_side, spans
 
 if TYPE_CHECKING:
     from regard.drawing import Picture

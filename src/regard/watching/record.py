@@ -14,8 +14,19 @@ from regard.watching import storage
 from regard.watching.check import Check, compare
 from regard.watching.entries import Entry, ModuleCalls, mean_over_heads
 from regard.watching.pictures import picture
-from regard.watching.rankings import Heads, Looks, Rollout, heads_between, looked_at, looks, rollout, scored
-from regard.watching.spans import Span, Spans, spans
+from regard.watching.rankings import (
+    Heads,
+    Looks,
+    Rollout,
+    Span,
+    Spans,
+    heads_between,
+    looked_at,
+    looks,
+    rollout,
+    scored,
+    spans,
+)
 from regard.watching.tokens import Place
 
 if TYPE_CHECKING:

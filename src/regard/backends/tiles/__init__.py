@@ -1,8 +1,7 @@
 """The backend that supports everything: plain torch, any device, any mask, O(tokens) memory.
 
 tile.py        the matrix in tiles, one after the other
-softmax.py     the online softmax over them: normaliser and weights @ value
-reductions.py  an accumulator for each reduction, all of them fed in one pass
+reductions.py  the online softmax over them, and an accumulator for each reduction, all fed in one pass
 gradients.py   the gradient of each result
 """
 
@@ -13,7 +12,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from regard.backends.contract import Attend, Backend, Gradients, Reduction, Request, Result
-from regard.backends.tiles import gradients, reductions, softmax
+from regard.backends.tiles import gradients, reductions
 from regard.scores import Scores
 
 __all__ = ["backend"]
@@ -30,11 +29,11 @@ class Tiles(Backend):
 
     def forward(self, scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
         """(weights @ value, logsumexp), without sinks."""
-        return softmax.forward(scores, request.value, request.dropout)
+        return reductions.forward(scores, request.value, request.dropout)
 
     def logsumexp(self, scores: Scores) -> Tensor:
         """The row normaliser without sinks, in float64."""
-        return softmax.logsumexp(scores)
+        return reductions.logsumexp(scores)
 
     def reduce(self, scores: Scores, lse: Tensor, requests: Sequence[Reduction]) -> list[Result]:
         """All reductions in one pass."""

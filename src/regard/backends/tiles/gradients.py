@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.backends.contract import (
+    LN2,
     Attend,
     Entropy,
     Gradients,
@@ -23,7 +24,6 @@ from regard.backends.contract import (
     Request,
     TransposedProduct,
 )
-from regard.backends.normaliser import LN2
 from regard.backends.tiles.reductions import Product, RowDot, accumulate, bin_edges
 from regard.backends.tiles.tile import Tile, dropout_factor, each_tile
 from regard.scores import Scores

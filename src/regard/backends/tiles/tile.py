@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.backends.contract import Dropout
-from regard.backends.normaliser import HIDDEN, LOG2E, TRUSTED
+from regard.backends.contract import HIDDEN, LOG2E, TRUSTED, Dropout
 from regard.scores import BoundMask, Positions, Scores
 from regard.support import Float
 

@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 
 LOG2E, LN2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)
-HIDING, HIDDEN = tl.constexpr(-1e29), tl.constexpr(-1e30)  # as in scores/masks.py and backends/normaliser.py
+HIDING, HIDDEN = tl.constexpr(-1e29), tl.constexpr(-1e30)  # as in scores/masks.py and backends/contract.py
 
 
 class Head(NamedTuple):

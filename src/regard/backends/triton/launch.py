@@ -17,8 +17,21 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from regard.backends.contract import Attend, Backend, Gradients, LogSumExp, Reduction, Request, Result
-from regard.backends.normaliser import HIDDEN, LN2, LOG2E, TRUSTED, capturing, trusted
+from regard.backends.contract import (
+    HIDDEN,
+    LN2,
+    LOG2E,
+    TRUSTED,
+    Attend,
+    Backend,
+    Gradients,
+    LogSumExp,
+    Reduction,
+    Request,
+    Result,
+    capturing,
+    trusted,
+)
 from regard.backends.triton import reduce_launch, tuning
 from regard.backends.triton.problem import MAX_GRID, OUT_OF_REACH, Normaliser, cdiv, describe, head_grid, prepare
 from regard.scores import Scores

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from regard.backends.normaliser import LOG2E
+from regard.backends.contract import LOG2E
 from regard.backends.triton import tuning
 from regard.scores import HIDING, Scores, take
 

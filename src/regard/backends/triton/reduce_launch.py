@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from regard.backends.contract import Entropy, Pool, Received, Reduction, Result, Top, TransposedProduct
-from regard.backends.normaliser import LN2
+from regard.backends.contract import LN2, Entropy, Pool, Received, Reduction, Result, Top, TransposedProduct
 from regard.backends.triton import tuning
 from regard.backends.triton.problem import (
     MAX_GRID,
