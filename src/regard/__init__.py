@@ -18,6 +18,7 @@ from regard.errors import (
     RegardError,
     ShapeError,
     TooLargeError,
+    UnseenWarning,
     WatchError,
 )
 from regard.learn import Steps, steps
@@ -74,6 +75,7 @@ __all__ = [
     "TransformerConfig",
     "Translation",
     "Translator",
+    "UnseenWarning",
     "WatchError",
     "attention",
     "bias",

@@ -5,12 +5,14 @@ RegardError
 │   ├── ShapeError     … in its shape                                   (also a ValueError)
 │   ├── DTypeError     … in its type or dtype                           (also a TypeError)
 │   ├── DeviceError    … in where it lies                               (also a ValueError)
-│   └── OutOfRangeError     an index or a k that the matrix does not have    (also an IndexError)
+│   └── OutOfRangeError    an index or a k that the matrix does not have     (also an IndexError)
 ├── FileError          a file is missing, damaged or not what it should be   (also an OSError)
-├── ModifiedInPlaceError       a tensor was changed in place after its matrix was made   (also a RuntimeError)
-├── MissingDependencyError       an extra is not installed                        (also an ImportError)
+├── ModifiedInPlaceError   a tensor was changed in place after its matrix was made   (also a RuntimeError)
+├── MissingDependencyError an extra is not installed                         (also an ImportError)
 ├── TooLargeError      the result would not fit in memory, or in the size asked for   (also a MemoryError)
 └── WatchError         a model cannot be watched, or not in this way    (also a RuntimeError)
+
+UnseenWarning          some attention of a watched model ran unseen     (a UserWarning)
 """
 
 
@@ -56,3 +58,7 @@ class TooLargeError(RegardError, MemoryError):
 
 class WatchError(RegardError, RuntimeError):
     """A model cannot be watched, or not in this way."""
+
+
+class UnseenWarning(UserWarning):
+    """Attention of a watched model ran where it could not be seen; `record.unseen` names it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -65,6 +65,16 @@ def one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     """Raise unless the value is one of the allowed strings."""
     if value not in allowed:
         raise InputError(f"{name} must be one of {', '.join(map(repr, allowed))}. Got {value!r}.")
+
+
+def some_of(names: Collection[str], most: int = 3) -> str:
+    """The first few names, and how many more there are.
+
+    >>> some_of(["a", "b", "c", "d", "e"])
+    'a, b, c and 2 more'
+    """
+    first = ", ".join(list(names)[:most])
+    return first if len(names) <= most else f"{first} and {len(names) - most} more"
 
 
 # Memory

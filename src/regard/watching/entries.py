@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from regard.errors import InputError, WatchError
 from regard.matrix import AttentionMatrix, Parts, Top, Transposed
-from regard.scores import Dense, Mask, bind
+from regard.scores import Dense, Mask, as_mask, bind
 from regard.support import Float
 from regard.watching.masks import Pattern
 from regard.watching.reductions import Reductions, extend, reduce, select_heads
@@ -177,13 +177,31 @@ def _join(steps: Sequence[AttentionCall], keys: range) -> AttentionCall:
     queries = range(steps[0].queries.start, last.queries.stop)
     query = torch.cat([step.query for step in steps], 2)
     key = torch.cat([step.key for step in steps], 2)
-    mask = last.pattern.mask(queries, keys)
+    mask = _without_dropped_keys(steps, queries, keys) & last.pattern.mask(queries, keys)
     count = max(len(step.dense.atoms) for step in steps)
     for n in range(count):
         rows = [_dense_rows(step, n, key.shape[2]) for step in steps]
         shape = [max(sizes) for sizes in zip(*(row.shape[:2] for row in rows), strict=True)]
         mask &= torch.cat([row.expand(*shape, *row.shape[2:]) for row in rows], 2)
     return replace(last, query=query, key=key, mask=mask, queries=queries, keys=keys)
+
+
+def _without_dropped_keys(steps: Sequence[AttentionCall], queries: range, keys: range) -> Mask:
+    """Hides the keys that a cache had dropped by the time of a step, where the masks of the steps do not say so."""
+    dropped = [step for step in steps if step.keys.start > 0 and step.kind != "cross" and not _hides_dropped(step)]
+    if not dropped:
+        return Mask()
+    lowest = {step.keys.start - step.queries.start for step in dropped}
+    others = max((step.queries.stop - 1 for step in steps if step.keys.start == 0), default=-1)
+    if len(lowest) == 1 and all(len(step.queries) == 1 for step in dropped) and others + min(lowest) <= 0:
+        return Pattern(bands=((min(lowest), None),)).mask(queries, keys)  # a window, as long as the cache
+    first = torch.cat([torch.full((len(step.queries),), step.keys.start) for step in steps])
+    visible = torch.arange(keys.start, keys.stop) >= first[:, None]
+    return as_mask(visible.to(steps[0].query.device))
+
+
+def _hides_dropped(step: AttentionCall) -> bool:
+    return any(low is not None and step.queries.start + low >= step.keys.start for low, _ in step.pattern.bands)
 
 
 def _dense_rows(step: AttentionCall, n: int, keys: int) -> Tensor:

@@ -5,7 +5,9 @@ The only file that imports transformers, and only when one of its models is watc
 
 from __future__ import annotations
 
+import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -38,23 +40,42 @@ def prepare() -> None:
     transformers.AttentionMaskInterface.register(NAME, _mask)
 
 
-def configs(modules: Iterable[Any]) -> Iterator[tuple[Any, str]]:
-    """Every config that decides which attention function runs, and the attribute that holds the choice."""
-    todo = [module.config for module in modules if hasattr(module, "config")]
-    seen: set[int] = set()
+def configs(modules: Iterable[Any]) -> list[tuple[Any, str]]:
+    """Every config whose models call the registered attention function, and the attribute that names the function.
+
+    A model that does not (its part of an encoder-decoder pair, say) keeps its own attention and its own masks.
+    """
+    owners = [(module.config, _may_route(module)) for module in modules if hasattr(module, "config")]
+    routed: dict[int, bool] = {}
+    for config, routes in owners:
+        routed[id(config)] = routed.get(id(config), True) and routes
+    todo, found = [config for config, _ in owners], {}
     while todo:
         config = todo.pop()
-        if id(config) in seen or not hasattr(config, _IMPLEMENTATION):
+        if id(config) in found or not hasattr(config, _IMPLEMENTATION):
             continue
-        seen.add(id(config))
+        found[id(config)] = config
         todo += [getattr(config, name, None) for name in config.sub_configs]
-        yield config, _IMPLEMENTATION
+    return [(config, _IMPLEMENTATION) for key, config in found.items() if routed.get(key, True)]
 
 
-def routes(modules: Iterable[Any]) -> bool:
-    """Whether any of them calls the registered attention function, as far as transformers can tell from its source."""
-    answers = [m._can_set_attn_implementation() for m in modules if hasattr(m, "_can_set_attn_implementation")]
-    return any(answers) or not answers
+def routes(module: nn.Module) -> bool:
+    """Whether the file of an attention module calls the registered function at all."""
+    return "ALL_ATTENTION_FUNCTIONS" in _source(type(module).__module__)
+
+
+def _may_route(module: Any) -> bool:
+    """Whether a model calls the registered function, as far as transformers can tell from its source."""
+    known = getattr(module, "_can_set_attn_implementation", None)
+    return True if known is None else bool(known())
+
+
+@functools.cache
+def _source(module: str) -> str:
+    try:
+        return inspect.getsource(sys.modules[module])
+    except (OSError, TypeError, KeyError):  # defined in a notebook: let it run, and see
+        return "ALL_ATTENTION_FUNCTIONS"
 
 
 def load(path: str | Path) -> tuple[nn.Module, Any]:
@@ -109,6 +130,7 @@ def _mask(
         q_length, q_offset = len(positions), positions[0]
     first, function = int(q_offset), mask_function or masking_utils.causal_mask_function
     target = torch.device(device if device is not None else getattr(attention_mask, "device", "cpu"))
+    dtype = options.get("dtype", torch.float32)
     queries, keys = range(first, first + q_length), range(kv_offset, kv_offset + kv_length)
     bands: list[tuple[int | None, int | None]] = []
     paddings: list[Tensor] = []
@@ -121,7 +143,7 @@ def _mask(
                 mask_function=function, attention_mask=attention_mask, device=target,
                 **{**options, "allow_is_causal_skip": False, "allow_is_bidirectional_skip": False},
             )  # fmt: skip
-            return dense
+            return LazyMask(Pattern(), queries, keys, batch_size, dtype, target, dense)
         kind, value = atom
         parts[kind].append(value)
     if attention_mask is not None:
@@ -129,7 +151,9 @@ def _mask(
     # Padding before the keys of a window is needed later, when the steps are joined to the whole text.
     padding = tuple(p for p in paddings if not bool(p.all()) or p.shape[-1] < keys.stop)
     ids = tuple(d(keys.stop, target) if callable(d) else d for d in documents)
-    return LazyMask(Pattern(_intersect(bands), padding, ids), queries, keys, batch_size, target)
+    if options.get("allow_is_bidirectional_skip") and not (bands or padding or ids):
+        return None  # as eager's: some models can do without a mask, but not with one
+    return LazyMask(Pattern(_intersect(bands), padding, ids), queries, keys, batch_size, dtype, target)
 
 
 def _intersect(bands: list[tuple[int | None, int | None]]) -> tuple[tuple[int | None, int | None], ...]:
@@ -204,7 +228,8 @@ def _attention(
 def _located(mask: Tensor | None, queries: int, keys: int) -> tuple[Pattern, list[Tensor], range, range]:
     """The mask as a pattern and as dense tensors, and where the queries and keys lie in the text."""
     if isinstance(mask, LazyMask):  # it may have more keys than the model uses; eager slices it too
-        return mask.pattern, [], mask.queries, range(mask.keys.start, mask.keys.start + keys)
+        dense = [] if mask.dense is None else [mask.dense[..., :keys]]
+        return mask.pattern, dense, mask.queries, range(mask.keys.start, mask.keys.start + keys)
     positions = range(max(keys - queries, 0), max(keys, queries)), range(keys)
     if mask is None:
         return Pattern(), [], range(queries), positions[1]

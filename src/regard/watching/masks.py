@@ -15,7 +15,7 @@ from torch.nn import functional
 from torch.utils._pytree import tree_map_only
 
 from regard.scores import Band, Keep, Mask, Same, bind
-from regard.support import Bool
+from regard.support import Bool, Float
 
 __all__ = ["LazyMask", "Pattern"]
 
@@ -60,40 +60,58 @@ def _slice(tensor: Tensor, positions: range) -> Tensor:
 
 
 class LazyMask(Tensor):
-    """A bool mask (batch, 1, queries, keys) that stores its pattern and no numbers.
+    """An additive mask (batch, 1, queries, keys) that stores what it is made of, and no numbers.
 
-    Models pass it on untouched; an operation on it computes the numbers at that moment.
+    Watched attention reads the pattern. To all other code it is the tensor that eager attention gets: 0 where a query
+    sees a key, the lowest number of the dtype where it does not; an operation computes these numbers at that moment.
 
-    >>> lazy = LazyMask(Pattern(bands=((None, 0),)), range(2), range(2), 1, torch.device("cpu"))
-    >>> lazy.shape, (lazy & True).int()
-    (torch.Size([1, 1, 2, 2]), tensor([[[[1, 0], [1, 1]]]], dtype=torch.int32))
+    >>> lazy = LazyMask(Pattern(bands=((None, 0),)), range(2), range(2), 1, torch.float16, torch.device("cpu"))
+    >>> lazy.shape, lazy + 0
+    (torch.Size([1, 1, 2, 2]), tensor([[[[     0., -65504.],
+              [     0.,      0.]]]], dtype=torch.float16))
     """
 
     pattern: Pattern
+    dense: Bool[Tensor, "batch 1 queries keys"] | None  # where no pattern is known; True = visible
     queries: range
     keys: range
 
     @staticmethod
     def __new__(  # noqa: D102 (the class docstring covers it)
-        cls: type[LazyMask], pattern: Pattern, queries: range, keys: range, batch: int, device: torch.device
-    ) -> LazyMask:
+        cls: type[LazyMask], pattern: Pattern, queries: range, keys: range, batch: int, dtype: torch.dtype,
+        device: torch.device, dense: Tensor | None = None,
+    ) -> LazyMask:  # fmt: skip
         shape = (batch, 1, len(queries), len(keys))
-        mask: LazyMask = Tensor._make_wrapper_subclass(cls, shape, dtype=torch.bool, device=device)  # type: ignore[attr-defined]
-        mask.pattern, mask.queries, mask.keys = pattern, queries, keys
+        mask: LazyMask = Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=device)  # type: ignore[attr-defined]
+        mask.pattern, mask.queries, mask.keys, mask.dense = pattern, queries, keys, dense
         return mask
 
     def __init__(self, *_: Any) -> None:
         super().__init__()
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
-        return f"LazyMask({self.pattern.mask(self.queries, self.keys)}, shape={tuple(self.shape)})"
+        rule = "dense" if self.dense is not None else self.pattern.mask(self.queries, self.keys)
+        return f"LazyMask({rule}, shape={tuple(self.shape)})"
 
-    def materialize(self) -> Bool[Tensor, "batch 1 queries keys"]:
+    def materialize(self) -> Float[Tensor, "batch 1 queries keys"]:
         """The numbers."""
-        shape = tuple(self.shape)
-        mask = bind(self.pattern.mask(self.queries, self.keys), shape, self.device, plain=False)
-        tile = mask.tile(range(shape[2]), range(shape[3]), self.device)
-        return torch.ones(shape, dtype=torch.bool, device=self.device) if tile is None else tile.expand(shape)
+        visible, shape = self.dense, tuple(self.shape)
+        if visible is None:
+            mask = bind(self.pattern.mask(self.queries, self.keys), shape, self.device, plain=False)
+            visible = mask.tile(range(shape[2]), range(shape[3]), self.device)
+        numbers = torch.zeros(shape, dtype=self.dtype, device=self.device)
+        return numbers if visible is None else numbers.masked_fill_(~visible, torch.finfo(self.dtype).min)
+
+    def _cut(self, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> LazyMask | None:
+        """A run of its queries or keys, as lazy as itself; None for other slices."""
+        if dim % 4 < 2 or step != 1:
+            return None
+        chosen = slice(start, end)
+        queries, keys = (self.queries[chosen], self.keys) if dim % 4 == 2 else (self.queries, self.keys[chosen])
+        dense = self.dense
+        if dense is not None:
+            dense = dense[:, :, chosen] if dim % 4 == 2 else dense[..., chosen]
+        return LazyMask(self.pattern, queries, keys, self.shape[0], self.dtype, self.device, dense)
 
     # Results of operations are plain tensors, not lazy masks.
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
@@ -102,6 +120,10 @@ class LazyMask(Tensor):
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Run any operation on the numbers."""
+        """Run any operation on the numbers; only slices stay lazy, because models cut their masks to the keys."""
+        if func is torch.ops.aten.slice.Tensor and isinstance(args[0], LazyMask):
+            cut = args[0]._cut(*args[1:], **(kwargs or {}))
+            if cut is not None:
+                return cut
         args, kwargs = tree_map_only(LazyMask, LazyMask.materialize, (args, kwargs or {}))
         return func(*args, **kwargs)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor
 from regard.drawing import flow, grid, landscape, lines, matrix
 from regard.drawing.maps import landmarks
 from regard.errors import InputError, TooLargeError
-from regard.support import one_of
+from regard.support import one_of, some_of
 from regard.watching.entries import Entry, mean_over_heads
 from regard.watching.rankings import Spans, key_side, query_side, spans
 
@@ -26,13 +27,18 @@ _WORDS = 200  # on a side, at most, for pictures that show them one by one
 _BINS, _THUMBNAIL = 192, 64  # on a side, of a map and of each matrix in a grid
 
 
-def picture(entries: Sequence[Entry], kind: str, word: str | int | None, sequence: int, title: str) -> Picture:
+def picture(
+    entries: Sequence[Entry], kind: str, word: str | int | None, sequence: int, title: str, unseen: Collection[str] = ()
+) -> Picture:
     """What `Record.picture` returns: of entries of one kind and shape, the mean over their heads."""
     one_of("picture", kind, KINDS)
     if word is not None and kind not in ("lines", "flow"):
         raise InputError(f"a word is picked in lines and in a flow. Got word = {word!r} for a {kind}.")
     draw = {"lines": _lines, "matrix": _matrix, "grid": _grid, "flow": _flow, "map": _map}[kind]
-    return draw(entries, word, sequence, title)
+    drawn = draw(entries, word, sequence, title)
+    if not unseen:
+        return drawn
+    return replace(drawn, caption=f"{drawn.caption} Not seen: {some_of(unseen)}.".strip())
 
 
 def _lines(entries: Sequence[Entry], word: str | int | None, sequence: int, title: str) -> Picture:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
 from regard.errors import InputError, WatchError
-from regard.support import Float
+from regard.support import Float, some_of
 from regard.watching import storage
 from regard.watching.check import Check, compare
 from regard.watching.entries import Entry, ModuleCalls, mean_over_heads
@@ -52,8 +52,14 @@ class Record(Mapping[str, Entry]):
     dog ━━━━━━━━━━━━━━━━━━━━ dog 100 %  ━ A 0 %  ━ ate 0 %
     """
 
-    def __init__(self, passes: Sequence[Mapping[str, Entry | ModuleCalls]], model: nn.Module | None = None):
-        self._passes, self.model = passes, model  # a session goes on appending to passes while its model runs
+    def __init__(
+        self,
+        passes: Sequence[Mapping[str, Entry | ModuleCalls]],
+        model: nn.Module | None = None,
+        unseen: Collection[str] = (),
+    ):
+        self._passes, self.model = passes, model  # a session goes on appending to both while its model runs
+        self._unseen = unseen
 
     def __getitem__(self, name: str) -> Entry:
         entries = self._entries()
@@ -70,12 +76,18 @@ class Record(Mapping[str, Entry]):
     def __repr__(self) -> str:
         more = f", the last of {len(self._passes)} passes" if len(self._passes) > 1 else ""
         lines = [f"Record of {len(self)} attentions{more}", *(f"  {entry!r}" for entry in self.values())]
-        return "\n".join(lines if len(lines) <= 20 else [*lines[:10], "  …", *lines[-9:]])
+        lines = lines if len(lines) <= 20 else [*lines[:10], "  …", *lines[-9:]]
+        return "\n".join([*lines, f"  Not seen: {some_of(self._unseen)}."] if self._unseen else lines)
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """The modules that computed attention where it could not be seen: nothing here says anything about them."""
+        return tuple(self._unseen)
 
     @property
     def passes(self) -> list[Record]:
         """One record for each text, or batch of texts, that the model read."""
-        return [Record([one], self.model) for one in self._passes]
+        return [Record([one], self.model, self._unseen) for one in self._passes]
 
     def at(self, *, layer: int | None = None, head: int | slice | None = None, kind: str | None = None) -> Record:
         """The record of some layers, heads or kinds only."""
@@ -90,7 +102,7 @@ class Record(Mapping[str, Entry]):
                 f"nothing was seen of layer = {layer}, kind = {kind}. There are layers {sorted(layers)} "
                 f"and kinds {sorted(kinds)}."
             )
-        return Record([chosen], self.model)
+        return Record([chosen], self.model, self._unseen)
 
     # Questions
 
@@ -159,7 +171,7 @@ class Record(Mapping[str, Entry]):
         dog ━━━━━━━━━━ dog 47.1 %   ━━━━━━ A 26.4 %   ━━━━━━ ate 26.4 %
         encoder, layer 0, head 0.
         """
-        return picture(self._comparable(layer, head, kind), drawing, word, sequence, title)
+        return picture(self._comparable(layer, head, kind), drawing, word, sequence, title, self._unseen)
 
     def check(self, rows: int = 16) -> Check:
         """Compare a sample of rows with the plain dense computation in float64, print the result, and return it."""

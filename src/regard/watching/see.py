@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import InputError
+from regard.support import some_of
 from regard.watching.huggingface import load
 from regard.watching.rankings import Heads, Looks
 from regard.watching.record import Record
@@ -68,14 +69,16 @@ def describe(record: Record, question: Question, text: str, *, as_json: bool = F
     name = type(record.model).__name__
     if as_json:
         about = {"text": text, "model": name} | ({} if target is None else {"translation": target})
-        return json.dumps(about | {"answers": _to_json(answers)}, indent=1)
+        missing = {"unseen": list(record.unseen)} if record.unseen else {}
+        return json.dumps(about | {"answers": _to_json(answers)} | missing, indent=1)
     where = [f"{name} {n}" for name, n in (("layer", question.layer), ("head", question.head)) if n is not None]
     entries = record.at(kind=question.kind)
     heads = sum(entry.shape[1] for entry in entries.values())
     kind = f"{question.kind}, " if question.kind is not None else ""
     title = f"{name}, {kind}{', '.join(where) or f'all {heads} heads of {len(entries)} layers'}"
     title = title if target is None else f"→ {target}\n{title}"
-    return "\n".join([title, *(_line(name, answer) for name, answer in answers.items())])
+    lines = [title, *(_line(name, answer) for name, answer in answers.items())]
+    return "\n".join([*lines, f"Not seen: {some_of(record.unseen)}."] if record.unseen else lines)
 
 
 def _line(name: str, answer: Looks | Heads) -> str:

@@ -11,18 +11,22 @@ import contextlib
 import difflib
 import functools
 import inspect
+import re
 import threading
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from regard.errors import InputError, WatchError
+from regard.errors import InputError, UnseenWarning, WatchError
 from regard.matrix import AttentionMatrix, attention
 from regard.nn import Transformer
 from regard.scores import Atom, Band, Mask, as_mask
+from regard.support import some_of
 from regard.watching import huggingface, registry
 from regard.watching.entries import AttentionCall, ModuleCalls
 from regard.watching.masks import Pattern
@@ -32,6 +36,9 @@ from regard.watching.tokens import Text, Vocabulary
 
 __all__ = ["Watching", "watch"]
 
+# Attention modules are found by the name of their class; those that adapt or project what another one gave are none.
+_ATTENTION = re.compile(r"Atte?n(tio)?n(?!\w*(Output|Adapter|Norm|Mask|Bias|Embed))")
+
 
 def watch(
     model: nn.Module,
@@ -40,11 +47,13 @@ def watch(
     tokens: Sequence[str] | Sequence[Sequence[str]] | None = None,
     keep: str | Collection[str] = "matrix",
     without: Mapping[str, Collection[int]] | None = None,
+    strict: bool = False,
 ) -> Watching:
     """Record the attention of every layer while the model runs in a `with` block, at the speed of fused kernels.
 
     `keep`: "matrix" (queries and keys: ask anything later), "summary" (received, entropy, pool) or a choice of
-    "received", "entropy", "pool", "top". `without`: heads to knock out, by module name.
+    "received", "entropy", "pool", "top". `without`: heads to knock out, by module name. Attention that ran where regard
+    could not see it is named in `record.unseen`, with a warning at the end of the block; `strict`: with an error.
 
     >>> import torch, regard
     >>> class Layer(torch.nn.Module):
@@ -56,7 +65,7 @@ def watch(
     >>> record[""].shape
     (1, 2, 2, 2)
     """
-    return Watching(model, Vocabulary(tokenizer, tokens), to_keep(keep), without or {})
+    return Watching(model, Vocabulary(tokenizer, tokens), to_keep(keep), without or {}, strict)
 
 
 class Watching:
@@ -68,10 +77,11 @@ class Watching:
         vocabulary: Vocabulary,
         keep: tuple[str, ...] | None,
         without: Mapping[str, Collection[int]],
+        strict: bool = False,
     ):
         if not isinstance(model, nn.Module):
             raise InputError(f"watch takes a torch module. Got {type(model).__name__}.")
-        self._model, self._vocabulary, self._keep = model, vocabulary, keep
+        self._model, self._vocabulary, self._keep, self._strict = model, vocabulary, keep, strict
         self._names = {name.replace("_orig_mod.", "").removesuffix("_orig_mod"): m for name, m in model.named_modules()}
         self._without = {name: _check_heads(name, heads, self._names) for name, heads in without.items()}
         self._undo: contextlib.ExitStack | None = None
@@ -85,7 +95,9 @@ class Watching:
         self._continued_step = -1  # the last step that continued a text
         self._repetitions: dict[str, tuple[int, int]] = {}  # by module: the last step that called it, and how often
         self._new_ids: dict[str, Tensor] = {}  # by module: input ids that no attention was computed for yet
-        self._thread = threading.local()  # .depth: how many hooked modules are running
+        self._thread = threading.local()  # .depth: how many hooked modules are running; .running: see _Running
+        self._unseen: dict[str, None] = {}  # the names of modules, in order
+        self._observed: set[str] = set()
 
     # Entering and leaving
 
@@ -100,6 +112,7 @@ class Watching:
                 f"{type(self._model).__name__} has no attention that regard knows: neither modules with `attend`, as "
                 "regard's own have, nor a Hugging Face model inside."
             )
+        attentions = [(n, m) for n, m in self._names.items() if _ATTENTION.search(type(m).__name__)]
         with contextlib.ExitStack() as undo:
             undo.callback(registry.remove, self)
             registry.add(self, self._names.items())
@@ -107,19 +120,19 @@ class Watching:
                 _replace(undo, module, "attend", functools.partial(_WatchedAttend, module, name))
             if theirs:
                 huggingface.prepare()
-                if not ours and not huggingface.routes(module for _, module in theirs):
+                if not ours and attentions and not any(huggingface.routes(module) for _, module in attentions):
                     raise self._not_routed()
-                self._configs = list(huggingface.configs(module for _, module in theirs))
+                self._configs = huggingface.configs(module for _, module in theirs)
                 for config, attribute in self._configs:
-                    _replace(undo, config, attribute, lambda _: huggingface.NAME)
+                    _replace(undo, config, attribute, _Name)
             for name, module in self._entry_points(ours):
-                before = functools.partial(self._before_forward, name)
-                undo.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
-                undo.callback(module.register_forward_hook(self._after_forward, always_call=True).remove)
+                _hook(undo, module, functools.partial(self._before_forward, name), self._after_forward)
+            for name, module in attentions:
+                _hook(undo, module, functools.partial(self._attention_starts, name), self._attention_ends)
             if any(m._compiled_call_impl or "_orig_mod" in m._modules for m in self._model.modules()):
                 undo.enter_context(torch.compiler.set_stance("force_eager"))  # a compiled graph would not call us
             self._undo = undo.pop_all()
-        return Record(self._passes, self._model)
+        return Record(self._passes, self._model, self._unseen)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -136,6 +149,19 @@ class Watching:
                 f"the model's attention was set to {', '.join(sorted(map(repr, changed)))} while it was watched, so "
                 "what ran after that was not seen. Choose it before the block; watched, the outputs are the same."
             )
+        idle = [name for name in self._without if name not in self._observed] if self._passes else []
+        if idle and error is None:
+            raise WatchError(
+                f"without: {some_of(idle)} computed no attention that could be seen, so no head was removed."
+            )
+        if self._unseen and error is None:
+            said = (
+                f"{some_of(self._unseen)} computed attention without calling transformers' AttentionInterface: it ran "
+                "unchanged, and is not in the record. record.unseen has all names."
+            )
+            if self._strict:
+                raise WatchError(said)
+            warnings.warn(said, UnseenWarning, stacklevel=2)
 
     def _not_routed(self) -> WatchError:
         return WatchError(
@@ -167,10 +193,33 @@ class Watching:
     def _after_forward(self, *_: Any) -> None:
         self._thread.depth -= 1
 
+    # Attention that nobody sees
+
+    def _attention_starts(self, name: str, *_: Any) -> None:
+        self._running().append(_Running(name))
+
+    def _attention_ends(self, *_: Any) -> None:
+        """An attention module in which no call was observed is unseen; so that it is named once, the innermost."""
+        running = self._running()
+        ended = running.pop()
+        if not ended.seen and not ended.named:
+            self._unseen[ended.name] = None
+        if running and (ended.named or not ended.seen):
+            running[-1].named = True
+
+    def _running(self) -> list[_Running]:
+        if not hasattr(self._thread, "running"):
+            self._thread.running = []
+        running: list[_Running] = self._thread.running
+        return running
+
     # Every attention call
 
     def observe(self, name: str, call: AttentionCall, matrix: AttentionMatrix, output: Tensor) -> Tensor:
         """Record a call of the module of this name; its output, without the heads that are knocked out."""
+        self._observed.add(name)
+        for running in self._running():
+            running.seen = True
         if torch._C._current_graph_task_id() == -1:  # in a backward pass, a checkpoint recomputes a recorded call
             self._record(name, call, matrix)
         for head in self._without.get(name, ()):
@@ -210,8 +259,58 @@ class Watching:
         self._passes.append({})
 
 
+@dataclass
+class _Running:
+    """An attention module whose forward has begun: whether a call was observed, or a module inside named as unseen."""
+
+    name: str
+    seen: bool = False
+    named: bool = False
+
+
+class _Name(str):
+    """The name of our attention function, in a config; a copy of the config gets the name that it replaces."""
+
+    original: Any
+
+    def __new__(cls, original: Any) -> _Name:
+        name = super().__new__(cls, huggingface.NAME)
+        name.original = original
+        return name
+
+    def __deepcopy__(self, _: Any) -> Any:
+        return self.original
+
+
+class _Hook:
+    """A hook that a copy of the module does not have: a copy is not watched."""
+
+    def __init__(self, call: Callable[..., None]):
+        self._call = call
+
+    def __call__(self, *args: Any) -> None:
+        self._call(*args)
+
+    def __deepcopy__(self, _: Any) -> _Hook:
+        return _Hook(_do_nothing)
+
+
+def _do_nothing(*_: Any) -> None:
+    pass
+
+
+def _hook(
+    undo: contextlib.ExitStack, module: nn.Module, before: Callable[..., None], after: Callable[..., None]
+) -> None:
+    undo.callback(module.register_forward_pre_hook(_Hook(before), with_kwargs=True).remove)
+    undo.callback(module.register_forward_hook(_Hook(after), always_call=True).remove)
+
+
 class _WatchedAttend:
     """Replaces `attend` in one of our modules while it is watched."""
+
+    def __deepcopy__(self, _: Any) -> Callable[..., Tensor]:
+        return self._original  # a copy is not watched
 
     def __init__(self, module: nn.Module, name: str, original: Callable[..., Tensor]):
         self._module, self._original = module, original

@@ -1,0 +1,163 @@
+"""Models that mix attention which can be seen with attention which cannot: nothing changes, and nothing is silent."""
+
+import copy
+import json
+import warnings
+
+import pytest
+import torch
+import transformers as hf
+from models import SIZE, SPECIAL, VISION, made
+
+import regard
+from regard.watching.masks import LazyMask, Pattern
+from regard.watching.see import Question, describe
+
+TEXT = {**SIZE, **SPECIAL}
+
+
+def _trocr():
+    vision = hf.ViTConfig(**VISION)
+    text = hf.TrOCRConfig(
+        d_model=32, decoder_layers=2, decoder_attention_heads=4, decoder_ffn_dim=64, vocab_size=99, **SPECIAL
+    )
+    return hf.VisionEncoderDecoderConfig.from_encoder_decoder_configs(vision, text)
+
+
+def _pair(encoder, decoder):
+    return hf.EncoderDecoderConfig.from_encoder_decoder_configs(encoder, decoder)
+
+
+PIXELS = {"pixel_values": torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))}
+IDS = torch.randint(5, 90, (2, 9), generator=torch.Generator().manual_seed(1))
+PADDED = torch.ones(2, 9, dtype=torch.long)
+PADDED[1, 6:] = 0
+DECODED = {"decoder_input_ids": IDS[:, :7]}
+# By name: the model, its inputs, and where the attention lies that cannot be seen.
+MIXED = {
+    "ViT + TrOCR": (lambda: hf.VisionEncoderDecoderModel(_trocr()), PIXELS | DECODED, "decoder."),
+    "GIT": (
+        lambda: hf.GitForCausalLM(hf.GitConfig(vision_config=VISION, **TEXT)),
+        {"input_ids": IDS, "attention_mask": PADDED, **PIXELS},
+        "git.encoder.",
+    ),
+    "BERT + RemBERT": (
+        lambda: hf.EncoderDecoderModel(
+            _pair(hf.BertConfig(**TEXT), hf.RemBertConfig(**TEXT, input_embedding_size=16, output_embedding_size=16))
+        ),
+        {"input_ids": IDS, "attention_mask": PADDED, **DECODED},
+        "decoder.",
+    ),
+    "RoFormer + BERT": (
+        lambda: hf.EncoderDecoderModel(_pair(hf.RoFormerConfig(**TEXT), hf.BertConfig(**TEXT))),
+        {"input_ids": IDS, "attention_mask": PADDED, **DECODED},
+        "encoder.",
+    ),
+    "SigLIP": (
+        lambda: hf.SiglipVisionModel(hf.SiglipVisionConfig(**VISION)), PIXELS, "head.attention"
+    ),
+}  # fmt: skip
+
+
+def _model(name):
+    torch.manual_seed(0)
+    model = MIXED[name][0]().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():  # larger weights: otherwise attention would be all but uniform
+            parameter.mul_(3) if parameter.dim() > 1 else None
+    return model
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_outputs_are_the_same_and_what_was_not_seen_is_named(name):
+    model, (_, inputs, unseen) = _model(name), MIXED[name]
+    with torch.no_grad():
+        plain = model(**inputs)[0]
+        with pytest.warns(regard.UnseenWarning, match="not in the record"), regard.watch(model) as record:
+            watched = model(**inputs)[0]
+    torch.testing.assert_close(watched, plain, atol=1e-5 * float(plain.abs().max()), rtol=0)
+    names = dict(model.named_modules())
+    assert record.unseen
+    assert len(record) > 0
+    assert all(name in names and name.startswith(unseen) for name in record.unseen), record.unseen
+    assert not any(name.startswith(unseen) for name in record)
+
+
+@pytest.mark.parametrize("name", ["ViT + TrOCR", "SigLIP"])
+def test_strict_raises(name):
+    model, (_, inputs, unseen) = _model(name), MIXED[name]
+    with pytest.raises(regard.WatchError, match=unseen), torch.no_grad(), regard.watch(model, strict=True):
+        model(**inputs)
+
+
+def test_a_model_that_is_seen_as_a_whole_says_nothing():
+    model = made("T5")
+    ids = torch.randint(5, 90, (1, 6))
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("error")
+        with regard.watch(model, strict=True) as record:
+            model(input_ids=ids, decoder_input_ids=ids)
+    assert record.unseen == ()
+    assert "Not seen" not in repr(record)
+
+
+def test_records_answers_and_pictures_say_it(tmp_path):
+    model, (_, inputs, _) = _model("ViT + TrOCR"), MIXED["ViT + TrOCR"]
+    with pytest.warns(regard.UnseenWarning), torch.no_grad(), regard.watch(model) as record:
+        model(**inputs)
+    first = record.unseen[0]
+    assert f"Not seen: {first}" in repr(record)
+    assert record.at(layer=0).unseen == record.passes[0].unseen == record.unseen
+    for drawing in ("grid", "map"):
+        assert f"Not seen: {first}" in str(record.at(kind="encoder").picture(drawing))
+    assert f"Not seen: {first}" in describe(record, Question(kind="encoder"), "x")
+    assert json.loads(describe(record, Question(kind="encoder"), "x", as_json=True))["unseen"] == list(record.unseen)
+
+
+def test_heads_of_an_unseen_module_cannot_be_knocked_out():
+    model, (_, inputs, _) = _model("ViT + TrOCR"), MIXED["ViT + TrOCR"]
+    name = "decoder.model.decoder.layers.0.self_attn"
+    with pytest.raises(regard.WatchError, match="no head was removed"), torch.no_grad():  # noqa: SIM117
+        with regard.watch(model, without={name: [0]}):
+            model(**inputs)
+
+
+def test_a_lazy_mask_is_additive_and_its_slices_are_lazy(monkeypatch):
+    lowest = torch.finfo(torch.bfloat16).min
+    mask = LazyMask(Pattern(bands=((None, 0),)), range(3), range(5), 2, torch.bfloat16, torch.device("cpu"))
+    want = torch.where(torch.ones(3, 5).tril().bool(), 0.0, lowest).bfloat16().expand(2, 1, 3, 5)
+    assert torch.equal(torch.zeros(3, 5) + mask, want.float())
+    monkeypatch.setattr(LazyMask, "materialize", lambda self: pytest.fail("numbers were computed"))
+    cut = mask[:, :, 1:, :4]
+    monkeypatch.undo()
+    assert isinstance(cut, LazyMask)
+    assert cut.shape == (2, 1, 2, 4)
+    assert torch.equal(cut + 0, want[:, :, 1:, :4])
+    assert torch.equal(mask[..., ::2] + 0, want[..., ::2])
+
+
+@pytest.mark.parametrize("name", ["BERT", "ours"])
+def test_a_copy_made_while_watching_is_not_watched(name):
+    if name == "ours":
+        model = regard.Encoder(2, 16, 2, 32).eval()
+        inputs = {"x": torch.randn(1, 5, 16)}
+    else:
+        model, inputs = made(name), {"input_ids": torch.randint(5, 90, (1, 6))}
+
+    def run(network):
+        result = network(**inputs)
+        return result if isinstance(result, torch.Tensor) else result[0]
+
+    with torch.no_grad():
+        expected = run(model)
+        with regard.watch(model) as record:
+            run(model)
+            twin = copy.deepcopy(model)
+            torch.testing.assert_close(run(twin), expected)
+            assert len(record.passes) == 1
+        torch.testing.assert_close(run(twin), expected)
+    if name == "BERT":
+        assert twin.config._attn_implementation == model.config._attn_implementation == "sdpa"
+    with torch.no_grad(), regard.watch(twin) as record:
+        run(twin)
+    assert len(record) == 2
