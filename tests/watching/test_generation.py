@@ -2,9 +2,13 @@
 
 import pytest
 import torch
-from models import FAMILIES, made
+import transformers as hf
+from models import FAMILIES, GROUPED, made
 
 import regard
+from regard.watching.entries import AttentionCall, ModuleCalls
+from regard.watching.masks import Pattern
+from regard.watching.tokens import Text, Vocabulary
 
 DECODERS = ["GPT-2", "GPT-NeoX", "OPT", "Llama", "Mistral", "Gemma 2", "Gemma 3", "Phi-3", "GPT-OSS", "DeepSeek-V3"]
 TRANSLATORS = ["T5", "BART", "Marian"]
@@ -175,3 +179,58 @@ def test_steps_of_several_tokens(name):
     for key, entry in record.items():
         assert entry.calls == 4
         torch.testing.assert_close(entry.to_dense(), whole[key].to_dense(), atol=2e-5, rtol=1e-4)
+
+
+def _grown(model):
+    """Larger weights: otherwise attention would be all but uniform."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(4) if parameter.dim() > 1 else None
+    return model.eval()
+
+
+@pytest.mark.parametrize("name", ["Doge", "Moshi"])
+def test_joined_rows_are_those_of_the_steps(name):
+    """Doge makes a new dense mask in each step; Moshi's cache drops keys that its mask would show."""
+    torch.manual_seed(0)
+    more = {"sliding_window": 4} if name == "Moshi" else {}
+    config = getattr(hf, f"{name}Config")(**GROUPED, max_position_embeddings=64, **more)
+    model, ids = _grown(getattr(hf, f"{name}ForCausalLM")(config)), torch.randint(5, 90, (1, 3))
+    options = {"max_new_tokens": 8, "min_new_tokens": 8, "do_sample": False}
+    with torch.no_grad():
+        with regard.watch(model) as record:
+            seen = model.generate(ids, **options)
+        model.set_attn_implementation("eager")
+        eager = model.generate(ids, **options, output_attentions=True, return_dict_in_generate=True)
+    assert torch.equal(seen, eager.sequences)
+    assert len(record.passes) == 1
+    for layer, entry in enumerate(record.values()):
+        assert entry.kind == "decoder"
+        dense = entry.to_dense()
+        for step, attentions in enumerate(eager.attentions):
+            want, stop = attentions[layer], 3 + step
+            rows = dense[:, :, stop - want.shape[2] : stop]
+            first = stop - want.shape[3]  # the keys that the cache still had
+            torch.testing.assert_close(rows[..., first:stop], want)
+            assert not rows[..., :first].any()
+            assert not rows[..., stop:].any()
+
+
+def test_a_cache_that_drops_keys_at_its_own_pace_is_hidden_row_by_row():
+    """Rows of a long prompt see all of it, later rows only what is left: no window describes both."""
+    torch.manual_seed(0)
+    causal, key = Pattern(bands=((None, 0),)), torch.randn(1, 1, 9, 4)
+    calls = [(range(6), range(6)), (range(6, 7), range(4, 7)), (range(7, 9), range(5, 9))]
+    steps = [
+        AttentionCall(torch.randn(1, 1, len(q), 4), key[:, :, k.start : k.stop], causal.mask(q, k), kind="decoder",
+                      queries=q, keys=k, pattern=causal)
+        for q, k in calls
+    ]  # fmt: skip
+    module = ModuleCalls("m", steps[0], steps[0].matrix(), None, Text(Vocabulary(None, None)))
+    for step in steps[1:]:
+        module.append(step, step.matrix())
+    dense = module.entry().to_dense()
+    for step, (queries, keys) in zip(steps, calls, strict=True):
+        rows = dense[:, :, queries.start : queries.stop]
+        torch.testing.assert_close(rows[..., keys.start : keys.stop], step.matrix().to_dense())
+        assert not rows[..., : keys.start].any()

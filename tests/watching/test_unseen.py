@@ -161,3 +161,23 @@ def test_a_copy_made_while_watching_is_not_watched(name):
     with torch.no_grad(), regard.watch(twin) as record:
         run(twin)
     assert len(record) == 2
+
+
+def test_informer_gets_no_mask_where_there_is_no_padding():
+    """Its sparse self-attention fails on a mask of all keys; its cross-attention can be seen."""
+    sizes = {"encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "encoder_attention_heads": 4, "decoder_attention_heads": 4}
+    config = hf.InformerConfig(
+        prediction_length=3, context_length=7, lags_sequence=[1, 2], d_model=32, encoder_layers=2, decoder_layers=2,
+        num_time_features=1, **sizes,
+    )  # fmt: skip
+    model, inputs = hf.InformerModel(config).eval(), {"past_observed_mask": torch.ones(2, 9)}
+    for name, length in (("past", 9), ("future", 3)):
+        inputs |= {f"{name}_values": torch.randn(2, length), f"{name}_time_features": torch.randn(2, length, 1)}
+    with torch.no_grad():
+        torch.manual_seed(0)  # it samples keys
+        plain = model(**inputs)[0]
+        torch.manual_seed(0)
+        with pytest.warns(regard.UnseenWarning, match="self_attn"), regard.watch(model) as record:
+            watched = model(**inputs)[0]
+    torch.testing.assert_close(watched, plain)
+    assert {entry.kind for entry in record.values()} == {"cross"}

@@ -7,6 +7,7 @@ made it (frozen)               module on one text       text, or its reductions,
 
 from __future__ import annotations
 
+import math
 import re
 import weakref
 from collections.abc import Callable, Sequence
@@ -71,7 +72,7 @@ class ModuleCalls:
     """
 
     def __init__(self, name: str, call: AttentionCall, matrix: AttentionMatrix, keep: Sequence[str] | None, text: Text):
-        self._name, self._kind, self._keep, self._text = name, call.kind, keep, text
+        self._name, self.kind, self._keep, self._text = name, call.kind, keep, text
         self._count = 1
         self._steps: list[AttentionCall] = []  # with the new keys of each step only
         self._joined: AttentionCall | None = None  # the steps as one call; None until asked for
@@ -130,11 +131,11 @@ class ModuleCalls:
         batch, heads, queries, keys = self._shape if self._matrix is None else self._matrix.shape
         ids = self._text.ids(self._name, queries, batch)
         key_ids = ids if queries == keys else None
-        if self._kind == "cross":
+        if self.kind == "cross":
             key_ids = self._text.ids("encoder.", keys, batch)
         return Entry(
             self._name,
-            self._kind,
+            self.kind,
             _layer(self._name),
             (batch, heads, queries, keys),
             self._count,
@@ -150,7 +151,7 @@ class ModuleCalls:
     def _remember(self, call: AttentionCall) -> None:
         """What is needed to tell whether the next call continues the text."""
         self._last_key = weakref.ref(call.key)
-        self._last_key_row = call.key[:, :, -1:].detach().clone() if call.kind == "decoder" else None
+        self._last_key_row = call.key[:, :, -1:].detach().clone() if self.kind == "decoder" else None
 
     def _new_keys(self, call: AttentionCall) -> Tensor:
         """The keys of this step only, copied: a cache may overwrite them, and must not be kept alive."""
@@ -218,7 +219,8 @@ def _dense_rows(step: AttentionCall, n: int, keys: int) -> Tensor:
         tile = bind(Mask((atom,)), shape, like.device, plain=False).tile(range(queries), range(shape[3]), like.device)
         assert tile is not None
         tensor = tile.expand(*tile.shape[:2], *shape[2:])
-    return functional.pad(tensor, (step.keys.start, keys - step.keys.stop))
+    hidden = -math.inf if tensor.is_floating_point() else False  # keys that were not there in this step
+    return functional.pad(tensor, (step.keys.start, keys - step.keys.stop), value=hidden)
 
 
 def _layer(name: str) -> int:

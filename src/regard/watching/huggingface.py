@@ -215,7 +215,7 @@ def _attention(
     dense_masks += [] if position_bias is None else [position_bias]
     dense = Mask(tuple(Dense(_with_infinities(mask)[..., : len(keys)]) for mask in dense_masks))
     sinks = None if s_aux is None else s_aux.to(query.dtype)
-    mask, kind = pattern.mask(queries, keys) & dense, _kind(module, name, pattern)
+    mask, kind = pattern.mask(queries, keys) & dense, _kind(module, name, pattern, dense_masks)
     call = AttentionCall(query, key, mask, scaling, softcap, sinks, kind, queries, keys, pattern, dense)
     matrix = call.matrix()
     output = matrix.attend(value, dropout)
@@ -245,11 +245,20 @@ def _with_infinities(mask: Tensor) -> Tensor:
     return mask.masked_fill(mask == torch.finfo(torch.float16).min, -torch.inf)
 
 
-def _kind(module: nn.Module, name: str, pattern: Pattern) -> str:
+def _kind(module: nn.Module, name: str, pattern: Pattern, dense: list[Tensor]) -> str:
     path = name.lower()
     if getattr(module, "is_cross_attention", False) or any(word in path for word in _CROSS):
         return "cross"
-    return "decoder" if pattern.causal or getattr(module, "is_causal", False) else "encoder"
+    causal = pattern.causal or getattr(module, "is_causal", False) or any(map(_looks_causal, dense))
+    return "decoder" if causal else "encoder"
+
+
+def _looks_causal(mask: Tensor) -> bool:
+    """Whether the second key of a dense mask is hidden from the first query, and from no later one by padding."""
+    if min(mask.shape[-2:]) < 2:
+        return False
+    hidden = ~mask if mask.dtype == torch.bool else mask <= torch.finfo(mask.dtype).min
+    return bool((hidden[..., 0, 1] & ~hidden[..., 1, 1]).any())
 
 
 def _to_one_dtype(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:

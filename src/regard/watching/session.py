@@ -240,7 +240,7 @@ class Watching:
         calls = self._passes[-1].get(key)
         continues = calls is not None and calls.continues(call, self._continued_step == self._step)
         if calls is not None and not continues:
-            if call.queries.start > 0 and call.kind == "decoder":
+            if call.queries.start > 0 and calls.kind == "decoder":
                 raise WatchError(
                     f"{name}: the cache was cut or rewound between two calls, so rows cannot be put together. "
                     "Watch one plain generation, or the model on the finished text."
