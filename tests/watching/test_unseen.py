@@ -104,6 +104,8 @@ def test_a_model_that_is_seen_as_a_whole_says_nothing():
 def test_records_answers_and_pictures_say_it(tmp_path):
     model, (_, inputs, _) = _model("ViT + TrOCR"), MIXED["ViT + TrOCR"]
     with pytest.warns(regard.UnseenWarning), torch.no_grad(), regard.watch(model) as record:
+        assert model.encoder.config._attn_implementation == "regard"
+        assert model.decoder.config._attn_implementation != "regard"
         model(**inputs)
     first = record.unseen[0]
     assert f"Not seen: {first}" in repr(record)
