@@ -5,7 +5,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 # Bytecode is kept: without it each worker rewrites every assert, and each process compiles the library, again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test lint bench docs notebooks clean help
+.PHONY: demo check test lint bench docs notebooks wheel clean help
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -34,6 +34,18 @@ docs: .venv/docs  ## set up, run every page of the course, and build the site in
 
 notebooks: .venv/docs  ## set up, run every page, and write them as notebooks in notebooks/
 	$(BIN)/python docs/tools/notebooks.py notebooks
+
+PYTHONS ?= python3.11 python3.12 python3.13
+
+wheel:  ## build the wheel, install it for each Python that is found, outside the repository, and translate with it
+	@rm -rf .cache/wheel && $(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir .cache/wheel .
+	@for python in $(PYTHONS); do \
+	    if ! command -v $$python > /dev/null; then echo "$$python: not found"; continue; fi; \
+	    folder=$$(mktemp -d) && $$python -m venv $$folder/venv && \
+	    $$folder/venv/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt .cache/wheel/*.whl && \
+	    (cd $$folder && venv/bin/regard translate "I am hungry." && venv/bin/regard steps > steps.txt) && \
+	    echo "$$python: $$($$folder/venv/bin/python --version), works" && rm -rf $$folder || exit 1; \
+	done
 
 .venv/demo: pyproject.toml constraints.txt
 	@echo "Setting up .venv (PyTorch is large: a minute or two, once) …"
