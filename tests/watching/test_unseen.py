@@ -104,8 +104,6 @@ def test_a_model_that_is_seen_as_a_whole_says_nothing():
 def test_records_answers_and_pictures_say_it(tmp_path):
     model, (_, inputs, _) = _model("ViT + TrOCR"), MIXED["ViT + TrOCR"]
     with pytest.warns(regard.UnseenWarning), torch.no_grad(), regard.watch(model) as record:
-        assert model.encoder.config._attn_implementation == "regard"
-        assert model.decoder.config._attn_implementation != "regard"
         model(**inputs)
     first = record.unseen[0]
     assert f"Not seen: {first}" in repr(record)
@@ -122,6 +120,32 @@ def test_heads_of_an_unseen_module_cannot_be_knocked_out():
     with pytest.raises(regard.WatchError, match="no head was removed"), torch.no_grad():  # noqa: SIM117
         with regard.watch(model, without={name: [0]}):
             model(**inputs)
+
+
+def test_only_what_routes_is_swapped():
+    model = _model("ViT + TrOCR")
+    decoder, encoder = model.decoder.config._attn_implementation, model.encoder.config._attn_implementation
+    with regard.watch(model):
+        assert (model.encoder.config._attn_implementation, encoder) == ("regard", "sdpa")
+        assert model.decoder.config._attn_implementation == decoder != "regard"
+    assert model.encoder.config._attn_implementation == encoder != "regard"
+
+
+@pytest.mark.parametrize("original", ["sdpa", "eager"])
+def test_code_of_a_model_gets_the_masks_that_it_had(original):
+    """Some of it asks for the implementation, and for bools, before it changes a mask."""
+    model = made("Llama")
+    model.set_attn_implementation(original)
+    masks = []
+
+    def note(module, args, kwargs):
+        masks.append((kwargs["attention_mask"].dtype, module.self_attn.config._attn_implementation == "sdpa"))
+
+    model.model.layers[0].register_forward_pre_hook(note, with_kwargs=True)
+    ids = torch.randint(5, 90, (2, 6))
+    with torch.no_grad(), regard.watch(model):
+        model(ids)
+    assert masks == [(torch.bool, True) if original == "sdpa" else (torch.float32, False)]
 
 
 def test_a_lazy_mask_is_additive_and_its_slices_are_lazy(monkeypatch):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,11 +20,45 @@ from regard.watching import registry
 from regard.watching.entries import AttentionCall
 from regard.watching.masks import LazyMask, Pattern
 
-__all__ = ["configs", "is_model", "load", "prepare", "routes"]
+__all__ = ["Name", "configs", "is_model", "load", "prepare", "routes"]
 
 NAME = "regard"
 _CROSS = ("cross", "encoder_attn", "encdec", "enc_dec")  # how models name attention to another sequence
 _IMPLEMENTATION = "_attn_implementation_internal"  # not by its setter, which warns and propagates
+
+
+class Name(str):
+    """The name of our attention function, in a config whose `original` it replaces.
+
+    Code of a model that asks for SDPA, to treat its masks as bools, gets the answer that it got before. A copy of the
+    config gets the original.
+
+    >>> Name("sdpa"), Name("sdpa") == "sdpa", Name("eager") == "eager"
+    ('regard', True, False)
+    """
+
+    original: Any
+
+    def __new__(cls, original: Any) -> Name:  # noqa: D102 (the class docstring covers it)
+        name = super().__new__(cls, NAME)
+        name.original = original
+        return name
+
+    def __eq__(self, other: object) -> bool:
+        return str.__eq__(self, other) or (other == "sdpa" and self.bool_masks)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+    def __deepcopy__(self, _: Any) -> Any:
+        return self.original
+
+    @property
+    def bool_masks(self) -> bool:
+        """Whether the model's code expects masks of bools: so do all functions but the eager one."""
+        return self.original not in (None, "eager")
 
 
 def is_model(module: nn.Module) -> bool:
@@ -60,8 +93,8 @@ def configs(modules: Iterable[Any]) -> list[tuple[Any, str]]:
 
 
 def routes(module: nn.Module) -> bool:
-    """Whether the file of an attention module calls the registered function at all."""
-    return "ALL_ATTENTION_FUNCTIONS" in _source(type(module).__module__)
+    """Whether the class of an attention module, or one that it extends, calls the registered function."""
+    return any(_calls_registered(kind) for kind in type(module).__mro__ if kind.__module__.startswith("transformers."))
 
 
 def _may_route(module: Any) -> bool:
@@ -71,11 +104,11 @@ def _may_route(module: Any) -> bool:
 
 
 @functools.cache
-def _source(module: str) -> str:
+def _calls_registered(kind: type) -> bool:
     try:
-        return inspect.getsource(sys.modules[module])
-    except (OSError, TypeError, KeyError):  # defined in a notebook: let it run, and see
-        return "ALL_ATTENTION_FUNCTIONS"
+        return "ALL_ATTENTION_FUNCTIONS" in inspect.getsource(kind)
+    except (OSError, TypeError):  # no source on this machine: let it run, and see
+        return True
 
 
 def load(path: str | Path) -> tuple[nn.Module, Any]:
@@ -130,7 +163,8 @@ def _mask(
         q_length, q_offset = len(positions), positions[0]
     first, function = int(q_offset), mask_function or masking_utils.causal_mask_function
     target = torch.device(device if device is not None else getattr(attention_mask, "device", "cpu"))
-    dtype = options.get("dtype", torch.float32)
+    name = getattr(options.get("config"), _IMPLEMENTATION, None)
+    dtype = torch.bool if isinstance(name, Name) and name.bool_masks else options.get("dtype", torch.float32)
     queries, keys = range(first, first + q_length), range(kv_offset, kv_offset + kv_length)
     bands: list[tuple[int | None, int | None]] = []
     paddings: list[Tensor] = []
@@ -213,6 +247,7 @@ def _attention(
         keys = range(keys.start, queries.stop)
         key, value = key[:, :, : len(keys)], value[:, :, : len(keys)]
     dense_masks += [] if position_bias is None else [position_bias]
+    dense_masks += _selected_keys(module, options, query, key.shape[2])
     dense = Mask(tuple(Dense(_with_infinities(mask)[..., : len(keys)]) for mask in dense_masks))
     sinks = None if s_aux is None else s_aux.to(query.dtype)
     mask, kind = pattern.mask(queries, keys) & dense, _kind(module, name, pattern, dense_masks)
@@ -223,6 +258,30 @@ def _attention(
         output = watcher.observe(own_name, call, matrix, output)
     weights = matrix.to_dense() if options.get("output_attentions") else None
     return output.transpose(1, 2).contiguous(), weights
+
+
+def _selected_keys(module: nn.Module, options: dict[str, Any], query: Tensor, keys: int) -> list[Tensor]:
+    """The keys that a sparse model's indexer selected: it puts them into the mask for eager attention only."""
+    masks = []
+    for name, value in options.items():
+        if not isinstance(value, Tensor) or not name.endswith(("indices", "index", "mask", "bias")):
+            continue
+        if name == "indices":  # (batch, queries, selected)
+            visible = value.new_zeros(*value.shape[:2], keys, dtype=torch.bool)
+            masks.append(visible.scatter_(-1, value.long(), True)[:, None])
+        elif name == "block_indices":  # (batch, groups of heads, queries, selected), -1 for none
+            size: int = module.indexer.block_size  # type: ignore[union-attr, assignment]
+            blocks = -(-keys // size)
+            chosen = value.new_zeros(*value.shape[:3], blocks + 1, dtype=torch.bool)
+            chosen.scatter_(-1, value.masked_fill(value < 0, blocks).long(), True)
+            visible = chosen[..., :blocks].repeat_interleave(size, -1)[..., :keys]
+            masks.append(visible.repeat_interleave(query.shape[1] // visible.shape[1], 1))
+        else:
+            raise WatchError(
+                f"{type(module).__name__} passes {name!r} to its attention function, and regard does not know it: what "
+                "it showed might not be what ran. Please report the model."
+            )
+    return masks
 
 
 def _located(mask: Tensor | None, queries: int, keys: int) -> tuple[Pattern, list[Tensor], range, range]:

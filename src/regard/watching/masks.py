@@ -15,7 +15,7 @@ from torch.nn import functional
 from torch.utils._pytree import tree_map_only
 
 from regard.scores import Band, Keep, Mask, Same, bind
-from regard.support import Bool, Float
+from regard.support import Bool
 
 __all__ = ["LazyMask", "Pattern"]
 
@@ -60,10 +60,11 @@ def _slice(tensor: Tensor, positions: range) -> Tensor:
 
 
 class LazyMask(Tensor):
-    """An additive mask (batch, 1, queries, keys) that stores what it is made of, and no numbers.
+    """A mask (batch, 1, queries, keys) that stores what it is made of, and no numbers.
 
-    Watched attention reads the pattern. To all other code it is the tensor that eager attention gets: 0 where a query
-    sees a key, the lowest number of the dtype where it does not; an operation computes these numbers at that moment.
+    Watched attention reads the pattern. To all other code it is the tensor that the model had without us: for SDPA
+    bools, for eager attention 0 where a query sees a key and the lowest number of the dtype where it does not. An
+    operation computes these numbers at that moment.
 
     >>> lazy = LazyMask(Pattern(bands=((None, 0),)), range(2), range(2), 1, torch.float16, torch.device("cpu"))
     >>> lazy.shape, lazy + 0
@@ -93,14 +94,21 @@ class LazyMask(Tensor):
         rule = "dense" if self.dense is not None else self.pattern.mask(self.queries, self.keys)
         return f"LazyMask({rule}, shape={tuple(self.shape)})"
 
-    def materialize(self) -> Float[Tensor, "batch 1 queries keys"]:
+    def materialize(self) -> Tensor:
         """The numbers."""
-        visible, shape = self.dense, tuple(self.shape)
-        if visible is None:
-            mask = bind(self.pattern.mask(self.queries, self.keys), shape, self.device, plain=False)
-            visible = mask.tile(range(shape[2]), range(shape[3]), self.device)
-        numbers = torch.zeros(shape, dtype=self.dtype, device=self.device)
-        return numbers if visible is None else numbers.masked_fill_(~visible, torch.finfo(self.dtype).min)
+        if self.dtype == torch.bool:
+            return self.visible()
+        numbers = torch.zeros(self.shape, dtype=self.dtype, device=self.device)
+        return numbers.masked_fill_(~self.visible(), torch.finfo(self.dtype).min)
+
+    def visible(self) -> Bool[Tensor, "batch 1 queries keys"]:
+        """Which keys a query sees."""
+        if self.dense is not None:
+            return self.dense
+        shape = tuple(self.shape)
+        mask = bind(self.pattern.mask(self.queries, self.keys), shape, self.device, plain=False)
+        tile = mask.tile(range(shape[2]), range(shape[3]), self.device)
+        return torch.ones(shape, dtype=torch.bool, device=self.device) if tile is None else tile.expand(shape)
 
     def _cut(self, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> LazyMask | None:
         """A run of its queries or keys, as lazy as itself; None for other slices."""

@@ -124,7 +124,7 @@ class Watching:
                     raise self._not_routed()
                 self._configs = huggingface.configs(module for _, module in theirs)
                 for config, attribute in self._configs:
-                    _replace(undo, config, attribute, _Name)
+                    _replace(undo, config, attribute, huggingface.Name)
             for name, module in self._entry_points(ours):
                 _hook(undo, module, functools.partial(self._before_forward, name), self._after_forward)
             for name, module in attentions:
@@ -266,20 +266,6 @@ class _Running:
     name: str
     seen: bool = False
     named: bool = False
-
-
-class _Name(str):
-    """The name of our attention function, in a config; a copy of the config gets the name that it replaces."""
-
-    original: Any
-
-    def __new__(cls, original: Any) -> _Name:
-        name = super().__new__(cls, huggingface.NAME)
-        name.original = original
-        return name
-
-    def __deepcopy__(self, _: Any) -> Any:
-        return self.original
 
 
 class _Hook:
