@@ -87,7 +87,7 @@ def gradients(
     scores: Scores, request: Request, result: Tensor, lse: Tensor, grad: Tensor, *, outer: bool, biases: bool
 ) -> list[Tensor | None]:
     """Gradients of (outer, query, key, sinks, operand, *biases)."""
-    backend = chooser.choose(scores, request, gradient=True, biases=biases)
+    backend = chooser.choose(scores, request, gradient=True, biases=biases, outer=outer)
     if isinstance(request, Attend):
         request = chooser.shielded(scores, request)
         float32 = scores.query.dtype == torch.float32 and backend is not torch_cpu.backend

@@ -60,9 +60,12 @@ def use(*names: str) -> Iterator[None]:
         _allowed, triton.backend.interpret = before
 
 
-def choose(scores: Scores, request: Request, *, gradient: bool = False, biases: bool = False) -> Backend:
-    """The first backend that supports this request."""
-    return next(_supporting(scores, request, gradient, biases))
+def choose(
+    scores: Scores, request: Request, *, gradient: bool = False, biases: bool = False, outer: bool = False
+) -> Backend:
+    """The first backend that supports this request; `outer`: the normaliser is that of more keys than these."""
+    found = _supporting(scores, request, gradient, biases)
+    return next(backend for backend in found if not (outer and backend is torch_cuda.backend))
 
 
 def _supporting(scores: Scores, request: Request, gradient: bool = False, biases: bool = False) -> Iterator[Backend]:
@@ -101,7 +104,7 @@ def _forward(scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
     if scores.sinks is None:
         return output, lse
     widened = with_sinks(scores, lse)
-    return (output * share(lse, widened)[..., None]).to(output.dtype), widened
+    return torch.mul(output, share(lse, widened)[..., None].float(), out=output), widened
 
 
 def shielded(scores: Scores, request: Attend) -> Attend:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.backends.contract import Attend, Backend, Refused, Request
+from regard.backends.contract import Attend, Backend, Gradients, Refused, Request
 from regard.scores import Scores
 
 __all__ = ["backend"]
@@ -21,7 +21,7 @@ _DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 class TorchCUDA(Backend):
-    """torch's fused kernels on a GPU: plain or causal, forward only."""
+    """torch's fused kernels on a GPU: plain or causal, and their backward."""
 
     name = "torch_cuda"
     device = "cuda"  # "cpu" in a test of what happens when a kernel refuses
@@ -31,8 +31,10 @@ class TorchCUDA(Backend):
 
     def supports(self, scores: Scores, request: Request, *, gradient: bool = False, biases: bool = False) -> bool:
         """Products with values as wide as the keys, without dropout, softcap or a mask other than `causal()`."""
-        if gradient or not isinstance(request, Attend) or request.dropout is not None:
+        if not isinstance(request, Attend) or request.dropout is not None:
             return False
+        if gradient and (biases or torch.are_deterministic_algorithms_enabled()):
+            return False  # these kernels add up the gradients of queries in any order
         query, key, mask = scores.query, scores.key, scores.mask
         if query.device.type != self.device or query.dtype not in _DTYPES or 0 in scores.shape:
             return False
@@ -43,6 +45,8 @@ class TorchCUDA(Backend):
         if mask and not causal:
             return False
         kernel = self.kernel(scores, request.value)
+        if gradient and kernel not in (_FLASH, _CUDNN):
+            return False
         return kernel in (_FLASH, _EFFICIENT, _CUDNN) and (kernel, scores.group > 1) not in self.refused
 
     def kernel(self, scores: Scores, value: Tensor) -> int:
@@ -78,6 +82,31 @@ class TorchCUDA(Backend):
         if lse.numel() != query[..., 0].numel():  # rows padded to whole blocks
             lse = lse[..., : query.shape[2]]
         return output, lse.reshape(query.shape[:3])
+
+    def backward(
+        self, scores: Scores, request: Request, result: Tensor, lse: Tensor, grad: Tensor, *, subtract: bool = True,
+        biases: bool = False,
+    ) -> Gradients:  # fmt: skip
+        """Gradients of weights @ value; with sinks too, whose share is in the normaliser and in the result."""
+        assert isinstance(request, Attend)
+        assert subtract, "a part of the matrix has kernels of its own"
+        query, key, value, causal = scores.query, scores.key, request.value, bool(scores.mask)
+        ops: Any = torch.ops.aten
+        seed = query.new_zeros((), dtype=torch.int64)
+        ends, lengths = (None, None), scores.shape[2:]
+        grad, lse = grad.to(query.dtype), lse.float()
+        if self.kernel(scores, value) == _CUDNN:
+            found = ops._scaled_dot_product_cudnn_attention_backward(
+                grad, query, key, value, result, lse[..., None].contiguous(), seed, seed, None, *ends, *lengths, 0.0,
+                causal, scale=scores.scale,
+            )  # fmt: skip
+        else:
+            found = ops._scaled_dot_product_flash_attention_backward(
+                grad, query, key, value, result, lse.contiguous(), *ends, *lengths, 0.0, causal, seed, seed,
+                scale=scores.scale,
+            )  # fmt: skip
+        d_query, d_key, d_value = found[:3]
+        return Gradients(d_query, d_key, d_value, (), None)
 
 
 backend = TorchCUDA()

@@ -4,8 +4,9 @@
 stays in registers where a result belongs to rows (`forward`, `rows`, `top_pass`), a block of keys where it belongs to
 columns (`columns`, `sums`), so no two programs ever add to the same result: the same bits every time.
 
-Every pass over the tiles has three stages: tiles that the band cuts, tiles that are full (no mask is read there), and
-tiles that it cuts again. FLAGS.stages says which of them there are; tiles that the band hides are never touched.
+Every pass over the tiles has three stages: tiles that the mask cuts, tiles that are full (no mask is read there), and
+tiles that it cuts again. FLAGS.stages says which of them there are; tiles that a band, padding or documents hide are
+never touched (limits.py).
 """
 
 # mypy: ignore-errors
@@ -71,6 +72,16 @@ def last_first(block, blocks, FLAGS: tl.constexpr):
 
 
 @triton.jit
+def _within_limits(first, full_first, full_end, end, block, blocks, head, problem, FLAGS: tl.constexpr):
+    """Bounds of a pass, narrowed to what padding and documents leave to this block."""
+    if FLAGS.limits:
+        at = problem.limits + (head.batch * blocks + tl.minimum(block, blocks - 1)) * 4
+        first, full_first = tl.maximum(first, tl.load(at)), tl.maximum(full_first, tl.load(at + 1))
+        full_end, end = tl.minimum(full_end, tl.load(at + 2)), tl.minimum(end, tl.load(at + 3))
+    return first, full_first, full_end, end
+
+
+@triton.jit
 def _tile_bounds(first, full_first, full_end, end, tokens, BLOCK: tl.constexpr, FLAGS: tl.constexpr):
     """Where the three stages of a pass begin and end, in whole blocks."""
     first = tl.maximum(first, 0) // BLOCK * BLOCK
@@ -87,18 +98,22 @@ def _tile_bounds(first, full_first, full_end, end, tokens, BLOCK: tl.constexpr, 
 def key_bounds(start_m, head, problem, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, FLAGS: tl.constexpr):
     """The bounds of a pass along the keys that the queries from start_m on see."""
     low, high, last = head.low, head.high, tl.minimum(start_m + BLOCK_M, problem.queries) - 1
-    return _tile_bounds(
-        start_m + low, last + low, start_m + high + 1, last + high + 1, problem.keys, BLOCK_N, FLAGS
+    first, full_first, full_end, end = _within_limits(
+        start_m + low, last + low, start_m + high + 1, last + high + 1, start_m // BLOCK_M,
+        tl.cdiv(problem.queries, BLOCK_M), head, problem, FLAGS,
     )  # fmt: skip
+    return _tile_bounds(first, full_first, full_end, end, problem.keys, BLOCK_N, FLAGS)
 
 
 @triton.jit
 def query_bounds(start_n, head, problem, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, FLAGS: tl.constexpr):
     """The bounds of a pass along the queries that see the keys from start_n on."""
     low, high, last = head.low, head.high, tl.minimum(start_n + BLOCK_N, problem.keys) - 1
-    return _tile_bounds(
-        start_n - high, last - high, start_n - low + 1, last - low + 1, problem.queries, BLOCK_M, FLAGS
+    first, full_first, full_end, end = _within_limits(
+        start_n - high, last - high, start_n - low + 1, last - low + 1, start_n // BLOCK_N,
+        tl.cdiv(problem.keys, BLOCK_N), head, problem, FLAGS,
     )  # fmt: skip
+    return _tile_bounds(first, full_first, full_end, end, problem.queries, BLOCK_M, FLAGS)
 
 
 # What a tile is computed from
@@ -159,13 +174,12 @@ def tile_logits(qk, row, column, head, problem, FLAGS: tl.constexpr, MASKED: tl.
             key_id = tl.load(key_ids + batch * problem.keys + column, mask=column < problem.keys, other=0)
             seen = seen & (query_id == key_id)
         if FLAGS.visible:
-            at = _offset(row, column, head, problem.visible_batch, problem.visible_head, problem.visible_row,
-                         problem.visible_column)  # fmt: skip
-            seen = seen & (tl.load(problem.visible + at, mask=inside, other=0) != 0)
+            visible = _load_dense(problem.visible, row, column, inside, head, problem.visible_batch,
+                                  problem.visible_head, problem.visible_row, problem.visible_column)  # fmt: skip
+            seen = seen & (visible != 0)
         if FLAGS.bias:
-            at = _offset(row, column, head, problem.bias_batch, problem.bias_head, problem.bias_row,
-                         problem.bias_column)  # fmt: skip
-            bias = tl.load(problem.bias + at, mask=inside, other=0.0).to(tl.float32)
+            bias = _load_dense(problem.bias, row, column, inside, head, problem.bias_batch, problem.bias_head,
+                               problem.bias_row, problem.bias_column).to(tl.float32)  # fmt: skip
             seen = seen & (bias > problem.lowest)
             logits += tl.where(bias > problem.lowest, bias, 0.0) * LOG2E
         logits = tl.where(seen, logits, HIDDEN)
@@ -173,10 +187,15 @@ def tile_logits(qk, row, column, head, problem, FLAGS: tl.constexpr, MASKED: tl.
 
 
 @triton.jit
-def _offset(row, column, head, batch_stride, head_stride, row_stride, column_stride):
-    """Where a tile lies in a 4-D tensor."""
-    at = head.batch.to(tl.int64) * batch_stride + head.index.to(tl.int64) * head_stride
-    return at + (row.to(tl.int64) * row_stride + column.to(tl.int64) * column_stride)
+def _load_dense(ptr, row, column, inside, head, batch_stride, head_stride, row_stride, column_stride):
+    """A tile of a 4-D tensor; a tile of keys × queries is read row by row all the same, and transposed."""
+    ptr += head.batch.to(tl.int64) * batch_stride + head.index.to(tl.int64) * head_stride
+    if row.shape[0] == 1 and row.shape[1] > 1:
+        row, column, inside = tl.trans(row), tl.trans(column), tl.trans(inside)
+        at = row.to(tl.int64) * row_stride + column.to(tl.int64) * column_stride
+        return tl.trans(tl.load(ptr + at, mask=inside, other=0))
+    at = row.to(tl.int64) * row_stride + column.to(tl.int64) * column_stride
+    return tl.load(ptr + at, mask=inside, other=0)
 
 
 @triton.jit

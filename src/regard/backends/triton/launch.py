@@ -185,7 +185,7 @@ def _forward(scores: Scores, value: Tensor | None) -> tuple[Tensor, Tensor]:
     # to show the difference in its weights. The other kernels round as this one does without values.
     fusion = value is None or scores.query.dtype != torch.float16
     kernels.forward[prepared.grid(cdiv(queries, block_m), batch * heads)](
-        prepared.q, prepared.k, v, output, lse, prepared.problem, prepared.layouts._replace(v=v_layout),
+        prepared.q, prepared.k, v, output, lse, prepared.keys_problem, prepared.layouts._replace(v=v_layout),
         FLAGS=prepared.along_keys(block_n), VALUES=value is not None, WIDTH=max(width, 1),
         PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
         BLOCK_V=v.block_shape[1] if value is not None else 1, enable_fp_fusion=fusion, **options,
@@ -210,7 +210,7 @@ def _backward(
     prepared = prepare(scores, block_m, block_n)
     (v, v_layout), (d_out, d_layout) = describe(value, block_n), describe(grad, block_m)
     gradient_kernels.grad_query[prepared.grid(cdiv(queries, block_m), batch * heads)](
-        prepared.q, prepared.k, v, d_out, norm, delta, d_query, prepared.problem,
+        prepared.q, prepared.k, v, d_out, norm, delta, d_query, prepared.keys_problem,
         prepared.layouts._replace(v=v_layout, d_out=d_layout), scores.scale,
         FLAGS=prepared.along_keys(block_n, norm), WIDTH=width, PRECISION=prepared.precision,
         BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_D=prepared.q.block_shape[1], **options,
@@ -220,7 +220,7 @@ def _backward(
     prepared = prepare(scores, block_m, block_n, interleave=False)
     (v, v_layout), (d_out, d_layout) = describe(value, block_n), describe(grad, block_m)
     gradient_kernels.grad_key[prepared.grid(cdiv(keys, block_n), batch * scores.key.shape[1])](
-        prepared.q, prepared.k, v, d_out, norm, delta, d_key, d_value, prepared.problem,
+        prepared.q, prepared.k, v, d_out, norm, delta, d_key, d_value, prepared.queries_problem,
         prepared.layouts._replace(v=v_layout, d_out=d_layout), scores.scale,
         FLAGS=prepared.along_queries(block_m, norm), GROUP=scores.group, WIDTH=width, WIDTH_V=width_v,
         PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_D=prepared.q.block_shape[1],

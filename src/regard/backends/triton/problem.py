@@ -7,6 +7,7 @@ parameters as if they were spelt out.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.backends.contract import LOG2E
-from regard.backends.triton import tuning
+from regard.backends.triton import limits, tuning
 from regard.scores import HIDING, Scores, take
 
 __all__ = [
@@ -80,6 +81,7 @@ class Problem(NamedTuple):
     bias_row: int | None = None
     bias_column: int | None = None
     lowest: float = HIDING  # a bias that is not above this hides the key
+    limits: Tensor | None = None  # (batch, blocks, 4): see limits.py
 
 
 class Flags(NamedTuple):
@@ -94,7 +96,8 @@ class Flags(NamedTuple):
     softcap: bool = False
     full_blocks: bool = False  # no block extends beyond the last query or key
     causal: bool = False  # full blocks, and the band hides only later keys
-    every_tile: bool = False  # the mask has more than a band: it is read in every tile
+    limits: bool = False  # padding and documents narrow the bounds of a pass
+    every_tile: bool = False  # the mask has a dense part: it is read in every tile
     stages: tuple[bool, bool, bool] = (True, True, True)  # of a pass: tiles that the mask cuts, full tiles, cut tiles
     split_lse: bool = False  # the normaliser has a low part
     aligned: bool = False  # the number of queries is a multiple of 4
@@ -132,6 +135,23 @@ class Prepared:
     layouts: Layouts
     problem: Problem
     flags: Flags
+    blocks: tuple[int, int]
+
+    @property
+    def keys_problem(self) -> Problem:
+        """The problem of a pass along the keys."""
+        return self._limited(limits.along_keys, self.problem.queries)
+
+    @property
+    def queries_problem(self) -> Problem:
+        """The problem of a pass along the queries."""
+        return self._limited(limits.along_queries, self.problem.keys)
+
+    def _limited(self, find: Callable[..., Tensor], tokens: int) -> Problem:
+        if not self.flags.limits:
+            return self.problem
+        keep, query_ids, key_ids = self.problem.keep, self.problem.query_ids, self.problem.key_ids
+        return self.problem._replace(limits=find(keep, query_ids, key_ids, self.blocks, tokens))
 
     def grid(self, blocks: int, heads: int) -> tuple[int, int, int]:
         """A grid of so many blocks for each head."""
@@ -146,14 +166,14 @@ class Prepared:
     def along_keys(self, block: int, norm: Normaliser | None = None) -> Flags:
         """The flags of a pass that keeps a block of queries and goes along the keys."""
         problem, ends = self.problem, (True, True)
-        if not (self.flags.every_tile or self.flags.batch_band):
+        if not (self.flags.every_tile or self.flags.batch_band or self.flags.limits):
             ends = problem.low > -OUT_OF_REACH, problem.high < OUT_OF_REACH or problem.keys % block > 0  # type: ignore[assignment]
         return self._flags(*ends, norm)
 
     def along_queries(self, block: int, norm: Normaliser | None = None) -> Flags:
         """The flags of a pass that keeps a block of keys and goes along the queries."""
         problem, ends = self.problem, (True, True)
-        if not (self.flags.every_tile or self.flags.batch_band):
+        if not (self.flags.every_tile or self.flags.batch_band or self.flags.limits):
             ends = problem.high < OUT_OF_REACH, problem.low > -OUT_OF_REACH or problem.queries % block > 0  # type: ignore[assignment]
         return self._flags(*ends, norm)
 
@@ -169,7 +189,7 @@ def prepare(scores: Scores, block_m: int, block_n: int, interleave: bool = True)
     k, k_layout = describe(scores.key, block_n)
     low, high = _band(scores)
     full = not (queries % block_m or keys % block_n)
-    every_tile = bool(mask.kept or mask.ids or mask.visible or mask.biases)
+    every_tile = bool(mask.visible or mask.biases)
     flags = Flags(
         band=bool(mask.bands),
         batch_band=isinstance(low, Tensor),
@@ -180,15 +200,16 @@ def prepare(scores: Scores, block_m: int, block_n: int, interleave: bool = True)
         softcap=scores.softcap is not None,
         full_blocks=full,
         causal=full and bool(mask.bands) and all(lowest is None for lowest, _, _ in mask.bands),
+        limits=bool(mask.kept or mask.ids),
         every_tile=every_tile,
     )
     scale, cap = scores.scale, scores.softcap
     factor, cap = (scale * LOG2E, 0.0) if cap is None else (2 * LOG2E * scale / cap, cap * LOG2E)
     problem = Problem(
         low, high, queries, keys, heads, scores.group, _interleave(scores) if interleave else 0, factor, cap,
-        **(_mask_operands(scores) if every_tile else {}),
+        **({} if mask.only_bands else _mask_operands(scores)),
     )  # fmt: skip
-    return Prepared(scores, q, k, Layouts(q_layout, k_layout), problem, flags)
+    return Prepared(scores, q, k, Layouts(q_layout, k_layout), problem, flags, (block_m, block_n))
 
 
 def _mask_operands(scores: Scores) -> dict[str, Any]:

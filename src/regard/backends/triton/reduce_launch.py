@@ -24,7 +24,7 @@ from regard.backends.triton.problem import (
 )
 from regard.scores import Scores
 
-__all__ = ["columns", "reduce", "rows", "sums", "supports", "top"]
+__all__ = ["columns", "reduce", "rows", "small_bins", "sums", "supports", "top"]
 
 MAX_TOP = 16
 
@@ -41,10 +41,8 @@ class PassResult(NamedTuple):
 
 def supports(scores: Scores, request: Reduction, max_width: int) -> bool:
     """Whether the kernels know this reduction."""
-    _, _, queries, keys = scores.shape
     if isinstance(request, Pool):
-        large = queries >= 16 * request.rows and keys >= 16 * request.columns  # a tile lies in at most two bins
-        return request.reduce == "mean" and (large or even(scores, request))
+        return request.reduce == "mean"
     if isinstance(request, Top):
         return request.k <= MAX_TOP
     if isinstance(request, TransposedProduct):
@@ -87,7 +85,7 @@ def reduce(scores: Scores, norm: Normaliser, requests: Sequence[Reduction]) -> l
         if n not in even_pools:  # sums of columns come along
             summed = next((r for r in received if requests[r].reduce != "max"), None)  # type: ignore[union-attr]
             received = [r for r in received if r != summed]
-            keep(columns(scores, norm, pool=requests[n]), summed, None, n)  # type: ignore[arg-type]
+            keep(small_bins(scores, norm, requests[n]), summed, None, n)  # type: ignore[arg-type]
     for n in tops:
         # Where bins are small, a pass of `sums` is needed anyway, and computes the entropy for less.
         pairs = zip(even_pools, received, strict=False)
@@ -191,13 +189,15 @@ def sums(scores: Scores, norm: Normaliser, received: Received | None, entropy: b
     if pool is not None:
         bins = (pool.rows, keys // bin_keys, pool.rows * pool.columns / (queries * keys))
         # Where the band hides nothing and a bin is no wider than a tile, every bin is written.
-        written = bins[1] == pool.columns and bin_keys <= block_n and not scores.mask.bands
+        written = (
+            bins[1] == pool.columns and bin_keys <= block_n and (not scores.mask.bands and not prepared.flags.limits)
+        )
         pooled = (norm.high.new_empty if written else norm.high.new_zeros)(batch, heads, *bins[:2])
     ragged, flags = keys % block_n > 0, prepared.along_queries(block_m, norm)
     flags = flags._replace(stages=(flags.stages[0] or ragged, True, flags.stages[2]))
     kind = "" if received is None else "max" if received.reduce == "max" else "sum"
     reduction_kernels.sums[(programs, *head_grid(batch * heads))](
-        prepared.q, prepared.k, norm, total, lines, row_sums, pooled, prepared.problem, prepared.layouts, bins,
+        prepared.q, prepared.k, norm, total, lines, row_sums, pooled, prepared.queries_problem, prepared.layouts, bins,
         (max(bin_keys // block_n, 1), cdiv(units, programs)), FLAGS=flags, ENTROPY=entropy, RECEIVED=kind, POOL=how,
         BIN_ROWS=bin_rows, BIN_KEYS=bin_keys, RAGGED=ragged, PRECISION=prepared.precision, CHUNK=4096,
         BLOCK_M=block_m, BLOCK_N=block_n, **options,
@@ -219,10 +219,10 @@ def rows(scores: Scores, norm: Normaliser, k: int, entropy: bool) -> PassResult:
     entropies = norm.high.new_empty(batch, heads, queries) if entropy else None
     weights, indices = _empty_top(scores, 1) if k else (None, None)
     reduction_kernels.rows[prepared.grid(cdiv(queries, block_m), batch * heads)](
-        prepared.q, prepared.k, norm, entropies, weights, indices, tensors(scores), prepared.problem, prepared.layouts,
-        FLAGS=prepared.along_keys(block_n, norm), ENTROPY=entropy, SHARED=shared, WIDTH=width if shared else 1,
-        STEP=min(next_power(width), tuning.SETTLE[1]), PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
-        **options,
+        prepared.q, prepared.k, norm, entropies, weights, indices, tensors(scores), prepared.keys_problem,
+        prepared.layouts, FLAGS=prepared.along_keys(block_n, norm), ENTROPY=entropy, SHARED=shared,
+        WIDTH=width if shared else 1, STEP=min(next_power(width), tuning.SETTLE[1]), PRECISION=prepared.precision,
+        BLOCK_M=block_m, BLOCK_N=block_n, **options,
     )  # fmt: skip
     return PassResult(entropy=entropies, top=None if weights is None or indices is None else (weights, indices))
 
@@ -242,20 +242,12 @@ def columns(
     batch, heads, queries, keys = scores.shape
     name = "columns_product" if x is not None else "columns" if pool is None else "columns_pool"
     block_m, block_n, options = tuning.blocks(name, scores, *(() if x is None else (x.shape[-1],)))
-    bins, lanes, bin_rows, uneven = (1, 1, 1.0), batch * heads, 0, False
-    pooled = store = None
-    if pool is not None and even(scores, pool):
+    bins, bin_rows, pooled = (1, 1, 1.0), 0, None
+    if pool is not None:
         bin_rows = queries // pool.rows
         bins = (pool.rows, pool.columns, pool.columns / (bin_rows * keys))
-        pooled = store = norm.high.new_zeros(batch, heads, pool.rows, keys // 16)
-    elif pool is not None:
-        uneven, bins = True, (pool.rows, pool.columns, 1.0)
-        block_m = min(block_m, next_power(queries // pool.rows + 1) // 2)  # no tile lies in more than two bins
-        block_n = min(block_n, next_power(keys // pool.columns + 1) // 2)
-        blocks = pool.rows, cdiv(keys, block_n), 2
-        lanes = min(max(tuning.WORKSPACE // (4 * math.prod(blocks)), 1), lanes, MAX_GRID)
-        store, pooled = norm.high.new_empty(lanes, *blocks), norm.high.new_zeros(batch, heads, pool.rows, pool.columns)
-    prepared = prepare(scores, block_m, block_n, interleave=not uneven)
+        pooled = norm.high.new_zeros(batch, heads, pool.rows, keys // 16)
+    prepared = prepare(scores, block_m, block_n)
     total = norm.high.new_empty(batch, heads, keys)
     x_desc, layout, product, width = prepared.q, prepared.layouts.q, None, 1
     if x is not None:
@@ -268,43 +260,85 @@ def columns(
         flags = flags._replace(stages=(True, True, True))
     # Two comparisons compile to a shorter program here than the one of `causal`.
     flags = flags._replace(causal=False, aligned=queries % 4 == 0)
+    reduction_kernels.columns[prepared.grid(cdiv(keys, block_n), batch * heads)](
+        prepared.q, prepared.k, x_desc, norm, total, product, pooled, prepared.queries_problem,
+        prepared.layouts._replace(v=layout), bins, FLAGS=flags,
+        MAXIMUM=received is not None and received.reduce == "max", BIN_ROWS=bin_rows, PRODUCT=x is not None,
+        PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
+        BLOCK_X=x_desc.block_shape[1] if x is not None else 1, WIDTH=width, **options,
+    )  # fmt: skip
+    while pooled is not None and pooled.shape[3] > bins[1]:  # torch is slow at sums of a few numbers each
+        pooled = pooled[..., ::2] + pooled[..., 1::2]
+    return PassResult(total, None, pooled, product)
+
+
+def small_bins(scores: Scores, norm: Normaliser, pool: Pool) -> PassResult:
+    """The matrix in bins of any size, and what each key receives."""
+    from regard.backends.triton import reduction_kernels
+
+    batch, heads, queries, keys = scores.shape
+    block_m, block_n, options = tuning.blocks("small_bins", scores)
+    sizes = queries / pool.rows, keys / pool.columns
+    most = max(min(math.ceil(b / s) + 1, b) for b, s in zip((block_m, block_n), sizes, strict=True))
+    local = max(next_power(most), 16)  # bins that a tile may lie in, either way: at least what a product needs
+    prepared = prepare(scores, block_m, block_n, interleave=False)
+    blocks = cdiv(queries, block_m), cdiv(keys, block_n)
+    lanes = min(max(tuning.WORKSPACE // (4 * math.prod(blocks) * local**2), 1), batch * heads, MAX_GRID)
+    store = norm.high.new_empty(lanes, blocks[0] * local, blocks[1] * local)
+    pooled = norm.high.new_empty(batch * heads, pool.rows, pool.columns)
+    total, problem = norm.high.new_empty(batch, heads, keys), prepared.queries_problem
+    flags = prepared.along_queries(block_m, norm)._replace(stages=(True, True, True), causal=False)
+    over_rows = _own_bins(queries, pool.rows, block_m, local, pooled)
+    over_keys = _own_bins(keys, pool.columns, block_n, local, pooled)
+    exact = scores.query.dtype == torch.float32 or scores.query.device.type == "cpu"
     for first in range(0, batch * heads, lanes):
         some = min(lanes, batch * heads - first)
-        if uneven and store is not None:
-            store.zero_()
-        reduction_kernels.columns[prepared.grid(cdiv(keys, block_n), some)](
-            prepared.q, prepared.k, x_desc, norm, total, product, store, prepared.problem,
-            prepared.layouts._replace(v=layout), bins, first, FLAGS=flags,
-            MAXIMUM=received is not None and received.reduce == "max", UNEVEN=uneven, BIN_ROWS=bin_rows,
-            PRODUCT=x is not None, PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
-            BLOCK_X=x_desc.block_shape[1] if x is not None else 1, WIDTH=width, **options,
+        store.zero_()
+        reduction_kernels.small_bins[prepared.grid(blocks[1], some)](
+            prepared.q, prepared.k, norm, total, store, problem, prepared.layouts, (pool.rows, pool.columns), first,
+            FLAGS=flags, EXACT=exact, PRECISION=prepared.precision, LOCAL=local, BLOCK_M=block_m, BLOCK_N=block_n,
+            **options,
         )  # fmt: skip
-        if uneven and store is not None and pooled is not None:
-            _gather(store[:some], pooled.view(-1, *bins[:2])[first : first + some], keys, block_n)
-    if uneven and pooled is not None:
-        pooled /= _bin_widths(queries, bins[0], pooled)[:, None] * _bin_widths(keys, bins[1], pooled)
-    elif pooled is not None:
-        while pooled.shape[3] > bins[1]:  # torch is slow at sums of a few numbers each
-            pooled = pooled[..., ::2] + pooled[..., 1::2]
-    return PassResult(total, None, pooled, product)
+        pooled[first : first + some] = _add_tiles(_add_tiles(store[:some], over_rows).mT, over_keys).mT
+    shares = 1 / (_bin_widths(queries, pool.rows, pooled)[:, None] * _bin_widths(keys, pool.columns, pooled))
+    pooled = pooled.view(batch, heads, pool.rows, pool.columns) * shares
+    unknown = (norm.high != norm.high) | (norm.high == -math.inf)  # rows with NaN or inf: so are their bins
+    found = torch.nn.functional.pad(unknown.cumsum(-1), (1, 0))[..., _bin_edges(queries, pool.rows, pooled)].diff() > 0
+    return PassResult(total + _nan_where(unknown.any(-1)), None, pooled.masked_fill_(found[..., None], math.nan))
+
+
+def _nan_where(heads: Tensor) -> Tensor:
+    """0, or NaN for all keys of these heads: a row that holds NaN gives it to each key that it sees."""
+    return torch.where(heads, math.nan, 0.0)[..., None]
 
 
 def _bin_widths(tokens: int, bins: int, like: Tensor) -> Tensor:
     """How many tokens each of so many nearly equal bins holds."""
-    return (torch.arange(bins + 1, device=like.device) * tokens // bins).diff()
+    return _bin_edges(tokens, bins, like).diff()
 
 
-def _gather(store: Tensor, total: Tensor, keys: int, block_n: int) -> None:
-    """Blocks of keys to bins of keys: each block lies in one bin, or in one and the next."""
-    blocks, bins = store.shape[2], total.shape[2]
-    first = ((torch.arange(blocks, device=store.device) * block_n + 1) * bins - 1) // keys
-    place = torch.stack([first, first + 1], -1).flatten()
-    order = torch.argsort(place, stable=True)
-    ends = torch.searchsorted(place[order].contiguous(), torch.arange(bins, device=store.device), right=True)
-    for part, bin_sums in zip(store, total, strict=True):
-        # Sums of runs as differences of a running sum, in float64 so that nothing is lost: an order that never changes.
-        line = torch.nn.functional.pad(part.flatten(1)[:, order].cumsum(-1, dtype=torch.float64), (1, 0))[:, ends]
-        bin_sums.copy_(torch.nn.functional.pad(line, (1, 0)).diff(dim=-1))
+def _bin_edges(tokens: int, bins: int, like: Tensor) -> Tensor:
+    """Where each bin begins, and the last one ends."""
+    return torch.arange(bins + 1, device=like.device) * tokens // bins
+
+
+def _own_bins(tokens: int, bins: int, block: int, local: int, like: Tensor) -> Tensor:
+    """For each bin the places, among `local` of each block, that belong to it; where there are fewer, one that is 0."""
+    edges = _bin_edges(tokens, bins, like)
+    first, last = edges[:-1] // block, (edges[1:] - 1) // block
+    most = cdiv(cdiv(tokens, bins), block) + 1  # blocks that a bin may lie in
+    blocks = first[:, None] + torch.arange(most, device=like.device)
+    begins = ((blocks * block + 1) * bins - 1) // tokens  # the bin that a block begins in
+    places = blocks * local + torch.arange(bins, device=like.device)[:, None] - begins
+    return torch.where(blocks <= last[:, None], places, -1)
+
+
+def _add_tiles(store: Tensor, places: Tensor) -> Tensor:
+    """(heads, bins, rest): the sum of a few lines of (heads, places, rest) for each bin."""
+    total = store[:, places[:, 0]]
+    for place in places.unbind(1)[1:]:
+        total = total + store[:, place.clamp(min=0)] * (place >= 0)[:, None]
+    return total
 
 
 class TopShape(NamedTuple):
@@ -345,7 +379,8 @@ def top(scores: Scores, norm: Normaliser, k: int, entropy: bool) -> PassResult:
     batch, heads, queries, keys = scores.shape
     lanes, width = batch * heads, scores.query.shape[-1]
     short = scores.query.dtype != torch.float32 and keys <= tuning.SHORT_ROW
-    block_m, block_n, options = tuning.blocks("top_short" if short else "top", scores)
+    name = "top_short" if short else "top" if scores.mask.only_bands else "top_masked"  # else registers would spill
+    block_m, block_n, options = tuning.blocks(name, scores)
     prepared, room, tiles = prepare(scores, block_m, block_n), next_power(k), cdiv(keys, block_n)
     bits, (fewest, most) = (tiles - 1).bit_length(), tuning.TAG_BITS
     bits = bits + 1 if short else max(fewest, min(bits, most), bits - 4)  # not more than 16 segments
@@ -368,12 +403,13 @@ def top(scores: Scores, norm: Normaliser, k: int, entropy: bool) -> PassResult:
     any_stages = flags._replace(stages=(True, True, True))  # where there are no tiles: not compiled for each of them
     settle_rows, settle_step, settle_warps = tuning.SETTLE
     search_step, search_warps, search_programs = tuning.search(scores)
+    problem = prepared.keys_problem
     for start in range(0, queries, chunk):
         part = Chunk(start, min(chunk, cdiv(queries - start, block_m) * block_m))
         if short:
             open_rows[:1] = 0
         top_kernels.top_pass[prepared.grid(part.rows // block_m * segments, lanes)](
-            prepared.q, prepared.k, parts, buffers, norm, prepared.problem, prepared.layouts, part, FLAGS=flags,
+            prepared.q, prepared.k, parts, buffers, norm, problem, prepared.layouts, part, FLAGS=flags,
             TOP=shape, ENTROPY=entropy, PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n, **options,
         )  # fmt: skip
         if not direct:

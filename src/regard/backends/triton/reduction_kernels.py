@@ -106,16 +106,6 @@ def rows(
 
 
 @triton.jit
-def _store_bin(pool_ptr, band, bin, column, problem, bins):
-    """What a block of keys adds to a bin of rows: to the bin of keys it begins in, and to the next one."""
-    bin_rows, _, edge, lane = bins
-    band = tl.sum(band, 1)
-    at = ((lane * bin_rows + bin).to(tl.int64) * tl.num_programs(0) + tl.program_id(0)) * 2  # heads not interleaved
-    tl.store(pool_ptr + at, tl.sum(tl.where(column < edge, band, 0.0), 0))
-    tl.store(pool_ptr + at + 1, tl.sum(tl.where((column >= edge) & (column < problem.keys), band, 0.0), 0))
-
-
-@triton.jit
 def _store_sixteens(pool_ptr, part, bin, start_n, bins, BLOCK_N: tl.constexpr, PARTS: tl.constexpr):
     """(keys, bins of rows, 8) to those bins, for every sixteen keys: they lie in one warp, which need not wait."""
     bin_rows, share, sixteens, lane = bins
@@ -128,10 +118,10 @@ def _store_sixteens(pool_ptr, part, bin, start_n, bins, BLOCK_N: tl.constexpr, P
 @triton.jit
 def _columns_step(
     state, start_m, end, start_n, column, k, base, q_desc, x_desc, pool_ptr, norm, layouts, head, problem, bins,
-    FLAGS: tl.constexpr, MAXIMUM: tl.constexpr, UNEVEN: tl.constexpr, BIN_ROWS: tl.constexpr, PRODUCT: tl.constexpr,
+    FLAGS: tl.constexpr, MAXIMUM: tl.constexpr, BIN_ROWS: tl.constexpr, PRODUCT: tl.constexpr,
     MASKED: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    total, acc, band, bin = state
+    total, acc, band = state
     row = start_m // BLOCK_M * BLOCK_M + tl.arange(0, BLOCK_M)  # so the compiler sees that rows are aligned
     high, low = load_norm(norm, base, row, problem, FLAGS, MASKED)
     q = load_block(q_desc, layouts.q, head.batch, head.index, start_m)
@@ -157,33 +147,21 @@ def _columns_step(
         x = load_block(x_desc, layouts.v, head.batch, head.index, start_m)
         x = tl.where((row < problem.queries)[:, None], x, 0.0)
         acc = tl.dot(p.to(x.dtype), x, acc, input_precision=PRECISION)
-    if UNEVEN:  # bins are at least as large as a tile: a tile lies in at most two of them each way
-        next = ((bin + 1).to(tl.int64) * problem.queries // bins[0]).to(tl.int32)  # the first row after this bin
-        inside, after = part, tl.zeros_like(part)
-        if (next < start_m + BLOCK_M) & (next < problem.queries):
-            here = (row < next)[None, :]
-            inside = tl.sum(tl.reshape(tl.where(here, p, 0.0), [BLOCK_N, BLOCK_M // 8, 8]), 1)
-            after = tl.sum(tl.reshape(tl.where(here, 0.0, p), [BLOCK_N, BLOCK_M // 8, 8]), 1)
-        band += inside
-        if next <= start_m + BLOCK_M:  # the next bin begins, perhaps within this tile
-            _store_bin(pool_ptr, band, bin, column, problem, bins)
-            band, bin = after, bin + 1
-    return total, acc, band, bin
+    return total, acc, band
 
 
 @triton.jit
 def columns(
-    q_desc, k_desc, x_desc, norm, received_ptr, out_ptr, pool_ptr, problem, layouts, bins, first_head,
-    FLAGS: tl.constexpr, MAXIMUM: tl.constexpr, UNEVEN: tl.constexpr, BIN_ROWS: tl.constexpr, PRODUCT: tl.constexpr,
+    q_desc, k_desc, x_desc, norm, received_ptr, out_ptr, pool_ptr, problem, layouts, bins,
+    FLAGS: tl.constexpr, MAXIMUM: tl.constexpr, BIN_ROWS: tl.constexpr, PRODUCT: tl.constexpr,
     PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_X: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """What each key receives, as sum or MAXIMUM; PRODUCT: the transposed matrix times x; the matrix in bins.
 
-    Programs work on the heads from `first_head` on. UNEVEN: bins of any size, 16 × 16 at least. BIN_ROWS, if not 0:
-    bins of so many rows, a power of two and 8 at least, and sixteen keys, to be added up. Neither goes with MAXIMUM.
+    BIN_ROWS, if not 0: bins of so many rows, a power of two and 8 at least, and sixteen keys, to be added up; not with
+    MAXIMUM.
     """
-    lane, block, _ = program_block(problem)
-    flat = lane + first_head
+    flat, block, _ = program_block(problem)
     head = find_head(flat, problem, FLAGS)
     start_n = block * BLOCK_N
     column = start_n + tl.arange(0, BLOCK_N)
@@ -191,28 +169,20 @@ def columns(
     if not PRODUCT:  # registers have room for the keys, and products are faster from there
         k = tl.where((column < problem.keys)[:, None], k, 0.0)
     bounds = query_bounds(start_n, head, problem, BLOCK_M, BLOCK_N, FLAGS)
-    bin_rows, bin_columns, share = bins
-    # BIN_ROWS: how many sixteens of keys there are; UNEVEN: where the bin of keys ends
-    base, bin, edge = flat * problem.queries, 0, problem.keys // 16
+    bin_rows, _, share = bins
+    base = flat * problem.queries
     if FLAGS.aligned:
         base = tl.multiple_of(base, 4)  # so that normalisers can be loaded two by two
-    if UNEVEN:
-        bin = (((bounds[0] + 1).to(tl.int64) * bin_rows - 1) // problem.queries).to(tl.int32)
-        bin_column = ((start_n + 1).to(tl.int64) * bin_columns - 1) // problem.keys
-        edge = ((bin_column + 1) * problem.keys // bin_columns).to(tl.int32)
-    bins = (bin_rows, share, edge, lane)
+    bins = (bin_rows, share, problem.keys // 16, flat)
     none = tl.zeros([BLOCK_N, 8], tl.float32)
-    state = (none, tl.zeros([BLOCK_N, BLOCK_X], tl.float32), none, bin)
+    state = (none, tl.zeros([BLOCK_N, BLOCK_X], tl.float32), none)
     for stage in tl.static_range(3):
         if FLAGS.stages[stage]:
             for start_m in range(bounds[stage], bounds[stage + 1], BLOCK_M):
                 state = _columns_step(state, start_m, bounds[3], start_n, column, k, base, q_desc, x_desc, pool_ptr,
-                                      norm, layouts, head, problem, bins, FLAGS, MAXIMUM, UNEVEN, BIN_ROWS, PRODUCT,
+                                      norm, layouts, head, problem, bins, FLAGS, MAXIMUM, BIN_ROWS, PRODUCT,
                                       stage != 1, PRECISION, BLOCK_M, BLOCK_N)  # fmt: skip
-    total, acc, band, bin = state
-    if UNEVEN:  # noqa: SIM102 (the compiler asks this, the program the next)
-        if bin < bin_rows:
-            _store_bin(pool_ptr, band, bin, column, problem, bins)
+    total, acc, _ = state
     total = tl.reduce(total, 1, max_nan) if MAXIMUM else tl.sum(total, 1)
     inside, base = column < problem.keys, flat * problem.keys
     tl.store(received_ptr + base + column, total, mask=inside)
@@ -220,6 +190,85 @@ def columns(
         part = tl.arange(0, BLOCK_X)[None, :]
         at = out_ptr + ((base + column).to(tl.int64)[:, None] * WIDTH + part)
         tl.store(at, acc.to(out_ptr.dtype.element_ty), mask=inside[:, None] & (part < WIDTH))
+
+
+# small_bins: bins of any size. A tile's sums over its own bins are two products with matrices of 0 and 1, and each tile
+# has a place of its own in memory: tiles are added up afterwards, in an order that never changes.
+
+
+@triton.jit
+def _bin_of(place, bins, tokens):
+    """The bin that a token lies in: bin b begins at b · tokens // bins."""
+    return ((tl.cast(place + 1, tl.int64) * bins - 1) // tokens).to(tl.int32)
+
+
+@triton.jit
+def _dot_01(a, b, SPLIT_A: tl.constexpr, EXACT: tl.constexpr):
+    """a @ b in float32, where one of both holds only 0 and 1; the other one is split into two halves of its digits."""
+    if EXACT:
+        return tl.dot(a.to(tl.float32), b.to(tl.float32), input_precision="ieee")
+    whole = a if SPLIT_A else b
+    high = whole.to(tl.bfloat16)
+    low = (whole - high.to(tl.float32)).to(tl.bfloat16)
+    if SPLIT_A:
+        return tl.dot(high, b, tl.dot(low, b))
+    return tl.dot(a, high, tl.dot(a, low))
+
+
+@triton.jit
+def _small_bins_step(
+    total, start_m, block, column, k, of_key, base, lane, q_desc, store_ptr, norm, layouts, head, problem, bins,
+    FLAGS: tl.constexpr, MASKED: tl.constexpr, EXACT: tl.constexpr, PRECISION: tl.constexpr, LOCAL: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    row = start_m // BLOCK_M * BLOCK_M + tl.arange(0, BLOCK_M)
+    high, low = load_norm(norm, base, row, problem, FLAGS, True)
+    q = load_block(q_desc, layouts.q, head.batch, head.index, start_m)
+    qk = tl.dot(k, q.T, input_precision=PRECISION)
+    logits = tile_logits(qk, row[None, :], column[:, None], head, problem, FLAGS, MASKED)
+    p = tl.exp2(log2_weights(logits, high[None, :], low[None, :], FLAGS))
+    p = tl.where((column < problem.keys)[:, None] & (row < problem.queries)[None, :], p, 0.0)
+    p = tl.where(p == p, p, 0.0)  # 0 × NaN would be NaN in other bins too: rows that hold NaN are known, see the launch
+    total += tl.sum(tl.reshape(p, [BLOCK_N, BLOCK_M // 8, 8]), 1)
+    local = tl.arange(0, LOCAL)
+    own_row = _bin_of(row, bins[0], problem.queries) - _bin_of(start_m, bins[0], problem.queries)
+    of_row = (own_row[:, None] == local[None, :]).to(of_key.dtype)
+    part = _dot_01(_dot_01(of_key, p, False, EXACT), of_row, True, EXACT)  # (bins of keys, bins of rows)
+    blocks = tl.cdiv(problem.keys, BLOCK_N)
+    line = (lane * tl.cdiv(problem.queries, BLOCK_M) + start_m // BLOCK_M) * LOCAL + local
+    at = store_ptr + line.to(tl.int64)[None, :] * (blocks * LOCAL) + block * LOCAL + local[:, None]
+    tl.store(at, part)
+    return total
+
+
+@triton.jit
+def small_bins(
+    q_desc, k_desc, norm, received_ptr, store_ptr, problem, layouts, bins, first_head,
+    FLAGS: tl.constexpr, EXACT: tl.constexpr, PRECISION: tl.constexpr, LOCAL: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """The sums of each tile over the bins (rows and keys, so many each) that it lies in, LOCAL at most; and received.
+
+    Programs work on the heads from `first_head` on.
+    """
+    lane, block, _ = program_block(problem)
+    flat = lane + first_head
+    head = find_head(flat, problem, FLAGS)
+    start_n = block * BLOCK_N
+    column = start_n + tl.arange(0, BLOCK_N)
+    k = load_block(k_desc, layouts.k, head.batch, head.key_head, start_n)
+    k = tl.where((column < problem.keys)[:, None], k, 0.0)
+    own = _bin_of(column, bins[1], problem.keys) - _bin_of(start_n, bins[1], problem.keys)
+    of_key = (tl.arange(0, LOCAL)[:, None] == own[None, :]).to(tl.float32 if EXACT else tl.bfloat16)
+    bounds = query_bounds(start_n, head, problem, BLOCK_M, BLOCK_N, FLAGS)
+    total = tl.zeros([BLOCK_N, 8], tl.float32)
+    for stage in tl.static_range(3):
+        if FLAGS.stages[stage]:
+            for start_m in range(bounds[stage], bounds[stage + 1], BLOCK_M):
+                total = _small_bins_step(total, start_m, block, column, k, of_key, flat * problem.queries, lane, q_desc,
+                                         store_ptr, norm, layouts, head, problem, bins, FLAGS, stage != 1, EXACT,
+                                         PRECISION, LOCAL, BLOCK_M, BLOCK_N)  # fmt: skip
+    tl.store(received_ptr + flat * problem.keys + column, tl.sum(total, 1), mask=column < problem.keys)
 
 
 # sums: a block of keys stays while all queries pass. What a key receives is added up element by element, so that
