@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.errors import DeviceError, DTypeError, InputError, TooLargeError
 
 __all__ = [
-    "FLOATS", "WHOLE", "Bool", "Float", "Int", "available", "check_stored", "ensure_room", "inside_func", "no_autocast",
+    "FLOATS", "WHOLE", "Bool", "Float", "Int", "available", "check_dense", "check_stored", "ensure_room", "inside_func", "no_autocast",
     "no_compile", "number", "one_of", "transformed", "whole",
 ]  # fmt: skip
 
@@ -45,8 +45,8 @@ FLOATS = frozenset((torch.float64, torch.float32, torch.bfloat16, torch.float16)
 WHOLE = frozenset((torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8))
 
 
-def check_stored(name: str, tensor: Tensor) -> None:
-    """Raise unless its numbers lie in memory, one beside the other."""
+def check_dense(name: str, tensor: Tensor) -> None:
+    """Raise if a tensor is nested, sparse or otherwise not laid out by strides."""
     if tensor.is_nested:
         raise DTypeError(
             f"{name} must be a plain tensor. Got a nested one. Use {name}.to_padded_tensor(0.0) and "
@@ -55,6 +55,11 @@ def check_stored(name: str, tensor: Tensor) -> None:
     if tensor.layout is not torch.strided:
         kind = str(tensor.layout).removeprefix("torch.")
         raise DTypeError(f"{name} must be a dense tensor. Got the layout {kind}. Use {name}.to_dense().")
+
+
+def check_stored(name: str, tensor: Tensor) -> None:
+    """Raise unless it is dense and has numbers."""
+    check_dense(name, tensor)
     if tensor.is_meta:
         raise DeviceError(f"{name} lies on the meta device, so it has no numbers. Move the data to a CPU or a GPU.")
 

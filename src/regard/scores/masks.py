@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import DTypeError
-from regard.support import FLOATS, WHOLE, check_stored, whole
+from regard.support import FLOATS, WHOLE, check_dense, whole
 
 __all__ = ["Mask", "bias", "causal", "documents", "padding", "window"]
 
@@ -118,7 +118,7 @@ def as_mask(mask: Mask | Tensor | None) -> Mask:
     if isinstance(mask, Mask):
         return mask
     if isinstance(mask, Tensor) and (mask.dtype == torch.bool or mask.dtype in FLOATS):
-        check_stored("mask", mask)
+        check_dense("mask", mask)
         return Mask((Dense(mask),))
     got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
     raise DTypeError(
@@ -135,7 +135,7 @@ def hides(bias: Tensor) -> Tensor:
 def _tensor(value: Any, wanted: str) -> Tensor:
     """A tensor as it is, since later changes to it are noticed; a copy of anything else, since they would not be."""
     if isinstance(value, Tensor):
-        check_stored("the tensor of a mask", value)
+        check_dense("the tensor of a mask", value)
         return value
     try:
         return torch.tensor(value)
@@ -240,5 +240,5 @@ def bias(tensor: Tensor) -> Mask:
     if not isinstance(tensor, Tensor) or tensor.dtype not in FLOATS:
         got = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
         raise DTypeError(f"bias takes a float tensor. Got {got}. Pass a bool mask as mask=… itself, True = attend.")
-    check_stored("bias", tensor)
+    check_dense("bias", tensor)
     return Mask((Dense(tensor),))

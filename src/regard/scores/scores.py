@@ -19,7 +19,7 @@ from torch import Tensor
 from regard.errors import DeviceError, DTypeError, InputError, ShapeError
 from regard.scores.bound_mask import BoundMask, Positions, at, bind, pick, take
 from regard.scores.masks import Mask, as_mask
-from regard.support import FLOATS, Bool, Float, Int, check_stored, no_autocast, number
+from regard.support import FLOATS, Bool, Float, Int, check_dense, check_stored, no_autocast, number
 
 __all__ = ["Scores", "check_floats", "make_scores"]
 
@@ -295,31 +295,36 @@ def _clean(tensor: Tensor, hidden: Tensor) -> Tensor:
 
 
 def check_floats(**tensors: Tensor) -> None:
-    """All are float tensors of one dtype on one device."""
-    (first, lead), *rest = tensors.items()
+    """All are dense float tensors of one dtype on one device."""
+    first = dtype = device = None
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
             raise DTypeError(
                 f"{name} must be a torch tensor. Got {type(tensor).__name__}. Use torch.as_tensor({name})."
             )
-        if tensor.is_nested or tensor.layout is not torch.strided or tensor.is_meta:
+        if tensor.is_nested or tensor.layout is not torch.strided or (first is None and tensor.is_meta):
             check_stored(name, tensor)
-        if tensor.dtype not in FLOATS:
-            raise DTypeError(
-                f"{name} must be float64, float32, bfloat16 or float16. "
-                f"Got {str(tensor.dtype).removeprefix('torch.')}. Use {name}.float()."
-            )
-    for name, tensor in rest:
-        if tensor.dtype != lead.dtype:
-            raise DTypeError(
-                f"{first} and {name} must have one dtype. Got {lead.dtype} and {tensor.dtype}. "
-                f"Use {name}.to({first}.dtype)."
-            )
-        if tensor.device != lead.device:
+        if tensor.dtype is not dtype:
+            _check_dtype(name, tensor, first, dtype)
+        if first is None:
+            first, dtype, device = name, tensor.dtype, tensor.device
+        elif tensor.device != device:
             raise DeviceError(
-                f"{first} and {name} must lie on one device. Got {lead.device} and {tensor.device}. "
+                f"{first} and {name} must lie on one device. Got {device} and {tensor.device}. "
                 f"Use {name}.to({first}.device)."
             )
+
+
+def _check_dtype(name: str, tensor: Tensor, first: str | None, dtype: torch.dtype | None) -> None:
+    if tensor.dtype not in FLOATS:
+        raise DTypeError(
+            f"{name} must be float64, float32, bfloat16 or float16. "
+            f"Got {str(tensor.dtype).removeprefix('torch.')}. Use {name}.float()."
+        )
+    if first is not None:
+        raise DTypeError(
+            f"{first} and {name} must have one dtype. Got {dtype} and {tensor.dtype}. Use {name}.to({first}.dtype)."
+        )
 
 
 def _sinks(sinks: Tensor | float, query: Tensor, to: tuple[int, ...]) -> Tensor:
@@ -330,7 +335,7 @@ def _sinks(sinks: Tensor | float, query: Tensor, to: tuple[int, ...]) -> Tensor:
             raise DTypeError(f"sinks must be a float per head. Got {type(sinks).__name__}.") from None
         if not (sinks < math.inf).all():
             raise InputError("sinks must be numbers below infinity; -inf for no sink. Got inf or NaN.")
-    check_stored("sinks", sinks)
+    check_dense("sinks", sinks)
     if sinks.dtype not in FLOATS:
         raise DTypeError(f"sinks must be a float per head. Got {sinks.dtype}.")
     if sinks.device != query.device:
