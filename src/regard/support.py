@@ -15,8 +15,8 @@ from torch import Tensor
 from regard.errors import DeviceError, DTypeError, InputError, TooLargeError
 
 __all__ = [
-    "FLOATS", "WHOLE", "Bool", "Float", "Int", "available", "check_dense", "check_stored", "ensure_room", "inside_func", "no_autocast",
-    "no_compile", "number", "one_of", "transformed", "whole",
+    "FLOATS", "WHOLE", "Bool", "Float", "Int", "available", "check_dense", "check_stored", "ensure_room",
+    "inside_func", "no_autocast", "no_compile", "number", "one_of", "transformed", "whole",
 ]  # fmt: skip
 
 P = ParamSpec("P")
