@@ -271,6 +271,15 @@ def test_biases_are_summed_with_the_digits_of_the_result(backend, kinds, dtype):
         close(A.logsumexp, expected.logsumexp, limit)
 
 
+@pytest.mark.parametrize("backend", [*BACKENDS, "triton"])
+def test_a_large_softcap_costs_no_digits(backend):
+    torch.manual_seed(4)
+    q, k = torch.randn(2, 1, 2, 20, 8).unbind(0)
+    with using(backend, small=False):
+        found = regard.AttentionMatrix(q, k, softcap=1e4).received()
+    close(found, regard.backends.reference.Reference(q, k, softcap=1e4).received(), 2e-6)
+
+
 def test_large_half_biases_do_not_overflow_together():
     q, k = torch.randn(2, 1, 2, 6, 8).half().unbind(0)
     low = torch.full((6, 6), -6e4).half()
