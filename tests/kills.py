@@ -44,6 +44,7 @@ def start(recipe, folder, limit=None):
     try:
         os.dup2(handle, 1)
         os.dup2(handle, 2)
+        sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         ticks = itertools.count()
@@ -98,7 +99,8 @@ def run(home, count, seed):
     recipe = tiny_recipe.write(home, steps=10**6, **OPTIONS)
     whole = home / "whole"
     began = time.monotonic()
-    assert end(*start(recipe, whole))[0] == 0
+    code, said = end(*start(recipe, whole))
+    assert code == 0, said
     takes = time.monotonic() - began
     sizes = [(whole / name).stat().st_size for name in FILES]
     stops, ended, codes = 0, 0, {}

@@ -99,7 +99,8 @@ def test_a_byte_order_mark_is_not_learned(recipe, tmp_path):
 @pytest.mark.parametrize("changes", [{"longest": 2}, {"longest": 96, "positions": 7}])
 def test_pairs_that_are_all_too_long_are_refused(recipe, tmp_path, changes):
     """Without a batch there is no step: it would wait for ever."""
-    path = recipe(longest=changes["longest"])
+    path = recipe(longest=changes["longest"], vocabulary=25)
+    (tmp_path / "train.tsv").write_text("one two three\tun deux trois\nfour five six\tquatre cinq six\n" * 3)
     if "positions" in changes:
         path.write_text(path.read_text().replace("positions = 64", "positions = 7"))
     with pytest.raises(regard.InputError, match=r"no training pair has fewer than .* raise longest"):
@@ -113,6 +114,7 @@ def test_a_model_beyond_the_memory_is_refused_before_it_is_built(recipe, tmp_pat
         train(Recipe.read(path), tmp_path / "out", quiet=True)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_a_recipe_with_any_damage_is_read_or_refused(recipe, tmp_path):
     """What is read trains, for one step."""
     choose = random.Random(0)
@@ -194,6 +196,7 @@ def test_what_is_dropped_is_counted():
     ],
     ids=lambda text: text[-24:],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_a_wrong_recipe_is_named(tmp_path, text, message):
     (tmp_path / "r.toml").write_text(text)
     with pytest.raises(regard.FileError, match=message):

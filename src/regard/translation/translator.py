@@ -61,9 +61,9 @@ class Translator:
         try:
             if is_marian:
                 return cls(Transformer.from_marian(folder), MarianVocabulary.load(folder))
-            model, words = Transformer.load(folder), Vocabulary.load(folder)
+            model = Transformer.load(folder)
             model_folder.check_sum(folder, VOCABULARY)
-            return cls(model, words)
+            return cls(model, Vocabulary.load(folder))
         except InputError as error:
             raise FileError(f"{folder}: {error}") from None
 
