@@ -11,7 +11,6 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import regard
-from regard.nn.transformer import weight_shapes
 from regard.translation import Translator, Vocabulary, search
 from regard.translation.translator import SHIPPED
 
@@ -117,11 +116,11 @@ def test_killed_while_it_replaces_a_model_it_leaves_one_that_opens(folder, monke
     [
         ({"positions": 5_000_000}, "positions × width must be at most 67,108,864"),
         ({"encoder_layers": 2_000_000}, "encoder_layers must be at most 1,000"),
-        ({"decoder_layers": 999}, r"decoder.layers.2.attention.projection.weight is missing; .* and \d+ more"),
+        ({"decoder_layers": 999}, r"do not fit its config.json, which describes [\d,]+ parameters"),
         ({"vocabulary": 10**15}, "vocabulary must be at most 16,777,216"),
-        ({"vocabulary": 10**7}, r"embedding.weight must be \(10000000, 16\)"),
-        ({"hidden": 10**7}, r"feed_forward.up.bias must be \(10000000,\)"),
-        ({"width": 10**6, "positions": 10}, r"attention.output.bias must be \(1000000,\)"),
+        ({"vocabulary": 10**7}, r"which describes 160,\d+,\d+ parameters"),
+        ({"hidden": 10**7}, r"which describes [\d,]+ parameters"),
+        ({"width": 10**6, "positions": 10}, r"which describes [\d,]+ parameters"),
         ({"dropout": "x"}, "dropout must be at least 0"),
         ({"norm_first": 1}, "norm_first must be true or false"),
         ({"activation": "tanh"}, "activation must be one of"),
@@ -138,12 +137,6 @@ def test_a_config_that_asks_for_more_than_the_file_holds_is_refused_before_it_is
         )
         with pytest.raises(regard.FileError, match=message):
             Translator.load(folder)
-
-
-def test_shapes_without_building_are_those_of_the_model():
-    for changes in ({}, {"key_heads": 1, "norm_first": True}, {"bias": False, "encoder_layers": 3}):
-        config = regard.TransformerConfig.tiny(40, width=16, heads=2, hidden=24, **changes)
-        assert weight_shapes(config) == {n: t.shape for n, t in regard.Transformer(config).state_dict().items()}
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"width": ' + "9" * 5000 + "}"])

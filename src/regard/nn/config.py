@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from regard.errors import InputError
+from regard.errors import InputError, ShapeError
 
 __all__ = ["TransformerConfig", "check_positive"]
 
@@ -67,6 +67,11 @@ class TransformerConfig:
             raise InputError(f"dropout must be at least 0 and below 1. Got {self.dropout!r}.")
         if self.width % 2:
             raise InputError(f"width must be even, half sines and half cosines. Got {self.width}.")
+        if self.width % self.heads or self.heads % (self.key_heads or self.heads):
+            raise ShapeError(
+                "heads must divide width, and key_heads must divide heads. "
+                f"Got width={self.width}, heads={self.heads}, key_heads={self.key_heads}."
+            )
         if self.pad == -1:
             object.__setattr__(self, "pad", self.vocabulary - 1)
         if self.start == -1:

@@ -18,7 +18,7 @@ from torch import Tensor
 from regard.errors import FileError
 from regard.nn.files import make_folder, read_json, read_safetensors, sha256, write_json, write_safetensors
 
-__all__ = ["add_sum", "check_shapes", "check_sum", "load_into", "read_config", "read_tensors", "write"]
+__all__ = ["add_sum", "check_size", "check_sum", "load_into", "read_config", "read_tensors", "write"]
 
 _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
 _SUMS = "sha256"  # the field of config.json: for each file its sum, or while it is replaced the old and the new one
@@ -115,26 +115,34 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def check_shapes(expected: Mapping[str, torch.Size], tensors: Mapping[str, Tensor], source: Path) -> None:
-    """Raise if tensors are missing, unknown, of another shape than expected or no floating-point numbers."""
-    wrong = [f"{name} is missing" for name in expected if name not in tensors]
-    wrong += [f"{name} has no place in this model" for name in tensors if name not in expected]
+def check_size(parameters: int, tensors: Mapping[str, Tensor], source: Path) -> None:
+    """Raise if a model is far larger than its weights, before it is built: a wrong config must not fill the memory."""
+    stored = sum(tensor.numel() for tensor in tensors.values())
+    if parameters > 2 * stored:
+        raise FileError(
+            f"the weights of {source} do not fit its config.json, which describes {parameters:,} parameters. They hold "
+            f"{stored:,} numbers."
+        )
+
+
+def load_into(model: torch.nn.Module, tensors: Mapping[str, Tensor], source: Path) -> None:
+    """Copy tensors into a model; names those that are missing, unknown, of another shape or not finite."""
+    own = model.state_dict()
+    wrong = [f"{name} is missing" for name in own if name not in tensors]
+    wrong += [f"{name} has no place in this model" for name in tensors if name not in own]
     wrong += [
-        f"{name} must be {tuple(expected[name])}, is {tuple(tensor.shape)}"
+        f"{name} must be {tuple(own[name].shape)}, is {tuple(tensor.shape)}"
         for name, tensor in tensors.items()
-        if name in expected and expected[name] != tensor.shape
+        if name in own and own[name].shape != tensor.shape
     ]
     wrong += [f"{name} holds whole numbers" for name, tensor in tensors.items() if not tensor.is_floating_point()]
     if wrong:
         more = f", and {len(wrong) - 3} more" if len(wrong) > 3 else ""
         raise FileError(f"the weights of {source} do not fit its config.json: {'; '.join(wrong[:3])}{more}.")
-
-
-def load_into(model: torch.nn.Module, tensors: Mapping[str, Tensor], source: Path) -> None:
-    """Copy tensors whose shapes were checked into a model; NaN and inf are refused."""
+    check_sum(source, _WEIGHTS)
     model.load_state_dict(dict(tensors))
-    for name, tensor in model.state_dict().items():
-        if not bool(tensor.isfinite().all()):
+    for name, tensor in own.items():
+        if not all(extreme.isfinite() for extreme in torch.aminmax(tensor)):
             raise FileError(f"the weights of {source} are damaged: {name} holds NaN or inf. Copy the folder again.")
 
 

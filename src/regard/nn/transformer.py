@@ -21,7 +21,7 @@ from regard.nn.stacks import Cache, Decoder, Encoder
 from regard.scores import Mask, padding
 from regard.support import Bool, Float, Int
 
-__all__ = ["FORMAT", "Memory", "Transformer", "sinusoids", "weight_shapes"]
+__all__ = ["FORMAT", "Memory", "Transformer", "sinusoids"]
 
 FORMAT = "regard.Transformer"  # in config.json
 
@@ -264,31 +264,11 @@ class Transformer(nn.Module):
 
     @classmethod
     def _with_weights(cls, config: TransformerConfig, tensors: dict[str, Tensor], folder: Path) -> Transformer:
+        model_folder.check_size(config.parameters, tensors, folder)
         try:
-            expected = weight_shapes(config)
+            with _NoInit():
+                model = cls(config)
         except InputError as error:
             raise FileError(f"{folder / 'config.json'} does not describe a Transformer: {error}") from None
-        model_folder.check_shapes(expected, tensors, folder)
-        model_folder.check_sum(folder, "model.safetensors")
-        with _NoInit():
-            model = cls(config)
         model_folder.load_into(model, tensors, folder)
         return model.eval()
-
-
-def weight_shapes(config: TransformerConfig) -> dict[str, torch.Size]:
-    """The name and shape of every weight, from one layer of each kind: takes no memory and hardly any time.
-
-    >>> shapes = weight_shapes(TransformerConfig.base())
-    >>> shapes["embedding.weight"], "decoder.layers.5.cross.output.bias" in shapes
-    (torch.Size([37000, 512]), True)
-    """
-    with torch.device("meta"), _NoInit():
-        one = Transformer(dataclasses.replace(config, encoder_layers=1, decoder_layers=1, positions=1)).state_dict()
-    shapes: dict[str, torch.Size] = {}
-    for name, tensor in one.items():
-        stack, first, rest = name.partition(".layers.0.")
-        layers = {"encoder": config.encoder_layers, "decoder": config.decoder_layers}[stack] if first else 1
-        names = [f"{stack}.layers.{layer}.{rest}" for layer in range(layers)] if first else [name]
-        shapes |= dict.fromkeys(names, tensor.shape)
-    return shapes

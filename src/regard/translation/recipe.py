@@ -12,7 +12,7 @@ from typing import Any
 
 from regard.errors import FileError, InputError, RegardError
 from regard.nn import TransformerConfig
-from regard.nn.transformer import weight_shapes
+from regard.nn.layers import ACTIVATIONS
 
 __all__ = ["Recipe"]
 
@@ -84,7 +84,7 @@ class Recipe:
         except InputError as error:
             raise FileError(f"{file}: {error}") from None
         try:
-            weight_shapes(recipe.config(vocabulary=1000))
+            recipe.config(vocabulary=1000)
         except (TypeError, RegardError) as error:
             raise FileError(f"{file}, [model]: {error}") from None
         return recipe
@@ -118,7 +118,10 @@ class Recipe:
         learned = sorted({"vocabulary", "pad", "end", "start"} & set(self.model))
         if learned:
             raise InputError(f"{learned[0]} cannot be set: it comes from the vocabulary.")
-        return dataclasses.replace(TransformerConfig(vocabulary), **self.model)
+        config = dataclasses.replace(TransformerConfig(vocabulary), **self.model)
+        if config.activation not in ACTIVATIONS:
+            raise InputError(f"activation must be one of {', '.join(ACTIVATIONS)}. Got {config.activation!r}.")
+        return config
 
     def differences(self, earlier: Mapping[str, Any]) -> list[str]:
         """What is other than in an earlier recipe's `as_json`, in words."""
