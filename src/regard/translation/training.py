@@ -42,7 +42,8 @@ _ADAM = 5 * 4  # bytes per parameter: the weight, its gradient, two moments and 
 def train(recipe: Recipe, folder: str | Path, *, resume: bool = False, quiet: bool = False) -> Transformer:
     """Follow a recipe; at the end the folder holds the best model by dev chrF, ready for `Translator.load`.
 
-    Ctrl-C ends it after the current step, with a checkpoint; then KeyboardInterrupt says how to go on.
+    Ctrl-C ends it after the current step, with a checkpoint; then KeyboardInterrupt says how to go on. A second Ctrl-C
+    ends it at once.
     """
     from rich.console import Console  # here, so that `import regard` stays light
 
@@ -51,13 +52,13 @@ def train(recipe: Recipe, folder: str | Path, *, resume: bool = False, quiet: bo
     trainer = Trainer(recipe, folder, Console(stderr=True, quiet=quiet))
     make_folder(folder)
     try:
-        with checkpoint.lock(folder) as locked:
+        with checkpoint.lock(folder) as locked, trainer.deferred_interrupts():
             if not locked:
                 trainer.console.print("this file system has no locks: let no other training use the folder")
             remove_drafts(folder)
             trainer.prepare(resume)
             trainer.run()
-        return Transformer.load(folder)
+            return Transformer.load(folder)
     except KeyboardInterrupt as stop:
         went_on = f"go on with --resume ({folder})" if checkpoint.exists(folder) else "nothing was saved yet"
         raise KeyboardInterrupt(str(stop) or f"stopped: {went_on}.") from None
@@ -108,6 +109,7 @@ class Trainer:
             self.words = Vocabulary.train((side for pair in pairs for side in pair), recipe.vocabulary)
         config = recipe.config(len(self.words))
         self._check_memory(config)
+        self._stop_if_asked()
         self.batches = self._batches(self._encode(pairs), config)
         torch.manual_seed(recipe.seed)
         self.model = Transformer(config).to(self.device)
@@ -119,6 +121,7 @@ class Trainer:
         if found is not None:
             self._restore(found)
         self._put({VOCABULARY: self.words.model, LOG: bytes(self.log)})
+        self._stop_if_asked()
 
     def _put(self, files: dict[str, bytes]) -> None:
         """Write files into the folder, unless they are there."""
@@ -126,6 +129,10 @@ class Trainer:
             path = self.folder / name
             if not path.is_file() or path.read_bytes() != data:
                 write_bytes(path, data)
+
+    def _stop_if_asked(self) -> None:
+        if self.stopping:
+            raise KeyboardInterrupt
 
     def _origin(self) -> dict[str, Any]:
         """The recipe, and a sum of each file that it reads: a training goes on with the same ones only."""
@@ -195,6 +202,7 @@ class Trainer:
         for entry in files:
             paths = [self.recipe.folder / file for file in ([entry] if isinstance(entry, str) else entry)]
             corpus.add(read_pairs(*paths))
+            self._stop_if_asked()
         if name == "training" and self.recipe.far_from:
             corpus.pairs = self._far(corpus)
         if self.recipe.reverse:
@@ -229,7 +237,7 @@ class Trainer:
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"))
         tokens, since = 0, time.monotonic()
         bar = Progress(*columns, TimeRemainingColumn(), console=self.console)
-        with self._stop_after_a_step(), closing(seconds), bar as progress:
+        with closing(seconds), bar as progress:
             task = progress.add_task("training", total=1.0)
             for source, target in self._stream():
                 state["seconds"] = seconds.at(state["step"])
@@ -263,8 +271,11 @@ class Trainer:
                     )
 
     @contextmanager
-    def _stop_after_a_step(self) -> Iterator[None]:
-        """The first Ctrl-C ends the training after the current step, the second at once."""
+    def deferred_interrupts(self) -> Iterator[None]:
+        """Let the first Ctrl-C only ask the training to stop; the second stops it at once.
+
+        An exception inside a step would leave half a step, and one inside safetensors or torch can turn into another.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
