@@ -60,8 +60,8 @@ def train(recipe: Recipe, folder: str | Path, *, resume: bool = False, quiet: bo
             trainer.run()
             return Transformer.load(folder)
     except KeyboardInterrupt as stop:
-        went_on = f"go on with --resume ({folder})" if checkpoint.exists(folder) else "nothing was saved yet"
-        raise KeyboardInterrupt(str(stop) or f"stopped: {went_on}.") from None
+        hint = f"go on with --resume ({folder})" if checkpoint.exists(folder) else "nothing was saved yet"
+        raise KeyboardInterrupt(str(stop) or f"stopped: {hint}.") from None
     except RegardError:
         raise
     except (MemoryError, RuntimeError) as error:
