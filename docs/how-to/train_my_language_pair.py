@@ -6,8 +6,14 @@
 #     $ regard train recipes/small.toml -o small-model
 #     $ regard translate --model small-model "Our grandfather found the grass, but it was white."
 #
-# The small recipe takes a few minutes on two cores. It learns made-up sentences, so do not expect it to know more. If
-# it is stopped, `--resume` goes on exactly where it stood.
+# The small recipe takes a few minutes on two cores. It learns made-up sentences, so do not expect it to know more.
+#
+# If it is stopped, whether by Ctrl-C, a full disk or a power cut, `--resume` goes on from the last checkpoint. On a CPU
+# it then takes the very steps that it would have taken: also with `sampling`, and with `minutes`, where steps that are
+# repeated get the time they had at first. (After a power cut the times of the last steps may be lost, and the rates of
+# those steps differ; a GPU does not add in the same order each time.) The last two checkpoints are kept, each with a
+# SHA-256; if the newer one is damaged, the one before it is used, and the training says so. A recipe or a corpus that
+# has changed is refused, with what has changed.
 #
 # ## The recipe
 
@@ -78,8 +84,9 @@ for file in sorted((home / "model").iterdir()):
     print(f"{file.name:<22} {file.stat().st_size:>9,} bytes")
 
 # %% [markdown]
-# `config.json`, `model.safetensors` and `vocabulary.spm` are the translator; the checkpoint is for `--resume` and can
-# be deleted afterwards; the log has a line for every tenth step and every look:
+# `config.json`, `model.safetensors` and `vocabulary.spm` are the translator. `config.json` has the SHA-256 of all:
+# a damaged folder is refused and never translates wrongly (after an edit by hand, delete its field `sha256`). The
+# checkpoints are for `--resume` and can be deleted afterwards; the log has a line for every tenth step and every look:
 
 # %%
 log = [json.loads(line) for line in (home / "model" / "log.jsonl").read_text().splitlines()]

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import torch
 from torch import Tensor
 
-from regard.errors import DTypeError, InputError, TooLargeError
+from regard.errors import DeviceError, DTypeError, InputError, TooLargeError
 
-__all__ = ["Bool", "Float", "Int", "available", "ensure_room", "no_autocast", "no_compile", "number", "one_of", "whole"]
+__all__ = [
+    "FLOATS", "WHOLE", "Bool", "Float", "Int", "available", "check_dense", "check_stored", "ensure_room",
+    "inside_func", "no_autocast", "no_compile", "number", "one_of", "transformed", "whole",
+]  # fmt: skip
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,14 +41,38 @@ else:
 # Arguments
 
 
+FLOATS = frozenset((torch.float64, torch.float32, torch.bfloat16, torch.float16))
+WHOLE = frozenset((torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8))
+
+
+def check_dense(name: str, tensor: Tensor) -> None:
+    """Raise if a tensor is nested, sparse or otherwise not laid out by strides."""
+    if tensor.is_nested:
+        raise DTypeError(
+            f"{name} must be a plain tensor. Got a nested one. Use {name}.to_padded_tensor(0.0) and "
+            "regard.padding(lengths)."
+        )
+    if tensor.layout is not torch.strided:
+        kind = str(tensor.layout).removeprefix("torch.")
+        raise DTypeError(f"{name} must be a dense tensor. Got the layout {kind}. Use {name}.to_dense().")
+
+
+def check_stored(name: str, tensor: Tensor) -> None:
+    """Raise unless it is dense and has numbers."""
+    check_dense(name, tensor)
+    if tensor.is_meta:
+        raise DeviceError(f"{name} lies on the meta device, so it has no numbers. Move the data to a CPU or a GPU.")
+
+
 def whole(name: str, value: Any) -> int:
     """A whole number as a Python int; NumPy integers are accepted, bools are not."""
     try:
         if isinstance(value, bool):
             raise TypeError
         return operator.index(value)
-    except TypeError:
-        raise DTypeError(f"{name} must be a whole number. Got {value!r}.") from None
+    except (TypeError, ValueError, RuntimeError):
+        got = type(value).__name__ if isinstance(value, Tensor) else repr(value)
+        raise DTypeError(f"{name} must be a whole number. Got {got}.") from None
 
 
 def number(name: str, value: Any) -> float:
@@ -56,6 +83,8 @@ def number(name: str, value: Any) -> float:
         found = float(value)
     except (TypeError, ValueError):
         raise DTypeError(f"{name} must be a number. Got {type(value).__name__}.") from None
+    except OverflowError:
+        found = math.inf
     if not math.isfinite(found):
         raise InputError(f"{name} must be finite. Got {found}.")
     return found
@@ -63,7 +92,7 @@ def number(name: str, value: Any) -> float:
 
 def one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     """Raise unless the value is one of the allowed strings."""
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise InputError(f"{name} must be one of {', '.join(map(repr, allowed))}. Got {value!r}.")
 
 
@@ -75,6 +104,15 @@ def some_of(names: Collection[str], most: int = 3) -> str:
     """
     first = ", ".join(list(names)[:most])
     return first if len(names) <= most else f"{first} and {len(names) - most} more"
+
+
+inside_func = torch._C._are_functorch_transforms_active  # whether this runs inside torch.func: grad, vmap, …
+
+
+def transformed(*tensors: Any) -> bool:
+    """Whether one of these is what torch.func hands to the function that it transforms."""
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+    return any(isinstance(tensor, Tensor) and wrapped(tensor) for tensor in tensors)
 
 
 # Memory

@@ -243,9 +243,72 @@ def test_nan_and_inf_in_hidden_keys_and_values_never_leak(backend):
                 assert torch.allclose(one, other, atol=1e-12), f"{name} lets {bad} through"
 
 
+@pytest.mark.parametrize("backend", [*BACKENDS, "triton"])
+@pytest.mark.parametrize("kinds", ["bf16 bf16", "f16 bf16", "f32 f32", "bf16 f32", "f64 bf16", "f16 f16 f16"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+def test_biases_are_summed_with_the_digits_of_the_result(backend, kinds, dtype):
+    """A large one and small ones: in halves the sum would lose the small ones."""
+    if backend == "triton" and dtype != torch.float32:
+        return  # not in the interpreter; several biases go to the tiles anyway
+    torch.manual_seed(2)
+    q, k, v = torch.randn(3, 1, 2, 24, 8).to(dtype).unbind(0)
+    of = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "f64": torch.float64}
+    biases = [(torch.randn(24, 24) * s).to(of[kind]) for s, kind in zip((20.0, 0.3, 0.3), kinds.split(), strict=False)]
+    mask = regard.Mask()
+    for bias in biases:
+        mask = mask & bias
+    expected = regard.backends.reference.Reference(q, k, mask=mask)
+    limit = 1e-13 if dtype == torch.float64 else 2e-6
+    with using(backend, small=True):
+        A = regard.AttentionMatrix(q, k, mask=mask)
+        if dtype != torch.bfloat16:
+            close(A @ v, expected.output(v), 10 * limit)
+            close(A.to_dense(), expected.weights, limit)
+            close(A[..., [3, 4], [1, 2]], expected.weights[..., [3, 4], [1, 2]], limit)
+            close(A.masked[...], expected.masked, limit)
+        for look in ("received", "entropy"):
+            close(getattr(A, look)(), getattr(expected, look)(), 4 * limit)
+        close(A.logsumexp, expected.logsumexp, limit)
+
+
+@pytest.mark.parametrize("backend", [*BACKENDS, "triton"])
+def test_a_large_softcap_costs_no_digits(backend):
+    torch.manual_seed(4)
+    q, k = torch.randn(2, 1, 2, 20, 8).unbind(0)
+    with using(backend, small=False):
+        found = regard.AttentionMatrix(q, k, softcap=1e4).received()
+    close(found, regard.backends.reference.Reference(q, k, softcap=1e4).received(), 2e-6)
+
+
+def test_large_half_biases_do_not_overflow_together():
+    q, k = torch.randn(2, 1, 2, 6, 8).half().unbind(0)
+    low = torch.full((6, 6), -6e4).half()
+    A = regard.AttentionMatrix(q, k, mask=regard.bias(low) & low)  # -inf in float16, and then nothing would be seen
+    assert torch.allclose(A.received(), regard.AttentionMatrix(q, k).received(), atol=0.02)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("mask", [None, regard.causal(), regard.padding([90, 128])], ids=str)
+def test_reductions_are_as_exact_after_a_product_as_before(dtype, mask):
+    """The kernel's own logsumexp has fewer digits in halves."""
+    torch.manual_seed(3)
+    q, k, v = torch.randn(3, 2, 4, 128, 64).to(dtype).unbind(0)
+    expected = regard.backends.reference.Reference(q, k, mask=mask)
+    for first in (False, True):
+        A = regard.AttentionMatrix(q, k, mask=mask)
+        if first:
+            _ = A @ v
+        part = A.part[..., 10:50, 5:90]
+        close(A.logsumexp, expected.logsumexp, 1e-6)
+        close(A.received(), expected.received(), 2e-6)
+        close(A.entropy(), expected.entropy(), 2e-6)
+        close(part.received(), expected.weights[..., 10:50, 5:90].sum(-2), 2e-6)
+
+
 @backends
+@pytest.mark.parametrize("softcap", [None, 5.0])
 @pytest.mark.parametrize("sinks", [None, torch.tensor([0.5, -torch.inf])], ids=["plain", "sinks"])
-def test_nan_in_a_query_that_sees_nothing_never_leaks(backend, sinks):
+def test_nan_in_a_query_that_sees_nothing_never_leaks(backend, sinks, softcap):
     """The other way round: such a row is 0, and no key or value hears of it."""
     torch.manual_seed(1)
     shown = torch.ones(6, 6, dtype=torch.bool).tril()
@@ -262,8 +325,8 @@ def test_nan_in_a_query_that_sees_nothing_never_leaks(backend, sinks):
             for query in (q, dirty):
                 leaves = [t.clone().requires_grad_() for t in (query, k, v)]
                 with using(backend, small=True):
-                    A = regard.AttentionMatrix(*leaves[:2], mask=mask, sinks=sinks)
-                    results = (A @ leaves[2], A.to_dense(), A.received(), A.entropy(), A.diagonal(), A.logsumexp.exp(),
+                    A = regard.AttentionMatrix(*leaves[:2], mask=mask, sinks=sinks, softcap=softcap)
+                    results = (A @ leaves[2], A.part[..., :4] @ leaves[2][..., :4, :], A.part[..., 2:].received(), A.to_dense(), A.received(), A.entropy(), A.diagonal(), A.logsumexp.exp(),
                                A[..., [2, 3], [0, 3]], A.part[..., 1:5].to_dense(), A.masked[...].exp())  # fmt: skip
                     loss = sum(result.square().sum() for result in results)
                     found.append((*results, *torch.autograd.grad(loss, leaves)))

@@ -1,75 +1,27 @@
-"""Training: recipes, batches, corpora that are broken, and that a killed training goes on as if nothing had happened."""
+"""Training: recipes, batches, and corpora that are broken."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
+import random
+from functools import partial
 from pathlib import Path
 
+import mutations
 import numpy as np
 import pytest
+import tiny_recipe
 import torch
+from tiny_recipe import losses
 
 import regard
-from regard.translation import Recipe, checkpoint, read_pairs, train
+from regard.translation import Recipe, read_pairs, train
 from regard.translation.corpus import Batches, Corpus
 from regard.translation.training import Trainer
-
-NUMBERS = [("one", "un"), ("two", "deux"), ("three", "trois"), ("four", "quatre"), ("five", "cinq"), ("six", "six")]
-RECIPE = """\
-train = ["train.tsv"]
-dev = "dev.tsv"
-vocabulary = 60
-steps = {steps}
-check = 8
-tokens = 128
-warmup = 10
-rate = 5e-3
-average = 0.9
-patience = 100
-sample = "two six"
-[model]
-width = 32
-heads = 2
-hidden = 32
-encoder_layers = 1
-decoder_layers = 1
-dropout = 0.1
-positions = 64
-"""
-
-
-def pairs(count, seed=0):
-    random = np.random.default_rng(seed)
-    for _ in range(count):
-        some = [NUMBERS[n] for n in random.integers(0, 6, random.integers(1, 4))]
-        yield " ".join(e for e, _ in some), " ".join(f for _, f in some)
 
 
 @pytest.fixture
 def recipe(tmp_path):
-    for name, count in (("train", 200), ("dev", 10)):
-        lines = [f"{a}\t{b}\n" for a, b in dict.fromkeys(pairs(count))]
-        (tmp_path / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
-
-    def made(steps=24, **changes):
-        path = tmp_path / "recipe.toml"
-        text = RECIPE.format(steps=steps)
-        for name, value in changes.items():
-            text = f"{name} = {json.dumps(value)}\n" + "\n".join(
-                line for line in text.splitlines() if not line.startswith(f"{name} =")
-            )
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    return made
-
-
-def losses(folder):
-    lines = (folder / "log.jsonl").read_text().splitlines()
-    return {line["step"]: line["loss"] for line in map(json.loads, lines) if "loss" in line}
+    tiny_recipe.write_corpora(tmp_path)
+    return partial(tiny_recipe.write, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -94,15 +46,6 @@ def test_it_learns_and_what_it_leaves_opens(recipe, tmp_path):
     assert isinstance(looks[-1]["sample"], str)
 
 
-RUN = """
-import sys
-from regard.translation import Recipe, train
-import torch
-torch.set_num_threads(1)
-train(Recipe.read(sys.argv[1]), sys.argv[2], quiet=True)
-"""
-
-
 def test_a_logged_loss_is_the_mean_since_the_last_one(recipe, tmp_path, monkeypatch):
     losses, step = [], Trainer._step
 
@@ -121,62 +64,10 @@ def test_a_logged_loss_is_the_mean_since_the_last_one(recipe, tmp_path, monkeypa
         before = at
 
 
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.slow
-def test_killed_and_resumed_it_has_the_losses_of_the_uninterrupted_run(recipe, tmp_path):
-    path = recipe(steps=48)
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    train(Recipe.read(path), whole, quiet=True)
-    process = subprocess.Popen([sys.executable, "-c", RUN, str(path), str(cut)])
-    deadline = time.monotonic() + 120
-    while not (cut / checkpoint.FILE).exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    time.sleep(0.2)  # somewhere between two checkpoints
-    os.kill(process.pid, signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    assert 0 < len(losses(cut)) < len(losses(whole))
-    train(Recipe.read(path), cut, resume=True, quiet=True)
-    assert losses(cut) == losses(whole)
-    ours, theirs = (regard.Transformer.load(folder).state_dict() for folder in (cut, whole))
-    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
-
-
-def test_a_checkpoint_is_never_half_written(recipe, tmp_path, monkeypatch):
-    train(Recipe.read(recipe(steps=8)), tmp_path / "out", quiet=True)
-    before = (tmp_path / "out" / checkpoint.FILE).read_bytes()
-    trainer = Trainer(Recipe.read(recipe(steps=16)), tmp_path / "out", regard_console())
-    trainer.prepare(resume=True)
-    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        checkpoint.write(tmp_path / "out", trainer.model, trainer.average, trainer.optimizer, trainer.state)
-    assert (tmp_path / "out" / checkpoint.FILE).read_bytes() == before
-
-
 def regard_console():
     from rich.console import Console
 
     return Console(quiet=True)
-
-
-def test_resuming_needs_something_whole_of_this_recipe(recipe, tmp_path):
-    out = tmp_path / "out"
-    (out).mkdir()
-    train(Recipe.read(recipe(steps=8)), out / "a", quiet=True)
-    with pytest.raises(regard.FileError, match="holds a training already"):
-        train(Recipe.read(recipe(steps=8)), out / "a", quiet=True)
-    file = out / "a" / checkpoint.FILE
-    whole = file.read_bytes()
-    file.write_bytes(whole[:-7])
-    with pytest.raises(regard.FileError, match="is damaged"):
-        train(Recipe.read(recipe(steps=8)), out / "a", resume=True, quiet=True)
-    file.write_bytes(whole)
-    other = recipe(steps=8)
-    other.write_text(other.read_text().replace("width = 32", "width = 16"))
-    with pytest.raises(regard.FileError, match="not a checkpoint of this recipe's model"):
-        train(Recipe.read(other), out / "a", resume=True, quiet=True)
-    file.unlink()
-    with pytest.raises(regard.FileError, match="nothing to resume"):
-        train(Recipe.read(recipe(steps=8)), out / "a", resume=True, quiet=True)
 
 
 @pytest.mark.parametrize(
@@ -193,6 +84,59 @@ def test_a_broken_corpus_is_named_with_its_line(recipe, tmp_path, data, message)
     (tmp_path / "train.tsv").write_bytes(data)
     with pytest.raises(regard.RegardError, match=message):
         train(Recipe.read(path), tmp_path / "out", quiet=True)
+
+
+def test_a_byte_order_mark_is_not_learned(recipe, tmp_path):
+    path = recipe(vocabulary=60)
+    for name in ("train.tsv", "dev.tsv", "recipe.toml"):
+        (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + (tmp_path / name).read_bytes())
+    assert next(read_pairs(tmp_path / "train.tsv"))[0][0] != "\ufeff"
+    trainer = Trainer(Recipe.read(path), tmp_path / "out", regard_console())
+    trainer.prepare()
+    assert not trainer.words.knows("\ufeff")
+
+
+@pytest.mark.parametrize("changes", [{"longest": 2}, {"longest": 96, "positions": 7}])
+def test_pairs_that_are_all_too_long_are_refused(recipe, tmp_path, changes):
+    """Without a batch there is no step: it would wait for ever."""
+    path = recipe(longest=changes["longest"], vocabulary=25)
+    (tmp_path / "train.tsv").write_text("one two three\tun deux trois\nfour five six\tquatre cinq six\n" * 3)
+    if "positions" in changes:
+        path.write_text(path.read_text().replace("positions = 64", "positions = 7"))
+    with pytest.raises(regard.InputError, match=r"no training pair has fewer than .* raise longest"):
+        train(Recipe.read(path), tmp_path / "out", quiet=True)
+
+
+def test_a_model_beyond_the_memory_is_refused_before_it_is_built(recipe, tmp_path):
+    path = recipe()
+    path.write_text(path.read_text().replace("hidden = 32", "hidden = 16777216").replace("width = 32", "width = 65536"))
+    with pytest.raises(regard.TooLargeError, match="GiB are free"):
+        train(Recipe.read(path), tmp_path / "out", quiet=True)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_recipe_with_any_damage_is_read_or_refused(recipe, tmp_path):
+    """What is read trains, for one step."""
+    choose = random.Random(0)
+    whole = recipe(sampling=0.1, minutes=1.0).read_bytes()
+    read = refused = 0
+    for number in range(mutations.COUNT):
+        path = tmp_path / "recipe.toml"
+        path.write_bytes(mutations.mutated(whole, choose))
+        out = tmp_path / f"out-{number}"
+        try:
+            found = Recipe.read(path)
+            if found.config(60).parameters > 10**6:
+                continue
+            trainer = Trainer(found, out, regard_console())
+            trainer.prepare()
+            loss = trainer._step(*next(trainer._stream()), trainer._rate())
+            assert loss.isfinite()
+            read += 1
+        except regard.RegardError:
+            refused += 1
+    assert read
+    assert refused
 
 
 def test_unequal_halves_are_refused(tmp_path):
@@ -220,8 +164,39 @@ def test_what_is_dropped_is_counted():
         ('train = ["a"]\ndev = "b"\nstep = 3', "unknown field 'step'"),
         ('train = ["a"]\ndev = "b"\n[model]\nwidht = 3', "widht"),
         ('train = ["a"]\ndev = "b"\n[model]\nwidth = 3', "width must be even"),
+        ('train = "a"\ndev = "b"', "train must be a list of corpora"),
+        ('train = [["a", "b", "c"]]\ndev = "b"', "train must be a list of corpora"),
+        ('train = []\ndev = "b"', "train must be a list of corpora"),
+        ('train = ["a"]\ndev = 3', "dev must be a corpus"),
+        ('train = ["a"]\ndev = "b"\nfar_from = "c"', "far_from must be a list"),
+        ('train = ["a"]\ndev = "b"\nvocabulary_from = 1', "vocabulary_from must be a folder"),
+        ('train = ["a"]\ndev = "b"\nmodel = 1', "model must be a table"),
+        ('train = ["a"]\ndev = "b"\nreverse = 1', "reverse must be true or false"),
+        ('train = ["a"]\ndev = "b"\nsteps = 0', "steps must be a whole number from 1 .* Got 0"),
+        ('train = ["a"]\ndev = "b"\nsteps = "9"', "steps must be a whole number from 1 .* Got '9'"),
+        ('train = ["a"]\ndev = "b"\nsteps = true', "steps must be a whole number"),
+        ('train = ["a"]\ndev = "b"\ncheck = 0', "check must be a whole number"),
+        ('train = ["a"]\ndev = "b"\nlongest = 1', "longest must be a whole number from 2"),
+        ('train = ["a"]\ndev = "b"\nrate = nan', "rate must be a number"),
+        ('train = ["a"]\ndev = "b"\nrate = [1]', "rate must be a number"),
+        ('train = ["a"]\ndev = "b"\nminutes = inf', "minutes must be a number"),
+        ('train = ["a"]\ndev = "b"\nseed = -1', "seed must be a whole number"),
+        ('train = ["a"]\ndev = "b"\nsample = 1', "sample must be a text"),
+        ('train = ["a"]\ndev = "b"\n[model]\nheads = "8"', "heads must be a whole number"),
+        ('train = ["a"]\ndev = "b"\n[model]\nheads = 3', "heads must divide width"),
+        ('train = ["a"]\ndev = "b"\n[model]\nactivation = "tanh"', "activation must be one of"),
+        ('train = ["a"]\ndev = "b"\n[model]\nactivation = [1]', "activation must be a name"),
+        ('train = ["a"]\ndev = "b"\n[model]\ndropout = "x"', "dropout must be at least 0"),
+        ('train = ["a"]\ndev = "b"\n[model]\nbias = 7', "bias must be true or false"),
+        ('train = ["a"]\ndev = "b"\n[model]\npad = 7', "pad cannot be set"),
+        ('train = ["a"]\ndev = "b"\n[model]\npositions = 5000000', "positions × width must be at most"),
+        ("train = " + "[" * 5000, "nested too deeply|is not TOML"),
+        ("steps = " + "9" * 5000, "is not TOML"),
+        ("#" * 100_001, "more than 100,000 bytes"),
     ],
+    ids=lambda text: text[-24:],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_a_wrong_recipe_is_named(tmp_path, text, message):
     (tmp_path / "r.toml").write_text(text)
     with pytest.raises(regard.FileError, match=message):

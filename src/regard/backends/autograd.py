@@ -17,6 +17,7 @@ from regard.backends import chooser, tiles, torch_cpu
 from regard.backends.contract import Attend, Request, TransposedProduct, share, trusted
 from regard.errors import InputError
 from regard.scores import Scores
+from regard.support import inside_func
 
 __all__ = ["differentiable", "gradients", "operand"]
 
@@ -39,6 +40,11 @@ def differentiable(
     request: Request, scores: Scores, lse: Tensor | None = None, outer: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """(result, with a graph; the normaliser, as data)."""
+    if inside_func():
+        raise InputError(
+            "an AttentionMatrix has no derivative inside torch.func (grad, vmap, …). Use regard.attention there, or "
+            "torch.autograd.grad and a batch axis instead."
+        )
     sinks = scores.sinks if outer is None else None
     tensors = (outer, scores.query, scores.key, sinks, operand(request), *scores.mask.biases)
     result, lse = _Differentiable.apply(request, scores, lse, *tensors)  # type: ignore[no-untyped-call]
@@ -51,6 +57,7 @@ class _Differentiable(torch.autograd.Function):
         ctx: Any, request: Request, scores: Scores, lse: Tensor | None, outer: Tensor | None, *tensors: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         data = scores.detached()
+        ctx.scores, ctx.outer = data, outer is not None
         if outer is not None:
             data, lse = replace(data, sinks=None), outer.detach()
         right = tensors[3]
@@ -59,7 +66,6 @@ class _Differentiable(torch.autograd.Function):
         ctx.request = _with_operand(
             request, None if right is None else right.new_empty(0, 0, 0, 0)
         )  # saved below, not here
-        ctx.scores, ctx.outer = data, outer is not None
         ctx.save_for_backward(lse, result, *tensors)
         ctx.mark_non_differentiable(lse)
         ctx.set_materialize_grads(False)
@@ -86,7 +92,7 @@ class _Differentiable(torch.autograd.Function):
 def gradients(
     scores: Scores, request: Request, result: Tensor, lse: Tensor, grad: Tensor, *, outer: bool, biases: bool
 ) -> list[Tensor | None]:
-    """Gradients of (outer, query, key, sinks, operand, *biases)."""
+    """Gradients of (outer, query, key, sinks, operand, *biases); sinks that an outer normaliser counts have none."""
     backend = chooser.choose(scores, request, gradient=True, biases=biases, outer=outer)
     if isinstance(request, Attend):
         request = chooser.shielded(scores, request)
@@ -94,6 +100,8 @@ def gradients(
         if float32 and not outer and not trusted(lse, scores.query.dtype):
             lse = chooser.logsumexp(scores)  # the forward's own has too few digits
     scores = scores.seeing(lse)
+    if outer:
+        scores = replace(scores, sinks=None)
     own = chooser.for_tiles(scores, lse) if backend is tiles.backend else lse
     found = backend.backward(scores, request, result, own, grad, subtract=not outer, biases=biases)
     row_dot = found.row_dot

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.scores import HIDING, Scores
-from regard.support import Float, number
+from regard.support import WHOLE, Float, check_stored, number
 
 __all__ = [
     "HIDDEN",
@@ -61,6 +61,10 @@ class Dropout:
         rate = number("dropout", rate)
         if not 0 <= rate < 1:
             raise InputError(f"dropout must be at least 0 and below 1. Got {rate}.")
+        if seed is not None:
+            if not isinstance(seed, Tensor) or seed.dtype not in WHOLE or seed.numel() != 1:
+                raise InputError("the seed of dropout must be a tensor of one whole number, as in torch.tensor(7).")
+            check_stored("seed", seed)
         return cls(rate, torch.randint(2**31, (), device="cpu") if seed is None else seed)
 
 
@@ -198,6 +202,8 @@ def trusted(lse: Tensor, dtype: torch.dtype) -> bool:
     """Whether a normaliser has digits enough for all that is computed from it, for queries of this dtype."""
     if lse.dtype == torch.float64 or capturing(lse):
         return True
+    if lse.device.type == "cpu" and dtype != torch.float32:
+        return False  # torch's kernel sums halves with fewer digits than float32 has
     if lse.device.type == "cuda" and dtype == torch.bfloat16:
         return True  # float32 is as good as bfloat16 up to logits of 1e4, and asking would wait for the GPU
     return not bool(((lse.abs() > TRUSTED) & (lse != -math.inf)).any())

@@ -73,7 +73,7 @@ def _additive_mask(scores: Scores, rows: Positions, columns: Positions, with_ban
     """A block of the mask as the kernel takes it: numbers to add, -inf where hidden, 4-D."""
     mask = scores.mask if with_bands else scores.mask.without_bands()
     visible = mask.tile(rows, columns, scores.query.device)
-    bias = mask.bias_tile(rows, columns)
+    bias = mask.bias_tile(rows, columns, scores.working_dtype)
     if bias is not None:
         bias = bias.to(scores.working_dtype)
     if visible is not None:

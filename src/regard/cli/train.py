@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.cli.command import Command
+from regard.errors import FileError
 
 if TYPE_CHECKING:
     from regard.drawing import Picture
@@ -19,6 +21,7 @@ Train a translator from a recipe: a TOML file with the corpora (TSV, or two file
 line by line), the sizes of the model, and how long. On the way you see the loss,
 the speed, the time left, and a sample translated; the best model by dev chrF2 is
 kept, and a checkpoint from which a stopped training goes on exactly (--resume).
+Ctrl-C stops it after the current step, with a checkpoint; once more, at once.
 """
 _EXAMPLES = """\
 Examples:
@@ -27,7 +30,8 @@ Examples:
   regard translate --model small-model "Our grandfather found the grass, but it was white."
 
 In the folder: config.json, model.safetensors and vocabulary.spm are the model,
-log.jsonl says what happened, curves.svg shows it, checkpoint.safetensors goes on.
+log.jsonl says what happened, curves.svg shows it, checkpoint.safetensors and the
+one before it are for --resume, which takes the same recipe and corpora only.
 """
 
 
@@ -40,10 +44,19 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> None:
     from regard.translation import Recipe, train
 
-    train(Recipe.read(options.recipe), options.output, resume=options.resume)
+    try:
+        train(Recipe.read(options.recipe), options.output, resume=options.resume)
+    except KeyboardInterrupt as stop:
+        print(f"regard: {stop or 'stopped.'}", file=sys.stderr)
+        raise SystemExit(130) from None  # as a shell reports SIGINT
     picture = _curves(Path(options.output))
     print(picture)
-    print(picture.save(Path(options.output) / "curves.svg"))
+    path = Path(options.output) / "curves.svg"
+    try:
+        picture.save(path)
+    except OSError as error:
+        raise FileError(f"{path} cannot be written: {error.strerror or error}. The model is complete.") from None
+    print(path)
 
 
 def _curves(folder: Path) -> Picture:

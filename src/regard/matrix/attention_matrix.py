@@ -18,7 +18,7 @@ from regard.matrix.matrix_picture import draw
 from regard.matrix.normalised import NormalisedScores, Source
 from regard.matrix.views import Parts, Stage, Transposed, basic, coordinates
 from regard.scores import Mask, as_mask, check_floats, make_scores, pick
-from regard.support import Float, Int, ensure_room, no_compile, one_of, whole
+from regard.support import Float, Int, ensure_room, inside_func, no_compile, one_of, transformed, whole
 
 if TYPE_CHECKING:
     from regard.drawing import Picture
@@ -69,8 +69,13 @@ class AttentionMatrix:
         softcap: float | None = None,
         sinks: Tensor | float | None = None,
     ):
-        scores = make_scores(query, key, mask, scale, softcap, sinks)
         self._mask = as_mask(mask)
+        scores = make_scores(query, key, self._mask, scale, softcap, sinks)
+        if inside_func() and transformed(query, key, sinks, *self._mask.tensors):
+            raise InputError(
+                "an AttentionMatrix cannot be made inside torch.func (grad, vmap, …). Use regard.attention there, or "
+                "torch.autograd.grad and a batch axis instead."
+            )
         named = {"query": query, "key": key}
         named |= {f"mask ({n})": tensor for n, tensor in enumerate(self._mask.tensors)}
         if isinstance(sinks, Tensor):
@@ -203,7 +208,8 @@ class AttentionMatrix:
 
     def diagonal(self, offset: int = 0) -> Float[Tensor, "*leading n"]:
         """The weights A[i, i + offset]: what each query keeps for itself (-1: for the token before it)."""
-        (queries, keys), offset = self.shape[-2:], whole("offset", offset)
+        queries, keys = self.shape[-2:]
+        offset = max(-queries, min(whole("offset", offset), keys))
         first = max(-offset, 0)
         row = torch.arange(first, max(min(queries, keys - offset), first), device=self.device)
         index = (*(torch.arange(n, device=self.device) for n in self.shape[:-2]), row)

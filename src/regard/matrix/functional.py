@@ -2,7 +2,7 @@
 
 Where only the output is wanted, torch's own kernel often does all of it, and torch.compile can trace it. What it
 cannot do (softcap, sinks, windows, documents, biases) goes through `AttentionMatrix` or, in a compiled graph, through
-the opaque operator of compiled.py.
+the opaque operator of compiled.py. Inside torch.func it is written out in plain torch.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from regard.backends import Dropout
 from regard.errors import DTypeError
 from regard.matrix import compiled
 from regard.matrix.attention_matrix import AttentionMatrix
-from regard.scores import Band, Keep, Mask, as_mask
-from regard.support import Float
+from regard.matrix.axes import Axes, fold_operand
+from regard.matrix.normalised import dense_weights
+from regard.scores import Band, Keep, Mask, as_mask, check_floats, make_scores
+from regard.support import FLOATS, Float, inside_func, transformed
 
 __all__ = ["attention", "by_torch", "torch_supports"]
 
@@ -41,31 +44,44 @@ def attention(
     compiling = torch.compiler.is_compiling()
     if compiling and (isinstance(scale, Tensor) or isinstance(softcap, Tensor)):
         raise DTypeError("scale and softcap must be numbers. Got a tensor. Use .item() outside the compiled function.")
-    fast = query.is_cuda or (not compiling and _bare(query, key, value, mask, dropout))
-    if fast and torch_supports(query, key, value, as_mask(mask), scale, softcap, sinks):
+    try:
+        fast = query.is_cuda or (not compiling and _bare(query, key, value, mask, dropout))
+        fast = fast and torch_supports(query, key, value, as_mask(mask), scale, softcap, sinks, dropout)
+    except (AttributeError, IndexError, TypeError, ValueError, RuntimeError):
+        fast = False  # something is no tensor or no number: below it is said what
+    if fast:
         return by_torch(query, key, value, as_mask(mask), scale, dropout)
     if compiling:  # one opaque operator of the graph: tiles are not traced
         return compiled.attend(query, key, value, as_mask(mask), scale, softcap, sinks, dropout)
+    if inside_func() and transformed(query, key, value, sinks, *as_mask(mask).tensors):
+        return _by_dense_weights(query, key, value, as_mask(mask), scale, softcap, sinks, dropout)
     return AttentionMatrix(query, key, mask=mask, scale=scale, softcap=softcap, sinks=sinks).attend(value, dropout)
 
 
 def torch_supports(
-    query: Tensor, key: Tensor, value: Tensor, mask: Mask, scale: float | None, softcap: float | None, sinks: object
-) -> bool:
+    query: Tensor, key: Tensor, value: Tensor, mask: Mask, scale: float | None, softcap: float | None, sinks: object,
+    dropout: float = 0.0,
+) -> bool:  # fmt: skip
     """Whether torch's kernels can do it: no mask, `causal()` or padding, and plain 4-D inputs."""
-    if softcap is not None or sinks is not None or not (scale is None or scale > 0):
+    if softcap is not None or sinks is not None or not 0 <= dropout < 1:
         return False
-    if query.dim() != 4 or key.shape != value.shape or 0 in query.shape or 0 in key.shape:
+    if scale is not None and not (isinstance(scale, float | int) and 0 < scale < 1e30):
         return False
-    if (query.shape[:2], query.shape[3]) != (key.shape[:2], key.shape[3]):
+    shape, key_shape = query.shape, key.shape
+    if len(shape) != 4 or key_shape != value.shape or 0 in shape or 0 in key_shape:
         return False
-    if not (query.dtype == key.dtype == value.dtype and query.device == key.device == value.device):
+    if shape[:2] != key_shape[:2] or shape[3] != key_shape[3]:
         return False
+    dtype, device = query.dtype, query.device
+    if not (dtype == key.dtype == value.dtype and dtype in FLOATS and device == key.device == value.device):
+        return False
+    if not mask.atoms:
+        return True
     kinds = [_kind(atom) for atom in mask.atoms]
     keeps = [atom.keys.shape for atom in mask.atoms if isinstance(atom, Keep)]
-    if not all(kinds) or any(shape != (query.shape[0], key.shape[2]) for shape in keeps):
+    if not all(kinds) or any(keep != (shape[0], key_shape[2]) for keep in keeps):
         return False
-    return len(keeps) == len(kinds) or (kinds == ["causal"] and query.shape[2] == key.shape[2])
+    return len(keeps) == len(kinds) or (kinds == ["causal"] and shape[2] == key_shape[2])
 
 
 def _bare(query: Tensor, key: Tensor, value: Tensor, mask: Mask | Tensor | None, dropout: float) -> bool:
@@ -104,3 +120,23 @@ def by_torch(query: Tensor, key: Tensor, value: Tensor, mask: Mask, scale: float
     seen = (visible | ~some)[:, None, None, :].expand(-1, 1, query.shape[2], -1)  # no row is empty for the kernel
     output = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen, dropout_p=dropout, scale=scale)
     return output.masked_fill(~some[:, None, :, None], 0.0)
+
+
+def _by_dense_weights(
+    query: Tensor, key: Tensor, value: Tensor, mask: Mask, scale: float | None, softcap: float | None,
+    sinks: Tensor | float | None, dropout: float,
+) -> Tensor:  # fmt: skip
+    """`attention` inside torch.func, in plain torch: it can be batched and differentiated as often as one likes, but it
+    takes queries × keys numbers."""
+    scores = make_scores(query, key, mask, scale, softcap, sinks)
+    check_floats(query=query, value=value)
+    axes = Axes(tuple(query.shape[:-3]), query.dim() > 2)
+    value = fold_operand(axes, scores.shape, value, key_heads=scores.key.shape[1])
+    batch, heads, queries, keys = scores.shape
+    weights = dense_weights(scores).to(query.dtype)
+    if Dropout.of(dropout, torch.zeros((), dtype=torch.int64)) is not None:
+        weights = functional.dropout(weights, dropout)
+    weights = weights.reshape(batch, value.shape[1], -1, keys)  # one product for each head of the values
+    unseen = (weights == 0).all(2)[..., None]
+    value = torch.where(unseen, value.nan_to_num(0.0, 0.0, 0.0), value)
+    return axes.unfold((weights @ value).reshape(batch, heads, queries, value.shape[-1]))

@@ -20,7 +20,7 @@ from regard.errors import ModifiedInPlaceError
 from regard.scores import Positions, Scores, pick
 from regard.support import Float, Int, no_compile
 
-__all__ = ["NormalisedScores", "Source"]
+__all__ = ["NormalisedScores", "Source", "dense_weights"]
 
 _POINTS = 2**16  # single points computed at a time
 _LOG2E = math.log2(math.e)
@@ -78,15 +78,21 @@ class NormalisedScores:
     @no_compile
     def lse(self) -> Float[Tensor, "batch heads queries"]:
         """The normaliser as data, computed once; float64 unless a kernel returned it and float32 is enough."""
-        if self._lse is None:
-            if self._kernel_lse is not None and backends.trusted(self._kernel_lse, self.scores.query.dtype):
-                self._lse = self._kernel_lse
-            else:
-                with torch.no_grad():
-                    self._lse = backends.logsumexp(self.row_scores.detached())
+        if not self._knows_lse():
+            with torch.no_grad():
+                self._lse = backends.logsumexp(self.row_scores.detached())
+        assert self._lse is not None
         if self._lse.is_inference() and not torch.is_inference_mode_enabled():
             self._lse = self._lse.clone()  # tensors made in inference mode cannot be saved for backward
         return self._lse
+
+    def _knows_lse(self) -> bool:
+        """Whether the normaliser was computed already, or a kernel returned it with digits enough."""
+        if self._lse is None and self._kernel_lse is not None:
+            if backends.trusted(self._kernel_lse, self.scores.query.dtype):
+                self._lse = self._kernel_lse
+            self._kernel_lse = None  # looked at once
+        return self._lse is not None
 
     @no_compile
     def normaliser(self) -> Float[Tensor, "batch heads queries"]:
@@ -137,7 +143,7 @@ class NormalisedScores:
         keeps_all = self.has_all_keys and isinstance(columns, range) and columns == all_keys
         row_scores = part if keeps_all else self.row_scores.select(batch, heads, rows, all_keys)
         lse = None
-        if self._lse is not None or self._kernel_lse is not None:
+        if self._knows_lse():
             lse = pick(self.lse()[list(batch)][:, list(heads)], 2, rows)
         return NormalisedScores(part, self.sources, row_scores, lse)
 
@@ -157,14 +163,14 @@ class NormalisedScores:
             return scores.stage(stage).to(scores.query.dtype)
         lse = None if self.has_all_keys else self.normaliser()
         if torch.is_grad_enabled() and scores.requires_grad:
-            return _weights(scores, lse).to(scores.query.dtype)
+            return dense_weights(scores, lse).to(scores.query.dtype)
         dense = scores.query.new_empty(scores.shape)
         batch, heads, queries, keys = scores.shape
         rows = max(2**22 // max(batch * heads * keys, 1), 1)
         for start in range(0, queries, rows):
             here = slice(start, min(start + rows, queries))
             block = scores.select(range(batch), range(heads), range(here.start, here.stop), range(keys))
-            dense[:, :, here] = _weights(block, None if lse is None else lse[:, :, here])
+            dense[:, :, here] = dense_weights(block, None if lse is None else lse[:, :, here])
         return dense
 
     @no_compile
@@ -194,7 +200,7 @@ def _without_graph(scores: Scores) -> Scores:
     return replace(scores, query=scores.query.detach(), key=scores.key.detach(), mask=mask, sinks=sinks)
 
 
-def _weights(scores: Scores, lse: Tensor | None) -> Tensor:
+def dense_weights(scores: Scores, lse: Tensor | None = None) -> Tensor:
     """Dense weights, differentiable, 0 in a row that sees no key: by softmax, or by the normaliser of more keys."""
     masked = scores.stage("masked")
     if lse is not None:

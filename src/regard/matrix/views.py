@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import DTypeError, InputError, OutOfRangeError
-from regard.support import Float
+from regard.support import WHOLE, Float, check_stored
 
 if TYPE_CHECKING:
     from regard.matrix.attention_matrix import AttentionMatrix
@@ -105,7 +105,7 @@ def basic(index: Any, shape: tuple[int, ...]) -> list[int | range | Tensor] | No
             continue
         try:
             number = operator.index(item) if not getattr(item, "shape", ()) else None  # tensor([3]) is a vector
-        except TypeError:
+        except (TypeError, ValueError, RuntimeError):
             number = None
         if number is None:
             vector = _vector(item, size)
@@ -127,23 +127,25 @@ def _adds_axis(item: Any) -> bool:
 def _range(item: slice, size: int) -> range:
     try:
         whole = range(*item.indices(size))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:
         raise DTypeError(f"a slice takes whole numbers and a step above 0. Got {item}: {error}.") from None
     if whole.step < 0:
         raise OutOfRangeError(f"a slice's step must be above 0, as in torch. Got {item}. Use .flip(-1) on the result.")
-    return range(whole.start, max(whole.start, whole.stop), whole.step)
+    return range(whole.start, max(whole.start, whole.stop), min(whole.step, max(size, 1)))
 
 
 def _vector(item: Any, size: int) -> Tensor | None:
+    if isinstance(item, Tensor):
+        check_stored("an index", item)
     try:
         vector = torch.as_tensor(item)
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise DTypeError(
             f"an index is an int, a slice, ... or whole numbers (list, array or tensor). Got {type(item).__name__}."
         ) from None
     if isinstance(item, list) and not vector.numel():
         vector = vector.long()
-    if vector.is_floating_point() or vector.is_complex():
+    if vector.dtype != torch.bool and vector.dtype not in WHOLE:
         raise DTypeError(f"an index holds whole numbers or bools. Got {vector.dtype}.")
     if vector.dtype == torch.bool and vector.shape == (size,):
         return vector.nonzero()[:, 0]
@@ -163,6 +165,6 @@ def coordinates(index: Any, shape: tuple[int, ...], device: torch.device) -> lis
         line = torch.arange(size, device=device).view([-1 if a == axis else 1 for a in range(len(shape))])
         try:
             grids.append(line.expand(shape)[index])
-        except (IndexError, TypeError, RuntimeError) as error:
+        except (IndexError, TypeError, ValueError, RuntimeError, OverflowError) as error:
             raise OutOfRangeError(f"this index does not fit a matrix of shape {shape}: {error}") from None
     return grids

@@ -7,7 +7,8 @@ stacks.py        N layers; the cache for decoding token by token
 transformer.py   token ids to logits
 loss.py          cross-entropy without holding all logits
 decoding.py      one token at a time: the model itself, or packed weights on a CPU
-model_folder.py  config.json and model.safetensors, written atomically
+files.py         single files, written whole or not at all
+model_folder.py  config.json and model.safetensors, with sums that show damage
 marian.py        Hugging Face Marian folders, both ways
 torch_import.py  layers of torch.nn as ours
 """

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from regard.errors import InputError
+from regard.errors import InputError, ShapeError
 
 __all__ = ["TransformerConfig", "check_positive"]
 
 _BOX = 35  # characters inside a box of the drawing
+# Far beyond any model; what asks for more is a damaged file, or one that was made to exhaust the memory.
+_LARGEST = 2**24  # vocabulary, width, hidden
+_MOST_LAYERS = 1_000
+_LARGEST_TABLE = 2**26  # positions × width
 
 
 @dataclass(frozen=True)
@@ -43,8 +47,31 @@ class TransformerConfig:
     def __post_init__(self) -> None:
         names = ("vocabulary", "width", "heads", "hidden", "encoder_layers", "decoder_layers", "positions")
         check_positive(**{name: getattr(self, name) for name in names})
+        if self.key_heads is not None:
+            check_positive(key_heads=self.key_heads)
+        for name, limit in (("vocabulary", _LARGEST), ("width", _LARGEST), ("hidden", _LARGEST),
+                            ("encoder_layers", _MOST_LAYERS), ("decoder_layers", _MOST_LAYERS)):  # fmt: skip
+            if getattr(self, name) > limit:
+                raise InputError(f"{name} must be at most {limit:,}. Got {getattr(self, name):,}.")
+        if self.positions * self.width > _LARGEST_TABLE:
+            raise InputError(
+                f"positions × width must be at most {_LARGEST_TABLE:,}, the largest table of positions. "
+                f"Got positions = {self.positions:,}, width = {self.width:,}."
+            )
+        for name in ("norm_first", "bias"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} must be true or false. Got {getattr(self, name)!r}.")
+        if not isinstance(self.activation, str):
+            raise InputError(f"activation must be a name. Got {self.activation!r}.")
+        if isinstance(self.dropout, bool) or not isinstance(self.dropout, int | float) or not 0 <= self.dropout < 1:
+            raise InputError(f"dropout must be at least 0 and below 1. Got {self.dropout!r}.")
         if self.width % 2:
             raise InputError(f"width must be even, half sines and half cosines. Got {self.width}.")
+        if self.width % self.heads or self.heads % (self.key_heads or self.heads):
+            raise ShapeError(
+                "heads must divide width, and key_heads must divide heads. "
+                f"Got width={self.width}, heads={self.heads}, key_heads={self.key_heads}."
+            )
         if self.pad == -1:
             object.__setattr__(self, "pad", self.vocabulary - 1)
         if self.start == -1:

@@ -22,7 +22,7 @@ from regard.errors import InputError, ShapeError
 from regard.learn import Steps, steps
 from regard.matrix import attention
 from regard.nn.config import check_positive
-from regard.scores import Mask, as_mask, causal
+from regard.scores import Atom, Band, Dense, Keep, Mask, as_mask, bind, causal
 from regard.support import Float
 
 __all__ = [
@@ -107,6 +107,9 @@ class MultiHeadAttention(nn.Module):
     >>> cross = regard.MultiHeadAttention(512, heads=8, key_heads=2, context_width=300)
     >>> cross(torch.randn(2, 5, 512), torch.randn(2, 9, 300)).shape
     torch.Size([2, 5, 512])
+
+    `add_bias_kv` and `add_zero_attn` are those of torch: a learned key and value (here before the first token), or a
+    key and value of zeros, that every query may look at.
     """
 
     def __init__(
@@ -119,6 +122,8 @@ class MultiHeadAttention(nn.Module):
         bias: bool = True,
         dropout: float = 0.0,
         kind: str = "encoder",
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
     ):
         super().__init__()
         key_heads = heads if key_heads is None else key_heads
@@ -138,6 +143,9 @@ class MultiHeadAttention(nn.Module):
             self.query = nn.Linear(width, self.sizes[0], bias=bias)
             self.key_value = nn.Linear(self.context_width, sum(self.sizes[1:]), bias=bias)
         self.output = nn.Linear(width, width, bias=bias)
+        self.add_bias_kv, self.add_zero_attn = add_bias_kv, add_zero_attn
+        if add_bias_kv:
+            self.bias_k, self.bias_v = (nn.Parameter(torch.empty(self.sizes[1])) for _ in range(2))
         self.attend: Callable[..., Tensor] = attention
         self.reset_parameters()
 
@@ -153,6 +161,9 @@ class MultiHeadAttention(nn.Module):
                 nn.init.xavier_uniform_(part, gain=1.0 if layer is self.output else 0.5**0.5)
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
+        if self.add_bias_kv:
+            for vector in (self.bias_k, self.bias_v):
+                nn.init.xavier_normal_(vector[None])
 
     def forward(
         self,
@@ -167,7 +178,12 @@ class MultiHeadAttention(nn.Module):
         """
         _check_width(x, self.width, "x")
         query, key, value = self._project(x, context, cache)
-        mixed = self.attend(query, key, value, mask=mask, dropout=self.dropout if self.training else 0.0)
+        if self.add_bias_kv:
+            mask = _with_key_in_front(mask, (*query.shape[:-1], key.shape[-2]), query.device)
+            key, value = (self._in_front(vector, of) for vector, of in ((self.bias_k, key), (self.bias_v, value)))
+        # A key and value of zeros: a logit of 0 that gives nothing.
+        sink = {"sinks": 0.0} if self.add_zero_attn else {}
+        mixed = self.attend(query, key, value, mask=mask, dropout=self.dropout if self.training else 0.0, **sink)
         joined: Tensor = self.output(mixed.transpose(-3, -2).flatten(-2))
         return joined
 
@@ -199,9 +215,42 @@ class MultiHeadAttention(nn.Module):
     def _heads(self, joined: Tensor) -> Tensor:
         return joined.view(*joined.shape[:-1], -1, self.head_width).transpose(-3, -2)
 
+    def _in_front(self, vector: Tensor, tokens: Tensor) -> Tensor:
+        first = self._heads(vector[None].to(tokens.dtype))  # (key_heads, 1, head_width)
+        return torch.cat([first.expand(*tokens.shape[:-2], 1, self.head_width), tokens], -2)
+
     def extra_repr(self) -> str:
         """What the submodules do not show."""
-        return f"heads={self.heads}, key_heads={self.key_heads}, head_width={self.head_width}"
+        added = "".join(f", {name}=True" for name in ("add_bias_kv", "add_zero_attn") if getattr(self, name))
+        return f"heads={self.heads}, key_heads={self.key_heads}, head_width={self.head_width}{added}"
+
+
+def _with_key_in_front(mask: Mask | Tensor | None, shape: tuple[int, ...], device: torch.device) -> Mask:
+    """A mask of a matrix (*batch, heads, queries, keys) with one more key before the first, which every query sees."""
+    *batch, _, queries, keys = shape
+    shifted: list[Atom] = []
+    spelt_out: list[Atom] = []
+
+    def widened(tensor: Tensor) -> Tensor:
+        over_keys = tensor.expand(*tensor.shape[:-1], keys)
+        return functional.pad(over_keys, (1, 0), value=tensor.dtype == torch.bool)
+
+    for atom in as_mask(mask).atoms:
+        if isinstance(atom, Dense):
+            shifted.append(Dense(widened(atom.tensor)))
+        elif isinstance(atom, Keep):
+            shifted.append(Keep(widened(atom.keys) if atom.keys.dtype == torch.bool else atom.keys.long() + 1))
+        elif isinstance(atom, Band) and isinstance(atom.offset, int) and atom.lowest is None and (
+            atom.highest is None or atom.highest + atom.offset >= -1
+        ):  # fmt: skip
+            shifted.append(Band(None, atom.highest, atom.offset + 1))
+        else:  # windows and documents would hide it
+            spelt_out.append(atom)
+    seen = bind(Mask(tuple(spelt_out)), shape, device, plain=False).tile(range(queries), range(keys), device)
+    if seen is not None:
+        leading = [1] * len(batch) if len(seen) == 1 else batch
+        shifted.append(Dense(widened(seen.view(*leading, *seen.shape[1:]))))
+    return Mask(tuple(shifted))
 
 
 class FeedForward(nn.Module):
@@ -212,12 +261,13 @@ class FeedForward(nn.Module):
     torch.Size([3, 512])
     """
 
-    def __init__(self, width: int, hidden: int, *, activation: str = "relu", bias: bool = True):
+    def __init__(self, width: int, hidden: int, *, activation: str = "relu", bias: bool = True, dropout: float = 0.0):
         super().__init__()
         check_positive(width=width, hidden=hidden)
+        _check_dropout(dropout)
         if activation not in ACTIVATIONS:
             raise InputError(f"activation must be one of {', '.join(ACTIVATIONS)}. Got {activation!r}.")
-        self.activation = activation
+        self.activation, self.dropout = activation, dropout
         self.up, self.down = nn.Linear(width, hidden, bias=bias), nn.Linear(hidden, width, bias=bias)
         for layer in (self.up, self.down):
             nn.init.xavier_uniform_(layer.weight)
@@ -225,8 +275,11 @@ class FeedForward(nn.Module):
                 nn.init.zeros_(layer.bias)
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
-        """down(activation(up(x)))."""
-        out: Tensor = self.down(ACTIVATIONS[self.activation](self.up(x)))
+        """down(activation(up(x))), with dropout before the second layer."""
+        hidden = ACTIVATIONS[self.activation](self.up(x))
+        if self.training and self.dropout:
+            hidden = functional.dropout(hidden, self.dropout)
+        out: Tensor = self.down(hidden)
         return out
 
 
@@ -235,8 +288,7 @@ class _Layer(nn.Module):
 
     def __init__(self, norm_first: bool, dropout: float):
         super().__init__()
-        if not 0 <= dropout < 1:
-            raise InputError(f"dropout must be at least 0 and below 1. Got {dropout}.")
+        _check_dropout(dropout)
         self.norm_first, self.drop = norm_first, nn.Dropout(dropout)
 
     def _residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
@@ -291,6 +343,8 @@ class DecoderLayer(_Layer):
     torch.Size([2, 4, 512])
     >>> regard.DecoderLayer(512, heads=8, hidden=2048, cross=False)(torch.randn(4, 512)).shape    # a layer of a GPT
     torch.Size([4, 512])
+
+    With causal=False every token sees the later ones too, unless the mask hides them.
     """
 
     def __init__(
@@ -300,6 +354,7 @@ class DecoderLayer(_Layer):
         hidden: int,
         *,
         cross: bool = True,
+        causal: bool = True,
         context_width: int | None = None,
         key_heads: int | None = None,
         activation: str = "relu",
@@ -314,7 +369,7 @@ class DecoderLayer(_Layer):
         if cross:
             self.cross = MultiHeadAttention(width, heads, context_width=context_width, kind="cross", **shared)
             self.cross_norm = nn.LayerNorm(width, bias=bias)
-        self.crosses = cross
+        self.crosses, self.causal = cross, causal
         self.feed_forward = FeedForward(width, hidden, activation=activation, bias=bias)
         self.feed_forward_norm = nn.LayerNorm(width, bias=bias)
 
@@ -333,10 +388,13 @@ class DecoderLayer(_Layer):
         if self.crosses != (context is not None):
             needs = "needs a context to look at" if self.crosses else "has no cross-attention, so it takes no context"
             raise InputError(f"this decoder layer {needs}: layer(x{', context' * self.crosses}).")
+        if cache is not None and not self.causal:
+            raise InputError("a cache holds tokens that no later one can change: it needs causal=True.")
         own, cross = (None, None) if cache is None else cache
         past = 0 if own is None or own.key is None else own.key.shape[-2]
         # A single new token attends to all tokens before it: no mask needed.
-        visible = as_mask(mask) if past and x.shape[-2] == 1 else causal(past) & as_mask(mask)
+        sees_all = not self.causal or (past and x.shape[-2] == 1)
+        visible = as_mask(mask) if sees_all else causal(past) & as_mask(mask)
         x = self._residual(x, self.attention_norm, lambda y: self.attention(y, mask=visible, cache=own))
         if self.crosses:
             assert context is not None
@@ -359,3 +417,8 @@ def _check_width(x: Tensor, width: int, name: str) -> None:
             f"{name} must be (*batch, tokens, width) with width = {width}. Got {tuple(x.shape)}."
             + (" A single vector is a set of one: x[None]." if x.dim() == 1 else "")
         )
+
+
+def _check_dropout(rate: float) -> None:
+    if not 0 <= rate < 1:
+        raise InputError(f"dropout must be at least 0 and below 1. Got {rate}.")

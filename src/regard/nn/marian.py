@@ -59,7 +59,7 @@ def read_config(fields: Mapping[str, Any], folder: Path) -> TransformerConfig:
     ]
     if fields.get("decoder_vocab_size") not in (None, fields.get("vocab_size")):
         wrong.append("two vocabularies")
-    if fields.get("activation_function") not in _ACTIVATIONS:
+    if fields.get("activation_function") not in list(_ACTIVATIONS):  # a list: the field may hold anything
         wrong.append(f"activation_function = {fields.get('activation_function')!r}")
     if wrong:
         raise FileError(
@@ -80,7 +80,7 @@ def read_config(fields: Mapping[str, Any], folder: Path) -> TransformerConfig:
             end=fields["eos_token_id"],
             start=fields["decoder_start_token_id"],
         )
-    except (KeyError, RegardError) as error:
+    except (KeyError, TypeError, RegardError) as error:
         raise FileError(f"{folder / 'config.json'} does not describe a Transformer: {error}") from None
 
 
@@ -162,8 +162,10 @@ def from_marian(tensors: Mapping[str, Tensor], config: TransformerConfig, folder
         return rest.pop(name)
 
     renamed["embedding.weight"] = take("model.shared.weight")
+    if renamed["embedding.weight"].dim() != 2:
+        raise FileError(f"model.shared.weight of {folder} must be a matrix.")
     bias = rest.pop("final_logits_bias", None)
-    renamed["output_bias"] = torch.zeros(config.vocabulary) if bias is None else bias.flatten()
+    renamed["output_bias"] = torch.zeros(len(renamed["embedding.weight"])) if bias is None else bias.flatten()
     for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
         for layer in range(layers):
             for ours, theirs in _NAMES.items():
@@ -172,6 +174,10 @@ def from_marian(tensors: Mapping[str, Tensor], config: TransformerConfig, folder
                 for kind in ("weight", "bias"):
                     name = f"model.{side}.layers.{layer}.{theirs}.{kind}"
                     parts = [take(name.format(letter)) for letter in "qkv"] if "{}" in name else [take(name)]
+                    if len({part.shape for part in parts}) > 1 or not parts[0].dim():
+                        raise FileError(
+                            f"{name} of {folder}: shapes {[tuple(part.shape) for part in parts]} do not fit."
+                        )
                     renamed[f"{side}.layers.{layer}.{ours}.{kind}"] = torch.cat(parts)
     unknown = [name for name in rest if not _COPIES.fullmatch(name)]
     if unknown:

@@ -1,49 +1,93 @@
-"""A model on disk: a folder with config.json and model.safetensors, each file written atomically."""
+"""A model on disk: a folder with config.json and model.safetensors, each file written atomically.
+
+config.json holds the SHA-256 of the other files and of itself (without these sums), so that damage is noticed. A folder
+without sums, as older ones are, is opened all the same.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from regard.errors import FileError
+from regard.nn.files import make_folder, read_json, read_safetensors, sha256, write_json, write_safetensors
 
-__all__ = [
-    "load_into",
-    "read_config",
-    "read_json",
-    "read_safetensors",
-    "read_tensors",
-    "write",
-    "write_json",
-    "write_safetensors",
-]
+__all__ = ["add_sum", "check_size", "check_sum", "load_into", "read_config", "read_tensors", "write"]
+
+_CONFIG, _WEIGHTS = "config.json", "model.safetensors"
+_SUMS = "sha256"  # the field of config.json: for each file its sum, or while it is replaced the old and the new one
 
 
-def write(folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor], *, int8: bool = False) -> None:
+def write(
+    folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor], *, int8: bool = False, sums: bool = True
+) -> None:
     """Write both files; each appears under its name only once it is complete.
 
     With `int8`, each row of a matrix is stored as integers from -127 to 127 (`x.int8`) and a scale (`x.scale`): a
     quarter of the size, with an error of at most half a scale.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     if int8:
         tensors = {name: part for pair in tensors.items() for name, part in _quantized(*pair)}
-    write_safetensors(folder / "model.safetensors", tensors, {"format": "pt"})
-    write_json(folder / "config.json", config)
+    weights = folder / _WEIGHTS
+    if not sums:
+        write_safetensors(weights, tensors, {"format": "pt"})
+        write_json(folder / _CONFIG, config)
+        return
+    found: list[str] = []
+
+    def announce(draft: Path) -> None:
+        # Whether the process is killed before or after the rename, config.json has the sum of what is there.
+        found.append(sha256(draft))
+        if weights.is_file():
+            write_json(folder / _CONFIG, _with_sums(config, {_WEIGHTS: [sha256(weights), *found]}))
+
+    write_safetensors(weights, tensors, {"format": "pt"}, before=announce)
+    write_json(folder / _CONFIG, _with_sums(config, {_WEIGHTS: found[0]}))
+
+
+def add_sum(folder: Path, name: str) -> None:
+    """Put the sum of another file of the folder into config.json."""
+    fields = read_config(folder)
+    sums = fields.pop(_SUMS, {})
+    write_json(folder / _CONFIG, _with_sums(fields, sums | {name: sha256(folder / name)}))
+
+
+def check_sum(folder: Path, name: str) -> None:
+    """Raise if a file of the folder is not the one whose sum is in config.json, or config.json has been changed."""
+    fields = read_config(folder)
+    sums = fields.pop(_SUMS, None)
+    if sums is None:
+        return
+    if not isinstance(sums, dict) or sums.get(_CONFIG) != _own_sum(fields, sums):
+        raise FileError(
+            f"{folder / _CONFIG} is damaged or was edited: its own sha256 is another. Copy it again; if the change is "
+            f'meant, delete its field "{_SUMS}".'
+        )
+    expected = sums.get(name)
+    if expected is not None and sha256(folder / name) not in (expected if isinstance(expected, list) else [expected]):
+        raise FileError(f"{folder / name} is damaged: its sha256 is not the one in {_CONFIG}. Copy it again.")
+
+
+def _with_sums(config: Mapping[str, Any], sums: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(config) | {_SUMS: {_CONFIG: _own_sum(config, sums)} | {k: v for k, v in sums.items() if k != _CONFIG}}
+
+
+def _own_sum(config: Mapping[str, Any], sums: Mapping[str, Any]) -> str:
+    """The sum of config.json: of its fields, however they are laid out, and of the sums of the other files."""
+    fields = dict(config) | {_SUMS: {name: found for name, found in sums.items() if name != _CONFIG}}
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
 def read_config(folder: Path) -> dict[str, Any]:
     """config.json as a dictionary."""
-    path = folder / "config.json"
+    path = folder / _CONFIG
     if not folder.is_dir():
         raise FileError(f"{folder} is not a folder. A model is a folder with config.json and model.safetensors.")
     if not path.is_file():
@@ -56,7 +100,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 def read_tensors(folder: Path) -> dict[str, Tensor]:
     """The tensors of model.safetensors or, in old folders, of pytorch_model.bin (as data only, never as code)."""
-    path = folder / "model.safetensors"
+    path = folder / _WEIGHTS
     if path.is_file():
         return _dequantized(read_safetensors(path, "Was it cut short? Copy it again.")[0], path)
     old = folder / "pytorch_model.bin"
@@ -71,8 +115,18 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
     return tensors
 
 
+def check_size(parameters: int, tensors: Mapping[str, Tensor], source: Path) -> None:
+    """Raise if a model is far larger than its weights, before it is built: a wrong config must not fill the memory."""
+    stored = sum(tensor.numel() for tensor in tensors.values())
+    if parameters > 2 * stored:
+        raise FileError(
+            f"the weights of {source} do not fit its config.json, which describes {parameters:,} parameters. They hold "
+            f"{stored:,} numbers."
+        )
+
+
 def load_into(model: torch.nn.Module, tensors: Mapping[str, Tensor], source: Path) -> None:
-    """Copy tensors into a model; names those that are missing, unknown or of another shape."""
+    """Copy tensors into a model; names those that are missing, unknown, of another shape or not finite."""
     own = model.state_dict()
     wrong = [f"{name} is missing" for name in own if name not in tensors]
     wrong += [f"{name} has no place in this model" for name in tensors if name not in own]
@@ -85,53 +139,11 @@ def load_into(model: torch.nn.Module, tensors: Mapping[str, Tensor], source: Pat
     if wrong:
         more = f", and {len(wrong) - 3} more" if len(wrong) > 3 else ""
         raise FileError(f"the weights of {source} do not fit its config.json: {'; '.join(wrong[:3])}{more}.")
+    check_sum(source, _WEIGHTS)
     model.load_state_dict(dict(tensors))
-
-
-# Single files
-
-
-def write_json(path: Path, fields: Mapping[str, Any]) -> None:
-    """One JSON file, indented for people to read."""
-    text = json.dumps(dict(fields), indent=2, ensure_ascii=False) + "\n"
-    _write_atomically(path, lambda draft: Path(draft).write_text(text, encoding="utf-8"))
-
-
-def read_json(path: Path, hint: str = "") -> Any:
-    """The content of a JSON file."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise FileError(f"{path} is not JSON: {error}.{hint}") from None
-
-
-def write_safetensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
-    """Tensors of any device, and a few strings about them."""
-    on_cpu = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
-    _write_atomically(path, lambda draft: save_file(on_cpu, draft, metadata))
-
-
-def read_safetensors(path: Path, hint: str) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors of a file, and its metadata."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dictionary)
-            return tensors, file.metadata() or {}
-    except (SafetensorError, OSError) as error:
-        raise FileError(f"{path} is damaged: {error}. {hint}") from None
-
-
-def _write_atomically(path: Path, fill: Callable[[str], object]) -> None:
-    """Write to a draft beside the file, then rename it: readers see the old content or the new, never a part."""
-    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    try:
-        fill(draft)
-        os.chmod(draft, 0o644)
-        os.replace(draft, path)
-    except BaseException:
-        os.unlink(draft)
-        raise
+    for name, tensor in own.items():
+        if not all(extreme.isfinite() for extreme in torch.aminmax(tensor)):
+            raise FileError(f"the weights of {source} are damaged: {name} holds NaN or inf. Copy the folder again.")
 
 
 # int8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, overload
 
 import torch
@@ -20,17 +21,19 @@ def from_torch(module: nn.MultiheadAttention) -> MultiHeadAttention: ...
 @overload
 def from_torch(module: nn.TransformerEncoderLayer) -> EncoderLayer: ...
 @overload
-def from_torch(module: nn.TransformerDecoderLayer) -> DecoderLayer: ...
-@overload
 def from_torch(module: nn.TransformerEncoder) -> Encoder: ...
 @overload
-def from_torch(module: nn.TransformerDecoder) -> Decoder: ...
+def from_torch(module: nn.TransformerDecoderLayer, *, causal: bool) -> DecoderLayer: ...
 @overload
-def from_torch(module: nn.Transformer) -> tuple[Encoder, Decoder]: ...
-def from_torch(module: nn.Module) -> Any:
+def from_torch(module: nn.TransformerDecoder, *, causal: bool) -> Decoder: ...
+@overload
+def from_torch(module: nn.Transformer, *, causal: bool) -> tuple[Encoder, Decoder]: ...
+def from_torch(module: nn.Module, *, causal: bool | None = None) -> Any:
     """Our layer with the weights of one of torch.nn; for `nn.Transformer`, an encoder and a decoder.
 
-    Ours take (batch, tokens, width) whatever `batch_first` was, and masks in which True means "attend".
+    Ours take (batch, tokens, width) whatever `batch_first` was, and masks in which True means "attend". A decoder of
+    torch is causal only where it is called with a `tgt_mask`, so say for decoders which one is meant: `causal=True` or
+    `causal=False`. What has no counterpart here (a `forward` of its own, another norm or activation) is refused.
 
     >>> import torch, regard
     >>> theirs = torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True).eval()
@@ -38,34 +41,72 @@ def from_torch(module: nn.Module) -> Any:
     >>> torch.allclose(regard.from_torch(theirs)(x), theirs(x), atol=1e-5)
     True
     """
-    for kind, convert in _CONVERT.items():
-        if isinstance(module, kind):
-            return convert(module).train(module.training) if kind is not nn.Transformer else convert(module)
-    known = ", ".join(f"nn.{kind.__name__}" for kind in _CONVERT)
-    raise InputError(f"from_torch takes {known}. Got {type(module).__name__}.")
+    kind = next((kind for kind in _CONVERT if isinstance(module, kind)), None)
+    if kind is None:
+        known = ", ".join(f"nn.{kind.__name__}" for kind in _CONVERT)
+        raise InputError(f"from_torch takes {known}. Got {type(module).__name__}.")
+    _plain(module, kind)
+    convert = _CONVERT[kind]
+    if kind not in _DECODERS:
+        return convert(module).train(module.training)
+    if causal is None:
+        raise InputError(
+            "a decoder of torch is causal only where it is called with a tgt_mask. Say which one you mean: "
+            "from_torch(module, causal=True), or causal=False for one that sees later tokens too."
+        )
+    ours = convert(module, causal)
+    return ours if isinstance(ours, tuple) else ours.train(module.training)
+
+
+def _plain(module: Any, *kinds: type[nn.Module]) -> None:
+    """Raise unless a module computes what its class in torch.nn does."""
+    kind = next((kind for kind in kinds if isinstance(module, kind)), None)
+    if kind is None:
+        wanted = " or ".join(f"nn.{kind.__name__}" for kind in kinds)
+        raise InputError(f"from_torch knows {wanted} in this place. Got {type(module).__name__}.")
+    for name in ("forward", "_sa_block", "_mha_block", "_ff_block"):
+        if name in vars(module) or getattr(type(module), name, None) is not getattr(kind, name, None):
+            raise InputError(
+                f"{type(module).__name__} has a {name} of its own, which would be lost. from_torch takes what computes "
+                f"as nn.{kind.__name__} does."
+            )
+    if module._forward_hooks or module._forward_pre_hooks:
+        raise InputError(f"{type(module).__name__} has forward hooks, which would be lost. Remove them first.")
 
 
 def _attention(theirs: nn.MultiheadAttention, kind: str = "encoder") -> MultiHeadAttention:
-    if theirs.bias_k is not None or theirs.add_zero_attn:
-        raise InputError("add_bias_kv and add_zero_attn have no counterpart here.")
+    _plain(theirs, nn.MultiheadAttention)
+    _plain(theirs.out_proj, nn.Linear)
     if theirs.kdim != theirs.vdim:
         raise InputError(f"keys and values must come from one context: kdim = {theirs.kdim}, vdim = {theirs.vdim}.")
-    bias = theirs.in_proj_bias is not None
+    bias = theirs.in_proj_bias
     ours = MultiHeadAttention(
-        theirs.embed_dim, theirs.num_heads, context_width=theirs.kdim, bias=bias, dropout=theirs.dropout, kind=kind
-    )
+        theirs.embed_dim, theirs.num_heads, context_width=theirs.kdim, bias=bias is not None, dropout=theirs.dropout,
+        kind=kind, add_bias_kv=theirs.bias_k is not None, add_zero_attn=theirs.add_zero_attn,
+    )  # fmt: skip
     if theirs.in_proj_weight is not None:
-        _copy(ours.projection, theirs.in_proj_weight, theirs.in_proj_bias)
+        _copy(ours.projection, theirs.in_proj_weight, bias)
     elif theirs.kdim == theirs.embed_dim:
-        weights = [theirs.q_proj_weight, theirs.k_proj_weight, theirs.v_proj_weight]
-        _copy(ours.projection, torch.cat([w.detach() for w in weights]), theirs.in_proj_bias)
+        _copy(ours.projection, _joined(theirs.q_proj_weight, theirs.k_proj_weight, theirs.v_proj_weight), bias)
     else:
         split = [theirs.embed_dim, 2 * theirs.embed_dim]
-        b_q, b_kv = theirs.in_proj_bias.split(split) if bias else (None, None)
+        b_q, b_kv = (None, None) if bias is None else bias.split(split)
         _copy(ours.query, theirs.q_proj_weight, b_q)
-        _copy(ours.key_value, torch.cat([theirs.k_proj_weight.detach(), theirs.v_proj_weight.detach()]), b_kv)
+        _copy(ours.key_value, _joined(theirs.k_proj_weight, theirs.v_proj_weight), b_kv)
     _copy(ours.output, theirs.out_proj.weight, theirs.out_proj.bias)
-    return ours.to(theirs.out_proj.weight)
+    if theirs.bias_k is not None and theirs.bias_v is not None:
+        ours.bias_k, ours.bias_v = _parameter(theirs.bias_k.flatten()), _parameter(theirs.bias_v.flatten())
+    return ours
+
+
+def _joined(*weights: Tensor) -> Tensor:
+    """Several weights as one."""
+    if len({weight.requires_grad for weight in weights}) > 1:
+        raise InputError(
+            "the weights of queries, keys and values become one, which is trained as a whole: set requires_grad of "
+            "q_proj_weight, k_proj_weight and v_proj_weight alike."
+        )
+    return torch.cat(weights)
 
 
 def _options(theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) -> dict[str, Any]:
@@ -73,73 +114,87 @@ def _options(theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) ->
     activation = next((name for function, name in names.items() if theirs.activation is function), None)
     for kind, name in ((nn.ReLU, "relu"), (nn.SiLU, "silu"), (nn.GELU, "gelu")):
         if isinstance(theirs.activation, kind):
+            _plain(theirs.activation, kind)
             activation = name
     if activation is None or getattr(theirs.activation, "approximate", "none") != "none":
         raise InputError(f"the activation must be relu, silu or gelu. Got {theirs.activation}.")
+    rates = {f"dropout{n}": _rate(getattr(theirs, f"dropout{n}")) for n in (1, 2, 3) if hasattr(theirs, f"dropout{n}")}
+    if len(set(rates.values())) > 1:
+        raise InputError(f"the dropout after each sublayer must be the same. Got {rates}.")
     return {
         "width": theirs.linear1.in_features,
         "heads": theirs.self_attn.num_heads,
         "hidden": theirs.linear1.out_features,
         "activation": activation,
         "norm_first": theirs.norm_first,
-        "bias": theirs.linear1.bias is not None,
-        "dropout": theirs.dropout1.p,
+        "dropout": rates["dropout1"],
     }
+
+
+def _rate(dropout: nn.Module) -> float:
+    _plain(dropout, nn.Dropout, nn.Identity)
+    return float(getattr(dropout, "p", 0.0))
 
 
 def _encoder_layer(theirs: nn.TransformerEncoderLayer) -> EncoderLayer:
     ours = EncoderLayer(**_options(theirs))
     ours.attention = _attention(theirs.self_attn, "encoder")
-    _copy_norm(ours.attention_norm, theirs.norm1)
-    _copy_norm(ours.feed_forward_norm, theirs.norm2)
+    ours.attention_norm, ours.feed_forward_norm = _norm(theirs.norm1), _norm(theirs.norm2)
     _feed_forward(ours, theirs)
     return ours
 
 
-def _decoder_layer(theirs: nn.TransformerDecoderLayer) -> DecoderLayer:
-    ours = DecoderLayer(**_options(theirs))
+def _decoder_layer(theirs: nn.TransformerDecoderLayer, causal: bool) -> DecoderLayer:
+    ours = DecoderLayer(**_options(theirs), causal=causal)
     ours.attention = _attention(theirs.self_attn, "decoder")
     ours.cross = _attention(theirs.multihead_attn, "cross")
-    _copy_norm(ours.attention_norm, theirs.norm1)
-    _copy_norm(ours.cross_norm, theirs.norm2)
-    _copy_norm(ours.feed_forward_norm, theirs.norm3)
+    ours.attention_norm, ours.cross_norm = _norm(theirs.norm1), _norm(theirs.norm2)
+    ours.feed_forward_norm = _norm(theirs.norm3)
     _feed_forward(ours, theirs)
     return ours
 
 
-def _feed_forward(ours: Any, theirs: Any) -> None:
-    _copy(ours.feed_forward.up, theirs.linear1.weight, theirs.linear1.bias)
-    _copy(ours.feed_forward.down, theirs.linear2.weight, theirs.linear2.bias)
-    ours.to(theirs.linear1.weight)
+def _feed_forward(ours: EncoderLayer | DecoderLayer, theirs: Any) -> None:
+    ours.feed_forward.dropout = _rate(theirs.dropout)
+    for mine, linear in ((ours.feed_forward.up, theirs.linear1), (ours.feed_forward.down, theirs.linear2)):
+        _plain(linear, nn.Linear)
+        _copy(mine, linear.weight, linear.bias)
 
 
-def _stack(theirs: Any, kind: Any) -> Any:
+def _stack(theirs: Any, kind: Any, convert: Any) -> Any:
     """A stack of converted layers; its sizes are those of the first."""
-    first = theirs.layers[0]
-    ours = kind(0, **_options(first), final_norm=theirs.norm is not None)
-    ours.layers = nn.ModuleList(from_torch(layer) for layer in theirs.layers)
-    if theirs.norm is not None:
-        _copy_norm(ours.norm, theirs.norm)
-    return ours.to(first.linear1.weight)
+    if not len(theirs.layers):
+        raise InputError(f"from_torch takes a stack of at least one layer. Got an empty {type(theirs).__name__}.")
+    for layer in theirs.layers:
+        _plain(layer, nn.TransformerEncoderLayer if kind is Encoder else nn.TransformerDecoderLayer)
+    ours = kind(0, **_options(theirs.layers[0]))
+    ours.layers = nn.ModuleList(convert(layer).train(layer.training) for layer in theirs.layers)
+    ours.norm = None if theirs.norm is None else _norm(theirs.norm)
+    return ours
 
 
 def _copy(ours: nn.Linear, weight: Tensor, bias: Tensor | None) -> None:
-    with torch.no_grad():
-        ours.weight.copy_(weight)
-        if bias is not None:
-            ours.bias.copy_(bias)
+    ours.weight = _parameter(weight)
+    ours.register_parameter("bias", None if bias is None else _parameter(bias))
 
 
-def _copy_norm(ours: nn.LayerNorm, theirs: nn.LayerNorm) -> None:
-    ours.eps = theirs.eps
-    ours.load_state_dict(theirs.state_dict())
+def _parameter(tensor: Tensor) -> nn.Parameter:
+    """A copy that is trained where the original is."""
+    return nn.Parameter(tensor.detach().clone(), requires_grad=tensor.requires_grad)
+
+
+def _norm(theirs: nn.Module) -> Any:
+    """A copy of a norm, whether or not it has weights, a bias or a mean."""
+    _plain(theirs, nn.LayerNorm, nn.RMSNorm, nn.Identity)
+    return copy.deepcopy(theirs)
 
 
 _CONVERT: dict[type[nn.Module], Any] = {
     nn.MultiheadAttention: _attention,
     nn.TransformerEncoderLayer: _encoder_layer,
     nn.TransformerDecoderLayer: _decoder_layer,
-    nn.TransformerEncoder: lambda theirs: _stack(theirs, Encoder),
-    nn.TransformerDecoder: lambda theirs: _stack(theirs, Decoder),
-    nn.Transformer: lambda theirs: (from_torch(theirs.encoder), from_torch(theirs.decoder)),
+    nn.TransformerEncoder: lambda theirs: _stack(theirs, Encoder, _encoder_layer),
+    nn.TransformerDecoder: lambda theirs, causal: _stack(theirs, Decoder, lambda layer: _decoder_layer(layer, causal)),
+    nn.Transformer: lambda theirs, causal: (from_torch(theirs.encoder), from_torch(theirs.decoder, causal=causal)),
 }
+_DECODERS = (nn.TransformerDecoderLayer, nn.TransformerDecoder, nn.Transformer)

@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 from regard.errors import FileError, InputError, OutOfRangeError, RegardError, ShapeError
 from regard.nn import marian, model_folder
 from regard.nn.config import TransformerConfig
+from regard.nn.files import write_json
 from regard.nn.loss import token_loss
 from regard.nn.stacks import Cache, Decoder, Encoder
 from regard.scores import Mask, padding
@@ -35,7 +36,7 @@ def sinusoids(length: int, width: int) -> Float[Tensor, "length width"]:
     """
     position = torch.arange(length, dtype=torch.float64)[:, None]
     angle = position * 10_000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
-    return torch.cat([angle.sin(), angle.cos()], -1).float()
+    return torch.cat([angle.sin().float(), angle.cos().float()], -1)
 
 
 class Memory(NamedTuple):
@@ -239,6 +240,7 @@ class Transformer(nn.Module):
             is_marian = fields.get("model_type") == "marian"
             hint = " It looks like Marian: Transformer.from_marian(path)." if is_marian else ""
             raise FileError(f"{folder / 'config.json'} does not describe a regard Transformer.{hint}")
+        fields.pop("sha256", None)
         try:
             config = TransformerConfig(**fields)
         except (TypeError, RegardError) as error:
@@ -256,12 +258,17 @@ class Transformer(nn.Module):
     def to_marian(self, path: str | Path) -> None:
         """Write a Hugging Face Marian folder, which transformers opens and CTranslate2 converts."""
         folder, config = Path(path), marian.write_config(self.config)
-        model_folder.write(folder, config, marian.to_marian(self.state_dict()))
-        model_folder.write_json(folder / "generation_config.json", marian.generation(self.config))
+        # Without sums: transformers would carry them along when it saves other weights.
+        model_folder.write(folder, config, marian.to_marian(self.state_dict()), sums=False)
+        write_json(folder / "generation_config.json", marian.generation(self.config))
 
     @classmethod
     def _with_weights(cls, config: TransformerConfig, tensors: dict[str, Tensor], folder: Path) -> Transformer:
-        with _NoInit():
-            model = cls(config)
+        model_folder.check_size(config.parameters, tensors, folder)
+        try:
+            with _NoInit():
+                model = cls(config)
+        except InputError as error:
+            raise FileError(f"{folder / 'config.json'} does not describe a Transformer: {error}") from None
         model_folder.load_into(model, tensors, folder)
         return model.eval()

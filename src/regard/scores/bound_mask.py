@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import DeviceError, ShapeError
-from regard.scores.masks import Band, Keep, Mask, Same, hides
+from regard.scores.masks import FAR, Band, Keep, Mask, Same, hides
 
 __all__ = ["BoundMask", "Positions", "at", "bind", "pick", "take"]
 
@@ -112,11 +112,16 @@ class BoundMask:
         """The mask without what depends on the distance between query and key."""
         return replace(self, bands=())
 
-    def bias_tile(self, rows: Positions, columns: Positions) -> Tensor | None:
-        """The sum of all biases over a tile, -inf where one of them hides; None where there is none."""
-        return _sum([take(take(dense, 2, rows), 3, columns) for dense in self.biases])
+    def bias_tile(self, rows: Positions, columns: Positions, dtype: torch.dtype = torch.float64) -> Tensor | None:
+        """The sum of all biases over a tile, -inf where one of them hides; None where there is none.
 
-    def points(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        Several are summed in this dtype or a wider one; a single one keeps its own.
+        """
+        return _sum([take(take(dense, 2, rows), 3, columns) for dense in self.biases], dtype)
+
+    def points(
+        self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor, dtype: torch.dtype
+    ) -> tuple[Tensor | None, Tensor | None]:
         """(visible, bias) at single points of the matrix, given as index tensors of one shape."""
 
         def look(dense: Tensor) -> Tensor:
@@ -131,7 +136,7 @@ class BoundMask:
         seen += [look(kept) for kept in self.kept]
         seen += [look(q) == look(k) for q, k in self.ids]
         seen += [look(dense) for dense in self.visible]
-        return _all(seen), _sum([look(dense) for dense in self.biases])
+        return _all(seen), _sum([look(dense) for dense in self.biases], dtype)
 
 
 def _within(apart: Tensor, lowest: int | None, highest: int | None) -> Tensor:
@@ -153,11 +158,11 @@ def _all(seen: list[Tensor]) -> Tensor | None:
     return together
 
 
-def _sum(biases: list[Tensor]) -> Tensor | None:
+def _sum(biases: list[Tensor], dtype: torch.dtype) -> Tensor | None:
     total: Tensor | None = None
     for bias in biases:
         bias = bias.masked_fill(hides(bias), -math.inf)
-        total = bias if total is None else total + bias
+        total = bias if total is None else total.to(torch.promote_types(total.dtype, dtype)) + bias
     return total
 
 
@@ -254,7 +259,7 @@ def bind(mask: Mask, shape: tuple[int, ...], device: torch.device, plain: bool) 
         if isinstance(atom, Band):
             offset = atom.offset
             if not isinstance(offset, int):
-                offset = per_batch(offset, "offset")[:, None, None, None]
+                offset = per_batch(offset, "offset").long().clamp(-FAR, FAR)[:, None, None, None]
             bands.append((atom.lowest, atom.highest, offset))
         elif isinstance(atom, Keep) and atom.keys.dtype == torch.bool:
             kept.append(fit(near(atom.keys), (*batch, keys), "padding").reshape(count, 1, 1, keys))

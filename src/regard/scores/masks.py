@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from regard.errors import DTypeError
-from regard.support import whole
+from regard.support import FLOATS, WHOLE, check_dense, whole
 
 __all__ = ["Mask", "bias", "causal", "documents", "padding", "window"]
 
+FAR = 2**60  # further than any key, and sums of a few such distances fit in int64
 HIDING = -1e29  # a bias this low hides a key as -inf does: many libraries write torch.finfo(dtype).min
 
 
@@ -107,13 +108,17 @@ class Mask:
         return tuple(found)
 
 
+_NO_MASK = Mask()
+
+
 def as_mask(mask: Mask | Tensor | None) -> Mask:
     """Whatever may be written as `mask=`, as a Mask: a bool tensor hides, a float tensor is added."""
     if mask is None:
-        return Mask()
+        return _NO_MASK
     if isinstance(mask, Mask):
         return mask
-    if isinstance(mask, Tensor) and (mask.dtype == torch.bool or mask.is_floating_point()):
+    if isinstance(mask, Tensor) and (mask.dtype == torch.bool or mask.dtype in FLOATS):
+        check_dense("mask", mask)
         return Mask((Dense(mask),))
     got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
     raise DTypeError(
@@ -130,20 +135,25 @@ def hides(bias: Tensor) -> Tensor:
 def _tensor(value: Any, wanted: str) -> Tensor:
     """A tensor as it is, since later changes to it are noticed; a copy of anything else, since they would not be."""
     if isinstance(value, Tensor):
+        check_dense("the tensor of a mask", value)
         return value
     try:
         return torch.tensor(value)
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise DTypeError(f"{wanted}. Got {type(value).__name__}.") from None
 
 
 def _offset(offset: int | Tensor | Sequence[int]) -> int | Tensor:
     if not hasattr(offset, "__len__"):
-        return whole("offset", offset)
+        return _distance("offset", offset)
     per_batch = _tensor(offset, "offset must be an int or whole numbers per batch")
-    if per_batch.is_floating_point() or per_batch.dtype == torch.bool:
+    if per_batch.dtype not in WHOLE:
         raise DTypeError(f"offset must be an int or whole numbers per batch. Got {per_batch.dtype}.")
     return per_batch
+
+
+def _distance(name: str, value: Any) -> int:
+    return max(-FAR, min(whole(name, value), FAR))
 
 
 def causal(offset: int | Tensor | Sequence[int] = 0) -> Mask:
@@ -176,8 +186,8 @@ def window(left: int | None, right: int | None = 0, offset: int | Tensor | Seque
     >>> regard.window(128, 0)
     window(128, 0)
     """
-    lowest = None if left is None else -whole("left (or None for no bound)", left)
-    highest = None if right is None else whole("right (or None for no bound)", right)
+    lowest = None if left is None else -_distance("left (or None for no bound)", left)
+    highest = None if right is None else _distance("right (or None for no bound)", right)
     return Mask((Band(lowest, highest, _offset(offset)),))
 
 
@@ -189,7 +199,7 @@ def padding(keys: Tensor | Sequence[int] | int) -> Mask:
     padding([3, 5])
     """
     kept = _tensor(keys, "padding takes lengths (whole numbers) or a bool tensor, True = a real token")
-    if kept.is_floating_point() or kept.is_complex():
+    if kept.dtype != torch.bool and kept.dtype not in WHOLE:
         raise DTypeError(
             "padding takes lengths (whole numbers) or a bool tensor, True = a real token. "
             f"Got {kept.dtype}. For a float mask that is added to the scores use regard.bias."
@@ -213,7 +223,7 @@ def documents(ids: Tensor | Sequence[int], key_ids: Tensor | Sequence[int] | Non
     queries = _tensor(ids, wanted)
     keys = queries if key_ids is None else _tensor(key_ids, wanted)
     for tensor in (queries, keys):
-        if tensor.is_floating_point() or tensor.dtype == torch.bool or tensor.dim() == 0:
+        if tensor.dtype not in WHOLE or tensor.dim() == 0:
             raise DTypeError(f"{wanted}. Got {tensor.dtype} of shape {tuple(tensor.shape)}.")
     return Mask((Same(queries, keys),))
 
@@ -227,7 +237,8 @@ def bias(tensor: Tensor) -> Mask:
     >>> regard.bias(torch.zeros(8, 1, 5))
     bias(float32[8, 1, 5])
     """
-    if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
+    if not isinstance(tensor, Tensor) or tensor.dtype not in FLOATS:
         got = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
         raise DTypeError(f"bias takes a float tensor. Got {got}. Pass a bool mask as mask=… itself, True = attend.")
+    check_dense("bias", tensor)
     return Mask((Dense(tensor),))

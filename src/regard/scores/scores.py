@@ -19,11 +19,11 @@ from torch import Tensor
 from regard.errors import DeviceError, DTypeError, InputError, ShapeError
 from regard.scores.bound_mask import BoundMask, Positions, at, bind, pick, take
 from regard.scores.masks import Mask, as_mask
-from regard.support import Bool, Float, Int, no_autocast, number
+from regard.support import FLOATS, Bool, Float, Int, check_dense, check_stored, no_autocast, number
 
 __all__ = ["Scores", "check_floats", "make_scores"]
 
-_DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+_LARGEST = 1e30  # of a scale or a softcap: beyond, float32 has no room for products with it
 _POINTS = 2**20  # points looked at in one go where the mask itself is streamed
 
 
@@ -68,7 +68,7 @@ class Scores:
         batch, heads, queries, keys = self.shape
         query, key, visible, bias = self.query, self.key, None, None
         if name == "masked":
-            bias = self.mask.bias_tile(self.rows, self.columns)
+            bias = self.mask.bias_tile(self.rows, self.columns, self.working_dtype)
             visible = _visible(self.mask.tile(self.rows, self.columns, query.device), bias)
         if visible is not None and torch.is_grad_enabled() and (query.requires_grad or key.requires_grad):
             query, key = _clean(query, ~visible.any(-1)), _clean(key, ~visible.any(-2))
@@ -91,7 +91,7 @@ class Scores:
         visible = bias = None
         if name == "masked":
             place = at(self.rows, query.device)[row], at(self.columns, query.device)[column]
-            visible, bias = self.mask.points(batch, head, *place)
+            visible, bias = self.mask.points(batch, head, *place, self.working_dtype)
             visible = _visible(visible, bias)
         if visible is not None:  # what is hidden is not read, so that nothing of it is in a gradient
             query, key = (torch.where(visible[:, None], tensor, 0.0) for tensor in (query, key))
@@ -146,12 +146,15 @@ class Scores:
         return data
 
     def seeing(self, lse: Float[Tensor, "batch heads queries"]) -> Scores:
-        """The same with NaN and inf removed from queries that see no key, as their normaliser over all keys shows."""
+        """The same with NaN and inf removed from queries that see no key, as their normaliser (with sinks) shows."""
         mask = self.mask
         if not mask or (mask.plain_causal and mask.only_bands):  # then every query sees a key
             return self
         # A query that holds NaN or inf and sees a key has a normaliser of NaN or inf; but a softcap makes inf finite.
-        sees_nothing = lse < math.inf if self.softcap is None else lse == -math.inf
+        if self.softcap is None:
+            sees_nothing = lse < math.inf
+        else:
+            sees_nothing = lse == (-math.inf if self.sinks is None else self.sinks.to(lse.dtype)[..., None])
         data = replace(self, query=_clean(self.query, sees_nothing))
         vars(data)["unseen"] = self.unseen
         return data
@@ -192,7 +195,8 @@ class Scores:
             rows = max((2**3 if mask.bands else 2**6) * _POINTS // (keys * batch * heads), 1)
         for start in range(0, queries, rows):
             here = _compose(self.rows, range(start, min(start + rows, queries)))
-            visible = _visible(mask.tile(here, self.columns, device), mask.bias_tile(here, self.columns))
+            bias = mask.bias_tile(here, self.columns, self.working_dtype)
+            visible = _visible(mask.tile(here, self.columns, device), bias)
             assert visible is not None
             any_row = visible.any(2)
             seen = any_row if seen is None else seen | any_row
@@ -253,9 +257,13 @@ def make_scores(
             "Axis -3 is heads: is it where you meant it?"
         )
     scale = width**-0.5 if scale is None else number("scale", scale)
+    if abs(scale) > _LARGEST:
+        raise InputError(f"scale must be at most {_LARGEST:.0e}. Got {scale}.")
     softcap = None if softcap is None else number("softcap", softcap)
-    if softcap is not None and softcap <= 0:
-        raise InputError(f"softcap must be above 0; None for no cap. Got {softcap}.")
+    if softcap is not None and not 1 / _LARGEST <= softcap <= _LARGEST:
+        raise InputError(
+            f"softcap must be above 0, from {1 / _LARGEST:.0e} to {_LARGEST:.0e}; None for no cap. Got {softcap}."
+        )
     if len(batch) != 1:
         query = query.reshape(math.prod(batch), heads, queries, width)
         key = key.reshape(math.prod(batch), key_heads, keys, width)
@@ -287,38 +295,48 @@ def _clean(tensor: Tensor, hidden: Tensor) -> Tensor:
 
 
 def check_floats(**tensors: Tensor) -> None:
-    """All are float tensors of one dtype on one device."""
-    (first, lead), *rest = tensors.items()
+    """All are dense float tensors of one dtype on one device."""
+    first = dtype = device = None
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
             raise DTypeError(
                 f"{name} must be a torch tensor. Got {type(tensor).__name__}. Use torch.as_tensor({name})."
             )
-        if tensor.dtype not in _DTYPES:
-            raise DTypeError(
-                f"{name} must be float64, float32, bfloat16 or float16. "
-                f"Got {str(tensor.dtype).removeprefix('torch.')}. Use {name}.float()."
-            )
-    for name, tensor in rest:
-        if tensor.dtype != lead.dtype:
-            raise DTypeError(
-                f"{first} and {name} must have one dtype. Got {lead.dtype} and {tensor.dtype}. "
-                f"Use {name}.to({first}.dtype)."
-            )
-        if tensor.device != lead.device:
+        if tensor.is_nested or tensor.layout is not torch.strided or (first is None and tensor.is_meta):
+            check_stored(name, tensor)
+        if tensor.dtype is not dtype:
+            _check_dtype(name, tensor, first, dtype)
+        if first is None:
+            first, dtype, device = name, tensor.dtype, tensor.device
+        elif tensor.device != device:
             raise DeviceError(
-                f"{first} and {name} must lie on one device. Got {lead.device} and {tensor.device}. "
+                f"{first} and {name} must lie on one device. Got {device} and {tensor.device}. "
                 f"Use {name}.to({first}.device)."
             )
+
+
+def _check_dtype(name: str, tensor: Tensor, first: str | None, dtype: torch.dtype | None) -> None:
+    if tensor.dtype not in FLOATS:
+        raise DTypeError(
+            f"{name} must be float64, float32, bfloat16 or float16. "
+            f"Got {str(tensor.dtype).removeprefix('torch.')}. Use {name}.float()."
+        )
+    if first is not None:
+        raise DTypeError(
+            f"{first} and {name} must have one dtype. Got {dtype} and {tensor.dtype}. Use {name}.to({first}.dtype)."
+        )
 
 
 def _sinks(sinks: Tensor | float, query: Tensor, to: tuple[int, ...]) -> Tensor:
     if not isinstance(sinks, Tensor):
         try:  # a copy, since a change to it could not be noticed
             sinks = torch.tensor(sinks, dtype=torch.promote_types(query.dtype, torch.float32), device=query.device)
-        except (TypeError, ValueError, RuntimeError):
+        except (TypeError, ValueError, RuntimeError, OverflowError):
             raise DTypeError(f"sinks must be a float per head. Got {type(sinks).__name__}.") from None
-    if not sinks.is_floating_point():
+        if not (sinks < math.inf).all():
+            raise InputError("sinks must be numbers below infinity; -inf for no sink. Got inf or NaN.")
+    check_dense("sinks", sinks)
+    if sinks.dtype not in FLOATS:
         raise DTypeError(f"sinks must be a float per head. Got {sinks.dtype}.")
     if sinks.device != query.device:
         raise DeviceError(f"sinks lie on {sinks.device}, query on {query.device}. Use sinks.to(query.device).")

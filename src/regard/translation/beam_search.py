@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from regard.errors import InputError
+from regard.errors import InputError, RegardError
 from regard.nn import Transformer, start_decoding
 from regard.support import Bool, Float, Int
 
@@ -84,7 +84,8 @@ def search(
 
     A target's score is the sum of its log-probabilities over its length to the power `length_penalty`. Without
     `max_tokens`, a target may have twice as many tokens as its source, plus 16. No sequence of 1 to 8 tokens occurs
-    more than `repeats` times in a row, unless the source itself repeats that often.
+    more than `repeats` times in a row, unless the source itself repeats that often. A model that gives no probabilities
+    (NaN) is an error.
 
     >>> import torch, regard
     >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval()
@@ -136,6 +137,10 @@ def search(
             active = [active[n] for n in remaining]
         session.reorder(rows // beam if first else rows, kept_sources)
         guard.advance(tokens, rows)
+    if not all(sentence.found for sentence in sentences):
+        raise RegardError(
+            "the search found no target: the model's probabilities are NaN or 0 throughout. Are its weights damaged?"
+        )
     return [sorted(s.found, key=lambda h: -h.score)[:beam] for s in sentences]
 
 

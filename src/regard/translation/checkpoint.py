@@ -1,55 +1,128 @@
-"""A training on disk: one safetensors file, written atomically, from which it continues exactly."""
+"""A training on disk: the lock on its folder, and the two last checkpoints, from which it continues exactly.
+
+A checkpoint is one safetensors file, written atomically, with a sum of its content. It holds all that a training needs
+beside its recipe and corpora: weights, their average, the optimizer's moments, random state, progress, vocabulary, log.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import hashlib
 import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from regard.errors import FileError
-from regard.nn.model_folder import read_safetensors, write_safetensors
+from regard.nn.files import read_safetensors, write_safetensors
 
-__all__ = ["FILE", "read", "write"]
+__all__ = ["FILE", "PREVIOUS", "Checkpoint", "exists", "lock", "read", "restore", "write"]
 
 FILE = "checkpoint.safetensors"
-_FORMAT = "regard.training"
+PREVIOUS = "checkpoint.previous.safetensors"
+_FORMAT = "regard.training.2"
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+
+
+class Checkpoint(NamedTuple):
+    """What a file holds, its sum verified."""
+
+    tensors: dict[str, Tensor]
+    state: dict[str, Any]  # the progress
+    origin: dict[str, Any]  # the recipe, and the sums of the corpora
+    files: dict[str, bytes]  # the vocabulary and the log
+
+
+def exists(folder: Path) -> bool:
+    """Whether a folder holds a checkpoint."""
+    return any((folder / name).is_file() for name in (FILE, PREVIOUS))
 
 
 def write(
-    folder: Path, model: nn.Module, average: dict[str, Tensor], optimizer: torch.optim.Optimizer, state: dict[str, Any]
+    folder: Path,
+    model: nn.Module,
+    average: Mapping[str, Tensor],
+    optimizer: torch.optim.Optimizer,
+    state: Mapping[str, Any],
+    *,
+    origin: Mapping[str, Any],
+    files: Mapping[str, bytes],
+    extra: Mapping[str, Tensor],
 ) -> None:
-    """Save weights, their average, the optimizer's moments, the random state and the progress."""
+    """Save everything; the checkpoint before this one is kept too."""
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     tensors |= {f"average.{name}": tensor for name, tensor in average.items()}
     for name, parameter in model.named_parameters():
         for moment, tensor in optimizer.state[parameter].items():
             tensors[f"{moment}.{name}"] = tensor
+    tensors |= {f"extra.{name}": tensor for name, tensor in extra.items()}
+    tensors |= {f"file.{name}": _as_tensor(data) for name, data in files.items()}
     tensors["random"] = torch.get_rng_state()
     if torch.cuda.is_available():
         tensors["random.cuda"] = torch.cuda.get_rng_state()
-    write_safetensors(folder / FILE, tensors, {"format": _FORMAT, "state": json.dumps(state)})
+    metadata = {"format": _FORMAT, "state": json.dumps(state), "origin": json.dumps(origin)}
+    metadata["sha256"] = _sum(tensors, metadata)
+
+    def keep_previous(_: Path) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(folder / FILE, folder / PREVIOUS)
+
+    write_safetensors(folder / FILE, tensors, metadata, before=keep_previous)
 
 
-def read(
-    folder: Path, model: nn.Module, average: dict[str, Tensor], optimizer: torch.optim.Optimizer
-) -> dict[str, Any]:
-    """Restore everything in place, and return the progress."""
-    path = folder / FILE
+def read(folder: Path) -> tuple[Checkpoint, list[str]]:
+    """The last good checkpoint, and what is wrong with a newer one."""
+    if not exists(folder):
+        raise FileError(f"{folder / FILE} is missing: nothing to resume. Start without --resume.")
+    wrong: list[str] = []
+    for name in (FILE, PREVIOUS):
+        try:
+            found = _read(folder / name)
+            if name == PREVIOUS:  # so that the next one does not take its place, but that of the damaged one
+                os.replace(folder / PREVIOUS, folder / FILE)
+            return found, wrong
+        except FileError as error:
+            wrong.append(str(error))
+    raise FileError(f"neither checkpoint can be used: {' '.join(wrong)} Train anew in another folder.")
+
+
+def _read(path: Path) -> Checkpoint:
     if not path.is_file():
-        raise FileError(f"{path} is missing: nothing to resume. Start without --resume.")
-    tensors, metadata = read_safetensors(path, "Start anew without --resume.")
+        raise FileError(f"{path} is missing.")
+    tensors, metadata = read_safetensors(path, "It is not used.")
+    if metadata.get("format") != _FORMAT:
+        raise FileError(f"{path} is not a checkpoint that this version of regard can read.")
+    if metadata.pop("sha256", None) != _sum(tensors, metadata):
+        raise FileError(f"{path} is damaged: its content has another sha256. It is not used.")
+    files = {name.removeprefix("file."): bytes(t.numpy()) for name, t in tensors.items() if name.startswith("file.")}
+    return Checkpoint(tensors, json.loads(metadata["state"]), json.loads(metadata["origin"]), files)
+
+
+def restore(
+    checkpoint: Checkpoint,
+    model: nn.Module,
+    average: Mapping[str, Tensor],
+    optimizer: torch.optim.Optimizer,
+    extra: Mapping[str, Tensor],
+) -> None:
+    """Put everything back in place, random state included."""
+    tensors = checkpoint.tensors
     expected = {f"model.{name}": tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     stored = {name: tuple(tensor.shape) for name, tensor in tensors.items() if name.startswith("model.")}
-    if metadata.get("format") != _FORMAT or stored != expected:
-        raise FileError(f"{path} is not a checkpoint of this recipe's model. Was the recipe changed?")
+    if stored != expected:
+        raise FileError("the checkpoint is not of this recipe's model. Was it written by another version of regard?")
     model.load_state_dict({name.removeprefix("model."): tensors[name] for name in expected})
-    for name, tensor in average.items():
-        tensor.copy_(tensors[f"average.{name}"])
+    for kind, own in (("average", average), ("extra", extra)):
+        for name, tensor in own.items():
+            tensor.copy_(tensors[f"{kind}.{name}"])
     for name, parameter in model.named_parameters():
-        moments = {m: tensors[f"{m}.{name}"] for m in ("step", "exp_avg", "exp_avg_sq") if f"{m}.{name}" in tensors}
+        moments = {m: tensors[f"{m}.{name}"] for m in _MOMENTS if f"{m}.{name}" in tensors}
         optimizer.state[parameter] = {
             m: tensor if m == "step" and parameter.device.type == "cpu" else tensor.to(parameter.device)
             for m, tensor in moments.items()
@@ -57,5 +130,59 @@ def read(
     torch.set_rng_state(tensors["random"])
     if torch.cuda.is_available() and "random.cuda" in tensors:
         torch.cuda.set_rng_state(tensors["random.cuda"])
-    state: dict[str, Any] = json.loads(metadata["state"])
-    return state
+
+
+def _as_tensor(data: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+
+
+def _sum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
+    """SHA-256 of names, types, shapes and content."""
+    found = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().contiguous()
+        found.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
+        found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()
+
+
+@contextlib.contextmanager
+def lock(folder: Path) -> Iterator[bool]:
+    """Hold the folder for one process; the lock ends with it, however it ends. False: this file system has no locks."""
+    handle = _open_to_lock(folder)
+    try:
+        yield _lock(handle, folder)
+    finally:
+        os.close(handle)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _open_to_lock(folder: Path) -> int:
+        return os.open(folder / ".lock", os.O_RDWR | os.O_CREAT)
+
+    def _lock(handle: int, folder: Path) -> bool:
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            raise _in_use(folder) from None
+        return True
+else:
+    import fcntl
+
+    def _open_to_lock(folder: Path) -> int:
+        return os.open(folder, os.O_RDONLY)  # the folder itself: no file is left behind
+
+    def _lock(handle: int, folder: Path) -> bool:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                raise _in_use(folder) from None
+            return False
+        return True
+
+
+def _in_use(folder: Path) -> FileError:
+    return FileError(f"{folder} is in use by another training. Wait until it ends, or choose another folder.")

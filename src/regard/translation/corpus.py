@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,11 +23,11 @@ __all__ = ["Batches", "Corpus", "character_ngrams", "jaccard", "near", "read_lin
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
-    """The lines of a UTF-8 file, without line ends; a line that is not UTF-8 is named."""
+    """The lines of a UTF-8 file, without line ends and byte-order mark; a line that is not UTF-8 is named."""
     try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise FileError(f"{path} cannot be read: {error.strerror}.") from None
+        data = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8)
+    except (OSError, ValueError) as error:
+        raise FileError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
     for number, line in enumerate(data.removesuffix(b"\n").split(b"\n") if data else [], 1):
         try:
             yield line.decode("utf-8").removesuffix("\r")
@@ -236,7 +237,8 @@ class Batches:
             width = max([int((table[single] != self.pad).sum(1).max(initial=0)) + side, *map(len, joined)], default=1)
             # A target is one longer than a multiple: its input lacks the last token, its labels the first.
             padded = np.full((len(rows), _round_up(width - side) + side), self.pad, dtype=np.int64)
-            padded[: len(single)] = table[single, : padded.shape[1]]
+            known = min(padded.shape[1], table.shape[1])  # joined pairs may be longer than any single one
+            padded[: len(single), :known] = table[single, :known]
             for row, ids in zip(padded[len(single) :], joined, strict=True):
                 row[: len(ids)] = ids
             sides.append(torch.from_numpy(padded))
@@ -249,7 +251,7 @@ class Batches:
 
     def _table(self, side: int) -> NDArray[np.int32]:
         """All pairs of one side, framed and padded to the longest."""
-        table = np.full((len(self), _round_up(self.longest) + 1), self.pad, dtype=np.int32)
+        table = np.full((len(self), _round_up(int(self.lengths.max(initial=0))) + 1), self.pad, dtype=np.int32)
         column, size = np.arange(table.shape[1]), self.lengths[:, side, None] + side  # targets begin with a start
         table[(column >= side) & (column < size - 1)] = np.concatenate([*self.sides[side], np.empty(0, np.int32)])
         table[column == size - 1] = self.end

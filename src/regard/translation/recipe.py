@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from regard.errors import FileError, RegardError
+from regard.errors import FileError, InputError, RegardError
 from regard.nn import TransformerConfig
+from regard.nn.layers import ACTIVATIONS
 
 __all__ = ["Recipe"]
 
@@ -57,10 +60,17 @@ class Recipe:
         """Open a recipe; an unknown or wrong field is named."""
         file = Path(path)
         try:
-            fields = tomllib.loads(file.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise FileError(f"{file} cannot be read: {error.strerror}.") from None
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            with file.open("rb") as opened:
+                data = opened.read(_LARGEST_FILE + 1)
+        except (OSError, ValueError) as error:
+            raise FileError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+        if len(data) > _LARGEST_FILE:
+            raise FileError(f"{file} is no recipe: it has more than {_LARGEST_FILE:,} bytes.")
+        try:
+            fields = tomllib.loads(data.decode("utf-8-sig"))
+        except RecursionError:
+            raise FileError(f"{file} is not TOML that can be read: it is nested too deeply.") from None
+        except ValueError as error:  # of TOML, of UTF-8, or a number of thousands of digits
             raise FileError(f"{file} is not TOML: {error}.") from None
         known = {each.name for each in dataclasses.fields(cls)} - {"folder"}
         unknown = sorted(set(fields) - known)
@@ -69,13 +79,101 @@ class Recipe:
         missing = [name for name in ("train", "dev") if name not in fields]
         if missing:
             raise FileError(f"{file}: {missing[0]} is missing: which corpus?")
-        recipe = cls(**fields, folder=file.parent)
+        try:
+            recipe = cls(**fields, folder=file.parent)
+        except InputError as error:
+            raise FileError(f"{file}: {error}") from None
         try:
             recipe.config(vocabulary=1000)
         except (TypeError, RegardError) as error:
             raise FileError(f"{file}, [model]: {error}") from None
         return recipe
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.train, list) or not self.train or not all(map(_is_corpus, self.train)):
+            raise InputError(
+                f"train must be a list of corpora, each a file or a list of two. Got {_short(self.train)}."
+            )
+        if not _is_corpus(self.dev):
+            raise InputError(f"dev must be a corpus, a file or two in a list. Got {_short(self.dev)}.")
+        if not isinstance(self.far_from, list) or not all(isinstance(name, str) for name in self.far_from):
+            raise InputError(f"far_from must be a list of files. Got {_short(self.far_from)}.")
+        for name, kind, what in _KINDS:
+            value = getattr(self, name)
+            if not isinstance(value, kind) and not (name == "vocabulary_from" and value is None):
+                raise InputError(f"{name} must be {what}. Got {_short(value)}.")
+        for name, least, most in _WHOLE:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+                raise InputError(f"{name} must be a whole number from {least:,} to {most:,}. Got {_short(value)}.")
+        for name, low, high in _NUMBERS:
+            value = getattr(self, name)
+            if name == "minutes" and value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+                raise InputError(f"{name} must be a number from {low:g} to {high:g}. Got {_short(value)}.")
+
     def config(self, vocabulary: int) -> TransformerConfig:
         """The model of this recipe."""
-        return dataclasses.replace(TransformerConfig(vocabulary), **self.model)
+        learned = sorted({"vocabulary", "pad", "end", "start"} & set(self.model))
+        if learned:
+            raise InputError(f"{learned[0]} cannot be set: it comes from the vocabulary.")
+        config = dataclasses.replace(TransformerConfig(vocabulary), **self.model)
+        if config.activation not in ACTIVATIONS:
+            raise InputError(f"activation must be one of {', '.join(ACTIVATIONS)}. Got {config.activation!r}.")
+        return config
+
+    def differences(self, earlier: Mapping[str, Any]) -> list[str]:
+        """What is other than in an earlier recipe's `as_json`, in words."""
+        now, missing = self.as_json(), object()
+        return [
+            f"{name} was {_short(earlier.get(name))}, is {_short(now.get(name))}"
+            for name in now | dict(earlier)
+            if earlier.get(name, missing) != now.get(name, missing)
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """All fields but the folder, as JSON gives them back."""
+        fields = {name: value for name, value in dataclasses.asdict(self).items() if name != "folder"}
+        found: dict[str, Any] = json.loads(json.dumps(fields))
+        return found
+
+
+_LARGEST_FILE = 100_000  # bytes
+_MOST = 2**53  # whole numbers up to here are exact wherever they are used
+_KINDS: list[tuple[str, type, str]] = [
+    ("folder", Path, "a path"),
+    ("reverse", bool, "true or false"),
+    ("vocabulary_from", str, "a folder"),
+    ("sample", str, "a text"),
+    ("model", dict, "a table of the fields of TransformerConfig"),
+]
+_WHOLE = [  # name, least, most
+    ("vocabulary", 4, 2**24),
+    ("steps", 1, _MOST),
+    ("tokens", 1, _MOST),
+    ("warmup", 1, _MOST),
+    ("longest", 2, _MOST),
+    ("check", 1, _MOST),
+    ("patience", 1, _MOST),
+    ("seed", 0, _MOST),
+]
+_NUMBERS = [  # so are these; NaN is in no range
+    ("minutes", 1e-6, 1e9),
+    ("rate", 1e-12, 1e3),
+    ("smoothing", 0.0, 1.0),
+    ("clip", 1e-12, 1e12),
+    ("average", 0.0, 1.0),
+    ("joined", 0.0, 1.0),
+    ("sampling", 0.0, 1e6),
+]
+
+
+def _is_corpus(entry: Any) -> bool:
+    files = entry if isinstance(entry, list) else [entry]
+    return 1 <= len(files) <= 2 and all(isinstance(name, str) for name in files)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.errors import InputError
+from regard.errors import InputError, MissingDependencyError
 from regard.translation.corpus import near, read_lines, read_pairs
 
-__all__ = ["NEAR", "Score", "score", "score_files"]
+__all__ = ["NEAR", "Score", "import_sacrebleu", "score", "score_files"]
 
 NEAR = 0.6  # similarity from which a line counts as seen in training
 
@@ -38,6 +38,15 @@ class Score:
         return text if self.far is None else f"{text}\nfar from the training: {self.far}"
 
 
+def import_sacrebleu() -> Any:
+    """The sacrebleu module; an error that says what to install if it is missing."""
+    try:
+        import sacrebleu
+    except ImportError as error:
+        raise MissingDependencyError(f"BLEU and chrF2 need sacrebleu ({error}): pip install 'regard[train]'") from None
+    return sacrebleu
+
+
 def score(
     hypotheses: Sequence[str],
     references: Sequence[str],
@@ -53,8 +62,7 @@ def score(
     >>> score(["Un chien."], ["Un chien."], sources=["A dog."], train=[("A cat.", "Un chat.")]).far.lines
     1
     """
-    import sacrebleu
-
+    sacrebleu = import_sacrebleu()
     if len(hypotheses) != len(references) or not references:
         raise InputError(
             f"score takes as many hypotheses as references, at least 1. Got {len(hypotheses)} and {len(references)}."

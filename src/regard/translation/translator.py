@@ -10,6 +10,7 @@ from regard.nn import Transformer, model_folder
 from regard.translation.beam_search import search_all
 from regard.translation.result import TranslatedSegment, Translation
 from regard.translation.segments import split_segments
+from regard.translation.vocabulary import FILE as VOCABULARY
 from regard.translation.vocabulary import MarianVocabulary, Vocabulary
 
 __all__ = ["Translator"]
@@ -60,7 +61,9 @@ class Translator:
         try:
             if is_marian:
                 return cls(Transformer.from_marian(folder), MarianVocabulary.load(folder))
-            return cls(Transformer.load(folder), Vocabulary.load(folder))
+            model = Transformer.load(folder)
+            model_folder.check_sum(folder, VOCABULARY)
+            return cls(model, Vocabulary.load(folder))
         except InputError as error:
             raise FileError(f"{folder}: {error}") from None
 
@@ -70,6 +73,7 @@ class Translator:
             raise InputError("this translator came from a Marian folder and has two vocabularies: use to_marian(path).")
         self.model.save(path, int8=int8)
         self.words.save(Path(path))
+        model_folder.add_sum(Path(path), VOCABULARY)
 
     def to_marian(self, path: str | Path) -> None:
         """Write a Hugging Face Marian folder, tokenizer included, for transformers and CTranslate2."""

@@ -11,10 +11,12 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from regard.errors import FileError, InputError
-from regard.nn.model_folder import read_json
+from regard.nn.files import read_json, write_bytes, write_json
+from regard.translation.subword_sampling import SubwordSampler
 
 __all__ = ["MarianVocabulary", "Vocabulary", "clean"]
 
@@ -87,15 +89,11 @@ class Vocabulary:
         >>> [words.decode(ids) for ids in words.encode_many(["a dog ran"] * 2, sampling=0.1)]
         ['a dog ran', 'a dog ran']
         """
-        import sentencepiece
-
         cleaned = [clean(text) for text in texts]
         if not sampling:
             return [list(ids) for ids in self._pieces.Encode(cleaned)]
-        sentencepiece.set_random_generator_seed(seed)
-        return [
-            list(self._pieces.Encode(text, enable_sampling=True, alpha=sampling, nbest_size=-1)) for text in cleaned
-        ]
+        sampler, random = SubwordSampler(self._pieces, sampling), Random(seed)
+        return [sampler.draw(text, random) for text in cleaned]
 
     def knows(self, text: str) -> bool:
         """Whether a text can be encoded without <unk>."""
@@ -127,7 +125,7 @@ class Vocabulary:
 
     def save(self, folder: Path) -> None:
         """Write vocabulary.spm."""
-        (folder / FILE).write_bytes(self.model)
+        write_bytes(folder / FILE, self.model)
 
     @classmethod
     def load(cls, folder: Path) -> Vocabulary:
@@ -135,7 +133,7 @@ class Vocabulary:
         path = folder / FILE
         if not path.is_file():
             raise FileError(f"{path} is missing: without its vocabulary a model cannot read text.")
-        return cls(path.read_bytes())
+        return cls(_read(path))
 
     def save_marian(self, folder: Path) -> None:
         """Write the files of Marian's tokenizer: source.spm, target.spm, vocab.json and its config."""
@@ -175,7 +173,7 @@ class MarianVocabulary(Vocabulary):
         ids = read_json(folder / _MARIAN_FILES[2])
         if not isinstance(ids, dict) or not all(isinstance(number, int) for number in ids.values()):
             raise FileError(f"{folder / _MARIAN_FILES[2]} must give a number to each piece.")
-        return cls((folder / _MARIAN_FILES[0]).read_bytes(), (folder / _MARIAN_FILES[1]).read_bytes(), ids)
+        return cls(_read(folder / _MARIAN_FILES[0]), _read(folder / _MARIAN_FILES[1]), ids)
 
     def __len__(self) -> int:
         return max(self._ids.values()) + 1
@@ -222,10 +220,16 @@ def _processor(model: bytes, name: str) -> Any:
     return pieces
 
 
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise FileError(f"{path} cannot be read: {error.strerror}.") from None
+
+
 def _write_marian(folder: Path, source: bytes, target: bytes, ids: dict[str, int], languages: dict[str, str]) -> None:
-    (folder / _MARIAN_FILES[0]).write_bytes(source)
-    (folder / _MARIAN_FILES[1]).write_bytes(target)
-    text = json.dumps(ids, ensure_ascii=False, indent=0)
-    (folder / _MARIAN_FILES[2]).write_text(text, encoding="utf-8")
-    config = json.dumps(languages | {"tokenizer_class": "MarianTokenizer", "model_max_length": 512}, indent=2)
-    (folder / "tokenizer_config.json").write_text(config, encoding="utf-8")
+    write_bytes(folder / _MARIAN_FILES[0], source)
+    write_bytes(folder / _MARIAN_FILES[1], target)
+    write_bytes(folder / _MARIAN_FILES[2], json.dumps(ids, ensure_ascii=False, indent=0).encode())
+    tokenizer = {"tokenizer_class": "MarianTokenizer", "model_max_length": 512}
+    write_json(folder / "tokenizer_config.json", languages | tokenizer)

@@ -114,7 +114,7 @@ def each_tile(scores: Scores, lse: Float[Tensor, "batch heads queries"] | None, 
                         torch.mul(tile, tile, out=tanh_slope).neg_().add_(1)
                     tile.mul_(scores.softcap * LOG2E)
                 if mask.biases:
-                    bias = mask.bias_tile(here, scores.columns[c])
+                    bias = mask.bias_tile(here, scores.columns[c], dtype)
                     assert bias is not None
                     tile.add_(bias.to(dtype), alpha=LOG2E).masked_fill_(bias == -math.inf, HIDDEN)
                 for part in subtract:

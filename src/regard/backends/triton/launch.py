@@ -42,6 +42,7 @@ __all__ = ["TritonBackend", "normaliser"]
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 _INTERPRETED = (torch.float16, torch.float32)  # the interpreter's tl.dot is wrong for bfloat16
 _MAX_WIDTH = 256
+_MAX_SOFTCAP = 128.0  # the kernels' tanh errs by 2⁻²⁴, and the cap multiplies that
 _NORMALISERS: Any = WeakTensorKeyDictionary()  # what `normaliser` made, as long as that logsumexp lives
 
 
@@ -74,6 +75,8 @@ class TritonBackend(Backend):
             return False
         if any(max(head_grid(batch * heads)) > MAX_GRID for heads in (scores.shape[1], scores.key.shape[1])):
             return False  # a large number of heads, and (nearly) a prime one
+        if scores.softcap is not None and scores.softcap > _MAX_SOFTCAP:
+            return False
         consecutive = all(isinstance(place, range) and place.step == 1 for place in (scores.rows, scores.columns))
         single = len(mask.visible) <= 1 and len(mask.biases) <= 1 and len(mask.ids) <= 1
         return consecutive and single and max(scores.shape) < OUT_OF_REACH and _installed()
