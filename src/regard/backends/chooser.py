@@ -104,7 +104,7 @@ def _forward(scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
     if scores.sinks is None:
         return output, lse
     widened = with_sinks(scores, lse)
-    return torch.mul(output, share(lse, widened)[..., None].float(), out=output), widened
+    return torch.mul(output, share(lse, widened)[..., None], out=output), widened
 
 
 def shielded(scores: Scores, request: Attend) -> Attend:
