@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,6 +32,7 @@ class BoundMask:
     ids: tuple[tuple[Tensor, Tensor], ...] = ()  # (batch, 1, queries, 1) and (batch, 1, 1, keys)
     visible: tuple[Tensor, ...] = ()  # bool, dense
     biases: tuple[Tensor, ...] = ()  # float, dense
+    cache: dict[Any, Any] = field(default_factory=dict, repr=False)  # what a backend found out about it once
 
     def __bool__(self) -> bool:
         return bool(self.bands or self.kept or self.ids or self.visible or self.biases)
@@ -46,6 +48,17 @@ class BoundMask:
     def only_bands(self) -> bool:
         """Whether it depends on nothing but the distance between query and key."""
         return not (self.kept or self.ids or self.visible or self.biases)
+
+    @property
+    def shows_every_key(self) -> bool:
+        """Whether each key of a square matrix is surely seen by the query at its place, so that none is hidden."""
+        if self.kept or self.visible or self.biases:
+            return False
+        same = all(a.data_ptr() == b.data_ptr() and a.numel() == b.numel() for a, b in self.ids)
+        return same and all(
+            not isinstance(offset, Tensor) and (lowest or 0) + offset <= 0 <= (highest or 0) + offset
+            for lowest, highest, offset in self.bands
+        )
 
     def each(self, change: Callable[[Tensor], Tensor]) -> BoundMask:
         """The same mask with `change` applied to every tensor."""

@@ -169,6 +169,8 @@ class Scores:
         mask, (batch, _, queries, keys) = self.mask, self.shape
         if not mask or 0 in self.shape:
             return None
+        if isinstance(self.rows, range) and self.rows == self.columns and mask.shows_every_key:
+            return None
         device, dense = self.query.device, (*mask.visible, *mask.biases)
         if not dense and len(mask.ids) < 2 and isinstance(self.rows, range) and self.rows.step == 1:
             band = not (mask.kept or mask.ids)

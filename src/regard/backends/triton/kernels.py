@@ -190,12 +190,13 @@ def tile_logits(qk, row, column, head, problem, FLAGS: tl.constexpr, MASKED: tl.
 def _load_dense(ptr, row, column, inside, head, batch_stride, head_stride, row_stride, column_stride):
     """A tile of a 4-D tensor; a tile of keys × queries is read row by row all the same, and transposed."""
     ptr += head.batch.to(tl.int64) * batch_stride + head.index.to(tl.int64) * head_stride
-    if row.shape[0] == 1 and row.shape[1] > 1:
-        row, column, inside = tl.trans(row), tl.trans(column), tl.trans(inside)
+    if row.shape[1] > 1:
+        at = tl.trans(row).to(tl.int64) * row_stride + tl.trans(column).to(tl.int64) * column_stride
+        tile = tl.trans(tl.load(ptr + at, mask=tl.trans(inside), other=0))
+    else:
         at = row.to(tl.int64) * row_stride + column.to(tl.int64) * column_stride
-        return tl.trans(tl.load(ptr + at, mask=inside, other=0))
-    at = row.to(tl.int64) * row_stride + column.to(tl.int64) * column_stride
-    return tl.load(ptr + at, mask=inside, other=0)
+        tile = tl.load(ptr + at, mask=inside, other=0)
+    return tile
 
 
 @triton.jit

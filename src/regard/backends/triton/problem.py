@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from regard.backends.contract import LOG2E
+from regard.backends.contract import LOG2E, capturing
 from regard.backends.triton import limits, tuning
 from regard.scores import HIDING, Scores, take
 
@@ -150,8 +150,14 @@ class Prepared:
     def _limited(self, find: Callable[..., Tensor], tokens: int) -> Problem:
         if not self.flags.limits:
             return self.problem
-        keep, query_ids, key_ids = self.problem.keep, self.problem.query_ids, self.problem.key_ids
-        return self.problem._replace(limits=find(keep, query_ids, key_ids, self.blocks, tokens))
+        scores, problem = self.scores, self.problem
+        cache, key = scores.mask.cache, (find, self.blocks, scores.rows, scores.columns)
+        found = cache.get(key)
+        if found is None:
+            found = find(problem.keep, problem.query_ids, problem.key_ids, self.blocks, tokens)
+            if not capturing(found):  # what a graph computes has no numbers yet
+                cache[key] = found
+        return problem._replace(limits=found)
 
     def grid(self, blocks: int, heads: int) -> tuple[int, int, int]:
         """A grid of so many blocks for each head."""

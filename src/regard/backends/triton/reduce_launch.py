@@ -290,7 +290,7 @@ def small_bins(scores: Scores, norm: Normaliser, pool: Pool) -> PassResult:
     flags = prepared.along_queries(block_m, norm)._replace(stages=(True, True, True), causal=False)
     over_rows = _own_bins(queries, pool.rows, block_m, local, pooled)
     over_keys = _own_bins(keys, pool.columns, block_n, local, pooled)
-    exact = scores.query.dtype == torch.float32 or scores.query.device.type == "cpu"
+    exact = scores.query.dtype == torch.float32 or scores.query.device.type == "cpu"  # the interpreter
     for first in range(0, batch * heads, lanes):
         some = min(lanes, batch * heads - first)
         store.zero_()

@@ -206,13 +206,14 @@ def _bin_of(place, bins, tokens):
 def _dot_01(a, b, SPLIT_A: tl.constexpr, EXACT: tl.constexpr):
     """a @ b in float32, where one of both holds only 0 and 1; the other one is split into two halves of its digits."""
     if EXACT:
-        return tl.dot(a.to(tl.float32), b.to(tl.float32), input_precision="ieee")
-    whole = a if SPLIT_A else b
-    high = whole.to(tl.bfloat16)
-    low = (whole - high.to(tl.float32)).to(tl.bfloat16)
-    if SPLIT_A:
-        return tl.dot(high, b, tl.dot(low, b))
-    return tl.dot(a, high, tl.dot(a, low))
+        product = tl.dot(a.to(tl.float32), b.to(tl.float32), input_precision="ieee")
+    elif SPLIT_A:
+        high = a.to(tl.bfloat16)
+        product = tl.dot(high, b, tl.dot((a - high.to(tl.float32)).to(tl.bfloat16), b))
+    else:
+        high = b.to(tl.bfloat16)
+        product = tl.dot(a, high, tl.dot(a, (b - high.to(tl.float32)).to(tl.bfloat16)))
+    return product
 
 
 @triton.jit
