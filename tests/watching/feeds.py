@@ -25,8 +25,8 @@ class CannotFeed(Exception):
 
 def feed(model: nn.Module, model_type: str) -> dict[str, Any]:
     """Inputs that the model takes, a batch of two, the second with padding where the model has texts."""
-    errors = []
-    for candidate in _candidates(model, model_type):
+    told = "takes nothing that is known here"
+    for number, candidate in enumerate(_candidates(model, model_type)):
         for _ in range(3):
             try:
                 torch.manual_seed(2)
@@ -34,14 +34,11 @@ def feed(model: nn.Module, model_type: str) -> dict[str, Any]:
                     model(**candidate)
                 return candidate
             except Exception as error:
-                errors.append(error)
+                if not number:
+                    told = f"{type(error).__name__}: {error}"
                 if not _add_tokens(candidate, str(error), model):
                     break
-    raise CannotFeed(_told(errors)) from (errors[0] if errors else None)
-
-
-def _told(errors: list[Exception]) -> str:
-    return f"{type(errors[0]).__name__}: {errors[0]}"[:300] if errors else "takes nothing that is known here"
+    raise CannotFeed(told)
 
 
 def _candidates(model: nn.Module, model_type: str) -> Iterator[dict[str, Any]]:
@@ -97,7 +94,7 @@ def _choices(name: str, model: nn.Module, names: list[str], required: bool) -> I
     patch = find(vision, "patch_size", default=8)
     patch = patch if isinstance(patch, int) else patch[0]
     frames = find(config, "num_frames", "frames_per_clip", default=4)
-    mel = find(config, "num_mel_bins", "input_feat_per_channel", "feature_size", "input_feat_size", "n_mels", default=80)
+    mel = find(config, "feature_projection_input_dim", "num_mel_bins", "input_feat_per_channel", "feature_size", "input_feat_size", "n_mels", default=80)
     long = find(config, "max_source_positions", "max_length", default=24)
     long = 2 * long if isinstance(long, int) else 48
     if name == "input_ids" and (required or model.main_input_name in (name, "pixel_values", "input_features") or "pixel_values" in names):
@@ -113,6 +110,7 @@ def _choices(name: str, model: nn.Module, names: list[str], required: bool) -> I
         yield torch.randn(2, 1, channels, height, width)
         yield torch.randn(2, frames, channels, height, width)
         yield torch.randn(2, channels, 64, 64)
+        yield torch.randn(2, 2, channels, height, width)
     elif name == "pixel_values_videos" and required:
         yield torch.randn(2, frames, channels, height, width)
         yield torch.randn(2, channels, frames, height, width)
@@ -149,7 +147,13 @@ def _choices(name: str, model: nn.Module, names: list[str], required: bool) -> I
         yield torch.randn(2, TEXT, find(config, "hidden_size", "d_model", default=32))
     elif name == "spatial_shapes" and required:
         yield torch.tensor([[4, 4], [4, 4]])
-    elif name == "input_features_mask" and required:
+    elif name in ("mm_token_type_ids", "qformer_attention_mask") and "input_ids" in names:
+        yield torch.full((2, TEXT), int(name != "mm_token_type_ids"))
+    elif name == "qformer_input_ids":
+        yield _text(config)
+    elif name == "image_sizes":
+        yield torch.tensor([[height, width]] * 2)
+    elif name in ("input_features_mask", "feature_attention_mask"):
         yield torch.ones(2, long, dtype=torch.long)
     elif name == "use_cache":
         yield False
@@ -181,8 +185,10 @@ def _add_tokens(inputs: dict[str, Any], message: str, model: nn.Module) -> bool:
         return False
     ids = inputs["input_ids"]
     each = -(-int(found[2]) // 2)
-    text = ids[:, -TEXT:]
+    text = ids[ids != token].view(2, -1)
     inputs["input_ids"] = torch.cat([text[:, :5], torch.full((2, each), token), text[:, 5:]], 1)
+    if "mm_token_type_ids" in inputs:
+        inputs["mm_token_type_ids"] = (inputs["input_ids"] == token).long() * (2 if kind == "video" else 1)
     real = torch.ones_like(inputs["input_ids"])
     real[1, :4] = 0
     if "attention_mask" in inputs:

@@ -14,7 +14,7 @@ import transformers as hf
 from exceptions import EXCEPTIONS
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-WIDTH, HEADS, HEAD, INNER, VOCABULARY, POSITIONS, IMAGE, PATCH, EXPERTS = 32, 4, 8, 48, 99, 128, 32, 8, 4
+WIDTH, HEADS, HEAD, INNER, VOCABULARY, POSITIONS, IMAGE, PATCH, EXPERTS = 64, 4, 16, 128, 99, 128, 32, 8, 4
 
 
 def tiny(model_type: str, **more: Any) -> Any:
@@ -38,7 +38,7 @@ def _tiny(default: Any, own: dict[str, Any], tokens: dict[str, int]) -> Any:
         name = field.name
         if name.startswith("_") or not field.init:
             continue
-        value = getattr(default, name, None)
+        value = _get(default, name)
         if name in subs or isinstance(value, hf.PreTrainedConfig):
             if isinstance(value, hf.PreTrainedConfig):
                 inner = {k.removeprefix(f"{name}."): v for k, v in own.items() if k.startswith(f"{name}.")}
@@ -47,7 +47,7 @@ def _tiny(default: Any, own: dict[str, Any], tokens: dict[str, int]) -> Any:
         class_default = None if field.default is dataclasses.MISSING else field.default
         per_layer = rows and isinstance(value, (list, tuple)) and len(value) == rows[0]
         if per_layer and name not in ("deepstack_visual_indexes",):
-            values[name] = [value[i] for i in rows[1]]
+            values[name] = [_small(name, value[i], default, tokens) if "heads" in name else value[i] for i in rows[1]]
         elif class_default is not None or name in _ALWAYS:
             small = _small(name, value, default, tokens)
             if small is not value:
@@ -60,6 +60,13 @@ def _tiny(default: Any, own: dict[str, Any], tokens: dict[str, int]) -> Any:
     return kind(**{k: v for k, v in values.items() if v is not _LEAVE_OUT})
 
 
+def _get(config: Any, name: str) -> Any:
+    try:
+        return getattr(config, name, None)
+    except Exception:  # some fields vary by layer, and may not be asked of the whole
+        return None
+
+
 _LEAVE_OUT = object()
 _ALWAYS = ("vision_feature_layer",)
 
@@ -67,7 +74,7 @@ _ALWAYS = ("vision_feature_layer",)
 def _layers_field(config: Any) -> str:
     for name in ("num_hidden_layers", "num_layers", "n_layer", "decoder_layers"):
         mapped = getattr(type(config), "attribute_map", {}).get(name, name)
-        if mapped in {f.name for f in dataclasses.fields(type(config))} and isinstance(getattr(config, mapped, 0), int):
+        if mapped in {f.name for f in dataclasses.fields(type(config))} and isinstance(_get(config, mapped), int):
             return mapped
     return ""
 
@@ -81,7 +88,7 @@ def _layers_to_keep(config: Any) -> tuple[int, list[int]] | None:
         return None
     lists = []
     for part in dataclasses.fields(type(config)):
-        value = getattr(config, part.name, None)
+        value = _get(config, part.name)
         if isinstance(value, (list, tuple)) and len(value) == count and "indices" not in part.name:
             lists.append(value)
     kinds: dict[str, int] = {}
@@ -116,8 +123,10 @@ def _tree(config: Any) -> Iterator[Any]:
 _RULES: list[tuple[str, Callable[[int], int]]] = [
     (r"token_|mask_time|mask_feature|kernel|stride|dilation|ratio|factor|_rate$|coef|cost|loss|temperature|theta|base$"
      r"|interval|_frequency|num_labels|output_stride|padding|seed|num_feature_levels|_every|_step$|_steps$|scale", lambda v: v),
-    (r"vocab|codebook_size|num_embeddings$|entity_", lambda v: min(v, VOCABULARY)),
+    (r"codebook_size|num_codevectors", lambda v: min(v, 64)),
+    (r"vocab|num_embeddings$|entity_", lambda v: min(v, VOCABULARY)),
     (r"image_size|input_size|resolution$|img_size", lambda v: min(v, IMAGE)),
+    (r"tokens_per_image|image_seq|soft_tokens", lambda v: min(v, 4)),
     (r"num_(mel_bins|frames)$", lambda v: min(v, 16)),
     (r"patch_size|^patch_length", lambda v: min(v, PATCH)),
     (r"per_tok|top_?k$|moe_k", lambda v: min(v, 2)),
@@ -135,7 +144,7 @@ _RULES: list[tuple[str, Callable[[int], int]]] = [
     (r"head_dim|d_kv|head_size|dim_head|d_head|head_width", lambda v: min(v, HEAD)),
     (r"rank$|d_state|state_size", lambda v: min(v, 8)),
     (r"position|n_ctx|context_length|max_len|max_length|max_seq", lambda v: min(v, POSITIONS)),
-    (r"sliding_window|attention_window", lambda v: min(v, 5)),
+    (r"sliding_window", lambda v: min(v, 5)),
     (r"window", lambda v: min(v, 4)),
     (r"chunk", lambda v: min(v, 8)),
     (r"num_queries|num_query|num_object_queries|num_latents|num_proposals|num_denoising", lambda v: min(v, 5)),
@@ -151,16 +160,20 @@ def _small(name: str, value: Any, config: Any, tokens: dict[str, int]) -> Any:
         if short := _token(name):
             standard = {"pad": 0, "bos": 1, "eos": 2, "decoder_start": 1}
             return standard.get(short, tokens.get(short, 3))
+        if name == "window_size" and hasattr(config, "spatial_merge_size"):
+            return 2 * PATCH * config.spatial_merge_size  # in pixels
         for pattern, rule in _RULES:
             if re.search(pattern, name):
                 new = rule(value)
-                if re.search(r"(key_value|kv)_heads?", name) and value == getattr(config, "num_attention_heads", 0):
+                if re.search(r"(key_value|kv)_heads?", name) and value >= (_get(config, "num_attention_heads") or 0):
                     new = min(value, HEADS)
                 return new if new != value else value
         return value
     if isinstance(value, (list, tuple)) and value and all(isinstance(v, int) and not isinstance(v, bool) for v in value):
         if _token(name):
             return [2 for _ in value][:1] if "eos" in name else [_small(name[:-1], v, config, tokens) for v in value]
+        if re.search(r"block_indexes|attn_indexes|deepstack|feature_layers?$|extract_layers", name):
+            return [v if v < 0 else 1 for v in value[:1]]
         if re.search(r"depths$|blocks_per_stage|layer_repeat", name):
             return [min(v, 2 if i == 0 else 1) for i, v in enumerate(value)]
         new = [_small(name, v, config, tokens) for v in value]
@@ -169,12 +182,15 @@ def _small(name: str, value: Any, config: Any, tokens: dict[str, int]) -> Any:
 
 
 def _fix_rotation(config: Any) -> None:
-    """Sections of a rotation must add up to half a head."""
+    """Sections of a rotation (time, height, width) must add up to half of what is rotated of a head."""
     parameters = getattr(config, "rope_parameters", None)
-    if isinstance(parameters, dict):
-        for part in (parameters, *(p for p in parameters.values() if isinstance(p, dict))):
-            if isinstance(part.get("mrope_section"), (list, tuple)):
-                half = (getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads) // 2
-                half = int(half * part.get("partial_rotary_factor", 1.0))
-                many = len(part["mrope_section"])
-                part["mrope_section"] = [half - (many - 1) * (half // many), *[half // many] * (many - 1)]
+    if not isinstance(parameters, dict):
+        return
+    try:
+        head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    except Exception:
+        return
+    for part in (parameters, *(p for p in parameters.values() if isinstance(p, dict))):
+        if "rope_type" in part or "mrope_section" in part:
+            half = int(head * part.get("partial_rotary_factor", 1.0)) // 2
+            part["mrope_section"] = [half - 2 * (half // 3), half // 3, half // 3]
