@@ -46,7 +46,7 @@ class Pair:
         """Build it."""
         kind = getattr(hf, self.name)
         if self.name.startswith("Llava"):
-            config = hf.LlavaConfig(vision_config=tiny(self.first), text_config=tiny(self.second), image_token_id=3, tie_word_embeddings=False)
+            config = hf.LlavaConfig(vision_config=tiny(self.first), text_config=tiny(self.second, tie_word_embeddings=False), image_token_id=3, tie_word_embeddings=False)
         elif self.name == "VisionTextDualEncoderModel":
             config = hf.VisionTextDualEncoderConfig(vision_config=tiny(self.first).to_dict(), text_config=tiny(self.second).to_dict(), projection_dim=32)
         else:

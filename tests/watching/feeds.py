@@ -152,6 +152,7 @@ def _choices(name: str, model: nn.Module, names: list[str], required: bool) -> I
     elif name == "qformer_input_ids":
         yield _text(config)
     elif name == "image_sizes":
+        yield {}
         yield torch.tensor([[height, width]] * 2)
     elif name in ("input_features_mask", "feature_attention_mask"):
         yield torch.ones(2, long, dtype=torch.long)
@@ -185,6 +186,8 @@ def _add_tokens(inputs: dict[str, Any], message: str, model: nn.Module) -> bool:
         return False
     ids = inputs["input_ids"]
     each = -(-int(found[2]) // 2)
+    if (ids == token).sum() == int(found[2]):  # it was the number of elements
+        each //= find(getattr(model.config, "text_config", model.config), "hidden_size", "n_embd", "d_model", default=1)
     text = ids[ids != token].view(2, -1)
     inputs["input_ids"] = torch.cat([text[:, :5], torch.full((2, each), token), text[:, 5:]], 1)
     if "mm_token_type_ids" in inputs:

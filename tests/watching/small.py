@@ -56,6 +56,11 @@ def _tiny(default: Any, own: dict[str, Any], tokens: dict[str, int]) -> Any:
             values[name] = _small(name, value, default, tokens)
     if rows:
         values[_layers_field(default)] = len(rows[1])
+    if len(stages := _get(default, "out_features") or ()) > 1:
+        if _get(default, "depths") or not rows:
+            values["out_features"] = list(stages)
+        else:  # as many layers as stages are asked for
+            values[_layers_field(default)], values["out_indices"] = len(stages), [*range(1, len(stages) + 1)]
     values |= {k: v for k, v in own.items() if "." not in k}
     return kind(**{k: v for k, v in values.items() if v is not _LEAVE_OUT})
 
