@@ -13,8 +13,8 @@ import pytest
 import torch
 import transformers
 from architectures import model_types
-from page_of_architectures import PAGE, page, row
 from sweep import verdict
+from sweep_page import PAGE, page, row
 
 RISKY = [
     "vit + trocr", "bert + rembert", "roformer + bert", "wavlm + bert", "clip_vision_model + falcon",
