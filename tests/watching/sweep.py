@@ -37,6 +37,7 @@ class Seen:
 
     module: str
     operation: str
+    attention: bool  # whether its class is named so
     step: int  # how often the model, or a part of it, was called from outside before
     weights: Tensor | None = None
 
@@ -50,6 +51,8 @@ class Detector(TorchDispatchMode):
         self.found: list[Seen] = []
         self._running: list[tuple[str, str]] = []
         self._step = -1
+        configs = [module.config for module in model.modules() if hasattr(module, "config")]
+        self._vocabularies = {getattr(config, "vocab_size", None) for config in configs}
 
     def __enter__(self) -> Detector:
         self._hooks = []
@@ -82,19 +85,16 @@ class Detector(TorchDispatchMode):
         fused, soft = FUSED.match(name), SOFTMAX.match(name)
         if (fused or soft) and not self._by_regard():
             where, kind = self._running[-1] if self._running else ("", type(self.model).__name__)
-            shape = tuple(args[0].shape)
-            if fused or self._is_attention(where, kind, shape, args):
+            named = bool(re.search("attention|attn", kind, re.IGNORECASE))
+            if fused or named or self._is_attention(where, kind, *args[:2]):
                 weights = output.detach().clone() if soft and self.keep else None
-                self.found.append(Seen(where, name, self._step, weights))
+                self.found.append(Seen(where, name, named, self._step, weights))
         return output
 
-    @staticmethod
-    def _is_attention(where: str, kind: str, shape: tuple[int, ...], args: Any) -> bool:
+    def _is_attention(self, where: str, kind: str, scores: Tensor, axis: int) -> bool:
         """Over keys, for several queries or heads; not a choice of experts, of words or of a codebook."""
-        if len(shape) < 3 or args[1] not in (-1, len(shape) - 1):
+        if scores.dim() < 3 or axis not in (-1, scores.dim() - 1) or scores.shape[-1] in self._vocabularies:
             return False
-        if re.search("attention|attn", kind, re.IGNORECASE):
-            return True
         return not (NOT_ATTENTION.search(where.rsplit(".", 1)[-1]) or NOT_ATTENTION.search(kind))
 
     @staticmethod
@@ -190,7 +190,7 @@ def _generation(plain: nn.Module, watched: nn.Module, inputs: dict[str, Any], ea
         if not all(torch.equal(a, b) for a, b in zip(_tokens(output), _tokens(expected), strict=True)):
             yield "other tokens"
         elif eager:
-            yield from compare_weights(reference.found, record)
+            yield from compare_weights(reference.found, record, inputs.get("attention_mask"))
 
     return _watch(watched, lambda: watched.generate(**prompt, **options), differences, seed=4)
 
@@ -214,7 +214,7 @@ def _watch(model: nn.Module, call: Any, differences: Any, seed: int = 3) -> tupl
     finally:
         hook.remove()
     wrong, unseen = [*differences(output, record)][:3], tuple(getattr(record, "unseen", ()))
-    if silent := {seen.module for seen in detector.found if not _covered(seen.module, unseen)}:
+    if silent := {seen.module for seen in detector.found if not _covered(seen, unseen)}:
         wrong.append("silent about " + ", ".join(brief(silent)))
     if wrong:
         return "wrong: " + "; ".join(wrong), unseen
@@ -226,8 +226,10 @@ def brief(names: Any) -> list[str]:
     return sorted({re.sub(r"\.\d+(?=\.|$)", ".*", name) or "(itself)" for name in names})
 
 
-def _covered(module: str, names: tuple[str, ...]) -> bool:
-    return any(module == name or module.startswith(f"{name}.") or name == "" for name in names)
+def _covered(seen: Seen, names: tuple[str, ...]) -> bool:
+    """Whether a name is of the module or of one around it; or of an attention in it, which is the innermost."""
+    around = any(name == "" or f"{seen.module}.".startswith(f"{name}.") for name in names)
+    return around or (seen.attention and any(name.startswith(f"{seen.module}.") for name in names))
 
 
 def tensors(output: Any) -> Iterator[tuple[str, Tensor]]:
