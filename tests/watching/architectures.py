@@ -5,19 +5,19 @@ Configs are made small by rules over the names of their fields; `EXCEPTIONS` has
 
 from __future__ import annotations
 
+import inspect
+import sys
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import transformers as hf
-from exceptions import CLASSES
-from small import tiny
+from architecture_exceptions import CLASSES
+from architecture_sizes import tiny
 from torch import nn
 from transformers.models.auto import modeling_auto as auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-
 
 # The first class found for a model type is built: those that generate before those that only encode.
 _MAPPINGS = (
@@ -46,9 +46,16 @@ class Pair:
         """Build it."""
         kind = getattr(hf, self.name)
         if self.name.startswith("Llava"):
-            config = hf.LlavaConfig(vision_config=tiny(self.first), text_config=tiny(self.second, tie_word_embeddings=False), image_token_id=3, tie_word_embeddings=False)
+            config = hf.LlavaConfig(
+                vision_config=tiny(self.first),
+                text_config=tiny(self.second, tie_word_embeddings=False),
+                image_token_id=3,
+                tie_word_embeddings=False,
+            )
         elif self.name == "VisionTextDualEncoderModel":
-            config = hf.VisionTextDualEncoderConfig(vision_config=tiny(self.first).to_dict(), text_config=tiny(self.second).to_dict(), projection_dim=32)
+            config = hf.VisionTextDualEncoderConfig(
+                vision_config=tiny(self.first).to_dict(), text_config=tiny(self.second).to_dict(), projection_dim=32
+            )
         else:
             second = tiny(self.second, is_decoder=True, add_cross_attention=True, **self.more)
             config = kind.config_class(encoder=tiny(self.first).to_dict(), decoder=second.to_dict())
@@ -64,7 +71,7 @@ PAIRS = {
     **_pairs("EncoderDecoderModel", ("bert", "bert"), ("bert", "rembert"), ("roformer", "bert"), ("bert", "gpt2"), ("roberta", "roformer")),
     **_pairs("VisionEncoderDecoderModel", ("vit", "trocr"), ("swin", "bert"), ("donut-swin", "mbart"), ("deit", "gpt2"), ("vit", "roberta")),
     **_pairs("SpeechEncoderDecoderModel", ("wavlm", "bert"), ("wav2vec2", "trocr"), ("hubert", "bart")),
-    **_pairs("VisionTextDualEncoderModel", ("clip_vision_model", "bert"), ("vit", "roformer")),
+    **_pairs("VisionTextDualEncoderModel", ("clip_vision_model", "bert"), ("vit", "bert")),
     **_pairs("LlavaForConditionalGeneration", ("clip_vision_model", "falcon"), ("clip_vision_model", "bloom"), ("siglip_vision_model", "gptj"), ("clip_vision_model", "mpt")),
 }  # fmt: skip
 
@@ -90,6 +97,13 @@ def class_of(model_type: str) -> str:
         if found := mapping.get(model_type):
             return found if isinstance(found, str) else found[0]
     return ""
+
+
+def has_attention(model_type: str) -> bool:
+    """Whether the file of its class computes attention, or puts in models that may."""
+    source = inspect.getsource(sys.modules[getattr(hf, class_of(model_type)).__module__])
+    words = ("softmax", "scaled_dot_product", "MultiheadAttention", "ATTENTION_FUNCTIONS", "AutoModel", "load_backbone")
+    return any(word in source for word in words)
 
 
 def build(model_type: str, attention: str | None = None) -> nn.Module:
@@ -120,5 +134,3 @@ def _randomise(model: nn.Module) -> None:
                 parameter.copy_(noise * 1.2 / max(inputs, 1) ** 0.5)
             else:
                 parameter.nan_to_num_(0.0).add_(noise * 0.1)
-
-

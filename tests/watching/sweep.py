@@ -6,6 +6,7 @@ dispatch mode sees each softmax and each fused attention, and the module that wa
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 import warnings
@@ -15,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from architectures import build, class_of
-from feeds import CannotFeed, feed
+from architecture_inputs import CannotFeed, feed
+from architectures import build, class_of, has_attention
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten_with_path, tree_leaves
@@ -25,10 +26,15 @@ import regard
 
 NEW = 4  # tokens that are generated
 PACKAGE = str(Path(regard.__file__).parent)
-FUSED = re.compile(r"aten\.(_scaled_dot_product.*attention|_native_multi_head_attention|_transformer_encoder_layer_fwd|_flash_attention|_efficient_attention)")
+FUSED = re.compile(
+    r"aten\.(_scaled_dot_product.*attention|_native_multi_head_attention|_transformer_encoder_layer_fwd|_flash_attention|_efficient_attention)"
+)
 SOFTMAX = re.compile(r"aten\.(_softmax|_safe_softmax)\b")
 # Softmaxes that are no attention, by the name or the class of the module that computes them.
-NOT_ATTENTION = re.compile(r"router|gate$|gating|expert|moe|lm_head|classif|quantiz|vector_quant|pooler$|codebook|hyper_?connection|patcher", re.IGNORECASE)
+NOT_ATTENTION = re.compile(
+    r"router|gate$|gating|expert|moe|lm_head|classif|quantiz|vector_quant|pooler$|codebook|hyper_?connection|patcher|Ovis2VisionModel",
+    re.IGNORECASE,
+)
 
 
 @dataclass
@@ -129,13 +135,11 @@ def verdict(model_type: str) -> Verdict:
         plain = build(model_type, "eager")
         watched = build(model_type)
         watched.load_state_dict(plain.state_dict())  # buffers may be random too
-    except Exception as error:
-        result.forward = f"not built: {_short(error)}"
-        return result
-    try:
         inputs = feed(plain, model_type)
-    except CannotFeed as error:
-        result.forward = f"not built: no inputs, {_short(error)}"
+    except Exception as error:
+        result.forward = f"not tried: {_reason(error)}"
+        with contextlib.suppress(AttributeError, ImportError):
+            result.forward = result.forward if has_attention(model_type) else "no attention"
         return result
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -144,6 +148,16 @@ def verdict(model_type: str) -> Verdict:
             result.generation, unseen = _generation(plain, watched, inputs, "to SDPA" not in result.forward)
             result.unseen = tuple(dict.fromkeys((*result.unseen, *unseen)))
     return result
+
+
+def _reason(error: Exception) -> str:
+    """Why a model was not built: what is missing, or which of the rules for sizes and inputs does not do."""
+    missing = re.search(r"requires the (\w+) library|No module named '(\w+)'", str(error))
+    if missing:
+        return f"needs {missing[1] or missing[2]}"
+    if 'missing the required "forward"' in str(error):
+        return "has no forward of its own"
+    return "no inputs found" if isinstance(error, CannotFeed) else "no small config found"
 
 
 def _short(error: Any) -> str:
@@ -172,7 +186,9 @@ def _forward(plain: nn.Module, watched: nn.Module, inputs: dict[str, Any]) -> tu
     return found, unseen
 
 
-def _generation(plain: nn.Module, watched: nn.Module, inputs: dict[str, Any], eager: bool) -> tuple[str, tuple[str, ...]]:
+def _generation(
+    plain: nn.Module, watched: nn.Module, inputs: dict[str, Any], eager: bool
+) -> tuple[str, tuple[str, ...]]:
     """A few tokens, and the record against the weights of each step under eager attention."""
     prompt = {name: value for name, value in inputs.items() if name not in ("use_cache", "decoder_input_ids")}
     options = {"max_new_tokens": NEW, "min_new_tokens": NEW, "do_sample": False, "num_beams": 1, "pad_token_id": 0}
@@ -184,7 +200,7 @@ def _generation(plain: nn.Module, watched: nn.Module, inputs: dict[str, Any], ea
         with torch.no_grad(), Detector(plain, keep=True) as reference:
             expected = plain.generate(**prompt, **options)
     except Exception as error:
-        return f"not run: {type(error).__name__}: {_short(error)}", ()
+        return f"not tried: {_short(error)}", ()
 
     def differences(output: Any, record: Any) -> Iterator[str]:
         if not all(torch.equal(a, b) for a, b in zip(_tokens(output), _tokens(expected), strict=True)):
@@ -196,7 +212,11 @@ def _generation(plain: nn.Module, watched: nn.Module, inputs: dict[str, Any], ea
 
 
 def _tokens(output: Any) -> list[Tensor]:
-    return [leaf for leaf in tree_leaves(dict(output) if hasattr(output, "to_tuple") else output) if isinstance(leaf, Tensor)]
+    return [
+        leaf
+        for leaf in tree_leaves(dict(output) if hasattr(output, "to_tuple") else output)
+        if isinstance(leaf, Tensor)
+    ]
 
 
 def _watch(model: nn.Module, call: Any, differences: Any, seed: int = 3) -> tuple[str, tuple[str, ...]]:
@@ -218,7 +238,8 @@ def _watch(model: nn.Module, call: Any, differences: Any, seed: int = 3) -> tupl
         wrong.append("silent about " + ", ".join(brief(silent)))
     if wrong:
         return "wrong: " + "; ".join(wrong), unseen
-    return (f"equal, but unseen: {', '.join(brief(unseen))}" if unseen else "equal"), unseen
+    passes = f" in {len(record.passes)} passes" if len(record.passes) > 1 else ""
+    return f"equal{passes}" + (f", but unseen: {', '.join(brief(unseen))}" if unseen else ""), unseen
 
 
 def brief(names: Any) -> list[str]:
@@ -301,7 +322,9 @@ def _differ(name: str, got: Tensor, want: Tensor, end: int, real: Tensor | None)
     for sinks in (0, 1):  # a sink is a column of its own
         aligned = _aligned(want[..., : want.shape[3] - sinks].nan_to_num(0.0), end, got.shape[3])
         a, b = got.movedim(1, 2)[rows], aligned.movedim(1, 2)[rows]
-        differences += [float((a - b).abs().max()), float((a - b * a.sum(-1, keepdim=True)).abs().max())] if a.numel() else [0.0]
+        differences += (
+            [float((a - b).abs().max()), float((a - b * a.sum(-1, keepdim=True)).abs().max())] if a.numel() else [0.0]
+        )
     # The last one is of a sink that is applied after the softmax.
     if not min(differences) <= 2e-5:
         yield f"{name}: weights differ by {differences[0]:.1e}"
@@ -327,4 +350,7 @@ if __name__ == "__main__":
     for one in sys.argv[1:] or model_types():
         start = time.perf_counter()
         found = verdict(one)
-        print(f"{found.model_type}\t{found.name}\t{time.perf_counter() - start:.1f}\t{found.forward}\t{found.generation}", flush=True)
+        print(
+            f"{found.model_type}\t{found.name}\t{time.perf_counter() - start:.1f}\t{found.forward}\t{found.generation}",
+            flush=True,
+        )

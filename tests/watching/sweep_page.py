@@ -28,7 +28,7 @@ def page(found: list[Verdict]) -> str:
         "watched with equal results": ("equal",),
         "refused before anything runs": ("refused:",),
         "without attention": ("no attention",),
-        "not tried": ("not built",),
+        "not tried": ("not tried",),
         "wrong": ("wrong", "refused after"),
     }
     counts = {kind: sum(one.forward.startswith(starts) for one in found) for kind, starts in kinds.items()}
@@ -45,6 +45,6 @@ def row(found: Verdict) -> str:
 
 def _brief(text: str) -> str:
     """Without the names of modules, which have a column, and without the words of a refusal."""
-    if text.startswith("refused:"):
-        return "refused"
+    if text.startswith(("refused", "not tried", "not run")) and not text.startswith("not tried: needs"):
+        return text.split(":")[0]
     return text.split(", but unseen")[0].replace("|", "\\|")

@@ -1,6 +1,6 @@
 """Configs of transformers made small, by rules over the names of their fields.
 
-`EXCEPTIONS` (exceptions.py) has what the rules do not get right.
+`EXCEPTIONS` (architecture_exceptions.py) has what the rules do not get right.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import transformers as hf
-from exceptions import EXCEPTIONS
+from architecture_exceptions import EXCEPTIONS
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 WIDTH, HEADS, HEAD, INNER, VOCABULARY, POSITIONS, IMAGE, PATCH, EXPERTS = 64, 4, 16, 128, 99, 128, 32, 8, 4
@@ -174,7 +174,11 @@ def _small(name: str, value: Any, config: Any, tokens: dict[str, int]) -> Any:
                     new = min(value, HEADS)
                 return new if new != value else value
         return value
-    if isinstance(value, (list, tuple)) and value and all(isinstance(v, int) and not isinstance(v, bool) for v in value):
+    if (
+        isinstance(value, (list, tuple))
+        and value
+        and all(isinstance(v, int) and not isinstance(v, bool) for v in value)
+    ):
         if _token(name):
             return [2 for _ in value][:1] if "eos" in name else [_small(name[:-1], v, config, tokens) for v in value]
         if re.search(r"block_indexes|attn_indexes|deepstack|feature_layers?$|extract_layers", name):

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from exceptions import FEEDS
+from architecture_exceptions import FEEDS
 from torch import Tensor, nn
 
 TEXT = 12  # tokens of a text
@@ -94,10 +94,21 @@ def _choices(name: str, model: nn.Module, names: list[str], required: bool) -> I
     patch = find(vision, "patch_size", default=8)
     patch = patch if isinstance(patch, int) else patch[0]
     frames = find(config, "num_frames", "frames_per_clip", default=4)
-    mel = find(config, "feature_projection_input_dim", "num_mel_bins", "input_feat_per_channel", "feature_size", "input_feat_size", "n_mels", default=80)
+    mel = find(
+        config,
+        "feature_projection_input_dim",
+        "num_mel_bins",
+        "input_feat_per_channel",
+        "feature_size",
+        "input_feat_size",
+        "n_mels",
+        default=80,
+    )
     long = find(config, "max_source_positions", "max_length", default=24)
     long = 2 * long if isinstance(long, int) else 48
-    if name == "input_ids" and (required or model.main_input_name in (name, "pixel_values", "input_features") or "pixel_values" in names):
+    if name == "input_ids" and (
+        required or model.main_input_name in (name, "pixel_values", "input_features") or "pixel_values" in names
+    ):
         yield _text(config)
     elif name == "attention_mask" and "input_ids" in names:
         yield _real(TEXT, "right" if getattr(config, "is_encoder_decoder", False) or not _causal(model) else "left")
@@ -105,7 +116,9 @@ def _choices(name: str, model: nn.Module, names: list[str], required: bool) -> I
         yield _text(config, 7)
     elif name == "pixel_values" or (name == "image" and required):
         if "image_grid_thw" in names or "grid_thw" in names:
-            yield from _patches(config, vision, channels, patch, "image_grid_thw" if "image_grid_thw" in names else "grid_thw", name)
+            yield from _patches(
+                config, vision, channels, patch, "image_grid_thw" if "image_grid_thw" in names else "grid_thw", name
+            )
         yield torch.randn(2, channels, height, width)
         yield torch.randn(2, 1, channels, height, width)
         yield torch.randn(2, frames, channels, height, width)
@@ -116,7 +129,9 @@ def _choices(name: str, model: nn.Module, names: list[str], required: bool) -> I
         yield torch.randn(2, channels, frames, height, width)
     elif name == "hidden_states" and required and "grid_thw" in names:
         yield from _patches(config, vision, channels, patch, "grid_thw", name)
-    elif name in ("input_features", "audio_mel", "spectrogram") and (required or model.main_input_name in (name, "input_ids")):
+    elif name in ("input_features", "audio_mel", "spectrogram") and (
+        required or model.main_input_name in (name, "input_ids")
+    ):
         yield torch.randn(2, long, mel)
         yield torch.randn(2, mel, long)
         yield torch.randn(2, 1, mel, long)
@@ -128,22 +143,27 @@ def _choices(name: str, model: nn.Module, names: list[str], required: bool) -> I
         yield torch.randint(0, 8, (2, TEXT, 4)).cumsum(-1)
         yield torch.randn(2, TEXT, 8)
     elif name == "past_values" and required:
-        length, many = find(config, "context_length", default=32), find(config, "num_input_channels", "input_size", default=1)
+        length, many = (
+            find(config, "context_length", default=32),
+            find(config, "num_input_channels", "input_size", default=1),
+        )
         more = find(config, "lags_sequence", default=[0])
         yield torch.randn(2, length + max(more), many)
         yield torch.randn(2, length + max(more))
         yield torch.randn(2, length + max(more), 1)
     elif name == "past_time_features" and required:
-        yield torch.randn(2, find(config, "context_length") + max(find(config, "lags_sequence")), find(config, "num_time_features", default=0))
+        yield torch.randn(
+            2,
+            find(config, "context_length") + max(find(config, "lags_sequence")),
+            find(config, "num_time_features", default=0),
+        )
     elif name == "future_time_features":
         yield torch.randn(2, find(config, "prediction_length"), find(config, "num_time_features", default=0))
     elif name == "future_values" and "past_time_features" in names:
         yield torch.randn(2, find(config, "prediction_length"))
     elif name == "past_observed_mask" and required:
         yield torch.ones(2, find(config, "context_length") + max(find(config, "lags_sequence")))
-    elif name == "inputs_embeds" and required:
-        yield torch.randn(2, TEXT, find(config, "hidden_size", "d_model", default=32))
-    elif name == "encoder_hidden_states" and required:
+    elif (name == "inputs_embeds" and required) or (name == "encoder_hidden_states" and required):
         yield torch.randn(2, TEXT, find(config, "hidden_size", "d_model", default=32))
     elif name == "spatial_shapes" and required:
         yield torch.tensor([[4, 4], [4, 4]])
@@ -176,7 +196,9 @@ _KINDS = {"image": "image", "video": "video", "audio": "audio"}
 
 def _add_tokens(inputs: dict[str, Any], message: str, model: nn.Module) -> bool:
     """Put in as many image, video or audio tokens as the error asks for."""
-    found = re.search(r"(image|video|audio|multimodal|placeholder).*?features:?\s*\(?(\d+)", message, re.IGNORECASE | re.DOTALL)
+    found = re.search(
+        r"(image|video|audio|multimodal|placeholder).*?features:?\s*\(?(\d+)", message, re.IGNORECASE | re.DOTALL
+    )
     if not found or "input_ids" not in inputs or not int(found[2]):
         return False
     kind = found[1].lower()

@@ -17,7 +17,9 @@ _RESNET = {"use_timm_backbone": False, "use_pretrained_backbone": False, "backbo
 
 
 def _resnet(stages: list[str]) -> ResNetConfig:
-    return ResNetConfig(embedding_size=16, hidden_sizes=[16, 16, 16, 16], depths=[1, 1, 1, 1], layer_type="basic", out_features=stages)
+    return ResNetConfig(
+        embedding_size=16, hidden_sizes=[16, 16, 16, 16], depths=[1, 1, 1, 1], layer_type="basic", out_features=stages
+    )
 
 
 _ROTATION = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [4, 2, 2]}
@@ -40,6 +42,7 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     "csm": {"codec_config.upsample_groups": 64},
     "cosmos3_edge": {"text_config.rope_parameters": _ROTATION},
     "cosmos3_edge_text": {"rope_parameters": _ROTATION},
+    "cvt": {"depth": [1, 2, 3]},
     "dbrx": {"attn_config.rope_theta": 10000.0, "attn_config.clip_qkv": 8.0},
     "depth_anything": {"backbone_config.reshape_hidden_states": False},
     "gemma4_audio": {"subsampling_conv_channels": [16, 8]},
@@ -56,6 +59,7 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     "instructblip": {"image_token_index": 3},
     "instructblipvideo": {"video_token_index": 3},
     "jamba": {"num_hidden_layers": 2, "attn_layer_offset": 1, "attn_layer_period": 2, "expert_layer_offset": 1, "expert_layer_period": 2},
+    "kosmos-2": {"latent_query_num": 4},
     "kyutai_speech_to_text": {"codec_config.upsample_groups": 64},
     "layoutlmv3": {"coordinate_size": 8, "shape_size": 16},
     "lfm2_moe": {"num_hidden_layers": 2, "layer_types": ["conv", "full_attention"], "num_dense_layers": 1},
@@ -101,6 +105,7 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     "swin": _SWIN,
     "table-transformer": {"default": {**_RESNET, "backbone_config": _resnet(["stage4"])}},
     "time_series_transformer": {"default": {"prediction_length": 4}, **_SERIES},
+    "voxtral": {"audio_token_id": 3},
     "xmod": {"default_language": "en_XX"},
 }  # fmt: skip
 
@@ -121,6 +126,8 @@ FEEDS: dict[str, dict[str, Callable[[Any], Any] | None]] = {
     "fuyu": {"pixel_values": None},
     "idefics": {"pixel_values": _noise(2, 1, 3, 32, 32), "image_attention_mask": lambda config: torch.ones(2, 12, 1, dtype=torch.long)},
     "kosmos-2": {"image_embeds_position_mask": lambda config: torch.arange(12).lt(config.latent_query_num).long().expand(2, 12)},
+    "blip_2_qformer": {"query_embeds": _noise(2, 5, 64), "encoder_hidden_states": lambda config: torch.randn(2, 9, config.encoder_hidden_size)},
+    "timesfm": {"past_values_padding": lambda config: torch.zeros(2, config.context_length), "freq": lambda config: torch.zeros(2, 1, dtype=torch.long), "past_values": lambda config: torch.randn(2, config.context_length)},
     "lfm2_vl": {"pixel_values": None, "spatial_shapes": None},
     "musicgen": {"decoder_input_ids": lambda config: torch.randint(5, 50, (2 * config.decoder.num_codebooks, 7))},
     "musicgen_melody": {"decoder_input_ids": lambda config: torch.randint(5, 50, (2 * config.decoder.num_codebooks, 7)), "input_features": _noise(2, 9, 12)},
