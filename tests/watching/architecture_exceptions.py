@@ -105,6 +105,7 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     "swin": _SWIN,
     "table-transformer": {"default": {**_RESNET, "backbone_config": _resnet(["stage4"])}},
     "time_series_transformer": {"default": {"prediction_length": 4}, **_SERIES},
+    "vjepa2": {"crop_size": 32, "frames_per_clip": 4},
     "voxtral": {"audio_token_id": 3},
     "xmod": {"default_language": "en_XX"},
 }  # fmt: skip

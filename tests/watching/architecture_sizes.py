@@ -129,6 +129,7 @@ _RULES: list[tuple[str, Callable[[int], int]]] = [
     (r"token_|mask_time|mask_feature|kernel|stride|dilation|ratio|factor|_rate$|coef|cost|loss|temperature|theta|base$"
      r"|interval|_frequency|num_labels|output_stride|padding|seed|num_feature_levels|_every|_step$|_steps$|scale", lambda v: v),
     (r"codebook_size|num_codevectors", lambda v: min(v, 64)),
+    (r"filters", lambda v: min(v, 8)),
     (r"vocab|num_embeddings$|entity_", lambda v: min(v, VOCABULARY)),
     (r"image_size|input_size|resolution$|img_size", lambda v: min(v, IMAGE)),
     (r"tokens_per_image|image_seq|soft_tokens", lambda v: min(v, 4)),

@@ -138,7 +138,7 @@ def verdict(model_type: str) -> Verdict:
         inputs = feed(plain, model_type)
     except Exception as error:
         result.forward = f"not tried: {_reason(error)}"
-        with contextlib.suppress(AttributeError, ImportError):
+        with contextlib.suppress(AttributeError, ImportError, KeyError):
             result.forward = result.forward if has_attention(model_type) else "no attention"
         return result
     with warnings.catch_warnings():

@@ -7,6 +7,7 @@ REGARD_SWEEP=all tests every architecture, else those that went wrong once and a
 import os
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,15 @@ from architectures import model_types
 from sweep import verdict
 from sweep_page import PAGE, page, row
 
+from regard.watching.entries import AttentionCall
+from regard.watching.record import Record
+
 RISKY = [
     "vit + trocr", "bert + rembert", "roformer + bert", "wavlm + bert", "clip_vision_model + falcon",
     "clip_vision_model + bloom", "git", "bigbird_pegasus", "sam", "longt5", "pegasus_x", "maskformer", "mask2former",
     "siglip", "aimv2", "paligemma", "gemma3", "aya_vision", "moshi", "doge", "informer", "bert", "llama", "t5", "whisper",
     "gpt_oss", "deepseek_v3", "qwen2_vl", "clip", "vit", "falcon", "mamba",
+    "deepseek_v32", "bridgetower", "nemotron_asr_streaming", "t5gemma2", "sam_vision_model", "rt_detr",
 ]  # fmt: skip
 SAMPLE = 25
 
@@ -28,8 +33,8 @@ SAMPLE = 25
 def _holds(model_type: str) -> None:
     transformers.logging.set_verbosity_error()
     found = verdict(model_type)
-    assert "wrong" not in found.forward, f"{model_type}: {found.forward}"
-    assert "wrong" not in found.generation, f"{model_type}: {found.generation}"
+    assert not found.forward.startswith(("wrong", "refused after")), f"{model_type}: {found.forward}"
+    assert not found.generation.startswith("wrong"), f"{model_type}: {found.generation}"
     if f"transformers {transformers.__version__}" in PAGE.read_text():  # the page is of one version
         assert row(found) in PAGE.read_text().splitlines(), f"{model_type}: docs/architectures.md says otherwise"
 
@@ -47,10 +52,25 @@ def test_so_are_others_drawn_at_random():
         _holds(model_type)
 
 
+def test_five_per_cent_of_scale_would_be_noticed(monkeypatch):
+    original = AttentionCall.matrix
+    larger = lambda self: original(replace(self, scale=1.05 * (self.scale or self.query.shape[-1] ** -0.5)))  # noqa: E731
+    monkeypatch.setattr(AttentionCall, "matrix", larger)
+    assert "differs" in verdict("bert").forward
+
+
+def test_silence_would_be_noticed(monkeypatch):
+    monkeypatch.setattr(Record, "unseen", ())
+    assert "silent about vision_model.head.attention" in verdict("siglip").forward
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
-    found = [verdict(model_type) for model_type in model_types()]
+    found = []
+    for model_type in model_types():
+        found.append(verdict(model_type))
+        print(row(found[-1]), file=sys.stderr)
     text = page(found)
     if "--write" in sys.argv:
         Path(PAGE).write_text(text)
