@@ -27,6 +27,7 @@ _QWEN4 = {
     "indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 16, "indexer_budget": 4, "indexer_compress_ratio": 2,
     "ngram_vocab_size_base": 50,
 }  # fmt: skip
+_MINIMAX = {"index_block_size": 2, "index_topk_blocks": 1, "layer_types": ["full_attention", "minimax_m3_sparse"]}
 _SERIES = {"prediction_length": 4, "context_length": 16, "lags_sequence": [1, 2, 3], "num_time_features": 2}
 _SWIN = {"depths": [2, 1], "num_heads": [2, 4], "window_size": 2, "embed_dim": 32, "image_size": 32, "patch_size": 4}
 _MAMBA = {"mamba_n_heads": 8, "mamba_d_head": 16, "mamba_expand": 2, "mamba_n_groups": 1}
@@ -71,6 +72,8 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     "mamba2": {"num_heads": 8, "head_dim": 16, "expand": 2, "n_groups": 1},
     "mimi": {"upsample_groups": 64},
     "mimi_decoder": {"upsample_groups": 64},
+    "minimax_m3_vl": {f"text_config.{name}": value for name, value in _MINIMAX.items()},
+    "minimax_m3_vl_text": _MINIMAX,
     "mllama": {"vision_config.intermediate_layers_indices": [0], "vision_config.vision_output_dim": 128, "text_config.cross_attention_layers": [1], "vision_config.num_global_layers": 1},
     "paligemma": {"text_config.num_key_value_heads": 1},
     "pocket_tts_audio_tokenizer": {"upsample_groups": 64},

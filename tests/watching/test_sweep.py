@@ -25,7 +25,7 @@ RISKY = [
     "clip_vision_model + bloom", "git", "bigbird_pegasus", "sam", "longt5", "pegasus_x", "maskformer", "mask2former",
     "siglip", "aimv2", "paligemma", "gemma3", "aya_vision", "moshi", "doge", "informer", "bert", "llama", "t5", "whisper",
     "gpt_oss", "deepseek_v3", "qwen2_vl", "clip", "vit", "falcon", "mamba",
-    "deepseek_v32", "bridgetower", "nemotron_asr_streaming", "t5gemma2", "sam_vision_model", "rt_detr",
+    "deepseek_v32", "minimax_m3_vl_text", "bridgetower", "nemotron_asr_streaming", "t5gemma2", "sam_vision_model", "rt_detr",
 ]  # fmt: skip
 SAMPLE = 25
 
