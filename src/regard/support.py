@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
+import os
+import secrets
 from collections.abc import Callable, Sequence
 from functools import cache, wraps
 from pathlib import Path
@@ -12,9 +14,12 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import torch
 from torch import Tensor
 
-from regard.errors import DTypeError, InputError, TooLargeError
+from regard.errors import DTypeError, FileError, InputError, TooLargeError
 
-__all__ = ["Bool", "Float", "Int", "available", "ensure_room", "no_autocast", "no_compile", "number", "one_of", "whole"]
+__all__ = [
+    "Bool", "Float", "Int", "available", "ensure_room", "no_autocast", "no_compile", "number", "one_of", "require_text",
+    "whole", "write_file",
+]  # fmt: skip
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -65,6 +70,36 @@ def one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     """Raise unless the value is one of the allowed strings."""
     if value not in allowed:
         raise InputError(f"{name} must be one of {', '.join(map(repr, allowed))}. Got {value!r}.")
+
+
+def require_text(name: str, value: str) -> None:
+    """Raise if a string holds half of a surrogate pair, which stands for no character and cannot be encoded."""
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{name} must be text. Got half of a surrogate pair, {value[error.start]!r}, at {error.start}. "
+            f'Replace such halves: text.encode("utf-8", "replace").decode().'
+        ) from None
+
+
+# Files
+
+
+def write_file(path: Path, fill: Callable[[Path], object]) -> None:
+    """Let `fill` write a draft beside the file, then rename it: a write that fails leaves the old file as it was."""
+    path = Path(os.path.realpath(path))  # the target of a link, not the link
+    draft = path.with_name(f".regard-{os.getpid()}-{secrets.token_hex(4)}{path.suffix}")
+    try:
+        try:
+            fill(draft)
+            with open(draft, "rb+") as file:
+                os.fsync(file.fileno())
+            os.replace(draft, path)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:
+        raise FileError(f"{path} could not be written: {error.strerror or error}.") from error
 
 
 # Memory

@@ -27,6 +27,8 @@ __all__ = [
     "write_safetensors",
 ]
 
+_LARGEST_JSON = 2**27  # bytes: vocabularies take a few million
+
 
 def write(folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor], *, int8: bool = False) -> None:
     """Write both files; each appears under its name only once it is complete.
@@ -100,8 +102,12 @@ def write_json(path: Path, fields: Mapping[str, Any]) -> None:
 def read_json(path: Path, hint: str = "") -> Any:
     """The content of a JSON file."""
     try:
+        if path.stat().st_size > _LARGEST_JSON:
+            raise ValueError(f"larger than {_LARGEST_JSON:,} bytes")
         return json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except OSError as error:
+        raise FileError(f"{path} cannot be read: {error.strerror}.") from None
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, too many digits, nested too deeply
         raise FileError(f"{path} is not JSON: {error}.{hint}") from None
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import overload
 
-from regard.errors import FileError, InputError
+from safetensors import SafetensorError
+
+from regard.errors import FileError, InputError, RegardError
 from regard.nn import Transformer, model_folder
+from regard.support import require_text
 from regard.translation.beam_search import search_all
 from regard.translation.result import TranslatedSegment, Translation
 from regard.translation.segments import split_segments
@@ -68,13 +73,15 @@ class Translator:
         """Write config.json, model.safetensors and vocabulary.spm; `int8` weights take a quarter of the space."""
         if isinstance(self.words, MarianVocabulary):
             raise InputError("this translator came from a Marian folder and has two vocabularies: use to_marian(path).")
-        self.model.save(path, int8=int8)
-        self.words.save(Path(path))
+        with _writing(path):
+            self.model.save(path, int8=int8)
+            self.words.save(Path(path))
 
     def to_marian(self, path: str | Path) -> None:
         """Write a Hugging Face Marian folder, tokenizer included, for transformers and CTranslate2."""
-        self.model.to_marian(path)
-        self.words.save_marian(Path(path))
+        with _writing(path):
+            self.model.to_marian(path)
+            self.words.save_marian(Path(path))
 
     # Translating
 
@@ -104,6 +111,8 @@ class Translator:
             )[0]
         if beam < 1 or alternatives < 1:
             raise InputError(f"translate takes a beam and alternatives of at least 1. Got {beam=}, {alternatives=}.")
+        for n, text in enumerate(texts):
+            require_text(f"texts[{n}]", text)
         segments = [split_segments(text, self.words, self.longest, split) for text in texts]
         sources = [[*segment.ids, self.words.end] for parts in segments for segment in parts if segment.ids]
         found = iter(
@@ -116,3 +125,14 @@ class Translator:
             for parts in segments
         ]
         return [Translation.of(text, parts, alternatives) for text, parts in zip(texts, translated, strict=True)]
+
+
+@contextmanager
+def _writing(path: str | Path) -> Iterator[None]:
+    """A folder that cannot be written, or a full disk, as an error of regard's."""
+    try:
+        yield
+    except RegardError:
+        raise
+    except (OSError, SafetensorError) as error:
+        raise FileError(f"{path} could not be written: {getattr(error, 'strerror', None) or error}.") from error
