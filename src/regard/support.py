@@ -92,7 +92,10 @@ def write_file(path: Path, fill: Callable[[Path], object]) -> None:
     draft = path.with_name(f".regard-{os.getpid()}-{secrets.token_hex(4)}{path.suffix}")
     try:
         try:
+            draft.touch()
+            mode = draft.stat().st_mode  # as the user wants new files
             fill(draft)
+            draft.chmod(mode)
             with open(draft, "rb+") as file:
                 os.fsync(file.fileno())
             os.replace(draft, path)

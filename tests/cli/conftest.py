@@ -3,30 +3,42 @@
 import os
 import pty
 import sys
+import threading
 
 import pytest
 
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """Standard output and error as one terminal; called, it gives what arrived there."""
-    inside, outside = pty.openpty()
-    for name in ("stdout", "stderr"):
-        monkeypatch.setattr(sys, name, os.fdopen(os.dup(outside), "w", encoding="utf-8"))
+    """Called with a function, it runs it with a terminal as output and error, and gives what arrived there."""
     monkeypatch.setenv("TERM", "dumb")  # no colours: then every escape is one of the text's
     monkeypatch.setenv("COLUMNS", "200")
-    os.set_blocking(inside, False)
 
-    def arrived():
-        sys.stdout.flush()
-        sys.stderr.flush()
-        found = b""
-        while True:
+    def run(function):
+        inside, outside = pty.openpty()
+        arrived = []
+
+        def read():  # while the function runs, for a terminal takes a few kilobytes only
             try:
-                found += os.read(inside, 65536)
-            except BlockingIOError:
-                return found.decode().replace("\r\n", "\n")
+                while data := os.read(inside, 65536):
+                    arrived.append(data)
+            except OSError:  # the other end was closed
+                pass
 
-    yield arrived
-    for descriptor in (inside, outside):
-        os.close(descriptor)
+        reader = threading.Thread(target=read)
+        reader.start()
+        try:
+            with (
+                monkeypatch.context() as patch,
+                os.fdopen(outside, "w", encoding="utf-8") as output,
+                os.fdopen(os.dup(outside), "w", encoding="utf-8") as error,
+            ):
+                patch.setattr(sys, "stdout", output)
+                patch.setattr(sys, "stderr", error)
+                function()
+        finally:
+            reader.join()
+            os.close(inside)
+        return b"".join(arrived).decode().replace("\r\n", "\n")
+
+    return run

@@ -40,9 +40,12 @@ AS_TEXT = "\\x1b]0;X\\x07\\x1b[2J\\x9b31m\\u202ereversed"
 )
 def test_a_terminal_shows_escapes_as_text(arguments, terminal, tiny_translator, tmp_path):
     tiny_translator.save(tmp_path)
-    with suppress(SystemExit):  # argparse's way to refuse
-        cli.main([str(tmp_path) if argument == "MODEL" else argument for argument in arguments])
-    seen = terminal()
+
+    def run():
+        with suppress(SystemExit):  # argparse's way to refuse
+            cli.main([str(tmp_path) if argument == "MODEL" else argument for argument in arguments])
+
+    seen = terminal(run)
     assert is_shown(seen)
     assert "\\x1b]0;X" in seen or "␛]0;X" in seen or "\\u001b]0;X" in seen
 
@@ -50,8 +53,7 @@ def test_a_terminal_shows_escapes_as_text(arguments, terminal, tiny_translator, 
 def test_a_terminal_keeps_its_colours(terminal, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    assert cli.main(["steps"]) == 0
-    seen = terminal()
+    seen = terminal(lambda: cli.main(["steps"]))
     assert "\x1b[1m" in seen
     assert "\\x1b" not in seen
 
@@ -60,10 +62,13 @@ def test_a_rich_console_of_another_room_writes_colours_and_no_other_escapes(term
     from rich.console import Console
     from rich.text import Text
 
+    def run():
+        with streams.guarded():
+            Console().print(Text(ESCAPES, "bold"))
+
     monkeypatch.setenv("TERM", "xterm")
-    with streams.guarded():
-        Console().print(Text(ESCAPES, "bold"))
-    assert "\x1b[1m\\x1b]0;X" in terminal()
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[1m\\x1b]0;X" in terminal(run)
 
 
 def test_piped_every_byte_of_a_text_stays(tiny_translator, tmp_path, capsys):

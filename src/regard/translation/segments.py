@@ -223,7 +223,8 @@ def split_segments(text: str, vocabulary: Vocabulary, longest: int, split: bool)
         return Segment.read(text, gap, vocabulary, knows)
 
     def count(text: str) -> int:
-        return len(vocabulary.encode(Placeholders.find(clean(text), knows).readable))
+        forms = [text, text.lower()] if text.isupper() else [text]  # it may be read as part of a text in capitals
+        return max(len(vocabulary.encode(Placeholders.find(clean(form), knows).readable)) for form in forms)
 
     whole = read(text.strip(), text[len(text.rstrip()) :])
     if not split and len(whole.ids) <= longest:

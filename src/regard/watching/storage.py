@@ -198,6 +198,7 @@ def _read_call(item: dict[str, Any], get: Callable[[Any], Any]) -> AttentionCall
     _require(isinstance(query, Tensor) and isinstance(key, Tensor) and query.dim() == 4, "a query must have 4 axes")
     for name in ("scale", "softcap"):
         _require(inputs[name] is None or type(inputs[name]) in (int, float), f"{name} must be a number")
+    _require(inputs["sinks"] is None or isinstance(inputs["sinks"], Tensor), "sinks must be a tensor")
     mask = Mask()
     for kind, fields in item["mask"]:
         mask &= _read_atom(kind, {name: get(value) for name, value in fields.items()})
