@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
-from regard.drawing.arguments import as_heads, as_numbers, as_words, axis_words, chosen, places
+from regard.drawing.arguments import as_heads, as_numbers, as_words, axis_words, bounded, chosen, places
 from regard.drawing.picture import Picture
 from regard.drawing.svg import Canvas, curve, in_full, isolated, measure, shorten
 from regard.drawing.terminal import bar, heat, padded, percent, visible
@@ -22,7 +22,6 @@ __all__ = ["alignment", "lines"]
 _WORDS = 200  # on a side
 _MARKS = 3000  # lines; more would blur into each other and make a heavy page
 _HEADS = 8
-_ROUNDED = 1e200  # rounding a number near the largest overflows
 _THICKEST = 12.0  # pixels, for the largest weight
 _ROW_HEIGHT, _FONT, _LABEL_WIDTH = 26.0, 15.0, 150.0
 _FADED = 0.07
@@ -48,9 +47,7 @@ def lines(
     >>> print(lines(np.array([[0.1, 0.6, 0.3]]), ["it"], ["a", "dog", "ate"], pick="it"))
     it ━━━━━━━━━━ dog 60 %   ━━━━━ ate 30 %   ━━ a 10 %
     """
-    heads_weights = as_heads(weights)
-    if np.isinf(heads_weights).any():
-        raise InputError("weights must be finite, or nan for no line. Got inf, of which no line is a share.")
+    heads_weights = bounded("weights", as_heads(weights))
     count, height, width = heads_weights.shape
     row_words, column_words = axis_words(rows, columns, (height, width))
     if max(height, width) > _WORDS:
@@ -133,7 +130,7 @@ def _marks(weights: NDArray[np.floating], only: tuple[int, ...]) -> tuple[list[_
         drawn &= np.isin(np.arange(weights.shape[1]), only)[:, None]
     positive = np.argwhere(drawn)
     # Rounded, so that weights that are equal but for rounding are drawn in one order on every machine.
-    order = np.argsort(np.minimum(weights[drawn].astype(np.float64), _ROUNDED).round(9), kind="stable")[-_MARKS:]
+    order = np.argsort(weights[drawn].round(9), kind="stable")[-_MARKS:]
     notes = [f"The {_MARKS:,} greatest of {len(positive):,} weights."] if len(positive) > _MARKS else []
     missing = int(np.isnan(weights).sum())
     notes += [f"{missing} weights are nan and have no line."] if missing else []
