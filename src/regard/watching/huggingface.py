@@ -111,14 +111,18 @@ def _calls_registered(kind: type) -> bool:
         return True
 
 
-def load(path: str | Path) -> tuple[nn.Module, Any]:
-    """A model and its tokenizer from a folder or a GGUF file on this machine; nothing is downloaded."""
+def load(path: str | Path, *, trust_remote_code: bool = False) -> tuple[nn.Module, Any]:
+    """A model and its tokenizer from a folder or a GGUF file on this machine; nothing is downloaded.
+
+    Python code in the folder runs only with `trust_remote_code`.
+    """
     transformers, path = _transformers(), Path(path)
     if not path.exists():
         raise InputError(f"{path} does not exist. Give a folder with a model, or a GGUF file.")
     had_progress_bar = transformers.logging.is_progress_bar_enabled()
     transformers.logging.disable_progress_bar()
     source: dict[str, Any] = {"pretrained_model_name_or_path": str(path), "local_files_only": True}
+    source["trust_remote_code"] = trust_remote_code  # left out, transformers asks on standard input
     if path.is_file():
         source |= {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name, "dtype": torch.float32}
     try:
@@ -132,8 +136,10 @@ def load(path: str | Path) -> tuple[nn.Module, Any]:
         model = auto_class.from_pretrained(**source)
         source.pop("dtype", None)
         return model.eval(), transformers.AutoTokenizer.from_pretrained(**source)
-    except (OSError, ValueError, ImportError, KeyError) as error:
-        raise InputError(f"{path} could not be read as a model: {error}") from error
+    except Exception as error:  # whatever a damaged or a foreign folder may cause
+        own_code = not trust_remote_code and "trust_remote_code" in str(error)
+        hint = " It runs only if you trust it: --trust-remote-code." if own_code else ""
+        raise InputError(f"{path} could not be read as a model: {error or type(error).__name__}{hint}") from error
     finally:
         if had_progress_bar:
             transformers.logging.enable_progress_bar()
