@@ -68,7 +68,7 @@ def test_json_without_end_is_refused_by_its_size(tmp_path, capsys):
 def test_a_model_that_cannot_be_written_is_named(tiny_translator, tmp_path):
     (tmp_path / "file").touch()
     for save in (tiny_translator.save, tiny_translator.to_marian):
-        with pytest.raises(regard.FileError, match="file cannot be written"):
+        with pytest.raises(regard.FileError, match="file cannot be made"):
             save(tmp_path / "file")
     tiny_translator.save(tmp_path / "model")
     before = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}

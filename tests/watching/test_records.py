@@ -286,11 +286,11 @@ def test_a_write_that_fails_leaves_the_old_file(files, tmp_path):
     path = tmp_path / "record"
     record.save(path)
     before = path.read_bytes()
-    with limited(1000), pytest.raises(regard.FileError, match="record could not be written"):
+    with limited(1000), pytest.raises(regard.FileError, match="record cannot be written"):
         record.save(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]  # no draft is left
-    with pytest.raises(regard.FileError, match="could not be written"):
+    with pytest.raises(regard.FileError, match="cannot be written"):
         record.save(tmp_path / "nowhere" / "record")
 
 
