@@ -26,7 +26,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         {"Tour": "tour.md"},
         {"Learn": ["course/index.md", *_found("course")]},
         {"How-to": ["how-to/index.md", *_found("how-to")]},
-        {"Reference": ["reference/index.md", *(f"reference/{name}.md" for name in GROUPS)]},
+        {"Reference": ["reference/index.md", *(f"reference/{name}.md" for name in GROUPS), "architectures.md"]},
         {"Design": ["design.md", "how-exact-top-works.md"]},
         {"Benchmarks": "benchmarks.md"},
         {"Figures": "figures/README.md"},

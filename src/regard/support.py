@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
+import os
+import secrets
 from collections.abc import Callable, Collection, Sequence
 from functools import cache, wraps
 from pathlib import Path
@@ -12,11 +14,12 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import torch
 from torch import Tensor
 
-from regard.errors import DeviceError, DTypeError, InputError, TooLargeError
+from regard.errors import DeviceError, DTypeError, FileError, InputError, RegardError, TooLargeError
 
 __all__ = [
-    "FLOATS", "WHOLE", "Bool", "Float", "Int", "available", "check_dense", "check_stored", "ensure_room",
-    "inside_func", "no_autocast", "no_compile", "number", "one_of", "transformed", "whole",
+    "DRAFT", "FLOATS", "WHOLE", "Bool", "Float", "Int", "available", "check_dense", "check_stored", "ensure_room",
+    "inside_func", "no_autocast", "no_compile", "number", "one_of", "require_text", "some_of", "transformed", "whole",
+    "write_file",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -113,6 +116,59 @@ def transformed(*tensors: Any) -> bool:
     """Whether one of these is what torch.func hands to the function that it transforms."""
     wrapped = torch._C._functorch.is_functorch_wrapped_tensor
     return any(isinstance(tensor, Tensor) and wrapped(tensor) for tensor in tensors)
+
+
+def require_text(name: str, value: str) -> None:
+    """Raise if a string holds half of a surrogate pair, which stands for no character and cannot be encoded."""
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{name} must be text. Got half of a surrogate pair, {value[error.start]!r}, at {error.start}. "
+            f'Replace such halves: text.encode("utf-8", "replace").decode().'
+        ) from None
+
+
+# Files
+
+
+DRAFT = ".draft"
+
+
+def write_file(path: Path, fill: Callable[[Path], object], before: Callable[[Path], None] | None = None) -> None:
+    """Let `fill` write a draft beside the file, then rename it: readers see the old content or the new, never a part.
+
+    `before` gets the finished draft before it is renamed. Both the content and the name are flushed to the disk.
+    """
+    path = Path(os.path.realpath(path))  # the target of a link, not the link
+    draft = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}{DRAFT}")
+    try:
+        try:
+            draft.touch()
+            mode = draft.stat().st_mode  # as the user wants new files
+            fill(draft)
+            draft.chmod(mode)
+            _flush(draft, os.O_RDWR)
+            if before is not None:
+                before(draft)
+            os.replace(draft, path)
+        finally:
+            draft.unlink(missing_ok=True)
+        if hasattr(os, "O_DIRECTORY"):
+            _flush(path.parent, os.O_RDONLY)
+    except RegardError:
+        raise
+    except OSError as error:
+        why = error.strerror or error
+        raise FileError(f"{path} cannot be written: {why}. What was there before is unharmed.") from None
+
+
+def _flush(path: Path, flags: int) -> None:
+    handle = os.open(path, flags)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 # Memory

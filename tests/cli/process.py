@@ -1,6 +1,7 @@
 """`regard` in a process of its own, as a user starts it."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,3 +22,8 @@ def run(*arguments, stdin=None, **environment):
         env=known | environment,
         timeout=120,
     )
+
+
+def is_shown(text):
+    """Whether a terminal shows all of a text, and obeys nothing of it."""
+    return not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]", text)

@@ -266,8 +266,8 @@ def test_what_it_needs_is_asked_for_before_training(recipe, tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("where", "code"),
     [
-        ("tempfile.mkstemp", errno.EROFS),
-        ("tempfile.mkstemp", errno.EACCES),
+        ("pathlib.Path.touch", errno.EROFS),
+        ("pathlib.Path.touch", errno.EACCES),
         ("os.fsync", errno.ENOSPC),
         ("os.replace", errno.ENOSPC),
         ("pathlib.Path.open", errno.ENOSPC),

@@ -1,9 +1,14 @@
 """What a record keeps, and records as files."""
 
+import json
+import os
+import random
+import re
 from pathlib import Path
 
 import pytest
 import torch
+from disk import limited
 from models import FAMILIES, WORDS, Layer, made
 
 import regard
@@ -98,4 +103,199 @@ def test_records_saved_by_an_earlier_version_stay_readable(tmp_path):
     for saved in (record, kept):
         saved.save(tmp_path / "again")
         name = "record" if saved is record else "reductions"
-        assert (tmp_path / "again").read_bytes() == (DATA / f"{name}_format_1.safetensors").read_bytes()
+        (old, old_data), (new, new_data) = split(DATA / f"{name}_format_1.safetensors"), split(tmp_path / "again")
+        assert new_data == old_data
+        assert set(new.pop("__metadata__")) - set(old.pop("__metadata__")) == {"sha256"}  # old files have none
+        assert new == old
+
+
+def split(path):
+    """A safetensors file as its header and its numbers."""
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    return json.loads(data[8 : 8 + size]), data[8 + size :]
+
+
+def joined(header, numbers):
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + numbers
+
+
+# Damaged files
+
+KINDS = ("record", "reductions")
+MUTATIONS = int(os.environ.get("REGARD_MUTATIONS", 150))  # a long run once in a while: REGARD_MUTATIONS=2600
+JUNK = [
+    None,
+    True,
+    -1,
+    0,
+    1,
+    7,
+    2**31,
+    2**63,
+    10**30,
+    0.5,
+    float("nan"),
+    float("inf"),
+    "",
+    "x",
+    "tokens",
+    "\ud800",
+    [],
+    {},
+]
+JUNK += [[0], [[]], {"tensor": "0"}, {"tensor": "9999"}, {"tensor": []}, ["Band", {}], [[["a"] * 3]] * 9]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """The two files of format 1 as an earlier version wrote them, and as they are written now, with a sum."""
+    folder = tmp_path_factory.mktemp("records")
+    for name in KINDS:
+        old = DATA / f"{name}_format_1.safetensors"
+        (folder / f"{name} without a sum").write_bytes(old.read_bytes())
+        regard.Record.open(old).save(folder / f"{name} with a sum")
+    return sorted(folder.iterdir())
+
+
+def answers(record):
+    """Everything that a record can be asked for, as far as it was kept."""
+    found = {"all": repr(record)}
+    for name, entry in record.items():
+        for what in entry.keeps:
+            found[f"{name} {what}"] = (
+                entry.to_dense() if what == "matrix" else getattr(entry, what)(*[1] * (what == "top"))
+            )
+        found[f"{name} tokens"] = repr((entry.tokens, entry.key_tokens, entry.ids, entry.key_ids))
+        for tokens in entry.tokens or ():
+            found[f"{name} words"] = [tokens.word_at(n).text for n in range(len(tokens))]
+    for ask in (lambda: record.looks(1), lambda: record.spans("word"), lambda: str(record.picture()), record.check):
+        try:
+            found[str(len(found))] = repr(ask())
+        except regard.RegardError as error:  # there may be no words, or shapes that differ
+            found[str(len(found))] = str(error)
+    return found
+
+
+def mutated(path, choose):
+    """A file with one thing changed, in its bytes or in what its header says."""
+    data = bytearray(path.read_bytes())
+    how = choose.choice(["bit", "bit", "bytes", "cut", "header", "description", "description", "description"])
+    if how == "bit":
+        data[choose.randrange(len(data))] ^= 1 << choose.randrange(8)
+    elif how == "bytes":
+        start = choose.randrange(len(data))
+        data[start : start + 8] = choose.randbytes(8)
+    elif how == "cut":
+        del data[choose.randrange(len(data)) :]
+    else:
+        header, numbers = split(path)
+        if how == "header":
+            change(choose.choice([part for name, part in header.items() if name != "__metadata__"]), choose)
+        else:
+            description = json.loads(header["__metadata__"]["regard"])
+            change(description, choose)
+            header["__metadata__"]["regard"] = json.dumps(description)
+        data = joined(header, numbers)
+    return bytes(data)
+
+
+def change(tree, choose):
+    """Replace, remove or repeat one part of a JSON tree."""
+    places = []
+
+    def walk(node):
+        for key in node if isinstance(node, dict) else range(len(node)):
+            places.append((node, key))
+            if isinstance(node[key], dict | list):
+                walk(node[key])
+
+    walk(tree)
+    node, key = choose.choice(places)
+    if choose.random() < 0.2:
+        del node[key]
+    elif isinstance(node, list) and choose.random() < 0.2:
+        node.append(node[key])
+    else:
+        node[key] = choose.choice(JUNK)
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_a_damaged_record_is_refused_or_harmless(files, part, tmp_path, unchecked, capsys):
+    whole = {path: {key: str(value) for key, value in answers(regard.Record.open(path)).items()} for path in files}
+    refused = 0
+    for seed in range(part, MUTATIONS, 3):
+        choose = random.Random(seed)
+        path = files[seed // 3 % len(files)]
+        data = mutated(path, choose)
+        (tmp_path / "damaged").write_bytes(data)
+        try:
+            record = regard.Record.open(tmp_path / "damaged")
+        except (regard.FileError, regard.InputError):
+            refused += 1
+            continue
+        found = {key: str(value) for key, value in answers(record).items()}  # whatever was changed, no other error
+        if path.name.endswith("with a sum") and data != path.read_bytes():
+            assert found == whole[path], f"seed {seed}"
+    assert refused > MUTATIONS // 3 / 3
+
+
+def test_a_record_that_is_not_there_or_no_file(tmp_path):
+    for path in (tmp_path / "nowhere", tmp_path):
+        with pytest.raises(regard.FileError, match=re.escape(str(path))):
+            regard.Record.open(path)
+    (tmp_path / "empty").write_bytes(b"")
+    with pytest.raises(regard.FileError, match="damaged"):
+        regard.Record.open(tmp_path / "empty")
+
+
+@pytest.mark.parametrize("description", ["[" * 100_000, "1" * 5000, "null", "[]", '{"format": 1}', "{"])
+def test_a_description_that_is_none(description, tmp_path):
+    header, numbers = split(DATA / "record_format_1.safetensors")
+    header["__metadata__"]["regard"] = description
+    (tmp_path / "damaged").write_bytes(joined(header, numbers))
+    with pytest.raises(regard.FileError, match="is damaged"):
+        regard.Record.open(tmp_path / "damaged")
+
+
+def test_a_later_format_is_named(tmp_path):
+    header, numbers = split(DATA / "record_format_1.safetensors")
+    header["__metadata__"]["regard"] = '{"format": 2}'
+    (tmp_path / "later").write_bytes(joined(header, numbers))
+    with pytest.raises(regard.InputError, match="has format 2, this regard reads 1"):
+        regard.Record.open(tmp_path / "later")
+
+
+def test_one_changed_number_is_noticed(files, tmp_path):
+    path = next(path for path in files if path.name == "record with a sum")
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    (tmp_path / "damaged").write_bytes(data)
+    with pytest.raises(regard.FileError, match="its checksum is another"):
+        regard.Record.open(tmp_path / "damaged")
+    header, numbers = split(path)
+    del header["__metadata__"]["sha256"]
+    (tmp_path / "damaged").write_bytes(joined(header, numbers))
+    with pytest.raises(regard.FileError, match="its checksum is missing"):
+        regard.Record.open(tmp_path / "damaged")
+
+
+def test_a_write_that_fails_leaves_the_old_file(files, tmp_path):
+    record = regard.Record.open(files[0])
+    path = tmp_path / "record"
+    record.save(path)
+    before = path.read_bytes()
+    with limited(1000), pytest.raises(regard.FileError, match="record cannot be written"):
+        record.save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]  # no draft is left
+    with pytest.raises(regard.FileError, match="cannot be written"):
+        record.save(tmp_path / "nowhere" / "record")
+
+
+def test_words_that_cannot_be_encoded_are_saved(tmp_path):
+    with regard.watch(Layer(), tokens=["\ud800", "a"]) as record:
+        record.model(torch.zeros(1, 2, 16))
+    record.save(tmp_path / "record")
+    assert regard.Record.open(tmp_path / "record")[""].tokens[0].pieces == ("\ud800", "a")

@@ -7,10 +7,11 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from regard.cli import streams
 from regard.drawing import Picture
 from regard.drawing.picture import file_size
 
-__all__ = ["Command", "add_options", "save", "show", "show_or_save"]
+__all__ = ["Command", "add_options", "save", "show", "show_or_save", "text"]
 
 
 class Command(NamedTuple):
@@ -51,14 +52,26 @@ def add_options(parser: argparse.ArgumentParser, *, help: str = _HELP, title: bo
     parser.add_argument("-o", "--output", metavar="FILE", help=help)
     parser.add_argument("--theme", choices=("light", "dark"), default="light", help="colours of the picture")
     if title:
-        parser.add_argument("--title", help="a title for the picture (the words, if not given)")
+        parser.add_argument("--title", type=text, help="a title for the picture (the words, if not given)")
+
+
+def text(argument: str) -> str:
+    """The type of an argument that is a text: UTF-8, where a path may be any bytes.
+
+    >>> text("caf\\udce9")
+    Traceback (most recent call last):
+    argparse.ArgumentTypeError: 'caf\\udce9' is not UTF-8
+    """
+    try:
+        argument.encode("utf-8")
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError(f"{argument!r} is not UTF-8") from None
+    return argument
 
 
 def show(printable: Any) -> None:
     """Print what rich can render."""
-    from rich.console import Console
-
-    Console().print(printable)
+    streams.console().print(printable)
 
 
 def save(picture: Picture, options: argparse.Namespace, *, report: Any = None) -> None:

@@ -6,8 +6,9 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from regard.cli import streams
 from regard.cli.command import Command
-from regard.errors import InputError
+from regard.errors import FileError, InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,20 +33,21 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    from rich.console import Console
     from rich.padding import Padding
     from rich.syntax import Syntax
 
     from regard.learn import CHAPTERS, chapter
 
+    if sys.stdin is None:
+        raise FileError("standard input is closed: answers are read from it.")
     wanted = options.chapter
-    if wanted is not None and not (wanted.isascii() and wanted.isdigit() and int(wanted) in CHAPTERS):
+    if wanted is not None and wanted.lstrip("0") not in map(str, CHAPTERS):
         raise InputError(
             f"CHAPTER must be a number from {CHAPTERS[0]} to {CHAPTERS[-1]}. Got {wanted!r}. "
             f"Leave it out for all of them."
         )
     chapters = [chapter(number) for number in (CHAPTERS if wanted is None else [int(wanted)])]
-    console = Console(highlight=False)
+    console = streams.console(highlight=False)
     right = done = 0
     total = sum(len(part.questions) for part in chapters)
     for part in chapters:

@@ -49,14 +49,19 @@ _PICTURES = {
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("text", help="what the model reads")
+    parser.add_argument("text", type=command.text, help="what the model reads")
     parser.add_argument("--model", metavar="PATH", help="a folder with a model, or a GGUF file; none: ours")
-    parser.add_argument("--from", dest="start", metavar="WORD", help="what does this word look at?")
-    parser.add_argument("--to", dest="end", metavar="WORD", help="what looks at this word? With --from: which heads?")
+    parser.add_argument("--from", dest="start", type=command.text, metavar="WORD", help="what does this word look at?")
+    parser.add_argument(
+        "--to", dest="end", type=command.text, metavar="WORD", help="what looks at this word? With --from: which heads?"
+    )
     parser.add_argument("--layer", type=int, metavar="N", help="in this layer only, counted from 0")
     parser.add_argument("--head", type=int, metavar="N", help="in this head only, counted from 0")
     parser.add_argument("--kind", choices=("encoder", "decoder", "cross"), help="of a translator: which attention")
     parser.add_argument("--json", action="store_true", help="the same as JSON")
+    parser.add_argument(
+        "--trust-remote-code", action="store_true", help="run the Python code in the folder: it can do what you can do"
+    )
     group = parser.add_argument_group("pictures, in the terminal or with -o in a file")
     pictures = group.add_mutually_exclusive_group()
     for name, help in _PICTURES.items():
@@ -69,7 +74,10 @@ def _run(options: argparse.Namespace) -> None:
 
     question = Question(options.start, options.end, options.layer, options.head, options.kind)
     translation = _translated(options.text, options.model)
-    record = watch_text(options.model, options.text) if translation is None else translation.watch()
+    if translation is None:
+        record = watch_text(options.model, options.text, trust_remote_code=options.trust_remote_code)
+    else:
+        record = translation.watch()
     if translation is not None and len(record.passes) > 1:
         raise InputError(f"see takes one sentence. Got {len(record.passes)}.")
     if translation is not None and question.kind is None:

@@ -34,7 +34,9 @@ _TEXTBOOK = {"good": textbook.i_am_good, "numbers": textbook.worked_example}
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("sentence", nargs="?", metavar="SENTENCE", help="the words to compute with, in quotes")
+    parser.add_argument(
+        "sentence", nargs="?", type=command.text, metavar="SENTENCE", help="the words to compute with, in quotes"
+    )
     parser.add_argument(
         "--example",
         choices=_TEXTBOOK,

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from regard.cli import command
+from regard.cli import command, streams
 from regard.cli.command import Command
 from regard.errors import FileError, InputError
 
@@ -41,11 +41,14 @@ Examples:
 In Python:  regard.Translator.default().translate("I am hungry.").text
 """
 _BATCH = 64  # lines read before the first is translated
+_ALIGNED = 1_000_000  # weights in a line of JSON, at most
 _BAR, _LOOKS, _FAINT = 20, 3, 0.05  # cells of a bar for 100 %; words in a line; smallest weight shown
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("texts", metavar="TEXT", nargs="*", help="what to translate; none: standard input")
+    parser.add_argument(
+        "texts", metavar="TEXT", nargs="*", type=command.text, help="what to translate; none: standard input"
+    )
     parser.add_argument("-f", "--file", help="translate a UTF-8 file")
     parser.add_argument("--paragraphs", action="store_true", help="translate sentence by sentence, line ends kept")
     parser.add_argument("--model", metavar="FOLDER", help="a folder of regard's or of Marian's; none: ours")
@@ -94,7 +97,7 @@ def _batches(options: argparse.Namespace) -> Iterator[list[str]]:
     if options.paragraphs:
         yield ["\n".join(lines)]
         return
-    size = 1 if options.file is None and sys.stdin.isatty() else _BATCH
+    size = 1 if options.file is None and sys.stdin is not None and sys.stdin.isatty() else _BATCH
     batch: list[str] = []
     for line in lines:
         batch.append(line)
@@ -106,6 +109,8 @@ def _batches(options: argparse.Namespace) -> Iterator[list[str]]:
 
 
 def _standard_input() -> Iterator[str]:
+    if sys.stdin is None:
+        raise FileError("standard input is closed. Give a TEXT, or a file with -f.")
     for number, line in enumerate(sys.stdin.buffer, 1):
         try:
             yield line.decode("utf-8").rstrip("\r\n")
@@ -125,7 +130,6 @@ def _print_line(translation: Translation, options: argparse.Namespace) -> None:
 
 def _show(translations: list[Translation], seconds: float, options: argparse.Namespace) -> None:
     """Translations of the command line's texts: time, alternatives, and what each word looked at."""
-    from rich.console import Console
     from rich.text import Text
 
     if options.json:
@@ -135,7 +139,7 @@ def _show(translations: list[Translation], seconds: float, options: argparse.Nam
     import torch
 
     cores = torch.get_num_threads()
-    console = Console(soft_wrap=True, highlight=False)
+    console = streams.console(soft_wrap=True, highlight=False)
     for translation in translations:
         console.print(Text(translation.source, "dim"))
         line = Text.assemble("→ ", (translation.text, "bold"))
@@ -160,11 +164,10 @@ def _looks(translation: Translation) -> Text:
     words = [visible(word) for word in translation.words]
     width = max(map(cell_len, words))
     lines = []
-    for word, row in zip(words, translation.alignment.tolist(), strict=True):
-        best = sorted(range(len(row)), key=lambda place: -row[place])[:_LOOKS]
+    for word, (_, best) in zip(words, translation.looks(_LOOKS), strict=True):
         line = Text(" " * (width - cell_len(word)) + word, "cyan")
-        for place in [place for place in best if row[place] >= _FAINT] or best[:1]:
-            line.append(f" {labelled_bar(translation.source_words[place], row[place], _BAR, digits=2)}  ", "")
+        for source, weight in [look for look in best if look[1] >= _FAINT] or best[:1]:
+            line.append(f" {labelled_bar(source, weight, _BAR, digits=2)}  ", "")
         line.rstrip()
         lines.append(line)
     return Text("\n").join(lines)
@@ -179,9 +182,20 @@ def _fields(translation: Translation) -> dict[str, Any]:
         "tokens": translation.tokens,
         "source_words": translation.source_words,
         "words": translation.words,
-        "alignment": [[round(share, 4) for share in row] for row in translation.alignment.tolist()],
+        "alignment": _alignment(translation),
         "alternatives": [{"text": other.text, "score": round(other.score, 4)} for other in translation.alternatives],
     }
+
+
+def _alignment(translation: Translation) -> list[list[float]] | None:
+    rows, columns = len(translation.words), len(translation.source_words)
+    if rows * columns > _ALIGNED:
+        streams.report(
+            f"a text of {columns:,} words, translated to {rows:,}, has no alignment: more than {_ALIGNED:,} weights. "
+            f"Give it in smaller parts."
+        )
+        return None
+    return [[round(share, 4) for share in row] for row in translation.alignment.tolist()]
 
 
 COMMAND = Command(

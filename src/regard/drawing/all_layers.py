@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.text import Text
 
-from regard.drawing.arguments import as_numbers, as_words, axis_words, largest, places
+from regard.drawing.arguments import as_numbers, as_weights, as_words, axis_words, largest, places
 from regard.drawing.matrices import pooled, pooling_note, shaded, spans
 from regard.drawing.picture import Picture
 from regard.drawing.svg import Canvas, Raster, curve, in_full, isolated, measure, shorten
@@ -51,7 +51,7 @@ def grid(
     # Pooled layer by layer, to avoid a copy of all weights.
     bins = max(min(math.isqrt(_NUMBERS // max(sum(map(len, layers)), 1)), _BINS), 8)
     axes = ("heads", "rows", "columns")
-    small = [pooled(as_numbers(f"weights[{n}]", layer, axes), bins, bins) for n, layer in enumerate(layers)]
+    small = [pooled(as_weights(f"weights[{n}]", layer, axes), bins, bins) for n, layer in enumerate(layers)]
     if not layers:
         raise ShapeError("weights must be (layers, heads, rows, columns), each at least 1. Got no layer.")
     if len({layer.shape[1:] for layer in layers}) > 1:
@@ -184,7 +184,7 @@ def flow(
     input    dog 75 %  it 25 %
     Lines below 0.3 % of the whole are not drawn.
     """
-    checked = [as_numbers(f"layers[{n}]", layer, ("words", "words")) for n, layer in enumerate(layers)]
+    checked = [as_weights(f"layers[{n}]", layer, ("words", "words")) for n, layer in enumerate(layers)]
     if not checked or len({layer.shape for layer in checked}) > 1 or checked[0].shape[0] != checked[0].shape[1]:
         shapes = ", ".join(str(layer.shape) for layer in checked) or "none"
         raise ShapeError(f"layers must be one or more of one shape (words, words). Got {shapes}.")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import DTypeError, InputError, OutOfRangeError, ShapeError
 
-__all__ = ["as_heads", "as_numbers", "as_words", "axis_words", "chosen", "largest", "places"]
+__all__ = ["as_heads", "as_numbers", "as_weights", "as_words", "axis_words", "bounded", "chosen", "largest", "places"]
+
+F = TypeVar("F", bound=np.floating)
+_LARGEST = 1e30  # also in float32, a sum of a few million of them does not overflow
 
 
 def as_numbers(name: str, values: Any, axes: Sequence[str]) -> NDArray[np.floating]:
@@ -28,6 +31,26 @@ def as_numbers(name: str, values: Any, axes: Sequence[str]) -> NDArray[np.floati
     if 0 in array.shape:
         raise ShapeError(f"{name} must be ({', '.join(axes)}), each at least 1. Got {array.shape}: nothing to draw.")
     return array
+
+
+def bounded(name: str, values: NDArray[F]) -> NDArray[F]:
+    """Numbers that can be compared by their size: no inf, and none so large that sums or ratios overflow.
+
+    >>> bounded("weights", np.array([0.5, np.nan])).tolist()
+    [0.5, nan]
+    """
+    if (np.abs(np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf)) > _LARGEST).any():
+        raise InputError(f"{name} must lie between -{_LARGEST:g} and {_LARGEST:g}; nan is drawn as missing.")
+    return values
+
+
+def as_weights(name: str, values: Any, axes: Sequence[str]) -> NDArray[np.floating]:
+    """Numbers with these axes, to be drawn by their size.
+
+    >>> as_weights("weights", [[1, 0]], ("rows", "columns")).shape
+    (1, 2)
+    """
+    return bounded(name, as_numbers(name, values, axes))
 
 
 def as_heads(weights: Any) -> NDArray[np.floating]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.text import Text
 
-from regard.drawing.arguments import as_numbers, as_words, largest, places
+from regard.drawing.arguments import as_numbers, as_weights, as_words, largest, places
 from regard.drawing.matrices import cells, strip, symbol
 from regard.drawing.picture import Picture
 from regard.drawing.svg import Canvas, measure, rgb, shorten
@@ -155,8 +155,8 @@ def mixture(
     >>> print(mixture(np.array([[0.9, 0.1], [0.5, 0.5]]), np.eye(2), ["I", "am"], pick="I"))
     z("I") = 90 % v("I") + 10 % v("am")
     """
-    shares = as_numbers("weights", weights, ("words", "words")).astype(np.float64)
-    vectors = as_numbers("values", values, ("words", "d")).astype(np.float64)
+    shares = as_weights("weights", weights, ("words", "words")).astype(np.float64)
+    vectors = as_weights("values", values, ("words", "d")).astype(np.float64)
     names = as_words("words", words, len(vectors), "values' rows")
     rows = places("pick", pick, names) or tuple(range(len(shares)))
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.text import Text
 
+from regard.drawing.arguments import bounded
 from regard.drawing.picture import Picture
 from regard.drawing.svg import Canvas, measure, shorten
 from regard.drawing.terminal import bar, visible
@@ -97,7 +98,11 @@ def _checked(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     if x.ndim != 1 or x.shape != y.shape or not len(x):
         raise ShapeError(f"{name} must have as many steps as numbers, at least 1. Got {x.shape} and {y.shape}.")
-    return x.astype(np.float64), y.astype(np.float64)
+    numbers = y.astype(np.float64)
+    numbers = np.where(np.isinf(numbers), np.nan, numbers)  # a loss without bound leaves a gap
+    if np.isnan(numbers).all():
+        raise InputError(f"{name} must have a finite number, at least 1. Got none.")
+    return bounded(f"the steps of {name}", x.astype(np.float64)), bounded(name, numbers)
 
 
 def _panel(
@@ -122,8 +127,9 @@ def _panel(
     down = lower - (_means(y) - low) / extent * (lower - upper)
     points = [f"{a:.1f} {b:.1f}" for a, b in zip(across, down, strict=True) if np.isfinite(b)]
     canvas.path("M" + "L".join(points), theme.colours[0], 1.8)
-    canvas.circle(across[-1], down[-1], 3, fill=theme.accent, title=f"{name} {y[-1]:.4g}")
-    canvas.text(_MARGIN + _PANEL_WIDTH + 8, float(down[-1]) + 4, f"{y[-1]:.3g}", size=12, fill=theme.accent)
+    if np.isfinite(down[-1]):
+        canvas.circle(across[-1], down[-1], 3, fill=theme.accent, title=f"{name} {y[-1]:.4g}")
+        canvas.text(_MARGIN + _PANEL_WIDTH + 8, float(down[-1]) + 4, f"{y[-1]:.3g}", size=12, fill=theme.accent)
     canvas.reach(_MARGIN + _PANEL_WIDTH + 60, lower + 24)
 
 

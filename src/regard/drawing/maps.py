@@ -22,6 +22,7 @@ __all__ = ["Window", "landmarks", "landscape"]
 _SIDE = 480.0  # pixels
 _LANDMARKS = 24
 _WINDOW = 12  # tokens on a side
+_LEAST = 1e-300  # no shades below it: a ratio of smaller numbers overflows
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +83,7 @@ def landscape(
 def _range(values: NDArray[np.floating]) -> tuple[float, float]:
     """The weights at which the shades start and end: at most four powers of ten apart."""
     positive = values[np.isfinite(values) & (values > 0)]
-    high = float(positive.max(initial=0.0)) or 1.0
+    high = max(float(positive.max(initial=0.0)), _LEAST) if positive.size else 1.0
     low = float(np.quantile(positive, 0.01)) if positive.size else 0.0
     return max(low / 2, high * 1e-4), high  # half, so that small weights still differ from none
 

@@ -8,7 +8,6 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from regard.drawing.svg import FONT, Canvas, Raster, escaped, measure, shorten
 from regard.drawing.terminal import visible
 from regard.drawing.theme import theme_named
 from regard.errors import InputError, MissingDependencyError, TooLargeError
+from regard.support import write_file
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -134,7 +134,7 @@ class Picture:
             )
         if not path.parent.is_dir():
             raise InputError(f"a picture is saved in a folder that is there. Got {str(path.parent)!r}. Make it first.")
-        path.write_bytes(data)
+        write_file(path, lambda draft: draft.write_bytes(data))
         return path
 
     def _text(self, width: int) -> Text:
@@ -287,6 +287,11 @@ def fragment(svg: str, canvas: Canvas, keep: bool = False) -> str:
     >>> fragment("<svg></svg>", Canvas(LIGHT)).startswith('<div class="regard-picture" id="regard-')
     True
     """
+    return _with_script(svg, canvas, keep)[0]
+
+
+def _with_script(svg: str, canvas: Canvas, keep: bool) -> tuple[str, str]:
+    """A drawing with its script as HTML, and the script alone."""
     theme = canvas.theme
     data = _json([_packed(raster) for raster in canvas.rasters], canvas.labels)
     # Named by its content: different pictures in a notebook stay apart, and the same picture gives the same bytes.
@@ -295,15 +300,16 @@ def fragment(svg: str, canvas: Canvas, keep: bool = False) -> str:
     style = style.replace("MUTED", theme.muted).replace("FAINT", theme.faint)
     button = '<button class="regard-keep" type="button">Save as SVG</button>' if keep else ""
     every = f'for (const root of document.querySelectorAll("#{name}")) if (!root.wired) {{root.wired = true; look(root,'
-    return (
+    script = f"{{const look = {_SCRIPT.strip()}; {every} {data});}}}}"
+    html = (
         f'<div class="regard-picture" id="{name}"><style>{style}</style>{svg}\n{button}'
-        f'<div class="regard-tip" hidden></div></div>\n'
-        f"<script>{{const look = {_SCRIPT.strip()}; {every} {data});}}}}</script>\n"
+        f'<div class="regard-tip" hidden></div></div>\n<script>{script}</script>\n'
     )
+    return html, script
 
 
 def page(svg: str, canvas: Canvas, title: str, transparent: bool = False) -> str:
-    """A self-contained file, whose content security policy forbids any request.
+    """A self-contained file, whose content security policy forbids any request, and any script but its own.
 
     >>> from regard.drawing.theme import LIGHT
     >>> page("<svg></svg>", Canvas(LIGHT), "<it>").count("<title>&lt;it&gt;</title>")
@@ -311,14 +317,16 @@ def page(svg: str, canvas: Canvas, title: str, transparent: bool = False) -> str
     """
     theme = canvas.theme
     background = "transparent" if transparent else theme.background
-    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+    html, script = _with_script(svg, canvas, keep=True)
+    own = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{own}'; img-src data:"
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title) or 'regard'}</title>\n"
+        f"<title>{escaped(title) or 'regard'}</title>\n"
         f"<style>body{{margin:24px;background:{background};color:{theme.ink}}}</style>\n</head>\n<body>\n"
-        f"{fragment(svg, canvas, keep=True)}</body>\n</html>\n"
+        f"{html}</body>\n</html>\n"
     )
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rich.cells import cell_len
 from rich.text import Text
 
-from regard.drawing.arguments import as_numbers, largest, places
+from regard.drawing.arguments import as_weights, largest, places
 from regard.drawing.matrices import strip, symbol
 from regard.drawing.picture import Picture
 from regard.drawing.svg import Canvas, curve, measure, rgb, shorten
@@ -218,7 +218,7 @@ def set_layer(
     names = tuple(words)
     if not names:
         raise ShapeError("words must be at least 1. Got none: nothing to draw.")
-    shares = None if weights is None else as_numbers("weights", weights, ("words", "words"))
+    shares = None if weights is None else as_weights("weights", weights, ("words", "words"))
 
     def draw(canvas: Canvas) -> None:
         left = _connected(canvas) + 90 if beside else 0.0

@@ -228,17 +228,18 @@ def _attributes(attributes: dict[str, object]) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Text as XML may contain it: characters that it may not (most control characters) are made visible.
+    r"""Text as XML may contain it: of what it may not, controls are made visible, the rest becomes U+FFFD.
 
-    >>> escaped('<"&\x00>')
-    '&lt;&quot;&amp;␀&gt;'
+    >>> escaped('<"&\x00\uffff>')
+    '&lt;&quot;&amp;␀\ufffd&gt;'
     """
-    legal = (
-        text
-        if text.isprintable()
-        else "".join(c if unicodedata.category(c) not in ("Cc", "Cs") or c == "\n" else visible(c) for c in text)
-    )
-    return escape(legal, {'"': "&quot;"})
+    return escape(text if text.isprintable() else "".join(map(_legal, text)), {'"': "&quot;"})
+
+
+def _legal(character: str) -> str:
+    if character in "\ufffe\uffff":
+        return "\ufffd"
+    return visible(character) if unicodedata.category(character) in ("Cc", "Cs") and character != "\n" else character
 
 
 def _png(shares: NDArray[np.floating], theme: Theme, pixels: float) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,13 +18,15 @@ from rich.text import Text
 
 __all__ = [
     "Table", "bar", "beside", "elisions", "formatted", "heat", "labelled_bar", "made_of", "mixtures", "padded",
-    "percent", "visible",
+    "percent", "shown", "visible",
 ]  # fmt: skip
 
 _LABEL_WIDTH, _HEADER_WIDTH = 16, 7  # cells for a word beside its row, above its column
 _TERMS = 8  # a mixture of more words names only the largest
 _INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # controls, directions, lone surrogates, line ends
 _JOINERS = "\u200c\u200d"  # invisible as well, but part of words and emoji
+# What a terminal obeys instead of showing it: controls, other line ends, changes of direction, lone surrogates.
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _HEAT = ((52, 61, 92), (38, 139, 140), (255, 190, 60))  # slate, teal, amber: lightness increases, so it works in grey
 
 
@@ -105,6 +108,15 @@ def _printable(character: str) -> str:
     if ord(character) < 32:
         return chr(0x2400 + ord(character))  # Unicode's control pictures
     return character.encode("unicode_escape").decode()
+
+
+def shown(text: str) -> str:
+    r"""A whole text for a terminal: what would be obeyed is shown in Python's notation; tabs and line ends stay.
+
+    >>> print(shown("\x1b[2J\u202e is text"))
+    \x1b[2J\u202e is text
+    """
+    return _OBEYED.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
 
 
 def padded(word: str, width: int) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from regard.errors import FileError, RegardError
+from regard.errors import FileError
+from regard.support import DRAFT, write_file
 
 __all__ = [
     "make_folder",
@@ -28,7 +27,7 @@ __all__ = [
     "write_safetensors",
 ]
 
-_DRAFT = ".draft"
+_LARGEST_JSON = 2**27  # bytes: vocabularies take a few million
 
 
 def make_folder(folder: Path) -> None:
@@ -50,7 +49,7 @@ def sha256(path: Path) -> str:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Any file."""
-    _write(path, lambda draft: Path(draft).write_bytes(data))
+    _write(path, lambda draft: draft.write_bytes(data))
 
 
 def write_json(path: Path, fields: Mapping[str, Any]) -> None:
@@ -61,6 +60,8 @@ def write_json(path: Path, fields: Mapping[str, Any]) -> None:
 def read_json(path: Path, hint: str = "") -> Any:
     """The content of a JSON file."""
     try:
+        if path.stat().st_size > _LARGEST_JSON:
+            raise ValueError(f"larger than {_LARGEST_JSON:,} bytes")
         return json.loads(path.read_bytes().decode("utf-8"))
     except OSError as error:
         raise FileError(f"{path} cannot be read: {error.strerror}.") from None
@@ -90,40 +91,16 @@ def read_safetensors(path: Path, hint: str) -> tuple[dict[str, Tensor], dict[str
 
 def remove_drafts(folder: Path) -> None:
     """Delete what processes that were killed while writing have left in a folder."""
-    for draft in folder.glob(f".*{_DRAFT}"):
+    for draft in folder.glob(f".*{DRAFT}"):
         with contextlib.suppress(OSError):
             draft.unlink()
 
 
-def _write(path: Path, fill: Callable[[str], object], before: Callable[[Path], None] | None = None) -> None:
-    """Readers see the old content or the new, never a part, even if the machine stops."""
-    draft = None
-    try:
-        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_DRAFT)
-        os.close(handle)
-        fill(draft)
-        os.chmod(draft, 0o644)
-        _flush(draft, os.O_RDWR)
-        if before is not None:
-            before(Path(draft))
-        os.replace(draft, path)
-        draft = None
-        if hasattr(os, "O_DIRECTORY"):  # the new name is on the disk too
-            _flush(path.parent, os.O_RDONLY)
-    except RegardError:
-        raise
-    except (OSError, SafetensorError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise FileError(f"{path} cannot be written: {why}. What was there before is unharmed.") from None
-    finally:
-        if draft is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(draft)
+def _write(path: Path, fill: Callable[[Path], object], before: Callable[[Path], None] | None = None) -> None:
+    def write(draft: Path) -> None:
+        try:
+            fill(draft)
+        except SafetensorError as error:  # a full disk is one too
+            raise OSError(str(error)) from None
 
-
-def _flush(path: str | Path, flags: int) -> None:
-    handle = os.open(path, flags)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    write_file(path, write, before)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.drawing import alignment as draw_alignment
 from regard.errors import InputError
 from regard.nn import Transformer
-from regard.support import Float
+from regard.support import Float, ensure_room
 from regard.translation.beam_search import Hypothesis
 from regard.translation.segments import Segment
 from regard.translation.vocabulary import Vocabulary
@@ -132,8 +132,10 @@ class Translation:
     def alignment(self) -> Float[Tensor, "words source_words"]:
         """How much each word of the translation attended to each word of the source; rows sum to 1.
 
-        Computed when first used, by one more pass through the model.
+        Computed when first used, by one more pass through the model. For a text of very many words, `looks` takes less.
         """
+        size = len(self.words), len(self.source_words)
+        ensure_room(size, 2 * 4, torch.device("cpu"), lambda: f"the alignment of {size[0]:,} × {size[1]:,} words")
         whole = torch.zeros(len(self.words), len(self.source_words))
         row = column = 0
         for block in [each.alignment for each in self._segments]:  # a segment attends to its own source only
@@ -141,6 +143,23 @@ class Translation:
             whole[row : row + rows, column : column + columns] = block
             row, column = row + rows, column + columns
         return whole
+
+    def looks(self, most: int) -> Iterator[tuple[str, list[tuple[str, float]]]]:
+        """Each word of the translation, and the words of the source that it attended to most, with their weights.
+
+        >>> import regard
+        >>> word, looks = next(regard.Translator.default().translate("I am hungry.").looks(most=1))
+        >>> word, looks[0][0]
+        ("J'ai", 'hungry.')
+        """
+        for each in self._segments:
+            if not each.hypotheses:
+                yield from ((word, [(word, 1.0)]) for word in each.words)
+                continue
+            source = each.source_words
+            for word, row in zip(each.words, each.alignment.tolist(), strict=True):
+                best = sorted(range(len(row)), key=lambda place: -row[place])[:most]
+                yield word, [(source[place], row[place]) for place in best]
 
     @cached_property
     def _record(self) -> Record:

@@ -7,6 +7,7 @@ from typing import overload
 
 from regard.errors import FileError, InputError
 from regard.nn import Transformer, model_folder
+from regard.support import require_text
 from regard.translation.beam_search import search_all
 from regard.translation.result import TranslatedSegment, Translation
 from regard.translation.segments import split_segments
@@ -108,6 +109,8 @@ class Translator:
             )[0]
         if beam < 1 or alternatives < 1:
             raise InputError(f"translate takes a beam and alternatives of at least 1. Got {beam=}, {alternatives=}.")
+        for n, text in enumerate(texts):
+            require_text(f"texts[{n}]", text)
         segments = [split_segments(text, self.words, self.longest, split) for text in texts]
         sources = [[*segment.ids, self.words.end] for parts in segments for segment in parts if segment.ids]
         found = iter(

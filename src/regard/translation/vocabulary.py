@@ -32,10 +32,24 @@ def clean(text: str) -> str:
     >>> clean("  J\\u2019ai\\u00a0faim\\u202f!  ")
     "J'ai faim !"
     """
-    text = unicodedata.normalize("NFKC", text).translate(_PLAIN)
+    text = unicodedata.normalize("NFKC", _MARKS.sub(_in_order, text)).translate(_PLAIN)
     return " ".join(text.split())
 
 
+def _in_order(run: re.Match[str]) -> str:
+    """Combining marks decomposed and sorted as NFKC does it, which takes the square of their number for the sorting."""
+    out: list[str] = []
+    marks: list[str] = []
+    for letter in "".join(unicodedata.normalize("NFKD", letter) for letter in run.group()) + "\0":
+        if unicodedata.combining(letter):
+            marks.append(letter)
+        else:
+            out += [*sorted(marks, key=unicodedata.combining), letter]
+            marks = []
+    return "".join(out[:-1])
+
+
+_MARKS = re.compile(r"(?<![^\w\s\x00-\x7f])[^\w\s\x00-\x7f]{64,}+")  # marks are no letters, spaces or ASCII
 _PLAIN = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "\u00ad": None})
 
 

@@ -151,7 +151,7 @@ class ModuleCalls:
     def _remember(self, call: AttentionCall) -> None:
         """What is needed to tell whether the next call continues the text."""
         self._last_key = weakref.ref(call.key)
-        self._last_key_row = call.key[:, :, -1:].detach().clone() if self.kind == "decoder" else None
+        self._last_key_row = call.key[:, :, -1:].detach().clone() if self.kind != "cross" else None
 
     def _new_keys(self, call: AttentionCall) -> Tensor:
         """The keys of this step only, copied: a cache may overwrite them, and must not be kept alive."""

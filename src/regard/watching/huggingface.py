@@ -111,14 +111,18 @@ def _calls_registered(kind: type) -> bool:
         return True
 
 
-def load(path: str | Path) -> tuple[nn.Module, Any]:
-    """A model and its tokenizer from a folder or a GGUF file on this machine; nothing is downloaded."""
+def load(path: str | Path, *, trust_remote_code: bool = False) -> tuple[nn.Module, Any]:
+    """A model and its tokenizer from a folder or a GGUF file on this machine; nothing is downloaded.
+
+    Python code in the folder runs only with `trust_remote_code`.
+    """
     transformers, path = _transformers(), Path(path)
     if not path.exists():
         raise InputError(f"{path} does not exist. Give a folder with a model, or a GGUF file.")
     had_progress_bar = transformers.logging.is_progress_bar_enabled()
     transformers.logging.disable_progress_bar()
     source: dict[str, Any] = {"pretrained_model_name_or_path": str(path), "local_files_only": True}
+    source["trust_remote_code"] = trust_remote_code  # left out, transformers asks on standard input
     if path.is_file():
         source |= {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name, "dtype": torch.float32}
     try:
@@ -132,8 +136,10 @@ def load(path: str | Path) -> tuple[nn.Module, Any]:
         model = auto_class.from_pretrained(**source)
         source.pop("dtype", None)
         return model.eval(), transformers.AutoTokenizer.from_pretrained(**source)
-    except (OSError, ValueError, ImportError, KeyError) as error:
-        raise InputError(f"{path} could not be read as a model: {error}") from error
+    except Exception as error:  # whatever a damaged or a foreign folder may cause
+        own_code = not trust_remote_code and "trust_remote_code" in str(error)
+        hint = " It runs only if you trust it: --trust-remote-code." if own_code else ""
+        raise InputError(f"{path} could not be read as a model: {error or type(error).__name__}{hint}") from error
     finally:
         if had_progress_bar:
             transformers.logging.enable_progress_bar()
@@ -163,8 +169,7 @@ def _mask(
         q_length, q_offset = len(positions), positions[0]
     first, function = int(q_offset), mask_function or masking_utils.causal_mask_function
     target = torch.device(device if device is not None else getattr(attention_mask, "device", "cpu"))
-    name = getattr(options.get("config"), _IMPLEMENTATION, None)
-    dtype = torch.bool if isinstance(name, Name) and name.bool_masks else options.get("dtype", torch.float32)
+    dtype = torch.bool if _expects_bools(options.get("config")) else options.get("dtype", torch.float32)
     queries, keys = range(first, first + q_length), range(kv_offset, kv_offset + kv_length)
     bands: list[tuple[int | None, int | None]] = []
     paddings: list[Tensor] = []
@@ -188,6 +193,12 @@ def _mask(
     if options.get("allow_is_bidirectional_skip") and not (bands or padding or ids):
         return None  # as eager's: some models can do without a mask, but not with one
     return LazyMask(Pattern(_intersect(bands), padding, ids), queries, keys, batch_size, dtype, target)
+
+
+def _expects_bools(config: Any) -> bool:
+    """Whether a model had the masks of SDPA before it was watched, rather than those of eager attention."""
+    name = getattr(config, _IMPLEMENTATION, None)
+    return isinstance(name, Name) and name.bool_masks
 
 
 def _intersect(bands: list[tuple[int | None, int | None]]) -> tuple[tuple[int | None, int | None], ...]:
@@ -240,7 +251,8 @@ def _attention(
     watchers = registry.watchers(module)
     name = watchers[0][1] if watchers else ""
     pattern, dense_masks, queries, keys = _located(attention_mask, query.shape[2], key.shape[2])
-    if attention_mask is None and query.shape[2] > 1:  # then the module decides, as for SDPA
+    if attention_mask is None and query.shape[2] > 1 and _expects_bools(getattr(module, "config", None)):
+        # For SDPA the module decides then; eager attention is causal by its mask only.
         causal = getattr(module, "is_causal", False) if is_causal is None else is_causal
         pattern = Pattern(bands=((None, 0),)) if causal else pattern
     if pattern.causal and queries.stop < keys.stop:  # a static cache is longer than the text so far
@@ -287,8 +299,10 @@ def _selected_keys(module: nn.Module, options: dict[str, Any], query: Tensor, ke
 def _located(mask: Tensor | None, queries: int, keys: int) -> tuple[Pattern, list[Tensor], range, range]:
     """The mask as a pattern and as dense tensors, and where the queries and keys lie in the text."""
     if isinstance(mask, LazyMask):  # it may have more keys than the model uses; eager slices it too
-        dense = [] if mask.dense is None else [mask.dense[..., :keys]]
-        return mask.pattern, dense, mask.queries, range(mask.keys.start, mask.keys.start + keys)
+        positions = mask.queries, range(mask.keys.start, mask.keys.start + keys)
+        if len(mask.queries) == 1 < queries:  # made for one query, and meant for all of them
+            return Pattern(), [mask.visible()[..., :keys]], range(queries), positions[1]
+        return mask.pattern, [] if mask.dense is None else [mask.dense[..., :keys]], *positions
     positions = range(max(keys - queries, 0), max(keys, queries)), range(keys)
     if mask is None:
         return Pattern(), [], range(queries), positions[1]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.support import some_of
+from regard.support import require_text, some_of
 from regard.watching.huggingface import load
 from regard.watching.rankings import Heads, Looks
 from regard.watching.record import Record
@@ -94,9 +94,10 @@ def _require_one_kind(record: Record, question: Question) -> None:
         raise InputError(f"this model has attention of several kinds: choose --kind {' or --kind '.join(kinds)}.")
 
 
-def watch_text(model: str | Path, text: str) -> Record:
+def watch_text(model: str | Path, text: str, *, trust_remote_code: bool = False) -> Record:
     """The record of a Hugging Face model, from a path on this machine, on a text."""
-    network, tokenizer = load(model)
+    require_text("the text", text)
+    network, tokenizer = load(model, trust_remote_code=trust_remote_code)
     encoded = tokenizer(text, return_tensors="pt")
     inputs: dict[str, Tensor] = {name: encoded[name] for name in ("input_ids", "attention_mask") if name in encoded}
     if not inputs["input_ids"].numel():

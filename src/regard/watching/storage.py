@@ -1,52 +1,92 @@
-"""Records as safetensors files: tensors by number, and a description of what they are."""
+"""Records as safetensors files: tensors by number, a description of what they are, and a checksum of both.
+
+A file is checked before anything of it is used: a damaged one is a `FileError`, whatever the damage.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
-from regard.errors import InputError
+from regard.errors import FileError, InputError, RegardError
 from regard.matrix import Top
-from regard.scores import Band, Dense, Keep, Mask, Same
+from regard.scores import Mask, as_mask, documents, padding, window
+from regard.support import write_file
 from regard.watching.entries import AttentionCall, Entry
-from regard.watching.reductions import REDUCTIONS
+from regard.watching.reductions import REDUCTIONS, Reductions
 from regard.watching.tokens import Tokens, Word
 
 __all__ = ["load", "save"]
 
-_ATOMS = {kind.__name__: kind for kind in (Band, Keep, Same, Dense)}
 _FORMAT = 1
 # The names below are part of the format: "source" is what a matrix is computed from, "kept" the reductions.
 _SOURCE = ("query", "key", "scale", "softcap", "sinks")
+_SUM = "sha256"
+_LARGEST = 2**40  # a number in a description: anything larger overflows in positions
+_LARGEST_EMPTY = 2**20  # the longest axis of a tensor without numbers, of which a file holds no proof
 
 
 def save(entries: Mapping[str, Entry], path: str | PathLike[str]) -> None:
     """Write entries; a tensor that several share is written once."""
-    from safetensors.torch import save_file
-
     tensors = _SharedTensors()
     described = [_describe(entry, tensors) for entry in entries.values()]
-    metadata = {"regard": json.dumps({"format": _FORMAT, "entries": described}, ensure_ascii=False)}
-    save_file(tensors.by_name, path, metadata=metadata)
+    description = json.dumps({"format": _FORMAT, "sum": _SUM, "entries": described})
+    metadata = {"regard": description, _SUM: _checksum(description, tensors.by_name)}
+    try:
+        write_file(Path(path), lambda draft: save_file(tensors.by_name, draft, metadata=metadata))
+    except SafetensorError as error:
+        raise FileError(f"{path} could not be written: {error}.") from error
 
 
 def load(path: str | PathLike[str]) -> dict[str, Entry]:
     """Read entries."""
-    from safetensors import safe_open
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no mapping)
+    except OSError as error:
+        raise FileError(f"{path} cannot be read: {error.strerror or error}.") from None
+    except Exception as error:
+        raise FileError(f"{path} is no safetensors file, or damaged: {error}.") from None
+    if "regard" not in metadata:
+        raise InputError(f"{path} is a safetensors file, but no record: record.save(path) writes one.")
+    try:
+        description = json.loads(metadata["regard"])
+        number = description["format"]
+        if number == _FORMAT:
+            _require(_SUM in metadata or "sum" not in description, "its checksum is missing")
+            if _SUM in metadata:
+                _require(metadata[_SUM] == _checksum(metadata["regard"], tensors), "its checksum is another")
+            entries = [_read_entry(item, tensors) for item in description["entries"]]
+            names = {entry.name: entry for entry in entries}
+            _require(len(names) == len(entries), "two entries have one name")
+            return names
+    except Exception as error:  # whatever a description that is not one may cause
+        what = str(error) if isinstance(error, RegardError) else f"{type(error).__name__}: {error}"
+        raise FileError(f"{path} is damaged: {what.rstrip('.')}. Copy it again, or save the record again.") from error
+    raise InputError(f"{path} has format {number}, this regard reads {_FORMAT}. Update regard.")
 
-    with safe_open(path, framework="pt") as file:
-        metadata = (file.metadata() or {}).get("regard")
-        if metadata is None:
-            raise InputError(f"{path} is a safetensors file, but no record: record.save(path) writes one.")
-        description = json.loads(metadata)
-        if description["format"] != _FORMAT:
-            raise InputError(f"{path} has format {description['format']}, this regard reads {_FORMAT}. Update regard.")
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no mapping)
-    return {item["name"]: _read_entry(item, tensors) for item in description["entries"]}
+
+def _checksum(description: str, tensors: Mapping[str, Tensor]) -> str:
+    """A sum of the description, and of the name, the dtype, the shape and the numbers of every tensor."""
+    found = hashlib.sha256(description.encode())
+    for name, tensor in sorted(tensors.items()):
+        found.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()
+
+
+# Writing
 
 
 class _SharedTensors:
@@ -96,42 +136,139 @@ def _describe_tokens(sequences: Sequence[Tokens] | None) -> Any:
     return [{"pieces": text.pieces, "words": [[w.text, w.start, w.stop] for w in text.words]} for text in sequences]
 
 
+# Reading
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise FileError(otherwise)
+
+
+def _whole(value: Any, least: int = 0) -> int:
+    _require(type(value) is int and least <= value <= _LARGEST, f"a whole number from {least} was expected")
+    return int(value)
+
+
+def _string(value: Any) -> str:
+    _require(isinstance(value, str), "a string was expected")
+    return str(value)
+
+
 def _read_entry(item: dict[str, Any], tensors: Mapping[str, Tensor]) -> Entry:
     def get(value: Any) -> Any:
-        return tensors[value["tensor"]] if isinstance(value, dict) else value
+        if not isinstance(value, dict):
+            return value
+        tensor = tensors[value["tensor"]]
+        _require(tensor.numel() > 0 or max(tensor.shape) <= _LARGEST_EMPTY, "a tensor without numbers is too long")
+        return tensor
 
-    first, stop = item["heads"]
-    tokens = _read_tokens(item["tokens"])
+    first, stop = (_whole(head) for head in item["heads"])
     about: dict[str, Any] = {
-        "name": item["name"],
-        "kind": item["kind"],
-        "layer": item["layer"],
-        "calls": item["calls"],
-        "tokens": tokens,
-        "key_tokens": tokens if item["key_tokens"] == "tokens" else _read_tokens(item["key_tokens"]),
-        "ids": get(item["ids"]),
-        "key_ids": get(item["key_ids"]),
+        "name": _string(item["name"]),
+        "kind": _string(item["kind"]),
+        "layer": _whole(item["layer"]),
+        "calls": _whole(item["calls"], least=1),
     }
     if "kept" in item:
-        kept = item["kept"]
-        values = {name: get(kept[name]) for name in REDUCTIONS if name != "top"}
-        values["top"] = kept["top"] and Top(*map(get, kept["top"]))
-        reductions: Any = {name: value for name, value in values.items() if value is not None}
-        some = reductions[next(iter(reductions))]
-        batch, heads = (some.weights if isinstance(some, Top) else some).shape[:2]
-        return Entry(
-            shape=(batch, heads, kept["queries"], kept["keys"]), reductions=reductions, first_head=first, **about
-        )
-    atoms = (_ATOMS[kind](**{name: get(value) for name, value in fields.items()}) for kind, fields in item["mask"])
-    inputs = {name: get(value) for name, value in item["source"].items()}
-    call = AttentionCall(mask=Mask(tuple(atoms)), kind=item["kind"], **inputs)
-    matrix = call.matrix()
-    batch, heads, queries, keys = matrix.shape
-    entry = Entry(shape=(batch, heads, queries, keys), call=call, attention=matrix, **about)
-    return entry if stop - first == heads else entry.head(slice(first, stop))
+        shape, reductions = _read_reductions(item["kept"], get)
+        entry = Entry(shape=shape, reductions=reductions, first_head=first, **about)
+    else:
+        call = _read_call(item, get)
+        matrix = call.matrix()  # which checks shapes and dtypes
+        batch, heads, queries, keys = matrix.shape
+        entry = Entry(shape=(batch, heads, queries, keys), call=call, attention=matrix, **about)
+        entry = entry if stop - first == heads else entry.head(slice(first, stop))
+    _require(entry.heads == range(first, stop), f"{entry.name} does not have heads {first} to {stop - 1}")
+    batch, _, queries, keys = entry.shape
+    tokens = _read_tokens(item["tokens"], batch, queries)
+    shared = item["key_tokens"] == "tokens"
+    _require(not shared or tokens is None or queries == keys, f"the queries and keys of {entry.name} differ")
+    return replace(
+        entry,
+        tokens=tokens,
+        key_tokens=tokens if shared else _read_tokens(item["key_tokens"], batch, keys),
+        ids=_read_ids(get(item["ids"]), (batch, queries)),
+        key_ids=_read_ids(get(item["key_ids"]), (batch, keys)),
+    )
 
 
-def _read_tokens(sequences: Any) -> list[Tokens] | None:
+def _read_call(item: dict[str, Any], get: Callable[[Any], Any]) -> AttentionCall:
+    inputs = {name: get(item["source"][name]) for name in _SOURCE}
+    query, key = inputs["query"], inputs["key"]
+    _require(isinstance(query, Tensor) and isinstance(key, Tensor) and query.dim() == 4, "a query must have 4 axes")
+    for name in ("scale", "softcap"):
+        _require(inputs[name] is None or type(inputs[name]) in (int, float), f"{name} must be a number")
+    _require(inputs["sinks"] is None or isinstance(inputs["sinks"], Tensor), "sinks must be a tensor")
+    mask = Mask()
+    for kind, fields in item["mask"]:
+        mask &= _read_atom(kind, {name: get(value) for name, value in fields.items()})
+    return AttentionCall(mask=mask, kind=item["kind"], **inputs)
+
+
+def _read_atom(kind: str, fields: dict[str, Any]) -> Mask:
+    """A part of a mask, made as a user makes it, which checks it."""
+    numbers = [value for value in fields.values() if type(value) is int]
+    _require(all(abs(number) <= _LARGEST for number in numbers), f"a mask has a number above {_LARGEST}")
+    match kind, fields:
+        case "Band", {"lowest": lowest, "highest": highest, "offset": offset} if len(fields) == 3:
+            return window(None if lowest is None else -lowest, highest, offset)
+        case "Keep", {"keys": Tensor() as keys} if len(fields) == 1:
+            return padding(keys)
+        case "Same", {"queries": Tensor() as queries, "keys": Tensor() as keys} if len(fields) == 2:
+            return documents(queries, keys)
+        case "Dense", {"tensor": Tensor() as tensor} if len(fields) == 1:
+            return as_mask(tensor)
+    raise FileError(f"a mask has an unknown part, {kind!r} of {list(fields)}")
+
+
+def _read_reductions(kept: dict[str, Any], get: Callable[[Any], Any]) -> tuple[tuple[int, int, int, int], Reductions]:
+    queries, keys = _whole(kept["queries"]), _whole(kept["keys"])
+    found: dict[str, Any] = {name: get(kept[name]) for name in REDUCTIONS if name != "top" and kept[name] is not None}
+    numbers: dict[str, Any] = dict(found)
+    if kept["top"] is not None:
+        weights, places = map(get, kept["top"])
+        numbers |= {"top": weights}
+        found["top"] = Top(weights, places)
+    _require(bool(numbers) and all(isinstance(t, Tensor) for t in numbers.values()), "no reduction was kept")
+    batch, heads = next(iter(numbers.values())).shape[:2]
+    axes = {"received": (keys,), "entropy": (queries,), "pool": (None, None), "top": (queries, None)}
+    for name, tensor in numbers.items():
+        fits = tensor.is_floating_point() and tensor.dim() == 2 + len(axes[name]) and tensor.shape[:2] == (batch, heads)
+        fits &= all(size in (None, own) for size, own in zip(axes[name], tensor.shape[2:], strict=False))
+        _require(fits, f"{name} does not fit {queries} queries and {keys} keys: {tuple(tensor.shape)}")
+    if "pool" in found:
+        rows, columns = found["pool"].shape[2:]
+        _require(rows <= queries and columns <= keys, "a pool is larger than its matrix")
+    if "top" in found:
+        _require(_are_whole(places) and places.shape == weights.shape, "the keys of top do not fit its weights")
+        _require(bool(((places >= -1) & (places < keys)).all()), f"a key of top is not one of {keys}")
+    return (batch, heads, queries, keys), found  # type: ignore[return-value]
+
+
+def _are_whole(value: Any) -> bool:
+    return isinstance(value, Tensor) and not (
+        value.is_floating_point() or value.is_complex() or value.dtype == torch.bool
+    )
+
+
+def _read_ids(ids: Any, shape: tuple[int, int]) -> Tensor | None:
+    _require(ids is None or (_are_whole(ids) and ids.shape == shape), f"the ids of tokens must be {shape}")
+    return None if ids is None else ids  # type: ignore[no-any-return]
+
+
+def _read_tokens(sequences: Any, batch: int, length: int) -> list[Tokens] | None:
     if sequences is None:
         return None
-    return [Tokens(text["pieces"], words=[Word(*word) for word in text["words"]]) for text in sequences]
+    _require(len(sequences) == batch, f"tokens must be of {batch} sequences")
+    return [_read_sequence(text, length) for text in sequences]
+
+
+def _read_sequence(text: dict[str, Any], length: int) -> Tokens:
+    pieces = [_string(piece) for piece in text["pieces"]]
+    words = [Word(_string(word), _whole(start), _whole(stop, 1)) for word, start, stop in text["words"]]
+    edges = [0, *(word.stop for word in words)]
+    in_order = edges[-1] == length == len(pieces) and all(
+        w.start == e < w.stop for w, e in zip(words, edges, strict=False)
+    )
+    _require(in_order, f"words must be made of all {length} tokens, in order")
+    return Tokens(pieces, words=words)

@@ -1,0 +1,104 @@
+"""Numbers and characters at the edge of what can be drawn, and files that cannot be written."""
+
+import base64
+import errno
+import hashlib
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from disk import limited
+from samples import KINDS, parsed
+
+import regard
+from regard import drawing
+
+ANY = ("map", "dot", "schematic", "architecture", "steps", "matrix")  # these draw any number, or none of the weights
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("number", [np.inf, -np.inf, 1e308, -1e308])
+@pytest.mark.filterwarnings("error")
+def test_numbers_without_a_size_are_refused_or_written(kind, number):
+    weights = np.array([[0.5, number], [0.5, 0.5]])
+    if kind not in ANY:
+        with pytest.raises(regard.InputError, match=r"must lie between -1e\+30 and 1e\+30"):
+            KINDS[kind](["a", "b"], weights)
+        return
+    picture = KINDS[kind](["a", "b"], weights)
+    for element in parsed(picture).iter():
+        assert not {"nan", "inf", "-inf"} & {*element.attrib.values()}
+    assert str(picture)
+    assert picture.to_html()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("number", [5e-324, 1e30, np.nan])
+@pytest.mark.filterwarnings("error")
+def test_numbers_however_small_are_drawn(kind, number):
+    for weights in (np.array([[0.5, number], [0.5, 0.5]]), np.full((2, 2), 0.0 if np.isnan(number) else number)):
+        picture = KINDS[kind](["a", "b"], weights)
+        for element in parsed(picture).iter():
+            assert not {"nan", "inf", "-inf"} & {*element.attrib.values()}
+        assert str(picture)
+        assert picture.to_html()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_curve_has_a_gap_where_its_numbers_have_no_size():
+    steps = np.arange(4.0)
+    picture = drawing.curves({"loss": (steps, np.array([3.0, np.inf, np.nan, np.inf]))})
+    assert "nan" not in "".join(element.get("cx", "") + element.get("d", "") for element in parsed(picture).iter())
+    assert str(picture)
+    with pytest.raises(regard.InputError, match="must have a finite number"):
+        drawing.curves({"loss": (steps, np.full(4, np.inf))})
+    with pytest.raises(regard.InputError, match="the steps of loss must lie between"):
+        drawing.curves({"loss": (np.array([0.0, np.inf]), np.ones(2))})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_xml_forbids_is_replaced(kind):
+    words = ["a\ufffe", "\uffff", "\x00\x85\ud800\udfff"]
+    picture = KINDS[kind](words, np.full((3, 3), 1 / 3))
+    drawn = picture.to_svg(title="".join(words))
+    ET.fromstring(drawn)
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]", drawn)
+    assert "\ufffd" in drawn
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]", picture.to_html(title=words[1]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_runs_its_own_script_only(kind):
+    page = KINDS[kind](["</script>", "\u2028"], np.array([[0.25, 0.75], [0.5, 0.5]])).to_html()
+    (script,) = re.findall("<script>(.*?)</script>", page, re.DOTALL)
+    policy = re.search('Content-Security-Policy" content="(.*?)"', page)[1]
+    own = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{own}';" in policy
+
+
+def test_a_full_disk_leaves_the_old_picture(tmp_path):
+    path = tmp_path / "picture.svg"
+    drawing.lines(np.eye(2), ["a", "b"]).save(path)
+    before = path.read_bytes()
+    with limited(1000), pytest.raises(regard.FileError, match=r"picture\.svg cannot be written: File too large"):
+        drawing.lines(np.eye(3), ["a", "b", "c"]).save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_is_read_only_is_named(tmp_path, monkeypatch):
+    def refuse(*paths):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("os.replace", refuse)
+    with pytest.raises(regard.FileError, match=r"picture\.svg cannot be written: Read-only file system"):
+        drawing.lines(np.eye(2), ["a", "b"]).save(tmp_path / "picture.svg")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "link.svg").symlink_to(tmp_path / "target.svg")
+    drawing.lines(np.eye(2), ["a", "b"]).save(tmp_path / "link.svg")
+    assert (tmp_path / "link.svg").is_symlink()
+    assert (tmp_path / "target.svg").stat().st_size > 500

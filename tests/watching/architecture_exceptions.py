@@ -1,0 +1,166 @@
+"""Where the rules that make configs small, choose classes and find inputs do not do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from transformers import ResNetConfig
+
+CLASSES: dict[str, str] = {
+    "musicgen": "MusicgenForConditionalGeneration",
+    "musicgen_melody": "MusicgenMelodyForConditionalGeneration",
+}
+
+_RESNET = {"use_timm_backbone": False, "use_pretrained_backbone": False, "backbone": None}
+
+
+def _resnet(stages: list[str]) -> ResNetConfig:
+    return ResNetConfig(
+        embedding_size=16, hidden_sizes=[16, 16, 16, 16], depths=[1, 1, 1, 1], layer_type="basic", out_features=stages
+    )
+
+
+_ROTATION = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [4, 2, 2]}
+_QWEN4 = {
+    "indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 16, "indexer_budget": 4, "indexer_compress_ratio": 2,
+    "ngram_vocab_size_base": 50,
+}  # fmt: skip
+_MINIMAX = {"index_block_size": 2, "index_topk_blocks": 1, "layer_types": ["full_attention", "minimax_m3_sparse"]}
+_SERIES = {"prediction_length": 4, "context_length": 16, "lags_sequence": [1, 2, 3], "num_time_features": 2}
+_SWIN = {"depths": [2, 1], "num_heads": [2, 4], "window_size": 2, "embed_dim": 32, "image_size": 32, "patch_size": 4}
+_MAMBA = {"mamba_n_heads": 8, "mamba_d_head": 16, "mamba_expand": 2, "mamba_n_groups": 1}
+_SAM_VISION = {"output_channels": 64, "num_pos_feats": 32, "global_attn_indexes": [1], "window_size": 2}
+
+# By field; "part.field" is a field of a part, and "default" are arguments that the config cannot do without.
+EXCEPTIONS: dict[str, dict[str, Any]] = {
+    "autoformer": {"default": {"prediction_length": 4}, **_SERIES},
+    "bamba": _MAMBA,
+    "blip-2": {"image_token_index": 3},
+    "chameleon": {"vocabulary_map": {"<image>": 3, "IMGIMGAZ": 4, "IMGIMGBZ": 5}},
+    "colpali": {"vlm_config.text_config.num_key_value_heads": 1},
+    "csm": {"codec_config.upsample_groups": 64},
+    "cosmos3_edge": {"text_config.rope_parameters": _ROTATION},
+    "cosmos3_edge_text": {"rope_parameters": _ROTATION},
+    "cvt": {"depth": [1, 2, 3]},
+    "dbrx": {"attn_config.rope_theta": 10000.0, "attn_config.clip_qkv": 8.0},
+    "depth_anything": {"backbone_config.reshape_hidden_states": False},
+    "gemma4_audio": {"subsampling_conv_channels": [16, 8]},
+    "groupvit": {"vision_config.num_group_tokens": [8, 4, 0], "vision_config.num_output_groups": [8, 4, 4], "vision_config.depths": [1, 1, 1]},
+    "prompt_depth_anything": {"backbone_config.reshape_hidden_states": False},
+    "qwen4_exp": {f"text_config.{name}": value for name, value in _QWEN4.items()},
+    "step3p7": {"text_config.sliding_window": 5},
+    "tipsv2_dpt": {"backbone_config.reshape_hidden_states": False},
+    "zoedepth": {"backbone_config.reshape_hidden_states": False},
+    "deepseek_v2": {"num_experts_per_tok": 2, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1},
+    "dots1": {"n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1, "first_k_dense_replace": 1},
+    "esm": {"vocab_size": 99, "pad_token_id": 0, "mask_token_id": 3},
+    "falcon_h1": {**_MAMBA, "mamba_d_ssm": 128},
+    "instructblip": {"image_token_index": 3},
+    "instructblipvideo": {"video_token_index": 3},
+    "jamba": {"num_hidden_layers": 2, "attn_layer_offset": 1, "attn_layer_period": 2, "expert_layer_offset": 1, "expert_layer_period": 2},
+    "kosmos-2": {"latent_query_num": 4},
+    "kyutai_speech_to_text": {"codec_config.upsample_groups": 64},
+    "layoutlmv3": {"coordinate_size": 8, "shape_size": 16},
+    "lfm2_moe": {"num_hidden_layers": 2, "layer_types": ["conv", "full_attention"], "num_dense_layers": 1},
+    "lilt": {"hidden_size": 48},
+    "llava_next": {"image_grid_pinpoints": [[32, 32]]},
+    "llava_next_video": {"image_grid_pinpoints": [[32, 32]]},
+    "llava_onevision": {"image_grid_pinpoints": [[32, 32]]},
+    "longcat_flash": {"head_dim": 4},
+    "mamba2": {"num_heads": 8, "head_dim": 16, "expand": 2, "n_groups": 1},
+    "mimi": {"upsample_groups": 64},
+    "mimi_decoder": {"upsample_groups": 64},
+    "minimax_m3_vl": {f"text_config.{name}": value for name, value in _MINIMAX.items()},
+    "minimax_m3_vl_text": _MINIMAX,
+    "mllama": {"vision_config.intermediate_layers_indices": [0], "vision_config.vision_output_dim": 128, "text_config.cross_attention_layers": [1], "vision_config.num_global_layers": 1},
+    "paligemma": {"text_config.num_key_value_heads": 1},
+    "pocket_tts_audio_tokenizer": {"upsample_groups": 64},
+    "pocket_tts_audio_tokenizer_decoder": {"upsample_groups": 64},
+    "qwen4_exp_text": _QWEN4,
+    "reformer": {"axial_pos_embds": False},
+    "zamba": {"num_hidden_layers": 4, "layers_block_type": ["mamba", "hybrid", "mamba", "hybrid"]},
+    "conditional_detr": {"default": {**_RESNET, "backbone_config": _resnet(["stage4"])}},
+    "dab-detr": {"default": {**_RESNET, "backbone_config": _resnet(["stage4"])}},
+    "deformable_detr": {"default": {**_RESNET, "backbone_config": _resnet(["stage2", "stage3", "stage4"])}},
+    "detr": {"default": {**_RESNET, "backbone_config": _resnet(["stage4"])}},
+    "donut-swin": _SWIN,
+    "gpt_neo": {"attention_types": [[["global", "local"], 1]], "num_layers": 2, "window_size": 5},
+    "granitemoehybrid": {**_MAMBA, "num_hidden_layers": 2, "layer_types": ["linear_attention", "full_attention"]},
+    "glm5_next": {"text_config.index_kpool": 2},
+    "glm5_next_text": {"index_kpool": 2},
+    "moonshine_streaming": {"num_key_value_heads": 2},
+    "nemo_speechlm": {"audio_config.chunk_right_context": 2},
+    "nemotron3_5_transcribe_audio": {"chunk_right_context": 2},
+    "nemotron3_diarization": {"chunk_right_context": 2},
+    "hunyuan_v1_dense": {"head_dim": 16},
+    "hunyuan_v1_moe": {"head_dim": 16},
+    "hunyuan_vl": {"text_config.head_dim": 16},
+    "hunyuan_vl_text": {"head_dim": 16},
+    "informer": {"default": {"prediction_length": 4}, **_SERIES},
+    "led": {"attention_window": 4},
+    "longformer": {"attention_window": 4},
+    "ministral": {"head_dim": 16},
+    "nemotron": {"num_key_value_heads": 2},
+    "sam": {f"vision_config.{name}": value for name, value in _SAM_VISION.items()} | {"prompt_encoder_config.image_embedding_size": 4},
+    "sam_hq": {f"vision_config.{name}": value for name, value in _SAM_VISION.items()} | {"prompt_encoder_config.image_embedding_size": 4},
+    "swin": _SWIN,
+    "table-transformer": {"default": {**_RESNET, "backbone_config": _resnet(["stage4"])}},
+    "time_series_transformer": {"default": {"prediction_length": 4}, **_SERIES},
+    "vjepa2": {"crop_size": 32, "frames_per_clip": 4},
+    "voxtral": {"audio_token_id": 3},
+    "xmod": {"default_language": "en_XX"},
+}  # fmt: skip
+
+
+def _noise(*shape: int) -> Callable[[Any], Any]:
+    return lambda config: torch.randn(shape)
+
+
+_SIGLIP2 = {
+    "pixel_values": _noise(2, 16, 192), "spatial_shapes": lambda config: torch.tensor([[4, 4], [4, 4]]),
+    "pixel_attention_mask": lambda config: torch.ones(2, 16, dtype=torch.long),
+}  # fmt: skip
+# By argument of forward; None: not given.
+FEEDS: dict[str, dict[str, Callable[[Any], Any] | None]] = {
+    "chameleon": {"pixel_values": None},
+    "deepseek_vl_hybrid": {"high_res_pixel_values": _noise(2, 3, 32, 32)},
+    "dia": {"decoder_input_ids": lambda config: torch.randint(5, 50, (2, 7, 9))},
+    "fuyu": {"pixel_values": None},
+    "idefics": {"pixel_values": _noise(2, 1, 3, 32, 32), "image_attention_mask": lambda config: torch.ones(2, 12, 1, dtype=torch.long)},
+    "kosmos-2": {"image_embeds_position_mask": lambda config: torch.arange(12).lt(config.latent_query_num).long().expand(2, 12)},
+    "blip_2_qformer": {"query_embeds": _noise(2, 5, 64), "encoder_hidden_states": lambda config: torch.randn(2, 9, config.encoder_hidden_size)},
+    "timesfm": {"past_values_padding": lambda config: torch.zeros(2, config.context_length), "freq": lambda config: torch.zeros(2, 1, dtype=torch.long), "past_values": lambda config: torch.randn(2, config.context_length)},
+    "lfm2_vl": {"pixel_values": None, "spatial_shapes": None},
+    "musicgen": {"decoder_input_ids": lambda config: torch.randint(5, 50, (2 * config.decoder.num_codebooks, 7))},
+    "musicgen_melody": {"decoder_input_ids": lambda config: torch.randint(5, 50, (2 * config.decoder.num_codebooks, 7)), "input_features": _noise(2, 9, 12)},
+    "neomme": {"pixel_values": None},
+    "perceiver": {"inputs": lambda config: torch.randn(2, 12, config.d_model)},
+    "pop2piano": {"input_ids": None, "attention_mask": None, "input_features": _noise(2, 12, 64)},
+    "siglip2": _SIGLIP2,
+    "siglip2_vision_model": _SIGLIP2,
+    "video_llama_3": {"image_merge_sizes": lambda config: torch.tensor([2, 2])},
+    "video_llama_3_vision": {"merge_sizes": lambda config: torch.tensor([2, 2])},
+    "voxtral_realtime": {"input_features": _noise(2, 16, 96)},
+    "gemma4": {"pixel_values": None, "input_features": None, "input_features_mask": None},
+    "gemma4_unified": {"pixel_values": None, "input_features": None, "input_features_mask": None},
+    "embedding_gemma2": {"pixel_values": None, "input_features": None, "input_features_mask": None},
+    "oneformer": {"task_inputs": lambda config: torch.randint(5, 50, (2, config.task_seq_len))},
+    "instructblipvideo": {"pixel_values": _noise(2, 4, 3, 32, 32)},
+    "decision_transformer": {
+        "states": lambda config: torch.randn(2, 5, config.state_dim), "actions": lambda config: torch.randn(2, 5, config.act_dim),
+        "rewards": _noise(2, 5, 1), "returns_to_go": _noise(2, 5, 1), "timesteps": lambda config: torch.arange(5).expand(2, 5),
+        "attention_mask": lambda config: torch.ones(2, 5, dtype=torch.long),
+    },
+    "wavlm + bert": {"input_values": _noise(2, 4000)},
+    "wav2vec2 + trocr": {"input_values": _noise(2, 4000)},
+    "hubert + bart": {"input_values": _noise(2, 4000)},
+    "mllama": {
+        "pixel_values": _noise(2, 1, 4, 3, 32, 32),
+        "aspect_ratio_ids": lambda config: torch.ones(2, 1, dtype=torch.long),
+        "aspect_ratio_mask": lambda config: torch.ones(2, 1, 4, dtype=torch.long),
+    },
+    "lxmert": {"visual_feats": lambda config: torch.randn(2, 5, config.visual_feat_dim), "visual_pos": _noise(2, 5, 4)},
+    "pix2struct": {"flattened_patches": lambda config: torch.cat([torch.ones(2, 9, 2), torch.randn(2, 9, config.vision_config.patch_embed_hidden_size)], -1)},
+}  # fmt: skip
