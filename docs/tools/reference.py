@@ -30,7 +30,7 @@ GROUPS: dict[str, tuple[str, list[str]]] = {
     "watch": ("Watching a model", ["watch", "Record"]),
     "translation": ("Translation", ["Translator", "Translation"]),
     "pictures": ("Pictures", ["Picture"]),
-    "errors": ("Errors", [name for name in regard.__all__ if name.endswith(("Error", "OutOfRangeError"))]),
+    "errors": ("Errors", [name for name in regard.__all__ if name.endswith(("Error", "Warning"))]),
 }
 _MORE = {
     "steps": [f"textbook.{name}" for name in textbook.__all__],

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
+from rich.style import Style
 
 from regard.drawing.terminal import Table, beside, mixtures, percent, visible
 from regard.learn.four_steps import steps
@@ -13,6 +14,7 @@ from regard.learn.textbook import i_am_good
 
 def shown(drawn, width=80, **options):
     """What arrives at a terminal."""
+    Style._add.cache_clear()  # rich keeps a style's codes, even for a terminal with other colours
     console = Console(file=io.StringIO(), width=width, **options)
     console.print(drawn)
     return console.file.getvalue()

@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors import safe_open
 from torch import Tensor
 
 from regard.errors import FileError, InputError, RegardError
 from regard.matrix import Top
+from regard.nn.files import write_safetensors
 from regard.scores import Mask, as_mask, documents, padding, window
-from regard.support import write_file
 from regard.watching.entries import AttentionCall, Entry
 from regard.watching.reductions import REDUCTIONS, Reductions
 from regard.watching.tokens import Tokens, Word
@@ -42,10 +41,7 @@ def save(entries: Mapping[str, Entry], path: str | PathLike[str]) -> None:
     described = [_describe(entry, tensors) for entry in entries.values()]
     description = json.dumps({"format": _FORMAT, "sum": _SUM, "entries": described})
     metadata = {"regard": description, _SUM: _checksum(description, tensors.by_name)}
-    try:
-        write_file(Path(path), lambda draft: save_file(tensors.by_name, draft, metadata=metadata))
-    except SafetensorError as error:
-        raise FileError(f"{path} could not be written: {error}.") from error
+    write_safetensors(Path(path), tensors.by_name, metadata)
 
 
 def load(path: str | PathLike[str]) -> dict[str, Entry]:
