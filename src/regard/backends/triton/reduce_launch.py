@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -272,6 +273,22 @@ def columns(
     return PassResult(total, None, pooled, product)
 
 
+class Bins(NamedTuple):
+    """The bin that each query and each key lies in."""
+
+    rows: Tensor
+    keys: Tensor
+
+
+class _Axis(NamedTuple):
+    """Bins of any size along an axis: which bin a token lies in, the size of each, and its places in `small_bins`."""
+
+    own: Tensor  # the bin of each token
+    sizes: Tensor  # tokens of each bin
+    places: tuple[Tensor, ...]  # for each bin, the lines that add up to it
+    used: tuple[Tensor | None, ...]  # which of these count; None where all do
+
+
 def small_bins(scores: Scores, norm: Normaliser, pool: Pool) -> PassResult:
     """The matrix in bins of any size, and what each key receives."""
     from regard.backends.triton import reduction_kernels
@@ -281,63 +298,51 @@ def small_bins(scores: Scores, norm: Normaliser, pool: Pool) -> PassResult:
     sizes = queries / pool.rows, keys / pool.columns
     most = max(min(math.ceil(b / s) + 1, b) for b, s in zip((block_m, block_n), sizes, strict=True))
     local = max(next_power(most), 16)  # bins that a tile may lie in, either way: at least what a product needs
-    prepared = prepare(scores, block_m, block_n, interleave=False)
+    prepared, device = prepare(scores, block_m, block_n, interleave=False), norm.high.device
     blocks = cdiv(queries, block_m), cdiv(keys, block_n)
     lanes = min(max(tuning.WORKSPACE // (4 * math.prod(blocks) * local**2), 1), batch * heads, MAX_GRID)
     store = norm.high.new_empty(lanes, blocks[0] * local, blocks[1] * local)
     pooled = norm.high.new_empty(batch * heads, pool.rows, pool.columns)
     total, problem = norm.high.new_empty(batch, heads, keys), prepared.queries_problem
     flags = prepared.along_queries(block_m, norm)._replace(stages=(True, True, True), causal=False)
-    over_rows = _own_bins(queries, pool.rows, block_m, local, pooled)
-    over_keys = _own_bins(keys, pool.columns, block_n, local, pooled)
-    exact = scores.query.dtype == torch.float32 or scores.query.device.type == "cpu"  # the interpreter
+    down = _axis(queries, pool.rows, block_m, local, device)
+    across = _axis(keys, pool.columns, block_n, local, device)
+    exact = scores.query.dtype == torch.float32 or device.type == "cpu"  # the interpreter's bfloat16 is wrong
     for first in range(0, batch * heads, lanes):
         some = min(lanes, batch * heads - first)
         store.zero_()
         reduction_kernels.small_bins[prepared.grid(blocks[1], some)](
-            prepared.q, prepared.k, norm, total, store, problem, prepared.layouts, (pool.rows, pool.columns), first,
+            prepared.q, prepared.k, norm, total, store, problem, prepared.layouts, Bins(down.own, across.own), first,
             FLAGS=flags, EXACT=exact, PRECISION=prepared.precision, LOCAL=local, BLOCK_M=block_m, BLOCK_N=block_n,
             **options,
         )  # fmt: skip
-        pooled[first : first + some] = _add_tiles(_add_tiles(store[:some], over_rows).mT, over_keys).mT
-    shares = 1 / (_bin_widths(queries, pool.rows, pooled)[:, None] * _bin_widths(keys, pool.columns, pooled))
-    pooled = pooled.view(batch, heads, pool.rows, pool.columns) * shares
-    unknown = (norm.high != norm.high) | (norm.high == -math.inf)  # rows with NaN or inf: so are their bins
-    found = torch.nn.functional.pad(unknown.cumsum(-1), (1, 0))[..., _bin_edges(queries, pool.rows, pooled)].diff() > 0
-    return PassResult(total + _nan_where(unknown.any(-1)), None, pooled.masked_fill_(found[..., None], math.nan))
+        summed = _add_places(_add_places(store[:some], down).mT, across).mT
+        torch.div(summed, down.sizes[:, None] * across.sizes, out=pooled[first : first + some])
+    return PassResult(total, None, pooled.view(batch, heads, pool.rows, pool.columns))
 
 
-def _nan_where(heads: Tensor) -> Tensor:
-    """0, or NaN for all keys of these heads: a row that holds NaN gives it to each key that it sees."""
-    return torch.where(heads, math.nan, 0.0)[..., None]
+@lru_cache(maxsize=64)
+def _axis(tokens: int, bins: int, block: int, local: int, device: torch.device) -> _Axis:
+    with torch.inference_mode(False):  # kept for other calls, which may have gradients
+        edges = torch.arange(bins + 1, device=device) * tokens // bins
+        own = torch.searchsorted(edges, torch.arange(tokens, device=device), right=True) - 1
+        first, last = edges[:-1] // block, (edges[1:] - 1) // block
+        places, used = [], []
+        for n in range(cdiv(cdiv(tokens, bins), block) + 1):  # blocks that a bin may lie in
+            here = (first + n).clamp(max=cdiv(tokens, block) - 1)
+            place = here * local + torch.arange(bins, device=device) - own[here * block]
+            counts = first + n <= last
+            places.append(torch.where(counts, place, 0))
+            used.append(counts[:, None] if n else None)
+        return _Axis(own.int(), edges.diff(), tuple(places), tuple(used))
 
 
-def _bin_widths(tokens: int, bins: int, like: Tensor) -> Tensor:
-    """How many tokens each of so many nearly equal bins holds."""
-    return _bin_edges(tokens, bins, like).diff()
-
-
-def _bin_edges(tokens: int, bins: int, like: Tensor) -> Tensor:
-    """Where each bin begins, and the last one ends."""
-    return torch.arange(bins + 1, device=like.device) * tokens // bins
-
-
-def _own_bins(tokens: int, bins: int, block: int, local: int, like: Tensor) -> Tensor:
-    """For each bin the places, among `local` of each block, that belong to it; where there are fewer, one that is 0."""
-    edges = _bin_edges(tokens, bins, like)
-    first, last = edges[:-1] // block, (edges[1:] - 1) // block
-    most = cdiv(cdiv(tokens, bins), block) + 1  # blocks that a bin may lie in
-    blocks = first[:, None] + torch.arange(most, device=like.device)
-    begins = ((blocks * block + 1) * bins - 1) // tokens  # the bin that a block begins in
-    places = blocks * local + torch.arange(bins, device=like.device)[:, None] - begins
-    return torch.where(blocks <= last[:, None], places, -1)
-
-
-def _add_tiles(store: Tensor, places: Tensor) -> Tensor:
-    """(heads, bins, rest): the sum of a few lines of (heads, places, rest) for each bin."""
-    total = store[:, places[:, 0]]
-    for place in places.unbind(1)[1:]:
-        total = total + store[:, place.clamp(min=0)] * (place >= 0)[:, None]
+def _add_places(store: Tensor, axis: _Axis) -> Tensor:
+    """(heads, bins, rest): the sum of a few lines of (heads, lines, rest) for each bin."""
+    total = store[:, axis.places[0]]
+    for place, used in zip(axis.places[1:], axis.used[1:], strict=True):
+        assert used is not None
+        total = total + torch.where(used, store[:, place], 0.0)
     return total
 
 

@@ -197,12 +197,6 @@ def columns(
 
 
 @triton.jit
-def _bin_of(place, bins, tokens):
-    """The bin that a token lies in: bin b begins at b · tokens // bins."""
-    return ((tl.cast(place + 1, tl.int64) * bins - 1) // tokens).to(tl.int32)
-
-
-@triton.jit
 def _dot_01(a, b, SPLIT_A: tl.constexpr, EXACT: tl.constexpr):
     """a @ b in float32, where one of both holds only 0 and 1; the other one is split into two halves of its digits."""
     if EXACT:
@@ -228,13 +222,17 @@ def _small_bins_step(
     qk = tl.dot(k, q.T, input_precision=PRECISION)
     logits = tile_logits(qk, row[None, :], column[:, None], head, problem, FLAGS, MASKED)
     p = tl.exp2(log2_weights(logits, high[None, :], low[None, :], FLAGS))
-    p = tl.where((column < problem.keys)[:, None] & (row < problem.queries)[None, :], p, 0.0)
-    p = tl.where(p == p, p, 0.0)  # 0 × NaN would be NaN in other bins too: rows that hold NaN are known, see the launch
+    if MASKED:
+        p = tl.where((column < problem.keys)[:, None] & (row < problem.queries)[None, :], p, 0.0)
     total += tl.sum(tl.reshape(p, [BLOCK_N, BLOCK_M // 8, 8]), 1)
     local = tl.arange(0, LOCAL)
-    own_row = _bin_of(row, bins[0], problem.queries) - _bin_of(start_m, bins[0], problem.queries)
-    of_row = (own_row[:, None] == local[None, :]).to(of_key.dtype)
-    part = _dot_01(_dot_01(of_key, p, False, EXACT), of_row, True, EXACT)  # (bins of keys, bins of rows)
+    of_row = tl.load(bins.rows + row, mask=row < problem.queries, other=-1) - tl.load(bins.rows + start_m)
+    of_row = of_row[:, None] == local[None, :]
+    # 0 × NaN would be NaN in other bins too. A row that holds NaN is known by its normaliser.
+    unknown = tl.sum((of_row & ((high != high) | (high == float("-inf")))[:, None]).to(tl.int32), 0) > 0
+    p = tl.where(p == p, p, 0.0)
+    part = _dot_01(_dot_01(of_key, p, False, EXACT), of_row.to(of_key.dtype), True, EXACT)  # (of keys, of rows)
+    part = tl.where(unknown[None, :], float("nan"), part)
     blocks = tl.cdiv(problem.keys, BLOCK_N)
     line = (lane * tl.cdiv(problem.queries, BLOCK_M) + start_m // BLOCK_M) * LOCAL + local
     at = store_ptr + line.to(tl.int64)[None, :] * (blocks * LOCAL) + block * LOCAL + local[:, None]
@@ -248,9 +246,9 @@ def small_bins(
     FLAGS: tl.constexpr, EXACT: tl.constexpr, PRECISION: tl.constexpr, LOCAL: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """The sums of each tile over the bins (rows and keys, so many each) that it lies in, LOCAL at most; and received.
+    """The sums of each tile over the bins that it lies in, LOCAL at most each way; and what each key receives.
 
-    Programs work on the heads from `first_head` on.
+    bins.rows and bins.keys: the bin of each query and key. Programs work on the heads from `first_head` on.
     """
     lane, block, _ = program_block(problem)
     flat = lane + first_head
@@ -259,7 +257,7 @@ def small_bins(
     column = start_n + tl.arange(0, BLOCK_N)
     k = load_block(k_desc, layouts.k, head.batch, head.key_head, start_n)
     k = tl.where((column < problem.keys)[:, None], k, 0.0)
-    own = _bin_of(column, bins[1], problem.keys) - _bin_of(start_n, bins[1], problem.keys)
+    own = tl.load(bins.keys + column, mask=column < problem.keys, other=-1) - tl.load(bins.keys + start_n)
     of_key = (tl.arange(0, LOCAL)[:, None] == own[None, :]).to(tl.float32 if EXACT else tl.bfloat16)
     bounds = query_bounds(start_n, head, problem, BLOCK_M, BLOCK_N, FLAGS)
     total = tl.zeros([BLOCK_N, 8], tl.float32)
