@@ -5,6 +5,7 @@ Read in this order:
 launch.py             `TritonBackend`: what it supports; the launches of the softmax and its gradient
 reduce_launch.py      which passes the reductions take, and their launches
 problem.py            scores, mask and normaliser as kernels take them: NamedTuples and tensor descriptors
+limits.py             which tiles padding and documents hide, or leave whole
 tuning.py             block sizes, warps, register limits and workspace
 kernels.py            what all kernels share: the logits of a tile, the loop over tiles; the forward kernel
 gradient_kernels.py   the gradients of query, key and value
