@@ -32,6 +32,19 @@ _SERIES = {"prediction_length": 4, "context_length": 16, "lags_sequence": [1, 2,
 _SWIN = {"depths": [2, 1], "num_heads": [2, 4], "window_size": 2, "embed_dim": 32, "image_size": 32, "patch_size": 4}
 _MAMBA = {"mamba_n_heads": 8, "mamba_d_head": 16, "mamba_expand": 2, "mamba_n_groups": 1}
 _SAM_VISION = {"output_channels": 64, "num_pos_feats": 32, "global_attn_indexes": [1], "window_size": 2}
+_COMPASS = {"full_attention": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [4, 2, 2]}}
+_ASSISTANT = {"hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0, "num_kv_shared_layers": 2, "num_hidden_layers": 2}
+_SPARK_AUDIO = {"patch_sizes": [16, 6, 5, 4], "hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1], "num_hidden_layers": 4}
+_HIERA = {
+    "hidden_size": 16, "image_size": [64, 64], "blocks_per_stage": [1, 1, 2, 1], "embed_dim_per_stage": [16, 32, 32, 64],
+    "num_attention_heads_per_stage": [1, 2, 2, 4], "window_size_per_stage": [4, 2, 4, 2], "global_attention_blocks": [3],
+    "window_positional_embedding_background_size": [4, 4],
+}  # fmt: skip
+_SAM2_VISION = {
+    **{f"backbone_config.{name}": value for name, value in _HIERA.items()}, "backbone_channel_list": [64, 32, 32, 16],
+    "backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]],
+}  # fmt: skip
+_SAM2 = {"prompt_encoder_config.image_size": 64, "prompt_encoder_config.patch_size": 16}
 
 # By field; "part.field" is a field of a part, and "default" are arguments that the config cannot do without.
 EXCEPTIONS: dict[str, dict[str, Any]] = {
@@ -90,9 +103,9 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     "granitemoehybrid": {**_MAMBA, "num_hidden_layers": 2, "layer_types": ["linear_attention", "full_attention"]},
     "glm5_next": {"text_config.index_kpool": 2},
     "glm5_next_text": {"index_kpool": 2},
-    "moonshine_streaming": {"num_key_value_heads": 2},
-    "nemo_speechlm": {"audio_config.chunk_right_context": 2},
-    "nemotron3_5_transcribe_audio": {"chunk_right_context": 2},
+    "moonshine_streaming": {"num_key_value_heads": 4},
+    "nemo_speechlm": {"audio_config.diarization_config.chunk_right_context": 2},
+    "nemotron3_5_transcribe_audio": {"diarization_config.chunk_right_context": 2},
     "nemotron3_diarization": {"chunk_right_context": 2},
     "hunyuan_v1_dense": {"head_dim": 16},
     "hunyuan_v1_moe": {"head_dim": 16},
@@ -111,6 +124,46 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     "vjepa2": {"crop_size": 32, "frames_per_clip": 4},
     "voxtral": {"audio_token_id": 3},
     "xmod": {"default_language": "en_XX"},
+    "align": {"projection_dim": 128},
+    "aria": {"projector_patch_to_query_dict": {"16": 4}},
+    "cohere_compass": {"text_config.rope_parameters": _COMPASS},
+    "cohere_compass_text": {"rope_parameters": _COMPASS},
+    "deepseek_ocr2": {"text_config.mlp_layer_types": ["dense", "sparse"], "text_config.num_experts_per_tok": 2},
+    "depth_pro": {"patch_size": 32, "intermediate_hook_ids": [1, 0], "fusion_hidden_size": 32},
+    "diffusion_gemma": {"text_config.num_experts": 4, "text_config.top_k_experts": 2, "text_config.moe_intermediate_size": 64},
+    "efficientloftr": {"stage_num_blocks": [1, 1, 1, 1], "out_features": [16, 16, 32, 64]},
+    "emu3": {"vocabulary_map": {"<image>": 3, "<|extra_200|>": 4}},
+    "ernie4_5_vl_moe": {"text_config.rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [3, 3, 2]}},
+    "fastspeech2_conformer_with_hifigan": {"vocoder_config.model_in_dim": 16},
+    "fun_asr_nano": {"adaptor_config.intermediate_size": 16},
+    "gemma4_assistant": {"default": {"text_config": _ASSISTANT}, **{f"text_config.{name}": value for name, value in _ASSISTANT.items()}},
+    "granite_speech": {"window_size": 4, "downsample_rate": 2},
+    "granite_speech_plus": {"window_size": 4, "downsample_rate": 2},
+    "lightglue": {"keypoint_detector_config.keypoint_decoder_dim": 65},
+    "llama4": {"vision_config.intermediate_size": 256, "vision_config.projector_input_dim": 64, "vision_config.vision_output_dim": 64},
+    "lw_detr": {"projector_scale_factors": [1.0]},
+    "markuplm": {"tag_pad_id": 10, "subs_pad_id": 10},
+    "molmo2": {"vision_config.image_size": [32, 32], "vision_config.num_position_embeddings": 16},
+    "muse_spark": {f"audio_config.{name}": value for name, value in _SPARK_AUDIO.items()},
+    "muse_spark_audio": _SPARK_AUDIO,
+    "nemotron_h_omni": {"vision_config.video_temporal_patch_size": 2},
+    "pp_doclayout_v2": {"class_thresholds": [0.5] * 25, "class_order": [*range(25)], "num_labels": 25},
+    "pp_ocrv6_small_det": {"backbone_config.stem_channels": [3, 48, 96]},
+    "pp_ocrv6_small_rec": {"backbone_config.stem_channels": [3, 48, 96]},
+    "pp_ocrv6_tiny_rec": {"backbone_config.stem_channels": [3, 48, 96]},
+    "qwen3_asr": {"audio_config.n_window_infer": 8},
+    "qwen3_asr_encoder": {"n_window_infer": 8},
+    "sam2": {f"vision_config.{name}": value for name, value in _SAM2_VISION.items()} | _SAM2,
+    "sam2_hiera_det_model": _HIERA,
+    "sam2_vision_model": _SAM2_VISION,
+    "sam3_tracker": {"vision_config.backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]]},
+    "superglue": {"keypoint_detector_config.keypoint_decoder_dim": 65},
+    "superpoint": {"keypoint_decoder_dim": 65},
+    "t5gemma2_encoder": {"text_config.dropout_rate": 0.0},
+    "tvp": {"visual_prompt_size": 8},
+    "vibevoice_asr": {"acoustic_tokenizer_chunk_size": 3200},
+    "vitmatte": {"backbone_config.patch_size": 16, "backbone_config.image_size": 64},
+    "xlstm": {"qk_dim_factor": 1.0},
 }  # fmt: skip
 
 
@@ -122,6 +175,8 @@ _SIGLIP2 = {
     "pixel_values": _noise(2, 16, 192), "spatial_shapes": lambda config: torch.tensor([[4, 4], [4, 4]]),
     "pixel_attention_mask": lambda config: torch.ones(2, 16, dtype=torch.long),
 }  # fmt: skip
+_PACKED = {"pixel_values": _noise(1, 3, 8, 256), "target_sizes": lambda config: torch.tensor([[4, 4], [4, 4]])}
+_CODEC = {"input_values": _noise(2, 1, 320 * 24), "input_features": _noise(2, 24, 160), "input_features_mask": None}
 # By argument of forward; None: not given.
 FEEDS: dict[str, dict[str, Callable[[Any], Any] | None]] = {
     "chameleon": {"pixel_values": None},
@@ -153,6 +208,43 @@ FEEDS: dict[str, dict[str, Callable[[Any], Any] | None]] = {
         "rewards": _noise(2, 5, 1), "returns_to_go": _noise(2, 5, 1), "timesteps": lambda config: torch.arange(5).expand(2, 5),
         "attention_mask": lambda config: torch.ones(2, 5, dtype=torch.long),
     },
+    "clap": {"input_features": _noise(2, 1, 64, 16)},
+    "colqwen2": {"pixel_values": _noise(2, 16, 384), "image_grid_thw": lambda config: torch.tensor([[1, 4, 4]] * 2)},
+    "depth_pro": {"pixel_values": _noise(2, 3, 128, 128)},
+    "efficientloftr": {"pixel_values": _noise(2, 2, 3, 64, 64)},
+    "emu3": {"pixel_values": None},
+    "fun_asr_nano_encoder": {"input_features": _noise(2, 48, 112)},
+    "fun_asr_nano": {"input_features": _noise(2, 48, 112)},
+    "gemma3n_audio": {"audio_mel_mask": lambda config: torch.zeros(2, 48, dtype=torch.bool)},
+    "gemma4_audio": {"input_features": _noise(2, 48, 16)},
+    "gemma4_vision": {"pixel_values": _noise(2, 16, 192), "pixel_position_ids": lambda config: torch.cartesian_prod(torch.arange(4), torch.arange(4)).expand(2, 16, 2)},
+    "glm_image": {"pixel_values": None},
+    "granite_speech5_ctc": {"input_features": _noise(2, 48, 64)},
+    "granite_speech5_encoder": {"input_features": _noise(2, 48, 64)},
+    "kyutai_speech_to_text": {"input_ids": lambda config: torch.randint(5, 50, (2, 12, config.num_codebooks + 1))},
+    "lightglue": {"pixel_values": _noise(2, 2, 3, 64, 64)},
+    "mimi_decoder": {"latents": _noise(2, 64, 9)},
+    "minicpm_ocr_vision": _PACKED,
+    "minicpmv4_7_vision": _PACKED,
+    "molmo2": {"pixel_values": None},
+    "muse_glimmer_assistant": {"noise_embeds": _noise(2, 4, 64), "context_hidden_states": lambda config: torch.randn(2, 6, 64 * len(config.target_layer_ids))},
+    "muse_spark_audio": {"input_values": _noise(2, 5760)},
+    "neucodec": _CODEC,
+    "pi0": {"state": lambda config: torch.randn(2, config.max_state_dim)},
+    "pocket_tts_audio_tokenizer_decoder": {"latents": _noise(2, 64, 9)},
+    "pp_ocrv5_mobile_rec": {"pixel_values": _noise(2, 3, 48, 64)},
+    "pp_ocrv5_server_rec": {"pixel_values": _noise(2, 3, 48, 64)},
+    "pp_ocrv6_small_rec": {"pixel_values": _noise(2, 3, 48, 64)},
+    "pp_ocrv6_tiny_rec": {"pixel_values": _noise(2, 3, 48, 64)},
+    "sam2": {"pixel_values": _noise(2, 3, 64, 64)},
+    "sam2_hiera_det_model": {"pixel_values": _noise(2, 3, 64, 64)},
+    "sam2_vision_model": {"pixel_values": _noise(2, 3, 64, 64)},
+    "seggpt": {name: _noise(2, 3, 32, 32) for name in ("pixel_values", "prompt_pixel_values", "prompt_masks")},
+    "superglue": {"pixel_values": _noise(2, 2, 3, 64, 64)},
+    "vibevoice_acoustic_tokenizer_decoder": {"hidden_states": lambda config: torch.randn(2, config.hidden_size, 2)},
+    "vibevoice_acoustic_tokenizer_encoder": {"hidden_states": _noise(2, 1, 3200)},
+    "vitmatte": {"pixel_values": _noise(2, 4, 64, 64)},
+    "xcodec2": _CODEC,
     "wavlm + bert": {"input_values": _noise(2, 4000)},
     "wav2vec2 + trocr": {"input_values": _noise(2, 4000)},
     "hubert + bart": {"input_values": _noise(2, 4000)},
