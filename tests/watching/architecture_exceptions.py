@@ -36,13 +36,18 @@ _COMPASS = {"full_attention": {"rope_type": "default", "rope_theta": 10000.0, "m
 _ASSISTANT = {"hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0, "num_kv_shared_layers": 2, "num_hidden_layers": 2}
 _SPARK_AUDIO = {"patch_sizes": [16, 6, 5, 4], "hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1], "num_hidden_layers": 4}
 _HIERA = {
-    "hidden_size": 16, "image_size": [64, 64], "blocks_per_stage": [1, 1, 2, 1], "embed_dim_per_stage": [16, 32, 32, 64],
+    "hidden_size": 16, "image_size": [64, 64], "blocks_per_stage": [1, 1, 2, 1], "embed_dim_per_stage": [16, 32, 48, 64],
     "num_attention_heads_per_stage": [1, 2, 2, 4], "window_size_per_stage": [4, 2, 4, 2], "global_attention_blocks": [3],
     "window_positional_embedding_background_size": [4, 4],
 }  # fmt: skip
 _SAM2_VISION = {
-    **{f"backbone_config.{name}": value for name, value in _HIERA.items()}, "backbone_channel_list": [64, 32, 32, 16],
+    **{f"backbone_config.{name}": value for name, value in _HIERA.items()}, "backbone_channel_list": [64, 48, 32, 16],
     "backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]],
+}  # fmt: skip
+_INTRACLASS = {"reduce_channel": [1, 1, 0], "return_channel": [1, 1, 0]} | {
+    f"{name}_{ratio}ratio": [size, [1, 1], [size[0] // 2, size[1] // 2]]
+    for ratio, long in (("long", 7), ("mid", 5), ("short", 3))
+    for name, size in (("vertical_long_to_small_conv", (long, 1)), ("horizontal_small_to_long_conv", (1, long)), ("symmetric_conv_long", (long, long)))
 }  # fmt: skip
 _SAM2 = {"prompt_encoder_config.image_size": 64, "prompt_encoder_config.patch_size": 16}
 
@@ -104,7 +109,7 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     "glm5_next": {"text_config.index_kpool": 2},
     "glm5_next_text": {"index_kpool": 2},
     "moonshine_streaming": {"num_key_value_heads": 4},
-    "nemo_speechlm": {"audio_config.diarization_config.chunk_right_context": 2},
+    "nemo_speechlm": {"audio_config.diarization_config.chunk_right_context": 2, "text_config.num_key_value_heads": 2},
     "nemotron3_5_transcribe_audio": {"diarization_config.chunk_right_context": 2},
     "nemotron3_diarization": {"chunk_right_context": 2},
     "hunyuan_v1_dense": {"head_dim": 16},
@@ -125,13 +130,23 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     "voxtral": {"audio_token_id": 3},
     "xmod": {"default_language": "en_XX"},
     "align": {"projection_dim": 128},
+    "chmv2": {"backbone_config.return_class_token": True},
+    "clap": {"audio_config.depths": [2, 1], "audio_config.num_attention_heads": [2, 4], "audio_config.patch_embeds_hidden_size": 64, "audio_config.hidden_size": 128},
+    "clvp": {"text_config.num_attention_heads": 2, "speech_config.num_attention_heads": 2},
+    "granite4_vision": {"deepstack_layer_map": [[-1, 0]], "downsample_rate": "1/2", "spatial_target_layers": [1], "image_grid_pinpoints": [[32, 32]]},
+    "muse_glimmer": {"out_hidden_size": 256},
+    "pp_ocrv5_server_det": {"intraclass_block_config": _INTRACLASS},
+    "pp_ocrv6_medium_det": {"intraclass_block_config": _INTRACLASS},
+    "qwen2_5_omni_thinker": {"vision_start_token_id": 20, "vision_end_token_id": 21, "audio_start_token_id": 22, "audio_end_token_id": 23},
+    "qwen3_omni_moe_thinker": {"vision_start_token_id": 20, "vision_end_token_id": 21, "audio_start_token_id": 22, "audio_end_token_id": 23, "audio_config.n_window": 50, "audio_config.n_window_infer": 100},
+    "seggpt": {"image_size": [64, 32]},
     "aria": {"projector_patch_to_query_dict": {"16": 4}},
     "cohere_compass": {"text_config.rope_parameters": _COMPASS},
     "cohere_compass_text": {"rope_parameters": _COMPASS},
-    "deepseek_ocr2": {"text_config.mlp_layer_types": ["dense", "sparse"], "text_config.num_experts_per_tok": 2},
-    "depth_pro": {"patch_size": 32, "intermediate_hook_ids": [1, 0], "fusion_hidden_size": 32},
+    "deepseek_ocr2": {"vision_config.sam_config.downsample_channels": [32, 64], "text_config.mlp_layer_types": ["dense", "sparse"], "text_config.num_experts_per_tok": 2},
+    "depth_pro": {"patch_size": 32, "intermediate_hook_ids": [1, 0], "fusion_hidden_size": 32, "intermediate_feature_dims": [16, 16], "scaled_images_feature_dims": [16, 16, 16]},
     "diffusion_gemma": {"text_config.num_experts": 4, "text_config.top_k_experts": 2, "text_config.moe_intermediate_size": 64},
-    "efficientloftr": {"stage_num_blocks": [1, 1, 1, 1], "out_features": [16, 16, 32, 64]},
+    "efficientloftr": {"stage_num_blocks": [1, 1, 1, 1], "out_features": [16, 16, 32, 64], "num_attention_heads": 8},
     "emu3": {"vocabulary_map": {"<image>": 3, "<|extra_200|>": 4}},
     "ernie4_5_vl_moe": {"text_config.rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [3, 3, 2]}},
     "fastspeech2_conformer_with_hifigan": {"vocoder_config.model_in_dim": 16},
@@ -144,15 +159,15 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     "lw_detr": {"projector_scale_factors": [1.0]},
     "markuplm": {"tag_pad_id": 10, "subs_pad_id": 10},
     "molmo2": {"vision_config.image_size": [32, 32], "vision_config.num_position_embeddings": 16},
-    "muse_spark": {f"audio_config.{name}": value for name, value in _SPARK_AUDIO.items()},
+    "muse_spark": {f"audio_config.{name}": value for name, value in _SPARK_AUDIO.items()} | {"out_hidden_size": 256},
     "muse_spark_audio": _SPARK_AUDIO,
     "nemotron_h_omni": {"vision_config.video_temporal_patch_size": 2},
     "pp_doclayout_v2": {"class_thresholds": [0.5] * 25, "class_order": [*range(25)], "num_labels": 25},
     "pp_ocrv6_small_det": {"backbone_config.stem_channels": [3, 48, 96]},
     "pp_ocrv6_small_rec": {"backbone_config.stem_channels": [3, 48, 96]},
     "pp_ocrv6_tiny_rec": {"backbone_config.stem_channels": [3, 48, 96]},
-    "qwen3_asr": {"audio_config.n_window_infer": 8},
-    "qwen3_asr_encoder": {"n_window_infer": 8},
+    "qwen3_asr": {"audio_config.n_window": 50, "audio_config.n_window_infer": 100},
+    "qwen3_asr_encoder": {"n_window": 50, "n_window_infer": 100},
     "sam2": {f"vision_config.{name}": value for name, value in _SAM2_VISION.items()} | _SAM2,
     "sam2_hiera_det_model": _HIERA,
     "sam2_vision_model": _SAM2_VISION,
@@ -160,9 +175,9 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     "superglue": {"keypoint_detector_config.keypoint_decoder_dim": 65},
     "superpoint": {"keypoint_decoder_dim": 65},
     "t5gemma2_encoder": {"text_config.dropout_rate": 0.0},
-    "tvp": {"visual_prompt_size": 8},
+    "tvp": {"visual_prompt_size": 8, "max_img_size": 64},
     "vibevoice_asr": {"acoustic_tokenizer_chunk_size": 3200},
-    "vitmatte": {"backbone_config.patch_size": 16, "backbone_config.image_size": 64},
+    "vitmatte": {"backbone_config.patch_size": 16, "backbone_config.image_size": 64, "backbone_config.num_channels": 4},
     "xlstm": {"qk_dim_factor": 1.0},
 }  # fmt: skip
 
@@ -171,12 +186,20 @@ def _noise(*shape: int) -> Callable[[Any], Any]:
     return lambda config: torch.randn(shape)
 
 
+def _with(token: int, count: int) -> torch.Tensor:
+    """A text of twelve tokens, some of which stand for an image or audio."""
+    text = torch.randint(50, 96, (2, 12))
+    text[:, 5 : 5 + count] = token
+    return text
+
+
 _SIGLIP2 = {
     "pixel_values": _noise(2, 16, 192), "spatial_shapes": lambda config: torch.tensor([[4, 4], [4, 4]]),
     "pixel_attention_mask": lambda config: torch.ones(2, 16, dtype=torch.long),
 }  # fmt: skip
+_WINDOWS = {"input_features": _noise(2, 16, 200), "input_features_mask": lambda config: torch.ones(2, 200, dtype=torch.long)}
 _PACKED = {"pixel_values": _noise(1, 3, 8, 256), "target_sizes": lambda config: torch.tensor([[4, 4], [4, 4]])}
-_CODEC = {"input_values": _noise(2, 1, 320 * 24), "input_features": _noise(2, 24, 160), "input_features_mask": None}
+_CODEC = {"input_values": _noise(2, 1, 320 * 24), "input_features": _noise(2, 24, 64), "input_features_mask": None}
 # By argument of forward; None: not given.
 FEEDS: dict[str, dict[str, Callable[[Any], Any] | None]] = {
     "chameleon": {"pixel_values": None},
@@ -209,7 +232,7 @@ FEEDS: dict[str, dict[str, Callable[[Any], Any] | None]] = {
         "attention_mask": lambda config: torch.ones(2, 5, dtype=torch.long),
     },
     "clap": {"input_features": _noise(2, 1, 64, 16)},
-    "colqwen2": {"pixel_values": _noise(2, 16, 384), "image_grid_thw": lambda config: torch.tensor([[1, 4, 4]] * 2)},
+    "colqwen2": {"pixel_values": _noise(2, 16, 384), "image_grid_thw": lambda config: torch.tensor([[1, 4, 4]] * 2), "input_ids": lambda config: _with(config.vlm_config.image_token_id, 4)},
     "depth_pro": {"pixel_values": _noise(2, 3, 128, 128)},
     "efficientloftr": {"pixel_values": _noise(2, 2, 3, 64, 64)},
     "emu3": {"pixel_values": None},
@@ -222,6 +245,15 @@ FEEDS: dict[str, dict[str, Callable[[Any], Any] | None]] = {
     "granite_speech5_ctc": {"input_features": _noise(2, 48, 64)},
     "granite_speech5_encoder": {"input_features": _noise(2, 48, 64)},
     "kyutai_speech_to_text": {"input_ids": lambda config: torch.randint(5, 50, (2, 12, config.num_codebooks + 1))},
+    "granite_speech": {"input_features_mask": lambda config: torch.ones(2, 24, dtype=torch.long)},
+    "granite_speech_plus": {"input_features_mask": lambda config: torch.ones(2, 24, dtype=torch.long)},
+    "nemotron_h_omni": {"pixel_values": _noise(32, 192), "image_grid_hw": lambda config: torch.tensor([[4, 4]] * 2)},
+    "qwen2_audio": {"input_features": _noise(2, 16, 256), "input_ids": lambda config: _with(config.audio_token_id, 1)},
+    "qwen3_asr": _WINDOWS,
+    "qwen3_asr_encoder": _WINDOWS,
+    "qwen3_omni_moe_thinker": {"input_features": _noise(2, 16, 200), "feature_attention_mask": lambda config: torch.ones(2, 200, dtype=torch.long)},
+    "tvp": {"pixel_values": _noise(2, 16, 3, 64, 64)},
+    "xcodec": {"input_values": _noise(2, 1, 3200)},
     "lightglue": {"pixel_values": _noise(2, 2, 3, 64, 64)},
     "mimi_decoder": {"latents": _noise(2, 64, 9)},
     "minicpm_ocr_vision": _PACKED,
@@ -230,12 +262,12 @@ FEEDS: dict[str, dict[str, Callable[[Any], Any] | None]] = {
     "muse_glimmer_assistant": {"noise_embeds": _noise(2, 4, 64), "context_hidden_states": lambda config: torch.randn(2, 6, 64 * len(config.target_layer_ids))},
     "muse_spark_audio": {"input_values": _noise(2, 5760)},
     "neucodec": _CODEC,
-    "pi0": {"state": lambda config: torch.randn(2, config.max_state_dim)},
+    "pi0": {"pixel_values": _noise(2, 1, 3, 32, 32), "pixel_attention_mask": lambda config: torch.ones(2, 1, dtype=torch.bool), "state": lambda config: torch.randn(2, config.max_state_dim)},
     "pocket_tts_audio_tokenizer_decoder": {"latents": _noise(2, 64, 9)},
-    "pp_ocrv5_mobile_rec": {"pixel_values": _noise(2, 3, 48, 64)},
-    "pp_ocrv5_server_rec": {"pixel_values": _noise(2, 3, 48, 64)},
-    "pp_ocrv6_small_rec": {"pixel_values": _noise(2, 3, 48, 64)},
-    "pp_ocrv6_tiny_rec": {"pixel_values": _noise(2, 3, 48, 64)},
+    "pp_ocrv5_mobile_rec": {"pixel_values": _noise(2, 3, 80, 64)},
+    "pp_ocrv5_server_rec": {"pixel_values": _noise(2, 3, 80, 64)},
+    "pp_ocrv6_small_rec": {"pixel_values": _noise(2, 3, 80, 64)},
+    "pp_ocrv6_tiny_rec": {"pixel_values": _noise(2, 3, 80, 64)},
     "sam2": {"pixel_values": _noise(2, 3, 64, 64)},
     "sam2_hiera_det_model": {"pixel_values": _noise(2, 3, 64, 64)},
     "sam2_vision_model": {"pixel_values": _noise(2, 3, 64, 64)},
