@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
 import torch
+import transformers
 from transformers import ResNetConfig
 
 CLASSES: dict[str, str] = {
@@ -49,6 +51,8 @@ _INTRACLASS = {"reduce_channel": [1, 1, 0], "return_channel": [1, 1, 0]} | {
     for ratio, long in (("long", 7), ("mid", 5), ("short", 3))
     for name, size in (("vertical_long_to_small_conv", (long, 1)), ("horizontal_small_to_long_conv", (1, long)), ("symmetric_conv_long", (long, long)))
 }  # fmt: skip
+_SAM2_MEMORY = {"image_size": 64, "memory_attention_rope_feat_sizes": [4, 4]}
+_EDGETAM = _SAM2_MEMORY | {"memory_attention_rope_k_sizes": [2, 2], "perceiver_resampler_num_latents": 4, "perceiver_resampler_num_latents_2d": 4}
 _SAM2 = {"prompt_encoder_config.image_size": 64, "prompt_encoder_config.patch_size": 16}
 
 # By field; "part.field" is a field of a part, and "default" are arguments that the config cannot do without.
@@ -135,11 +139,17 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     "clvp": {"text_config.num_attention_heads": 2, "speech_config.num_attention_heads": 2},
     "granite4_vision": {"deepstack_layer_map": [[-1, 0]], "downsample_rate": "1/2", "spatial_target_layers": [1], "image_grid_pinpoints": [[32, 32]]},
     "muse_glimmer": {"out_hidden_size": 256},
-    "pp_ocrv5_server_det": {"intraclass_block_config": _INTRACLASS},
-    "pp_ocrv6_medium_det": {"intraclass_block_config": _INTRACLASS},
+    "pp_ocrv5_server_det": {"intraclass_block_config": _INTRACLASS, "kernel_list": [3, 2, 2]},
+    "pp_ocrv6_medium_det": {"intraclass_block_config": _INTRACLASS, "backbone_config.stem_channels": [3, 48, 96], "kernel_list": [3, 2, 2]},
     "qwen2_5_omni_thinker": {"vision_start_token_id": 20, "vision_end_token_id": 21, "audio_start_token_id": 22, "audio_end_token_id": 23},
     "qwen3_omni_moe_thinker": {"vision_start_token_id": 20, "vision_end_token_id": 21, "audio_start_token_id": 22, "audio_end_token_id": 23, "audio_config.n_window": 50, "audio_config.n_window_infer": 100},
     "seggpt": {"image_size": [64, 32]},
+    "edgetam_video": {f"vision_config.{name}": value for name, value in _SAM2_VISION.items()} | _SAM2 | _EDGETAM,
+    "neucodec": {"quantization_dim": 128},
+    "sam2_video": {f"vision_config.{name}": value for name, value in _SAM2_VISION.items()} | _SAM2 | _SAM2_MEMORY,
+    "sam3_tracker_video": {"vision_config.backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]], "memory_attention_rope_feat_sizes": [4, 4]},
+    "xcodec": {"acoustic_model_config.downsampling_ratios": [8, 5, 4, 2], "acoustic_model_config.upsampling_ratios": [8, 5, 4, 2]},
+    "xcodec2": {"quantization_dim": 128},
     "aria": {"projector_patch_to_query_dict": {"16": 4}},
     "cohere_compass": {"text_config.rope_parameters": _COMPASS},
     "cohere_compass_text": {"rope_parameters": _COMPASS},
@@ -161,11 +171,12 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     "molmo2": {"vision_config.image_size": [32, 32], "vision_config.num_position_embeddings": 16},
     "muse_spark": {f"audio_config.{name}": value for name, value in _SPARK_AUDIO.items()} | {"out_hidden_size": 256},
     "muse_spark_audio": _SPARK_AUDIO,
-    "nemotron_h_omni": {"vision_config.video_temporal_patch_size": 2},
-    "pp_doclayout_v2": {"class_thresholds": [0.5] * 25, "class_order": [*range(25)], "num_labels": 25},
-    "pp_ocrv6_small_det": {"backbone_config.stem_channels": [3, 48, 96]},
+    "nemotron_h_omni": {"vision_config.video_temporal_patch_size": 2, "image_token_id": 3, "audio_token_id": 4, "video_token_id": 5},
+    "pp_doclayout_v2": {"class_thresholds": [0.5] * 25, "class_order": [i % 20 for i in range(25)], "num_labels": 25, **{f"reading_order_config.{name}_token_id": i for i, name in enumerate(("start", "pad", "end", "pred"))}},
+    "pp_ocrv6_small_det": {"layer_list_out_channels": [96, 192, 384, 768], "backbone_config.stem_channels": [3, 48, 96]},
     "pp_ocrv6_small_rec": {"backbone_config.stem_channels": [3, 48, 96]},
     "pp_ocrv6_tiny_rec": {"backbone_config.stem_channels": [3, 48, 96]},
+    "pi0": {"vlm_config.text_config.num_key_value_heads": 1, "dit_config.num_key_value_heads": 1},
     "qwen3_asr": {"audio_config.n_window": 50, "audio_config.n_window_infer": 100},
     "qwen3_asr_encoder": {"n_window": 50, "n_window_infer": 100},
     "sam2": {f"vision_config.{name}": value for name, value in _SAM2_VISION.items()} | _SAM2,
@@ -193,9 +204,34 @@ def _with(token: int, count: int) -> torch.Tensor:
     return text
 
 
+def _video(name: str, size: int) -> dict[str, Callable[[Any], Any] | None]:
+    """The second frame of a video, whose first one has been shown to a model of other weights, with a point in it."""
+
+    def session(config: Any) -> Any:
+        kind = getattr(transformers, f"{name}Model")
+        modeling = importlib.import_module(kind.__module__)
+        made = getattr(modeling, f"{name}InferenceSession")(torch.randn(2, 3, size, size), size, size, dtype=torch.float32)
+        made.add_point_inputs(made.obj_id_to_idx(1), 0, {"point_coords": torch.full((1, 1, 1, 2), size / 2), "point_labels": torch.ones(1, 1, 1, dtype=torch.int32)})
+        made.obj_with_new_inputs = [1]
+        with torch.no_grad():
+            kind(config).eval()(made, frame_idx=0)
+        made.cache.clear_all()
+        return made
+
+    return {"inference_session": session, "frame_idx": lambda config: 1}
+
+
 _SIGLIP2 = {
     "pixel_values": _noise(2, 16, 192), "spatial_shapes": lambda config: torch.tensor([[4, 4], [4, 4]]),
     "pixel_attention_mask": lambda config: torch.ones(2, 16, dtype=torch.long),
+}  # fmt: skip
+_ASSISTED = {
+    "input_ids": None, "inputs_embeds": lambda config: torch.randn(2, 1, 2 * config.backbone_hidden_size),
+    "shared_kv_states": lambda config: {
+        kind: (torch.randn(2, 2, 12, width), torch.randn(2, 2, 12, width))
+        for kind, width in (("sliding_attention", 16), ("full_attention", 512))
+    },
+    "position_ids": lambda config: torch.full((2, 1), 11),
 }  # fmt: skip
 _WINDOWS = {"input_features": _noise(2, 16, 200), "input_features_mask": lambda config: torch.ones(2, 200, dtype=torch.long)}
 _PACKED = {"pixel_values": _noise(1, 3, 8, 256), "target_sizes": lambda config: torch.tensor([[4, 4], [4, 4]])}
@@ -245,14 +281,19 @@ FEEDS: dict[str, dict[str, Callable[[Any], Any] | None]] = {
     "granite_speech5_ctc": {"input_features": _noise(2, 48, 64)},
     "granite_speech5_encoder": {"input_features": _noise(2, 48, 64)},
     "kyutai_speech_to_text": {"input_ids": lambda config: torch.randint(5, 50, (2, 12, config.num_codebooks + 1))},
-    "granite_speech": {"input_features_mask": lambda config: torch.ones(2, 24, dtype=torch.long)},
-    "granite_speech_plus": {"input_features_mask": lambda config: torch.ones(2, 24, dtype=torch.long)},
+    "edgetam_video": _video("EdgeTamVideo", 64),
+    "gemma4_assistant": _ASSISTED,
+    "gemma4_unified_assistant": _ASSISTED,
+    "sam2_video": _video("Sam2Video", 64),
+    "sam3_tracker_video": _video("Sam3TrackerVideo", 32),
+    "granite_speech": {"input_features_mask": lambda config: torch.ones(2, 24, dtype=torch.bool)},
+    "granite_speech_plus": {"input_features_mask": lambda config: torch.ones(2, 24, dtype=torch.bool)},
     "nemotron_h_omni": {"pixel_values": _noise(32, 192), "image_grid_hw": lambda config: torch.tensor([[4, 4]] * 2)},
     "qwen2_audio": {"input_features": _noise(2, 16, 256), "input_ids": lambda config: _with(config.audio_token_id, 1)},
     "qwen3_asr": _WINDOWS,
     "qwen3_asr_encoder": _WINDOWS,
     "qwen3_omni_moe_thinker": {"input_features": _noise(2, 16, 200), "feature_attention_mask": lambda config: torch.ones(2, 200, dtype=torch.long)},
-    "tvp": {"pixel_values": _noise(2, 16, 3, 64, 64)},
+    "tvp": {"pixel_values": _noise(1, 16, 3, 64, 64), "input_ids": lambda config: torch.randint(50, 96, (1, 12)), "attention_mask": lambda config: torch.ones(1, 12, dtype=torch.long)},
     "xcodec": {"input_values": _noise(2, 1, 3200)},
     "lightglue": {"pixel_values": _noise(2, 2, 3, 64, 64)},
     "mimi_decoder": {"latents": _noise(2, 64, 9)},

@@ -6,6 +6,7 @@ Where a text must hold as many image tokens as there are image features, the mod
 
 from __future__ import annotations
 
+import copy
 import inspect
 import itertools
 import re
@@ -31,7 +32,7 @@ def feed(model: nn.Module, model_type: str) -> dict[str, Any]:
             try:
                 torch.manual_seed(2)
                 with torch.no_grad():
-                    model(**candidate)
+                    model(**copy.deepcopy(candidate))
                 return candidate
             except Exception as error:
                 if not number:

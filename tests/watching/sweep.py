@@ -7,6 +7,7 @@ dispatch mode sees each softmax and each fused attention, and the module that wa
 from __future__ import annotations
 
 import contextlib
+import copy
 import re
 import sys
 import warnings
@@ -167,19 +168,19 @@ def _short(error: Any) -> str:
 def _forward(plain: nn.Module, watched: nn.Module, inputs: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
     torch.manual_seed(3)
     with torch.no_grad(), Detector(plain, keep=True) as reference:
-        expected = plain(**inputs)
+        expected = plain(**copy.deepcopy(inputs))  # the state of a video may be among them
     torch.manual_seed(3)
     with torch.no_grad():
-        unwatched = watched(**inputs)
+        unwatched = watched(**copy.deepcopy(inputs))
 
     def differences(output: Any, record: Any) -> Iterator[str]:
         yield from compare(expected, output, inputs)
         yield from compare_weights(reference.found, record, inputs.get("attention_mask"))
 
-    found, unseen = _watch(watched, lambda: watched(**inputs), differences)
+    found, unseen = _watch(watched, lambda: watched(**copy.deepcopy(inputs)), differences)
     if found.startswith("wrong") and any(compare(expected, unwatched, inputs)):
         # A few models give other numbers with SDPA than with eager; then watching must not change what they give.
-        found, unseen = _watch(watched, lambda: watched(**inputs), lambda output, _: compare(unwatched, output, inputs))
+        found, unseen = _watch(watched, lambda: watched(**copy.deepcopy(inputs)), lambda output, _: compare(unwatched, output, inputs))
         found = found.replace("equal", "equal to SDPA, not to eager", 1)
     if not reference.found and not found.startswith("wrong"):
         return "no attention", ()
