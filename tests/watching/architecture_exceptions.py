@@ -13,6 +13,11 @@ from transformers import ResNetConfig
 CLASSES: dict[str, str] = {
     "musicgen": "MusicgenForConditionalGeneration",
     "musicgen_melody": "MusicgenMelodyForConditionalGeneration",
+    # The attention of these is in their head.
+    "pp_ocrv5_mobile_rec": "PPOCRV5MobileRecForTextRecognition",
+    "pp_ocrv5_server_rec": "PPOCRV5ServerRecForTextRecognition",
+    "pp_ocrv6_small_rec": "PPOCRV6SmallRecForTextRecognition",
+    "pp_ocrv6_tiny_rec": "PPOCRV6TinyRecForTextRecognition",
 }
 
 # Why a model is not tried, where its error does not say so.
@@ -87,7 +92,7 @@ _SAM2 = {"prompt_encoder_config.image_size": 64, "prompt_encoder_config.patch_si
 # By field; "part.field" is a field of a part, and "default" are arguments that the config cannot do without.
 EXCEPTIONS: dict[str, dict[str, Any]] = {
     "autoformer": {"default": {"prediction_length": 4}, **_SERIES},
-    "bamba": _MAMBA,
+    "bamba": {**_MAMBA, "num_hidden_layers": 2, "attn_layer_indices": [1]},
     "blip-2": {"image_token_index": 3},
     "chameleon": {"vocabulary_map": {"<image>": 3, "IMGIMGAZ": 4, "IMGIMGBZ": 5}},
     "colpali": {"vlm_config.text_config.num_key_value_heads": 1},
@@ -130,6 +135,8 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     "pocket_tts_audio_tokenizer": {"upsample_groups": 64},
     "pocket_tts_audio_tokenizer_decoder": {"upsample_groups": 64},
     "qwen4_exp_text": _QWEN4,
+    "recurrent_gemma": {"num_hidden_layers": 3},
+    "sam3_lite_text_text_model": {"num_hidden_layers": 4},
     "reformer": {"axial_pos_embds": False},
     "zamba": {"num_hidden_layers": 4, "layers_block_type": ["mamba", "hybrid", "mamba", "hybrid"]},
     "conditional_detr": {"default": {**_RESNET, "backbone_config": _resnet(["stage4"])}},
