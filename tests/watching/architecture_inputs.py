@@ -6,6 +6,7 @@ Where a text must hold as many image tokens as there are image features, the mod
 
 from __future__ import annotations
 
+import copy
 import inspect
 import itertools
 import re
@@ -31,7 +32,7 @@ def feed(model: nn.Module, model_type: str) -> dict[str, Any]:
             try:
                 torch.manual_seed(2)
                 with torch.no_grad():
-                    model(**candidate)
+                    model(**copy.deepcopy(candidate))
                 return candidate
             except Exception as error:
                 if not number:
@@ -124,7 +125,7 @@ def _choices(name: str, model: nn.Module, names: list[str], required: bool) -> I
         yield torch.randn(2, frames, channels, height, width)
         yield torch.randn(2, channels, 64, 64)
         yield torch.randn(2, 2, channels, height, width)
-    elif name == "pixel_values_videos" and required:
+    elif name == "pixel_values_videos" and (required or model.main_input_name == name):
         yield torch.randn(2, frames, channels, height, width)
         yield torch.randn(2, channels, frames, height, width)
     elif name == "hidden_states" and required and "grid_thw" in names:
@@ -182,7 +183,7 @@ def _choices(name: str, model: nn.Module, names: list[str], required: bool) -> I
 
 def _patches(config: Any, vision: Any, channels: int, patch: int, grid: str, name: str) -> Iterator[dict[str, Any]]:
     """Patches in rows and the grid that they come from, as the Qwen models take images."""
-    for depth in dict.fromkeys((find(vision, "temporal_patch_size", default=1), 1)):
+    for depth in dict.fromkeys((find(vision, "temporal_patch_size", "patch_temporal", default=1), 1)):
         for shape in ((2 * 16, channels * depth * patch * patch), (2 * 16, channels, patch, patch)):
             yield {name: torch.randn(shape), grid: torch.tensor([[1, 4, 4]] * 2)}
 

@@ -203,4 +203,5 @@ def _fix_rotation(config: Any) -> None:
     for part in (parameters, *(p for p in parameters.values() if isinstance(p, dict))):
         if "rope_type" in part or "mrope_section" in part:
             half = int(head * part.get("partial_rotary_factor", 1.0)) // 2
-            part["mrope_section"] = [half - 2 * (half // 3), half // 3, half // 3]
+            if sum(part.get("mrope_section", ())) != half:
+                part["mrope_section"] = [half - 2 * (half // 3), half // 3, half // 3]

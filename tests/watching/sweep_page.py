@@ -22,29 +22,37 @@ an attention that is neither recorded nor named as unseen would be found too.
 """
 
 
-def page(found: list[Verdict]) -> str:
+def page(rows: list[str]) -> str:
     """The whole page."""
     kinds = {
-        "watched with equal results": ("equal",),
-        "refused before anything runs": ("refused:",),
-        "without attention": ("no attention",),
-        "not tried": ("not tried",),
-        "wrong": ("wrong", "refused after"),
+        "watched with equal results": "equal",
+        "refused": "refused",
+        "without attention": "no attention",
+        "not tried": "not tried",
+        "wrong": "wrong",
     }
-    counts = {kind: sum(one.forward.startswith(starts) for one in found) for kind, starts in kinds.items()}
-    told = f"Of {len(found)}, " + ", ".join(f"{count} are {kind}" for kind, count in counts.items() if count) + "."
-    return _HEAD.format(version=transformers.__version__, counts=told) + "\n".join(map(row, found)) + "\n"
+    forward = [line.split(" | ")[2] for line in rows]
+    counts = {kind: sum(text.startswith(start) for text in forward) for kind, start in kinds.items()}
+    told = f"Of {len(rows)}, " + ", ".join(f"{count} are {kind}" for kind, count in counts.items() if count) + "."
+    return _HEAD.format(version=transformers.__version__, counts=told) + "\n".join(rows) + "\n"
+
+
+def rows_of(text: str) -> dict[str, str]:
+    """The lines of a page by model type."""
+    return {line.split("`")[1]: line for line in text.splitlines() if line.startswith("| `")}
 
 
 def row(found: Verdict) -> str:
     """The line of one model type."""
-    forward, generation = (_brief(text) for text in (found.forward, found.generation))
+    forward, generation = _brief(found.forward), _brief(found.generation)
+    if found.forward.startswith("not tried"):
+        forward = found.forward  # with the reason
     unseen = ", ".join(f"`{name}`" for name in brief(found.unseen))
     return f"| `{found.model_type}` | {found.name} | {forward} | {generation} | {unseen} |"
 
 
 def _brief(text: str) -> str:
     """Without the names of modules, which have a column, and without the words of a refusal."""
-    if text.startswith(("refused", "not tried", "not run")) and not text.startswith("not tried: needs"):
+    if text.startswith(("refused", "not tried", "not run")):
         return text.split(":")[0]
     return text.split(", but unseen")[0].replace("|", "\\|")

@@ -1,7 +1,7 @@
 """No architecture of transformers is shown wrongly: docs/architectures.md says what each of them gives.
 
 REGARD_SWEEP=all tests every architecture, else those that went wrong once and a random sample.
-`python tests/watching/test_sweep.py --write` makes the page anew.
+`python tests/watching/test_sweep.py --write` makes the page anew, or only the lines of the model types named after it.
 """
 
 import os
@@ -15,7 +15,7 @@ import torch
 import transformers
 from architectures import model_types
 from sweep import verdict
-from sweep_page import PAGE, page, row
+from sweep_page import PAGE, page, row, rows_of
 
 from regard.watching.entries import AttentionCall
 from regard.watching.record import Record
@@ -67,11 +67,12 @@ def test_silence_would_be_noticed(monkeypatch):
 if __name__ == "__main__":
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
-    found = []
-    for model_type in model_types():
-        found.append(verdict(model_type))
-        print(row(found[-1]), file=sys.stderr)
-    text = page(found)
+    named = [name for name in sys.argv[1:] if name != "--write"]
+    rows = rows_of(PAGE.read_text()) if named else {}
+    for model_type in named or model_types():
+        rows[model_type] = row(verdict(model_type))
+        print(rows[model_type], file=sys.stderr)
+    text = page([rows[model_type] for model_type in model_types()])
     if "--write" in sys.argv:
         Path(PAGE).write_text(text)
     else:
