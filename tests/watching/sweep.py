@@ -35,7 +35,7 @@ FUSED = re.compile(
 SOFTMAX = re.compile(r"aten\.(_softmax|_safe_softmax|softmax)\b")  # in inference mode, operations are not taken apart
 # Softmaxes that are no attention, by the name or the class of the module that computes them.
 NOT_ATTENTION = re.compile(
-    r"router|gate$|gating|expert|moe|lm_head|classif|quantiz|vector_quant|pooler$|codebook|hyper_?connection|patcher|Ovis2VisionModel|RecHead$",
+    r"router|gate$|gating|expert|moe|lm_head|classif|quantiz|vector_quant|pooler$|codebook|hyper_?connection|patcher|Ovis2VisionModel|RecHead$|CTCEncoder",
     re.IGNORECASE,
 )
 

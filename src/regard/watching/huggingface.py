@@ -190,9 +190,10 @@ def _mask(
     # Padding before the keys of a window is needed later, when the steps are joined to the whole text.
     padding = tuple(p for p in paddings if not bool(p.all()) or p.shape[-1] < keys.stop)
     ids = tuple(d(keys.stop, target) if callable(d) else d for d in documents)
-    if options.get("allow_is_bidirectional_skip") and not (bands or padding or ids):
+    pattern = Pattern(_intersect(bands), padding, ids)
+    if options.get("allow_is_bidirectional_skip") and not pattern.causal and not pattern.mask(queries, keys).atoms:
         return None  # as eager's: some models can do without a mask, but not with one
-    return LazyMask(Pattern(_intersect(bands), padding, ids), queries, keys, batch_size, dtype, target)
+    return LazyMask(pattern, queries, keys, batch_size, dtype, target)
 
 
 def _expects_bools(config: Any) -> bool:
@@ -248,6 +249,8 @@ def _attention(
             "the model lies on the meta device, where tensors have no numbers to see. Move it to a real one."
         )
     query, key, value = _to_one_dtype(query, key, value)
+    if query.shape[0] != key.shape[0]:  # learned queries, the same for every text
+        query, key, value = (t.expand(max(len(query), len(key)), -1, -1, -1) for t in (query, key, value))
     watchers = registry.watchers(module)
     name = watchers[0][1] if watchers else ""
     pattern, dense_masks, queries, keys = _located(attention_mask, query.shape[2], key.shape[2])
@@ -299,10 +302,10 @@ def _selected_keys(module: nn.Module, options: dict[str, Any], query: Tensor, ke
 def _located(mask: Tensor | None, queries: int, keys: int) -> tuple[Pattern, list[Tensor], range, range]:
     """The mask as a pattern and as dense tensors, and where the queries and keys lie in the text."""
     if isinstance(mask, LazyMask):  # it may have more keys than the model uses; eager slices it too
-        positions = mask.queries, range(mask.keys.start, mask.keys.start + keys)
-        if len(mask.queries) == 1 < queries:  # made for one query, and meant for all of them
-            return Pattern(), [mask.visible()[..., :keys]], range(queries), positions[1]
-        return mask.pattern, [] if mask.dense is None else [mask.dense[..., :keys]], *positions
+        if len(mask.queries) >= queries and len(mask.keys) >= keys:
+            dense = [] if mask.dense is None else [mask.dense[..., :keys]]
+            return mask.pattern, dense, mask.queries, range(mask.keys.start, mask.keys.start + keys)
+        mask = mask.visible()  # made for one query or key, and meant for all of them
     positions = range(max(keys - queries, 0), max(keys, queries)), range(keys)
     if mask is None:
         return Pattern(), [], range(queries), positions[1]

@@ -37,7 +37,7 @@ from regard.watching.tokens import Text, Vocabulary
 __all__ = ["Watching", "watch"]
 
 # Attention modules are found by the name of their class; those that adapt or project what another one gave are none.
-_ATTENTION = re.compile(r"Atte?n(tio)?n(?!\w*(Output|Adapter|Norm|Mask|Bias|Embed))")
+_ATTENTION = re.compile(r"Atte?n(tio)?n(?!\w*(Output|Adapter|Norm|Mask|Bias|Embed|MLP|FeedForward))")
 
 
 def watch(
