@@ -196,7 +196,6 @@ def main() -> None:
     for name, section in SECTIONS.items():
         if not options.only or name.split()[0].lower() in options.only:
             lines += [f"## {name}", "", *section(), ""]
-            print("\n".join(lines[-3:]), flush=True)
     text = "\n".join([*lines, "Made by `python benchmarks/wild_gpu.py --report`."])
     print(text)
     if options.report:

@@ -10,6 +10,7 @@ import transformers as hf
 from models import SIZE, SPECIAL, VISION, made
 
 import regard
+from regard.watching import huggingface
 from regard.watching.masks import LazyMask, Pattern
 from regard.watching.see import Question, describe
 
@@ -111,6 +112,8 @@ def test_records_answers_and_pictures_say_it(tmp_path):
     for drawing in ("grid", "map"):
         assert f"Not seen: {first}" in str(record.at(kind="encoder").picture(drawing))
     assert f"Not seen: {first}" in describe(record, Question(kind="encoder"), "x")
+    record.save(tmp_path / "record")
+    assert regard.Record.open(tmp_path / "record").unseen == record.unseen
     assert json.loads(describe(record, Question(kind="encoder"), "x", as_json=True))["unseen"] == list(record.unseen)
 
 
@@ -146,6 +149,17 @@ def test_code_of_a_model_gets_the_masks_that_it_had(original):
     with torch.no_grad(), regard.watch(model):
         model(ids)
     assert masks == [(torch.bool, True) if original == "sdpa" else (torch.float32, False)]
+
+
+def test_an_argument_that_could_change_the_mask_is_refused_unless_known():
+    """Sparse models pass the keys that they selected in one: what is not understood must not be left out."""
+    module, keys = torch.nn.Identity(), torch.randn(1, 2, 6, 8)
+    with pytest.raises(regard.WatchError, match="passes 'row_indices' to its attention function"):
+        huggingface._attention(module, keys, keys, keys, row_indices=torch.zeros(1, 6, dtype=torch.long))
+    selected = torch.tensor([[[0, 1]] * 6])
+    _, weights = huggingface._attention(module, keys, keys, keys, indices=selected, output_attentions=True)
+    assert not weights[..., 2:].any()
+    torch.testing.assert_close(weights.sum(-1), torch.ones(1, 2, 6))
 
 
 def test_a_lazy_mask_is_additive_and_its_slices_are_lazy(monkeypatch):

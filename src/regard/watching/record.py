@@ -183,12 +183,13 @@ class Record(Mapping[str, Entry]):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Everything that was kept of the last pass, as safetensors."""
-        storage.save(self._entries(), path)
+        storage.save(self._entries(), self.unseen, path)
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> Record:
         """A record as it was saved."""
-        return cls([storage.load(path)])
+        entries, unseen = storage.load(path)
+        return cls([entries], unseen=unseen)
 
     def _entries(self) -> dict[str, Entry]:
         """The entries of the last pass, as they are now."""

@@ -35,17 +35,18 @@ _LARGEST = 2**40  # a number in a description: anything larger overflows in posi
 _LARGEST_EMPTY = 2**20  # the longest axis of a tensor without numbers, of which a file holds no proof
 
 
-def save(entries: Mapping[str, Entry], path: str | PathLike[str]) -> None:
-    """Write entries; a tensor that several share is written once."""
+def save(entries: Mapping[str, Entry], unseen: Sequence[str], path: str | PathLike[str]) -> None:
+    """Write entries, and the names of what was not seen; a tensor that several share is written once."""
     tensors = _SharedTensors()
     described = [_describe(entry, tensors) for entry in entries.values()]
-    description = json.dumps({"format": _FORMAT, "sum": _SUM, "entries": described})
+    missing = {"unseen": list(unseen)} if unseen else {}
+    description = json.dumps({"format": _FORMAT, "sum": _SUM, "entries": described} | missing)
     metadata = {"regard": description, _SUM: _checksum(description, tensors.by_name)}
     write_safetensors(Path(path), tensors.by_name, metadata)
 
 
-def load(path: str | PathLike[str]) -> dict[str, Entry]:
-    """Read entries."""
+def load(path: str | PathLike[str]) -> tuple[dict[str, Entry], tuple[str, ...]]:
+    """Read entries, and the names of what was not seen."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -66,7 +67,10 @@ def load(path: str | PathLike[str]) -> dict[str, Entry]:
             entries = [_read_entry(item, tensors) for item in description["entries"]]
             names = {entry.name: entry for entry in entries}
             _require(len(names) == len(entries), "two entries have one name")
-            return names
+            unseen = description.get("unseen", [])
+            words = isinstance(unseen, list) and all(isinstance(name, str) for name in unseen)
+            _require(words, "what was not seen is no list of names")
+            return names, tuple(unseen)
     except Exception as error:  # whatever a description that is not one may cause
         what = str(error) if isinstance(error, RegardError) else f"{type(error).__name__}: {error}"
         raise FileError(f"{path} is damaged: {what.rstrip('.')}. Copy it again, or save the record again.") from error
