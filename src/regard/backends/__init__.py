@@ -13,7 +13,7 @@ autograd.py    the same results as functions that autograd knows
 """
 
 from regard.backends.autograd import differentiable, gradients, operand
-from regard.backends.chooser import choose, compute, logsumexp, reduce, use
+from regard.backends.chooser import choose, compute, dense, logsumexp, reduce, use
 from regard.backends.contract import (
     Attend,
     Dropout,
@@ -44,6 +44,7 @@ __all__ = [
     "TransposedProduct",
     "choose",
     "compute",
+    "dense",
     "differentiable",
     "gradients",
     "logsumexp",

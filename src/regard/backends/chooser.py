@@ -7,7 +7,7 @@ one more key whose value is 0, so it only widens the normaliser.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -30,7 +30,7 @@ from regard.errors import InputError
 from regard.scores import Scores
 from regard.support import Float
 
-__all__ = ["choose", "compute", "for_tiles", "logsumexp", "reduce", "shielded", "use"]
+__all__ = ["choose", "compute", "dense", "for_tiles", "logsumexp", "reduce", "shielded", "use"]
 
 _ALL: tuple[Backend, ...] = (torch_cpu.backend, torch_cuda.backend, triton.backend, tiles.backend)
 _allowed = _ALL
@@ -103,6 +103,8 @@ def _forward(scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
             continue
     if scores.sinks is None:
         return output, lse
+    if triton.backend.rescale(output, lse, scores.sinks):
+        return output, lse
     widened = with_sinks(scores, lse)
     return torch.mul(output, share(lse, widened)[..., None], out=output), widened
 
@@ -126,6 +128,11 @@ def reduce(scores: Scores, lse: Float[Tensor, "batch heads queries"], requests: 
         own = for_tiles(scores, lse) if backend is tiles.backend else lse
         results |= zip(places, backend.reduce(scores, own, [requests[n] for n in places]), strict=True)
     return [results[n] for n in range(len(requests))]
+
+
+def dense(scores: Scores, lse: Callable[[], Tensor]) -> Tensor | None:
+    """The weights of a few rows as they are, from a kernel, which then asks for the normaliser; None without one."""
+    return triton.backend.dense(scores, lse) if triton.backend in _allowed else None
 
 
 def for_tiles(scores: Scores, lse: Float[Tensor, "batch heads queries"]) -> Float[Tensor, "batch heads queries"]:

@@ -6,13 +6,15 @@ next backend takes over.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from regard.backends import triton
 from regard.backends.contract import Attend, Backend, Gradients, Refused, Request
-from regard.scores import Scores
+from regard.scores import HIDING, Scores
 
 __all__ = ["backend"]
 
@@ -21,7 +23,7 @@ _DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 class TorchCUDA(Backend):
-    """torch's fused kernels on a GPU: plain or causal, and their backward."""
+    """torch's fused kernels on a GPU: plain or causal, and their backward; with a bias, the one that takes biases."""
 
     name = "torch_cuda"
     device = "cuda"  # "cpu" in a test of what happens when a kernel refuses
@@ -30,7 +32,7 @@ class TorchCUDA(Backend):
         self.refused: set[tuple[int, bool]] = set()  # (kernel, grouped heads) that this torch cannot compute
 
     def supports(self, scores: Scores, request: Request, *, gradient: bool = False, biases: bool = False) -> bool:
-        """Products with values as wide as the keys, without dropout, softcap or a mask other than `causal()`."""
+        """Products with values as wide as the keys, without dropout or softcap, plain or causal, at most one bias."""
         if not isinstance(request, Attend) or request.dropout is not None:
             return False
         if gradient and (biases or torch.are_deterministic_algorithms_enabled()):
@@ -41,16 +43,28 @@ class TorchCUDA(Backend):
         if scores.softcap is not None or scores.scale <= 0 or request.value.shape != key.shape or query.shape[-1] % 8:
             return False
         whole = scores.rows == range(scores.shape[2]) and scores.columns == range(scores.shape[3])
-        causal = mask.plain_causal and mask.only_bands and whole and query.shape[2] == key.shape[2]
-        if mask and not causal:
+        if mask.kept or mask.ids or mask.visible or len(mask.biases) > 1:
             return False
+        if mask.bands and not (mask.plain_causal and whole and query.shape[2] == key.shape[2]):
+            return False
+        if mask.biases:
+            return not gradient and whole and self._takes_bias(scores)
         kernel = self.kernel(scores, request.value)
         if gradient and kernel not in (_FLASH, _CUDNN):
             return False
         return kernel in (_FLASH, _EFFICIENT, _CUDNN) and (kernel, scores.group > 1) not in self.refused
 
+    def _takes_bias(self, scores: Scores) -> bool:
+        """cuDNN's kernel is faster with a bias than any other, but it takes one of the query's dtype only."""
+        query, (bias,) = scores.query, scores.mask.biases
+        enabled: bool = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
+        fits = query.dtype == bias.dtype == torch.bfloat16 and query.shape[-1] <= 128  # float16 hides at -65,504 too
+        return enabled and fits and (_CUDNN, scores.group > 1) not in self.refused
+
     def kernel(self, scores: Scores, value: Tensor) -> int:
-        """The number of the kernel that torch itself would choose."""
+        """The number of the kernel that torch itself would choose; with a bias, cuDNN's."""
+        if scores.mask.biases:
+            return _CUDNN
         return int(
             torch._fused_sdp_choice(
                 scores.query, scores.key, value, None, 0.0, bool(scores.mask), scale=scores.scale,
@@ -61,12 +75,13 @@ class TorchCUDA(Backend):
     def forward(self, scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
         """(weights @ value, logsumexp), without sinks."""
         query, key, value = scores.query, scores.key, request.value
-        kernel, causal = self.kernel(scores, value), bool(scores.mask)
+        kernel, causal = self.kernel(scores, value), bool(scores.mask.bands)
+        bias = scores.mask.biases[0] if scores.mask.biases else None
         ops: Any = torch.ops.aten
         try:
             if kernel == _CUDNN:
                 output, lse = ops._scaled_dot_product_cudnn_attention(
-                    query, key, value, None, True, 0.0, causal, False, scale=scores.scale
+                    query, key, value, bias, True, 0.0, causal, False, scale=scores.scale
                 )[:2]
             elif kernel == _EFFICIENT:
                 output, lse = ops._scaled_dot_product_efficient_attention(
@@ -81,7 +96,13 @@ class TorchCUDA(Backend):
             raise Refused(str(error)) from error
         if lse.numel() != query[..., 0].numel():  # rows padded to whole blocks
             lse = lse[..., : query.shape[2]]
-        return output, lse.reshape(query.shape[:3])
+        lse = lse.reshape(query.shape[:3])
+        if bias is not None and not triton.backend.rescale(
+            output, lse, None
+        ):  # a bias of -1e38 hides a key as -inf does
+            blind = lse < HIDING
+            output, lse = output.masked_fill(blind[..., None], 0.0), lse.masked_fill(blind, -math.inf)
+        return output, lse
 
     def backward(
         self, scores: Scores, request: Request, result: Tensor, lse: Tensor, grad: Tensor, *, subtract: bool = True,
@@ -90,7 +111,7 @@ class TorchCUDA(Backend):
         """Gradients of weights @ value; with sinks too, whose share is in the normaliser and in the result."""
         assert isinstance(request, Attend)
         assert subtract, "a part of the matrix has kernels of its own"
-        query, key, value, causal = scores.query, scores.key, request.value, bool(scores.mask)
+        query, key, value, causal = scores.query, scores.key, request.value, bool(scores.mask.bands)
         ops: Any = torch.ops.aten
         seed = query.new_zeros((), dtype=torch.int64)
         ends, lengths = (None, None), scores.shape[2:]

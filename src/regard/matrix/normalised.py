@@ -164,6 +164,10 @@ class NormalisedScores:
         lse = None if self.has_all_keys else self.normaliser()
         if torch.is_grad_enabled() and scores.requires_grad:
             return dense_weights(scores, lse).to(scores.query.dtype)
+        with torch.no_grad():
+            few = backends.dense(scores, self.lse)
+        if few is not None:
+            return few
         dense = scores.query.new_empty(scores.shape)
         batch, heads, queries, keys = scores.shape
         rows = max(2**22 // max(batch * heads * keys, 1), 1)

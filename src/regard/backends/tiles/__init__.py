@@ -13,6 +13,7 @@ from torch import Tensor
 
 from regard.backends.contract import Attend, Backend, Gradients, Reduction, Request, Result
 from regard.backends.tiles import gradients, reductions
+from regard.backends.tiles.tile import each_tile
 from regard.scores import Scores
 
 __all__ = ["backend"]
@@ -37,7 +38,7 @@ class Tiles(Backend):
 
     def reduce(self, scores: Scores, lse: Tensor, requests: Sequence[Reduction]) -> list[Result]:
         """All reductions in one pass."""
-        return reductions.reduce(scores, lse, requests)
+        return reductions.reduce(scores, each_tile(scores, lse), requests)
 
     def backward(
         self, scores: Scores, request: Request, result: Tensor, lse: Tensor, grad: Tensor, *, subtract: bool = True,

@@ -56,7 +56,7 @@ def backward(
     if row_dot is None:
         assert weight_grad.of_tile is not None
         sums = RowDot(scores, weight_grad.of_tile)
-        accumulate(scores, lse, [sums])
+        accumulate(each_tile(scores, lse), [sums])
         row_dot = sums.total
     row_dot = row_dot.to(scores.working_dtype)
     d_query, d_key, d_biases = _through_softmax(scores, lse, weight_grad.of_tile, row_dot if subtract else None)
@@ -100,7 +100,7 @@ def _attend(scores: Scores, request: Attend, result: Tensor, grad: Tensor) -> _W
 def _transposed_product(scores: Scores, request: TransposedProduct, lse: Tensor, grad: Tensor) -> _WeightGradient:
     x, grad = request.x.to(scores.working_dtype), grad.to(scores.working_dtype)
     product = Product(scores, grad)
-    accumulate(scores, lse, [product])
+    accumulate(each_tile(scores, lse), [product])
     d_x = product.total
 
     def of_tile(tile: Tile) -> Tensor:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 import torch
@@ -91,15 +91,15 @@ class Accumulator:
 
 
 @no_autocast
-def accumulate(scores: Scores, lse: Float[Tensor, "batch heads queries"], accumulators: Sequence[Accumulator]) -> None:
+def accumulate(tiles: Iterable[Tile], accumulators: Sequence[Accumulator]) -> None:
     """One pass over the weights, shared by all the accumulators."""
-    for tile in each_tile(scores, lse):
+    for tile in tiles:
         for accumulator in accumulators:
             accumulator.add(tile)
 
 
-def reduce(scores: Scores, lse: Float[Tensor, "batch heads queries"], requests: Sequence[Reduction]) -> list[Result]:
-    """The reductions asked for, all in one pass."""
+def reduce(scores: Scores, tiles: Iterable[Tile], requests: Sequence[Reduction]) -> list[Result]:
+    """The reductions asked for, all in one pass over the tiles."""
     made = [_accumulator(scores, request) for request in requests]
     # Sums of the columns fall out of a pool of means on its way: with one, nothing is added up twice.
     pool = next((a for a in made if isinstance(a, _Pool) and a.reduce == "mean"), None)
@@ -107,7 +107,7 @@ def reduce(scores: Scores, lse: Float[Tensor, "batch heads queries"], requests: 
     run: list[Accumulator] = [a for a in made if pool is None or a is not received]
     if pool is not None:
         pool.received = received
-    accumulate(scores, lse, sorted(run, key=lambda a: isinstance(a, _Entropy)))
+    accumulate(tiles, sorted(run, key=lambda a: isinstance(a, _Entropy)))
     for accumulator in run:
         accumulator.finish()
     return [accumulator.result() for accumulator in made]

@@ -1,4 +1,6 @@
-"""What all Triton kernels share: the logits of a tile, the loop over tiles and its bounds; and the forward kernel.
+"""What all Triton kernels share: the logits of a tile, the loop over tiles and its bounds; and the simplest kernels.
+
+`forward` is the online softmax; `dense_rows` stores a few rows as they are; `rescale_rows` counts sinks.
 
 `tile_logits` turns products of queries and keys into base-2 logits: scaled, capped, biased, masked. A block of queries
 stays in registers where a result belongs to rows (`forward`, `rows`, `top_pass`), a block of keys where it belongs to
@@ -305,3 +307,65 @@ def forward(
         at = out + (base + row).to(tl.int64) * 2
         tl.store(at, m_i, mask=inside)
         tl.store(at + 1, l_i, mask=inside)
+
+
+# A few rows as they are
+
+
+@triton.jit
+def dense_rows(
+    q_desc, k_desc, norm, out, problem, layouts,
+    FLAGS: tl.constexpr, GROUP: tl.constexpr, LOG2: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """The weights of a few rows, or their log2. Keys are read once for all heads that share them."""
+    flat_key, start_n = flat_head(), tl.program_id(0) * BLOCK_N
+    key_heads = problem.heads // GROUP
+    batch, key_head = flat_key // key_heads, flat_key % key_heads
+    low, high = band_of(batch, problem, FLAGS)
+    column = start_n + tl.arange(0, BLOCK_N)
+    k = load_block(k_desc, layouts.k, batch, key_head, start_n)
+    for member in range(GROUP):
+        head = Head(batch, key_head * GROUP + member, key_head, low, high)
+        base = (batch * problem.heads + head.index) * problem.queries
+        for start_m in range(0, problem.queries, BLOCK_M):
+            row = start_m + tl.arange(0, BLOCK_M)
+            q = load_block(q_desc, layouts.q, batch, head.index, start_m)
+            qk = tl.dot(q, k.T, input_precision=PRECISION)
+            logits = tile_logits(qk, row[:, None], column[None, :], head, problem, FLAGS, True)
+            minus_lse, rest = load_norm(norm, base, row, problem, FLAGS, True)
+            found = log2_weights(logits, minus_lse[:, None], rest[:, None], FLAGS)
+            if not LOG2:
+                found = tl.exp2(found)
+            at = out + (base + row).to(tl.int64)[:, None] * problem.keys + column[None, :]
+            inside = (row < problem.queries)[:, None] & (column < problem.keys)[None, :]
+            tl.store(at, found.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def rescale_rows(
+    out, lse, sinks, heads, queries, rows, strides,
+    SINKS: tl.constexpr, WIDTH: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_V: tl.constexpr,
+):  # fmt: skip
+    """Rows of weights @ value and their logsumexp, in place: with the sink counted, and 0 where a row sees nothing."""
+    row = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
+    inside = row < rows
+    own = tl.load(lse + row, mask=inside, other=0.0)
+    own = tl.where(own < HIDING, float("-inf"), own)
+    total = own
+    if SINKS:
+        sink = tl.load(sinks + row // queries, mask=inside, other=0.0).to(tl.float32)
+        peak = max_nan(own, sink)
+        finite = tl.where(peak == float("-inf"), 0.0, peak)
+        total = peak + tl.log(tl.exp(own - finite) + tl.exp(sink - finite))
+        total = tl.where(peak == float("-inf"), peak, total)
+    factor = tl.where(own == float("-inf"), 0.0, tl.exp(own - total))
+    tl.store(lse + row, total, mask=inside)
+    column = tl.arange(0, BLOCK_V)
+    batch, head = row // queries // heads, row // queries % heads
+    at = batch * strides.batch + head * strides.head + (row % queries) * strides.row
+    at = out + at[:, None] + column[None, :] * strides.column
+    changed = (inside & (factor != 1.0))[:, None] & (column < WIDTH)[None, :]
+    values = tl.load(at, mask=changed, other=0.0).to(tl.float32)
+    values = tl.where((factor == 0.0)[:, None], 0.0, values * factor[:, None])
+    tl.store(at, values.to(out.dtype.element_ty), mask=changed)

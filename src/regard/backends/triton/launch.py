@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -33,8 +33,18 @@ from regard.backends.contract import (
     trusted,
 )
 from regard.backends.triton import reduce_launch, tuning
-from regard.backends.triton.problem import MAX_GRID, OUT_OF_REACH, Normaliser, cdiv, describe, head_grid, prepare
-from regard.scores import Scores
+from regard.backends.triton.problem import (
+    MAX_GRID,
+    OUT_OF_REACH,
+    AxisStrides,
+    Normaliser,
+    cdiv,
+    describe,
+    head_grid,
+    next_power,
+    prepare,
+)
+from regard.scores import HIDING, Scores
 from regard.support import Float, no_autocast
 
 __all__ = ["TritonBackend", "normaliser"]
@@ -99,11 +109,29 @@ class TritonBackend(Backend):
         Those are then the digits of the kernels' own products, from which the weights are computed too: an error that
         both share is in none of the weights.
         """
-        parts, lse = _forward(scores, None)
+        parts, lse = _few_sums(scores) if reduce_launch.few(scores) else _forward(scores, None)
         if trusted(lse, scores.query.dtype):
             return lse
         peak, total = parts.double().unbind(-1)
         return (peak + total.log2()) * LN2
+
+    @no_autocast
+    def dense(self, scores: Scores, lse: Callable[[], Tensor]) -> Tensor | None:
+        """The weights of a few rows as they are; None where that is not done here."""
+        if not self._supports_scores(scores) or not reduce_launch.few(scores):
+            return None
+        return reduce_launch.dense_rows(scores, normaliser(lse()), dtype=scores.query.dtype)
+
+    @no_autocast
+    def rescale(self, output: Tensor, lse: Tensor, sinks: Tensor | None) -> bool:
+        """Count the sinks in (weights @ value, logsumexp), in place, and let blind rows be 0; False if not done here.
+
+        torch's operators would read and write the output several times.
+        """
+        if output.device.type != "cuda" or lse.dtype != torch.float32 or not _installed():
+            return False
+        _rescale(output, lse, sinks)
+        return True
 
     @no_autocast
     def reduce(
@@ -194,6 +222,28 @@ def _forward(scores: Scores, value: Tensor | None) -> tuple[Tensor, Tensor]:
         BLOCK_V=v.block_shape[1] if value is not None else 1, enable_fp_fusion=fusion, **options,
     )  # fmt: skip
     return output, lse
+
+
+def _few_sums(scores: Scores) -> tuple[Tensor, Tensor]:
+    """What `_forward` finds without a value, for a few rows: programs of a row each would be too few."""
+    zero = Normaliser(scores.query.new_zeros(scores.shape[:3], dtype=torch.float32), None)
+    logits = reduce_launch.dense_rows(scores, zero, log2=True)
+    peak = logits.amax(-1)
+    total = (logits - peak[..., None]).exp2_().masked_fill_(logits <= HIDING, 0.0).sum(-1)
+    peak = peak.clamp_min(HIDDEN)
+    lse = torch.where(peak > HIDING, (peak + total.log2()) * LN2, -math.inf)
+    return torch.stack([peak, total], -1), torch.where(peak.isnan(), peak, lse)
+
+
+def _rescale(output: Tensor, lse: Tensor, sinks: Tensor | None) -> None:
+    from regard.backends.triton import kernels
+
+    batch, heads, queries, width = output.shape
+    block_m, rows = 32, batch * heads * queries
+    kernels.rescale_rows[(cdiv(rows, block_m),)](
+        output, lse, None if sinks is None else sinks.contiguous(), heads, queries, rows, AxisStrides(*output.stride()),
+        SINKS=sinks is not None, WIDTH=width, BLOCK_M=block_m, BLOCK_V=next_power(width), num_warps=4,
+    )  # fmt: skip
 
 
 def _backward(

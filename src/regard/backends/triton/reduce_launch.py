@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from regard.backends.contract import LN2, Entropy, Pool, Received, Reduction, Result, Top, TransposedProduct
+from regard.backends.contract import (
+    LN2,
+    Entropy,
+    Pool,
+    Received,
+    Reduction,
+    Result,
+    Top,
+    TransposedProduct,
+    capturing,
+)
+from regard.backends.tiles import reductions as tiles
+from regard.backends.tiles.tile import Tile
 from regard.backends.triton import tuning
 from regard.backends.triton.problem import (
-    MAX_GRID,
     Normaliser,
     cdiv,
     describe,
@@ -24,8 +33,9 @@ from regard.backends.triton.problem import (
     tensors,
 )
 from regard.scores import Scores
+from regard.support import Float
 
-__all__ = ["columns", "reduce", "rows", "small_bins", "sums", "supports", "top"]
+__all__ = ["bins", "columns", "dense_rows", "few", "reduce", "rows", "sums", "supports", "top"]
 
 MAX_TOP = 16
 
@@ -57,6 +67,12 @@ def reduce(scores: Scores, norm: Normaliser, requests: Sequence[Reduction]) -> l
     A summary with even bins takes one pass, if there is workspace for it. With `top` it takes two: where bins are
     large, the pass of `top` computes the entropy as well.
     """
+    products = TransposedProduct if not capturing(scores.query) else (TransposedProduct, Pool)  # its bins are a copy
+    if few(scores) and not any(isinstance(request, products) for request in requests):
+        log2 = dense_rows(scores, norm, log2=True)
+        batch, heads, queries, keys = (slice(0, n) for n in scores.shape)
+        key_heads = slice(0, scores.key.shape[1])
+        return tiles.reduce(scores, [Tile(batch, heads, key_heads, queries, keys, log2, log2.exp2())], requests)
     results: dict[int, Result] = {}  # by position in `requests`
 
     def positions(kind: type) -> list[int]:
@@ -86,7 +102,7 @@ def reduce(scores: Scores, norm: Normaliser, requests: Sequence[Reduction]) -> l
         if n not in even_pools:  # sums of columns come along
             summed = next((r for r in received if requests[r].reduce != "max"), None)  # type: ignore[union-attr]
             received = [r for r in received if r != summed]
-            keep(small_bins(scores, norm, requests[n]), summed, None, n)  # type: ignore[arg-type]
+            keep(bins(scores, norm, requests[n]), summed, None, n)  # type: ignore[arg-type]
     for n in tops:
         # Where bins are small, a pass of `sums` is needed anyway, and computes the entropy for less.
         pairs = zip(even_pools, received, strict=False)
@@ -161,6 +177,12 @@ def _bin_sizes(scores: Scores, pool: Pool | None) -> tuple[int, int, int]:
             break
         bin_keys //= 2
     return bin_rows, bin_keys, cdiv(keys, max(bin_keys, block_n))
+
+
+def few(scores: Scores) -> bool:
+    """Whether these are so few rows that they are worked on as they are: dense, they are no larger than the keys."""
+    batch, heads, queries, keys = scores.shape
+    return queries <= 16 and 8 * batch * heads * queries * keys <= max(tuning.WORKSPACE, _problem_bytes(scores) // 4)
 
 
 # Launches: each makes what it needs, launches one kernel (`top`: three) and returns what that found
@@ -273,77 +295,47 @@ def columns(
     return PassResult(total, None, pooled, product)
 
 
-class Bins(NamedTuple):
-    """The bin that each query and each key lies in."""
-
-    rows: Tensor
-    keys: Tensor
-
-
-class _Axis(NamedTuple):
-    """Bins of any size along an axis: which bin a token lies in, the size of each, and its places in `small_bins`."""
-
-    own: Tensor  # the bin of each token
-    sizes: Tensor  # tokens of each bin
-    places: tuple[Tensor, ...]  # for each bin, the lines that add up to it
-    used: tuple[Tensor | None, ...]  # which of these count; None where all do
-
-
-def small_bins(scores: Scores, norm: Normaliser, pool: Pool) -> PassResult:
+def bins(scores: Scores, norm: Normaliser, pool: Pool) -> PassResult:
     """The matrix in bins of any size, and what each key receives."""
     from regard.backends.triton import reduction_kernels
 
     batch, heads, queries, keys = scores.shape
-    block_m, block_n, options = tuning.blocks("small_bins", scores)
-    sizes = queries / pool.rows, keys / pool.columns
-    most = max(min(math.ceil(b / s) + 1, b) for b, s in zip((block_m, block_n), sizes, strict=True))
-    local = max(next_power(most), 16)  # bins that a tile may lie in, either way: at least what a product needs
-    prepared, device = prepare(scores, block_m, block_n, interleave=False), norm.high.device
-    blocks = cdiv(queries, block_m), cdiv(keys, block_n)
-    lanes = min(max(tuning.WORKSPACE // (4 * math.prod(blocks) * local**2), 1), batch * heads, MAX_GRID)
-    store = norm.high.new_empty(lanes, blocks[0] * local, blocks[1] * local)
-    pooled = norm.high.new_empty(batch * heads, pool.rows, pool.columns)
-    total, problem = norm.high.new_empty(batch, heads, keys), prepared.queries_problem
-    flags = prepared.along_queries(block_m, norm)._replace(stages=(True, True, True), causal=False)
-    down = _axis(queries, pool.rows, block_m, local, device)
-    across = _axis(keys, pool.columns, block_n, local, device)
-    exact = scores.query.dtype == torch.float32 or device.type == "cpu"  # the interpreter's bfloat16 is wrong
-    for first in range(0, batch * heads, lanes):
-        some = min(lanes, batch * heads - first)
-        store.zero_()
-        reduction_kernels.small_bins[prepared.grid(blocks[1], some)](
-            prepared.q, prepared.k, norm, total, store, problem, prepared.layouts, Bins(down.own, across.own), first,
-            FLAGS=flags, EXACT=exact, PRECISION=prepared.precision, LOCAL=local, BLOCK_M=block_m, BLOCK_N=block_n,
-            **options,
-        )  # fmt: skip
-        summed = _add_places(_add_places(store[:some], down).mT, across).mT
-        torch.div(summed, down.sizes[:, None] * across.sizes, out=pooled[first : first + some])
-    return PassResult(total, None, pooled.view(batch, heads, pool.rows, pool.columns))
+    most_rows, block_n, options = tuning.blocks("bins", scores)
+    rows, wide = cdiv(queries, pool.rows), cdiv(keys, pool.columns)
+    block_m = min(max(next_power(rows), 16), most_rows)
+    together = max(min(block_m // next_power(rows), 4), 1)  # small bins that share a tile
+    parts = cdiv(wide, block_n)  # of a large bin
+    mine = min(block_n // wide, 32) if parts == 1 else 1
+    prepared = prepare(scores, block_m, block_n)
+    flags = prepared.along_queries(block_m, norm)._replace(stages=(True, True, True), causal=False, full_blocks=False)
+    total = norm.high.new_empty(batch, heads, keys)
+    pooled = norm.high.new_zeros(batch, heads, pool.rows, pool.columns * parts)
+    blocks = cdiv(pool.columns * parts, mine)
+    reduction_kernels.bins[prepared.grid(blocks, batch * heads)](
+        prepared.q, prepared.k, norm, total, pooled, prepared.queries_problem, prepared.layouts,
+        (pool.rows, pool.columns * parts, mine, parts), FLAGS=flags, TOGETHER=together, ONE_TILE=rows <= block_m,
+        ACROSS=next_power(mine), PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n, **options,
+    )  # fmt: skip
+    if parts > 1:
+        pooled = pooled.view(batch, heads, pool.rows, pool.columns, parts).sum(-1)
+    return PassResult(total, None, pooled)
 
 
-@lru_cache(maxsize=64)
-def _axis(tokens: int, bins: int, block: int, local: int, device: torch.device) -> _Axis:
-    with torch.inference_mode(False):  # kept for other calls, which may have gradients
-        edges = torch.arange(bins + 1, device=device) * tokens // bins
-        own = torch.searchsorted(edges, torch.arange(tokens, device=device), right=True) - 1
-        first, last = edges[:-1] // block, (edges[1:] - 1) // block
-        places, used = [], []
-        for n in range(cdiv(cdiv(tokens, bins), block) + 1):  # blocks that a bin may lie in
-            here = (first + n).clamp(max=cdiv(tokens, block) - 1)
-            place = here * local + torch.arange(bins, device=device) - own[here * block]
-            counts = first + n <= last
-            places.append(torch.where(counts, place, 0))
-            used.append(counts[:, None] if n else None)
-        return _Axis(own.int(), edges.diff(), tuple(places), tuple(used))
+def dense_rows(
+    scores: Scores, norm: Normaliser, log2: bool = False, dtype: torch.dtype = torch.float32
+) -> Float[Tensor, "batch heads queries keys"]:
+    """The weights of a few rows, or their log2, stored as they are."""
+    from regard.backends.triton import kernels
 
-
-def _add_places(store: Tensor, axis: _Axis) -> Tensor:
-    """(heads, bins, rest): the sum of a few lines of (heads, lines, rest) for each bin."""
-    total = store[:, axis.places[0]]
-    for place, used in zip(axis.places[1:], axis.used[1:], strict=True):
-        assert used is not None
-        total = total + torch.where(used, store[:, place], 0.0)
-    return total
+    block_m, block_n, options = tuning.blocks("dense_rows", scores)
+    prepared = prepare(scores, block_m, block_n, interleave=False)
+    out = scores.query.new_empty(scores.shape, dtype=dtype)
+    flags = prepared.along_keys(block_n, norm)._replace(full_blocks=False, causal=False, stages=(True, True, True))
+    kernels.dense_rows[(cdiv(scores.shape[3], block_n), *head_grid(scores.shape[0] * scores.key.shape[1]))](
+        prepared.q, prepared.k, norm, out, prepared.problem, prepared.layouts, FLAGS=flags, GROUP=scores.group,
+        LOG2=log2, PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n, **options,
+    )  # fmt: skip
+    return out
 
 
 class TopShape(NamedTuple):

@@ -192,82 +192,107 @@ def columns(
         tl.store(at, acc.to(out_ptr.dtype.element_ty), mask=inside[:, None] & (part < WIDTH))
 
 
-# small_bins: bins of any size. A tile's sums over its own bins are two products with matrices of 0 and 1, and each tile
-# has a place of its own in memory: tiles are added up afterwards, in an order that never changes.
+# bins: bins of any size. Blocks of keys and tiles of queries begin where bins do, so that no sum is cut in two.
 
 
 @triton.jit
-def _dot_01(a, b, SPLIT_A: tl.constexpr, EXACT: tl.constexpr):
-    """a @ b in float32, where one of both holds only 0 and 1; the other one is split into two halves of its digits."""
-    if EXACT:
-        product = tl.dot(a.to(tl.float32), b.to(tl.float32), input_precision="ieee")
-    elif SPLIT_A:
-        high = a.to(tl.bfloat16)
-        product = tl.dot(high, b, tl.dot((a - high.to(tl.float32)).to(tl.bfloat16), b))
-    else:
-        high = b.to(tl.bfloat16)
-        product = tl.dot(a, high, tl.dot(a, (b - high.to(tl.float32)).to(tl.bfloat16)))
-    return product
+def _bin_edge(bin, bins, tokens):
+    """The first token of a bin, where so many tokens lie in nearly equal bins."""
+    return (tl.cast(bin, tl.int64) * tokens // bins).to(tl.int32)
 
 
 @triton.jit
-def _small_bins_step(
-    total, start_m, block, column, k, of_key, base, lane, q_desc, store_ptr, norm, layouts, head, problem, bins,
-    FLAGS: tl.constexpr, MASKED: tl.constexpr, EXACT: tl.constexpr, PRECISION: tl.constexpr, LOCAL: tl.constexpr,
+def _bin_of(token, bins, tokens):
+    """The bin that a token lies in; all bins are before a token beyond the last."""
+    return tl.minimum(((tl.cast(token, tl.int64) + 1) * bins - 1) // tokens, bins).to(tl.int32)
+
+
+@triton.jit
+def _bins_step(
+    total, group, column, k, base, own_bin, key_share, pool_ptr, q_desc, norm, layouts, head, problem, rows_columns,
+    FLAGS: tl.constexpr, MASKED: tl.constexpr, TOGETHER: tl.constexpr, ONE_TILE: tl.constexpr, ACROSS: tl.constexpr,
+    PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """A group of TOGETHER bins of queries; ONE_TILE: all of them fit into one tile."""
+    bin_rows, bin_columns = rows_columns
+    first = group * TOGETHER
+    start = _bin_edge(first, bin_rows, problem.queries)
+    end = _bin_edge(tl.minimum(first + TOGETHER, bin_rows), bin_rows, problem.queries)
+    sums = tl.zeros([BLOCK_N], tl.float32)
+    local, inside = tl.arange(0, ACROSS), own_bin[None, :] == tl.arange(0, ACROSS)[:, None]
+    stop = start + 1 if ONE_TILE else end
+    for start_m in range(start, stop, BLOCK_M):
+        row = start_m + tl.arange(0, BLOCK_M)
+        high, low = load_norm(norm, base, row, problem, FLAGS, True)
+        q = load_block(q_desc, layouts.q, head.batch, head.index, start_m)
+        qk = tl.dot(k, q.T, input_precision=PRECISION)
+        logits = tile_logits(qk, row[None, :], column[:, None], head, problem, FLAGS, MASKED)
+        p = tl.exp2(log2_weights(logits, high[None, :], low[None, :], FLAGS))
+        if TOGETHER == 1:
+            sums += tl.sum(tl.where((row < end)[None, :], p, 0.0), 1)
+        else:
+            for n in tl.static_range(TOGETHER):
+                bin = first + n
+                a, b = _bin_edge(bin, bin_rows, problem.queries), _bin_edge(bin + 1, bin_rows, problem.queries)
+                part = tl.sum(tl.where(((row >= a) & (row < tl.minimum(b, end)))[None, :], p, 0.0), 1)
+                small = tl.sum(tl.where(inside, part[None, :], 0.0), 1) * key_share / (b - a)
+                at = pool_ptr + tl.cast(bin, tl.int64) * bin_columns + local
+                tl.store(at, small, mask=tl.where(bin < bin_rows, key_share, 0.0) > 0)
+                sums += part
+    if TOGETHER == 1:
+        small = tl.sum(tl.where(inside, sums[None, :], 0.0), 1) * key_share / (end - start)
+        tl.store(pool_ptr + tl.cast(first, tl.int64) * bin_columns + local, small, mask=key_share > 0)
+    return total + sums
+
+
+@triton.jit
+def bins(
+    q_desc, k_desc, norm, received_ptr, pool_ptr, problem, layouts, shape,
+    FLAGS: tl.constexpr, TOGETHER: tl.constexpr, ONE_TILE: tl.constexpr, ACROSS: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    row = start_m // BLOCK_M * BLOCK_M + tl.arange(0, BLOCK_M)
-    high, low = load_norm(norm, base, row, problem, FLAGS, True)
-    q = load_block(q_desc, layouts.q, head.batch, head.index, start_m)
-    qk = tl.dot(k, q.T, input_precision=PRECISION)
-    logits = tile_logits(qk, row[None, :], column[:, None], head, problem, FLAGS, MASKED)
-    p = tl.exp2(log2_weights(logits, high[None, :], low[None, :], FLAGS))
-    if MASKED:
-        p = tl.where((column < problem.keys)[:, None] & (row < problem.queries)[None, :], p, 0.0)
-    total += tl.sum(tl.reshape(p, [BLOCK_N, BLOCK_M // 8, 8]), 1)
-    local = tl.arange(0, LOCAL)
-    of_row = tl.load(bins.rows + row, mask=row < problem.queries, other=-1) - tl.load(bins.rows + start_m)
-    of_row = of_row[:, None] == local[None, :]
-    # 0 × NaN would be NaN in other bins too. A row that holds NaN is known by its normaliser.
-    unknown = tl.sum((of_row & ((high != high) | (high == float("-inf")))[:, None]).to(tl.int32), 0) > 0
-    p = tl.where(p == p, p, 0.0)
-    part = _dot_01(_dot_01(of_key, p, False, EXACT), of_row.to(of_key.dtype), True, EXACT)  # (of keys, of rows)
-    part = tl.where(unknown[None, :], float("nan"), part)
-    blocks = tl.cdiv(problem.keys, BLOCK_N)
-    line = (lane * tl.cdiv(problem.queries, BLOCK_M) + start_m // BLOCK_M) * LOCAL + local
-    at = store_ptr + line.to(tl.int64)[None, :] * (blocks * LOCAL) + block * LOCAL + local[:, None]
-    tl.store(at, part)
-    return total
+    """The matrix in nearly equal bins of any size, and what each key receives.
 
-
-@triton.jit
-def small_bins(
-    q_desc, k_desc, norm, received_ptr, store_ptr, problem, layouts, bins, first_head,
-    FLAGS: tl.constexpr, EXACT: tl.constexpr, PRECISION: tl.constexpr, LOCAL: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    """The sums of each tile over the bins that it lies in, LOCAL at most each way; and what each key receives.
-
-    bins.rows and bins.keys: the bin of each query and key. Programs work on the heads from `first_head` on.
+    shape: bins of queries, bins of keys, how many of these a program has (ACROSS at most), and how many make up one
+    bin of the result: a bin with more keys than a block is cut into several, which are added up afterwards.
     """
-    lane, block, _ = program_block(problem)
-    flat = lane + first_head
+    flat, block, _ = program_block(problem)
     head = find_head(flat, problem, FLAGS)
-    start_n = block * BLOCK_N
+    bin_rows, bin_columns, mine, parts = shape
+    first_bin = block * mine
+    start_n = _bin_edge(first_bin, bin_columns, problem.keys)
+    end_n = _bin_edge(tl.minimum(first_bin + mine, bin_columns), bin_columns, problem.keys)
     column = start_n + tl.arange(0, BLOCK_N)
     k = load_block(k_desc, layouts.k, head.batch, head.key_head, start_n)
-    k = tl.where((column < problem.keys)[:, None], k, 0.0)
-    own = tl.load(bins.keys + column, mask=column < problem.keys, other=-1) - tl.load(bins.keys + start_n)
-    of_key = (tl.arange(0, LOCAL)[:, None] == own[None, :]).to(tl.float32 if EXACT else tl.bfloat16)
-    bounds = query_bounds(start_n, head, problem, BLOCK_M, BLOCK_N, FLAGS)
-    total = tl.zeros([BLOCK_N, 8], tl.float32)
+    k = tl.where((column < end_n)[:, None], k, 0.0)
+    own_bin = tl.where(column < end_n, _bin_of(column, bin_columns, problem.keys) - first_bin, ACROSS)
+    bin = first_bin + tl.arange(0, ACROSS)
+    whole = bin // parts * parts
+    keys = _bin_edge(whole + parts, bin_columns, problem.keys) - _bin_edge(whole, bin_columns, problem.keys)
+    key_share = tl.where((bin < first_bin + mine) & (bin < bin_columns), 1.0 / keys, 0.0)
+    # The limits are those of blocks at whole multiples: this one may lie in two of them.
+    aligned = start_n // BLOCK_N * BLOCK_N
+    first, full_first, full_end, end = query_bounds(aligned, head, problem, BLOCK_M, BLOCK_N, FLAGS)
+    later = query_bounds(aligned + BLOCK_N, head, problem, BLOCK_M, BLOCK_N, FLAGS)
+    if end_n > aligned + BLOCK_N:
+        first, full_first = tl.minimum(first, later[0]), tl.maximum(full_first, later[1])
+        full_end, end = tl.minimum(full_end, later[2]), tl.maximum(end, later[3])
+    queries = problem.queries
+    first_group = _bin_of(first, bin_rows, queries) // TOGETHER
+    end_group = tl.cdiv(_bin_of(tl.maximum(end, 1) - 1, bin_rows, queries) + 1, TOGETHER)
+    end_group = tl.where(end > first, end_group, first_group)
+    full_group = tl.where(full_first > 0, tl.cdiv(_bin_of(full_first - 1, bin_rows, queries) + 1, TOGETHER), 0)
+    full_group = tl.minimum(tl.maximum(full_group, first_group), end_group)
+    full_end_group = tl.minimum(tl.maximum(_bin_of(full_end, bin_rows, queries) // TOGETHER, full_group), end_group)
+    bounds = (first_group, full_group, full_end_group, end_group)
+    pool_ptr += flat.to(tl.int64) * bin_rows * bin_columns + first_bin
+    total = tl.zeros([BLOCK_N], tl.float32)
     for stage in tl.static_range(3):
-        if FLAGS.stages[stage]:
-            for start_m in range(bounds[stage], bounds[stage + 1], BLOCK_M):
-                total = _small_bins_step(total, start_m, block, column, k, of_key, flat * problem.queries, lane, q_desc,
-                                         store_ptr, norm, layouts, head, problem, bins, FLAGS, stage != 1, EXACT,
-                                         PRECISION, LOCAL, BLOCK_M, BLOCK_N)  # fmt: skip
-    tl.store(received_ptr + flat * problem.keys + column, tl.sum(total, 1), mask=column < problem.keys)
+        for group in range(bounds[stage], bounds[stage + 1]):
+            total = _bins_step(total, group, column, k, flat * queries, own_bin, key_share, pool_ptr, q_desc, norm,
+                               layouts, head, problem, (bin_rows, bin_columns), FLAGS, stage != 1, TOGETHER, ONE_TILE,
+                               ACROSS, PRECISION, BLOCK_M, BLOCK_N)  # fmt: skip
+    tl.store(received_ptr + flat * problem.keys + column, total, mask=column < end_n)
 
 
 # sums: a block of keys stays while all queries pass. What a key receives is added up element by element, so that
