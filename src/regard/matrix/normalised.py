@@ -50,6 +50,7 @@ class NormalisedScores:
         self.sources = list(sources)
         self._lse = lse
         self._kernel_lse: Tensor | None = None  # the logsumexp that a kernel returned, its digits not yet checked
+        self._detached: Scores | None = None
 
     @property
     def has_all_keys(self) -> bool:
@@ -67,11 +68,21 @@ class NormalisedScores:
 
     def __getstate__(self) -> dict[str, Any]:
         self.check_sources()
-        return vars(self)
+        return vars(self) | {"_detached": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self.sources = [Source(name, tensor, tensor._version) for name, tensor, _ in self.sources]  # copies count anew
+
+    @property
+    def data(self) -> Scores:
+        """The scores outside any graph; the same object every time, unless its keys had to be copied."""
+        if self._detached is not None:
+            return self._detached
+        data = self.scores.detached()
+        if data.unseen is None:
+            self._detached = data
+        return data
 
     # The normaliser
 
@@ -116,7 +127,7 @@ class NormalisedScores:
         if torch.is_grad_enabled() and (from_operand or from_outer or self.scores.requires_grad):
             result, lse = backends.differentiable(request, self.scores, lse, outer)
         else:
-            data = self.scores.detached()
+            data = self.data
             if outer is not None:
                 data, lse = replace(data, sinks=None), outer
             with torch.no_grad():
@@ -130,7 +141,7 @@ class NormalisedScores:
         """Several reductions in as few passes as possible, without gradient."""
         self.check_sources()
         with torch.no_grad():
-            return backends.reduce(self.scores.detached(), self.lse(), requests)
+            return backends.reduce(self.data, self.lse(), requests)
 
     # Parts and single numbers
 

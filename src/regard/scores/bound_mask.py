@@ -11,12 +11,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
 from regard.errors import DeviceError, ShapeError
 from regard.scores.masks import FAR, Band, Keep, Mask, Same, hides
+from regard.support import inside_func
 
 __all__ = ["BoundMask", "Positions", "at", "bind", "pick", "take"]
 
@@ -228,8 +230,34 @@ def take(tensor: Tensor, axis: int, positions: Positions) -> Tensor:
     return tensor if tensor.shape[axis] == 1 else pick(tensor, axis, positions)
 
 
+_BOUND: WeakKeyDictionary[Mask, tuple[Any, BoundMask]] = WeakKeyDictionary()
+
+
 def bind(mask: Mask, shape: tuple[int, ...], device: torch.device, plain: bool) -> BoundMask:
-    """Bind a mask to a matrix (*batch, heads, queries, keys); `plain`: the user's matrix has no axis of heads."""
+    """Bind a mask to a matrix (*batch, heads, queries, keys); `plain`: the user's matrix has no axis of heads.
+
+    The layers of a model share one mask: what it was last bound to is kept, with all that a backend found out about it.
+    """
+    tensors = mask.tensors
+    if not tensors or any(t.requires_grad or t.is_inference() for t in tensors) or _is_traced(device):
+        return _bind(mask, shape, device, plain)
+    stream = torch._C._cuda_getCurrentRawStream(device.index) if device.type == "cuda" else None
+    key = shape, device, plain, stream, [t._version for t in tensors]
+    known, bound = _BOUND.get(mask, (None, None))
+    if bound is None or known != key:
+        bound = _bind(mask, shape, device, plain)
+        _BOUND[mask] = key, bound
+    return bound
+
+
+def _is_traced(device: torch.device) -> bool:
+    """Whether tensors made now cannot be kept: they have no numbers yet, or belong to a transform or to inference."""
+    if torch.compiler.is_compiling() or inside_func() or torch.is_inference_mode_enabled():
+        return True
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
+def _bind(mask: Mask, shape: tuple[int, ...], device: torch.device, plain: bool) -> BoundMask:
     *batch, _, queries, keys = shape
     count = math.prod(batch)
     asked = (queries, keys) if plain else shape

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,6 +40,14 @@ class Scores:
     sinks: Float[Tensor, "batch heads"] | None
     rows: Positions  # where these queries and keys lie in the whole matrix, which the mask describes
     columns: Positions
+
+    @cached_property
+    def cache(self) -> dict[Any, Any]:
+        """What a backend found out about these scores, for the results to come."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "cache"}
 
     @property
     def group(self) -> int:

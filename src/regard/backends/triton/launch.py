@@ -80,6 +80,14 @@ class TritonBackend(Backend):
         return isinstance(request, LogSumExp) or reduce_launch.supports(scores, request, _MAX_WIDTH)
 
     def _supports_scores(self, scores: Scores) -> bool:
+        if self.interpret:  # a setting of tests, which may change
+            return self._judge(scores)
+        supported: bool | None = scores.cache.get(TritonBackend)
+        if supported is None:
+            supported = scores.cache[TritonBackend] = self._judge(scores)
+        return supported
+
+    def _judge(self, scores: Scores) -> bool:
         query, mask, batch = scores.query, scores.mask, scores.shape[0]
         if query.dtype not in self._dtypes(query.device.type) or 0 in scores.shape or query.shape[-1] > _MAX_WIDTH:
             return False
@@ -176,7 +184,7 @@ def _faster_by_tiles(scores: Scores) -> bool:
 
 def normaliser(lse: Float[Tensor, "batch heads queries"]) -> Normaliser:
     """A logsumexp as kernels take it, made once per tensor and stream: a matrix keeps its own for many results."""
-    stream = torch.cuda.current_stream(lse.device) if lse.device.type == "cuda" else None
+    stream = torch._C._cuda_getCurrentRawStream(lse.device.index) if lse.device.type == "cuda" else None
     now = (0 if lse.is_inference() else lse._version, stream)
     made_at, norm = _NORMALISERS.get(lse, (None, None))
     if made_at != now:
@@ -215,7 +223,8 @@ def _forward(scores: Scores, value: Tensor | None) -> tuple[Tensor, Tensor]:
     # Fused, a product is rounded in the maximum but not where that is subtracted from it, and float16 has enough digits
     # to show the difference in its weights. The other kernels round as this one does without values.
     fusion = value is None or scores.query.dtype != torch.float16
-    kernels.forward[prepared.grid(cdiv(queries, block_m), batch * heads)](
+    prepared.launch(
+        kernels.forward, prepared.grid(cdiv(queries, block_m), batch * heads),
         prepared.q, prepared.k, v, output, lse, prepared.keys_problem, prepared.layouts._replace(v=v_layout),
         FLAGS=prepared.along_keys(block_n), VALUES=value is not None, WIDTH=max(width, 1),
         PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
@@ -262,7 +271,8 @@ def _backward(
     block_m, block_n, options = tuning.blocks("grad_query", scores, width_v)
     prepared = prepare(scores, block_m, block_n)
     (v, v_layout), (d_out, d_layout) = describe(value, block_n), describe(grad, block_m)
-    gradient_kernels.grad_query[prepared.grid(cdiv(queries, block_m), batch * heads)](
+    prepared.launch(
+        gradient_kernels.grad_query, prepared.grid(cdiv(queries, block_m), batch * heads),
         prepared.q, prepared.k, v, d_out, norm, delta, d_query, prepared.keys_problem,
         prepared.layouts._replace(v=v_layout, d_out=d_layout), scores.scale,
         FLAGS=prepared.along_keys(block_n, norm), WIDTH=width, PRECISION=prepared.precision,
@@ -272,7 +282,8 @@ def _backward(
     block_m, block_n, options = tuning.blocks("grad_key", scores, width_v)
     prepared = prepare(scores, block_m, block_n, interleave=False)
     (v, v_layout), (d_out, d_layout) = describe(value, block_n), describe(grad, block_m)
-    gradient_kernels.grad_key[prepared.grid(cdiv(keys, block_n), batch * scores.key.shape[1])](
+    prepared.launch(
+        gradient_kernels.grad_key, prepared.grid(cdiv(keys, block_n), batch * scores.key.shape[1]),
         prepared.q, prepared.k, v, d_out, norm, delta, d_key, d_value, prepared.queries_problem,
         prepared.layouts._replace(v=v_layout, d_out=d_layout), scores.scale,
         FLAGS=prepared.along_queries(block_m, norm), GROUP=scores.group, WIDTH=width, WIDTH_V=width_v,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from regard.backends.contract import LOG2E, capturing
 from regard.backends.triton import limits, tuning
-from regard.scores import HIDING, Scores, take
+from regard.scores import HIDING, BoundMask, Positions, Scores, take
 
 __all__ = [
     "MAX_GRID", "OUT_OF_REACH", "AxisStrides", "Flags", "Layout", "Layouts", "Normaliser", "Prepared",
@@ -129,7 +130,9 @@ def tensors(scores: Scores) -> Tensors:
 class Prepared:
     """A `Scores` for blocks of one size: descriptors of query and key, the problem, and what is known about it."""
 
-    scores: Scores
+    mask: BoundMask
+    place: tuple[Positions, Positions]  # of rows and columns in the whole matrix
+    dtype: torch.dtype
     q: Any
     k: Any
     layouts: Layouts
@@ -150,8 +153,7 @@ class Prepared:
     def _limited(self, find: Callable[..., Tensor], tokens: int) -> Problem:
         if not self.flags.limits:
             return self.problem
-        scores, problem = self.scores, self.problem
-        cache, key = scores.mask.cache, (find, self.blocks, scores.rows, scores.columns)
+        problem, cache, key = self.problem, self.mask.cache, (find, self.blocks, *self.place)
         found = cache.get(key)
         if found is None:
             found = find(problem.keep, problem.query_ids, problem.key_ids, self.blocks, tokens)
@@ -167,7 +169,7 @@ class Prepared:
     @property
     def precision(self) -> str:
         """Of products: float32 in full, not rounded to TF32."""
-        return "ieee" if self.scores.query.dtype == torch.float32 else "tf32"
+        return "ieee" if self.dtype == torch.float32 else "tf32"
 
     def along_keys(self, block: int, norm: Normaliser | None = None) -> Flags:
         """The flags of a pass that keeps a block of queries and goes along the keys."""
@@ -183,13 +185,66 @@ class Prepared:
             ends = problem.high < OUT_OF_REACH, problem.low > -OUT_OF_REACH or problem.queries % block > 0  # type: ignore[assignment]
         return self._flags(*ends, norm)
 
+    @cached_property
+    def _compiled_for(self) -> Any:
+        """All that Triton compiles in of q, k and the problem."""
+        return self.q.base.device.index, self.dtype, _specialisation(self.problem)
+
+    def launch(self, kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> None:
+        """`kernel[grid](*args, **constants)`, where the second time Triton need not look for what it has compiled.
+
+        Looking at some fifty arguments takes it longer than the launch. Descriptors and the problem may differ from
+        this one's only in what `constants` show as well.
+        """
+        others = tuple(_specialisation(a) for a in args if not isinstance(a, (Problem, _descriptor())))
+        key = (id(kernel), self._compiled_for, others, *constants.values())
+        compiled = _COMPILED.get(key)
+        if compiled is not None:
+            compiled[(*grid, 1, 1)[:3]](*args, *(constants[name] for name in kernel.arg_names[len(args) :]))
+            return
+        compiled = kernel[grid](*args, **constants)
+        if compiled is not None:  # the interpreter compiles nothing
+            _COMPILED[key] = compiled
+
     def _flags(self, start: bool, end: bool, norm: Normaliser | None) -> Flags:
         split = norm is not None and norm.low is not None
         return self.flags._replace(stages=(start, True, end), split_lse=split)
 
 
+_COMPILED: dict[Any, Any] = {}
+
+
+@cache
+def _descriptor() -> type:
+    from triton.tools.tensor_descriptor import TensorDescriptor  # type: ignore[import-untyped]
+
+    return TensorDescriptor  # type: ignore[no-any-return]
+
+
+def _specialisation(argument: Any) -> Any:
+    """What Triton compiles in of an argument: of numbers whether they are 1 or multiples of 16, of tensors the same."""
+    if isinstance(argument, tuple):
+        return tuple(map(_specialisation, argument))
+    if isinstance(argument, int):
+        return argument if argument == 1 else (argument % 16 == 0, argument.bit_length() > 31)
+    if isinstance(argument, Tensor):
+        return argument.dtype, argument.data_ptr() % 16 == 0
+    return type(argument) if isinstance(argument, float) else argument
+
+
 def prepare(scores: Scores, block_m: int, block_n: int, interleave: bool = True) -> Prepared:
     """Prepare scores for kernels that work on block_m queries × block_n keys at a time."""
+    key = (block_m, block_n, interleave)
+    prepared = scores.cache.get(key)
+    if prepared is None:
+        prepared = _prepare(scores, *key)
+        copied = (d.base.data_ptr() != t.data_ptr() for d, t in ((prepared.q, scores.query), (prepared.k, scores.key)))
+        if not any(copied) and scores.mask.only_bands:  # what is copied is not kept
+            scores.cache[key] = prepared
+    return prepared  # type: ignore[no-any-return]
+
+
+def _prepare(scores: Scores, block_m: int, block_n: int, interleave: bool) -> Prepared:
     mask, (_, heads, queries, keys) = scores.mask, scores.shape
     q, q_layout = describe(scores.query, block_m)
     k, k_layout = describe(scores.key, block_n)
@@ -215,7 +270,8 @@ def prepare(scores: Scores, block_m: int, block_n: int, interleave: bool = True)
         low, high, queries, keys, heads, scores.group, _interleave(scores) if interleave else 0, factor, cap,
         **({} if mask.only_bands else _mask_operands(scores)),
     )  # fmt: skip
-    return Prepared(scores, q, k, Layouts(q_layout, k_layout), problem, flags, (block_m, block_n))
+    place, layouts = (scores.rows, scores.columns), Layouts(q_layout, k_layout)
+    return Prepared(mask, place, scores.query.dtype, q, k, layouts, problem, flags, (block_m, block_n))
 
 
 def _mask_operands(scores: Scores) -> dict[str, Any]:
@@ -286,8 +342,6 @@ def describe(tensor: Tensor, block: int) -> tuple[Any, Layout]:
 
     Both usual layouts are read as they lie: heads one after the other, or side by side as a projection leaves them.
     """
-    from triton.tools.tensor_descriptor import TensorDescriptor  # type: ignore[import-untyped]
-
     _, heads, length, width = tensor.shape
     padded = max(next_power(width), 16)
     if width * tensor.element_size() % 16:
@@ -300,7 +354,7 @@ def describe(tensor: Tensor, block: int) -> tuple[Any, Layout]:
         flat, layout = side_by_side.view(-1, heads * width), Layout(length, 0, width)
     else:
         flat, layout = tensor.contiguous().clone().view(-1, width), Layout(heads * length, length, 0)
-    return TensorDescriptor(flat, list(flat.shape), list(flat.stride()), [block, padded]), layout
+    return _descriptor()(flat, list(flat.shape), list(flat.stride()), [block, padded]), layout
 
 
 def head_grid(heads: int) -> tuple[int, int]:

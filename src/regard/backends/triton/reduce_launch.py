@@ -219,7 +219,8 @@ def sums(scores: Scores, norm: Normaliser, received: Received | None, entropy: b
     ragged, flags = keys % block_n > 0, prepared.along_queries(block_m, norm)
     flags = flags._replace(stages=(flags.stages[0] or ragged, True, flags.stages[2]))
     kind = "" if received is None else "max" if received.reduce == "max" else "sum"
-    reduction_kernels.sums[(programs, *head_grid(batch * heads))](
+    prepared.launch(
+        reduction_kernels.sums, (programs, *head_grid(batch * heads)),
         prepared.q, prepared.k, norm, total, lines, row_sums, pooled, prepared.queries_problem, prepared.layouts, bins,
         (max(bin_keys // block_n, 1), cdiv(units, programs)), FLAGS=flags, ENTROPY=entropy, RECEIVED=kind, POOL=how,
         BIN_ROWS=bin_rows, BIN_KEYS=bin_keys, RAGGED=ragged, PRECISION=prepared.precision, CHUNK=4096,
@@ -241,7 +242,8 @@ def rows(scores: Scores, norm: Normaliser, k: int, entropy: bool) -> PassResult:
     shared = tuning.SHARED_MAXIMUM[keys > tuning.SHORT_ROW] if k else 0
     entropies = norm.high.new_empty(batch, heads, queries) if entropy else None
     weights, indices = _empty_top(scores, 1) if k else (None, None)
-    reduction_kernels.rows[prepared.grid(cdiv(queries, block_m), batch * heads)](
+    prepared.launch(
+        reduction_kernels.rows, prepared.grid(cdiv(queries, block_m), batch * heads),
         prepared.q, prepared.k, norm, entropies, weights, indices, tensors(scores), prepared.keys_problem,
         prepared.layouts, FLAGS=prepared.along_keys(block_n, norm), ENTROPY=entropy, SHARED=shared,
         WIDTH=width if shared else 1, STEP=min(next_power(width), tuning.SETTLE[1]), PRECISION=prepared.precision,
@@ -283,7 +285,8 @@ def columns(
         flags = flags._replace(stages=(True, True, True))
     # Two comparisons compile to a shorter program here than the one of `causal`.
     flags = flags._replace(causal=False, aligned=queries % 4 == 0)
-    reduction_kernels.columns[prepared.grid(cdiv(keys, block_n), batch * heads)](
+    prepared.launch(
+        reduction_kernels.columns, prepared.grid(cdiv(keys, block_n), batch * heads),
         prepared.q, prepared.k, x_desc, norm, total, product, pooled, prepared.queries_problem,
         prepared.layouts._replace(v=layout), bins, FLAGS=flags,
         MAXIMUM=received is not None and received.reduce == "max", BIN_ROWS=bin_rows, PRODUCT=x is not None,
@@ -311,7 +314,8 @@ def bins(scores: Scores, norm: Normaliser, pool: Pool) -> PassResult:
     total = norm.high.new_empty(batch, heads, keys)
     pooled = norm.high.new_zeros(batch, heads, pool.rows, pool.columns * parts)
     blocks = cdiv(pool.columns * parts, mine)
-    reduction_kernels.bins[prepared.grid(blocks, batch * heads)](
+    prepared.launch(
+        reduction_kernels.bins, prepared.grid(blocks, batch * heads),
         prepared.q, prepared.k, norm, total, pooled, prepared.queries_problem, prepared.layouts,
         (pool.rows, pool.columns * parts, mine, parts), FLAGS=flags, TOGETHER=together, ONE_TILE=rows <= block_m,
         ACROSS=next_power(mine), PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n, **options,
@@ -331,7 +335,8 @@ def dense_rows(
     prepared = prepare(scores, block_m, block_n, interleave=False)
     out = scores.query.new_empty(scores.shape, dtype=dtype)
     flags = prepared.along_keys(block_n, norm)._replace(full_blocks=False, causal=False, stages=(True, True, True))
-    kernels.dense_rows[(cdiv(scores.shape[3], block_n), *head_grid(scores.shape[0] * scores.key.shape[1]))](
+    prepared.launch(
+        kernels.dense_rows, (cdiv(scores.shape[3], block_n), *head_grid(scores.shape[0] * scores.key.shape[1])),
         prepared.q, prepared.k, norm, out, prepared.problem, prepared.layouts, FLAGS=flags, GROUP=scores.group,
         LOG2=log2, PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n, **options,
     )  # fmt: skip
@@ -405,7 +410,8 @@ def top(scores: Scores, norm: Normaliser, k: int, entropy: bool) -> PassResult:
         part = Chunk(start, min(chunk, cdiv(queries - start, block_m) * block_m))
         if short:
             open_rows[:1] = 0
-        top_kernels.top_pass[prepared.grid(part.rows // block_m * segments, lanes)](
+        prepared.launch(
+            top_kernels.top_pass, prepared.grid(part.rows // block_m * segments, lanes),
             prepared.q, prepared.k, parts, buffers, norm, problem, prepared.layouts, part, FLAGS=flags,
             TOP=shape, ENTROPY=entropy, PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n, **options,
         )  # fmt: skip
@@ -415,11 +421,13 @@ def top(scores: Scores, norm: Normaliser, k: int, entropy: bool) -> PassResult:
             summed = parts[: lanes * part.rows].view(batch, heads, part.rows, segments).sum(-1)
             entropies[:, :, start : start + part.rows] = summed[:, :, : queries - start]
         if not short:
-            top_kernels.top_settle[(cdiv(part.rows, settle_rows), *head_grid(lanes))](
+            prepared.launch(
+                top_kernels.top_settle, (cdiv(part.rows, settle_rows), *head_grid(lanes)),
                 singles, buffers, norm, prepared.problem, part, FLAGS=any_stages, TOP=shape, WIDTH=width,
                 STEP=min(next_power(width), settle_step), ROWS=settle_rows, num_warps=settle_warps,
             )  # fmt: skip
-        top_kernels.top_search[(min(lanes * part.rows, search_programs),)](
+        prepared.launch(
+            top_kernels.top_search, (min(lanes * part.rows, search_programs),),
             singles, buffers, norm, prepared.problem, part, FLAGS=any_stages, TOP=shape, WIDTH=width,
             STEP=min(next_power(width), search_step), BLOCK_N=block_n, num_warps=search_warps, enable_fp_fusion=False,
         )  # fmt: skip
