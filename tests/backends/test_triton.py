@@ -439,7 +439,7 @@ def test_what_the_backend_supports():
         assert not backend.supports(scores, Attend(v, dropout))
         assert not backend.supports(scores, Attend(wide.to(DEVICE)))
         assert backend.supports(scores, Entropy())
-        assert not backend.supports(scores, Entropy(), gradient=True)
+        assert backend.supports(scores, Entropy(), gradient=True)
         assert not backend.supports(scores, Pool(4, 4, "max"))
         assert backend.supports(scores, Pool(7, 7))  # bins smaller than 16 × 16, and uneven
         assert backend.supports(scores, TransposedProduct(q))

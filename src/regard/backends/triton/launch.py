@@ -1,7 +1,7 @@
-"""The Triton backend: what it supports, and how its kernels are launched for the softmax and its gradient.
+"""The Triton backend: what it supports, and how its kernels are launched for the softmax.
 
-tuning.py says how large their blocks are; reductions are launched in reduce_launch.py. Nothing of the size
-queries × keys is ever made.
+tuning.py says how large their blocks are; reductions are launched in reduce_launch.py, gradients in gradient_launch.py.
+Nothing of the size queries × keys is ever made.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from regard.backends.contract import (
     capturing,
     trusted,
 )
-from regard.backends.triton import reduce_launch, tuning
+from regard.backends.triton import gradient_launch, reduce_launch, tuning
 from regard.backends.triton.problem import (
     MAX_GRID,
     OUT_OF_REACH,
@@ -71,12 +71,10 @@ class TritonBackend(Backend):
         """Whether it computes this request for these scores (`gradient`: its backward; `biases`: theirs too)."""
         if not self._supports_scores(scores):
             return False
-        if isinstance(request, Attend):
-            if request.dropout is not None or not 0 < request.value.shape[-1] <= _MAX_WIDTH:
-                return False
-            return not gradient or not (biases or _faster_by_tiles(scores))
         if gradient:
-            return False
+            return gradient_launch.supports(request, _MAX_WIDTH) and not (biases or _faster_by_tiles(scores))
+        if isinstance(request, Attend):
+            return request.dropout is None and 0 < request.value.shape[-1] <= _MAX_WIDTH
         return isinstance(request, LogSumExp) or reduce_launch.supports(scores, request, _MAX_WIDTH)
 
     def _supports_scores(self, scores: Scores) -> bool:
@@ -153,14 +151,11 @@ class TritonBackend(Backend):
         self, scores: Scores, request: Request, result: Tensor, lse: Float[Tensor, "batch heads queries"],
         grad: Tensor, *, subtract: bool = True, biases: bool = False,
     ) -> Gradients:  # fmt: skip
-        """Gradients of weights @ value. Scores and value as `forward` took them, queries that see no key harmless."""
-        assert isinstance(request, Attend), "only weights @ value has gradients here"
-        assert request.dropout is None, "dropout has no kernels"
+        """Gradients of all that `supports` names. Scores and value as `forward` took them, queries that see no key
+        harmless."""
+        assert gradient_launch.supports(request, _MAX_WIDTH), f"{type(request).__name__} has no gradient here"
         assert not biases, "gradients of biases have no kernels"
-        row_dot = (grad.to(lse.dtype) * result).sum(-1)  # in the wider dtype: halves would soon overflow
-        delta = row_dot if subtract else torch.zeros_like(row_dot)
-        d_query, d_key, d_value = _backward(scores, request.value, delta, normaliser(lse), grad)
-        return Gradients(d_query, d_key, d_value, (None,) * len(scores.mask.biases), row_dot)
+        return gradient_launch.backward(scores, request, result, lse, normaliser(lse), grad, subtract)
 
 
 @cache
@@ -253,41 +248,3 @@ def _rescale(output: Tensor, lse: Tensor, sinks: Tensor | None) -> None:
         output, lse, None if sinks is None else sinks.contiguous(), heads, queries, rows, AxisStrides(*output.stride()),
         SINKS=sinks is not None, WIDTH=width, BLOCK_M=block_m, BLOCK_V=next_power(width), num_warps=4,
     )  # fmt: skip
-
-
-def _backward(
-    scores: Scores, value: Tensor, delta: Tensor, norm: Normaliser, grad: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of (query, key, value), where each score receives weight × (dL/dp - delta of its row)."""
-    from regard.backends.triton import gradient_kernels
-
-    batch, heads, queries, keys = scores.shape
-    delta, grad = delta.float().contiguous(), grad.to(value.dtype)
-    width, width_v = scores.query.shape[-1], value.shape[-1]
-    d_query, d_key, d_value = (
-        torch.empty_like(t, memory_format=torch.contiguous_format) for t in (scores.query, scores.key, value)
-    )
-
-    block_m, block_n, options = tuning.blocks("grad_query", scores, width_v)
-    prepared = prepare(scores, block_m, block_n)
-    (v, v_layout), (d_out, d_layout) = describe(value, block_n), describe(grad, block_m)
-    prepared.launch(
-        gradient_kernels.grad_query, prepared.grid(cdiv(queries, block_m), batch * heads),
-        prepared.q, prepared.k, v, d_out, norm, delta, d_query, prepared.keys_problem,
-        prepared.layouts._replace(v=v_layout, d_out=d_layout), scores.scale,
-        FLAGS=prepared.along_keys(block_n, norm), WIDTH=width, PRECISION=prepared.precision,
-        BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_D=prepared.q.block_shape[1], **options,
-    )  # fmt: skip
-
-    block_m, block_n, options = tuning.blocks("grad_key", scores, width_v)
-    prepared = prepare(scores, block_m, block_n, interleave=False)
-    (v, v_layout), (d_out, d_layout) = describe(value, block_n), describe(grad, block_m)
-    prepared.launch(
-        gradient_kernels.grad_key, prepared.grid(cdiv(keys, block_n), batch * scores.key.shape[1]),
-        prepared.q, prepared.k, v, d_out, norm, delta, d_key, d_value, prepared.queries_problem,
-        prepared.layouts._replace(v=v_layout, d_out=d_layout), scores.scale,
-        FLAGS=prepared.along_queries(block_m, norm), GROUP=scores.group, WIDTH=width, WIDTH_V=width_v,
-        PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_D=prepared.q.block_shape[1],
-        BLOCK_V=v.block_shape[1], **options,
-    )  # fmt: skip
-    return d_query, d_key, d_value
