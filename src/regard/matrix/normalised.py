@@ -17,7 +17,7 @@ from torch import Tensor
 from regard import backends
 from regard.backends import Attend, LogSumExp, Reduction, Request, Result
 from regard.errors import ModifiedInPlaceError
-from regard.scores import Positions, Scores, pick
+from regard.scores import Positions, Scores, as_range, pick
 from regard.support import Float, Int, no_compile
 
 __all__ = ["NormalisedScores", "Source", "dense_weights"]
@@ -155,7 +155,8 @@ class NormalisedScores:
         row_scores = part if keeps_all else self.row_scores.select(batch, heads, rows, all_keys)
         lse = None
         if self._knows_lse():
-            lse = pick(self.lse()[list(batch)][:, list(heads)], 2, rows)
+            known = self.lse()
+            lse = pick(pick(pick(known, 0, as_range(batch, known)), 1, as_range(heads, known)), 2, rows)
         return NormalisedScores(part, self.sources, row_scores, lse)
 
     def detach(self) -> NormalisedScores:

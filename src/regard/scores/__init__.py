@@ -24,7 +24,7 @@ from regard.scores.masks import (
     padding,
     window,
 )
-from regard.scores.scores import Scores, check_floats, make_scores
+from regard.scores.scores import Scores, as_range, check_floats, make_scores
 
 __all__ = [
     "HIDING",
@@ -38,6 +38,7 @@ __all__ = [
     "Same",
     "Scores",
     "as_mask",
+    "as_range",
     "bias",
     "bind",
     "causal",

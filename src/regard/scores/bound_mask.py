@@ -20,7 +20,7 @@ from regard.errors import DeviceError, ShapeError
 from regard.scores.masks import FAR, Band, Keep, Mask, Same, hides
 from regard.support import inside_func
 
-__all__ = ["BoundMask", "Positions", "at", "bind", "pick", "take"]
+__all__ = ["BoundMask", "Positions", "at", "bind", "is_transient", "pick", "take"]
 
 Positions = range | Tensor  # where rows or columns lie in the whole matrix
 
@@ -239,7 +239,7 @@ def bind(mask: Mask, shape: tuple[int, ...], device: torch.device, plain: bool) 
     The layers of a model share one mask: what it was last bound to is kept, with all that a backend found out about it.
     """
     tensors = mask.tensors
-    if not tensors or any(t.requires_grad or t.is_inference() for t in tensors) or _is_traced(device):
+    if not tensors or any(t.requires_grad or t.is_inference() for t in tensors) or is_transient(device):
         return _bind(mask, shape, device, plain)
     stream = torch._C._cuda_getCurrentRawStream(device.index) if device.type == "cuda" else None
     key = shape, device, plain, stream, [t._version for t in tensors]
@@ -250,7 +250,7 @@ def bind(mask: Mask, shape: tuple[int, ...], device: torch.device, plain: bool) 
     return bound
 
 
-def _is_traced(device: torch.device) -> bool:
+def is_transient(device: torch.device) -> bool:
     """Whether tensors made now cannot be kept: they have no numbers yet, or belong to a transform or to inference."""
     if torch.compiler.is_compiling() or inside_func() or torch.is_inference_mode_enabled():
         return True

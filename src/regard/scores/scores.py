@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from regard.errors import DeviceError, DTypeError, InputError, ShapeError
-from regard.scores.bound_mask import BoundMask, Positions, at, bind, pick, take
+from regard.scores.bound_mask import BoundMask, Positions, at, bind, is_transient, pick, take
 from regard.scores.masks import Mask, as_mask
 from regard.support import FLOATS, Bool, Float, Int, check_dense, check_stored, no_autocast, number
 
-__all__ = ["Scores", "check_floats", "make_scores"]
+__all__ = ["Scores", "as_range", "check_floats", "make_scores"]
 
 _LARGEST = 1e30  # of a scale or a softcap: beyond, float32 has no room for products with it
 _POINTS = 2**20  # points looked at in one go where the mask itself is streamed
@@ -124,7 +124,7 @@ class Scores:
         groups = sorted(set(readers))
         even = readers == [g for g in groups for _ in range(len(readers) // len(groups))] if groups else True
         indices = (batch, heads, groups if even else readers)
-        b, h, g = (_as_range(index, self.query) for index in indices)
+        b, h, g = (as_range(index, self.query) for index in indices)
 
         def narrow(tensor: Tensor) -> Tensor:
             return take(take(tensor, 0, b), 1, h)
@@ -175,9 +175,18 @@ class Scores:
     @cached_property
     def unseen(self) -> Bool[Tensor, "batch_or_1 heads_or_1 keys"] | None:
         """The keys that no query may see; None where there cannot be any."""
-        mask, (batch, _, queries, keys) = self.mask, self.shape
-        if not mask or 0 in self.shape:
+        if not self.mask or 0 in self.shape:
             return None
+        cache, key = self.mask.cache, ("unseen", self.shape, self.rows, self.columns)
+        if isinstance(self.rows, Tensor) or isinstance(self.columns, Tensor) or is_transient(self.query.device):
+            return self._unseen()
+        if key not in cache:
+            cache[key] = self._unseen()
+        found: Tensor | None = cache[key]
+        return found
+
+    def _unseen(self) -> Tensor | None:
+        mask, (batch, _, queries, keys) = self.mask, self.shape
         if isinstance(self.rows, range) and self.rows == self.columns and mask.shows_every_key:
             return None
         device, dense = self.query.device, (*mask.visible, *mask.biases)
@@ -359,7 +368,7 @@ def _sinks(sinks: Tensor | float, query: Tensor, to: tuple[int, ...]) -> Tensor:
         ) from None
 
 
-def _as_range(indices: Sequence[int], like: Tensor) -> Positions:
+def as_range(indices: Sequence[int], like: Tensor) -> Positions:
     """Indices as a range where they are evenly spaced, so that picking them is a view."""
     if len(indices) == 0:
         return range(0)

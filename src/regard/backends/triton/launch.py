@@ -210,7 +210,7 @@ def _forward(scores: Scores, value: Tensor | None) -> tuple[Tensor, Tensor]:
 
     batch, heads, queries, _ = scores.shape
     width = 0 if value is None else value.shape[-1]
-    block_m, block_n, options = tuning.blocks("forward", scores, width)
+    block_m, block_n, options = tuning.blocks("forward_documents" if scores.mask.ids else "forward", scores, width)
     prepared = prepare(scores, block_m, block_n)
     v, v_layout = (prepared.k, prepared.layouts.k) if value is None else describe(value, block_n)
     output = scores.query.new_empty(batch, heads, queries, width or 2, dtype=None if width else torch.float32)

@@ -20,7 +20,7 @@ from regard.backends.triton import limits, tuning
 from regard.scores import HIDING, BoundMask, Positions, Scores, take
 
 __all__ = [
-    "MAX_GRID", "OUT_OF_REACH", "AxisStrides", "Flags", "Layout", "Layouts", "Normaliser", "Prepared",
+    "MAX_GRID", "OUT_OF_REACH", "AxisStrides", "Chunk", "Flags", "Layout", "Layouts", "Normaliser", "Prepared",
     "Problem", "Tensors", "cdiv", "describe", "head_grid", "next_power", "prepare", "tensors",
 ]  # fmt: skip
 
@@ -111,6 +111,13 @@ class Normaliser(NamedTuple):
     low: Tensor | None
 
 
+class Chunk(NamedTuple):
+    """The rows of each head that are worked on at a time."""
+
+    start: int
+    rows: int
+
+
 class Tensors(NamedTuple):
     """Query and key themselves, for kernels that read single keys rather than blocks."""
 
@@ -133,6 +140,7 @@ class Prepared:
     mask: BoundMask
     place: tuple[Positions, Positions]  # of rows and columns in the whole matrix
     dtype: torch.dtype
+    strides: tuple[tuple[int, ...], ...]  # of query and key
     q: Any
     k: Any
     layouts: Layouts
@@ -187,20 +195,21 @@ class Prepared:
 
     @cached_property
     def _compiled_for(self) -> Any:
-        """All that Triton compiles in of q, k and the problem."""
-        return self.q.base.device.index, self.dtype, _specialisation(self.problem)
+        """All that Triton compiles in of these tensors and this problem."""
+        tensors = (self.q.base, self.k.base, *self.strides)
+        return self.q.base.device.index, self.dtype, _specialisation((*tensors, self.problem))
 
     def launch(self, kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> None:
         """`kernel[grid](*args, **constants)`, where the second time Triton need not look for what it has compiled.
 
-        Looking at some fifty arguments takes it longer than the launch. Descriptors and the problem may differ from
-        this one's only in what `constants` show as well.
+        Looking at some fifty arguments takes it longer than the launch. Besides numbers and layouts, arguments must be
+        this problem and its tensors, or new tensors of which `constants` say whether and in what dtype they are there.
         """
-        others = tuple(_specialisation(a) for a in args if not isinstance(a, (Problem, _descriptor())))
+        others = tuple(_specialisation(a) for a in args if type(a) in _SPECIALISED)
         key = (id(kernel), self._compiled_for, others, *constants.values())
         compiled = _COMPILED.get(key)
         if compiled is not None:
-            compiled[(*grid, 1, 1)[:3]](*args, *(constants[name] for name in kernel.arg_names[len(args) :]))
+            compiled[(*grid, 1, 1)[:3]](*args, *[constants[name] for name in kernel.arg_names[len(args) :]])
             return
         compiled = kernel[grid](*args, **constants)
         if compiled is not None:  # the interpreter compiles nothing
@@ -212,6 +221,7 @@ class Prepared:
 
 
 _COMPILED: dict[Any, Any] = {}
+_SPECIALISED = (int, tuple, Chunk, Layouts)  # arguments of these types differ from call to call
 
 
 @cache
@@ -270,8 +280,9 @@ def _prepare(scores: Scores, block_m: int, block_n: int, interleave: bool) -> Pr
         low, high, queries, keys, heads, scores.group, _interleave(scores) if interleave else 0, factor, cap,
         **({} if mask.only_bands else _mask_operands(scores)),
     )  # fmt: skip
-    place, layouts = (scores.rows, scores.columns), Layouts(q_layout, k_layout)
-    return Prepared(mask, place, scores.query.dtype, q, k, layouts, problem, flags, (block_m, block_n))
+    place, strides = (scores.rows, scores.columns), (scores.query.stride(), scores.key.stride())
+    layouts, blocks = Layouts(q_layout, k_layout), (block_m, block_n)
+    return Prepared(mask, place, scores.query.dtype, strides, q, k, layouts, problem, flags, blocks)
 
 
 def _mask_operands(scores: Scores) -> dict[str, Any]:

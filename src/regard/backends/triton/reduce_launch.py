@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.backends.contract import (
+    HIDDEN,
     LN2,
     Entropy,
     Pool,
@@ -24,6 +26,7 @@ from regard.backends.tiles import reductions as tiles
 from regard.backends.tiles.tile import Tile
 from regard.backends.triton import tuning
 from regard.backends.triton.problem import (
+    Chunk,
     Normaliser,
     cdiv,
     describe,
@@ -69,10 +72,7 @@ def reduce(scores: Scores, norm: Normaliser, requests: Sequence[Reduction]) -> l
     """
     products = TransposedProduct if not capturing(scores.query) else (TransposedProduct, Pool)  # its bins are a copy
     if few(scores) and not any(isinstance(request, products) for request in requests):
-        log2 = dense_rows(scores, norm, log2=True)
-        batch, heads, queries, keys = (slice(0, n) for n in scores.shape)
-        key_heads = slice(0, scores.key.shape[1])
-        return tiles.reduce(scores, [Tile(batch, heads, key_heads, queries, keys, log2, log2.exp2())], requests)
+        return _of_few_rows(scores, norm, requests)
     results: dict[int, Result] = {}  # by position in `requests`
 
     def positions(kind: type) -> list[int]:
@@ -135,17 +135,23 @@ def _problem_bytes(scores: Scores) -> int:
 
 
 def _programs_with_lines(scores: Scores, units: int, numbers: int) -> int:
-    """Programs per head that each have lines of their own, so many numbers for each row; 0 where they take too much.
-
-    As many as keep the GPU busy and leave few idle at the end.
-    """
+    """Programs per head that each have lines of their own, so many numbers for each row; 0 where they take too much."""
     batch, heads, queries, _ = scores.shape
-    lanes, slots = batch * heads, tuning.resident_programs(scores)
-    most = max(tuning.WORKSPACE, _problem_bytes(scores) // 8) // (4 * lanes * queries * max(numbers, 1))
-    most = min(units, max(cdiv(2 * slots, lanes), 1), most)
+    room = max(tuning.WORKSPACE, _problem_bytes(scores) // 8) // (4 * batch * heads * queries * max(numbers, 1))
+    return _busy_programs(batch * heads, units, room, tuning.resident_programs(scores))
+
+
+@lru_cache(maxsize=256)
+def _busy_programs(lanes: int, units: int, room: int, slots: int) -> int:
+    """As many programs per head as keep the GPU busy and leave few idle at the end; 0 where there is no room."""
+    most = min(units, max(cdiv(2 * slots, lanes), 1), room)
     if lanes * most < min(lanes * units, max(slots * 3 // 4, 1)):
         return 0
     return min(range(1, most + 1), key=lambda n: (cdiv(lanes * n, slots) * cdiv(units, n), n))
+
+
+def _dense_mask(scores: Scores) -> bool:
+    return bool(scores.mask.visible or scores.mask.biases)
 
 
 def even(scores: Scores, pool: Pool) -> bool:
@@ -158,6 +164,8 @@ def even(scores: Scores, pool: Pool) -> bool:
 def _bins_by_columns(scores: Scores, pool: Pool, received: Received | None) -> bool:
     """Whether `columns` can add up even bins on the way: they are large, there is workspace, and it adds up sums."""
     batch, heads, queries, keys = scores.shape
+    if _dense_mask(scores):
+        return False  # it is read by rows, which `columns` would have to transpose
     large = queries >= 8 * pool.rows and keys >= 16 * pool.columns and (received is None or received.reduce != "max")
     return large and batch * heads * pool.rows * keys // 4 <= max(tuning.WORKSPACE, _problem_bytes(scores) // 32)
 
@@ -185,6 +193,19 @@ def few(scores: Scores) -> bool:
     return queries <= 16 and 8 * batch * heads * queries * keys <= max(tuning.WORKSPACE, _problem_bytes(scores) // 4)
 
 
+def _of_few_rows(scores: Scores, norm: Normaliser, requests: Sequence[Reduction]) -> list[Result]:
+    """All reductions of a few rows, from the rows as they are."""
+    log2 = dense_rows(scores, norm, log2=True)
+    tops: Iterator[Result] = iter([_top_of_few(log2, r.k) for r in requests if isinstance(r, Top)])
+    others = [request for request in requests if not isinstance(request, Top)]
+    rest: Iterator[Result] = iter([])
+    if others:
+        batch, heads, queries, keys = (slice(0, n) for n in scores.shape)
+        tile = Tile(batch, heads, slice(0, scores.key.shape[1]), queries, keys, log2, log2.exp2())
+        rest = iter(tiles.reduce(scores, [tile], others))
+    return [next(tops if isinstance(request, Top) else rest) for request in requests]
+
+
 # Launches: each makes what it needs, launches one kernel (`top`: three) and returns what that found
 
 
@@ -193,7 +214,7 @@ def sums(scores: Scores, norm: Normaliser, received: Received | None, entropy: b
     from regard.backends.triton import reduction_kernels
 
     batch, heads, queries, keys = scores.shape
-    block_m, block_n, options = tuning.blocks("sums", scores)
+    block_m, block_n, options = tuning.blocks("sums_dense" if _dense_mask(scores) else "sums", scores)
     bin_rows, bin_keys, units = _bin_sizes(scores, pool)
     how = "" if pool is None else "bins"
     narrow = pool is not None and bin_keys >= block_n and bin_rows < 2 * block_m
@@ -298,6 +319,15 @@ def columns(
     return PassResult(total, None, pooled, product)
 
 
+class BinShape(NamedTuple):
+    """What the kernel of bins of any size is compiled for."""
+
+    together: int  # small bins of queries that share a tile
+    one_tile: bool  # whether a bin of queries fits into one
+    across: int  # bins of keys of a program, at most
+    wide: bool  # whether positions times bins need 64 bits
+
+
 def bins(scores: Scores, norm: Normaliser, pool: Pool) -> PassResult:
     """The matrix in bins of any size, and what each key receives."""
     from regard.backends.triton import reduction_kernels
@@ -306,23 +336,28 @@ def bins(scores: Scores, norm: Normaliser, pool: Pool) -> PassResult:
     most_rows, block_n, options = tuning.blocks("bins", scores)
     rows, wide = cdiv(queries, pool.rows), cdiv(keys, pool.columns)
     block_m = min(max(next_power(rows), 16), most_rows)
-    together = max(min(block_m // next_power(rows), 4), 1)  # small bins that share a tile
+    together = max(min(block_m // next_power(rows), 4), 1)
     parts = cdiv(wide, block_n)  # of a large bin
     mine = min(block_n // wide, 32) if parts == 1 else 1
+    blocks = cdiv(pool.columns * parts, mine)
+    splits = min(cdiv(4 * tuning.processors(scores.query.device), blocks * batch * heads), cdiv(pool.rows, together))
     prepared = prepare(scores, block_m, block_n)
     flags = prepared.along_queries(block_m, norm)._replace(stages=(True, True, True), causal=False, full_blocks=False)
-    total = norm.high.new_empty(batch, heads, keys)
+    total = norm.high.new_empty(batch, heads, splits, keys)
     pooled = norm.high.new_zeros(batch, heads, pool.rows, pool.columns * parts)
-    blocks = cdiv(pool.columns * parts, mine)
+    shape = BinShape(
+        together, rows <= block_m, next_power(mine),
+        max((queries + 1) * pool.rows, (keys + 1) * pool.columns * parts) >= 2**31,
+    )  # fmt: skip
     prepared.launch(
-        reduction_kernels.bins, prepared.grid(blocks, batch * heads),
+        reduction_kernels.bins, prepared.grid(blocks * splits, batch * heads),
         prepared.q, prepared.k, norm, total, pooled, prepared.queries_problem, prepared.layouts,
-        (pool.rows, pool.columns * parts, mine, parts), FLAGS=flags, TOGETHER=together, ONE_TILE=rows <= block_m,
-        ACROSS=next_power(mine), PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n, **options,
+        (pool.rows, pool.columns * parts, mine, parts, splits), FLAGS=flags, SHAPE=shape,
+        PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n, **options,
     )  # fmt: skip
     if parts > 1:
         pooled = pooled.view(batch, heads, pool.rows, pool.columns, parts).sum(-1)
-    return PassResult(total, None, pooled)
+    return PassResult(total[:, :, 0] if splits == 1 else total.sum(2), None, pooled)
 
 
 def dense_rows(
@@ -341,6 +376,24 @@ def dense_rows(
         LOG2=log2, PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n, **options,
     )  # fmt: skip
     return out
+
+
+def _top_of_few(log2: Float[Tensor, "batch heads queries keys"], k: int, strip: int = 4096) -> tuple[Tensor, Tensor]:
+    """The k largest of each row: first those of each strip, which are searched side by side, then those of them."""
+    keys = log2.shape[-1]
+    whole = keys // strip * strip
+    if whole < 2 * strip:
+        values, places = log2.topk(k)
+    else:
+        values, places = log2[..., :whole].unflatten(-1, (-1, strip)).topk(k)  # type: ignore[no-untyped-call]
+        places = places + torch.arange(0, whole, strip, device=log2.device)[:, None]
+        values, places = values.flatten(-2), places.flatten(-2)
+        if whole < keys:
+            last, last_places = log2[..., whole:].topk(min(k, keys - whole))
+            values, places = torch.cat([values, last], -1), torch.cat([places, last_places + whole], -1)
+        values, order = values.topk(k)
+        places = places.gather(-1, order)
+    return values.exp2(), places.masked_fill_(values <= HIDDEN / 2, -1)
 
 
 class TopShape(NamedTuple):
@@ -365,13 +418,6 @@ class TopBuffers(NamedTuple):
     logs: Tensor  # log2 weights of the open rows
     weights: Tensor
     indices: Tensor
-
-
-class Chunk(NamedTuple):
-    """The rows of each head that are worked on at a time."""
-
-    start: int
-    rows: int
 
 
 def top(scores: Scores, norm: Normaliser, k: int, entropy: bool) -> PassResult:

@@ -128,7 +128,12 @@ def _columns_step(
     qk = tl.dot(k, q.T, input_precision=PRECISION)
     logits = tile_logits(qk, row[None, :], column[:, None], head, problem, FLAGS, MASKED)
     p = tl.exp2(log2_weights(logits, high[None, :], low[None, :], FLAGS))
-    if MAXIMUM:
+    if PRODUCT:
+        x = load_block(x_desc, layouts.v, head.batch, head.index, start_m)
+        if MASKED and not FLAGS.full_blocks:  # rows beyond the end may hold NaN
+            x = tl.where((row < problem.queries)[:, None], x, 0.0)
+        acc = tl.dot(p.to(x.dtype), x, acc, input_precision=PRECISION)
+    elif MAXIMUM:
         total = max_nan(total, tl.reduce(tl.reshape(p, [BLOCK_N, BLOCK_M // 8, 8]), 1, max_nan))
     elif BIN_ROWS and BIN_ROWS < BLOCK_M:
         parts: tl.constexpr = BLOCK_M // BIN_ROWS
@@ -143,10 +148,6 @@ def _columns_step(
             if ((start_m + BLOCK_M) % BIN_ROWS == 0) | (start_m + BLOCK_M >= end):
                 _store_sixteens(pool_ptr, band[:, None, :], start_m // BIN_ROWS, start_n, bins, BLOCK_N, 1)
                 band = tl.zeros_like(band)
-    if PRODUCT:
-        x = load_block(x_desc, layouts.v, head.batch, head.index, start_m)
-        x = tl.where((row < problem.queries)[:, None], x, 0.0)
-        acc = tl.dot(p.to(x.dtype), x, acc, input_precision=PRECISION)
     return total, acc, band
 
 
@@ -156,7 +157,7 @@ def columns(
     FLAGS: tl.constexpr, MAXIMUM: tl.constexpr, BIN_ROWS: tl.constexpr, PRODUCT: tl.constexpr,
     PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_X: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """What each key receives, as sum or MAXIMUM; PRODUCT: the transposed matrix times x; the matrix in bins.
+    """What each key receives, as sum or MAXIMUM, and the matrix in bins; or PRODUCT, the transposed matrix times x.
 
     BIN_ROWS, if not 0: bins of so many rows, a power of two and 8 at least, and sixteen keys, to be added up; not with
     MAXIMUM.
@@ -183,9 +184,10 @@ def columns(
                                       norm, layouts, head, problem, bins, FLAGS, MAXIMUM, BIN_ROWS, PRODUCT,
                                       stage != 1, PRECISION, BLOCK_M, BLOCK_N)  # fmt: skip
     total, acc, _ = state
-    total = tl.reduce(total, 1, max_nan) if MAXIMUM else tl.sum(total, 1)
     inside, base = column < problem.keys, flat * problem.keys
-    tl.store(received_ptr + base + column, total, mask=inside)
+    if not PRODUCT:
+        total = tl.reduce(total, 1, max_nan) if MAXIMUM else tl.sum(total, 1)
+        tl.store(received_ptr + base + column, total, mask=inside)
     if PRODUCT:
         part = tl.arange(0, BLOCK_X)[None, :]
         at = out_ptr + ((base + column).to(tl.int64)[:, None] * WIDTH + part)
@@ -196,80 +198,98 @@ def columns(
 
 
 @triton.jit
-def _bin_edge(bin, bins, tokens):
-    """The first token of a bin, where so many tokens lie in nearly equal bins."""
-    return (tl.cast(bin, tl.int64) * tokens // bins).to(tl.int32)
+def _bin_edge(bin, bins, tokens, WIDE: tl.constexpr):
+    """The first token of a bin, where so many tokens lie in nearly equal bins; WIDE: 32 bits are too few for this."""
+    return (tl.cast(bin, tl.int64) * tokens // bins).to(tl.int32) if WIDE else bin * tokens // bins
 
 
 @triton.jit
-def _bin_of(token, bins, tokens):
+def _bin_of(token, bins, tokens, WIDE: tl.constexpr):
     """The bin that a token lies in; all bins are before a token beyond the last."""
-    return tl.minimum(((tl.cast(token, tl.int64) + 1) * bins - 1) // tokens, bins).to(tl.int32)
+    if WIDE:
+        own = (((tl.cast(token, tl.int64) + 1) * bins - 1) // tokens).to(tl.int32)
+    else:
+        own = ((token + 1) * bins - 1) // tokens
+    return tl.minimum(own, bins)
+
+
+@triton.jit
+def _bins_tile(
+    start_m, column, k, base, q_desc, norm, layouts, head, problem,
+    FLAGS: tl.constexpr, MASKED: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr,
+):  # fmt: skip
+    """The weights of a tile of (keys, queries)."""
+    row = start_m + tl.arange(0, BLOCK_M)
+    high, low = load_norm(norm, base, row, problem, FLAGS, True)
+    q = load_block(q_desc, layouts.q, head.batch, head.index, start_m)
+    qk = tl.dot(k, q.T, input_precision=PRECISION)
+    logits = tile_logits(qk, row[None, :], column[:, None], head, problem, FLAGS, MASKED)
+    return tl.exp2(log2_weights(logits, high[None, :], low[None, :], FLAGS))
 
 
 @triton.jit
 def _bins_step(
     total, group, column, k, base, own_bin, key_share, pool_ptr, q_desc, norm, layouts, head, problem, rows_columns,
-    FLAGS: tl.constexpr, MASKED: tl.constexpr, TOGETHER: tl.constexpr, ONE_TILE: tl.constexpr, ACROSS: tl.constexpr,
-    PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    FLAGS: tl.constexpr, MASKED: tl.constexpr, SHAPE: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """A group of TOGETHER bins of queries; ONE_TILE: all of them fit into one tile."""
+    """A group of SHAPE.together bins of queries, which lie in one tile if SHAPE.one_tile."""
     bin_rows, bin_columns = rows_columns
-    first = group * TOGETHER
-    start = _bin_edge(first, bin_rows, problem.queries)
-    end = _bin_edge(tl.minimum(first + TOGETHER, bin_rows), bin_rows, problem.queries)
-    sums = tl.zeros([BLOCK_N], tl.float32)
-    local, inside = tl.arange(0, ACROSS), own_bin[None, :] == tl.arange(0, ACROSS)[:, None]
-    stop = start + 1 if ONE_TILE else end
-    for start_m in range(start, stop, BLOCK_M):
-        row = start_m + tl.arange(0, BLOCK_M)
-        high, low = load_norm(norm, base, row, problem, FLAGS, True)
-        q = load_block(q_desc, layouts.q, head.batch, head.index, start_m)
-        qk = tl.dot(k, q.T, input_precision=PRECISION)
-        logits = tile_logits(qk, row[None, :], column[:, None], head, problem, FLAGS, MASKED)
-        p = tl.exp2(log2_weights(logits, high[None, :], low[None, :], FLAGS))
-        if TOGETHER == 1:
-            sums += tl.sum(tl.where((row < end)[None, :], p, 0.0), 1)
-        else:
-            for n in tl.static_range(TOGETHER):
-                bin = first + n
-                a, b = _bin_edge(bin, bin_rows, problem.queries), _bin_edge(bin + 1, bin_rows, problem.queries)
-                part = tl.sum(tl.where(((row >= a) & (row < tl.minimum(b, end)))[None, :], p, 0.0), 1)
-                small = tl.sum(tl.where(inside, part[None, :], 0.0), 1) * key_share / (b - a)
-                at = pool_ptr + tl.cast(bin, tl.int64) * bin_columns + local
-                tl.store(at, small, mask=tl.where(bin < bin_rows, key_share, 0.0) > 0)
-                sums += part
-    if TOGETHER == 1:
-        small = tl.sum(tl.where(inside, sums[None, :], 0.0), 1) * key_share / (end - start)
+    first, queries = group * SHAPE.together, problem.queries
+    start = _bin_edge(first, bin_rows, queries, SHAPE.wide)
+    end = _bin_edge(tl.minimum(first + SHAPE.together, bin_rows), bin_rows, queries, SHAPE.wide)
+    local = tl.arange(0, SHAPE.across)
+    mine = own_bin[None, :] == local[:, None]
+    if SHAPE.one_tile:
+        p = _bins_tile(start, column, k, base, q_desc, norm, layouts, head, problem, FLAGS, MASKED, PRECISION, BLOCK_M)
+        row = start + tl.arange(0, BLOCK_M)
+        sums = tl.zeros([BLOCK_N], tl.float32)
+        for n in tl.static_range(SHAPE.together):
+            bin = first + n
+            a = start if n == 0 else _bin_edge(bin, bin_rows, queries, SHAPE.wide)
+            b = end if SHAPE.together == 1 else _bin_edge(bin + 1, bin_rows, queries, SHAPE.wide)
+            part = tl.sum(tl.where(((row >= a) & (row < tl.minimum(b, end)))[None, :], p, 0.0), 1)
+            small = tl.sum(tl.where(mine, part[None, :], 0.0), 1) * key_share / (b - a)
+            at = pool_ptr + tl.cast(bin, tl.int64) * bin_columns + local
+            tl.store(at, small, mask=tl.where(bin < bin_rows, key_share, 0.0) > 0)
+            sums += part
+    else:
+        sums = tl.zeros([BLOCK_N], tl.float32)
+        for start_m in range(start, end, BLOCK_M):
+            p = _bins_tile(start_m, column, k, base, q_desc, norm, layouts, head, problem, FLAGS, MASKED, PRECISION,
+                           BLOCK_M)  # fmt: skip
+            sums += tl.sum(tl.where((start_m + tl.arange(0, BLOCK_M) < end)[None, :], p, 0.0), 1)
+        small = tl.sum(tl.where(mine, sums[None, :], 0.0), 1) * key_share / (end - start)
         tl.store(pool_ptr + tl.cast(first, tl.int64) * bin_columns + local, small, mask=key_share > 0)
     return total + sums
 
 
 @triton.jit
 def bins(
-    q_desc, k_desc, norm, received_ptr, pool_ptr, problem, layouts, shape,
-    FLAGS: tl.constexpr, TOGETHER: tl.constexpr, ONE_TILE: tl.constexpr, ACROSS: tl.constexpr, PRECISION: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    q_desc, k_desc, norm, received_ptr, pool_ptr, problem, layouts, counts,
+    FLAGS: tl.constexpr, SHAPE: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """The matrix in nearly equal bins of any size, and what each key receives.
+    """The matrix in nearly equal bins of any size, and what each key receives: a share for each of the splits.
 
-    shape: bins of queries, bins of keys, how many of these a program has (ACROSS at most), and how many make up one
-    bin of the result: a bin with more keys than a block is cut into several, which are added up afterwards.
+    counts: bins of queries, bins of keys, how many of these a program has (SHAPE.across at most), how many make up one
+    bin of the result, and into how many splits the bins of queries are cut. A bin with more keys than a block is cut
+    into several, which are added up afterwards.
     """
-    flat, block, _ = program_block(problem)
+    flat, program, _ = program_block(problem)
     head = find_head(flat, problem, FLAGS)
-    bin_rows, bin_columns, mine, parts = shape
-    first_bin = block * mine
-    start_n = _bin_edge(first_bin, bin_columns, problem.keys)
-    end_n = _bin_edge(tl.minimum(first_bin + mine, bin_columns), bin_columns, problem.keys)
+    bin_rows, bin_columns, mine, parts, splits = counts
+    block, split = program // splits, program % splits
+    first_bin, keys = block * mine, problem.keys
+    start_n = _bin_edge(first_bin, bin_columns, keys, SHAPE.wide)
+    end_n = _bin_edge(tl.minimum(first_bin + mine, bin_columns), bin_columns, keys, SHAPE.wide)
     column = start_n + tl.arange(0, BLOCK_N)
     k = load_block(k_desc, layouts.k, head.batch, head.key_head, start_n)
     k = tl.where((column < end_n)[:, None], k, 0.0)
-    own_bin = tl.where(column < end_n, _bin_of(column, bin_columns, problem.keys) - first_bin, ACROSS)
-    bin = first_bin + tl.arange(0, ACROSS)
+    own_bin = tl.where(column < end_n, _bin_of(column, bin_columns, keys, SHAPE.wide) - first_bin, SHAPE.across)
+    bin = first_bin + tl.arange(0, SHAPE.across)
     whole = bin // parts * parts
-    keys = _bin_edge(whole + parts, bin_columns, problem.keys) - _bin_edge(whole, bin_columns, problem.keys)
-    key_share = tl.where((bin < first_bin + mine) & (bin < bin_columns), 1.0 / keys, 0.0)
+    size = _bin_edge(whole + parts, bin_columns, keys, SHAPE.wide) - _bin_edge(whole, bin_columns, keys, SHAPE.wide)
+    key_share = tl.where((bin < first_bin + mine) & (bin < bin_columns), 1.0 / size, 0.0)
     # The limits are those of blocks at whole multiples: this one may lie in two of them.
     aligned = start_n // BLOCK_N * BLOCK_N
     first, full_first, full_end, end = query_bounds(aligned, head, problem, BLOCK_M, BLOCK_N, FLAGS)
@@ -278,21 +298,27 @@ def bins(
         first, full_first = tl.minimum(first, later[0]), tl.maximum(full_first, later[1])
         full_end, end = tl.minimum(full_end, later[2]), tl.maximum(end, later[3])
     queries = problem.queries
-    first_group = _bin_of(first, bin_rows, queries) // TOGETHER
-    end_group = tl.cdiv(_bin_of(tl.maximum(end, 1) - 1, bin_rows, queries) + 1, TOGETHER)
+    first_group = _bin_of(first, bin_rows, queries, SHAPE.wide) // SHAPE.together
+    end_group = tl.cdiv(_bin_of(tl.maximum(end, 1) - 1, bin_rows, queries, SHAPE.wide) + 1, SHAPE.together)
     end_group = tl.where(end > first, end_group, first_group)
-    full_group = tl.where(full_first > 0, tl.cdiv(_bin_of(full_first - 1, bin_rows, queries) + 1, TOGETHER), 0)
+    full_group = tl.cdiv(_bin_of(tl.maximum(full_first, 1) - 1, bin_rows, queries, SHAPE.wide) + 1, SHAPE.together)
+    full_group = tl.where(full_first > 0, full_group, 0)
+    full_end_group = _bin_of(full_end, bin_rows, queries, SHAPE.wide) // SHAPE.together
+    # Of these groups, those of this split.
+    each = tl.cdiv(end_group - first_group, splits)
+    first_group = first_group + split * each
+    end_group = tl.maximum(tl.minimum(end_group, first_group + each), first_group)
     full_group = tl.minimum(tl.maximum(full_group, first_group), end_group)
-    full_end_group = tl.minimum(tl.maximum(_bin_of(full_end, bin_rows, queries) // TOGETHER, full_group), end_group)
+    full_end_group = tl.minimum(tl.maximum(full_end_group, full_group), end_group)
     bounds = (first_group, full_group, full_end_group, end_group)
     pool_ptr += flat.to(tl.int64) * bin_rows * bin_columns + first_bin
     total = tl.zeros([BLOCK_N], tl.float32)
     for stage in tl.static_range(3):
         for group in range(bounds[stage], bounds[stage + 1]):
             total = _bins_step(total, group, column, k, flat * queries, own_bin, key_share, pool_ptr, q_desc, norm,
-                               layouts, head, problem, (bin_rows, bin_columns), FLAGS, stage != 1, TOGETHER, ONE_TILE,
-                               ACROSS, PRECISION, BLOCK_M, BLOCK_N)  # fmt: skip
-    tl.store(received_ptr + flat * problem.keys + column, total, mask=column < end_n)
+                               layouts, head, problem, (bin_rows, bin_columns), FLAGS, stage != 1, SHAPE, PRECISION,
+                               BLOCK_M, BLOCK_N)  # fmt: skip
+    tl.store(received_ptr + (flat * splits + split).to(tl.int64) * keys + column, total, mask=column < end_n)
 
 
 # sums: a block of keys stays while all queries pass. What a key receives is added up element by element, so that
