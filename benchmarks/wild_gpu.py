@@ -125,6 +125,12 @@ def gradients() -> list[str]:
 
         took = timed(through, 3)
         lines.append(f"| through `{name}` | {took:.1f} | {took / peer:.1f} |")
+    progress.print("gradient through A.mT @ x …")
+    x = torch.randn_like(q).requires_grad_()
+    took = timed(
+        lambda: torch.autograd.grad(regard.AttentionMatrix(q, k, mask=regard.causal()).mT @ x, (q, k, x), back), 3
+    )
+    lines.append(f"| through `A.mT @ x` | {took:.1f} | {took / peer:.1f} |")
     return lines
 
 

