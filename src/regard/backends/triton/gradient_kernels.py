@@ -42,7 +42,7 @@ def _of_rows(row, flat, pull, problem, KIND: tl.constexpr):
     if KIND == "entropy":
         found = tl.load(pull.grad + flat.to(tl.int64) * problem.queries + row, mask=inside, other=0.0)
     elif KIND == "pool":
-        line = flat.to(tl.int64) * pull.bin_rows + tl.load(pull.of_rows + row, mask=inside, other=0)
+        line = flat.to(tl.int64) * pull.bin_rows + tl.load(pull.of_rows + tl.minimum(row, problem.queries - 1))
         found = line * pull.bin_columns
     else:
         found = row  # not used
@@ -63,15 +63,21 @@ def _of_keys(column, flat, pull, problem, KIND: tl.constexpr):
 
 
 @triton.jit
-def _weight_gradient(log2, of_row, of_key, pull, KIND: tl.constexpr):
-    """dL/dp of a tile; `of_row` and `of_key` broadcast to it."""
+def _weight_gradient(log2, of_row, of_key, pull, KIND: tl.constexpr, SPAN: tl.constexpr):
+    """dL/dp of a tile; `of_row` and `of_key` broadcast to it. SPAN: the bins of its rows, if they are few; else 0."""
     if KIND == "received":
         found = tl.zeros_like(log2) + of_key
     elif KIND == "entropy":
         # Where a weight is 0 its logarithm does not matter, but times a large gradient it must not overflow.
         found = -(tl.maximum(log2, -1100.0) * LN2 + 1) * of_row
     elif KIND == "pool":
-        found = tl.load(pull.grad + (of_row + of_key))
+        if SPAN:  # a line of numbers for each of these bins is loaded sooner than a number for each weight
+            found, first, last = tl.zeros_like(log2), tl.min(of_row), tl.max(of_row)
+            for n in tl.static_range(SPAN):
+                line = tl.minimum(first + n * pull.bin_columns, last)
+                found = tl.where(of_row == line, tl.load(pull.grad + line + of_key), found)
+        else:
+            found = tl.load(pull.grad + (of_row + of_key))
     else:
         found = tl.zeros_like(log2)
     return found
@@ -83,8 +89,8 @@ def _weight_gradient(log2, of_row, of_key, pull, KIND: tl.constexpr):
 @triton.jit
 def _row_step(
     total, start_n, row, q, of_row, high, low, flat, k_desc, v_desc, pull, layouts, head, problem,
-    FLAGS: tl.constexpr, KIND: tl.constexpr, MASKED: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
+    FLAGS: tl.constexpr, KIND: tl.constexpr, SPAN: tl.constexpr, MASKED: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     k = load_block(k_desc, layouts.k, head.batch, head.key_head, start_n)
     column = start_n + tl.arange(0, BLOCK_N)
@@ -99,7 +105,7 @@ def _row_step(
         total = tl.dot(p.to(v.dtype), v, total, input_precision=PRECISION)
     else:
         of_key = _of_keys(column, flat, pull, problem, KIND)
-        d_p = p * _weight_gradient(log2, of_row[:, None], of_key[None, :], pull, KIND)
+        d_p = p * _weight_gradient(log2, of_row[:, None], of_key[None, :], pull, KIND, SPAN)
         total += tl.sum(tl.reshape(d_p, [BLOCK_M, BLOCK_N // 8, 8]), 1)  # threads exchange no numbers in the loop
     return total
 
@@ -107,7 +113,7 @@ def _row_step(
 @triton.jit
 def row_dots(
     q_desc, k_desc, v_desc, norm, pull, out_ptr, problem, layouts,
-    FLAGS: tl.constexpr, KIND: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr,
+    FLAGS: tl.constexpr, KIND: tl.constexpr, SPAN: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Σ_j p dL/dp of each row; "product": the sum of p × d_out, which is the gradient of x."""
@@ -125,7 +131,7 @@ def row_dots(
         if FLAGS.stages[stage]:
             for start_n in range(bounds[stage], bounds[stage + 1], BLOCK_N):
                 total = _row_step(total, start_n, row, q, of_row, high, low, flat, k_desc, v_desc, pull, layouts, head,
-                                  problem, FLAGS, KIND, stage != 1, PRECISION, BLOCK_M, BLOCK_N)  # fmt: skip
+                                  problem, FLAGS, KIND, SPAN, stage != 1, PRECISION, BLOCK_M, BLOCK_N)  # fmt: skip
     inside = row < problem.queries
     if KIND == "product":
         column = tl.arange(0, BLOCK_V)[None, :]
@@ -141,7 +147,8 @@ def row_dots(
 @triton.jit
 def _query_step(
     d_q, start_n, row, q, d_out, of_row, delta, high, low, flat, k_desc, v_desc, pull, layouts, head, problem,
-    FLAGS: tl.constexpr, KIND: tl.constexpr, MASKED: tl.constexpr, PRECISION: tl.constexpr, BLOCK_N: tl.constexpr,
+    FLAGS: tl.constexpr, KIND: tl.constexpr, SPAN: tl.constexpr, MASKED: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     k = load_block(k_desc, layouts.k, head.batch, head.key_head, start_n)
     column = start_n + tl.arange(0, BLOCK_N)
@@ -159,7 +166,7 @@ def _query_step(
         d_p = tl.dot(d_out, v.T, input_precision=PRECISION)
     else:
         of_key = _of_keys(column, flat, pull, problem, KIND)
-        d_p = _weight_gradient(log2, of_row[:, None], of_key[None, :], pull, KIND)
+        d_p = _weight_gradient(log2, of_row[:, None], of_key[None, :], pull, KIND, SPAN)
     d_logit = tl.exp2(log2) * (d_p - delta[:, None])
     if FLAGS.softcap:
         tanh = scaled_tanh(qk * problem.factor)
@@ -170,7 +177,7 @@ def _query_step(
 @triton.jit
 def grad_query(
     q_desc, k_desc, v_desc, d_out_desc, norm, delta_ptr, pull, d_q_ptr, problem, layouts, scale,
-    FLAGS: tl.constexpr, KIND: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr,
+    FLAGS: tl.constexpr, KIND: tl.constexpr, SPAN: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
     """The gradient of the queries."""
@@ -192,7 +199,8 @@ def grad_query(
         if FLAGS.stages[stage]:
             for start_n in range(bounds[stage], bounds[stage + 1], BLOCK_N):
                 d_q = _query_step(d_q, start_n, row, q, d_out, of_row, delta, high, low, flat, k_desc, v_desc, pull,
-                                  layouts, head, problem, FLAGS, KIND, stage != 1, PRECISION, BLOCK_N)  # fmt: skip
+                                  layouts, head, problem, FLAGS, KIND, SPAN, stage != 1, PRECISION,
+                                  BLOCK_N)  # fmt: skip
     if pull.unit is not None:
         d_q *= tl.load(pull.unit)
     column = tl.arange(0, BLOCK_D)[None, :]
@@ -207,7 +215,8 @@ def grad_query(
 @triton.jit
 def _key_step(
     state, start_m, column, k, v, of_key, flat, q_desc, d_out_desc, delta_ptr, norm, pull, layouts, head, problem,
-    FLAGS: tl.constexpr, KIND: tl.constexpr, MASKED: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr,
+    FLAGS: tl.constexpr, KIND: tl.constexpr, SPAN: tl.constexpr, MASKED: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr,
 ):  # fmt: skip
     d_k, d_v = state
     q = load_block(q_desc, layouts.q, head.batch, head.index, start_m)
@@ -230,7 +239,7 @@ def _key_step(
         d_p = tl.dot(v, d_out.T, input_precision=PRECISION)
     else:
         of_row = _of_rows(row, flat, pull, problem, KIND)
-        d_p = _weight_gradient(log2, of_row[None, :], of_key[:, None], pull, KIND)
+        d_p = _weight_gradient(log2, of_row[None, :], of_key[:, None], pull, KIND, SPAN)
     d_logit = p * (d_p - delta[None, :])
     if FLAGS.softcap:
         tanh = scaled_tanh(qk * problem.factor)
@@ -241,7 +250,8 @@ def _key_step(
 @triton.jit
 def grad_key(
     q_desc, k_desc, v_desc, d_out_desc, norm, delta_ptr, pull, d_k_ptr, d_v_ptr, problem, layouts, scale,
-    FLAGS: tl.constexpr, KIND: tl.constexpr, GROUP: tl.constexpr, WIDTH: tl.constexpr, WIDTH_V: tl.constexpr,
+    FLAGS: tl.constexpr, KIND: tl.constexpr, SPAN: tl.constexpr, GROUP: tl.constexpr, WIDTH: tl.constexpr,
+    WIDTH_V: tl.constexpr,
     PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """The gradients of keys and, "attend", of values, summed over the heads that share them."""
@@ -269,7 +279,7 @@ def grad_key(
             if FLAGS.stages[stage]:
                 for start_m in range(bounds[stage], bounds[stage + 1], BLOCK_M):
                     state = _key_step(state, start_m, column, k, own, of_key, flat, q_desc, d_out_desc, delta_ptr, norm,
-                                      pull, layouts, head, problem, FLAGS, KIND, stage != 1, PRECISION,
+                                      pull, layouts, head, problem, FLAGS, KIND, SPAN, stage != 1, PRECISION,
                                       BLOCK_M)  # fmt: skip
     d_k, d_v = state
     if pull.unit is not None:

@@ -47,6 +47,12 @@ class _Pulled:
     left: Tensor | None = None  # (batch, heads, queries, width)
     right: Tensor | None = None  # (batch, key heads or heads, keys, width)
 
+    def span(self, queries: int, block_m: int) -> int:
+        """How many bins of rows a block of so many queries may lie in; 0 where there are many, or none."""
+        bins = self.pull.bin_rows
+        span = 0 if bins is None else min(cdiv(block_m - 1, queries // bins) + 1, bins)
+        return span if span <= 8 else 0
+
     @property
     def widths(self) -> tuple[int, ...]:
         """The width of what is loaded besides queries and keys."""
@@ -147,7 +153,8 @@ def _row_dots(scores: Scores, norm: Normaliser, pulled: _Pulled) -> Tensor:
     found = norm.high.new_empty(batch, heads, queries, *pulled.widths)
     gradient_kernels.row_dots[prepared.grid(cdiv(queries, block_m), batch * heads)](
         prepared.q, prepared.k, v, norm, pulled.pull, found, prepared.keys_problem,
-        prepared.layouts._replace(v=v_layout), FLAGS=prepared.along_keys(block_n, norm), KIND=pulled.kind,
+        prepared.layouts._replace(v=v_layout), FLAGS=prepared.along_keys(block_n, norm),
+        KIND=pulled.kind, SPAN=pulled.span(queries, block_m),
         WIDTH=max(pulled.widths, default=1), PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
         BLOCK_V=v.block_shape[1], **options,
     )  # fmt: skip
@@ -175,7 +182,8 @@ def _through_softmax(
     gradient_kernels.grad_query[prepared.grid(cdiv(queries, block_m), batch * heads)](
         prepared.q, prepared.k, v, d_out, norm, delta, pulled.pull, d_query, prepared.keys_problem,
         prepared.layouts._replace(v=v_layout, d_out=d_layout), scores.scale,
-        FLAGS=prepared.along_keys(block_n, norm), KIND=pulled.kind, WIDTH=query.shape[-1],
+        FLAGS=prepared.along_keys(block_n, norm),
+        KIND=pulled.kind, SPAN=pulled.span(queries, block_m), WIDTH=query.shape[-1],
         PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_D=prepared.q.block_shape[1], **options,
     )  # fmt: skip
 
@@ -186,7 +194,8 @@ def _through_softmax(
     gradient_kernels.grad_key[prepared.grid(cdiv(keys, block_n), batch * key.shape[1])](
         prepared.q, prepared.k, v, d_out, norm, delta, pulled.pull, d_key, d_value, prepared.queries_problem,
         prepared.layouts._replace(v=v_layout, d_out=d_layout), scores.scale,
-        FLAGS=prepared.along_queries(block_m, norm), KIND=pulled.kind, GROUP=scores.group, WIDTH=query.shape[-1],
+        FLAGS=prepared.along_queries(block_m, norm),
+        KIND=pulled.kind, SPAN=pulled.span(queries, block_m), GROUP=scores.group, WIDTH=query.shape[-1],
         WIDTH_V=max(pulled.widths, default=1), PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
         BLOCK_D=prepared.q.block_shape[1], BLOCK_V=v.block_shape[1] if values else 1, **options,
     )  # fmt: skip
