@@ -62,6 +62,17 @@ class AttentionCall:
         return replace(self, query=self.query.detach(), key=self.key.detach(), sinks=sinks)
 
 
+class _Step(NamedTuple):
+    """What the call of a step is made of, but for its keys."""
+
+    query: Tensor
+    kind: str
+    queries: range
+    keys: range
+    pattern: Pattern
+    dense: Mask
+
+
 class _NewKeys(NamedTuple):
     """A copy of the keys that a step added, after the key before them as the cache had it in that step."""
 
@@ -80,8 +91,8 @@ class Steps:
 
     def __init__(self) -> None:
         self.rows = 0  # queries of all calls
-        self._calls: list[AttentionCall] = []  # without their keys
-        self._no_keys: Tensor | None = None  # a view of no keys would hold all of them in memory
+        self._steps: list[_Step] = []
+        self._last: tuple[float | None, float | None, Tensor | None] = None, None, None  # scale, softcap and sinks
         self._new: list[_NewKeys] = []
         self._checked = 1  # of the new keys, so many were compared with the step before
         self._key: Tensor | None = None  # the keys at the positions below
@@ -104,15 +115,10 @@ class Steps:
             elif written:
                 raise _rewritten()
         self._address = address
-        self.rows += len(call.queries)
-        if self._no_keys is None:
-            self._no_keys = key.new_empty(*key.shape[:2], 0, key.shape[3])
-        self._calls.append(
-            AttentionCall(
-                call.query, self._no_keys, call.mask, call.scale, call.softcap, call.sinks, call.kind, call.queries,
-                call.keys, call.pattern, call.dense,
-            )
-        )  # fmt: skip
+        self._last = call.scale, call.softcap, call.sinks
+        query = call.query.detach() if call.query.requires_grad else call.query
+        self.rows += query.shape[2]
+        self._steps.append(_Step(query, call.kind, call.queries, call.keys, call.pattern, call.dense))
 
     def note(self, call: AttentionCall) -> None:
         """A call that is not added: only its last key is stored, for the next one to be compared with."""
@@ -132,7 +138,17 @@ class Steps:
                 keys.append(tensor[:, :, -missing:])
                 stop = end
         key = self._key if len(keys) == 1 else torch.cat(keys, 2)
-        return _join(self._calls, key, range(self._positions.start, stop))
+        scale, softcap, sinks = self._last
+        positions = (
+            range(self._steps[0].queries.start, self._steps[-1].queries.stop),
+            range(self._positions.start, stop),
+        )
+        last, mask = self._steps[-1], _joined_mask(self._steps, *positions)
+        query = torch.cat([step.query for step in self._steps], 2)
+        sinks = None if sinks is None else sinks.detach()
+        return AttentionCall(
+            query, key.detach(), mask, scale, softcap, sinks, last.kind, *positions, last.pattern, last.dense
+        )
 
     def check(self) -> None:
         """Raise where the cache was rewritten between two steps: rows would be joined with keys they never saw."""
@@ -149,13 +165,13 @@ class Steps:
 
     def clear(self) -> None:
         """No calls any more; the next one is still compared with the last."""
-        self.rows, self._calls, self._key = 0, [], None
+        self.rows, self._steps, self._key = 0, [], None
         self._new, self._checked = self._new[-1:], 1
 
     def _copy_new(self, call: AttentionCall, before: range) -> None:
         first = before.stop - call.keys.start
         overlap = min(first, 1)
-        new = call.key[:, :, first - overlap :].clone()
+        new = call.key[:, :, first - overlap :].detach().clone()
         if not self._new:
             assert self._key is not None
             self._new.append(_NewKeys(self._key[:, :, -1:].clone(), 0, before.stop))
@@ -180,21 +196,17 @@ def _rewritten() -> WatchError:
     )
 
 
-def _join(steps: Sequence[AttentionCall], key: Tensor, keys: range) -> AttentionCall:
-    """The steps of a generation as one call over all of these keys."""
-    last = steps[-1]
-    queries = range(steps[0].queries.start, last.queries.stop)
-    query = torch.cat([step.query for step in steps], 2)
-    mask = _without_dropped_keys(steps, queries, keys) & last.pattern.mask(queries, keys)
-    count = max(len(step.dense.atoms) for step in steps)
-    for n in range(count):
+def _joined_mask(steps: Sequence[_Step], queries: range, keys: range) -> Mask:
+    """The mask of all steps over all of these keys."""
+    mask = _without_dropped_keys(steps, queries, keys) & steps[-1].pattern.mask(queries, keys)
+    for n in range(max(len(step.dense.atoms) for step in steps)):
         rows = [_dense_rows(step, n, keys) for step in steps]
         shape = [max(sizes) for sizes in zip(*(row.shape[:2] for row in rows), strict=True)]
         mask &= torch.cat([row.expand(*shape, *row.shape[2:]) for row in rows], 2)
-    return replace(last, query=query, key=key, mask=mask, queries=queries, keys=keys)
+    return mask
 
 
-def _without_dropped_keys(steps: Sequence[AttentionCall], queries: range, keys: range) -> Mask:
+def _without_dropped_keys(steps: Sequence[_Step], queries: range, keys: range) -> Mask:
     """Hides the keys that a cache had dropped by the time of a step, where the masks of the steps do not say so."""
     dropped = [s for s in steps if s.keys.start > keys.start and s.kind != "cross" and not _hides_dropped(s)]
     if not dropped:
@@ -208,11 +220,11 @@ def _without_dropped_keys(steps: Sequence[AttentionCall], queries: range, keys: 
     return as_mask(visible.to(steps[0].query.device))
 
 
-def _hides_dropped(step: AttentionCall) -> bool:
+def _hides_dropped(step: _Step) -> bool:
     return any(low is not None and step.queries.start + low >= step.keys.start for low, _ in step.pattern.bands)
 
 
-def _dense_rows(step: AttentionCall, n: int, keys: range) -> Tensor:
+def _dense_rows(step: _Step, n: int, keys: range) -> Tensor:
     """The n-th dense part of a step's mask as a 4-D tensor, padded to all of these keys."""
     like, queries = step.query, len(step.queries)
     if n >= len(step.dense.atoms):

@@ -71,11 +71,13 @@ class ModuleCalls:
         """A further step."""
         self._count += 1
         self._entry = self._matrix = self._joined = None
-        self._steps.add(call.detach(), self._keys)
+        self._steps.add(call, self._keys)
         self._queries = range(self._queries.start, call.queries.stop)
         self._keys = range(self._keys.start, max(self._keys.stop, call.keys.stop))
-        self._shape = *self._shape[:2], self._shape[2] + len(call.queries), len(self._keys)
-        self._last_key = weakref.ref(call.key)
+        batch, heads, queries, _ = self._shape
+        self._shape = batch, heads, queries + call.query.shape[2], len(self._keys)
+        if call.kind == "cross":
+            self._last_key = weakref.ref(call.key)
         if self._keep is not None and self._steps.rows >= _ROWS:
             self._reduce_steps()
 

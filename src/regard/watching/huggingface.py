@@ -245,12 +245,13 @@ def _intersect(bands: list[tuple[int | None, int | None]]) -> tuple[tuple[int | 
 def _atoms(function: Callable, home: str) -> Iterator[tuple[str, Any] | None]:
     """The patterns that a mask function combines; None for one that is not known."""
     name = function.__qualname__.split(".")[0] if function.__module__ == home else ""
+    if name == "causal_mask_function":
+        yield "band", (None, 0)
+        return
     captured = dict(inspect.getclosurevars(function).nonlocals) if name else {}
     if name == "and_masks":
         for part in captured["mask_functions"]:
             yield from _atoms(part, home)
-    elif name == "causal_mask_function":
-        yield "band", (None, 0)
     elif name == "sliding_window_overlay":
         yield "band", (1 - captured["sliding_window"], None)
     elif name == "sliding_window_bidirectional_overlay":
@@ -291,14 +292,16 @@ def _attention(
         # For SDPA the module decides then; eager attention is causal by its mask only.
         causal = getattr(module, "is_causal", False) if is_causal is None else is_causal
         pattern = Pattern(bands=((None, 0),)) if causal else pattern
-    if pattern.causal and queries.stop < keys.stop:  # a static cache is longer than the text so far
+    causal_pattern = pattern.causal
+    if causal_pattern and queries.stop < keys.stop:  # a static cache is longer than the text so far
         keys = range(keys.start, queries.stop)
         key, value = key[:, :, : len(keys)], value[:, :, : len(keys)]
     dense_masks += [] if position_bias is None else [position_bias]
     dense_masks += _selected_keys(module, options, query, key.shape[2])
     dense = Mask(tuple(Dense(_with_infinities(mask)[..., : len(keys)]) for mask in dense_masks))
     sinks = None if s_aux is None else s_aux.to(query.dtype)
-    mask, kind = pattern.mask(queries, keys) & dense, _kind(module, name, pattern, dense_masks)
+    mask, kind = pattern.mask(queries, keys), _kind(module, name, causal_pattern, dense_masks)
+    mask = mask & dense if dense_masks else mask
     call = AttentionCall(query, key, mask, scaling, softcap, sinks, kind, queries, keys, pattern, dense)
     matrix: AttentionMatrix | None = None
     wants_weights = bool(options.get("output_attentions"))
@@ -363,12 +366,22 @@ def _with_infinities(mask: Tensor) -> Tensor:
     return mask.masked_fill(mask == torch.finfo(torch.float16).min, -torch.inf)
 
 
-def _kind(module: nn.Module, name: str, pattern: Pattern, dense: list[Tensor]) -> str:
-    path = name.lower()
-    if getattr(module, "is_cross_attention", False) or any(word in path for word in _CROSS):
+def _kind(module: nn.Module, name: str, causal_pattern: bool, dense: list[Tensor]) -> str:
+    if _own(module, "is_cross_attention") or _names_another_sequence(name):
         return "cross"
-    causal = pattern.causal or getattr(module, "is_causal", False) or any(map(_looks_causal, dense))
+    causal = causal_pattern or _own(module, "is_causal") or any(map(_looks_causal, dense))
     return "decoder" if causal else "encoder"
+
+
+def _own(module: nn.Module, attribute: str) -> Any:
+    """An attribute of a module that may not have it, which torch takes its time to say."""
+    return vars(module).get(attribute) or getattr(type(module), attribute, False)
+
+
+@functools.lru_cache(maxsize=4096)
+def _names_another_sequence(name: str) -> bool:
+    path = name.lower()
+    return any(word in path for word in _CROSS)
 
 
 def _looks_causal(mask: Tensor) -> bool:
@@ -381,10 +394,13 @@ def _looks_causal(mask: Tensor) -> bool:
 
 def _to_one_dtype(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Under autocast a model's rotated queries may be float32 while its values are not."""
+    one_dtype = query.dtype == key.dtype == value.dtype
+    if one_dtype and not torch._C._is_any_autocast_enabled():
+        return query, key, value
     device = query.device.type
     if torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
-    elif query.dtype == key.dtype == value.dtype:
+    elif one_dtype:
         return query, key, value
     else:
         dtype = value.dtype
