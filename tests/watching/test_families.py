@@ -10,7 +10,7 @@ from transformers import masking_utils
 
 import regard
 from regard.watching import huggingface
-from regard.watching.entries import AttentionCall
+from regard.watching.calls import AttentionCall
 from regard.watching.masks import LazyMask
 
 CASES = [(name, side) for name, family in FAMILIES.items() for side in (None, *family.sides)]

@@ -17,7 +17,7 @@ from architectures import model_types
 from sweep import verdict
 from sweep_page import PAGE, page, row, rows_of
 
-from regard.watching.entries import AttentionCall
+from regard.watching.calls import AttentionCall
 from regard.watching.record import Record
 
 RISKY = [

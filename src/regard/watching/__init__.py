@@ -6,8 +6,10 @@ session.py      `watch`: the `with` block, and the attention of regard's own lay
 huggingface.py  the same for Hugging Face models; the only file that imports transformers
 registry.py     who watches which module, and what is replaced meanwhile
 masks.py        `Pattern` and `LazyMask`: masks as rules, without queries × keys numbers
-entries.py      `AttentionCall`, the calls of a module on one text, and the `Entry` they become
+calls.py        `AttentionCall`, and the steps of a generation that become one
+entries.py      the calls of a module on one text, and the `Entry` they become
 reductions.py   what an entry can keep instead of its matrix
+pooling.py      the kept picture, which grows with the text
 tokens.py       tokens, words, and the text that a model read
 record.py       `Record`: entries by module name, and the questions below
 rankings.py     what a word looks at, what it is made of, which heads do something; the same between spans

@@ -7,86 +7,56 @@ made it (frozen)               module on one text       text, or its reductions,
 
 from __future__ import annotations
 
-import math
 import re
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from regard.errors import InputError, WatchError
 from regard.matrix import AttentionMatrix, Parts, Top, Transposed
-from regard.scores import Dense, Mask, as_mask, bind
 from regard.support import Float
-from regard.watching.masks import Pattern
-from regard.watching.reductions import Reductions, extend, reduce, select_heads
+from regard.watching.calls import AttentionCall, Steps
+from regard.watching.pooling import BINS
+from regard.watching.reductions import Growing, Reductions, extend, finished, reduce, select_heads
 from regard.watching.tokens import Text, Tokens
 
-__all__ = ["AttentionCall", "Entry", "ModuleCalls", "mean_over_heads"]
+__all__ = ["Entry", "ModuleCalls", "mean_over_heads"]
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, eq=False)
-class AttentionCall:
-    """One call of an attention function, and where its queries and keys lie in the whole text.
-
-    >>> call = AttentionCall(torch.zeros(1, 2, 5, 8), torch.zeros(1, 1, 5, 8), Mask())
-    >>> call.matrix().shape
-    torch.Size([1, 2, 5, 5])
-    """
-
-    query: Float[Tensor, "batch heads queries width"]
-    key: Float[Tensor, "batch key_heads keys width"]
-    mask: Mask
-    scale: float | None = None
-    softcap: float | None = None
-    sinks: Tensor | None = None
-    kind: str = "encoder"  # "encoder", "decoder" or "cross"
-    queries: range = range(0)
-    keys: range = range(0)
-    # What the mask is made of, so that the masks of several steps can be joined:
-    pattern: Pattern = field(default_factory=Pattern)  # a rule in positions of the text
-    dense: Mask = field(default_factory=Mask)  # what is known for these queries and keys only
-
-    def matrix(self) -> AttentionMatrix:
-        """The attention matrix, not computed yet."""
-        return AttentionMatrix(
-            self.query, self.key, mask=self.mask, scale=self.scale, softcap=self.softcap, sinks=self.sinks
-        )
-
-    def detach(self) -> AttentionCall:
-        """The same outside the autograd graph."""
-        sinks = None if self.sinks is None else self.sinks.detach()
-        return replace(self, query=self.query.detach(), key=self.key.detach(), sinks=sinks)
+_ROWS = 64  # so many queries of a generation are reduced at once
 
 
 class ModuleCalls:
     """All calls of one module on one text: a single one, or the steps of a generation.
 
-    The session appends calls; `entry()` gives the state so far as a value that does not change any more.
+    The session appends calls; `entry()` gives the state so far as a value that does not change any more. A step waits
+    for no device and copies no more than its new keys: what a session asks of the steps is computed for many at a time.
     """
 
-    def __init__(self, name: str, call: AttentionCall, matrix: AttentionMatrix, keep: Sequence[str] | None, text: Text):
+    def __init__(
+        self, name: str, call: AttentionCall, matrix: AttentionMatrix | None, keep: Sequence[str] | None, text: Text
+    ):
         self._name, self.kind, self._keep, self._text = name, call.kind, keep, text
         self._count = 1
-        self._steps: list[AttentionCall] = []  # with the new keys of each step only
+        self._queries, self._keys = call.queries, call.keys  # of the text so far
+        self._shape = (*call.query.shape[:3], call.key.shape[2])
+        self._steps = Steps()  # with `keep`, those that were not reduced yet
         self._joined: AttentionCall | None = None  # the steps as one call; None until asked for
         self._matrix: AttentionMatrix | None = None
-        self._reductions: Reductions | None = None
-        self._queries, self._keys = call.queries, call.keys  # of the text so far
-        self._shape = tuple(matrix.shape)
+        self._reductions: Growing | None = None
         self._entry: Entry | None = None
-        self._remember(call)
+        self._last_key = weakref.ref(call.key)
+        matrix = call.matrix() if matrix is None else matrix
         if keep is None:
-            self._matrix, self._joined = matrix.detach(), call.detach()
-            self._steps.append(self._joined)
+            self._matrix, self._joined = (matrix.detach() if call.requires_grad else matrix), call.detach()
+            self._steps.add(self._joined)
         else:
-            self._reductions = reduce(matrix.detach(), keep)
+            self._reductions = reduce(matrix.detach(), keep, range(self._shape[2]), self._columns(call))
+            self._steps.note(call)
 
     def continues(self, call: AttentionCall, text_continues: bool) -> bool:
         """Whether a call continues this text; `text_continues`: self-attention did so in the same step."""
@@ -97,24 +67,25 @@ class ModuleCalls:
             return True
         return text_continues and (last is None or (last.shape == call.key.shape and torch.equal(last, call.key)))
 
-    def append(self, call: AttentionCall, matrix: AttentionMatrix) -> None:
+    def append(self, call: AttentionCall) -> None:
         """A further step."""
-        self._refuse_rewritten_cache(call)
         self._count += 1
-        self._entry = None
-        end = max(self._keys.stop, call.keys.stop)
-        if self._reductions is None:
-            self._matrix = self._joined = None
-            self._steps.append(replace(call.detach(), key=self._new_keys(call)))
-        else:
-            assert self._keep is not None
-            step = reduce(matrix.detach(), self._keep)
-            self._reductions = extend(self._reductions, step, call.keys.start, end)
-        batch, heads, queries, _ = self._shape
-        self._shape = batch, heads, queries + matrix.shape[2], end
+        self._entry = self._matrix = self._joined = None
+        self._steps.add(call, self._keys)
         self._queries = range(self._queries.start, call.queries.stop)
-        self._keys = range(self._keys.start, end)
-        self._remember(call)
+        self._keys = range(self._keys.start, max(self._keys.stop, call.keys.stop))
+        batch, heads, queries, _ = self._shape
+        self._shape = batch, heads, queries + call.query.shape[2], len(self._keys)
+        if call.kind == "cross":
+            self._last_key = weakref.ref(call.key)
+        if self._keep is not None and self._steps.rows >= _ROWS:
+            self._reduce_steps()
+
+    def finish(self) -> None:
+        """What was put off is done; nothing of the cache is held any longer that the record does not need."""
+        self._steps.check()
+        if self._keep is not None:
+            self._reduce_steps()
 
     def entry(self) -> Entry:
         """The attention over the whole text so far."""
@@ -123,12 +94,17 @@ class ModuleCalls:
         return self._entry
 
     def _make_entry(self) -> Entry:
-        if self._reductions is None:
+        reductions: Reductions | None = None
+        if self._keep is not None:
+            self._reduce_steps()
+            assert self._reductions is not None
+            reductions = finished(self._reductions)
+        else:
             if self._joined is None:
-                self._joined = _join(self._steps, self._keys)
+                self._joined = self._steps.joined()
             if self._matrix is None:
                 self._matrix = self._joined.matrix()
-        batch, heads, queries, keys = self._shape if self._matrix is None else self._matrix.shape
+        batch, heads, queries, keys = self._shape
         ids = self._text.ids(self._name, queries, batch)
         key_ids = ids if queries == keys else None
         if self.kind == "cross":
@@ -141,86 +117,28 @@ class ModuleCalls:
             self._count,
             call=self._joined,
             attention=self._matrix,
-            reductions=self._reductions,
+            reductions=reductions,
             tokens=self._text.tokens(ids, queries, batch),
             key_tokens=self._text.tokens(key_ids, keys, batch),
             ids=ids,
             key_ids=key_ids,
         )
 
-    def _remember(self, call: AttentionCall) -> None:
-        """What is needed to tell whether the next call continues the text."""
-        self._last_key = weakref.ref(call.key)
-        self._last_key_row = call.key[:, :, -1:].detach().clone() if self.kind != "cross" else None
-
-    def _new_keys(self, call: AttentionCall) -> Tensor:
-        """The keys of this step only, copied: a cache may overwrite them, and must not be kept alive."""
-        if call.kind == "cross":
-            return call.key[:, :, :0].detach()
-        first = self._keys.stop - call.keys.start
-        return call.key[:, :, first:].detach().clone()
-
-    def _refuse_rewritten_cache(self, call: AttentionCall) -> None:
-        """Beam search reorders the cache: rows would be joined with keys that they never saw."""
-        position = self._keys.stop - 1 - call.keys.start
-        if self._last_key_row is None or position < 0:
+    def _reduce_steps(self) -> None:
+        """The steps that wait, as one matrix, added to what was kept before."""
+        if not self._steps.rows:
             return
-        if not torch.equal(self._last_key_row, call.key[:, :, position : position + 1]):
-            raise WatchError(
-                "the cache was reordered or rewritten between two steps, as beam search does: rows would be put beside "
-                "keys that they never saw. Generate with num_beams=1, or watch model(sequences) on what came out."
-            )
+        assert self._keep is not None
+        assert self._reductions is not None
+        call = self._steps.joined()
+        queries, keys = range(self._shape[2] - self._steps.rows, self._shape[2]), self._columns(call)
+        found = reduce(call.matrix(), self._keep, queries, keys)
+        self._reductions = extend(self._reductions, found, keys.start, keys.stop)
+        self._steps.clear()
 
-
-def _join(steps: Sequence[AttentionCall], keys: range) -> AttentionCall:
-    """The steps of a generation as one call over the whole text."""
-    last = steps[-1]
-    queries = range(steps[0].queries.start, last.queries.stop)
-    query = torch.cat([step.query for step in steps], 2)
-    key = torch.cat([step.key for step in steps], 2)
-    mask = _without_dropped_keys(steps, queries, keys) & last.pattern.mask(queries, keys)
-    count = max(len(step.dense.atoms) for step in steps)
-    for n in range(count):
-        rows = [_dense_rows(step, n, key.shape[2]) for step in steps]
-        shape = [max(sizes) for sizes in zip(*(row.shape[:2] for row in rows), strict=True)]
-        mask &= torch.cat([row.expand(*shape, *row.shape[2:]) for row in rows], 2)
-    return replace(last, query=query, key=key, mask=mask, queries=queries, keys=keys)
-
-
-def _without_dropped_keys(steps: Sequence[AttentionCall], queries: range, keys: range) -> Mask:
-    """Hides the keys that a cache had dropped by the time of a step, where the masks of the steps do not say so."""
-    dropped = [step for step in steps if step.keys.start > 0 and step.kind != "cross" and not _hides_dropped(step)]
-    if not dropped:
-        return Mask()
-    lowest = {step.keys.start - step.queries.start for step in dropped}
-    others = max((step.queries.stop - 1 for step in steps if step.keys.start == 0), default=-1)
-    if len(lowest) == 1 and all(len(step.queries) == 1 for step in dropped) and others + min(lowest) <= 0:
-        return Pattern(bands=((min(lowest), None),)).mask(queries, keys)  # a window, as long as the cache
-    first = torch.cat([torch.full((len(step.queries),), step.keys.start) for step in steps])
-    visible = torch.arange(keys.start, keys.stop) >= first[:, None]
-    return as_mask(visible.to(steps[0].query.device))
-
-
-def _hides_dropped(step: AttentionCall) -> bool:
-    return any(low is not None and step.queries.start + low >= step.keys.start for low, _ in step.pattern.bands)
-
-
-def _dense_rows(step: AttentionCall, n: int, keys: int) -> Tensor:
-    """The n-th dense part of a step's mask as a 4-D tensor, padded to all keys of the text."""
-    like, queries = step.query, len(step.queries)
-    if n >= len(step.dense.atoms):
-        return like.new_ones(1, 1, queries, keys, dtype=torch.bool)
-    atom = step.dense.atoms[n]
-    if isinstance(atom, Dense):
-        tensor = atom.tensor[(None,) * (4 - atom.tensor.dim())]
-        tensor = tensor.expand(*tensor.shape[:2], queries, len(step.keys))
-    else:
-        shape = (*like.shape[:3], len(step.keys))
-        tile = bind(Mask((atom,)), shape, like.device, plain=False).tile(range(queries), range(shape[3]), like.device)
-        assert tile is not None
-        tensor = tile.expand(*tile.shape[:2], *shape[2:])
-    hidden = -math.inf if tensor.is_floating_point() else False  # keys that were not there in this step
-    return functional.pad(tensor, (step.keys.start, keys - step.keys.stop), value=hidden)
+    def _columns(self, call: AttentionCall) -> range:
+        """Where the keys of a call lie in the record, which starts with those of its first call."""
+        return range(call.keys.start - self._keys.start, call.keys.stop - self._keys.start)
 
 
 def _layer(name: str) -> int:
@@ -310,12 +228,13 @@ class Entry:
         """How spread out the attention of each query is, in nats."""
         return self.matrix.entropy() if self.reductions is None else self._reduction("entropy")
 
-    def pool(self, rows: int = 256, columns: int = 256) -> Float[Tensor, "batch heads rows columns"]:
-        """The matrix averaged over bins; a kept pool has the size it was kept with."""
+    def pool(self, rows: int = BINS, columns: int = BINS) -> Float[Tensor, "batch heads rows columns"]:
+        """The matrix averaged over bins; a kept pool has the bins it was kept with, of 1, 2, 4, … tokens."""
         if self.reductions is None:
             return self.matrix.pool(rows, columns)
         pool: Tensor = self._reduction("pool")
-        if tuple(pool.shape[-2:]) != (min(rows, self.shape[2]), min(columns, self.shape[3])):
+        fits = tuple(pool.shape[-2:]) == (min(rows, self.shape[2]), min(columns, self.shape[3]))
+        if not fits and (rows, columns) != (BINS, BINS):
             raise InputError(f"the kept picture has {tuple(pool.shape[-2:])} bins. Got {(rows, columns)}.")
         return pool
 

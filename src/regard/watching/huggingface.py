@@ -5,6 +5,7 @@ The only file that imports transformers, and only when one of its models is watc
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator
@@ -13,14 +14,16 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from regard.errors import InputError, WatchError
+from regard.matrix import AttentionMatrix
 from regard.scores import Dense, Mask
 from regard.watching import registry
-from regard.watching.entries import AttentionCall
+from regard.watching.calls import AttentionCall
 from regard.watching.masks import LazyMask, Pattern
 
-__all__ = ["Name", "configs", "is_model", "load", "prepare", "routes"]
+__all__ = ["Name", "PlainGenerate", "configs", "is_model", "load", "prepare", "routes"]
 
 NAME = "regard"
 _CROSS = ("cross", "encoder_attn", "encdec", "enc_dec")  # how models name attention to another sequence
@@ -61,9 +64,9 @@ class Name(str):
         return self.original not in (None, "eager")
 
 
-def is_model(module: nn.Module) -> bool:
-    """Whether it is a model of transformers, without importing transformers."""
-    return any(kind.__module__.startswith("transformers.") for kind in type(module).__mro__)
+def is_model(kind: type[nn.Module]) -> bool:
+    """Whether modules of a class belong to models of transformers, without importing transformers."""
+    return any(base.__module__.startswith("transformers.") for base in kind.__mro__)
 
 
 def prepare() -> None:
@@ -78,7 +81,8 @@ def configs(modules: Iterable[Any]) -> list[tuple[Any, str]]:
 
     A model that does not (its part of an encoder-decoder pair, say) keeps its own attention and its own masks.
     """
-    owners = [(module.config, _may_route(module)) for module in modules if hasattr(module, "config")]
+    kinds: Iterable[tuple[Any, Any]] = ((vars(m).get("config"), type(m)) for m in modules)
+    owners = [(config, _may_route(kind)) for config, kind in kinds if config is not None]
     routed: dict[int, bool] = {}
     for config, routes in owners:
         routed[id(config)] = routed.get(id(config), True) and routes
@@ -92,14 +96,43 @@ def configs(modules: Iterable[Any]) -> list[tuple[Any, str]]:
     return [(config, _IMPLEMENTATION) for key, config in found.items() if routed.get(key, True)]
 
 
-def routes(module: nn.Module) -> bool:
-    """Whether the class of an attention module, or one that it extends, calls the registered function."""
-    return any(_calls_registered(kind) for kind in type(module).__mro__ if kind.__module__.startswith("transformers."))
+def routes(kind: type[nn.Module]) -> bool:
+    """Whether a class of attention modules, or one that it extends, calls the registered function."""
+    return any(_calls_registered(base) for base in kind.__mro__ if base.__module__.startswith("transformers."))
 
 
-def _may_route(module: Any) -> bool:
-    """Whether a model calls the registered function, as far as transformers can tell from its source."""
-    known = getattr(module, "_can_set_attn_implementation", None)
+class PlainGenerate:
+    """Replaces `generate` of a model while it is watched: what could not be put together is refused at the start."""
+
+    def __init__(self, original: Callable[..., Any]):
+        self._original = original
+        functools.update_wrapper(self, original)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return copy.deepcopy(self._original, memo)  # a method of the copy, which is not watched
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """What `generate` returns, if its steps can be put together."""
+        model: Any = self._original.__self__  # type: ignore[attr-defined]
+        given = (*args, options.get("generation_config"), model.generation_config)
+        config = copy.copy(next(value for value in given if hasattr(value, "get_generation_mode")))
+        for name, value in options.items():
+            if hasattr(config, name):
+                setattr(config, name, value)
+        mode = config.get_generation_mode(options.get("assistant_model")).value
+        if mode not in ("greedy_search", "sample"):
+            raise WatchError(
+                f"{mode.replace('_', ' ')} rewrites the cache between two steps, so the steps cannot be put together "
+                "into one matrix. Generate with num_beams=1 and without an assistant, or watch model(sequences) on "
+                "what came out."
+            )
+        return self._original(*args, **options)
+
+
+@functools.cache
+def _may_route(kind: Any) -> bool:
+    """Whether a class of models calls the registered function, as far as transformers can tell from its source."""
+    known = getattr(kind, "_can_set_attn_implementation", None)
     return True if known is None else bool(known())
 
 
@@ -212,12 +245,13 @@ def _intersect(bands: list[tuple[int | None, int | None]]) -> tuple[tuple[int | 
 def _atoms(function: Callable, home: str) -> Iterator[tuple[str, Any] | None]:
     """The patterns that a mask function combines; None for one that is not known."""
     name = function.__qualname__.split(".")[0] if function.__module__ == home else ""
+    if name == "causal_mask_function":
+        yield "band", (None, 0)
+        return
     captured = dict(inspect.getclosurevars(function).nonlocals) if name else {}
     if name == "and_masks":
         for part in captured["mask_functions"]:
             yield from _atoms(part, home)
-    elif name == "causal_mask_function":
-        yield "band", (None, 0)
     elif name == "sliding_window_overlay":
         yield "band", (1 - captured["sliding_window"], None)
     elif name == "sliding_window_bidirectional_overlay":
@@ -258,20 +292,31 @@ def _attention(
         # For SDPA the module decides then; eager attention is causal by its mask only.
         causal = getattr(module, "is_causal", False) if is_causal is None else is_causal
         pattern = Pattern(bands=((None, 0),)) if causal else pattern
-    if pattern.causal and queries.stop < keys.stop:  # a static cache is longer than the text so far
+    causal_pattern = pattern.causal
+    if causal_pattern and queries.stop < keys.stop:  # a static cache is longer than the text so far
         keys = range(keys.start, queries.stop)
         key, value = key[:, :, : len(keys)], value[:, :, : len(keys)]
     dense_masks += [] if position_bias is None else [position_bias]
     dense_masks += _selected_keys(module, options, query, key.shape[2])
     dense = Mask(tuple(Dense(_with_infinities(mask)[..., : len(keys)]) for mask in dense_masks))
     sinks = None if s_aux is None else s_aux.to(query.dtype)
-    mask, kind = pattern.mask(queries, keys) & dense, _kind(module, name, pattern, dense_masks)
+    mask, kind = pattern.mask(queries, keys), _kind(module, name, causal_pattern, dense_masks)
+    mask = mask & dense if dense_masks else mask
     call = AttentionCall(query, key, mask, scaling, softcap, sinks, kind, queries, keys, pattern, dense)
-    matrix = call.matrix()
-    output = matrix.attend(value, dropout)
+    matrix: AttentionMatrix | None = None
+    wants_weights = bool(options.get("output_attentions"))
+    if query.shape[2] == 1 and not (mask.atoms or wants_weights) and softcap is None and sinks is None:
+        # A step of a generation: it becomes a row of the matrix of all steps, and needs none of its own.
+        grouped = query.shape[1] != key.shape[1]
+        output = functional.scaled_dot_product_attention(
+            query, key, value, dropout_p=dropout, scale=scaling, enable_gqa=grouped
+        )
+    else:
+        matrix = call.matrix()
+        output = matrix.attend(value, dropout)
     for watcher, own_name in watchers:
         output = watcher.observe(own_name, call, matrix, output)
-    weights = matrix.to_dense() if options.get("output_attentions") else None
+    weights = matrix.to_dense() if matrix is not None and wants_weights else None
     return output.transpose(1, 2).contiguous(), weights
 
 
@@ -321,12 +366,22 @@ def _with_infinities(mask: Tensor) -> Tensor:
     return mask.masked_fill(mask == torch.finfo(torch.float16).min, -torch.inf)
 
 
-def _kind(module: nn.Module, name: str, pattern: Pattern, dense: list[Tensor]) -> str:
-    path = name.lower()
-    if getattr(module, "is_cross_attention", False) or any(word in path for word in _CROSS):
+def _kind(module: nn.Module, name: str, causal_pattern: bool, dense: list[Tensor]) -> str:
+    if _own(module, "is_cross_attention") or _names_another_sequence(name):
         return "cross"
-    causal = pattern.causal or getattr(module, "is_causal", False) or any(map(_looks_causal, dense))
+    causal = causal_pattern or _own(module, "is_causal") or any(map(_looks_causal, dense))
     return "decoder" if causal else "encoder"
+
+
+def _own(module: nn.Module, attribute: str) -> Any:
+    """An attribute of a module that may not have it, which torch takes its time to say."""
+    return vars(module).get(attribute) or getattr(type(module), attribute, False)
+
+
+@functools.lru_cache(maxsize=4096)
+def _names_another_sequence(name: str) -> bool:
+    path = name.lower()
+    return any(word in path for word in _CROSS)
 
 
 def _looks_causal(mask: Tensor) -> bool:
@@ -339,10 +394,13 @@ def _looks_causal(mask: Tensor) -> bool:
 
 def _to_one_dtype(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Under autocast a model's rotated queries may be float32 while its values are not."""
+    one_dtype = query.dtype == key.dtype == value.dtype
+    if one_dtype and not torch._C._is_any_autocast_enabled():
+        return query, key, value
     device = query.device.type
     if torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
-    elif query.dtype == key.dtype == value.dtype:
+    elif one_dtype:
         return query, key, value
     else:
         dtype = value.dtype

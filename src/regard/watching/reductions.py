@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.errors import InputError, WatchError
+from regard.errors import InputError
 from regard.matrix import AttentionMatrix, Top
+from regard.watching.pooling import PoolSums, pool_sums, whole_bins
 
-__all__ = ["REDUCTIONS", "Reductions", "extend", "reduce", "select_heads", "to_keep"]
+__all__ = ["REDUCTIONS", "Growing", "Reductions", "extend", "finished", "reduce", "select_heads", "to_keep"]
 
 REDUCTIONS = ("received", "entropy", "pool", "top")
-_POOL, _TOP = 256, 8  # bins of the pooled matrix on a side; keys stored for each query
+_TOP = 8  # keys stored for each query
 
 
 class Reductions(TypedDict, total=False):
@@ -23,7 +24,16 @@ class Reductions(TypedDict, total=False):
 
     received: Tensor  # (batch, heads, keys)
     entropy: Tensor  # (batch, heads, queries)
-    pool: Tensor  # (batch, heads, rows, columns)
+    pool: Tensor  # (batch, heads, rows, columns), in the bins of pooling.py
+    top: Top
+
+
+class Growing(TypedDict, total=False):
+    """The same of a text that may still grow."""
+
+    received: Tensor
+    entropy: Tensor
+    pool: PoolSums
     top: Top
 
 
@@ -45,11 +55,11 @@ def to_keep(keep: str | Collection[str]) -> tuple[str, ...] | None:
     return tuple(name for name in REDUCTIONS if name in names)
 
 
-def reduce(matrix: AttentionMatrix, names: Collection[str]) -> Reductions:
-    """These reductions of a matrix.
+def reduce(matrix: AttentionMatrix, names: Collection[str], queries: range, keys: range) -> Growing:
+    """These reductions of a matrix, whose rows and columns are these queries and keys of a text.
 
     >>> A = AttentionMatrix(torch.zeros(1, 2, 5, 8), torch.zeros(1, 2, 5, 8))
-    >>> reduce(A, ["entropy"])["entropy"].shape
+    >>> reduce(A, ["entropy"], range(5), range(5))["entropy"].shape
     torch.Size([1, 2, 5])
     """
     k = min(_TOP, matrix.shape[-1]) if "top" in names else None
@@ -59,38 +69,44 @@ def reduce(matrix: AttentionMatrix, names: Collection[str]) -> Reductions:
         return {"entropy": matrix.entropy()}
     if tuple(names) == ("top",):
         return {"top": matrix.top(k or 1)}
-    summary = matrix.summary(top=k, pool=_POOL if "pool" in names else None)
-    result: Reductions = {}
+    bins = whole_bins(queries, keys) if "pool" in names else None
+    summary = matrix.summary(top=k, pool=bins)
+    result: Growing = {}
     if "received" in names:
         result["received"] = summary.received
     if "entropy" in names:
         result["entropy"] = summary.entropy
-    if summary.pool is not None:
-        result["pool"] = summary.pool
+    if "pool" in names:
+        result["pool"] = pool_sums(matrix, queries, keys, summary.pool)
     if summary.top is not None:
         result["top"] = summary.top
     return result
 
 
-def extend(before: Reductions, step: Reductions, first_key: int, keys: int) -> Reductions:
-    """The reductions of a text and of a further step, whose keys start at `first_key` of now `keys` keys."""
-    if "pool" in before:
-        raise WatchError(
-            "the pooled picture of a matrix cannot grow step by step. While generating keep the matrix, or "
-            'keep=("received", "entropy", "top").'
-        )
-    result: Reductions = {}
+def extend(before: Growing, step: Growing, first_key: int, keys: int) -> Growing:
+    """The reductions of a text and of further rows, whose keys start at `first_key` of now `keys` keys."""
+    result: Growing = {}
     if "received" in before:
         received = functional.pad(before["received"], (0, keys - before["received"].shape[-1]))
         received[..., first_key : first_key + step["received"].shape[-1]] += step["received"]
         result["received"] = received
     if "entropy" in before:
         result["entropy"] = torch.cat([before["entropy"], step["entropy"]], -1)
+    if "pool" in before:
+        result["pool"] = before["pool"].plus(step["pool"])
     if "top" in before:
         in_text = torch.where(step["top"].keys < 0, -1, step["top"].keys + first_key)
         weights = _stack_rows(before["top"].weights, step["top"].weights, 0.0)
         result["top"] = Top(weights, _stack_rows(before["top"].keys, in_text, -1))
     return result
+
+
+def finished(growing: Growing) -> Reductions:
+    """The reductions of the text as it is now."""
+    found: dict[str, Any] = dict(growing)
+    if "pool" in growing:
+        found["pool"] = growing["pool"].mean()
+    return {name: found[name] for name in REDUCTIONS if name in found}  # type: ignore[return-value]
 
 
 def _stack_rows(above: Tensor, below: Tensor, fill: float) -> Tensor:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
 from regard.errors import WatchError
 from regard.matrix import AttentionMatrix
-from regard.watching.entries import AttentionCall
+from regard.watching.calls import AttentionCall
 
 __all__ = ["Watcher", "add", "remove", "replace", "restore", "watchers"]
 
@@ -22,43 +22,51 @@ __all__ = ["Watcher", "add", "remove", "replace", "restore", "watchers"]
 class Watcher(Protocol):
     """Receives every attention call, and may change its output."""
 
-    def observe(self, name: str, call: AttentionCall, matrix: AttentionMatrix, output: Tensor) -> Tensor:
-        """Called after the module of this name computed its attention; returns the output that the model gets."""
+    def observe(self, name: str, call: AttentionCall, matrix: AttentionMatrix | None, output: Tensor) -> Tensor:
+        """Called after the module of this name computed its attention; returns the output that the model gets.
+
+        `matrix`: the one that the output was computed with, if it was; it knows more than that of the call.
+        """
+
+
+class _Watched(NamedTuple):
+    """A watcher, the thread it came from, and the names of its modules, by their ids."""
+
+    watcher: Watcher
+    thread: int
+    names: dict[int, str]
 
 
 _lock = threading.RLock()
-_watching: dict[int, list[tuple[Watcher, str, int]]] = {}  # by id of the module: watcher, name, thread
+_watching: dict[int, _Watched] = {}  # by id of the watcher, in the order in which they came
 _replaced: dict[tuple[int, str], list[Any]] = {}  # by id of the object and attribute: object, original, count
 _ABSENT = object()
 
 
 def add(watcher: Watcher, modules: Iterable[tuple[str, nn.Module]]) -> None:
     """From now on the watcher observes these modules."""
+    names = {id(module): name for name, module in modules}
     this_thread = threading.get_ident()
-    modules = list(modules)
     with _lock:
-        for _, module in modules:
-            if any(thread != this_thread for _, _, thread in _watching.get(id(module), ())):
-                raise WatchError(
-                    "this model is being watched in another thread, and both records would mix. "
-                    "Watch it in one thread at a time, or give each thread a copy of the model."
-                )
-        for name, module in modules:
-            _watching.setdefault(id(module), []).append((watcher, name, this_thread))
+        if any(one.thread != this_thread and not names.keys().isdisjoint(one.names) for one in _watching.values()):
+            raise WatchError(
+                "this model is being watched in another thread, and both records would mix. "
+                "Watch it in one thread at a time, or give each thread a copy of the model."
+            )
+        _watching[id(watcher)] = _Watched(watcher, this_thread, names)
 
 
 def remove(watcher: Watcher) -> None:
     """The watcher observes nothing any more."""
     with _lock:
-        for key in list(_watching):
-            _watching[key] = [entry for entry in _watching[key] if entry[0] is not watcher]
-            if not _watching[key]:
-                del _watching[key]
+        _watching.pop(id(watcher), None)
 
 
 def watchers(module: nn.Module) -> list[tuple[Watcher, str]]:
     """Who watches this module, and under which name."""
-    return [(watcher, name) for watcher, name, _ in _watching.get(id(module), ())]
+    key = id(module)
+    with _lock:
+        return [(one.watcher, one.names[key]) for one in _watching.values() if key in one.names]
 
 
 def replace(owner: Any, attribute: str, make: Callable[[Any], Any]) -> None:

@@ -28,7 +28,8 @@ from regard.nn import Transformer
 from regard.scores import Atom, Band, Mask, as_mask
 from regard.support import some_of
 from regard.watching import huggingface, registry
-from regard.watching.entries import AttentionCall, ModuleCalls
+from regard.watching.calls import AttentionCall
+from regard.watching.entries import ModuleCalls
 from regard.watching.masks import Pattern
 from regard.watching.record import Record
 from regard.watching.reductions import to_keep
@@ -82,7 +83,7 @@ class Watching:
         if not isinstance(model, nn.Module):
             raise InputError(f"watch takes a torch module. Got {type(model).__name__}.")
         self._model, self._vocabulary, self._keep, self._strict = model, vocabulary, keep, strict
-        self._names = {name.replace("_orig_mod.", "").removesuffix("_orig_mod"): m for name, m in model.named_modules()}
+        self._names = _modules(model)
         self._without = {name: _check_heads(name, heads, self._names) for name, heads in without.items()}
         self._undo: contextlib.ExitStack | None = None
         self._configs: list[tuple[Any, str]] = []
@@ -98,6 +99,7 @@ class Watching:
         self._thread = threading.local()  # .depth: how many hooked modules are running; .running: see _Running
         self._unseen: dict[str, None] = {}  # the names of modules, in order
         self._observed: set[str] = set()
+        self._fresh: set[str] = set()  # observed in a forward that has not ended yet
 
     # Entering and leaving
 
@@ -105,14 +107,16 @@ class Watching:
         if self._undo is not None:
             raise WatchError("this watch is already open. Call regard.watch again for another one.")
         self._reset()
-        ours = [(n, m) for n, m in self._names.items() if callable(getattr(m, "attend", None))]
-        theirs = [(n, m) for n, m in self._names.items() if huggingface.is_model(m)]
+        kinds: dict[Any, _Kind] = {kind: _kind(kind) for kind in set[Any](map(type, self._names.values()))}
+        found = [(name, module, kinds[type(module)]) for name, module in self._names.items()]
+        ours = [(n, m) for n, m, kind in found if _attends(m, kind)]
+        theirs = [(n, m) for n, m, kind in found if kind.transformers]
         if not ours and not theirs:
             raise WatchError(
                 f"{type(self._model).__name__} has no attention that regard knows: neither modules with `attend`, as "
                 "regard's own have, nor a Hugging Face model inside."
             )
-        attentions = [(n, m) for n, m in self._names.items() if _ATTENTION.search(type(m).__name__)]
+        attentions = [(n, m, kind) for n, m, kind in found if kind.attention]
         with contextlib.ExitStack() as undo:
             undo.callback(registry.remove, self)
             registry.add(self, self._names.items())
@@ -120,16 +124,25 @@ class Watching:
                 _replace(undo, module, "attend", functools.partial(_WatchedAttend, module, name))
             if theirs:
                 huggingface.prepare()
-                if not ours and attentions and not any(huggingface.routes(module) for _, module in attentions):
+                if not ours and attentions and not any(kind.routes for _, _, kind in attentions):
                     raise self._not_routed()
                 self._configs = huggingface.configs(module for _, module in theirs)
                 for config, attribute in self._configs:
                     _replace(undo, config, attribute, huggingface.Name)
-            for name, module in self._entry_points(ours):
-                _hook(undo, module, functools.partial(self._before_forward, name), self._after_forward)
-            for name, module in attentions:
-                _hook(undo, module, functools.partial(self._attention_starts, name), self._attention_ends)
-            if any(m._compiled_call_impl or "_orig_mod" in m._modules for m in self._model.modules()):
+            around = {parent for name, _ in ours for parent in _parents(name)}
+            for name, module, kind in found:
+                contains = name in around and not isinstance(module, nn.ModuleList)
+                if name == "" or kind.model or contains:  # what a user may call
+                    _hook(undo, module, functools.partial(self._before_forward, name), self._after_forward)
+                if kind.generates:
+                    _replace(undo, module, "generate", huggingface.PlainGenerate)
+            for name, module, kind in attentions:
+                if kind.routes:
+                    ends = _Hook(functools.partial(self._routed_ends, name))
+                    undo.callback(module.register_forward_hook(ends).remove)
+                else:
+                    _hook(undo, module, functools.partial(self._attention_starts, name), self._attention_ends)
+            if any(m._compiled_call_impl or "_orig_mod" in m._modules for m in self._names.values()):
                 undo.enter_context(torch.compiler.set_stance("force_eager"))  # a compiled graph would not call us
             self._undo = undo.pop_all()
         return Record(self._passes, self._model, self._unseen)
@@ -154,6 +167,9 @@ class Watching:
             raise WatchError(
                 f"without: {some_of(idle)} computed no attention that could be seen, so no head was removed."
             )
+        if error is None:
+            for calls in (calls for one in self._passes for calls in one.values()):
+                calls.finish()
         if self._unseen and error is None:
             said = (
                 f"{some_of(self._unseen)} computed attention without calling transformers' AttentionInterface: it ran "
@@ -168,13 +184,6 @@ class Watching:
             f"{type(self._model).__name__} does not call its attention through transformers' AttentionInterface, so "
             "nothing of it can be seen. Models that do: BERT, GPT-2, Llama, T5, BART, ViT and most others."
         )
-
-    def _entry_points(self, ours: Sequence[tuple[str, nn.Module]]) -> Iterator[tuple[str, nn.Module]]:
-        """The modules a user may call: the model, parts that are models themselves, and what contains our layers."""
-        for name, module in self._names.items():
-            contains = any(inner.startswith(f"{name}.") for inner, _ in ours) and not isinstance(module, nn.ModuleList)
-            if name == "" or (huggingface.is_model(module) and hasattr(module, "get_input_embeddings")) or contains:
-                yield name, module
 
     def _before_forward(self, name: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Count the step, and note the input ids."""
@@ -194,6 +203,15 @@ class Watching:
         self._thread.depth -= 1
 
     # Attention that nobody sees
+
+    def _routed_ends(self, name: str, *_: Any) -> None:
+        """The same for modules that call transformers' function themselves: one hook is enough for them."""
+        if name in self._fresh:
+            self._fresh.discard(name)
+            return
+        self._unseen[name] = None
+        if running := self._running():
+            running[-1].named = True
 
     def _attention_starts(self, name: str, *_: Any) -> None:
         self._running().append(_Running(name))
@@ -215,9 +233,10 @@ class Watching:
 
     # Every attention call
 
-    def observe(self, name: str, call: AttentionCall, matrix: AttentionMatrix, output: Tensor) -> Tensor:
+    def observe(self, name: str, call: AttentionCall, matrix: AttentionMatrix | None, output: Tensor) -> Tensor:
         """Record a call of the module of this name; its output, without the heads that are knocked out."""
         self._observed.add(name)
+        self._fresh.add(name)
         for running in self._running():
             running.seen = True
         if torch._C._current_graph_task_id() == -1:  # in a backward pass, a checkpoint recomputes a recorded call
@@ -230,7 +249,7 @@ class Watching:
             output = output.index_fill(1, removed, 0.0)
         return output
 
-    def _record(self, name: str, call: AttentionCall, matrix: AttentionMatrix) -> None:
+    def _record(self, name: str, call: AttentionCall, matrix: AttentionMatrix | None) -> None:
         step, repetition = self._repetitions.get(name, (-1, 0))
         repetition = repetition + 1 if step == self._step else 0
         self._repetitions[name] = self._step, repetition
@@ -250,13 +269,61 @@ class Watching:
         self._new_ids = {}
         if calls is not None and continues:
             self._continued_step = self._step
-            calls.append(call, matrix)
+            calls.append(call)
         else:
             self._passes[-1][key] = ModuleCalls(key, call, matrix, self._keep, self._text)
 
     def _begin_pass(self) -> None:
+        for calls in self._passes[-1].values() if self._passes else ():
+            calls.finish()
         self._text = Text(self._vocabulary)
         self._passes.append({})
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What the class of a module says about it."""
+
+    transformers: bool  # part of a model of transformers
+    model: bool  # such a model
+    generates: bool
+    attention: bool
+    routes: bool  # calls transformers' AttentionInterface
+    attend: bool  # has attention of regard's kind
+
+
+@functools.cache
+def _kind(kind: Any) -> _Kind:
+    """The same for each module of a class, so that it is looked up once."""
+    transformers = huggingface.is_model(kind)
+    model = transformers and hasattr(kind, "get_input_embeddings")
+    attention = _ATTENTION.search(kind.__name__) is not None
+    routes = attention and huggingface.routes(kind)
+    return _Kind(transformers, model, model and hasattr(kind, "generate"), attention, routes, hasattr(kind, "attend"))
+
+
+def _modules(model: nn.Module) -> dict[str, nn.Module]:
+    """By name, as they are without torch.compile."""
+    return {
+        name.replace("_orig_mod.", "").removesuffix("_orig_mod") if "_orig_mod" in name else name: module
+        for name, module in model.named_modules()
+    }
+
+
+def _attends(module: nn.Module, kind: _Kind) -> bool:
+    """Whether a module has `attend`; asking torch for an attribute that it does not have is slow."""
+    has = kind.attend or "attend" in vars(module) or "attend" in module._modules
+    return has and callable(getattr(module, "attend", None))
+
+
+def _parents(name: str) -> Iterator[str]:
+    """The names of the modules around one.
+
+    >>> list(_parents("encoder.layers.0"))
+    ['encoder', 'encoder.layers']
+    """
+    parts = name.split(".")
+    yield from (".".join(parts[:n]) for n in range(1, len(parts)))
 
 
 @dataclass

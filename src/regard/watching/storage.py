@@ -21,7 +21,8 @@ from regard.errors import FileError, InputError, RegardError
 from regard.matrix import Top
 from regard.nn.files import write_safetensors
 from regard.scores import Mask, as_mask, documents, padding, window
-from regard.watching.entries import AttentionCall, Entry
+from regard.watching.calls import AttentionCall
+from regard.watching.entries import Entry
 from regard.watching.reductions import REDUCTIONS, Reductions
 from regard.watching.tokens import Tokens, Word
 

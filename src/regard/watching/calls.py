@@ -1,0 +1,242 @@
+"""`AttentionCall`, one call of an attention function, and `Steps`, the calls of a generation that become one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from regard.errors import WatchError
+from regard.matrix import AttentionMatrix
+from regard.scores import Dense, Mask, as_mask, bind
+from regard.support import Float
+from regard.watching.masks import Pattern
+
+__all__ = ["AttentionCall", "Steps"]
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionCall:
+    """One call of an attention function, and where its queries and keys lie in the whole text.
+
+    >>> call = AttentionCall(torch.zeros(1, 2, 5, 8), torch.zeros(1, 1, 5, 8), Mask())
+    >>> call.matrix().shape
+    torch.Size([1, 2, 5, 5])
+    """
+
+    query: Float[Tensor, "batch heads queries width"]
+    key: Float[Tensor, "batch key_heads keys width"]
+    mask: Mask
+    scale: float | None = None
+    softcap: float | None = None
+    sinks: Tensor | None = None
+    kind: str = "encoder"  # "encoder", "decoder" or "cross"
+    queries: range = range(0)
+    keys: range = range(0)
+    # What the mask is made of, so that the masks of several steps can be joined:
+    pattern: Pattern = field(default_factory=Pattern)  # a rule in positions of the text
+    dense: Mask = field(default_factory=Mask)  # what is known for these queries and keys only
+
+    def matrix(self) -> AttentionMatrix:
+        """The attention matrix, not computed yet."""
+        return AttentionMatrix(
+            self.query, self.key, mask=self.mask, scale=self.scale, softcap=self.softcap, sinks=self.sinks
+        )
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether it is part of an autograd graph."""
+        tensors = (self.query, self.key, *self.mask.tensors)
+        return any(t.requires_grad for t in tensors) or (self.sinks is not None and self.sinks.requires_grad)
+
+    def detach(self) -> AttentionCall:
+        """The same outside the autograd graph."""
+        if not self.requires_grad:
+            return self
+        sinks = None if self.sinks is None else self.sinks.detach()
+        return replace(self, query=self.query.detach(), key=self.key.detach(), sinks=sinks)
+
+
+class _Step(NamedTuple):
+    """What the call of a step is made of, but for its keys."""
+
+    query: Tensor
+    kind: str
+    queries: range
+    keys: range
+    pattern: Pattern
+    dense: Mask
+
+
+class _NewKeys(NamedTuple):
+    """A copy of the keys that a step added, after the key before them as the cache had it in that step."""
+
+    tensor: Tensor
+    overlap: int  # 1 with that key, 0 where there is none
+    stop: int  # the position in the text where they end
+
+
+class Steps:
+    """Calls in a row, each with its new keys only, and the keys of the cache once.
+
+    A cache that makes a new tensor in each step holds all keys in the newest one: so do we, and no older one. A cache
+    that writes into one tensor may write over it later: its keys are copied once, and then those of each step, as are
+    those of a cache that drops keys.
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0  # queries of all calls
+        self._steps: list[_Step] = []
+        self._last: tuple[float | None, float | None, Tensor | None] = None, None, None  # scale, softcap and sinks
+        self._new: list[_NewKeys] = []
+        self._checked = 1  # of the new keys, so many were compared with the step before
+        self._key: Tensor | None = None  # the keys at the positions below
+        self._positions = range(0)
+        self._version: int | None = None  # of these keys; None where they are a copy
+        self._address = 0  # of the keys of the last call
+
+    def add(self, call: AttentionCall, before: range = range(0)) -> None:
+        """A further call; the text had the keys at `before` until now."""
+        key, address, is_self = call.key, call.key.data_ptr(), call.kind != "cross"
+        if is_self and len(before):
+            self._copy_new(call, before)
+        if self._key is None:
+            written = address == self._address  # into the keys of the last call
+            self._hold(key, call.keys, copy=is_self and (written or call.keys.start > 0))
+        elif self._version is not None and is_self:
+            written = address == self._key.data_ptr()
+            if call.keys.start == self._positions.start:
+                self._hold(*((self._key, self._positions) if written else (key, call.keys)), copy=written)
+            elif written:
+                raise _rewritten()
+        self._address = address
+        self._last = call.scale, call.softcap, call.sinks
+        query = call.query.detach() if call.query.requires_grad else call.query
+        self.rows += query.shape[2]
+        self._steps.append(_Step(query, call.kind, call.queries, call.keys, call.pattern, call.dense))
+
+    def note(self, call: AttentionCall) -> None:
+        """A call that is not added: only its last key is stored, for the next one to be compared with."""
+        self._address = call.key.data_ptr()
+        if call.kind != "cross":
+            self._new = [_NewKeys(call.key[:, :, -1:].detach().clone(), 0, call.keys.stop)]
+
+    def joined(self) -> AttentionCall:
+        """All calls as one."""
+        self.check()
+        assert self._key is not None
+        if self._version is not None and _version(self._key) != self._version:
+            raise _rewritten()
+        keys, stop = [self._key], self._positions.stop
+        for tensor, overlap, end in self._new:
+            if (missing := end - stop) > 0 and overlap < tensor.shape[2]:
+                keys.append(tensor[:, :, -missing:])
+                stop = end
+        key = self._key if len(keys) == 1 else torch.cat(keys, 2)
+        scale, softcap, sinks = self._last
+        positions = (
+            range(self._steps[0].queries.start, self._steps[-1].queries.stop),
+            range(self._positions.start, stop),
+        )
+        last, mask = self._steps[-1], _joined_mask(self._steps, *positions)
+        query = torch.cat([step.query for step in self._steps], 2)
+        sinks = None if sinks is None else sinks.detach()
+        return AttentionCall(
+            query, key.detach(), mask, scale, softcap, sinks, last.kind, *positions, last.pattern, last.dense
+        )
+
+    def check(self) -> None:
+        """Raise where the cache was rewritten between two steps: rows would be joined with keys they never saw."""
+        pairs = [
+            (before.tensor[:, :, -1:], now.tensor[:, :, :1])
+            for before, now in zip(self._new[self._checked - 1 :], self._new[self._checked :], strict=False)
+            if now.overlap
+        ]
+        if pairs:
+            before, now = (torch.cat(rows, 2) for rows in zip(*pairs, strict=True))
+            if not torch.equal(before, now):  # waits for the device: once for all steps
+                raise _rewritten()
+        self._checked = max(len(self._new), 1)
+
+    def clear(self) -> None:
+        """No calls any more; the next one is still compared with the last."""
+        self.rows, self._steps, self._key = 0, [], None
+        self._new, self._checked = self._new[-1:], 1
+
+    def _copy_new(self, call: AttentionCall, before: range) -> None:
+        first = before.stop - call.keys.start
+        overlap = min(first, 1)
+        new = call.key[:, :, first - overlap :].detach().clone()
+        if not self._new:
+            assert self._key is not None
+            self._new.append(_NewKeys(self._key[:, :, -1:].clone(), 0, before.stop))
+        if new.shape[:2] != self._new[-1].tensor.shape[:2]:
+            raise _rewritten()
+        self._new.append(_NewKeys(new, overlap, call.keys.stop))
+
+    def _hold(self, key: Tensor, positions: range, *, copy: bool) -> None:
+        self._key, self._positions = key.clone() if copy else key, positions
+        self._version = None if copy else _version(key)
+
+
+def _version(tensor: Tensor) -> int:
+    """How often it was written to; tensors of the inference mode do not count."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def _rewritten() -> WatchError:
+    return WatchError(
+        "the cache was reordered or rewritten between two steps, as beam search does: rows would be put beside "
+        "keys that they never saw. Generate with num_beams=1, or watch model(sequences) on what came out."
+    )
+
+
+def _joined_mask(steps: Sequence[_Step], queries: range, keys: range) -> Mask:
+    """The mask of all steps over all of these keys."""
+    mask = _without_dropped_keys(steps, queries, keys) & steps[-1].pattern.mask(queries, keys)
+    for n in range(max(len(step.dense.atoms) for step in steps)):
+        rows = [_dense_rows(step, n, keys) for step in steps]
+        shape = [max(sizes) for sizes in zip(*(row.shape[:2] for row in rows), strict=True)]
+        mask &= torch.cat([row.expand(*shape, *row.shape[2:]) for row in rows], 2)
+    return mask
+
+
+def _without_dropped_keys(steps: Sequence[_Step], queries: range, keys: range) -> Mask:
+    """Hides the keys that a cache had dropped by the time of a step, where the masks of the steps do not say so."""
+    dropped = [s for s in steps if s.keys.start > keys.start and s.kind != "cross" and not _hides_dropped(s)]
+    if not dropped:
+        return Mask()
+    lowest = {step.keys.start - step.queries.start for step in dropped}
+    others = max((step.queries.stop - 1 for step in steps if step.keys.start == keys.start), default=-1)
+    if len(lowest) == 1 and all(len(step.queries) == 1 for step in dropped) and others + min(lowest) <= keys.start:
+        return Pattern(bands=((min(lowest), None),)).mask(queries, keys)  # a window, as long as the cache
+    first = torch.cat([torch.full((len(step.queries),), step.keys.start) for step in steps])
+    visible = torch.arange(keys.start, keys.stop) >= first[:, None]
+    return as_mask(visible.to(steps[0].query.device))
+
+
+def _hides_dropped(step: _Step) -> bool:
+    return any(low is not None and step.queries.start + low >= step.keys.start for low, _ in step.pattern.bands)
+
+
+def _dense_rows(step: _Step, n: int, keys: range) -> Tensor:
+    """The n-th dense part of a step's mask as a 4-D tensor, padded to all of these keys."""
+    like, queries = step.query, len(step.queries)
+    if n >= len(step.dense.atoms):
+        return like.new_ones(1, 1, queries, len(keys), dtype=torch.bool)
+    atom = step.dense.atoms[n]
+    if isinstance(atom, Dense):
+        tensor = atom.tensor[(None,) * (4 - atom.tensor.dim())]
+        tensor = tensor.expand(*tensor.shape[:2], queries, len(step.keys))
+    else:
+        shape = (*like.shape[:3], len(step.keys))
+        tile = bind(Mask((atom,)), shape, like.device, plain=False).tile(range(queries), range(shape[3]), like.device)
+        assert tile is not None
+        tensor = tile.expand(*tile.shape[:2], *shape[2:])
+    hidden = -math.inf if tensor.is_floating_point() else False  # keys that were not there in this step
+    return functional.pad(tensor, (step.keys.start - keys.start, keys.stop - step.keys.stop), value=hidden)
