@@ -32,7 +32,7 @@ class TorchCUDA(Backend):
         self.refused: set[tuple[int, bool]] = set()  # (kernel, grouped heads) that this torch cannot compute
 
     def supports(self, scores: Scores, request: Request, *, gradient: bool = False, biases: bool = False) -> bool:
-        """Products with values as wide as the keys, without dropout or softcap, plain or causal, at most one bias."""
+        """Products with values as wide as the keys, without dropout or softcap, plain, causal or with one bias."""
         if not isinstance(request, Attend) or request.dropout is not None:
             return False
         if gradient and (biases or torch.are_deterministic_algorithms_enabled()):
@@ -48,7 +48,7 @@ class TorchCUDA(Backend):
         if mask.bands and not (mask.plain_causal and whole and query.shape[2] == key.shape[2]):
             return False
         if mask.biases:
-            return not gradient and whole and self._takes_bias(scores)
+            return not gradient and not mask.bands and whole and self._takes_bias(scores)
         kernel = self.kernel(scores, request.value)
         if gradient and kernel not in (_FLASH, _CUDNN):
             return False

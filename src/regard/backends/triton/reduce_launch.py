@@ -322,9 +322,10 @@ def columns(
 class BinShape(NamedTuple):
     """What the kernel of bins of any size is compiled for."""
 
-    together: int  # small bins of queries that share a tile
-    one_tile: bool  # whether a bin of queries fits into one
+    together: int  # bins of queries that share a tile
+    slots: int  # … and the room for them, at least what a product needs
     across: int  # bins of keys of a program, at most
+    exact: bool  # whether products with 0 and 1 are of float32
     wide: bool  # whether positions times bins need 64 bits
 
 
@@ -333,10 +334,9 @@ def bins(scores: Scores, norm: Normaliser, pool: Pool) -> PassResult:
     from regard.backends.triton import reduction_kernels
 
     batch, heads, queries, keys = scores.shape
-    most_rows, block_n, options = tuning.blocks("bins", scores)
+    block_m, block_n, options = tuning.blocks("bins", scores)
     rows, wide = cdiv(queries, pool.rows), cdiv(keys, pool.columns)
-    block_m = min(max(next_power(rows), 16), most_rows)
-    together = max(min(block_m // next_power(rows), 4), 1)
+    together = min(max(block_m // rows, 1), 16)
     parts = cdiv(wide, block_n)  # of a large bin
     mine = min(block_n // wide, 32) if parts == 1 else 1
     blocks = cdiv(pool.columns * parts, mine)
@@ -345,10 +345,10 @@ def bins(scores: Scores, norm: Normaliser, pool: Pool) -> PassResult:
     flags = prepared.along_queries(block_m, norm)._replace(stages=(True, True, True), causal=False, full_blocks=False)
     total = norm.high.new_empty(batch, heads, splits, keys)
     pooled = norm.high.new_zeros(batch, heads, pool.rows, pool.columns * parts)
-    shape = BinShape(
-        together, rows <= block_m, next_power(mine),
-        max((queries + 1) * pool.rows, (keys + 1) * pool.columns * parts) >= 2**31,
-    )  # fmt: skip
+    across = max(next_power(mine), 16 if together > 1 else 1)
+    exact = scores.query.dtype == torch.float32 or norm.high.device.type == "cpu"  # the interpreter's bfloat16 is wrong
+    bits = max((queries + 1) * pool.rows, (keys + 1) * pool.columns * parts).bit_length()
+    shape = BinShape(together, 16, across, exact, bits > 31)
     prepared.launch(
         reduction_kernels.bins, prepared.grid(blocks * splits, batch * heads),
         prepared.q, prepared.k, norm, total, pooled, prepared.queries_problem, prepared.layouts,

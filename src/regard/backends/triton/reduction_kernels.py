@@ -194,7 +194,7 @@ def columns(
         tl.store(at, acc.to(out_ptr.dtype.element_ty), mask=inside[:, None] & (part < WIDTH))
 
 
-# bins: bins of any size. Blocks of keys and tiles of queries begin where bins do, so that no sum is cut in two.
+# bins: bins of any size. Blocks of keys and tiles of queries begin where bins do, so that no bin is cut in two.
 
 
 @triton.jit
@@ -214,17 +214,31 @@ def _bin_of(token, bins, tokens, WIDE: tl.constexpr):
 
 
 @triton.jit
+def _dot_01(a, b, SPLIT_A: tl.constexpr, EXACT: tl.constexpr):
+    """a @ b in float32, where one of both holds only 0 and 1; the other one is split into two halves of its digits."""
+    if EXACT:
+        product = tl.dot(a.to(tl.float32), b.to(tl.float32), input_precision="ieee")
+    elif SPLIT_A:
+        high, b = a.to(tl.bfloat16), b.to(tl.bfloat16)
+        product = tl.dot(high, b, tl.dot((a - high.to(tl.float32)).to(tl.bfloat16), b))
+    else:
+        high, a = b.to(tl.bfloat16), a.to(tl.bfloat16)
+        product = tl.dot(a, high, tl.dot(a, (b - high.to(tl.float32)).to(tl.bfloat16)))
+    return product
+
+
+@triton.jit
 def _bins_tile(
     start_m, column, k, base, q_desc, norm, layouts, head, problem,
     FLAGS: tl.constexpr, MASKED: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr,
 ):  # fmt: skip
-    """The weights of a tile of (keys, queries)."""
+    """The weights of a tile of (keys, queries), and minus the normalisers of its queries."""
     row = start_m + tl.arange(0, BLOCK_M)
     high, low = load_norm(norm, base, row, problem, FLAGS, True)
     q = load_block(q_desc, layouts.q, head.batch, head.index, start_m)
     qk = tl.dot(k, q.T, input_precision=PRECISION)
     logits = tile_logits(qk, row[None, :], column[:, None], head, problem, FLAGS, MASKED)
-    return tl.exp2(log2_weights(logits, high[None, :], low[None, :], FLAGS))
+    return tl.exp2(log2_weights(logits, high[None, :], low[None, :], FLAGS)), high
 
 
 @triton.jit
@@ -233,31 +247,34 @@ def _bins_step(
     FLAGS: tl.constexpr, MASKED: tl.constexpr, SHAPE: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """A group of SHAPE.together bins of queries, which lie in one tile if SHAPE.one_tile."""
+    """A group of bins of queries: some that lie in one tile, or a large one."""
     bin_rows, bin_columns = rows_columns
     first, queries = group * SHAPE.together, problem.queries
-    start = _bin_edge(first, bin_rows, queries, SHAPE.wide)
-    end = _bin_edge(tl.minimum(first + SHAPE.together, bin_rows), bin_rows, queries, SHAPE.wide)
+    last = tl.minimum(first + SHAPE.together, bin_rows)
+    start, end = _bin_edge(first, bin_rows, queries, SHAPE.wide), _bin_edge(last, bin_rows, queries, SHAPE.wide)
     local = tl.arange(0, SHAPE.across)
     mine = own_bin[None, :] == local[:, None]
-    if SHAPE.one_tile:
-        p = _bins_tile(start, column, k, base, q_desc, norm, layouts, head, problem, FLAGS, MASKED, PRECISION, BLOCK_M)
-        row = start + tl.arange(0, BLOCK_M)
-        sums = tl.zeros([BLOCK_N], tl.float32)
-        for n in tl.static_range(SHAPE.together):
-            bin = first + n
-            a = start if n == 0 else _bin_edge(bin, bin_rows, queries, SHAPE.wide)
-            b = end if SHAPE.together == 1 else _bin_edge(bin + 1, bin_rows, queries, SHAPE.wide)
-            part = tl.sum(tl.where(((row >= a) & (row < tl.minimum(b, end)))[None, :], p, 0.0), 1)
-            small = tl.sum(tl.where(mine, part[None, :], 0.0), 1) * key_share / (b - a)
-            at = pool_ptr + tl.cast(bin, tl.int64) * bin_columns + local
-            tl.store(at, small, mask=tl.where(bin < bin_rows, key_share, 0.0) > 0)
-            sums += part
+    if SHAPE.together > 1:  # sums over bins are products with matrices of 0 and 1
+        p, high = _bins_tile(start, column, k, base, q_desc, norm, layouts, head, problem, FLAGS, MASKED, PRECISION,
+                             BLOCK_M)  # fmt: skip
+        row, slot = start + tl.arange(0, BLOCK_M), tl.arange(0, SHAPE.slots)
+        of_row = _bin_of(row, bin_rows, queries, SHAPE.wide) - first
+        of_row = (of_row[:, None] == slot[None, :]) & (row < end)[:, None]
+        # 0 × NaN would be NaN in other bins too. A row that holds NaN is known by its normaliser.
+        unknown = tl.sum((of_row & ((high != high) | (high == float("-inf")))[:, None]).to(tl.int32), 0) > 0
+        part = _dot_01(tl.where(p == p, p, 0.0), of_row, True, SHAPE.exact)  # (keys, bins of queries)
+        sums = tl.sum(tl.where(unknown[None, :], float("nan"), part), 1)
+        small = _dot_01(mine, part, False, SHAPE.exact) * key_share[:, None]
+        bin = first + slot
+        rows = _bin_edge(bin + 1, bin_rows, queries, SHAPE.wide) - _bin_edge(bin, bin_rows, queries, SHAPE.wide)
+        small = tl.where(unknown[None, :], float("nan"), small / rows[None, :])
+        at = pool_ptr + tl.cast(bin, tl.int64)[None, :] * bin_columns + local[:, None]
+        tl.store(at, small, mask=(key_share > 0)[:, None] & (bin < last)[None, :])
     else:
         sums = tl.zeros([BLOCK_N], tl.float32)
         for start_m in range(start, end, BLOCK_M):
-            p = _bins_tile(start_m, column, k, base, q_desc, norm, layouts, head, problem, FLAGS, MASKED, PRECISION,
-                           BLOCK_M)  # fmt: skip
+            p, _ = _bins_tile(start_m, column, k, base, q_desc, norm, layouts, head, problem, FLAGS, MASKED, PRECISION,
+                              BLOCK_M)  # fmt: skip
             sums += tl.sum(tl.where((start_m + tl.arange(0, BLOCK_M) < end)[None, :], p, 0.0), 1)
         small = tl.sum(tl.where(mine, sums[None, :], 0.0), 1) * key_share / (end - start)
         tl.store(pool_ptr + tl.cast(first, tl.int64) * bin_columns + local, small, mask=key_share > 0)
