@@ -164,7 +164,7 @@ def test_what_lies_beyond_a_heads_last_token_does_not_matter(name, dtype):
 def test_a_large_gradient_of_the_entropy_stays_finite(dtype):
     with using("triton", False):
         q = there(torch.randn(1, 1, 40, 16).to(dtype)).requires_grad_()
-        A = regard.AttentionMatrix(q, q.detach(), mask=regard.causal())
+        A = regard.AttentionMatrix(q, q.detach(), mask=regard.window(40, 0))  # causal, which tiles do faster in float32
         (grad,) = torch.autograd.grad(A.entropy(), q, there(torch.full((1, 1, 40), 1e30)))
     assert grad.any()
     assert not grad.isnan().any()  # float16 overflows, whatever computes it

@@ -337,6 +337,8 @@ def bins(scores: Scores, norm: Normaliser, pool: Pool) -> PassResult:
     block_m, block_n, options = tuning.blocks("bins", scores)
     rows, wide = cdiv(queries, pool.rows), cdiv(keys, pool.columns)
     together = min(max(block_m // rows, 1), 16)
+    if together == 1:
+        block_m = min(block_m, 32)  # larger ones would only be emptier
     parts = cdiv(wide, block_n)  # of a large bin
     mine = min(block_n // wide, 32) if parts == 1 else 1
     blocks = cdiv(pool.columns * parts, mine)

@@ -315,6 +315,7 @@ def bins(
         first, full_first = tl.minimum(first, later[0]), tl.maximum(full_first, later[1])
         full_end, end = tl.minimum(full_end, later[2]), tl.maximum(end, later[3])
     queries = problem.queries
+    end = tl.minimum(end, queries)  # of blocks that no query sees, it may lie beyond the last one
     first_group = _bin_of(first, bin_rows, queries, SHAPE.wide) // SHAPE.together
     end_group = tl.cdiv(_bin_of(tl.maximum(end, 1) - 1, bin_rows, queries, SHAPE.wide) + 1, SHAPE.together)
     end_group = tl.where(end > first, end_group, first_group)
