@@ -150,8 +150,10 @@ def test_what_lies_beyond_a_heads_last_token_does_not_matter(name, dtype):
         with using("triton", False):
             leaves = [there(tensor).requires_grad_() for tensor in tensors]
             A = regard.AttentionMatrix(*leaves[:2], mask=case.options["mask"])
-            out = LOOKS[name][0](A, None, leaves[2])[0, 0]
-            pull = there(torch.randn(out.shape, generator=torch.Generator().manual_seed(1))).to(out.dtype)
+            out = LOOKS[name][0](A, None, leaves[2])
+            pull = torch.full(out.shape, torch.nan if broken else 0.0)
+            pull[0, 0] = torch.randn(out.shape[2:], generator=torch.Generator().manual_seed(1))
+            pull = there(pull).to(out.dtype)
             found.append(torch.autograd.grad(out, leaves, pull, allow_unused=True))
     for one, other in zip(*found, strict=True):
         if one is not None:

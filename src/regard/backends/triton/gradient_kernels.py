@@ -222,8 +222,11 @@ def _key_step(
     q = load_block(q_desc, layouts.q, head.batch, head.index, start_m)
     row = start_m + tl.arange(0, BLOCK_M)
     inside, base = row < problem.queries, flat * problem.queries
+    d_out = q  # not used
+    if KIND == "attend" or KIND == "product":
+        d_out = load_block(d_out_desc, layouts.d_out, head.batch, head.index, start_m)
     if MASKED and not FLAGS.full_blocks:
-        q = tl.where(inside[:, None], q, 0.0)
+        q, d_out = tl.where(inside[:, None], q, 0.0), tl.where(inside[:, None], d_out, 0.0)
     qk = tl.dot(k, q.T, input_precision=PRECISION)
     logits = tile_logits(qk, row[None, :], column[:, None], head, problem, FLAGS, MASKED)
     high, low = load_norm(norm, base, row, problem, FLAGS, True)
@@ -231,9 +234,6 @@ def _key_step(
     log2 = log2_weights(logits, high[None, :], low[None, :], FLAGS)
     p = tl.exp2(log2)
     if KIND == "attend" or KIND == "product":
-        d_out = load_block(d_out_desc, layouts.d_out, head.batch, head.index, start_m)
-        if MASKED and not FLAGS.full_blocks:
-            d_out = tl.where(inside[:, None], d_out, 0.0)
         if KIND == "attend":
             d_v = tl.dot(p.to(d_out.dtype), d_out, d_v, input_precision=PRECISION)
         d_p = tl.dot(v, d_out.T, input_precision=PRECISION)

@@ -126,7 +126,8 @@ def _normal(scores: Scores, tensor: Tensor, exponent: int) -> tuple[Tensor, Tens
     if scores.query.dtype != torch.float16:
         return tensor, None
     tensor = tensor.float()
-    shift = (torch.frexp(tensor.abs().amax()).exponent - exponent).clamp(-100, 100)
+    largest = tensor.abs().nan_to_num(0.0, 0.0).amax()  # NaN and inf stay with their own heads
+    shift = (torch.frexp(largest).exponent - exponent).clamp(-100, 100)
     return torch.ldexp(tensor, -shift), torch.ldexp(tensor.new_ones(()), shift)
 
 
