@@ -3,6 +3,7 @@
 import copy
 import weakref
 
+import numpy as np
 import pytest
 import torch
 import transformers as hf
@@ -212,43 +213,48 @@ def test_a_cache_reordered_by_hand_is_refused():
 @pytest.mark.parametrize("keep", ["matrix", "summary"])
 def test_a_static_cache_that_is_used_again_changes_no_earlier_record(keep):
     """Its tensors are written over by the next text."""
-    model, name = made("Llama"), "model.layers.0.self_attn"
-    texts = [{"input_ids": torch.randint(5, 90, (1, n))} for n in (6, 9)]
-    options = {"cache_implementation": "static", "disable_compile": True, "max_length": 20, "max_new_tokens": None}
+    model, texts = made("Llama"), torch.randint(5, 90, (2, 1, 6))
+
+    def write(ids, cache):
+        for start, stop in ((0, 6), (6, 7), (7, 8)):
+            model(ids[:, : stop - start], past_key_values=cache, cache_position=torch.arange(start, stop))
+
     with torch.no_grad():
+        cache = hf.StaticCache(config=model.config, max_cache_len=12)
         with regard.watch(model, keep=keep) as both:
             for text in texts:
-                _generate(model, text, **options)
+                cache.reset()
+                write(text, cache)
         for one, text in zip(both.passes, texts, strict=True):
             with regard.watch(model) as alone:
-                _generate(model, text)
-            entry, want = one[name], alone[name]
-            rows = min(entry.shape[2], want.shape[2])
-            torch.testing.assert_close(entry.entropy()[..., :rows], want.entropy()[..., :rows], atol=1e-5, rtol=1e-4)
+                write(text, hf.DynamicCache(config=model.config))
+            for name, entry in one.items():
+                torch.testing.assert_close(entry.entropy(), alone[name].entropy(), atol=1e-5, rtol=1e-4)
+                torch.testing.assert_close(entry.received(), alone[name].received(), atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("keep", [None, ("received", "pool")])
+@pytest.mark.parametrize("keep", [None, ("received", "entropy")])
 def test_a_step_holds_the_newest_keys_of_a_cache_and_no_others(keep):
-    causal, grown = Pattern(bands=((None, 0),)), torch.randn(1, 1, 5, 4)
-    module, seen = None, []
+    """An array lives as long as the memory of its tensor is held, by whichever view."""
+    causal, numbers = Pattern(bands=((None, 0),)), np.random.default_rng(0).normal(size=(1, 1, 11, 4))
+    module, arrays = None, []
     for stop in range(5, 12):
-        queries = range(stop - 1, stop) if seen else range(stop)
-        grown = torch.cat([grown, torch.randn(1, 1, 1, 4)], 2) if seen else grown
-        mask = causal.mask(queries, range(stop))
-        call = AttentionCall(torch.randn(1, 1, len(queries), 4), grown, mask, kind="decoder", queries=queries,
-                             keys=range(stop), pattern=causal)  # fmt: skip
+        queries = range(stop - 1, stop) if arrays else range(stop)
+        array = numbers[:, :, :stop].copy()  # as a cache that makes a new tensor in each step
+        arrays.append(weakref.ref(array))
+        call = AttentionCall(torch.randn(1, 1, len(queries), 4).double(), torch.from_numpy(array),
+                             causal.mask(queries, range(stop)), kind="decoder", queries=queries, keys=range(stop),
+                             pattern=causal)  # fmt: skip
         if module is None:
             module = ModuleCalls("m", call, call.matrix(), keep, Text(Vocabulary(None, None)))
         else:
             module.append(call)
-        seen.append(weakref.ref(grown))
-        del call
-    assert [reference() is None for reference in seen] == [True] * (len(seen) - 1) + [False]
+        del call, array
+    assert [reference() is not None for reference in arrays] == [False] * (len(arrays) - 1) + [True]
     assert module.entry().shape == (1, 1, 11, 11)
     if keep is not None:
-        del grown
         module.finish()
-        assert all(reference() is None for reference in seen)
+        assert all(reference() is None for reference in arrays)
 
 
 def test_the_copy_of_a_watched_model_generates_by_itself():

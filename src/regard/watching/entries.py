@@ -33,8 +33,8 @@ _ROWS = 64  # so many queries of a generation are reduced at once
 class ModuleCalls:
     """All calls of one module on one text: a single one, or the steps of a generation.
 
-    The session appends calls; `entry()` gives the state so far as a value that does not change any more. A step waits
-    for no device and copies no more than its new keys: what a session asks of the steps is computed for many at a time.
+    The session appends calls; `entry()` gives the state so far as a value that does not change any more. A step of
+    self-attention does not wait for the device and, unless its cache is written in place, copies only its new keys.
     """
 
     def __init__(

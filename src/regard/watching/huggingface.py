@@ -119,7 +119,10 @@ class PlainGenerate:
         for name, value in options.items():
             if hasattr(config, name):
                 setattr(config, name, value)
-        mode = config.get_generation_mode(options.get("assistant_model")).value
+        try:
+            mode = config.get_generation_mode(options.get("assistant_model")).value
+        except NotImplementedError:  # a model that writes in a way of its own
+            return self._original(*args, **options)
         if mode not in ("greedy_search", "sample"):
             raise WatchError(
                 f"{mode.replace('_', ' ')} rewrites the cache between two steps, so the steps cannot be put together "

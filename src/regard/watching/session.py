@@ -83,7 +83,7 @@ class Watching:
         if not isinstance(model, nn.Module):
             raise InputError(f"watch takes a torch module. Got {type(model).__name__}.")
         self._model, self._vocabulary, self._keep, self._strict = model, vocabulary, keep, strict
-        self._names = _modules(model)
+        self._names, self._wrapped = _modules(model)
         self._without = {name: _check_heads(name, heads, self._names) for name, heads in without.items()}
         self._undo: contextlib.ExitStack | None = None
         self._configs: list[tuple[Any, str]] = []
@@ -142,7 +142,7 @@ class Watching:
                     undo.callback(module.register_forward_hook(ends).remove)
                 else:
                     _hook(undo, module, functools.partial(self._attention_starts, name), self._attention_ends)
-            if any(m._compiled_call_impl or "_orig_mod" in m._modules for m in self._names.values()):
+            if self._wrapped or any(module._compiled_call_impl for module in self._names.values()):
                 undo.enter_context(torch.compiler.set_stance("force_eager"))  # a compiled graph would not call us
             self._undo = undo.pop_all()
         return Record(self._passes, self._model, self._unseen)
@@ -302,12 +302,14 @@ def _kind(kind: Any) -> _Kind:
     return _Kind(transformers, model, model and hasattr(kind, "generate"), attention, routes, hasattr(kind, "attend"))
 
 
-def _modules(model: nn.Module) -> dict[str, nn.Module]:
-    """By name, as they are without torch.compile."""
-    return {
-        name.replace("_orig_mod.", "").removesuffix("_orig_mod") if "_orig_mod" in name else name: module
-        for name, module in model.named_modules()
-    }
+def _modules(model: nn.Module) -> tuple[dict[str, nn.Module], bool]:
+    """The modules by name, as they are without torch.compile, and whether it wraps one of them."""
+    modules, wrapped = {}, False
+    for name, module in model.named_modules():
+        if "_orig_mod" in name:
+            wrapped, name = True, name.replace("_orig_mod.", "").removesuffix("_orig_mod")
+        modules[name] = module
+    return modules, wrapped
 
 
 def _attends(module: nn.Module, kind: _Kind) -> bool:
