@@ -1,7 +1,7 @@
 """What people really have, on a CPU: padded batches, packed documents, odd lengths, short rows, gradients, decoding.
 
 python benchmarks/wild_cpu.py             time us and the peers in one run, print
-python benchmarks/wild_cpu.py --report    and keep it in benchmarks/reports/
+python benchmarks/wild_cpu.py --report    and keep it in benchmarks/reports/, and its tables in docs/benchmarks.md
 
 The peer is `F.scaled_dot_product_attention` with the same mask, in the same run; where it knows no such thing (sinks,
 softcap) it is the causal one. Looks come after `A @ v`, whose normaliser they use.
@@ -10,6 +10,7 @@ softcap) it is the causal one. Looks come after `A @ v`, whose normaliser they u
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -95,13 +96,40 @@ def masks() -> list[str]:
 
 
 def lengths() -> list[str]:
-    return shapes("tokens (8 heads × 64, causal, float32)", [(1, 8, n, True) for n in (1_000, 1_024, 2_000, 2_048, 3_000, 4_096)])  # fmt: skip
+    tokens = (1_000, 1_024, 2_000, 2_048, 3_000, 4_096)
+    return shapes("tokens (8 heads × 64, causal, float32)", [(1, 8, n, True) for n in tokens])
+
+
+SHORT = [(64, 12, 128, False), (64, 12, 512, False), (8, 12, 77, True), (1, 12, 512, False)]
 
 
 def short() -> list[str]:
-    return shapes(
-        "short rows (float32)", [(64, 12, 128, False), (64, 12, 512, False), (8, 12, 77, True), (1, 12, 512, False)]
-    )
+    return shapes("short rows (float32)", SHORT)
+
+
+def bounds() -> list[str]:
+    """Single steps of the above alone, on dense numbers that lie in the cache: no look can take less than its steps."""
+    steps = ["QKᵀ", "`exp2`", f"`torch.topk({TOP})`", f"the same in {TOP} rounds of `amax`"]
+    lines = table("short rows (float32)", ["SDPA", *steps])
+    for batch, heads, tokens, causal in SHORT:
+        progress.print(f"[dim]what bounds {batch} × {heads} × {tokens} …")
+        q, k, v = (normal(batch, heads, tokens, WIDTH) for _ in range(3))
+        each = max(torch.get_num_threads() * 2**17 // tokens**2, 1)  # matrices that fit in the cache
+        pieces = list(zip(*(t.flatten(0, 1).split(each) for t in (q, k)), strict=True))
+        tile = torch.rand(each, tokens, tokens)
+        packed = tile.double()
+        room = torch.empty_like(tile)
+        repeated = range(len(pieces))
+        calls: dict[str, Callable[[], Any]] = {
+            "SDPA": lambda q=q, k=k, v=v, c=causal: sdpa(q, k, v, is_causal=c),
+            "product": lambda p=pieces, r=room: [torch.bmm(a, b.mT, out=r[: len(a)]) for a, b in p],
+            "exp2": lambda n=repeated, t=tile, r=room: [torch.exp2(t, out=r) for _ in n],
+            "topk": lambda n=repeated, t=tile: [t.topk(TOP) for _ in n],
+            "rounds": lambda n=repeated, t=packed: [t.amax(-1) for _ in n for _ in range(TOP)],
+        }
+        name = f"{batch} × {heads} heads × {tokens} × {WIDTH}{' causal' if causal else ''}"
+        lines.append(f"| {name} | {' | '.join(compared(calls, 3))} |")
+    return lines
 
 
 def shapes(title: str, chosen: list[tuple[int, int, int, bool]]) -> list[str]:
@@ -120,7 +148,8 @@ def shapes(title: str, chosen: list[tuple[int, int, int, bool]]) -> list[str]:
 def gradients() -> list[str]:
     names = ["SDPA, forward and backward", "`A @ v`", *(f"through {name}" for name in THROUGH)]
     lines = table("gradients (causal)", names)
-    for batch, heads, tokens, dtype in ((1, 8, 2_048, torch.float32), (1, 8, 2_048, torch.bfloat16), (64, 12, 128, torch.float32)):  # fmt: skip
+    single, half = torch.float32, torch.bfloat16
+    for batch, heads, tokens, dtype in ((1, 8, 2_048, single), (1, 8, 2_048, half), (64, 12, 128, single)):
         progress.print(f"[dim]gradients, {tokens}, {dtype} …")
         q, k, v = (normal(batch, heads, tokens, WIDTH, dtype=dtype).requires_grad_() for _ in range(3))
         x = normal(batch, heads, tokens, WIDTH, dtype=dtype)
@@ -154,7 +183,8 @@ def decoding() -> list[str]:
         calls: dict[str, Callable[[], Any]] = {
             "sdpa": lambda q=q, k=k, v=v: sdpa(q, k, v),
             "A @ v": lambda q=q, k=k, v=v: regard.AttentionMatrix(q, k) @ v,
-            "received": A.received, "top": lambda A=A: A.top(TOP), "row": lambda A=A: A[..., 0, :], "entropy": A.entropy,
+            "received": A.received, "top": lambda A=A: A.top(TOP), "row": lambda A=A: A[..., 0, :],
+            "entropy": A.entropy,
         }  # fmt: skip
         kind = str(dtype).removeprefix("torch.")
         lines.append(f"| {heads}/{key_heads} heads, {kind} | {' | '.join(compared(calls, 7))} |")
@@ -180,27 +210,47 @@ def transposed() -> list[str]:
 
 
 SECTIONS = {
-    "Masks": masks, "Lengths": lengths, "Short rows": short, "Gradients": gradients, "Decoding": decoding,
-    "Transposed": transposed,
+    "Masks": masks, "Lengths": lengths, "Short rows": short, "What bounds short rows": bounds, "Gradients": gradients,
+    "Decoding": decoding, "Transposed": transposed,
 }  # fmt: skip
+DOCS = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+
+
+def into_docs(sections: dict[str, list[str]], report: str) -> None:
+    """Put the tables that docs/benchmarks.md shows in their places there."""
+    text = DOCS.read_text()
+    for mark, name in (("wild-cpu", "Masks"), ("short-cpu", "Short rows")):
+        before, rest = text.split(f"<!-- {mark} -->\n")
+        text = "\n".join([f"{before}<!-- {mark} -->", *sections[name], f"<!-- /{mark} -->"])
+        text += rest.split(f"<!-- /{mark} -->")[1]
+    DOCS.write_text(re.sub(r"reports/[^/]*-wild-cpu\.md", f"reports/{report}", text))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-wild-cpu.md")
+    parser.add_argument(
+        "--report", action="store_true", help="write benchmarks/reports/DATE-wild-cpu.md, and its tables into the docs"
+    )
     parser.add_argument("--only", nargs="*", choices=[name.split()[0].lower() for name in SECTIONS])
     options = parser.parse_args()
+    if options.report and options.only:
+        parser.error("a report holds all sections")
     torch.manual_seed(0)
+    made = {
+        name: section()
+        for name, section in SECTIONS.items()
+        if not options.only or name.split()[0].lower() in options.only
+    }
     lines = ["# In the wild, on a CPU", "", f"{machine()}. The least of several rounds, calls taken in turn.", ""]
-    for name, section in SECTIONS.items():
-        if not options.only or name.split()[0].lower() in options.only:
-            lines += [f"## {name}", "", *section(), ""]
+    for name, section in made.items():
+        lines += [f"## {name}", "", *section, ""]
     text = "\n".join([*lines, "Made by `python benchmarks/wild_cpu.py --report`."])
     print(text)
     if options.report:
         path = Path(__file__).parent / "reports" / f"{date.today()}-wild-cpu.md"
         path.write_text(text + "\n")
-        progress.print(f"[green]kept in {path.name}")
+        into_docs(made, path.name)
+        progress.print(f"[green]kept in {path.name}, its tables in docs/benchmarks.md")
 
 
 if __name__ == "__main__":
