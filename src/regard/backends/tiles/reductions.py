@@ -73,7 +73,7 @@ def _close(peak: Tensor, total: Tensor) -> Tensor:
 
 
 _STRIP = 8192  # keys that `_Top` searches together
-_ROUNDS = 16  # the k up to which k rounds of maxima are faster than torch's topk
+_ROUNDS = 16  # the k up to which k rounds of maxima are faster than torch's topk, from 16 k to 64 k keys
 # Keys in a bin of `_Pool`: from the first on, torch's sum is faster than adding one number after the other; from the
 # second on, so many float32 numbers added one after the other would lose digits.
 _NARROW, _WIDE = 8, 64
@@ -219,8 +219,8 @@ class _Top(Accumulator):
         # torch's topk has a fast path from 64 k numbers on: that many blocks, if blocks are then worth it
         size = min(2 ** (max(columns // (64 * self.k), 1).bit_length() - 1), 32)
         if size == 1:
-            rounds = self.k <= _ROUNDS and columns < 64 * self.k and values.dtype == torch.float32
-            if rounds and values.device.type == "cpu":
+            rounds = self.k <= _ROUNDS and 16 * self.k <= columns < 64 * self.k
+            if rounds and values.dtype == torch.float32 and values.device.type == "cpu":
                 return self._rounds(values, min(self.k, columns))
             return values.topk(min(self.k, columns), -1)
         blocks = columns // size
@@ -239,18 +239,19 @@ class _Top(Accumulator):
 
         A float32 leaves 29 bits of a float64 unused: they hold the column, so that the maximum says where it was found.
         """
-        columns = values.shape[-1]
         if self.packed.shape != values.shape:
             self.packed = values.new_empty(values.shape, dtype=torch.float64)
-        packed = self.packed.copy_(values.clamp_min_(2 * HIDDEN))  # the bits of -inf and a column would be NaN
-        packed.view(torch.int64).bitwise_or_(torch.arange(columns))
-        best = packed.new_empty(k, *values.shape[:-1], 1)
+        packed = self.packed.copy_(values)
+        packed.view(torch.int64).bitwise_or_(torch.arange(values.shape[-1]))
+        if packed.amax().isnan():  # so there is one, or an infinity, whose bits and a column are those of NaN
+            return values.topk(k, -1)
+        best = packed.new_empty(*values.shape[:-1], k)
         keys = torch.empty_like(best, dtype=torch.int64)
-        for found, key in zip(best, keys, strict=True):
+        for found, bits, key in zip(*(t.split(1, -1) for t in (best, best.view(torch.int64), keys)), strict=True):
             torch.amax(packed, -1, keepdim=True, out=found)
-            torch.bitwise_and(found.view(torch.int64), 2**29 - 1, out=key).clamp_max_(columns - 1)  # NaN holds any bits
+            torch.bitwise_and(bits, 2**29 - 1, out=key)
             packed.scatter_(-1, key, -math.inf)
-        return best.to(values.dtype).movedim(0, -1)[..., 0, :], keys.movedim(0, -1)[..., 0, :]
+        return best.to(values.dtype), keys
 
     def result(self) -> tuple[Float[Tensor, "batch heads queries k"], Int[Tensor, "batch heads queries k"]]:
         self.keys.masked_fill_(self.best <= HIDDEN / 2, -1)  # in place: these are the largest tensors here
