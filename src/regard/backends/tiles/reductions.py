@@ -247,10 +247,12 @@ class _Top(Accumulator):
             return values.topk(k, -1)
         best = packed.new_empty(*values.shape[:-1], k)
         keys = torch.empty_like(best, dtype=torch.int64)
-        for found, bits, key in zip(*(t.split(1, -1) for t in (best, best.view(torch.int64), keys)), strict=True):
-            torch.amax(packed, -1, keepdim=True, out=found)
-            torch.bitwise_and(bits, 2**29 - 1, out=key)
-            packed.scatter_(-1, key, -math.inf)
+        bits = best.view(torch.int64)
+        for n in range(k):
+            here = slice(n, n + 1)
+            torch.amax(packed, -1, keepdim=True, out=best[..., here])
+            torch.bitwise_and(bits[..., here], 2**29 - 1, out=keys[..., here])
+            packed.scatter_(-1, keys[..., here], -math.inf)
         return best.to(values.dtype), keys
 
     def result(self) -> tuple[Float[Tensor, "batch heads queries k"], Int[Tensor, "batch heads queries k"]]:
