@@ -14,7 +14,7 @@ from torch import Tensor
 import regard
 from regard.backends import torch_cpu
 from regard.backends.reference import Reference
-from regard.backends.tiles import tile
+from regard.backends.tiles import reductions, tile
 from regard.backends.triton import tuning
 
 BACKENDS = ("torch_cpu", "tiles")  # and "triton", which test_triton.py holds to the same laws
@@ -36,7 +36,7 @@ def using(backend: str, small: bool, numpy_products: bool = False):
             changes.append((tuning, "SETTLE", (32, 32, 4)))
             changes.append((tuning, "SEARCH", [(step, warps, 2) for step, warps, _ in tuning.SEARCH]))
     if small:
-        changes += [(tile, "_ROWS", 8), (tile, "_SIZE", 64), (torch_cpu, "_POINTS", 64)]
+        changes += [(tile, "_ROWS", 8), (tile, "_SIZE", 64), (torch_cpu, "_POINTS", 64), (reductions, "_STRIP", 24)]
     before = [getattr(module, name) for module, name, _ in changes]
     for module, name, value in changes:
         setattr(module, name, value)

@@ -345,3 +345,66 @@ def test_the_least_number_of_a_dtype_hides(backend):
             for row in ((A @ v)[:, :, 2], A.to_dense()[:, :, 2], A.entropy()[:, :, 2]):
                 assert not row.any()
             assert (A.logsumexp[:, :, 2] == -torch.inf).all()
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("mask", [None, regard.causal(4), regard.window(9, 5, 10)], ids=str)
+@pytest.mark.parametrize(
+    ("queries", "keys", "rows", "columns"),
+    [
+        (12, 20, 12, 20),  # a bin for every weight
+        (12, 20, 6, 20),
+        (12, 20, 12, 10),  # narrow bins, even and uneven
+        (13, 20, 9, 15),
+        (30, 640, 5, 10),  # and wide ones
+        (30, 700, 7, 9),
+    ],
+)
+def test_bins_of_any_width(queries, keys, rows, columns, mask, small):
+    torch.manual_seed(0)
+    q, k = torch.randn(2, 2, queries, 8), torch.randn(2, 2, keys, 8)
+    expected = regard.backends.reference.Reference(q, k, mask=mask)
+    with using("tiles", small):
+        A = regard.AttentionMatrix(q, k, mask=mask)
+        for reduce in ("mean", "max"):
+            close(A.pool(rows, columns, reduce), expected.pool(rows, columns, reduce), 2e-6)
+        seen = A.summary(pool=(rows, columns))
+        close(seen.pool, expected.pool(rows, columns), 2e-6)
+        close(seen.received, expected.received(), 2e-6)
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("keys", [20, 200, 1100])
+@pytest.mark.parametrize("k", [1, 8, 17])
+@pytest.mark.parametrize("kind", ["random", "equal", "causal", "nearly nothing", "minus infinity"])
+def test_top_of_short_and_long_rows(kind, k, keys, small):
+    torch.manual_seed(0)
+    q, key = torch.randn(2, 3, 12, 1), torch.randn(2, 3, keys, 1)
+    mask = {"causal": regard.causal(4), "nearly nothing": regard.padding([2, 0])}.get(kind)
+    if kind == "equal":
+        key = torch.ones_like(key)
+    if kind == "minus infinity":
+        q, key[..., 5:9, :] = q.abs(), -torch.inf
+    with np.errstate(invalid="ignore"):
+        expected = regard.backends.reference.Reference(q, key, mask=mask)
+    with using("tiles", small):
+        found = regard.AttentionMatrix(q, key, mask=mask).top(k)
+    close(found.weights, expected.top(k), 2e-6)
+    weights = torch.from_numpy(expected.weights)
+    picked = torch.where(found.keys < 0, 0.0, weights.gather(-1, found.keys.clamp_min(0)))
+    close(found.weights, picked.numpy(), 2e-6)
+    seen = torch.from_numpy(~np.isneginf(expected.masked)).sum(-1, keepdim=True).clamp_max(k)
+    assert torch.equal((found.keys >= 0).sum(-1, keepdim=True), seen)
+    ordered = found.keys.sort(-1).values
+    assert not ((ordered.diff(dim=-1) == 0) & (ordered[..., 1:] >= 0)).any()
+
+
+def test_top_of_a_row_of_nan_names_no_key_that_is_not_there():
+    q, k = torch.randn(1, 2, 5, 4), torch.randn(1, 2, 300, 4)
+    clean = regard.AttentionMatrix(q, k).top(8)
+    q[:, :, 2] = torch.nan
+    found = regard.AttentionMatrix(q, k).top(8)
+    assert found.weights[:, :, 2].isnan().all()
+    assert found.keys.min() >= -1
+    assert found.keys.max() < 300
+    assert torch.equal(found.keys[:, :, 3:], clean.keys[:, :, 3:])

@@ -88,6 +88,8 @@ def _newest(report):
         ("docs/benchmarks.md", "sight", "sight-gpu", 6),
         ("docs/benchmarks.md", "million", "sight-gpu", 6),
         ("docs/benchmarks.md", "wild", "wild-gpu", 9),
+        ("docs/benchmarks.md", "wild-cpu", "wild-cpu", 9),
+        ("docs/benchmarks.md", "short-cpu", "wild-cpu", 6),
         ("docs/benchmarks.md", "quality", "translation-quality", 5),
     ],
 )

@@ -122,9 +122,13 @@ def _pool(scores: Scores, request: Pool, grad: Tensor) -> _WeightGradient:
         bins.append(torch.repeat_interleave(width))
         widths.append(width)
     share = grad / (widths[0][:, None] * widths[1])
-    return _WeightGradient(
-        lambda tile: share[tile.batch, tile.heads][:, :, bins[0][tile.rows]][..., bins[1][tile.columns]]
-    )
+
+    def of_tile(tile: Tile) -> Tensor:
+        here = bins[0][tile.rows]
+        part = share[tile.batch, tile.heads, here[0] : here[-1] + 1]  # columns first: there are fewer bins than rows
+        return part.index_select(3, bins[1][tile.columns]).index_select(2, here - here[0])
+
+    return _WeightGradient(of_tile)
 
 
 def _through_softmax(

@@ -73,6 +73,10 @@ def _close(peak: Tensor, total: Tensor) -> Tensor:
 
 
 _STRIP = 8192  # keys that `_Top` searches together
+_ROUNDS = 16  # the k up to which k rounds of maxima are faster than torch's topk, from 16 k to 64 k keys
+# Keys in a bin of `_Pool`: from the first on, torch's sum is faster than adding one number after the other; from the
+# second on, so many float32 numbers added one after the other would lose digits.
+_NARROW, _WIDE = 8, 64
 
 
 class Accumulator:
@@ -102,7 +106,7 @@ def reduce(scores: Scores, tiles: Iterable[Tile], requests: Sequence[Reduction])
     """The reductions asked for, all in one pass over the tiles."""
     made = [_accumulator(scores, request) for request in requests]
     # Sums of the columns fall out of a pool of means on its way: with one, nothing is added up twice.
-    pool = next((a for a in made if isinstance(a, _Pool) and a.reduce == "mean"), None)
+    pool = next((a for a in made if isinstance(a, _Pool) and a.reduce == "mean" and not a.copies), None)
     received = next((a for a in made if isinstance(a, _Received) and a.reduce != "max"), None)
     run: list[Accumulator] = [a for a in made if pool is None or a is not received]
     if pool is not None:
@@ -161,29 +165,36 @@ class _Top(Accumulator):
     """The k largest weights of each row and their keys, exactly.
 
     The k largest of a row lie in the k blocks with the largest maxima: only those blocks are searched. A search costs
-    a row nearly the same however many keys it covers, so tiles are collected until a strip of them is full.
+    a row nearly the same however many keys it covers, so tiles are collected until a strip of them is full; one that
+    holds all keys is searched where it lies.
     """
 
     def __init__(self, scores: Scores, k: int):
-        self.k, shape = k, (*scores.shape[:3], k)
+        self.k, self.all_keys, shape = k, scores.shape[3], (*scores.shape[:3], k)
         self.best = scores.query.new_full(shape, 2 * HIDDEN, dtype=scores.working_dtype)
         self.keys = scores.query.new_full(shape, -1, dtype=torch.int64)
-        self.strip = scores.query.new_empty(0)
+        self.strip = self.packed = scores.query.new_empty(0)
         self.block: tuple[slice, slice, slice] | None = None  # the batches, heads and rows of the strip
         self.columns = slice(0, 0)  # and its keys
+        self.first = True  # whether it is the first strip of these rows
 
     def add(self, tile: Tile) -> None:
         here, (start, stop) = (tile.batch, tile.heads, tile.rows), (tile.columns.start, tile.columns.stop)
-        if here != self.block or stop - self.columns.start > _STRIP:
+        if tile.columns == slice(0, self.all_keys):
             self.finish()
-            self.block, self.columns = here, tile.columns
+            self.best[here], self.keys[here] = self._search(tile.log2)
+            return
+        if here != self.block or stop - self.columns.start > _STRIP:
+            same = here == self.block
+            self.finish()
+            self.block, self.columns, self.first = here, tile.columns, not same
             self._make_room(tile.log2)
         self.columns = slice(self.columns.start, stop)
         self.strip[..., start - self.columns.start : stop - self.columns.start] = tile.log2
 
     def _make_room(self, tile: Tensor) -> None:
         # Rows whose addresses are a power of two apart share cache lines: a few extra numbers avoid those conflicts.
-        shape = (*tile.shape[:3], max(_STRIP, tile.shape[-1]) + 48)
+        shape = (*tile.shape[:3], max(min(_STRIP, self.all_keys), tile.shape[-1]) + 48)
         if self.strip.shape != shape:
             self.strip = tile.new_empty(shape)
 
@@ -191,11 +202,12 @@ class _Top(Accumulator):
         if self.block is None:
             return
         values, keys = self._search(self.strip[..., : self.columns.stop - self.columns.start])
-        best, best_keys = self.best[self.block], self.keys[self.block]
-        values, order = torch.cat([best, values], -1).topk(self.k, -1)
-        keys = torch.cat([best_keys, keys + self.columns.start], -1).gather(-1, order)
-        best.copy_(values)
-        best_keys.copy_(keys)
+        best, best_keys, keys = self.best[self.block], self.keys[self.block], keys + self.columns.start
+        if not self.first:
+            values, order = torch.cat([best, values], -1).topk(self.k, -1)
+            keys = torch.cat([best_keys, keys], -1).gather(-1, order)
+        best[..., : values.shape[-1]] = values
+        best_keys[..., : keys.shape[-1]] = keys
         self.block = None
 
     def _search(self, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -207,6 +219,9 @@ class _Top(Accumulator):
         # torch's topk has a fast path from 64 k numbers on: that many blocks, if blocks are then worth it
         size = min(2 ** (max(columns // (64 * self.k), 1).bit_length() - 1), 32)
         if size == 1:
+            rounds = self.k <= _ROUNDS and 16 * self.k <= columns < 64 * self.k
+            if rounds and values.dtype == torch.float32 and values.device.type == "cpu":
+                return self._rounds(values, min(self.k, columns))
             return values.topk(min(self.k, columns), -1)
         blocks = columns // size
         whole = values[..., : blocks * size].view(*values.shape[:-1], size, blocks)
@@ -218,6 +233,27 @@ class _Top(Accumulator):
             candidates = torch.cat([candidates, rest.expand(*candidates.shape[:-1], -1)], -1)
         best, order = values.gather(-1, candidates).topk(self.k, -1)
         return best, candidates.gather(-1, order)
+
+    def _rounds(self, values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """`values.topk(k)` in k rounds of `amax`, which is vectorised, unlike topk.
+
+        A float32 leaves 29 bits of a float64 unused: they hold the column, so that the maximum says where it was found.
+        """
+        if self.packed.shape != values.shape:
+            self.packed = values.new_empty(values.shape, dtype=torch.float64)
+        packed = self.packed.copy_(values)
+        packed.view(torch.int64).bitwise_or_(torch.arange(values.shape[-1]))
+        if packed.amax().isnan():  # so there is one, or an infinity, whose bits and a column are those of NaN
+            return values.topk(k, -1)
+        best = packed.new_empty(*values.shape[:-1], k)
+        keys = torch.empty_like(best, dtype=torch.int64)
+        bits = best.view(torch.int64)
+        for n in range(k):
+            here = slice(n, n + 1)
+            torch.amax(packed, -1, keepdim=True, out=best[..., here])
+            torch.bitwise_and(bits[..., here], 2**29 - 1, out=keys[..., here])
+            packed.scatter_(-1, keys[..., here], -math.inf)
+        return best.to(values.dtype), keys
 
     def result(self) -> tuple[Float[Tensor, "batch heads queries k"], Int[Tensor, "batch heads queries k"]]:
         self.keys.masked_fill_(self.best <= HIDDEN / 2, -1)  # in place: these are the largest tensors here
@@ -238,25 +274,32 @@ class _Pool(Accumulator):
 
     def __init__(self, scores: Scores, rows: int, columns: int, reduce: str):
         batch, heads, queries, self.keys = scores.shape
+        self.copies = (rows, columns) == (queries, self.keys)  # as many bins as weights
         self.total = scores.query.new_zeros(batch, heads, rows, columns, dtype=scores.working_dtype)
+        self.bands = self.total.new_empty(0)  # a block of rows, pooled along its rows
         self.reduce = reduce
         self.received: _Received | None = None
         self.row_edges, self.column_edges = bin_edges(queries, rows), bin_edges(self.keys, columns)
+        self.column_bins = _bins(self.column_edges, self.total.device)
         self.block: tuple[slice, slice, slice] | None = None  # the batches, heads and rows being gathered
 
     def add(self, tile: Tile) -> None:
+        if self.copies:
+            self.total[tile.batch, tile.heads, tile.rows, tile.columns] = tile.weights
+            return
         if (tile.batch, tile.heads, tile.rows) != self.block:
             self.finish()
             self._start(tile)
         here = self.bands[..., tile.columns]
-        if self.reduce == "max":
+        b, h, _, columns = tile.weights.shape
+        if self.even:
+            pooled = torch.amax if self.reduce == "max" else torch.sum
+            pooled(tile.weights.view(b, h, -1, self.inside[1], columns), 3, out=here)
+        elif self.reduce == "max":
             parts = [tile.weights[:, :, a:b].amax(2) for a, b in pairwise(self.inside)]
             here.copy_(torch.stack(parts, 2))
-        elif self.even:
-            b, h, _, columns = tile.weights.shape
-            torch.sum(tile.weights.view(b, h, -1, self.inside[1], columns), 3, out=here)
         else:
-            here.copy_(self.member @ tile.weights)
+            here.index_add_(2, self.row_bins, tile.weights)
 
     def _start(self, tile: Tile) -> None:
         self.block = tile.batch, tile.heads, tile.rows
@@ -266,10 +309,12 @@ class _Pool(Accumulator):
         clipped = [min(max(edge, tile.rows.start), tile.rows.stop) for edge in self.row_edges[first : end + 1]]
         self.inside = [edge - tile.rows.start for edge in clipped]
         self.even = len({b - a for a, b in pairwise(self.inside)}) == 1
-        line = torch.arange(tile.weights.shape[2], device=self.total.device)
-        starts = torch.tensor(self.inside, device=self.total.device)[:, None]
-        self.member = ((line >= starts[:-1]) & (line < starts[1:])).to(self.total.dtype)
-        self.bands = self.total.new_zeros(*tile.weights.shape[:2], end - first, self.keys)
+        self.row_bins = _bins(self.inside, self.total.device)
+        shape = (*tile.weights.shape[:2], end - first, self.keys)
+        if self.bands.shape != shape:
+            self.bands = self.total.new_empty(shape)
+        if not (self.even and tile.columns == slice(0, self.keys)):  # else the first tile overwrites all of them
+            self.bands.zero_()
 
     def finish(self) -> None:
         if self.block is None:
@@ -279,23 +324,32 @@ class _Pool(Accumulator):
             self.received.total[batch, heads] += self.bands.sum(2)
         here = self.total[batch, heads, self.bins]
         columns = here.shape[-1]
+        width, rest = divmod(self.keys, columns)
         if self.reduce == "max":
-            bin_of = torch.repeat_interleave(torch.tensor(self.column_edges, device=here.device).diff())
-            here.scatter_reduce_(-1, bin_of.expand(self.bands.shape), self.bands, "amax")
-        elif self.keys % columns == 0:
+            here.scatter_reduce_(-1, self.column_bins.expand(self.bands.shape), self.bands, "amax")
+        elif columns == self.keys:
+            here.add_(self.bands)
+        elif width >= _NARROW and not rest:
             here.add_(self.bands.view(*here.shape, -1).sum(-1))
+        elif width < _WIDE:
+            here.index_add_(-1, self.column_bins, self.bands)
         else:  # bins of unequal width, as differences of a running sum: in float64, so that no digit is lost
             running = functional.pad(self.bands.cumsum(-1, dtype=torch.float64), (1, 0))[..., self.column_edges]
             here.add_(running.diff(dim=-1))
         self.block = None
 
     def result(self) -> Float[Tensor, "batch heads rows columns"]:
-        if self.reduce == "max":
+        if self.reduce == "max" or self.copies:
             return self.total
         heights, widths = (
             torch.tensor(e, device=self.total.device).diff() for e in (self.row_edges, self.column_edges)
         )
-        return self.total / (heights[:, None] * widths)
+        return self.total.div_(heights[:, None] * widths)
+
+
+def _bins(edges: list[int], device: torch.device) -> Int[Tensor, " n"]:
+    """The bin of each position."""
+    return torch.repeat_interleave(torch.tensor(edges, device=device).diff())
 
 
 class _TransposedProduct(Accumulator):
