@@ -96,12 +96,19 @@ def test_ctrl_c_is_one_line(command, monkeypatch, capsys):
     assert capsys.readouterr().err == "regard: interrupted.\n"
 
 
+def listening():
+    """A shell lets what it starts in the background ignore Ctrl-C, and so would every process started from there."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.slow
 def test_ctrl_c_in_a_process():
     command = [sys.executable, "-m", "regard", "quiz", "1"]
     environment = os.environ | {"PYTHONPATH": str(Path(regard.__file__).parents[1])}
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with subprocess.Popen(command, env=environment | {"PYTHONUNBUFFERED": "1"}, **pipes) as process:
+    with subprocess.Popen(
+        command, env=environment | {"PYTHONUNBUFFERED": "1"}, **pipes, preexec_fn=listening
+    ) as process:
         while b"?" not in process.stdout.read(1):  # the first question is asked
             pass
         process.send_signal(signal.SIGINT)
@@ -130,7 +137,7 @@ def test_ctrl_c_at_any_moment_is_one_line_or_too_late():
     command = [sys.executable, "-c", STARTED, "translate", "--json", "I am hungry."]
     for moment in (0.0, 0.1, 0.3, 0.6, 0.9, 1.2, 1.5, 2.0):
         pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
-        with subprocess.Popen(command, env=environment, text=True, **pipes) as process:
+        with subprocess.Popen(command, env=environment, text=True, **pipes, preexec_fn=listening) as process:
             assert process.stdout.read(1) == "!"
             time.sleep(moment)
             process.send_signal(signal.SIGINT)
