@@ -4,33 +4,39 @@ import os
 import sys
 import threading
 
-import checks
 import pytest
-import torch
 from filelock import FileLock
-from hypothesis import HealthCheck, settings
-from jaxtyping import config
-
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported: its kernels then run on the CPU
 
 # Not Triton's kernels, which are read as source, nor the files of attention that torch.compile traces through: it cannot
 # look through the checks. (The model is compiled in a process of its own.)
-rooms = ("backends.autograd", "backends.chooser", "backends.contract", "backends.reference")
-rooms += ("backends.tiles", "backends.torch_cpu", "backends.torch_cuda", "backends.triton.launch", "drawing", "learn")
-rooms += ("backends.triton.reduce_launch",)
-rooms += ("matrix.attention_matrix", "matrix.matrix_picture", "matrix.normalised", "matrix.views")
-rooms += ("nn", "scores.bound_mask", "scores.scores", "translation", "watching")
-checks.install([f"regard.{room}" for room in rooms])
+ROOMS = ("backends.autograd", "backends.chooser", "backends.contract", "backends.reference")
+ROOMS += ("backends.tiles", "backends.torch_cpu", "backends.torch_cuda", "backends.triton.launch", "drawing", "learn")
+ROOMS += ("backends.triton.reduce_launch",)
+ROOMS += ("matrix.attention_matrix", "matrix.matrix_picture", "matrix.normalised", "matrix.views")
+ROOMS += ("nn", "scores.bound_mask", "scores.scores", "translation", "watching")
 
-torch.set_num_threads(1)  # pytest-xdist already uses every core
 
-settings.register_profile(
-    "regard", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
-settings.load_profile("regard")
+def pytest_configure(config):
+    """Prepare every process that runs tests; the one of pytest-xdist that only hands them out imports nothing heavy."""
+    if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
+        return
+    os.environ["OMP_NUM_THREADS"] = "1"  # in processes that tests start, too: pytest-xdist already uses every core
 
-import regard  # noqa: E402  after the hook, so that it is checked
+    import checks
+    import torch
+    from hypothesis import HealthCheck, settings
+
+    if not torch.cuda.is_available():
+        os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported: its kernels then run on the CPU
+    checks.install([f"regard.{room}" for room in ROOMS])  # before regard is imported
+    torch.set_num_threads(1)
+    settings.register_profile(
+        "regard",
+        deadline=None,
+        max_examples=60,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+    settings.load_profile("regard")
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are deselected by their marks
@@ -48,6 +54,8 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture
 def unchecked():
     """No shape checks: what the user sees is regard's own error."""
+    from jaxtyping import config
+
     config.update("jaxtyping_disable", True)
     yield
     config.update("jaxtyping_disable", False)
@@ -63,6 +71,10 @@ def shared(tmp_path_factory):
 @pytest.fixture(scope="session")
 def tiny_translator(shared):
     """A translator of a small grammar, trained once for all workers."""
+    from jaxtyping import config
+
+    import regard
+
     folder = shared / "tiny"
     with FileLock(shared / "tiny.lock"):
         if not folder.exists():
@@ -77,6 +89,8 @@ def tiny_translator(shared):
 @pytest.fixture(scope="session")
 def shipped():
     """The translator in the package."""
+    import regard
+
     return regard.Translator.default()
 
 

@@ -1,7 +1,7 @@
 """A tiny training with every option, stopped at random moments and resumed: `python kills.py FOLDER COUNT SEED`.
 
-Half of the stops are SIGKILL, a quarter SIGINT, a quarter a file-size limit at which writes fail, as on a full disk.
-Whenever a training ends, it must have left the very files of one that was never stopped. Children are forked from this
+Half of the stops are SIGKILL, a quarter SIGINT, a quarter a file-size limit at which writes fail, as on a full disk;
+each must stop a training that runs: its moment is drawn within the time that the training still takes. Whenever a training ends, it must have left the very files of one that was never stopped. Children are forked from this
 process, which has imported everything; their clock is counted, not measured, so that `minutes` can be compared.
 """
 
@@ -20,7 +20,7 @@ import tiny_recipe
 import torch
 
 from regard.cli import main
-from regard.translation import Translator, clock
+from regard.translation import Translator, checkpoint
 
 OPTIONS = {
     "minutes": 0.0125, "sampling": 0.2, "joined": 0.5, "far_from": ["far.txt"], "reverse": True, "smoothing": 0.05,
@@ -35,7 +35,7 @@ FILES = [
 def count_ticks():
     """Let every look at the clock take 1/64 s."""
     ticks = itertools.count()
-    clock._now = lambda: next(ticks) / 64
+    checkpoint._now = lambda: next(ticks) / 64
 
 
 def start(recipe, folder, limit=None):
@@ -97,6 +97,12 @@ def same(folder, whole):
         assert (folder / name).read_bytes() == (whole / name).read_bytes(), name
 
 
+def done(folder, whole):
+    """The share of the steps that have begun: the clock keeps a number for each."""
+    clock, full = folder / "clock.f64", whole / "clock.f64"
+    return clock.stat().st_size / full.stat().st_size if clock.exists() else 0.0
+
+
 def run(home, count, seed):
     choose = random.Random(seed)
     tiny_recipe.write_corpora(home)
@@ -112,28 +118,28 @@ def run(home, count, seed):
     same(home / "again", whole)
     takes = time.monotonic() - began
     sizes = [(whole / name).stat().st_size for name in FILES]
-    stops, ended, codes = 0, 0, {}
-    while stops < count or ended == 0:
+    stops, late, ended, code, codes = 0, 0, 0, None, {}
+    while stops < count or code != 0:
         folder = home / f"cut-{ended}"
         folder.mkdir(exist_ok=True)
-        how = choose.choice(["kill", "kill", "interrupt", "full"]) if stops < count else "none"
+        left = 1 - done(folder, whole)
+        how = choose.choice(["kill", "kill", "interrupt", "full"]) if stops < count and left > 0.3 else "none"
         limit = (
-            choose.choice([0, 100, max(choose.randrange(2 * size) for size in sizes), *sizes])
-            if how == "full"
-            else None
+            choose.choice([0, 100, max(choose.randrange(size) for size in sizes), *sizes]) if how == "full" else None
         )
         child, output = start(recipe, folder, limit)
         if how in ("kill", "interrupt"):
-            time.sleep(choose.uniform(0.0, 1.1 * takes))
+            time.sleep(choose.uniform(0.0, left * takes))
             os.kill(child, signal.SIGKILL if how == "kill" else signal.SIGINT)
         code = check_stopped(folder, *end(child, output))
         codes[how, code] = codes.get((how, code), 0) + 1
-        stops += how != "none"
+        stops += code != 0
+        late += how in ("kill", "interrupt") and code == 0
         print(f"{stops} of {count}: {how} {code}", file=sys.stderr, flush=True)
         if code == 0:
             same(folder, whole)
             ended += 1
-    print(f"{stops} stops of {ended} trainings, each the same as without: {codes}")
+    print(f"{stops} stops of {ended} trainings, each the same as without; {late} came too late: {codes}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ ROOT = Path(regard.__file__).parent
 ROOMS = [
     "errors", "support", "drawing", "scores", "backends", "matrix", "learn", "nn", "watching", "translation", "cli",
 ]  # fmt: skip
-FRAMES = ["__init__", "__main__"]
+FRAMES = ["__init__", "__main__", "_interrupts"]
 
 
 def _room(path: Path) -> str:

@@ -6,6 +6,7 @@ rest look at all of it in O(tokens) memory. `regard.attention` is the function f
 steps of the calculation on small arrays; what has numbers has a `.picture()`, a `regard.Picture` to print or save.
 """
 
+from regard import _interrupts as _interrupts  # first: importing the rest takes a second or more
 from regard.drawing import Picture
 from regard.errors import (
     DeviceError,

@@ -2,10 +2,12 @@
 
 import errno
 import io
+import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -94,17 +96,73 @@ def test_ctrl_c_is_one_line(command, monkeypatch, capsys):
     assert capsys.readouterr().err == "regard: interrupted.\n"
 
 
+def listening():
+    """A shell lets what it starts in the background ignore Ctrl-C, and so would every process started from there."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.slow
 def test_ctrl_c_in_a_process():
     command = [sys.executable, "-m", "regard", "quiz", "1"]
     environment = os.environ | {"PYTHONPATH": str(Path(regard.__file__).parents[1])}
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with subprocess.Popen(command, env=environment | {"PYTHONUNBUFFERED": "1"}, **pipes) as process:
+    with subprocess.Popen(
+        command, env=environment | {"PYTHONUNBUFFERED": "1"}, **pipes, preexec_fn=listening
+    ) as process:
         while b"?" not in process.stdout.read(1):  # the first question is asked
             pass
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 130
         assert process.stderr.read() == b"regard: interrupted.\n"
+
+
+# As the installed script does it; what is written first says that Ctrl-C is taken care of.
+STARTED = """
+import os, signal, sys
+def told(*arguments):
+    signal.signal = original
+    signal.signal(*arguments)
+    os.write(1, b"!")
+original, signal.signal = signal.signal, told
+sys.argv[0] = "regard"
+from regard.cli import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.slow
+def test_ctrl_c_at_any_moment_is_one_line_or_too_late():
+    """While torch is imported, a model is loaded, a text is translated, and on the way out."""
+    environment = os.environ | {"PYTHONPATH": str(Path(regard.__file__).parents[1])}
+    command = [sys.executable, "-c", STARTED, "translate", "--json", "I am hungry."]
+    for moment in (0.0, 0.1, 0.3, 0.6, 0.9, 1.2, 1.5, 2.0):
+        pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+        with subprocess.Popen(command, env=environment, text=True, **pipes, preexec_fn=listening) as process:
+            assert process.stdout.read(1) == "!"
+            time.sleep(moment)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=120)
+        if process.returncode == 0:
+            assert (json.loads(out)["text"], err) == ("J'ai faim.", ""), moment
+        else:
+            assert (process.returncode, err) == (130, "regard: interrupted.\n"), moment
+
+
+def test_a_ctrl_c_that_arrives_as_another_error_is_a_ctrl_c(monkeypatch, capsys):
+    """Inside safetensors, for instance, where it would be said that the file is damaged."""
+
+    def loads(_):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt as error:
+            raise regard.FileError("model.safetensors is damaged.") from error
+
+    steps = next(command for command in program._COMMANDS if command.name == "steps")
+    monkeypatch.setattr(program, "_COMMANDS", [steps._replace(run=loads)])
+    before = signal.getsignal(signal.SIGINT)
+    assert cli.main(["steps"]) == 130
+    assert capsys.readouterr().err == "regard: interrupted.\n"
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_full_disk_is_one_line(monkeypatch, capsys):

@@ -22,7 +22,7 @@ from tiny_recipe import losses
 
 import regard
 from regard import cli
-from regard.translation import Recipe, Translator, checkpoint, clock, train
+from regard.translation import Recipe, Translator, checkpoint, train
 from regard.translation.training import Trainer
 from regard.translation.vocabulary import Vocabulary
 
@@ -95,7 +95,7 @@ def test_killed_interrupted_or_without_space_it_ends_the_same(tmp_path):
 @pytest.mark.parametrize("options", [{}, {"sampling": 0.2}, {"minutes": 0.0125, "sampling": 0.1}], ids=str)
 def test_it_has_the_losses_of_the_uninterrupted_run(recipe, tmp_path, monkeypatch, options):
     ticks = itertools.count()
-    monkeypatch.setattr(clock, "_now", lambda: next(ticks) / 64)  # `minutes` ends it after 48 steps
+    monkeypatch.setattr(checkpoint, "_now", lambda: next(ticks) / 64)  # `minutes` ends it after 48 steps
     path = recipe(steps=24, **options)
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     train(Recipe.read(path), whole, quiet=True)

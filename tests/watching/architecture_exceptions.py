@@ -328,6 +328,7 @@ FEEDS: dict[str, dict[str, Callable[[Any], Any] | None]] = {
     "glm_image": {"pixel_values": None},
     "granite_speech5_ctc": {"input_features": _noise(2, 48, 64)},
     "granite_speech5_encoder": {"input_features": _noise(2, 48, 64)},
+    "inkling_mm_model": {"pixel_values": _noise(4, 2, 8, 8, 3), "input_ids": lambda config: _with(config.image_token_id, 2)},
     "kyutai_speech_to_text": {"input_ids": lambda config: torch.randint(5, 50, (2, 12, config.num_codebooks + 1))},
     "edgetam_video": _video("EdgeTamVideo", 64),
     "gemma4_assistant": _ASSISTED,

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from regard import __version__
 from regard.cli import demo, quiz, score, see, steps, streams, train, translate
@@ -22,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Traceback (most recent call last):
     SystemExit: 0
     """
-    with streams.guarded():
+    with streams.guarded(), _interrupts(last=arguments is None) as interrupted:
         if sys.stdout is None:
             streams.report("standard output is closed. To run without output, redirect it to a file or a null device.")
             return 2
@@ -37,14 +41,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except BrokenPipeError:  # as in `regard demo | head`
             streams.discard_output()
             return 1  # as rich does
-        except RegardError as error:
-            streams.report(error)
-            return 2
-        except OSError as error:  # a full disk, for instance
-            streams.discard_output()
+        except Exception as error:
+            if interrupted.is_set():  # safetensors, for one, turns a KeyboardInterrupt into an error of its own
+                streams.report("interrupted.")
+                return 130
+            if isinstance(error, RegardError):
+                streams.report(error)
+                return 2
+            if not isinstance(error, OSError):
+                raise
+            streams.discard_output()  # a full disk, for instance
             streams.report(f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror or error}.")
             return 2
     return 0
+
+
+@contextmanager
+def _interrupts(*, last: bool) -> Iterator[threading.Event]:
+    """Note whether Ctrl-C was pressed, for the exception it raises may arrive as another.
+
+    Where this is the `last` thing that the process does, Ctrl-C is ignored afterwards: all has been said, and while
+    Python shuts down it would print a traceback.
+    """
+    pressed = threading.Event()
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before in (signal.SIG_IGN, None):
+        yield pressed
+        return
+
+    def note(*_: Any) -> None:
+        pressed.set()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN if last else before)
 
 
 def _run(arguments: Sequence[str] | None) -> None:

@@ -3,9 +3,8 @@
 Read in this order:
 
 attention_matrix.py  `AttentionMatrix`: products, slices, reductions, each a few lines over the next two
-axes.py              the user's leading axes (*batch, heads), folded into (batch, heads) inside
 normalised.py        scores and the normaliser of each row: what is computed, and what is kept
-views.py             its transpose, its stages and its parts; `A[…]` read as torch reads `tensor[…]`
+views.py             its transpose, stages, parts and leading axes; `A[…]` read as torch reads `tensor[…]`
 functional.py        `attention`, the function form, by torch's own kernels where they can do all of it
 compiled.py          the same as one operator for torch.compile
 matrix_picture.py    what to compute for a picture of a matrix of any size

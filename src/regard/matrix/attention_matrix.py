@@ -13,10 +13,9 @@ from torch import Tensor
 from regard import backends
 from regard.backends import Attend, Dropout, Entropy, Pool, Received, TransposedProduct
 from regard.errors import InputError, OutOfRangeError, ShapeError
-from regard.matrix.axes import Axes, fold_operand
 from regard.matrix.matrix_picture import draw
 from regard.matrix.normalised import NormalisedScores, Source
-from regard.matrix.views import Parts, Stage, Transposed, basic, coordinates
+from regard.matrix.views import Axes, Parts, Stage, Transposed, basic, coordinates, fold_operand
 from regard.scores import Mask, as_mask, check_floats, make_scores, pick
 from regard.support import Float, Int, ensure_room, inside_func, no_compile, one_of, transformed, whole
 

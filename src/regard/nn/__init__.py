@@ -3,8 +3,7 @@
 Read in this order:
 config.py        the sizes of a model
 layers.py        one head, several heads, feed-forward, encoder and decoder layers
-stacks.py        N layers; the cache for decoding token by token
-transformer.py   token ids to logits
+transformer.py   token ids to logits, through stacks of layers; the cache for decoding token by token
 loss.py          cross-entropy without holding all logits
 decoding.py      one token at a time: the model itself, or packed weights on a CPU
 files.py         single files, written whole or not at all
@@ -16,9 +15,8 @@ torch_import.py  layers of torch.nn as ours
 from regard.nn.config import TransformerConfig
 from regard.nn.decoding import DecodingSession, start_decoding
 from regard.nn.layers import DecoderLayer, EncoderLayer, FeedForward, MultiHeadAttention, SelfAttention
-from regard.nn.stacks import Cache, Decoder, Encoder
 from regard.nn.torch_import import from_torch
-from regard.nn.transformer import FORMAT, Memory, Transformer, sinusoids
+from regard.nn.transformer import FORMAT, Cache, Decoder, Encoder, Memory, Transformer, sinusoids
 
 __all__ = [
     "FORMAT",

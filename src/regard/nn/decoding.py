@@ -21,8 +21,7 @@ from torch.nn import functional
 
 from regard.matrix import attention
 from regard.nn.layers import ACTIVATIONS, DecoderLayer, EncoderLayer, FeedForward, MultiHeadAttention
-from regard.nn.stacks import Decoder, Encoder
-from regard.nn.transformer import Memory, Transformer
+from regard.nn.transformer import Decoder, Encoder, Memory, Transformer
 from regard.support import Bool, Float, Int
 
 __all__ = [

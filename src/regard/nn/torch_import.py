@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from regard.errors import InputError
 from regard.nn.layers import DecoderLayer, EncoderLayer, MultiHeadAttention
-from regard.nn.stacks import Decoder, Encoder
+from regard.nn.transformer import Decoder, Encoder
 
 __all__ = ["from_torch"]
 

@@ -19,7 +19,7 @@ from regard.errors import FileError, InputError, RegardError, TooLargeError
 from regard.nn import Transformer, TransformerConfig
 from regard.nn.files import make_folder, remove_drafts, sha256, write_bytes
 from regard.support import available
-from regard.translation import checkpoint, clock
+from regard.translation import checkpoint
 from regard.translation.beam_search import search_all
 from regard.translation.corpus import Batches, Corpus, near, read_lines, read_pairs
 from regard.translation.recipe import Recipe
@@ -232,8 +232,8 @@ class Trainer:
         if state["ended"]:
             self.console.print(f"this training ended at step {state['step']:,}: nothing is left to do")
             return
-        path = self.folder / clock.FILE if recipe.minutes is not None else None
-        seconds = clock.Clock(path, step=state["step"], seconds=state["seconds"])
+        path = self.folder / checkpoint.CLOCK if recipe.minutes is not None else None
+        seconds = checkpoint.Clock(path, step=state["step"], seconds=state["seconds"])
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"))
         tokens, since = 0, time.monotonic()
         bar = Progress(*columns, TimeRemainingColumn(), console=self.console)

@@ -11,10 +11,9 @@ entries.py      the calls of a module on one text, and the `Entry` they become
 reductions.py   what an entry can keep instead of its matrix
 pooling.py      the kept picture, which grows with the text
 tokens.py       tokens, words, and the text that a model read
-record.py       `Record`: entries by module name, and the questions below
+record.py       `Record`: entries by module name, and the questions below; `Check`: a sample of it computed again
 rankings.py     what a word looks at, what it is made of, which heads do something; the same between spans
 pictures.py     lines, matrix, grid, flow and map
-check.py        a sample of rows against the plain computation
 storage.py      records as files
 knockout.py     `knock_out`: what changes without some heads
 see.py          what `regard see` runs
