@@ -9,6 +9,10 @@ Peers: `scaled_dot_product_attention` (causal, with a dense mask, with its backw
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -171,8 +175,8 @@ def decoding() -> list[str]:
     A = regard.AttentionMatrix(q, k)
     A @ v
     calls: dict[str, Callable[[], Any]] = {
-        "`A @ v`": lambda: regard.AttentionMatrix(q, k) @ v, "`received`": A.received, "`top(8)`": lambda: A.top(8),
-        "`A[..., 0, :]`": lambda: A[..., 0, :],
+        "`A @ v`": lambda: regard.AttentionMatrix(q, k) @ v, "`received`": A.received, "`entropy`": A.entropy,
+        "`top(8)`": lambda: A.top(8), "`A[..., 0, :]`": lambda: A[..., 0, :], "`summary(top=8)`": lambda: A.summary(top=8),
     }  # fmt: skip
     lines = [
         "| 1 query × 131,072 keys, 32/8 heads × 128 | ms | × SDPA |",
@@ -185,8 +189,59 @@ def decoding() -> list[str]:
     return lines
 
 
+def transposed() -> list[str]:
+    lines = ["| `A.mT @ x` | ms | SDPA, ms | ratio |", "| --- | --- | --- | --- |"]
+    shapes = [(1, HEADS, KEY_HEADS, TOKENS, WIDTH, True), (1, HEADS, KEY_HEADS, TOKENS, WIDTH, False)]
+    for batch, heads, key_heads, tokens, width, causal in [*shapes, (64, 12, 12, 512, 64, False)]:
+        q, k, v = made(batch, heads, key_heads, tokens, width)
+        A, x = regard.AttentionMatrix(q, k, mask=regard.causal() if causal else None), torch.randn_like(q)
+        A @ v
+        peer = timed(lambda q=q, k=k, v=v, c=causal: sdpa(q, k, v, is_causal=c))
+        ours = timed(lambda A=A, x=x: A.mT @ x)
+        about = f"{batch} × {heads}/{key_heads} × {tokens:,} × {width}{', causal' if causal else ''}"
+        lines.append(f"| {about} | {ours:.2f} | {peer:.2f} | {ours / peer:.2f} |")
+    return lines
+
+
+FIRST = """
+import sys, time, torch, regard
+dtype = getattr(torch, sys.argv[1])
+q, k, v = torch.randn(3, 1, 8, 2048, 64, device="cuda", dtype=dtype).unbind(0)
+A = regard.AttentionMatrix(q, k, mask=regard.causal())
+calls = {
+    "A @ v": lambda: A @ v, "received": A.received, "entropy": A.entropy, "top(8)": lambda: A.top(8),
+    "pool(256, 256)": lambda: A.pool(256, 256), "pool(60, 60)": lambda: A.pool(60, 60), "summary": A.summary,
+    "summary(pool=256, top=8)": lambda: A.summary(pool=256, top=8), "A.mT @ x": lambda: A.mT @ q,
+}
+for name, call in calls.items():
+    began = time.perf_counter()
+    call()
+    torch.cuda.synchronize()
+    print(name, time.perf_counter() - began, sep="\t")
+"""
+
+
+def first() -> list[str]:
+    """What the first call of each kind takes in a new process with an empty cache of kernels."""
+    found: dict[str, list[float]] = {}
+    for dtype in ("bfloat16", "float32"):
+        progress.print(f"first calls, {dtype} …")
+        with tempfile.TemporaryDirectory() as cache:
+            there = os.environ | {"TRITON_CACHE_DIR": cache}
+            command = [sys.executable, "-c", FIRST, dtype]
+            printed = subprocess.run(command, env=there, check=True, capture_output=True, text=True).stdout
+        for line in printed.splitlines():
+            name, seconds = line.split("\t")
+            found.setdefault(name, []).append(float(seconds))
+    lines = ["| the first call, in this order | bf16, s | float32, s |", "| --- | --- | --- |"]
+    lines += [f"| `{name}` | {bf16:.2f} | {float32:.2f} |" for name, (bf16, float32) in found.items()]
+    totals = [sum(column) for column in zip(*found.values(), strict=True)]
+    return [*lines, f"| all | {totals[0]:.1f} | {totals[1]:.1f} |"]
+
+
 SECTIONS = {
     "Masks": masked, "Lengths": lengths, "Gradients": gradients, "Small problems": small, "Decoding": decoding,
+    "Transposed product": transposed, "First calls": first,
 }  # fmt: skip
 
 
