@@ -176,7 +176,8 @@ def decoding() -> list[str]:
     A @ v
     calls: dict[str, Callable[[], Any]] = {
         "`A @ v`": lambda: regard.AttentionMatrix(q, k) @ v, "`received`": A.received, "`entropy`": A.entropy,
-        "`top(8)`": lambda: A.top(8), "`A[..., 0, :]`": lambda: A[..., 0, :], "`summary(top=8)`": lambda: A.summary(top=8),
+        "`top(8)`": lambda: A.top(8), "`summary(top=8)`": lambda: A.summary(top=8),
+        "`A[..., 0, :]`": lambda: A[..., 0, :],
     }  # fmt: skip
     lines = [
         "| 1 query × 131,072 keys, 32/8 heads × 128 | ms | × SDPA |",
