@@ -13,8 +13,8 @@ from regard import support
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="reads Linux's high-water mark")
 
-TOKENS = 16_384  # dense: 2 heads × 16,384² × 4 bytes = 2.1 GB
-LIMIT = 300  # MB, what 100,000 tokens may take as well (benchmarks/attention_cpu.py measures those)
+TOKENS = 10_240  # dense: 2 heads × 10,240² × 4 bytes = 839 MB
+LIMIT = 115  # MB (benchmarks/attention_cpu.py measures 100,000 tokens)
 
 PROBE = f"""
 import json, sys, torch, regard
@@ -61,7 +61,7 @@ def test_nothing_allocates_queries_times_keys():
 def test_the_measure_sees_a_dense_matrix():
     code = PROBE.split("A = data")[0] + f"print(peak_extra(lambda: data(None)[..., : {TOKENS // 4}, :]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert float(done.stdout) > 500
+    assert float(done.stdout) > 200
 
 
 def test_what_cannot_fit_is_refused_with_its_size_and_a_way_out():
