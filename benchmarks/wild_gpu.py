@@ -254,15 +254,16 @@ def main() -> None:
     )
     options = parser.parse_args()
     torch.manual_seed(0)
-    lines = ["# In the wild, on one GPU", "", f"{gpu()}. Medians, by CUDA events, the cache swept in between.", ""]
-    for name, section in SECTIONS.items():
-        if not options.only or name.split()[0].lower() in options.only:
-            lines += [f"## {name}", "", *section(), ""]
-    text = "\n".join([*lines, "Made by `python benchmarks/wild_gpu.py --report`."])
+    chosen = [name for name in SECTIONS if not options.only or name.split()[0].lower() in options.only]
+    text = f"# In the wild, on one GPU\n\n{gpu()}. Medians, by CUDA events, the cache swept in between.\n"
     print(text)
-    if options.report:
-        path = Path(__file__).parent / "reports" / f"{date.today()}-wild-gpu.md"
-        path.write_text(text + "\n")
+    for name in chosen:  # each is printed and kept as soon as it is there
+        section = "\n".join(["", f"## {name}", "", *SECTIONS[name](), ""])
+        print(section, flush=True)
+        text += section
+        if options.report:
+            path = Path(__file__).parent / "reports" / f"{date.today()}-wild-gpu.md"
+            path.write_text(text + "\nMade by `python benchmarks/wild_gpu.py --report`.\n")
 
 
 if __name__ == "__main__":
