@@ -11,7 +11,7 @@ from filelock import FileLock
 # look through the checks. (The model is compiled in a process of its own.)
 ROOMS = ("backends.autograd", "backends.chooser", "backends.contract", "backends.reference")
 ROOMS += ("backends.tiles", "backends.torch_cpu", "backends.torch_cuda", "backends.triton.launch", "drawing", "learn")
-ROOMS += ("backends.triton.reduce_launch",)
+ROOMS += ("backends.triton.gradient_launch", "backends.triton.reduce_launch")
 ROOMS += ("matrix.attention_matrix", "matrix.matrix_picture", "matrix.normalised", "matrix.views")
 ROOMS += ("nn", "scores.bound_mask", "scores.scores", "translation", "watching")
 
