@@ -1,6 +1,7 @@
 """Shapes in signatures are checked while the tests run; tests of bad input or of torch.compile opt out."""
 
 import os
+import signal
 import sys
 import threading
 
@@ -20,6 +21,8 @@ def pytest_configure(config):
     """Prepare every process that runs tests; the one of pytest-xdist that only hands them out imports nothing heavy."""
     if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
         return
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what runs in its background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ["OMP_NUM_THREADS"] = "1"  # in processes that tests start, too: pytest-xdist already uses every core
 
     import checks

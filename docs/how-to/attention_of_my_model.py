@@ -79,9 +79,9 @@ print(padded.looks("because", sequence=1))
 # ## While it writes
 #
 # `generate` works too: the steps are put together into one matrix, and the tokens that were written look at all before
-# them. `keep="summary"` grows with the text: bins of its picture hold 1, 2, 4, … tokens, the fewest that 256 bins are
-# enough for. Beam search and drafts by an assistant rewrite what was computed before: they are refused before the first
-# token. Generate with `num_beams=1`, or watch the model on the finished text.
+# them. `keep="summary"` grows with the text: whenever its picture gets too large, two bins become one. Beam search and
+# drafts by an assistant rewrite what was computed before: they are refused before the first token. Generate with
+# `num_beams=1`, or watch the model on the finished text.
 
 # %%
 with torch.no_grad(), regard.watch(model) as written:
