@@ -67,7 +67,7 @@ def test_the_largest_of_a_few_rows_are_found_strip_by_strip(keys):
 
 
 @for_all(
-    queries=st.integers(1, 130), keys=st.integers(1, 150), rows=st.integers(1, 40), columns=st.integers(1, 40),
+    queries=st.integers(1, 80), keys=st.integers(1, 90), rows=st.integers(1, 40), columns=st.integers(1, 40),
     mask=st.sampled_from(sorted(MASKS)), seed=st.integers(0, 9),
 )  # fmt: skip
 @settings(max_examples=12)

@@ -249,7 +249,7 @@ def prepare(scores: Scores, block_m: int, block_n: int, interleave: bool = True)
     if prepared is None:
         prepared = _prepare(scores, *key)
         copied = (d.base.data_ptr() != t.data_ptr() for d, t in ((prepared.q, scores.query), (prepared.k, scores.key)))
-        if not any(copied) and scores.mask.only_bands:  # what is copied is not kept
+        if not any(copied) and scores.mask.only_bands and not capturing(scores.query):  # what is copied is not kept
             scores.cache[key] = prepared
     return prepared  # type: ignore[no-any-return]
 
