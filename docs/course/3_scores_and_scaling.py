@@ -98,8 +98,10 @@ for d, without, with_it in zip(widths, *best.values(), strict=True):
     print(f"d = {d:3}: the best of 16 keys gets {without:6.1%} without √d, {with_it:.1%} with it")
 
 # %%
-x, note = np.array(widths), "Over d. Each panel has a scale of its own."
-drawing.curves({f"share of the best key, {name}": (x, np.array(y)) for name, y in best.items()}, caption=note)
+x, note = np.array(widths), "Over d. Both panels have the same scale."
+drawing.curves(
+    {f"share of the best key, {name}": (x, np.array(y)) for name, y in best.items()}, same_scale=True, caption=note
+)
 
 # %% [markdown]
 # Without √d almost all goes to one key, and these queries and keys are random: it is decided by chance, before anything
@@ -110,7 +112,9 @@ drawing.curves({f"share of the best key, {name}": (x, np.array(y)) for name, y i
 # %%
 for d, without, with_it in zip(widths, *slope.values(), strict=True):
     print(f"d = {d:3}: greatest slope in a row {without:.5f} without √d, {with_it:.3f} with it")
-drawing.curves({f"slope of the softmax, {name}": (x, np.array(y)) for name, y in slope.items()}, caption=note)
+drawing.curves(
+    {f"slope of the softmax, {name}": (x, np.array(y)) for name, y in slope.items()}, same_scale=True, caption=note
+)
 
 # %% [markdown]
 # ## A stack of 12 layers
@@ -141,7 +145,9 @@ def gradient(d, scale, layers=12):
 reaches = {"without √d": [gradient(d, 1.0) for d in widths], "with √d": [gradient(d, d**-0.5) for d in widths]}
 for d, without, with_it in zip(widths, *reaches.values(), strict=True):
     print(f"d = {d:3}: gradient at the first layer {without:8.1f} without √d, {with_it:.1f} with it")
-drawing.curves({f"log₁₀ of that gradient, {name}": (x, np.log10(y)) for name, y in reaches.items()}, caption=note)
+drawing.curves(
+    {f"log₁₀ of that gradient, {name}": (x, np.log10(y)) for name, y in reaches.items()}, same_scale=True, caption=note
+)
 
 # %% [markdown]
 # Look closely, for this is not what one is usually told. The slope of a *typical* row vanishes, and yet the gradient
@@ -206,7 +212,7 @@ def learn(scale, d=64, layers=12, kinds=8, updates=40):
 losses = {"loss without √d": learn(1.0), "loss with √d": learn(64**-0.5)}
 for name, loss in losses.items():
     print(f"{name:15} first ten {loss[:10].mean():.2f}, last ten {loss[-10:].mean():.2f} (guessing: {np.log(8):.2f})")
-drawing.curves({name: (np.arange(40), loss) for name, loss in losses.items()})
+drawing.curves({name: (np.arange(40), loss) for name, loss in losses.items()}, same_scale=True)
 
 # %% [markdown]
 # With √d the stack learns to look up the answer; without it, it is hardly better than guessing.

@@ -320,6 +320,7 @@ print(f"with positions:    {(dog_in(one, places) - dog_in(other, places)).abs().
 # %%
 drawing.curves(
     {f"number {n}": (torch.arange(50).numpy(), places[:, n].numpy()) for n in (0, 40, 80)},
+    same_scale=True,
     title="Three of the 512 numbers that say where a word stands",
     caption="To the right: the place in the text.",
 )

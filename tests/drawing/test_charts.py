@@ -64,6 +64,26 @@ class TestCurves:
         assert heights == sorted(heights)
         assert heights[2] - heights[1] == pytest.approx(heights[1] - heights[0], abs=0.2)
 
+    def test_panels_of_one_scale_can_be_compared(self):
+        small, large = (np.arange(3), np.array([0.0, 1, 2])), (np.arange(3), np.array([0.0, 5, 10]))
+
+        def ends(**options):
+            paths = re.findall(
+                r'd="M([\d. L]+)"[^>]*stroke-width="1.8"', curves({"a": small, "b": large}, **options).to_svg()
+            )
+            heights = [[float(point.split(" ")[1]) for point in path.split("L")] for path in paths]
+            return [h[0] - h[-1] for h in heights]
+
+        own, same = ends(), ends(same_scale=True)
+        assert own[0] == pytest.approx(own[1], abs=0.2)
+        assert same[1] == pytest.approx(5 * same[0], abs=0.5)
+        assert str(curves({"a": small, "b": large}, same_scale=True)).splitlines()[0].split()[1] == "▁▂▂"
+
+    def test_ticks_are_round(self):
+        numbers = np.array([-3.92e-05, 0.31, 0.93])
+        ticks = re.findall(r'text-anchor="end"[^>]*>([^<]+)<', curves({"x": (np.arange(3), numbers)}).to_svg())
+        assert ticks == ["0", "0.5", "1"]
+
     def test_a_long_curve_is_thinned(self):
         svg = curves({"x": (np.arange(10_000), np.random.default_rng(0).normal(size=10_000))}).to_svg()
         assert len(svg) < 20_000

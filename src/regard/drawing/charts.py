@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -69,9 +70,12 @@ def _rounded(number: float) -> str:
 
 
 def curves(
-    drawn: Mapping[str, tuple[NDArray[np.number], NDArray[np.number]]], *, title: str = "", caption: str = ""
-) -> Picture:
+    drawn: Mapping[str, tuple[NDArray[np.number], NDArray[np.number]]], *, same_scale: bool = False, title: str = "",
+    caption: str = "",
+) -> Picture:  # fmt: skip
     """Each name with its (steps, numbers) as a panel of its own; all panels share the steps' axis.
+
+    `same_scale`: the numbers' axis too, so that panels can be compared; else each has the scale of its own numbers.
 
     >>> print(curves({"loss": (np.arange(8), np.array([8.0, 7, 6, 5, 4, 3, 2, 1]))}))
     loss  █▇▆▅▄▃▂▁  8 → 1, least 1, greatest 8
@@ -81,14 +85,20 @@ def curves(
         raise ShapeError("curves needs at least one name with its steps and numbers. Got none.")
     last = max(float(x[-1]) for x, _ in series.values())
     first = min(float(x[0]) for x, _ in series.values())
+    ranges = {name: (float(np.nanmin(y)), float(np.nanmax(y))) for name, (_, y) in series.items()}
+    if same_scale:
+        ranges = dict.fromkeys(
+            ranges, (min(low for low, _ in ranges.values()), max(high for _, high in ranges.values()))
+        )
 
     def draw(canvas: Canvas) -> None:
         for n, (name, (x, y)) in enumerate(series.items()):
-            _panel(canvas, n * (_PANEL_HEIGHT + _GAP), name, x, y, (first, last))
+            _panel(canvas, n * (_PANEL_HEIGHT + _GAP), name, x, y, (first, last), _ticks(*ranges[name]))
 
     def text(room: int) -> Text:
         indent = max(map(len, series))
-        return Text("\n").join(_sparkline(name.ljust(indent), y, room) for name, (_, y) in series.items())
+        lines = [_sparkline(name.ljust(indent), y, room, ranges[name]) for name, (_, y) in series.items()]
+        return Text("\n").join(lines)
 
     return Picture("curves", {name: y for name, (_, y) in series.items()}, draw, text, title, caption, tuple(series))
 
@@ -105,19 +115,33 @@ def _checked(
     return bounded(f"the steps of {name}", x.astype(np.float64)), bounded(name, numbers)
 
 
+def _ticks(low: float, high: float) -> list[float]:
+    """Two to five round numbers that begin at or below `low` and end at or above `high`.
+
+    >>> _ticks(-3.92e-05, 0.93)
+    [0.0, 0.5, 1.0]
+    """
+    extent = (high - low) or abs(high) or 1.0
+    power = 10.0 ** math.floor(math.log10(extent / 2))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= extent / 3)
+    slack = extent / 100  # so far a curve may reach beyond the first and last tick
+    first, last = math.floor((low + slack) / step), math.ceil((high - slack) / step)
+    return [float(f"{n * step:.12g}") for n in range(first, max(last, first + 1) + 1)]
+
+
 def _panel(
-    canvas: Canvas, top: float, name: str, x: NDArray[np.float64], y: NDArray[np.float64], span: tuple[float, float]
-) -> None:
+    canvas: Canvas, top: float, name: str, x: NDArray[np.float64], y: NDArray[np.float64], span: tuple[float, float],
+    ticks: list[float],
+) -> None:  # fmt: skip
     theme = canvas.theme
-    low, high = float(np.nanmin(y)), float(np.nanmax(y))
-    extent = (high - low) or 1.0
+    low, extent = ticks[0], ticks[-1] - ticks[0]
     canvas.text(_MARGIN, top + 14, name, bold=True)
     upper, lower = top + 28, top + 28 + _PANEL_HEIGHT - 40
     canvas.rect(_MARGIN, upper, _PANEL_WIDTH, lower - upper, fill=theme.panel, stroke=theme.faint)
-    for share in (0.0, 0.5, 1.0):
-        level = lower - share * (lower - upper)
+    for tick in ticks:
+        level = lower - (tick - low) / extent * (lower - upper)
         canvas.line(_MARGIN, level, _MARGIN + _PANEL_WIDTH, level, theme.faint, 0.6)
-        canvas.text(_MARGIN - 8, level + 4, f"{low + share * extent:.3g}", size=12, fill=theme.muted, anchor="end")
+        canvas.text(_MARGIN - 8, level + 4, f"{tick:.4g}", size=12, fill=theme.muted, anchor="end")
     for share in (0.0, 0.5, 1.0):
         step = span[0] + share * (span[1] - span[0])
         canvas.text(
@@ -140,9 +164,9 @@ def _means(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array([part.mean() for part in np.array_split(numbers, _POINTS)])
 
 
-def _sparkline(name: str, y: NDArray[np.float64], room: int) -> Text:
-    low, high = float(np.nanmin(y)), float(np.nanmax(y))
-    summary = f"  {y[0]:.3g} → {y[-1]:.3g}, least {low:.3g}, greatest {high:.3g}"
+def _sparkline(name: str, y: NDArray[np.float64], room: int, span: tuple[float, float]) -> Text:
+    low, high = span
+    summary = f"  {y[0]:.3g} → {y[-1]:.3g}, least {np.nanmin(y):.3g}, greatest {np.nanmax(y):.3g}"
     cells = max(min(room - len(name) - 2 - len(summary), len(y), 60), 1)
     means = np.array([part.mean() for part in np.array_split(y, cells)])
     levels = np.nan_to_num((means - low) / ((high - low) or 1.0)) * (len(_BLOCKS) - 1)
