@@ -84,6 +84,14 @@ class TestCurves:
         ticks = re.findall(r'text-anchor="end"[^>]*>([^<]+)<', curves({"x": (np.arange(3), numbers)}).to_svg())
         assert ticks == ["0", "0.5", "1"]
 
+    def test_the_label_of_a_step_stands_where_the_step_is(self):
+        svg = curves({"x": (np.arange(1, 9), np.arange(8.0))}).to_svg()
+        found = {
+            step: float(x) for x, step in re.findall(r'<text x="([\d.]+)"[^>]*text-anchor="middle"[^>]*>(\d+)<', svg)
+        }
+        assert list(found) == ["1", "4", "8"]
+        assert (found["4"] - found["1"]) / (found["8"] - found["1"]) == pytest.approx(3 / 7, abs=0.01)
+
     def test_a_long_curve_is_thinned(self):
         svg = curves({"x": (np.arange(10_000), np.random.default_rng(0).normal(size=10_000))}).to_svg()
         assert len(svg) < 20_000

@@ -142,12 +142,12 @@ def _panel(
         level = lower - (tick - low) / extent * (lower - upper)
         canvas.line(_MARGIN, level, _MARGIN + _PANEL_WIDTH, level, theme.faint, 0.6)
         canvas.text(_MARGIN - 8, level + 4, f"{tick:.4g}", size=12, fill=theme.muted, anchor="end")
-    for share in (0.0, 0.5, 1.0):
-        step = span[0] + share * (span[1] - span[0])
-        canvas.text(
-            _MARGIN + share * _PANEL_WIDTH, lower + 18, f"{step:,.0f}", size=12, fill=theme.muted, anchor="middle"
-        )
-    across = _MARGIN + (_means(x) - span[0]) / ((span[1] - span[0]) or 1.0) * _PANEL_WIDTH
+    length = (span[1] - span[0]) or 1.0
+    middle = round((span[0] + span[1]) / 2)  # a label stands where its number lies
+    for step in dict.fromkeys([span[0], *([middle] if span[0] < middle < span[1] else []), span[1]]):
+        place = _MARGIN + (step - span[0]) / length * _PANEL_WIDTH
+        canvas.text(place, lower + 18, f"{step:,.0f}", size=12, fill=theme.muted, anchor="middle")
+    across = _MARGIN + (_means(x) - span[0]) / length * _PANEL_WIDTH
     down = lower - (_means(y) - low) / extent * (lower - upper)
     points = [f"{a:.1f} {b:.1f}" for a, b in zip(across, down, strict=True) if np.isfinite(b)]
     canvas.path("M" + "L".join(points), theme.colours[0], 1.8)
