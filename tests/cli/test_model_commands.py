@@ -28,14 +28,26 @@ def test_translate_shows_the_words_it_looked_at(model, capsys):
     assert any("voit ━━" in line and " sees " in line for line in lines)
 
 
+def test_translate_takes_words_without_quotes_as_one_sentence(model, capsys, tmp_path):
+    path = tmp_path / "it.svg"
+    assert cli.main(["translate", "--model", model, *ENGLISH.split(), "-o", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == ENGLISH
+    assert lines[1].startswith(f"→ {FRENCH}   ")
+    assert all(word in path.read_text() for word in FRENCH.split())
+    assert cli.main(["translate", "--model", model, "--json", *ENGLISH.split()]) == 0
+    assert json.loads(capsys.readouterr().out)["source"] == ENGLISH
+    with pytest.raises(SystemExit):
+        cli.main(["translate", "--help"])
+    assert "several arguments are one text, joined by spaces" in " ".join(capsys.readouterr().out.split())
+
+
 def test_translate_draws(model, capsys, tmp_path):
     path = tmp_path / "it.svg"
     assert cli.main(["translate", "--model", model, ENGLISH, "-o", str(path)]) == 0
     assert capsys.readouterr().err.startswith(f"{path}: ")
     drawn = path.read_text()
     assert all(word in drawn for word in [*ENGLISH.split(), *FRENCH.split()])
-    assert cli.main(["translate", "--model", model, ENGLISH, ENGLISH, "-o", str(path)]) == 2
-    assert "a picture shows one TEXT. Got 2." in capsys.readouterr().err
     assert cli.main(["translate", "--model", model, " ", "-o", str(path)]) == 2
     assert "nothing to draw" in capsys.readouterr().err
 
@@ -50,7 +62,7 @@ def test_translate_prints_a_picture(model, capsys, tmp_path):
     assert "━" in capsys.readouterr().out
     assert "<svg" in (tmp_path / "it.svg").read_text()
     assert cli.main(["translate", "--model", model, "--picture"]) == 2
-    assert "a picture shows one TEXT. Got 0." in capsys.readouterr().err
+    assert "a picture shows a TEXT of the command line. Got none." in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -108,12 +120,14 @@ def test_demo(default, capsys):
 
 
 def test_translate_gives_json(model, capsys):
-    assert cli.main(["translate", "--model", model, "--json", ENGLISH, ""]) == 0
-    first, blank = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert cli.main(["translate", "--model", model, "--json", ENGLISH]) == 0
+    first = json.loads(capsys.readouterr().out)
     assert (first["source"], first["text"], first["words"]) == (ENGLISH, FRENCH, FRENCH.split())
     assert len(first["alignment"]) == len(first["words"])
     assert abs(sum(first["alignment"][0]) - 1) < 0.01
     assert first["alternatives"][0]["text"] == FRENCH
+    assert cli.main(["translate", "--model", model, "--json", ""]) == 0
+    blank = json.loads(capsys.readouterr().out)
     assert (blank["text"], blank["tokens"], blank["alignment"]) == ("", [], [])
 
 
@@ -142,7 +156,7 @@ def test_translate_from_a_pipe(model):
     ("arguments", "message"),
     [
         (["translate", "--model", "nowhere", "Hi."], "nowhere is not a folder"),
-        (["translate", "--model", "any", "-f", "nowhere.txt", "Hi."], "texts or a file, not both"),
+        (["translate", "--model", "any", "-f", "nowhere.txt", "Hi."], "a TEXT or a file, not both"),
         (["score", "nowhere", "nowhere"], "nowhere cannot be read"),
         (["score", "a", "b", "--train", "c"], "needs both --source and --train"),
     ],
