@@ -139,9 +139,12 @@ def test_a_sentence_of_the_documents(capsys):
     assert '55.2 % v("dog")' in capsys.readouterr().out
 
 
-def test_no_word_is_a_clear_error(capsys):
-    assert cli.main(["steps", " "]) == 2
-    assert "nothing to attend to" in capsys.readouterr().err
+@pytest.mark.parametrize("sentence", ["", " "])
+def test_no_word_is_a_clear_error(sentence, capsys):
+    assert cli.main(["steps", sentence]) == 2
+    printed = capsys.readouterr()
+    assert printed.err == f"regard: no words: the sentence must have at least one. Got {sentence!r}.\n"
+    assert printed.out == ""
 
 
 @pytest.mark.parametrize("suffix", ["svg", "html", "png", "pdf"])

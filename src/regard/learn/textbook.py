@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.errors import InputError
+
 __all__ = ["Example", "dog", "i_am_good", "i_am_hungry", "sentence", "sushi", "worked_example"]
 
 _SHARPNESS = 6.0  # the scale of the queries: larger = more attention to the best match
@@ -136,6 +138,8 @@ def sentence(text: str) -> Example:
     ('it', (2, 8))
     """
     words = tuple(text.split())
+    if not words:
+        raise InputError(f"no words: the sentence must have at least one. Got {text!r}.")
     example = _SENTENCES.get(" ".join(words).rstrip(".!").casefold())
     if example is not None:
         return example()
