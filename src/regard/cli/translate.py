@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.cli import command, streams
 from regard.cli.command import Command
-from regard.errors import FileError, InputError
+from regard.errors import InputError
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -99,7 +99,7 @@ def _run(options: argparse.Namespace) -> None:
 def _batches(options: argparse.Namespace) -> Iterator[list[str]]:
     from regard.translation import read_lines
 
-    lines: Iterable[str] = read_lines(options.file) if options.file else _standard_input()
+    lines: Iterable[str] = read_lines(options.file) if options.file else streams.input_lines()
     if options.paragraphs:
         yield ["\n".join(lines)]
         return
@@ -112,16 +112,6 @@ def _batches(options: argparse.Namespace) -> Iterator[list[str]]:
             batch = []
     if batch:
         yield batch
-
-
-def _standard_input() -> Iterator[str]:
-    if sys.stdin is None:
-        raise FileError("standard input is closed. Give a TEXT, or a file with -f.")
-    for number, line in enumerate(sys.stdin.buffer, 1):
-        try:
-            yield line.decode("utf-8").rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise FileError(f"standard input, line {number}: not UTF-8 ({error.reason}).") from None
 
 
 def _print_line(translation: Translation, options: argparse.Namespace) -> None:
