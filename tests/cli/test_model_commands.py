@@ -1,5 +1,6 @@
 """The commands that load a model: translate, see, demo; and score."""
 
+import io
 import json
 
 import pytest
@@ -28,14 +29,26 @@ def test_translate_shows_the_words_it_looked_at(model, capsys):
     assert any("voit ━━" in line and " sees " in line for line in lines)
 
 
+def test_translate_takes_words_without_quotes_as_one_sentence(model, capsys, tmp_path):
+    path = tmp_path / "it.svg"
+    assert cli.main(["translate", "--model", model, *ENGLISH.split(), "-o", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == ENGLISH
+    assert lines[1].startswith(f"→ {FRENCH}   ")
+    assert all(word in path.read_text() for word in FRENCH.split())
+    assert cli.main(["translate", "--model", model, "--json", *ENGLISH.split()]) == 0
+    assert json.loads(capsys.readouterr().out)["source"] == ENGLISH
+    with pytest.raises(SystemExit):
+        cli.main(["translate", "--help"])
+    assert "several arguments are one text, joined by spaces" in " ".join(capsys.readouterr().out.split())
+
+
 def test_translate_draws(model, capsys, tmp_path):
     path = tmp_path / "it.svg"
     assert cli.main(["translate", "--model", model, ENGLISH, "-o", str(path)]) == 0
     assert capsys.readouterr().err.startswith(f"{path}: ")
     drawn = path.read_text()
     assert all(word in drawn for word in [*ENGLISH.split(), *FRENCH.split()])
-    assert cli.main(["translate", "--model", model, ENGLISH, ENGLISH, "-o", str(path)]) == 2
-    assert "a picture shows one TEXT. Got 2." in capsys.readouterr().err
     assert cli.main(["translate", "--model", model, " ", "-o", str(path)]) == 2
     assert "nothing to draw" in capsys.readouterr().err
 
@@ -50,7 +63,7 @@ def test_translate_prints_a_picture(model, capsys, tmp_path):
     assert "━" in capsys.readouterr().out
     assert "<svg" in (tmp_path / "it.svg").read_text()
     assert cli.main(["translate", "--model", model, "--picture"]) == 2
-    assert "a picture shows one TEXT. Got 0." in capsys.readouterr().err
+    assert "a picture shows a TEXT of the command line. Got none." in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -95,6 +108,60 @@ def test_see_takes_a_model_of_ours(model, capsys, tmp_path):
     assert "<svg" in (tmp_path / "see.svg").read_text()
 
 
+def typed(monkeypatch, data):
+    """Standard input that holds these bytes."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
+
+
+def test_see_reads_a_file_and_standard_input(model, capsys, monkeypatch, tmp_path):
+    asked = ["see", "--model", model, "--from", "dog", "--json"]
+    assert cli.main([*asked, ENGLISH]) == 0
+    expected = capsys.readouterr().out
+    assert json.loads(expected)["text"] == ENGLISH
+    path = tmp_path / "in.txt"
+    path.write_text(f"{ENGLISH}\n", encoding="utf-8")
+    assert cli.main([*asked, "-f", str(path)]) == 0
+    assert capsys.readouterr().out == expected
+    for arguments in ([], ["-"], ["-f", "-"]):
+        typed(monkeypatch, f"{ENGLISH}\n".encode())
+        assert cli.main([*asked, *arguments]) == 0
+        assert capsys.readouterr().out == expected
+
+
+def test_a_picture_of_a_file_has_its_lines_as_one_title(model, tmp_path):
+    (tmp_path / "in.txt").write_text(ENGLISH.replace(" ", "\n", 1), encoding="utf-8")
+    assert cli.main(["see", "--model", model, "-f", str(tmp_path / "in.txt"), "-o", str(tmp_path / "see.svg")]) == 0
+    assert f">{ENGLISH}</text>" in (tmp_path / "see.svg").read_text(encoding="utf-8")
+
+
+def test_see_without_a_text_it_can_read_is_one_line(capsys, monkeypatch, tmp_path):
+    typed(monkeypatch, b"fine\n\xff\n")
+    assert cli.main(["see"]) == 2
+    assert capsys.readouterr().err.startswith("regard: standard input, line 2: not UTF-8")
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    assert cli.main(["see"]) == 2  # it does not wait for somebody who does not know that it waits
+    assert capsys.readouterr().err == "regard: there is no text. Give a TEXT, a file with -f, or - to type it here.\n"
+    monkeypatch.setattr("sys.stdin", None)
+    assert cli.main(["see", "-"]) == 2
+    assert "standard input is closed" in capsys.readouterr().err
+    assert cli.main(["see", "-f", str(tmp_path / "nowhere.txt")]) == 2
+    assert "nowhere.txt cannot be read" in capsys.readouterr().err
+
+
+def test_see_counts_layers_from_the_end(model, tiny_translator, capsys):
+    layers = len(tiny_translator.model.encoder.layers)
+    assert layers > 1
+    asked = ["see", ENGLISH, "--model", model, "--from", "dog", "--layer"]
+    for layer in range(layers):
+        assert cli.main([*asked, str(layer)]) == 0
+        expected = capsys.readouterr().out
+        assert f"layer {layer}" in expected
+        assert cli.main([*asked, str(layer - layers)]) == 0
+        assert capsys.readouterr().out == expected
+    assert cli.main([*asked, str(-layers - 1)]) == 2
+    assert f"--layer counts from -1 back to -{layers}. Got {-layers - 1}." in capsys.readouterr().err
+
+
 def test_demo(default, capsys):
     assert cli.main(["demo"]) == 0
     sentence, answer, looks, *steps = capsys.readouterr().out.splitlines()
@@ -108,12 +175,14 @@ def test_demo(default, capsys):
 
 
 def test_translate_gives_json(model, capsys):
-    assert cli.main(["translate", "--model", model, "--json", ENGLISH, ""]) == 0
-    first, blank = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert cli.main(["translate", "--model", model, "--json", ENGLISH]) == 0
+    first = json.loads(capsys.readouterr().out)
     assert (first["source"], first["text"], first["words"]) == (ENGLISH, FRENCH, FRENCH.split())
     assert len(first["alignment"]) == len(first["words"])
     assert abs(sum(first["alignment"][0]) - 1) < 0.01
     assert first["alternatives"][0]["text"] == FRENCH
+    assert cli.main(["translate", "--model", model, "--json", ""]) == 0
+    blank = json.loads(capsys.readouterr().out)
     assert (blank["text"], blank["tokens"], blank["alignment"]) == ("", [], [])
 
 
@@ -142,7 +211,8 @@ def test_translate_from_a_pipe(model):
     ("arguments", "message"),
     [
         (["translate", "--model", "nowhere", "Hi."], "nowhere is not a folder"),
-        (["translate", "--model", "any", "-f", "nowhere.txt", "Hi."], "texts or a file, not both"),
+        (["translate", "--model", "any", "-f", "nowhere.txt", "Hi."], "a TEXT or a file, not both"),
+        (["see", "-f", "nowhere.txt", "Hi."], "a TEXT or a file, not both"),
         (["score", "nowhere", "nowhere"], "nowhere cannot be read"),
         (["score", "a", "b", "--train", "c"], "needs both --source and --train"),
     ],

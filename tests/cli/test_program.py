@@ -126,22 +126,67 @@ def test_a_terminal_without_the_signs_sees_the_rest(monkeypatch):
     assert LINE.encode() in printed.getvalue()
 
 
-def test_a_sentence_of_ones_own(capsys):
-    assert cli.main(["steps", "Hello, world"]) == 0
+def test_random_numbers_are_said_to_be_random(capsys, tmp_path):
+    assert cli.main(["steps", "Hello, world", "--random"]) == 0
     printed = capsys.readouterr().out
+    assert printed.startswith("Random numbers: ")
+    assert 'regard steps "I am good"' in printed  # where to find the textbook's
     assert 'z("Hello,") = ' in printed
-    assert cli.main(["steps", "Hello, world"]) == 0
+    assert cli.main(["steps", "Hello, world", "--random"]) == 0
     assert capsys.readouterr().out == printed  # random, and the same every time
+    path = tmp_path / "steps.svg"
+    assert cli.main(["steps", "Hello, world", "--random", "-o", str(path)]) == 0
+    assert capsys.readouterr().out.startswith("Random numbers: ")
+    assert "Hello, world (random numbers)" in path.read_text(encoding="utf-8")
+    assert cli.main(["steps", "I am good", "--random"]) == 0
+    assert LINE not in capsys.readouterr().out.split("\n")
+    assert cli.main(["steps", "--random"]) == 2
+    assert capsys.readouterr().err == "regard: --random takes a SENTENCE. Got none.\n"
+
+
+def test_a_sentence_of_ones_own_has_the_weights_of_a_head_of_the_model(tiny_translator, monkeypatch, capsys):
+    monkeypatch.setattr("regard.translation.Translator.default", lambda: tiny_translator)
+    seen = []
+    monkeypatch.setattr(cli.steps, "steps", lambda *example: seen.append(regard.steps(*example)) or seen[0])
+    sentence = "The dog sees the apple."
+    assert cli.main(["steps", sentence]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("Numbers of a trained model: the translator in this package, encoder, layer 0, head 1.")
+    assert 'z("dog") = ' in printed
+    assert 'z("</s>") = ' in printed
+    record = tiny_translator.translate(sentence).watch().at(layer=0, kind="encoder")
+    (entry,) = record.values()
+    expected = entry.matrix.to_dense()[0, 1].double().numpy()
+    assert seen[0].weights == pytest.approx(expected, abs=1e-5)
+    assert cli.main(["steps", "dog " * 200]) == 2
+    assert "must have at most 128 tokens. Got " in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_steps_with_the_model_of_the_package(shipped, monkeypatch, capsys):
+    monkeypatch.setattr("regard.translation.Translator.default", lambda: shipped)
+    assert cli.main(["steps", "My cat sleeps"]) == 0
+    printed = capsys.readouterr().out
+    assert 'z("cat") = ' in printed
+    assert "5×64 = (5×385)(385×64)" in printed
+    assert "this head looks mostly at the token before" in printed
+    assert 'z("cat") = 100 % v("My")' in printed
+    assert '87.3 % v("s")' in printed.split('z("</s>") = ')[1]
 
 
 def test_a_sentence_of_the_documents(capsys):
     assert cli.main(["steps", "A dog ate the food because it was hungry."]) == 0
-    assert '55.2 % v("dog")' in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert printed.startswith("Each word is a row of X.")
+    assert '55.2 % v("dog")' in printed
 
 
-def test_no_word_is_a_clear_error(capsys):
-    assert cli.main(["steps", " "]) == 2
-    assert "nothing to attend to" in capsys.readouterr().err
+@pytest.mark.parametrize("sentence", ["", " "])
+def test_no_word_is_a_clear_error(sentence, capsys):
+    assert cli.main(["steps", sentence]) == 2
+    printed = capsys.readouterr()
+    assert printed.err == f"regard: no words: the sentence must have at least one. Got {sentence!r}.\n"
+    assert printed.out == ""
 
 
 @pytest.mark.parametrize("suffix", ["svg", "html", "png", "pdf"])

@@ -1,6 +1,8 @@
 """`regard quiz`: asks, checks and explains."""
 
 import io
+import re
+import textwrap
 
 import pytest
 from process import run
@@ -74,8 +76,21 @@ def test_through_a_pipe():
     assert b"\x1b" not in done.stdout
 
 
-def test_no_code_is_cut_off(monkeypatch, capsys):
-    _, printed = ask(monkeypatch, capsys, "b\n" * 4, "3")
-    assert "(random.normal(size=(20_000, d)) * random.normal(size=(20_000, d))).sum(1).std()" in " ".join(
-        printed.out.split()
-    )
+@pytest.mark.parametrize("columns", [30, 80])
+def test_code_is_neither_cut_off_nor_broken(columns, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    _, printed = ask(monkeypatch, capsys, "b\n" * EVERY)
+    for number in CHAPTERS:
+        for question in chapter(number).questions:
+            assert f"\n\n{textwrap.indent(question.code.strip(), ' ' * 4)}\n\n" in printed.out
+
+
+def test_code_keeps_its_lines_in_colour(terminal, monkeypatch):
+    for name, value in {"COLUMNS": "30", "TERM": "xterm"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr("sys.stdin", io.StringIO("b\n"))
+    seen = terminal(lambda: cli.main(["quiz", "3"]))
+    assert "\x1b[" in seen
+    plain = re.sub(r"\x1b\[[\d;]*m", "", seen).replace("\r\n", "\n")
+    assert textwrap.indent(chapter(3).questions[0].code.strip(), " " * 4) in plain

@@ -32,7 +32,7 @@ AS_TEXT = "\\x1b]0;X\\x07\\x1b[2J\\x9b31m\\u202ereversed"
         ["translate", "-f", f"nowhere{ESCAPES}", "--model", "MODEL"],
         ["see", f"The dog sees the {ESCAPES} apple.", "--model", "MODEL"],
         ["see", "The dog sees the apple.", "--model", "MODEL", "--from", ESCAPES],
-        ["steps", f"Hello {ESCAPES} world"],
+        ["steps", f"Hello {ESCAPES} world", "--random"],
         ["steps", "-o", f"nowhere{ESCAPES}.gif"],
         ["quiz", ESCAPES],
         ["score", f"nowhere{ESCAPES}", "nowhere"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from typing import TYPE_CHECKING
 
 from regard.cli import streams
@@ -12,6 +13,7 @@ from regard.errors import FileError, InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
 __all__ = ["COMMAND"]
 
@@ -33,9 +35,6 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    from rich.padding import Padding
-    from rich.syntax import Syntax
-
     from regard.learn import CHAPTERS, chapter
 
     if sys.stdin is None:
@@ -66,11 +65,18 @@ def _run(options: argparse.Namespace) -> None:
             verdict = "[green]Right.[/] " if reply == question.answer else f"[red]It is {question.answer}.[/] "
             console.print(verdict, end="")
             console.print(question.because, markup=False)
-            code = Syntax(
-                question.code.strip(), "python", theme="ansi_light", background_color="default", word_wrap=True
-            )
-            console.print(Padding(code, (1, 0, 0, 4)))
+            console.print()
+            # Lines of code stay whole: a narrow terminal wraps them itself, and what is copied from it still runs.
+            console.print(_highlighted(textwrap.indent(question.code.strip(), " " * 4)), soft_wrap=True)
     _score(console, right, done, total)
+
+
+def _highlighted(code: str) -> Text:
+    from rich.syntax import Syntax
+
+    text = Syntax("", "python", theme="ansi_light", background_color="default").highlight(code)
+    text.rstrip()
+    return text
 
 
 def _reply(console: Console, letters: list[str]) -> str | None:

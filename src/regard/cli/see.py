@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.cli import command
+from regard.cli import command, streams
 from regard.cli.command import Command
 from regard.errors import InputError
 
@@ -23,7 +24,7 @@ What a model looks at in a text: for each word, or from one word to another. The
 model is the English to French translator in this package, unless --model names
 another: one that `regard train` made or one of Hugging Face, in a folder or a GGUF
 file on this machine. It runs at full speed, and no weights are stored. Words may
-be several tokens.
+be several tokens. Without a TEXT, or with - in its place, the text is standard input.
 
 A translator reads the text and what it translates it to. Its attention is of three
 kinds: encoder (source to source), decoder (target to target) and cross (target to
@@ -36,6 +37,8 @@ Examples:
   regard see "A dog ate the food because it was hungry." --from chien
   regard see "A dog ate the food because it was hungry." --from it --lines -o it.svg
   regard see "A dog ate the food because it was hungry" --model FOLDER --from it --to dog
+  regard see -f letter.txt --model FOLDER --from it --layer -1    the last layer
+  echo "A dog ate the food because it was hungry." | regard see --from it
 In Python:  regard.Translator.default().translate(text).watch().looks("it", kind="encoder")
             with regard.watch(model, tokenizer=tokenizer) as record: model(**inputs)
 """
@@ -49,13 +52,16 @@ _PICTURES = {
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("text", type=command.text, help="what the model reads")
+    parser.add_argument(
+        "text", metavar="TEXT", nargs="?", type=command.text, help="what the model reads; - or none: standard input"
+    )
+    parser.add_argument("-f", "--file", metavar="FILE", help="read a UTF-8 file instead; -: standard input")
     parser.add_argument("--model", metavar="PATH", help="a folder with a model, or a GGUF file; none: ours")
     parser.add_argument("--from", dest="start", type=command.text, metavar="WORD", help="what does this word look at?")
     parser.add_argument(
         "--to", dest="end", type=command.text, metavar="WORD", help="what looks at this word? With --from: which heads?"
     )
-    parser.add_argument("--layer", type=int, metavar="N", help="in this layer only, counted from 0")
+    parser.add_argument("--layer", type=int, metavar="N", help="in this layer only, counted from 0; -1 is the last")
     parser.add_argument("--head", type=int, metavar="N", help="in this head only, counted from 0")
     parser.add_argument("--kind", choices=("encoder", "decoder", "cross"), help="of a translator: which attention")
     parser.add_argument("--json", action="store_true", help="the same as JSON")
@@ -72,22 +78,40 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> None:
     from regard.watching.see import Question, describe, draw, watch_text
 
+    text = _text(options)
     question = Question(options.start, options.end, options.layer, options.head, options.kind)
-    translation = _translated(options.text, options.model)
+    translation = _translated(text, options.model)
     if translation is None:
-        record = watch_text(options.model, options.text, trust_remote_code=options.trust_remote_code)
+        record = watch_text(options.model, text, trust_remote_code=options.trust_remote_code)
     else:
         record = translation.watch()
     if translation is not None and len(record.passes) > 1:
         raise InputError(f"see takes one sentence. Got {len(record.passes)}.")
     if translation is not None and question.kind is None:
         question = replace(question, kind=_kind(record, question))
+    if question.layer is not None and question.layer < 0:
+        question = replace(question, layer=_layer_from_end(record, question))
     if options.drawing is None and options.output is None:
         target = None if translation is None else translation.text
-        print(describe(record, question, options.text, as_json=options.json, target=target))
+        print(describe(record, question, text, as_json=options.json, target=target))
         return
-    title = options.text if options.title is None else options.title
+    title = " ".join(text.split()) if options.title is None else options.title  # a file may have several lines
     command.show_or_save(draw(record, question, options.drawing or "lines", title), options)
+
+
+def _text(options: argparse.Namespace) -> str:
+    """The text of the command line, of a file or of standard input, without the line end that closes it."""
+    from regard.translation import read_lines
+
+    if options.text is not None and options.file is not None:
+        raise InputError("give a TEXT or a file, not both.")
+    if options.text not in (None, "-"):
+        return str(options.text)
+    if options.file not in (None, "-"):
+        return "\n".join(read_lines(options.file))
+    if options.text is None and options.file is None and sys.stdin is not None and sys.stdin.isatty():
+        raise InputError("there is no text. Give a TEXT, a file with -f, or - to type it here.")
+    return "\n".join(streams.input_lines())
 
 
 def _translated(text: str, model: str | None) -> Translation | None:
@@ -100,6 +124,15 @@ def _translated(text: str, model: str | None) -> Translation | None:
     folder = Path(model)
     ours = (folder / "config.json").is_file() and model_folder.read_config(folder).get("format") == FORMAT
     return Translator.load(folder).translate(text) if ours else None
+
+
+def _layer_from_end(record: Record, question: Question) -> int:
+    """The number of a layer that is counted from the end, among those of the question's kind."""
+    layers = sorted({entry.layer for entry in record.at(kind=question.kind).values()})
+    assert question.layer is not None
+    if -question.layer > len(layers):
+        raise InputError(f"--layer counts from -1 back to -{len(layers)}. Got {question.layer}.")
+    return layers[question.layer]
 
 
 def _kind(record: Record, question: Question) -> str:

@@ -1,4 +1,4 @@
-"""Standard output and error: text that a terminal would obey is shown, and an output that fails is reported once."""
+"""Standard streams: text that a terminal would obey is shown, and an output that fails is reported once."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 from regard.drawing.terminal import shown
+from regard.errors import FileError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Terminal", "console", "discard_output", "guarded", "report"]
+__all__ = ["Terminal", "console", "discard_output", "guarded", "input_lines", "report"]
 
 _COLOUR = re.compile(r"(\x1b\[[\d;]*m)")
 
@@ -89,6 +90,17 @@ def console(**options: Any) -> Console:
     if made.is_terminal:
         made.push_render_hook(Hook())
     return made
+
+
+def input_lines() -> Iterator[str]:
+    """The lines of standard input, without line ends; one that is not UTF-8 is named."""
+    if sys.stdin is None:
+        raise FileError("standard input is closed. Give a TEXT, or a file with -f.")
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        try:
+            yield line.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise FileError(f"standard input, line {number}: not UTF-8 ({error.reason}).") from None
 
 
 def report(message: object) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.cli import command, streams
 from regard.cli.command import Command
-from regard.errors import FileError, InputError
+from regard.errors import InputError
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -25,12 +25,14 @@ Translate from English to French with the model in this package, which needs no
 network; or with a model that `regard train` made, or any Marian folder (--model).
 
 A TEXT given here is shown with the time it took and, for each word of the
-translation, the words of the source that the decoder looked at. Lines of a file
-or of standard input give one line each and nothing else, for pipes.
+translation, the words of the source that the decoder looked at. Quotes are
+optional: several arguments are one text, joined by spaces. Lines of a file or of
+standard input give one line each and nothing else, for pipes.
 """
 _EXAMPLES = """\
 Examples:
   regard translate "A dog ate the food because it was hungry."
+  regard translate Hello how are you                         one sentence, without quotes
   regard translate --alternatives 3 --beam 8 "I am good."
   regard translate -f letters.txt > lettres.txt              line by line
   regard translate --paragraphs -f chapter.txt               paragraphs, sentence by sentence
@@ -47,7 +49,11 @@ _BAR, _LOOKS, _FAINT = 20, 3, 0.05  # cells of a bar for 100 %; words in a line;
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "texts", metavar="TEXT", nargs="*", type=command.text, help="what to translate; none: standard input"
+        "words",
+        metavar="TEXT",
+        nargs="*",
+        type=command.text,
+        help="what to translate: several arguments are one text, joined by spaces; none: standard input",
     )
     parser.add_argument("-f", "--file", help="translate a UTF-8 file")
     parser.add_argument("--paragraphs", action="store_true", help="translate sentence by sentence, line ends kept")
@@ -56,27 +62,27 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--length-penalty", type=float, default=1.0, metavar="X", help="above 1: longer ones (1)")
     parser.add_argument("--alternatives", type=int, default=1, metavar="N", help="show the N best")
     parser.add_argument("--json", action="store_true", help="an object a line: text, tokens, scores, word alignment")
-    parser.add_argument("--picture", action="store_true", help="of one TEXT: draw its alignment")
+    parser.add_argument("--picture", action="store_true", help="of a TEXT: draw its alignment")
     command.add_options(parser, help="the picture as a file: .svg, .html, .png, .pdf", title=False)
 
 
 def _run(options: argparse.Namespace) -> None:
-    if options.texts and options.file:
-        raise InputError("give texts or a file, not both.")
+    if options.words and options.file:
+        raise InputError("give a TEXT or a file, not both.")
     drawn = options.picture or options.output is not None
-    if drawn and len(options.texts) != 1:
-        raise InputError(f"a picture shows one TEXT. Got {len(options.texts)}.")
+    if drawn and not options.words:
+        raise InputError("a picture shows a TEXT of the command line. Got none.")
     from regard.translation import Translator
 
     translator = Translator.default() if options.model is None else Translator.load(options.model)
     settings = {name: getattr(options, name) for name in ("beam", "length_penalty", "alternatives")}
     settings["split"] = options.paragraphs
     start = time.perf_counter()
-    if options.texts:
-        translations = translator.translate(options.texts, **settings)
-        _show(translations, time.perf_counter() - start, options)
+    if options.words:
+        found = translator.translate(" ".join(options.words), **settings)
+        _show(found, time.perf_counter() - start, options)
         if drawn:
-            picture = translations[0].picture(title=translations[0].text)
+            picture = found.picture(title=found.text)
             command.show_or_save(picture, options, report=sys.stderr)
         return
     count = 0
@@ -93,7 +99,7 @@ def _run(options: argparse.Namespace) -> None:
 def _batches(options: argparse.Namespace) -> Iterator[list[str]]:
     from regard.translation import read_lines
 
-    lines: Iterable[str] = read_lines(options.file) if options.file else _standard_input()
+    lines: Iterable[str] = read_lines(options.file) if options.file else streams.input_lines()
     if options.paragraphs:
         yield ["\n".join(lines)]
         return
@@ -108,16 +114,6 @@ def _batches(options: argparse.Namespace) -> Iterator[list[str]]:
         yield batch
 
 
-def _standard_input() -> Iterator[str]:
-    if sys.stdin is None:
-        raise FileError("standard input is closed. Give a TEXT, or a file with -f.")
-    for number, line in enumerate(sys.stdin.buffer, 1):
-        try:
-            yield line.decode("utf-8").rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise FileError(f"standard input, line {number}: not UTF-8 ({error.reason}).") from None
-
-
 def _print_line(translation: Translation, options: argparse.Namespace) -> None:
     """A translation for a pipe, and its alternatives."""
     if options.json:
@@ -128,30 +124,26 @@ def _print_line(translation: Translation, options: argparse.Namespace) -> None:
         print(f"\t{other.score:.2f}\t{other.text}")
 
 
-def _show(translations: list[Translation], seconds: float, options: argparse.Namespace) -> None:
-    """Translations of the command line's texts: time, alternatives, and what each word looked at."""
+def _show(translation: Translation, seconds: float, options: argparse.Namespace) -> None:
+    """The translation of the command line's text: time, alternatives, and what each word looked at."""
     from rich.text import Text
 
     if options.json:
-        for translation in translations:
-            _print_line(translation, options)
+        _print_line(translation, options)
         return
     import torch
 
     cores = torch.get_num_threads()
     console = streams.console(soft_wrap=True, highlight=False)
-    for translation in translations:
-        console.print(Text(translation.source, "dim"))
-        line = Text.assemble("→ ", (translation.text, "bold"))
-        if translation is translations[-1]:
-            line.append(f"   {seconds:.2f} s, {cores} core{'s' * (cores != 1)}", "dim")
-        console.print(line)
-        for other in translation.alternatives[1:]:
-            console.print(Text(f"  {other.text}   {other.score:.2f}"))
+    console.print(Text(translation.source, "dim"))
+    took = f"   {seconds:.2f} s, {cores} core{'s' * (cores != 1)}"
+    console.print(Text.assemble("→ ", (translation.text, "bold"), (took, "dim")))
+    for other in translation.alternatives[1:]:
+        console.print(Text(f"  {other.text}   {other.score:.2f}"))
     printed = options.picture and options.output is None  # the picture shows the same as the bars
-    if len(translations) == 1 and translations[0].words and not printed:
+    if translation.words and not printed:
         console.print()
-        console.print(_looks(translations[0]))
+        console.print(_looks(translation))
 
 
 def _looks(translation: Translation) -> Text:

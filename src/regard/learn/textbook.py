@@ -9,7 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Example", "dog", "i_am_good", "i_am_hungry", "sentence", "sushi", "worked_example"]
+from regard.errors import InputError
+
+__all__ = ["Example", "dog", "i_am_good", "i_am_hungry", "known", "sentence", "sushi", "untrained", "worked_example"]
 
 _SHARPNESS = 6.0  # the scale of the queries: larger = more attention to the best match
 
@@ -135,14 +137,38 @@ def sentence(text: str) -> Example:
     >>> sentence("A dog ate the food because it was hungry.").words[6], sentence("Hello world").x.shape
     ('it', (2, 8))
     """
-    words = tuple(text.split())
-    example = _SENTENCES.get(" ".join(words).rstrip(".!").casefold())
-    if example is not None:
-        return example()
+    example = known(text)
+    return untrained(text) if example is None else example
+
+
+def known(text: str) -> Example | None:
+    """One of the documents' four sentences, with its numbers; None for any other.
+
+    >>> known("I am good.").words, known("Hello world")
+    (('I', 'am', 'good'), None)
+    """
+    example = _SENTENCES.get(" ".join(_split(text)).rstrip(".!").casefold())
+    return None if example is None else example()
+
+
+def untrained(text: str) -> Example:
+    """Any sentence with random numbers, as in an untrained model: eight for each word, four for each query.
+
+    >>> untrained("Hello world").x.shape
+    (2, 8)
+    """
+    words = _split(text)
     # A word has the same numbers at every position and on every machine.
     rows = [np.random.default_rng(zlib.crc32(word.encode("utf-8", "replace"))).normal(size=8) for word in words]
     w_q, w_k, w_v = np.random.default_rng(64).normal(0, 0.5, (3, 8, 4)).round(2)
     return Example(np.array(rows).reshape(-1, 8).round(2), w_q, w_k, w_v, words)
+
+
+def _split(text: str) -> tuple[str, ...]:
+    words = tuple(text.split())
+    if not words:
+        raise InputError(f"no words: the sentence must have at least one. Got {text!r}.")
+    return words
 
 
 _SENTENCES: dict[str, Callable[[], Example]] = {
