@@ -11,7 +11,7 @@ __all__ = ["Cell", "html_table"]
 
 Cell = str | int | float | None  # text; a number; a share, drawn as a bar; nothing
 _WIDTH = 200  # cells of a text, before it is cut off
-_BAR = 6.0  # em of a bar that stands for 1
+_BAR = 4.0  # em of a bar that stands for 1
 _BAR_STYLE = "display:inline-block;height:.6em;background:currentColor;opacity:.4"
 _NUMBER_STYLE = "display:inline-block;min-width:3.5em;margin-right:.4em;text-align:right"
 _CELL = "padding:.2em .8em .2em 0;color:inherit;background:none"
@@ -28,10 +28,11 @@ def html_table(rows: Sequence[Sequence[Cell]], columns: Sequence[str] = (), *, c
     width = max([len(columns), *map(len, rows)], default=1)
     left_out = f'<tr><td colspan="{width}" style="{_CELL};text-align:left">… and {more:,} more</td></tr>'
     return (
+        '<div style="overflow-x:auto">'
         '<table style="color:inherit;background:none;border:none;border-collapse:collapse">'
         + (f'<caption style="color:inherit;text-align:left">{_escaped(caption)}</caption>' if caption else "")
         + (f"<thead><tr>{head}</tr></thead>" if head else "")
-        + f"<tbody>{body}{left_out if more > 0 else ''}</tbody></table>"
+        + f"<tbody>{body}{left_out if more > 0 else ''}</tbody></table></div>"
     )
 
 

@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import NamedTuple, TypeVar, overload
 
 import numpy as np
 import torch
@@ -21,7 +20,8 @@ from regard.errors import InputError
 from regard.scores import Keep
 from regard.support import Bool, Float
 from regard.watching.entries import Entry, mean_over_heads
-from regard.watching.tokens import Place, Tokens
+from regard.watching.tokens import Place, Tokens, Word
+from regard.watching.visibility import seen_keys, seen_queries
 
 __all__ = [
     "Head",
@@ -90,9 +90,9 @@ class Looks(_Ranking[Look]):
         shares = "  ".join(labelled_bar(look.word, look.weight, _BAR) for look in self[:_LOOKS])
         return f"{visible(self.word)} {shares}" if shares else visible(self.word)
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self, caption: str = "") -> str:
         rows = [(look.word, look.weight, look.position) for look in self[:_ROWS]]
-        return html_table(rows, (self.word, "share", "token"), more=len(self) - _ROWS)
+        return html_table(rows, (self.word, "share", "token"), caption=caption, more=len(self) - _ROWS)
 
     def of(self, word: str) -> float:
         """The share of a word, summed over its occurrences.
@@ -143,7 +143,7 @@ def looks(entries: Sequence[Entry], place: Place, sequence: int) -> Looks:
     rows = side.find(place)
     index = (sequence, slice(None), slice(rows.start, rows.stop))
     weights = mean_over_heads(entries, lambda entry: entry.matrix[index].float().mean(1).sum(0).cpu())
-    seen = _seen(entries, weights, index, (0, 1))
+    seen = seen_keys(entries, sequence, rows, weights)
     return _by_word(_phrase(side, place, rows), key_side(entries[0], sequence), weights, seen)
 
 
@@ -153,20 +153,10 @@ def looked_at(entries: Sequence[Entry], place: Place, sequence: int) -> Looks:
     columns = side.find(place)
     index = (sequence, slice(None), slice(None), slice(columns.start, columns.stop))
     shares = mean_over_heads(entries, lambda entry: entry.matrix[index].float().sum(-1).sum(0).cpu())
-    seen = _seen(entries, shares, index, (0, 2))
+    seen = seen_queries(entries, sequence, columns, shares)
     word = place if isinstance(place, str) else side.word_at(columns.start).text
-    words = [w for w in query_side(entries[0], sequence).words if seen[w.start : w.stop].any()]
+    words = _words(query_side(entries[0], sequence), seen)
     return _looks(word, (Look(w.text, float(shares[w.start : w.stop].mean()), w.start) for w in words))
-
-
-def _seen(entries: Sequence[Entry], weights: Float[Tensor, " n"], index: Any, axes: tuple[int, int]) -> Tensor:
-    """Which of these places the mask shows in any head; only a weight of exactly 0 can be hidden."""
-    seen = weights != 0
-    for entry in entries:
-        if seen.all():
-            break
-        seen = seen | (entry.matrix.masked[index] != -math.inf).any(axes[1]).any(axes[0]).cpu()
-    return seen
 
 
 def query_side(entry: Entry, sequence: int) -> Tokens:
@@ -194,8 +184,14 @@ def _phrase(side: Tokens, place: Place, tokens: range) -> str:
 
 def _by_word(word: str, side: Tokens, weights: Float[Tensor, " keys"], seen: Bool[Tensor, " keys"]) -> Looks:
     """Weights of tokens as shares of the words that are seen."""
-    words = [w for w in side.words if seen[w.start : w.stop].any()]
+    words = _words(side, seen)
     return _looks(word, (Look(w.text, float(weights[w.start : w.stop].sum()), w.start) for w in words))
+
+
+def _words(side: Tokens, seen: Bool[Tensor, " tokens"]) -> list[Word]:
+    """The words of which some token is seen."""
+    tokens: list[bool] = seen.tolist()  # a list, as there may be thousands of words
+    return [word for word in side.words if any(tokens[word.start : word.stop])]
 
 
 def _looks(word: str, shares: Iterable[Look]) -> Looks:
@@ -219,7 +215,9 @@ class Rollout:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return self.own._repr_html_() + ("" if self.source is None else self.source._repr_html_())
+        if self.source is None:
+            return self.own._repr_html_()
+        return self.own._repr_html_("from its own text") + self.source._repr_html_("from the source")
 
 
 def rollout(entries: Sequence[Entry], place: Place, sequence: int) -> Rollout:
