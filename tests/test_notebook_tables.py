@@ -173,6 +173,17 @@ def test_a_word_that_some_head_may_see_is_listed():
     assert not len(record.looked_at("the"))
 
 
+def test_padding_of_one_text_and_a_bias_hide_words():
+    words = ["A", "dog", "cat", "ate"]
+    bias = torch.zeros(4, 4).masked_fill(torch.eye(4, dtype=torch.bool), -torch.inf)
+    layer = Layer()
+    with torch.no_grad(), regard.watch(layer, tokens=[words, words]) as record:
+        layer(torch.randn(2, 4, 16), regard.padding(torch.tensor([4, 2])) & regard.bias(bias))
+    assert [{look.word for look in record.looks("A", sequence=n)} for n in (0, 1)] == [{"dog", "cat", "ate"}, {"dog"}]
+    assert {look.word for look in record.looked_at("dog", sequence=1)} == {"A", "cat", "ate"}
+    assert not len(record.looked_at("ate", sequence=1))
+
+
 def test_see_lists_what_may_be_seen():
     record = _record(words=["A", "dog", "cat", "ate"])
     lines = describe(record, Question(), "A dog cat ate").splitlines()[1:]
