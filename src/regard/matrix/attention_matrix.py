@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -15,21 +15,15 @@ from regard.backends import Attend, Dropout, Entropy, Pool, Received, Transposed
 from regard.errors import InputError, OutOfRangeError, ShapeError
 from regard.matrix.matrix_picture import draw
 from regard.matrix.normalised import NormalisedScores, Source
+from regard.matrix.top import Top
 from regard.matrix.views import Axes, Parts, Stage, Transposed, basic, coordinates, fold_operand
 from regard.scores import Mask, as_mask, check_floats, make_scores, pick
-from regard.support import Float, Int, ensure_room, inside_func, no_compile, one_of, transformed, whole
+from regard.support import Float, ensure_room, inside_func, no_compile, one_of, transformed, whole
 
 if TYPE_CHECKING:
     from regard.drawing import Picture
 
-__all__ = ["AttentionMatrix", "Summary", "Top"]
-
-
-class Top(NamedTuple):
-    """The largest weights of each row, descending, and their keys; -1 where a row sees fewer keys."""
-
-    weights: Float[Tensor, "*batch queries k"]
-    keys: Int[Tensor, "*batch queries k"]
+__all__ = ["AttentionMatrix", "Summary"]
 
 
 @dataclass(frozen=True, eq=False)

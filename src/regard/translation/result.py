@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +12,8 @@ import torch
 from torch import Tensor
 
 from regard.drawing import alignment as draw_alignment
+from regard.drawing.html_table import html_table
+from regard.drawing.terminal import visible
 from regard.errors import InputError
 from regard.nn import Transformer
 from regard.support import Float, ensure_room
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
     from regard.watching import Record
 
 __all__ = ["Alternative", "TranslatedSegment", "Translation", "align", "by_words", "record_attention"]
+
+_REPR = 60  # cells of each text in a prompt
+_ROWS = 10  # of a table in a notebook, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +99,7 @@ class Alternative(NamedTuple):
     score: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Translation:
     """What `Translator.translate` returns for a text. Printed, it is the translated text."""
 
@@ -101,11 +107,11 @@ class Translation:
     text: str
     score: float  # the mean log-probability of a token, at length penalty 1
     alternatives: list[Alternative]  # best first, the best included
-    source_tokens: list[str] = field(repr=False)  # as the model read them: ▁ begins a word
-    tokens: list[str] = field(repr=False)
-    source_words: list[str] = field(repr=False)
-    words: list[str] = field(repr=False)
-    _segments: list[TranslatedSegment] = field(repr=False)
+    source_tokens: list[str]  # as the model read them: ▁ begins a word
+    tokens: list[str]
+    source_words: list[str]
+    words: list[str]
+    _segments: list[TranslatedSegment]
 
     @classmethod
     def of(cls, source: str, segments: list[TranslatedSegment], alternatives: int) -> Translation:
@@ -194,6 +200,17 @@ class Translation:
 
     def __str__(self) -> str:
         return self.text
+
+    def __repr__(self) -> str:
+        source, text = (visible(each, _REPR) for each in (self.source, self.text))
+        more = f", {len(self.alternatives)} alternatives" if len(self.alternatives) > 1 else ""
+        return f"Translation({source!r} → {text!r}, score {self.score:.2f}{more})"
+
+    def _repr_html_(self) -> str:
+        """Each translation, and the probability of one of its tokens: their geometric mean."""
+        rows = [(each.text, math.exp(each.score), f"{each.score:.2f}") for each in self.alternatives[:_ROWS]]
+        columns = ("translation", "probability of a token", "score")
+        return html_table(rows, columns, caption=self.source, more=len(self.alternatives) - _ROWS)
 
 
 def _score(segments: Sequence[TranslatedSegment], rank: int) -> float:

@@ -13,6 +13,7 @@ pooling.py      the kept picture, which grows with the text
 tokens.py       tokens, words, and the text that a model read
 record.py       `Record`: entries by module name, and the questions below; `Check`: a sample of it computed again
 rankings.py     what a word looks at, what it is made of, which heads do something; the same between spans
+visibility.py   which words the mask shows
 pictures.py     lines, matrix, grid, flow and map
 storage.py      records as files
 knockout.py     `knock_out`: what changes without some heads

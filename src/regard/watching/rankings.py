@@ -14,12 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.drawing.terminal import Table, beside, labelled_bar, percent, visible
+from regard.drawing.html_table import Cell, html_table
+from regard.drawing.terminal import Table, beside, elisions, labelled_bar, percent, visible
 from regard.errors import InputError
 from regard.scores import Keep
 from regard.support import Bool, Float
 from regard.watching.entries import Entry, mean_over_heads
-from regard.watching.tokens import Place, Tokens
+from regard.watching.tokens import Place, Tokens, Word
+from regard.watching.visibility import seen_keys, seen_queries
 
 __all__ = [
     "Head",
@@ -42,13 +44,17 @@ __all__ = [
 Item = TypeVar("Item")
 
 _LOOKS, _HEADS = 5, 10  # printed at most
+_ROWS = 10  # of a table in a notebook, at most
 _BAR = 20  # cells of a bar that stands for all attention
 
 
 class _Ranking(Sequence[Item]):
-    """A sequence of items in descending order."""
+    """A sequence of items in descending order; a prompt shows what `print` shows."""
 
     found: tuple[Item, ...]
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __len__(self) -> int:
         return len(self.found)
@@ -69,9 +75,9 @@ class Look(NamedTuple):
     position: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Looks(_Ranking[Look]):
-    """Words and their shares, the largest first.
+    """Words and their shares, the largest first; words that the mask hides are not among them.
 
     >>> print(Looks("it", (Look("dog", 0.61, 1), Look("hungry", 0.14, 7))))
     it ━━━━━━━━━━━━ dog 61 %  ━━━ hungry 14 %
@@ -84,13 +90,17 @@ class Looks(_Ranking[Look]):
         shares = "  ".join(labelled_bar(look.word, look.weight, _BAR) for look in self[:_LOOKS])
         return f"{visible(self.word)} {shares}" if shares else visible(self.word)
 
+    def _repr_html_(self, caption: str = "") -> str:
+        rows = [(look.word, look.weight, look.position) for look in self[:_ROWS]]
+        return html_table(rows, (self.word, "share", "token"), caption=caption, more=len(self) - _ROWS)
+
     def of(self, word: str) -> float:
         """The share of a word, summed over its occurrences.
 
         >>> Looks("it", (Look("dog", 0.5, 1), Look("dog", 0.25, 9))).of("dog")
         0.75
         """
-        return sum(look.weight for look in self.found if look.word.casefold() == word.casefold())
+        return sum((look.weight for look in self.found if look.word.casefold() == word.casefold()), 0.0)
 
 
 class Head(NamedTuple):
@@ -102,7 +112,7 @@ class Head(NamedTuple):
     score: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Heads(_Ranking[Head]):
     """Heads, the largest score first.
 
@@ -119,6 +129,10 @@ class Heads(_Ranking[Head]):
         more = [f"… and {len(self) - _HEADS} more"] if len(self) > _HEADS else []
         return "\n".join([self.about, *lines, *more])
 
+    def _repr_html_(self) -> str:
+        rows = [(head.layer, head.head, head.score, head.name) for head in self[:_ROWS]]
+        return html_table(rows, ("layer", "head", "score", "module"), caption=self.about, more=len(self) - _ROWS)
+
 
 # What a word looks at, and what looks at it
 
@@ -127,21 +141,21 @@ def looks(entries: Sequence[Entry], place: Place, sequence: int) -> Looks:
     """What a word looks at, the mean over all heads of these entries."""
     side = query_side(entries[0], sequence)
     rows = side.find(place)
-    weights = mean_over_heads(
-        entries, lambda entry: entry.matrix[sequence, :, rows.start : rows.stop, :].float().mean(1).sum(0).cpu()
-    )
-    return _by_word(_phrase(side, place, rows), key_side(entries[0], sequence), weights)
+    index = (sequence, slice(None), slice(rows.start, rows.stop))
+    weights = mean_over_heads(entries, lambda entry: entry.matrix[index].float().mean(1).sum(0).cpu())
+    seen = seen_keys(entries, sequence, rows, weights)
+    return _by_word(_phrase(side, place, rows), key_side(entries[0], sequence), weights, seen)
 
 
 def looked_at(entries: Sequence[Entry], place: Place, sequence: int) -> Looks:
     """What looks at a word: the share that each other word gives to it, the mean over all heads."""
     side = key_side(entries[0], sequence)
     columns = side.find(place)
-    shares = mean_over_heads(
-        entries, lambda entry: entry.matrix[sequence, :, :, columns.start : columns.stop].float().sum(-1).sum(0).cpu()
-    )
-    words = query_side(entries[0], sequence).words
+    index = (sequence, slice(None), slice(None), slice(columns.start, columns.stop))
+    shares = mean_over_heads(entries, lambda entry: entry.matrix[index].float().sum(-1).sum(0).cpu())
+    seen = seen_queries(entries, sequence, columns, shares)
     word = place if isinstance(place, str) else side.word_at(columns.start).text
+    words = _words(query_side(entries[0], sequence), seen)
     return _looks(word, (Look(w.text, float(shares[w.start : w.stop].mean()), w.start) for w in words))
 
 
@@ -168,9 +182,16 @@ def _phrase(side: Tokens, place: Place, tokens: range) -> str:
     return " ".join(word.text for word in side.words if word.stop > tokens.start and word.start < tokens.stop)
 
 
-def _by_word(word: str, side: Tokens, weights: Float[Tensor, " keys"]) -> Looks:
-    """Weights of tokens as shares of words."""
-    return _looks(word, (Look(w.text, float(weights[w.start : w.stop].sum()), w.start) for w in side.words))
+def _by_word(word: str, side: Tokens, weights: Float[Tensor, " keys"], seen: Bool[Tensor, " keys"]) -> Looks:
+    """Weights of tokens as shares of the words that are seen."""
+    words = _words(side, seen)
+    return _looks(word, (Look(w.text, float(weights[w.start : w.stop].sum()), w.start) for w in words))
+
+
+def _words(side: Tokens, seen: Bool[Tensor, " tokens"]) -> list[Word]:
+    """The words of which some token is seen."""
+    tokens: list[bool] = seen.tolist()  # a list, as there may be thousands of words
+    return [word for word in side.words if any(tokens[word.start : word.stop])]
 
 
 def _looks(word: str, shares: Iterable[Look]) -> Looks:
@@ -180,7 +201,7 @@ def _looks(word: str, shares: Iterable[Look]) -> Looks:
 # What a word is made of, down to the input
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rollout:
     """What a token is made of, down to the input: of its own text and, in a translation, of the source."""
 
@@ -189,6 +210,14 @@ class Rollout:
 
     def __str__(self) -> str:
         return str(self.own) if self.source is None else f"{self.own}\n{self.source}   (source)"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        if self.source is None:
+            return self.own._repr_html_()
+        return self.own._repr_html_("from its own text") + self.source._repr_html_("from the source")
 
 
 def rollout(entries: Sequence[Entry], place: Place, sequence: int) -> Rollout:
@@ -215,13 +244,15 @@ def rollout(entries: Sequence[Entry], place: Place, sequence: int) -> Rollout:
             source, flow = share if source is None else source + share, flow / 2
         flow = flow / 2 + _through(entry, flow, sequence) / 2
     word = place if isinstance(place, str) else side.word_at(tokens.start).text
-    rolled = _by_word(word, side, flow)
+    rolled = _by_word(word, side, flow, flow != 0)
     if source is None:
         return Rollout(rolled)
     encoder = _layers(entries, "encoder")
     for entry in reversed(encoder):
         source = source / 2 + _through(entry, source, sequence) / 2
-    return Rollout(rolled, _by_word(word, query_side(encoder[0], sequence), source) if encoder else None)
+    if not encoder:
+        return Rollout(rolled)
+    return Rollout(rolled, _by_word(word, query_side(encoder[0], sequence), source, source != 0))
 
 
 def _layers(entries: Sequence[Entry], kind: str) -> list[Entry]:
@@ -337,7 +368,7 @@ _TURNS = ("<|im_start|>", "<start_of_turn>", "<|start_header_id|>", "<|start|>",
 _COLUMNS = 256  # spans summed in one multiplication
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Spans:
     """How much each span gives to each other: rows look, columns are looked at.
 
@@ -364,6 +395,24 @@ class Spans:
         shape = "×".join(map(str, numbers.shape))
         table = Table(np.asarray(numbers), "spans", "", shape, self.names, self.key_names, shares=True)
         return "\n".join(line.rstrip() for line in beside([table], 100).plain.splitlines())
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        """A cell is blank where nothing at all is given, as to what the mask hides."""
+        rows, columns = (next(elisions(n, named=True)) for n in self.weights.shape)
+        cells = [[_name_at(self.names, row), *(self._cell(row, column) for column in columns)] for row in rows]
+        return html_table(cells, ["", *(_name_at(self.key_names, column) for column in columns)])
+
+    def _cell(self, row: int | None, column: int | None) -> Cell:
+        if row is None or column is None:
+            return "…"
+        return float(self.weights[row, column]) or None
+
+
+def _name_at(names: Sequence[str], place: int | None) -> str:
+    return "…" if place is None else names[place]
 
 
 def spans(entries: Sequence[Entry], by: str | Mapping[str, Span], sequence: int) -> Spans:

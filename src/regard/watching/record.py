@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from regard.drawing.html_table import html_table
 from regard.errors import InputError, WatchError
 from regard.scores import bind
 from regard.support import Float, some_of
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from regard.drawing import Picture
 
 __all__ = ["Check", "Record"]
+
+_ROWS = 20  # of a table in a notebook, at most
 
 
 class Record(Mapping[str, Entry]):
@@ -81,6 +84,17 @@ class Record(Mapping[str, Entry]):
         lines = [f"Record of {len(self)} attentions{more}", *(f"  {entry!r}" for entry in self.values())]
         lines = lines if len(lines) <= 20 else [*lines[:10], "  …", *lines[-9:]]
         return "\n".join([*lines, f"  Not seen: {some_of(self._unseen)}."] if self._unseen else lines)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (entry.name, entry.kind, entry.layer, *entry.shape, ", ".join(entry.keeps))
+            for entry in list(self.values())[:_ROWS]
+        ]
+        columns = ("module", "kind", "layer", "texts", "heads", "queries", "keys", "kept")
+        about = [f"{len(self)} attentions"]
+        about += [f"the last of {len(self._passes)} passes"] if len(self._passes) > 1 else []
+        about += [f"not seen: {some_of(self._unseen)}"] if self._unseen else []
+        return html_table(rows, columns, caption=", ".join(about), more=len(self) - _ROWS)
 
     @property
     def unseen(self) -> tuple[str, ...]:
