@@ -10,6 +10,8 @@ Where a document slips (000 names "delicious", which its sentence does not have)
 
 from __future__ import annotations
 
+import ast
+import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -157,10 +159,93 @@ FIGURES: dict[str, Callable[[], Picture]] = {
 }
 
 
+# What one sees in each: the caption on the page, and the text of the picture for those who cannot see it.
+CAPTIONS = {
+    "000-01-set-to-set": "Self-attention takes a set of vectors and gives a set of the same size, one output per word.",
+    "000-02-it-looks-at-sushi": "In the sushi sentence, “it” gives most of its attention to “sushi”.",
+    "000-03-happy-looks-at-i": "In the same sentence, “happy” gives most of its attention to “I”.",
+    "000-03a-me-looks-at-i": "“me” and “I” are the same person, and “me” looks at “I”.",
+    "000-04-i-am-hungry": "Every output of “I am hungry” depends on every input; thicker lines are larger weights.",
+    "000-05-values": "Each embedding is multiplied by W_V, which gives the value of its word.",
+    "000-06-weighted-sum-of-i": "The output of “I” is the sum of all values, each in the share that its weight says.",
+    "000-07-weighted-sums": "The same sum for each of the three words: the values are shared, the weights differ.",
+    "000-08-queries-and-keys": "Each embedding is multiplied by W_Q and by W_K: the query and the key of its word.",
+    "000-09-score": "A score is a dot product: the query of “I” times the key of “am”, number by number, added up.",
+    "000-10-weights-of-i": "The query of “I” meets every key; the softmax turns the scores into weights.",
+    "000-11-sublayers": "An encoder layer: self-attention, then a feed-forward network.",
+    "000-12-queries-keys-values": "Each word has a query, a key and a value, all three made from its embedding.",
+    "000-13-mechanism": "The whole mechanism for “I”, from the embeddings to its output.",
+    "001-00a-translation": "Translation: the encoder reads “I am good”, the decoder writes “Je vais bien”.",
+    "001-00b-encoder-stack": "The encoder is a stack of six equal layers; each reads what the one below it gives.",
+    "001-01-encoder": "Two encoder layers, unfolded into their sublayers.",
+    "001-02-it-looks-at-dog": "“it” means the dog: it gives “dog” more attention than “food”.",
+    "001-03-embedding": "The embeddings of the three words as a matrix X, one row of 512 numbers per word.",
+    "001-04-query-key-value": "X times W_Q, W_K and W_V gives the queries Q, the keys K and the values V.",
+    "001-05-i-and-all-words": "“I” is compared with all words of the sentence, itself included.",
+    "001-06-product": "Step 1: Q times Kᵀ holds the dot product of every query with every key.",
+    "001-07-scores": "The scores alone: row by row, how well each word's query matches each word's key.",
+    "001-08-scores-of-i": "The first row of the scores: the query of “I” with each of the keys.",
+    "001-09-scores-of-am": "The second row of the scores: the query of “am” with each of the keys.",
+    "001-09a-scores-of-good": "The third row of the scores: the query of “good” with each of the keys.",
+    "001-10-scaled": "Step 2: the scores divided by 8, the square root of the width 64 of the keys.",
+    "001-10a-softmax": "Step 3: the softmax makes each row positive, with a sum of 1.",
+    "001-11-attention": "Step 4: the weights times the values give the output Z.",
+    "001-12-output": "The output Z, one row of 64 numbers per word.",
+    "001-13-output-of-i": "The output of “I” as a sum of the three values.",
+    "001-14-output-of-it": "The output of “it” consists mostly of the value of “dog”.",
+    "001-15-output-of-am": "The output of “am” as a sum of the three values.",
+    "001-16-output-of-good": "The output of “good” as a sum of the three values.",
+    "001-17-mechanism": "Scaled dot-product attention as a diagram: the steps that lead from Q, K and V to Z.",
+    "001-18-all-steps": "All four steps on “I am good” in one picture.",
+    "002-01-projections": "Three words of four numbers: X times each of the three matrices, with every number shown.",
+    "002-02-scores": "Q times Kᵀ for the same numbers.",
+    "002-03-scaled": "The scores divided by the square root of the width of the keys.",
+    "002-04-softmax": "The softmax of each row.",
+    "002-05-output": "The weights times the values.",
+    "002-06-all-steps": "All four steps of the calculation in one picture.",
+}
+
+DOCUMENTS = {
+    "000": "“Self-attention” (Bernstein)",
+    "001": "“Transformers: Self Attention Mechanism”",
+    "002": "“How Self-Attention Is Calculated”",
+}
+HELPERS = (schematic, product, projected, divided, shared, mixed, made_of, looks, one)
+
+
+def calls() -> dict[str, str]:
+    """The call of each figure, as it stands in the table above."""
+    source = Path(__file__).read_text()
+    tables = [node.value for node in ast.parse(source).body if isinstance(node, ast.AnnAssign)]
+    table = next(found for found in tables if isinstance(found, ast.Dict) and len(found.keys) == len(FIGURES))
+    return {
+        name: ast.get_source_segment(source, made.body) or ""
+        for name, made in zip(FIGURES, table.values, strict=True)
+        if isinstance(made, ast.Lambda)
+    }
+
+
 def page(names: list[str]) -> str:
-    """README.md: every figure below its name."""
-    shown = "\n\n".join(f"### {name}\n\n![{name}]({name}.svg)" for name in names)
-    return f"# The documents' figures\n\nMade by [`make.py`](make.py), a table *figure → call*.\n\n{shown}\n"
+    """README.md: every figure with its caption and the call that draws it, and the code that the calls rely on."""
+    source, written = Path(__file__).read_text(), calls()
+    setup = source[source.index("good = regard.steps") : source.index("def schematic")].strip()
+    imports = "import regard\nfrom regard import drawing, textbook\nfrom regard.drawing.terminal import Table"
+    helpers = "\n\n\n".join(inspect.getsource(helper).strip() for helper in HELPERS)
+    parts = [
+        "# The documents' figures",
+        "Every figure of the three documents that this project grew from, drawn by [`make.py`](make.py). Below each "
+        "picture is the call that draws it. The calls use a few names: run this in `docs/figures` first, and try any "
+        "of them.",
+        "```python\nfrom make import *\n```",
+        "[What these names are](#what-the-calls-use) is at the end of the page.",
+    ]
+    for name in names:
+        document = DOCUMENTS.get(name[:3]) if not any(f"### {name[:3]}" in part for part in parts) else None
+        parts += [f"## {document}"] if document else []
+        caption = CAPTIONS[name]
+        parts += [f"### {name}", caption, f"![{caption}]({name}.svg)", f"```python\n{written[name]}\n```"]
+    parts += ["## What the calls use", f"```python\n{imports}\n\n{setup}\n```", f"```python\n{helpers}\n```"]
+    return "\n\n".join(parts) + "\n"
 
 
 def main() -> None:

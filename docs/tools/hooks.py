@@ -9,7 +9,7 @@ from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
-from page import ROOT, Page, pages
+from page import ROOT, Page, boxed, pages
 from reference import GROUPS, index, reference
 from reports import reports
 
@@ -59,8 +59,18 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     # Tables of figures, which stand between marks, are as narrow as those of the reports.
     narrow = r'<div class="report" markdown="1">\n\n\2\n\n</div>'
     markdown = re.sub(r"<!-- (\w+) -->\n(.*?)\n<!-- /\1 -->", narrow, markdown, flags=re.DOTALL)
-    markdown = re.sub(r"\]\(\.\./benchmarks/reports/[\d-]+-(\D[\w-]*)\.md\)", r"](benchmarks.md#\1)", markdown)
+    markdown = re.sub(r"\]\((?:\.\./benchmarks/reports/)?[\d-]+-(\D[\w-]*)\.md\)", r"](benchmarks.md#\1)", markdown)
     return re.sub(r"\]\(((?:course|how-to)/\w+)\.py\)", r"](\1.md)", markdown)
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Put each picture from a file in the same box as those that a page draws."""
+    folder = Path(page.file.abs_src_path).parent if page.file.abs_src_path else DOCS
+
+    def box(found: re.Match[str]) -> str:
+        return boxed((folder / found["source"]).read_text(), found["image"])
+
+    return re.sub(r'<p>(?P<image><img [^>]*src="(?P<source>[^":]+\.svg)"[^>]*>)</p>', box, html)
 
 
 def written(page: Page) -> str:

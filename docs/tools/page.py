@@ -21,7 +21,6 @@ from typing import Any
 from filelock import FileLock
 
 ROOT = Path(__file__).parents[2]
-_SMALL = 600  # pixels: a picture that is still readable when a phone shrinks it
 _MARK = re.compile(r"^# %%(?P<text> \[markdown\])?\s*$")
 
 
@@ -41,10 +40,8 @@ class Output:
         if text.strip():
             parts.append(f'<pre class="output"><code>{escape(text.rstrip())}</code></pre>')
         if self.light:
-            wide = float(re.search(r'width="([\d.]+)"', self.light)[1])
-            size = "small" if wide <= _SMALL else "large"
             for theme, drawn in (("light", self.light), ("dark", self.dark)):
-                parts.append(f'<div class="picture picture-{theme} {size}" data-search-exclude>{drawn}</div>')
+                parts.append(boxed(drawn, drawn, f"picture-{theme}"))
         elif "text/html" in self.value:
             parts.append(f'<div class="output" data-search-exclude>{self.value["text/html"]}</div>')
         # An empty line would end the HTML, and four spaces would begin code.
@@ -150,6 +147,16 @@ class Page:
             cells.append(made)
         kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
         return v4.new_notebook(cells=cells, metadata={"kernelspec": kernel, "title": self.title})
+
+
+def boxed(svg: str, shown: str, name: str = "") -> str:
+    """A box for a picture that knows how wide it was drawn, so that the style sheet can limit how far it shrinks.
+
+    >>> boxed('<svg width="956">', '<img src="a.svg">')
+    '<div class="picture" style="--width: 956px" data-search-exclude><img src="a.svg"></div>'
+    """
+    width = re.search(r'width="([\d.]+)"', svg)[1]
+    return f'<div class="{f"picture {name}".strip()}" style="--width: {width}px" data-search-exclude>{shown}</div>'
 
 
 def pages(docs: Path = ROOT / "docs") -> list[Path]:

@@ -36,6 +36,13 @@ def test_what_is_committed_is_the_table():
     assert (FOLDER / "README.md").read_text() == MADE["page"](list(FIGURES))
 
 
+def test_the_page_says_what_each_shows_and_how_it_is_drawn():
+    calls, page = MADE["calls"](), (FOLDER / "README.md").read_text()
+    assert list(calls) == list(MADE["CAPTIONS"]) == list(FIGURES)
+    assert all(f"]({name}.svg)\n\n```python\n{calls[name]}\n```" in page for name in FIGURES)
+    assert eval(calls["001-13-output-of-i"], MADE).to_svg() == FIGURES["001-13-output-of-i"]().to_svg()
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_made_again_it_is_what_is_committed(name):
     committed, made = (FOLDER / f"{name}.svg").read_text(), FIGURES[name]().to_svg()
