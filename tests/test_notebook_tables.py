@@ -190,3 +190,10 @@ def test_see_lists_what_may_be_seen():
     assert [len(re.findall("━+ ", line)) for line in lines] == [1, 2, 3, 4]
     assert '"ate"' not in describe(record, Question(start="dog"), "A dog cat ate", as_json=True)
     assert "A" not in describe(record, Question(end="dog"), "").splitlines()[1].replace("is looked at by", "")
+
+
+def test_the_name_of_a_column_stands_over_its_numbers():
+    html = html_table([["a", 5, 0.5], ["b", None, 0.25]], ["word", "layer", "share"])
+    assert re.findall(r"text-align:(\w+)\">(word|layer|share)<", html) == [
+        ("left", "word"), ("right", "layer"), ("left", "share"),
+    ]  # fmt: skip

@@ -23,7 +23,12 @@ def html_table(rows: Sequence[Sequence[Cell]], columns: Sequence[str] = (), *, c
     >>> html_table([["<b>", 0.25]]).count("<td"), "&lt;b&gt;" in html_table([["<b>", 0.25]])
     (2, True)
     """
-    head = "".join(f'<th scope="col" style="{_CELL};text-align:left">{_escaped(name)}</th>' for name in columns)
+    whole = [any(type(row[n]) is int for row in rows if n < len(row)) for n in range(len(columns))]
+    sides = ["right" if numbers else "left" for numbers in whole]  # a name stands over its numbers
+    head = "".join(
+        f'<th scope="col" style="{_CELL};min-width:0;text-align:{side}">{_escaped(name)}</th>'
+        for name, side in zip(columns, sides, strict=True)
+    )
     body = "".join(f"<tr>{''.join(map(_td, row))}</tr>" for row in rows)
     width = max([len(columns), *map(len, rows)], default=1)
     left_out = f'<tr><td colspan="{width}" style="{_CELL};text-align:left">… and {more:,} more</td></tr>'
