@@ -1,18 +1,25 @@
-"""Beam search on a CPU against transformers' `generate` and CTranslate2, all with the same weights (Marian export).
+"""Beam search on a CPU: regard, transformers and CTranslate2 with the same weights, each in a process of its own.
 
 python benchmarks/translate_cpu.py                 print the table, for the model in the package
 python benchmarks/translate_cpu.py --random        random weights instead, which end no sentence
 python benchmarks/translate_cpu.py --model FOLDER  another model
+python benchmarks/translate_cpu.py --busy 2        beside two busy processes, with one thread and with all
 python benchmarks/translate_cpu.py --report        and keep the table in benchmarks/reports/
+
+`regard` is what `Translator` runs, CTranslate2 in int8 with batches side by side; `regard search` is our own search in
+torch, which runs where CTranslate2 cannot. CTranslate2 itself is given the model as its converter for Marian makes it.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -22,9 +29,11 @@ from measure import machine, rounds
 
 import regard
 from regard.translation import search
+from regard.translation.beam_search import search_all
 from regard.translation.translator import SHIPPED, Translator
 
 BATCH, BEAM, TOKENS, VOCABULARY = 32, 4, 24, 16_000
+ENGINES = ["transformers", "regard", "regard search", "CTranslate2 float32", "CTranslate2 int8"]
 SENTENCES = [
     "A dog ate the food because it was hungry.", "I like sushi because it makes me happy.", "I am hungry.",
     "Where is the station?", "She has lived in this house for ten years.", "We should leave before it gets dark.",
@@ -64,59 +73,84 @@ def converted(ctranslate2: Any, marian: Path, out: Path, quantization: str, word
     return ctranslate2.Translator(str(out), device="cpu", intra_threads=threads, compute_type=quantization)
 
 
-def table(folder: Path | None, count: int) -> list[str]:
-    import ctranslate2
-    import transformers
-
-    transformers.logging.set_verbosity_error()
+def inputs(folder: Path | None) -> tuple[regard.Transformer, list[list[int]], int]:
+    """The model, the ids of a batch, and the longest target."""
     if folder is None:
-        model = random_model()
+        torch.manual_seed(0)
         lengths = torch.linspace(6, 20, BATCH).long().tolist()
-        ids = [[*torch.randint(2, VOCABULARY - 1, (n,)).tolist(), 0] for n in lengths]
-        most = TOKENS
-    else:
-        translator = Translator.load(folder)
-        model, most = translator.model, 128
-        ids = [[*translator.words.encode(s), model.config.end] for s in (SENTENCES * 2)[:BATCH]]
+        return random_model(), [[*torch.randint(2, VOCABULARY - 1, (n,)).tolist(), 0] for n in lengths], TOKENS
+    translator = Translator.load(folder)
+    ids = [[*translator.words.encode(s), translator.model.config.end] for s in (SENTENCES * 2)[:BATCH]]
+    return translator.model, ids, 128
+
+
+def one(engine: str, folder: Path | None, count: int) -> dict[str, float]:
+    """Tokens a second of one engine; `one` sentence and a batch."""
+    model, ids, most = inputs(folder)
     pad = model.config.pad
     source = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in ids], True, pad)
-    words = [[name(token) for token in row] for row in ids]
-    with tempfile.TemporaryDirectory() as place:
-        marian = Path(place) / "marian"
-        model.to_marian(marian)
-        theirs = transformers.MarianMTModel.from_pretrained(marian).eval()
-        produced: dict[str, int] = {}
+    run: Callable[[int], int]
+    if engine == "regard":
 
-        def ours() -> None:
-            produced["regard"] = sum(len(h[0].tokens) + 1 for h in search(model, source, beam=BEAM, max_tokens=most))
+        def run(size: int) -> int:
+            return sum(len(best[0].tokens) + 1 for best in search_all(model, ids[:size], beam=BEAM))
 
-        def generate() -> None:
+    elif engine == "regard search":
+
+        def run(size: int) -> int:
+            return sum(len(best[0].tokens) + 1 for best in search(model, source[:size], beam=BEAM, max_tokens=most))
+
+    elif engine == "transformers":
+        import transformers
+
+        transformers.logging.set_verbosity_error()
+        with tempfile.TemporaryDirectory() as place:
+            model.to_marian(place)
+            theirs = transformers.MarianMTModel.from_pretrained(place).eval()
+
+        def run(size: int) -> int:
             with torch.inference_mode():
                 out = theirs.generate(
-                    source, attention_mask=source.ne(pad).long(), num_beams=BEAM, max_new_tokens=most, max_length=None
-                )
-            produced["transformers"] = int(out[:, 1:].ne(pad).sum())
+                    source[:size], attention_mask=source[:size].ne(pad).long(), num_beams=BEAM, max_new_tokens=most,
+                    max_length=None,
+                )  # fmt: skip
+            return int(out[:, 1:].ne(pad).sum())
 
-        # CTranslate2 comes last: once it has run, its threads beside torch's make all that torch does in this process
-        # slower, to the end (a search took 0.41 s before and 0.65 s afterwards).
-        taken = rounds({"transformers": generate, "regard": ours}, count)
-        own = {name(token) if token != pad else "<pad>": token for token in range(model.config.vocabulary)}
-        fast = {kind: converted(ctranslate2, marian, Path(place) / kind, kind, own) for kind in ("float32", "int8")}
+    else:
+        import ctranslate2
 
-        def convert(kind: str) -> None:
-            found = fast[kind].translate_batch(
-                words, beam_size=BEAM, max_decoding_length=most, max_batch_size=BATCH, min_decoding_length=0
-            )
-            produced[kind] = sum(len(f.hypotheses[0]) + 1 for f in found)
+        words = {name(token) if token != pad else "<pad>": token for token in range(model.config.vocabulary)}
+        place = Path(tempfile.mkdtemp())
+        model.to_marian(place / "marian")
+        fast = converted(ctranslate2, place / "marian", place / "fast", engine.split()[1], words)
+        shutil.rmtree(place)
+        texts = [[name(token) for token in row] for row in ids]
 
-        taken |= rounds({"float32": lambda: convert("float32"), "int8": lambda: convert("int8")}, count)
-    speed = {kind: produced[kind] / taken[kind].least for kind in taken}
-    rows = [("transformers", "transformers `generate`"), ("regard", "regard `search`")]
-    rows += [("float32", "CTranslate2 float32"), ("int8", "CTranslate2 int8")]
+        def run(size: int) -> int:
+            found = fast.translate_batch(texts[:size], beam_size=BEAM, max_decoding_length=most, max_batch_size=BATCH)
+            return sum(len(each.hypotheses[0]) + 1 for each in found)
+
+    tokens = {size: run(size) for size in (1, BATCH)}
+    taken = rounds({"one": lambda: run(1), "batch": lambda: run(BATCH)}, count)
+    return {"one": taken["one"].least, "batch": tokens[BATCH] / taken["batch"].least}
+
+
+def table(folder: Path | None, count: int) -> list[str]:
+    """Each engine in a process of its own: CTranslate2's threads beside torch's make both slower."""
+    found = {}
+    for engine in ENGINES:
+        given = ["--random"] if folder is None else ["--model", str(folder)]
+        command = [sys.executable, __file__, *given, "--rounds", str(count), "--one", engine]
+        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        found[engine] = json.loads(printed.splitlines()[-1])
     return [
-        "| | tokens/s | × transformers |",
-        "| --- | --- | --- |",
-        *(f"| {title} | {speed[kind]:,.0f} | {speed[kind] / speed['transformers']:.2f} |" for kind, title in rows),
+        "| | tokens/s | × transformers | one sentence |",
+        "| --- | --- | --- | --- |",
+        *(
+            f"| {engine} | {each['batch']:,.0f} | {each['batch'] / found['transformers']['batch']:.2f} | "
+            f"{each['one'] * 1e3:.0f} ms |"
+            for engine, each in found.items()
+        ),
     ]
 
 
@@ -142,6 +176,41 @@ def waits() -> list[str]:
     ]
 
 
+BUSY = """
+import json, sys
+from measure import rounds
+from translate_cpu import SENTENCES
+from regard.translation.translator import Translator
+translator = Translator.default()
+page = " ".join(SENTENCES * 20)[:10_000].rpartition(".")[0] + "."
+texts = {"one sentence": SENTENCES[0], "32 sentences": SENTENCES * 2, f"{len(page):,} characters": page}
+taken = rounds({name: lambda text=text: translator.translate(text) for name, text in texts.items()}, int(sys.argv[1]))
+print(json.dumps(taken))
+"""
+
+
+def beside_busy_processes(busy: int, count: int) -> list[str]:
+    """Translations while other processes keep cores busy: as installed, and with one thread."""
+    spin = f"import os\nwhile os.getppid() == {os.getpid()}: pass"  # to the end of this process, at most
+    others = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(busy)]
+    found = []
+    try:
+        for threads in ({}, {"OMP_NUM_THREADS": "1"}):
+            there = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])} | threads
+            command = [sys.executable, "-c", BUSY, str(count)]
+            printed = subprocess.run(command, env=there, check=True, capture_output=True, text=True).stdout
+            found.append(json.loads(printed.splitlines()[-1]))
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    lines = ["| least (median) | as installed | 1 thread |", "| --- | --- | --- |"]
+    for name_ in found[0]:
+        cells = [f"{each[name_][0]:.2f} s ({each[name_][1]:.2f} s)" for each in found]
+        lines.append(f"| {name_} | {' | '.join(cells)} |")
+    return lines
+
+
 def main() -> None:
     """Print the table, and keep it if asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -149,8 +218,18 @@ def main() -> None:
     parser.add_argument("--random", action="store_true", help="random weights of 6 + 6 layers")
     parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-translate-cpu.md")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--busy", type=int, metavar="N", help="beside N busy processes, the model in the package")
+    parser.add_argument("--one", choices=ENGINES, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    torch.manual_seed(0)
+    if options.one is not None:
+        print(json.dumps(one(options.one, None if options.random else options.model, options.rounds)))
+        return
+    if options.busy is not None:
+        lines = beside_busy_processes(options.busy, options.rounds)
+        how = f"Beside {options.busy} busy processes on {os.cpu_count()} cores; the model in the package, beam {BEAM}. "
+        how += f"The best (and the median) of {options.rounds} rounds, taken in turn."
+        _finish("Translating on a busy CPU", how, lines, f"translate-busy-{options.busy}", options.report)
+        return
     model = None if options.random else options.model
     waited = ["", *waits()] if model == SHIPPED else []
     lines = table(model, options.rounds) + waited
@@ -158,14 +237,20 @@ def main() -> None:
     if model is not None:
         weights = "the model in the package" if model == SHIPPED else f"the model {model.name}"
     how = f"Batch {BATCH}, beam {BEAM}, {weights}, up to {TOKENS if model is None else 128} tokens each."
-    best = f"The best of {options.rounds} rounds, taken in turn (ours and transformers; then, where torch has run "
-    best += "before, CTranslate2's two); tokens of the best hypothesis, its end counted."
+    best = f"Each engine in a process of its own, the best of {options.rounds} rounds; tokens of the best hypothesis, "
+    best += "its end counted."
     best += f" Load average at the end: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores."
-    text = f"# Translating on a CPU\n\n{machine()}. {how} {best}\n\n" + "\n".join(lines) + "\n"
+    _finish("Translating on a CPU", f"{how} {best}", lines, "translate-cpu", options.report)
+
+
+def _finish(title: str, how: str, lines: list[str], name: str, report: bool) -> None:
+    """Print the text, and keep it if asked."""
+    text = f"# {title}\n\n{machine()}. {how}\n\n" + "\n".join(lines) + "\n"
     print(text)
-    if options.report:
-        path = Path(__file__).parent / "reports" / f"{date.today()}-translate-cpu.md"
-        path.write_text(text + "\nMade by `python benchmarks/translate_cpu.py --report`.\n")
+    if report:
+        path = Path(__file__).parent / "reports" / f"{date.today()}-{name}.md"
+        command = " ".join(["python", "benchmarks/translate_cpu.py", *sys.argv[1:]])
+        path.write_text(f"{text}\nMade by `{command}`.\n")
 
 
 if __name__ == "__main__":

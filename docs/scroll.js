@@ -1,6 +1,6 @@
 // What scrolls sideways can be scrolled with the keyboard and says what it is; what fits is no stop of the tab key.
-const boxes = ".picture, div.output, .md-typeset__scrollwrap, pre > code";
-const names = { picture: "Picture", "md-typeset__scrollwrap": "Table" };
+const boxes = ".picture, .formula, div.output, .md-typeset__scrollwrap, pre > code";
+const names = { picture: "Picture", formula: "Formula", "md-typeset__scrollwrap": "Table" };
 
 function label() {
   for (const box of document.querySelectorAll(boxes)) {

@@ -28,7 +28,7 @@ OPTIONS = {
 }  # fmt: skip
 FILES = [
     "checkpoint.previous.safetensors", "checkpoint.safetensors", "clock.f64", "config.json", "curves.svg", "log.jsonl",
-    "model.safetensors", "vocabulary.spm",
+    "model.safetensors", "translation.json", "vocabulary.spm",
 ]  # fmt: skip
 
 
@@ -91,7 +91,8 @@ def check_stopped(folder, code, said):
 
 
 def same(folder, whole):
-    assert sorted(path.name for path in folder.iterdir()) == FILES
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == FILES, names
     assert tiny_recipe.log(folder) == tiny_recipe.log(whole)
     for name in ("config.json", "model.safetensors", "vocabulary.spm", "clock.f64"):
         assert (folder / name).read_bytes() == (whole / name).read_bytes(), name

@@ -9,9 +9,9 @@
 # ## The question
 #
 # *A dog ate the food because it was hungry.* Who was hungry? You know that "it" is the dog. A program that reads the
-# words one at a time cannot know: "it" could be anything. It must look at the other words, at some more than at others.
-# Here is that look, drawn from numbers that we wrote by hand. The chapters after this one show how such numbers are
-# computed; at the end of the course a model has learned them.
+# words one at a time cannot know: "it" could be anything. It has to look at the other words, and at some more than at
+# others. The picture shows where "it" looks, drawn from numbers that we wrote by hand. The next chapters show how such
+# numbers are computed; at the end of the course a model has learned them.
 
 # %%
 import numpy as np
@@ -26,10 +26,34 @@ dog.as_matrix().picture(dog.words, pick="it")
 # %% [markdown]
 # The thicker a line, the more "it" looks at that word. Hover to read the shares.
 #
+# The second sentence that we follow through the course is *I like sushi because it makes me happy.* It has three words
+# that mean little on their own. Here "it" is the sushi:
+
+# %%
+sushi = regard.steps(*textbook.sushi())
+sushi.as_matrix().picture(sushi.words, pick="it")
+
+# %% [markdown]
+# "me" is the person who says "I", and "happy" says something about that person. Both should look at "I":
+
+# %%
+sushi.as_matrix().picture(sushi.words, pick="happy")
+
+# %%
+for word in ("it", "me", "happy"):
+    row = sushi.weights[sushi.words.index(word)]
+    best = sorted(zip(row, sushi.words, strict=True), reverse=True)[:3]
+    print(f"{word:5} looks at", ", ".join(f"{other} {share:.0%}" for share, other in best))
+
+# %% [markdown]
+# All of this is **attention**: every word looks at all words of its sentence, and at some more than at others. Because
+# the words look at their own sentence, it is called **self-attention**.
+#
 # ## A word is a row of numbers
 #
 # A computer calculates with numbers, so each word gets some: a **vector**, which is called its **embedding**. Which
-# numbers? Before training, any; training makes them useful. Our first sentence has three words of 512 numbers each.
+# numbers? Before training, any; training makes them useful. To see the numbers themselves we take a shorter sentence,
+# "I am good": three words of 512 numbers each.
 
 # %%
 good = textbook.i_am_good()
@@ -37,16 +61,16 @@ for word, vector in zip(good.words, good.x, strict=True):
     print(f"{word:5}", vector[:3], "…", vector[-1], f"  {len(vector)} numbers")
 
 # %% [markdown]
-# Put the vectors of a sentence below each other and you have its matrix **X**: one row for each word, one column for
-# each number of an embedding.
+# Write the vectors of a sentence one below the other and you have its matrix **X**: one row for each word, one column
+# for each number of an embedding.
 
 # %%
 print("X is", " × ".join(map(str, good.x.shape)))
 drawing.tables([drawing.Table(good.x, "X", shape="3×512", rows=good.words)])
 
 # %% [markdown]
-# An embedding is looked up: the same word has the same vector wherever it stands. That is its weakness. In the two
-# sentences below "it" means two things, and its vector cannot say which.
+# An embedding is looked up in a table: the same word has the same vector wherever it occurs. That is its weakness. In
+# the two sentences below, "it" means two different things, and its vector cannot say which.
 
 # %%
 full = textbook.sentence("The dog left the food because it was full")
@@ -55,14 +79,14 @@ place = full.words.index("it")
 print("the same vector for both:", np.array_equal(full.x[place], rotten.x[place]))
 
 # %% [markdown]
-# So something has to bring the other words in. A step from vectors to vectors, with numbers in it that are learned, is
-# called a **layer**. We want a layer that gives each word a new vector, made from *all* words.
+# So the other words have to be brought in. A step that computes vectors from vectors, with numbers in it that are
+# learned, is called a **layer**. We want a layer that gives each word a new vector, made from *all* words.
 #
 # ## A layer on a set
 #
-# The plainest layer is **fully connected**: one vector in, one vector out. It is a matrix, and the size of the matrix
-# fixes the size of what goes in. Could we give it a whole sentence, its vectors put end to end? Yes, one of that
-# length.
+# The simplest layer is **fully connected**: one vector in, one vector out. It is a matrix, and the size of the matrix
+# fixes the size of its input. Could we give it a whole sentence, with its vectors joined end to end? Yes, but only
+# sentences of one length.
 
 # %%
 connected = torch.nn.Linear(3 * 512, 3 * 64)
@@ -74,8 +98,9 @@ except RuntimeError as error:
     print("4 words:", error)
 
 # %% [markdown]
-# A **self-attention layer** takes a set of vectors and gives a set of vectors, one for each. The set may have any size,
-# because everything that the layer has learned is about *one* vector or about *two*, never about how many there are.
+# A **self-attention layer** takes a set of vectors and returns a set of vectors, one for each. The set may have any
+# size, because everything the layer learns is about *one* vector or about a *pair* of them, never about how many there
+# are.
 
 # %%
 drawing.set_layer(["I", "am", "hungry"], beside=True)
@@ -93,8 +118,8 @@ print(f"{sum(p.numel() for p in connected.parameters()):,} in the fully connecte
 #
 # ## Order does not matter yet
 #
-# We said *set*, not sequence. Shuffle the words: every output is the one it was before, at its word's new place. The
-# numbers agree up to the rounding of the computer.
+# We said *set*, not sequence. Shuffle the words, and every output is the same as before, at its word's new place. The
+# numbers agree up to rounding.
 
 # %%
 order = torch.tensor([2, 0, 1])
@@ -106,13 +131,13 @@ print("and is not what stood there before: differs by", f"{(after - before).abs(
 
 # %% [markdown]
 # "Dog bites man" and "man bites dog" would be the same to this layer. Language needs more, and chapter 6 adds it in one
-# line: the position is written into the vectors. The layer itself stays as it is, and that is its strength, for much in
-# the world is a set.
+# line: the position is added to the vectors. The layer itself stays as it is. That is a strength, because many things
+# besides sentences are sets.
 #
 # ## Not only words
 #
-# Nothing above asked what a vector stands for. **DNA** is a chain of four letters. Cut it into words of four letters
-# and each kind of word gets an embedding, as in a language with few words:
+# Nothing above depends on what a vector stands for. **DNA** is a chain of four kinds of letters. Cut it into words of
+# four letters, and each distinct word gets an embedding, as in a language with few words:
 
 # %%
 strand = "GATTACAGATTACATATACGTG"
@@ -124,8 +149,8 @@ print(tokens[:4], "…", len(tokens), "tokens of", len(kinds), "kinds")
 print("into the same layer:", tuple(vectors.shape), "→", tuple(layer(vectors).shape))
 
 # %% [markdown]
-# A **graph** has nodes and links. Each node is a vector, and a **mask** says who may look at whom: those that are
-# linked. Here is a ring of five nodes. Change node 0, and see which outputs change.
+# A **graph** has nodes and links. Each node is a vector, and a **mask** says which nodes may look at each other: those
+# that are linked. Here is a ring of five nodes. We change node 0 and see which outputs change.
 
 # %%
 ring = torch.eye(5).bool() | torch.eye(5).roll(1, 0).bool() | torch.eye(5).roll(-1, 0).bool()
@@ -138,12 +163,12 @@ for node, by in enumerate(moved.tolist()):
 
 # %% [markdown]
 # Node 0 and its two neighbours change; the others cannot see it. `examples/sets_dna.py` and
-# `examples/sets_graph.py` train such models in some seconds.
+# `examples/sets_graph.py` train such models in a few seconds.
 #
 # ## What we have
 #
 # - A word is a vector; a sentence is a matrix X with a row for each word.
 # - A self-attention layer turns a set of vectors into a set of vectors, of any size.
-# - Shuffling what goes in shuffles what comes out. Positions must be added by hand.
+# - Shuffling the inputs shuffles the outputs in the same way. Positions have to be added separately.
 #
-# How does a word look at another? It asks, and the other answers: [queries, keys, values](2_queries_keys_values.md).
+# How does one word look at another? It asks, and the other answers: [queries, keys, values](2_queries_keys_values.py).

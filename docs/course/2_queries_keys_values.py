@@ -3,18 +3,18 @@
 #
 # Three views of the same words: what a word asks for, what it answers to, and what it gives.
 #
-# In [chapter 1](1_words_as_vectors.md) a sentence became a matrix X with a row for each word. Now each word has to find
-# the words that matter to it. Think of a library. You come with a question; each book has a label on its back; you
-# compare the question with the labels, and then you read what is *in* the books. Three different things:
+# In [chapter 1](1_words_as_vectors.py) a sentence became a matrix X with a row for each word. Now each word has to find
+# the words that matter to it. Think of a library. You come with a question; each book has a title on its spine; you
+# compare the question with the titles, and then you read what is *in* the books. Three different things:
 #
 # - a **query**: what a word asks for;
 # - a **key**: what it can be found by;
-# - a **value**: what it gives to those who look at it.
+# - a **value**: what it gives to the words that look at it.
 #
 # ## Written by hand
 #
-# In our sentence with the dog we wrote them ourselves, with five dimensions that have names. "it" *is* hardly anything,
-# but it asks for an animal that can be hungry.
+# For the sentence about the dog we wrote them ourselves, with five dimensions that have names. "it" *is* hardly
+# anything, but it asks for an animal that can be hungry.
 
 # %%
 import numpy as np
@@ -33,14 +33,47 @@ drawing.tables([queries, keys], title="What each word asks for, and what it is")
 # Read the row of "it" on the left and the row of "dog" on the right: both are large in the column *animal*. That is
 # all there is to "it" finding "dog". The next chapter turns it into a number.
 #
+# The sentence about sushi works the same way. Its "it" asks for a thing, its "me" and "happy" ask for a person:
+
+# %%
+sushi = regard.steps(*textbook.sushi())
+meanings = ("thing", "person", "action", "link", "feeling")
+queries = drawing.Table(sushi.queries, "queries", rows=sushi.words, columns=meanings)
+keys = drawing.Table(sushi.keys, "keys", rows=sushi.words, columns=meanings)
+drawing.tables([queries, keys], title="“it” asks for a thing, and “sushi” is one")
+
+# %% [markdown]
 # ## Three matrices
 #
-# A model does not get such tables. It has the embeddings X, and three matrices that it learns: **W_Q**, **W_K** and
-# **W_V**. Each word's embedding goes through each of them:
+# Nobody gives a model such tables. It has the embeddings X, and three matrices that it learns: $W_Q$, $W_K$ and $W_V$.
+# The embedding of each word is multiplied by each of them:
 #
-# **Q = X W_Q**, **K = X W_K**, **V = X W_V**
+# $$
+# Q = X\,W_Q \qquad K = X\,W_K \qquad V = X\,W_V
+# $$
 #
-# (Some texts write vectors as columns, and then W x. It is the same product, turned on its side.)
+# One row of the last product is the value of one word. In "I am hungry", the value of "am" is
+#
+# $$
+# \mathbf{v}_{\text{am}} = \mathbf{x}_{\text{am}}\,W_V
+# $$
+#
+# Many texts write vectors as columns, and then the matrix comes first:
+#
+# $$
+# \mathbf{v}_{\text{am}} = W_V\,\mathbf{x}_{\text{am}}
+# $$
+#
+# It is the same product, with the matrix transposed.
+
+# %%
+hungry = regard.steps(*textbook.i_am_hungry())
+for word, x in zip(hungry.words, hungry.x, strict=True):
+    by_row, by_column = x @ hungry.w_v, hungry.w_v.T @ x
+    print(f"v({word}) = {by_row}, the same either way: {np.array_equal(by_row, by_column)}")
+
+# %% [markdown]
+# The diagram shows the three products for "I am good", word by word:
 
 # %%
 good = regard.steps(*textbook.i_am_good())
@@ -66,15 +99,15 @@ q = drawing.Table(good.queries, "Q", shape="3×64", rows=good.words)
 drawing.tables([x, w, q], signs=("·", "="))
 
 # %% [markdown]
-# The matrices know nothing of the number of words. One word at a time or all at once is the same:
+# The matrices do not depend on the number of words: computing one word at a time or all at once gives the same result:
 
 # %%
 one_by_one = np.stack([word @ good.w_q for word in good.x])
 print("the same queries:", np.allclose(one_by_one, good.queries))
 
 # %% [markdown]
-# Queries and keys must have one width, for they will be multiplied with each other. A value may have another: it is
-# only weighed and added. `regard` says so when you mix them up:
+# Queries and keys must have the same width, because they will be multiplied with each other. Values may have another:
+# they are only weighted and added. `regard` reports a mismatch:
 
 # %%
 random = np.random.default_rng(0)
@@ -89,8 +122,8 @@ except regard.ShapeError as error:
 # %% [markdown]
 # ## Why three, and not one?
 #
-# If a word asked with what it is, Q = K, then each two words would find each other equally: the score of "it" with
-# "dog" would be the score of "dog" with "it". Looking is not like that. "it" needs "dog"; "dog" does not need "it".
+# If each word asked with its own key, Q = K, then any two words would find each other equally: the score of "it" with
+# "dog" would be the score of "dog" with "it". But "it" needs "dog", and "dog" does not need "it".
 
 # %%
 it, animal = dog.words.index("it"), dog.words.index("dog")
@@ -102,8 +135,8 @@ print("with Q = K the scores are the same both ways:", np.allclose(same, same.T)
 # ## The matrices are learned
 #
 # At first W_Q, W_K and W_V are random, and so is what a word looks at. Training changes them a little at a time,
-# towards whatever makes the model's answers better. Here the answer we want is simple: "it" shall look at "dog".
-# Watch the share that "it" gives to "dog" (how it is computed comes in the next two chapters).
+# towards whatever makes the model's answers better. Here the answer we want is simple: "it" should look at "dog".
+# Watch the share that "it" gives to "dog" (the next two chapters explain how it is computed).
 
 # %%
 torch.manual_seed(1)
@@ -122,13 +155,13 @@ print(f"before: {shares[0]:.1%}, after 40 steps: {shares[-1]:.1%}")
 drawing.curves({"how much “it” looks at “dog”": (np.arange(40), np.array(shares))})
 
 # %% [markdown]
-# A real model is not told where to look. It is asked for a translation or for the next word, and finds out that
-# looking at the right words helps. Chapter 7 trains one.
+# A real model is not told where to look. It is asked for a translation or for the next word, and learns that looking
+# at the right words helps. Chapter 7 trains one.
 #
 # ## What we have
 #
-# - Q = X W_Q, K = X W_K, V = X W_V: for each word a query, a key and a value of d numbers.
-# - Three views, so that looking can have a direction.
+# - $Q = X\,W_Q$, $K = X\,W_K$, $V = X\,W_V$: for each word a query, a key and a value of d numbers.
+# - Queries and keys differ, so that "it" can look at "dog" without "dog" looking at "it".
 # - The matrices are what is learned; they do not depend on how many words there are.
 #
-# Next, queries meet keys: [scores and scaling](3_scores_and_scaling.md).
+# Next, queries meet keys: [scores and scaling](3_scores_and_scaling.py).

@@ -3,7 +3,7 @@
 #
 # Steps 1 and 2: each query meets each key, and the result is divided by √d. Why by √d is measured here.
 #
-# [Chapter 2](2_queries_keys_values.md) gave each word a query q and a key k of d numbers. How well do they fit?
+# [Chapter 2](2_queries_keys_values.py) gave each word a query q and a key k of d numbers. How well do they fit?
 #
 # ## The dot product says how alike two vectors are
 #
@@ -23,8 +23,14 @@ for name, key in {"alike": [2, 1, 0], "unrelated": [0, 0, 3], "opposite": [-2, -
     print(f"{name:9} {question @ np.array(key):5.1f}")
 
 # %% [markdown]
-# The dot product of the query of one word and the key of another is their **score**. Here is one, term by term: how
-# well does "am" answer what "I" asks in "I am hungry"? It takes the query of "I" and the key of "am".
+# The dot product of the query of one word and the key of another is their **score**. How well does "am" answer what "I"
+# asks in "I am hungry"? Take the query of "I" and the key of "am":
+#
+# $$
+# s_{\text{I},\text{am}} = \mathbf{q}_{\text{I}} \cdot \mathbf{k}_{\text{am}}
+# $$
+#
+# Here it is term by term:
 
 # %%
 hungry = regard.steps(*textbook.i_am_hungry())
@@ -33,7 +39,8 @@ drawing.dot(hungry.queries[0], hungry.keys[1], ("I", "am"))
 # %% [markdown]
 # ## Step 1: all scores at once
 #
-# Every query with every key is one matrix product: **QKᵀ**. The row is who asks, the column is who answers.
+# Every query with every key is one matrix product, $QK^{\mathsf{T}}$. The row is the word that asks, the column the
+# word that answers. The first row has the scores of "I":
 
 # %%
 good = regard.steps(*textbook.i_am_good())
@@ -45,13 +52,37 @@ scores = drawing.Table(good.scores, "QKᵀ", shape=f"{n}×{n}", rows=good.words,
 drawing.tables([q, k, scores], signs=("·", "="), row=0)
 
 # %% [markdown]
-# In its first row, "I" fits best with itself. Each other row is read the same way.
-#
+# "I" fits best with itself. The second row has the scores of "am": its query with the same three keys.
+
+# %%
+drawing.tables([q, k, scores], signs=("·", "="), row=1)
+
+# %% [markdown]
+# And the third row has those of "good":
+
+# %%
+drawing.tables([q, k, scores], signs=("·", "="), row=2)
+
+# %%
+for word, row in zip(good.words, good.scores, strict=True):
+    best, *others = sorted(zip(row, good.words, strict=True), reverse=True)
+    after = ", ".join(f"{name} {score:.1f}" for score, name in others)
+    print(f"{word:5} fits best with {best[1]}, {best[0]:.1f}; then {after}")
+
+# %% [markdown]
+# In this sentence each word fits best with itself. In the sentence about sushi, "it" finds another word:
+
+# %%
+sushi = regard.steps(*textbook.sushi())
+row = sushi.scores[sushi.words.index("it")]
+print("  ".join(f"{word} {score:.1f}" for word, score in zip(sushi.words, row, strict=True)))
+
+# %% [markdown]
 # ## Step 2: divide by √d
 #
 # A dot product is a sum of d terms. The more terms, the larger it gets, whether two words fit or not. How much larger?
-# Draw queries and keys at random, each number with a spread (standard deviation) of 1, and measure the spread of their
-# dot products.
+# Draw queries and keys at random, each number with a standard deviation of 1 (its *spread*), and measure the spread of
+# their dot products.
 
 # %%
 torch.manual_seed(0)
@@ -84,7 +115,7 @@ drawing.tables([before, after], signs=(f"÷ {d**0.5:.0f} =",))
 #
 # The next step, the **softmax**, makes shares out of a row of scores: positive numbers that add up to 1, the greater
 # the score the greater the share. (Chapter 4 does it by hand.) It works on *differences* of scores, and large
-# differences make it all or none. Among 16 keys, how much does the best one get?
+# differences make it all or nothing. Among 16 keys, how much does the best one get?
 
 # %%
 best = {name: [] for name in ("without √d", "with √d")}
@@ -104,10 +135,10 @@ drawing.curves(
 )
 
 # %% [markdown]
-# Without √d almost all goes to one key, and these queries and keys are random: it is decided by chance, before anything
-# was learned. And it is hard to learn anything after. Training needs the **gradient**: how much does a result change
-# when a number changes a little? A weight w changes with its own score by w (1 − w), the slope of the softmax. Where w
-# is nearly 0 or nearly 1, that is nearly nothing.
+# Without √d almost everything goes to one key. These queries and keys are random, so chance has decided which, before
+# anything was learned. And then it is hard to learn anything. Training needs the **gradient**: how much does a result
+# change when a number changes a little? A weight w changes with its own score by w (1 − w), the slope of the softmax.
+# Where w is nearly 0 or nearly 1, the slope is nearly 0. One says that the softmax is *saturated*.
 
 # %%
 for d, without, with_it in zip(widths, *slope.values(), strict=True):
@@ -150,27 +181,60 @@ drawing.curves(
 )
 
 # %% [markdown]
-# Look closely, for this is not what one is usually told. The slope of a *typical* row vanishes, and yet the gradient
-# through the stack does not vanish: it explodes. How can that be? Look at one layer, row by row: how much does the
-# output of each query change with that query?
+# This is not the usual explanation. The slope of a typical row vanishes, and yet the gradient through the stack does
+# not vanish: it explodes.
+#
+# ## Vanish or explode? Both
+#
+# To see how, measure one layer, row by row, in two places. First the gradient of the output by the *scores*: it comes
+# through the softmax alone. Then the gradient by the *query*: it is the first one multiplied by the keys, and a key of
+# d random numbers has a length of about √d.
 
 
 # %%
 def row_gradients(d, scale):
-    """For each of 2,000 queries the size of its own gradient, of an output in a random direction."""
+    """The sizes of the gradients of an output by its scores and by its query, for each of 2,000 random queries."""
     torch.manual_seed(2)
     query, key, value = torch.randn(2000, 1, d, requires_grad=True), torch.randn(2000, 16, d), torch.randn(2000, 16, 1)
-    ((query @ key.mT * scale).softmax(-1) @ value).sum().backward()
-    return query.grad.norm(dim=-1).flatten()
+    scores = query @ key.mT * scale
+    output = (scores.softmax(-1) @ value).sum()
+    return [gradient.norm(dim=-1).flatten() for gradient in torch.autograd.grad(output, (scores, query))]
 
 
-for name, scale in (("without √d", 1.0), ("with √d", 512**-0.5)):
-    sizes = row_gradients(512, scale)
-    print(f"d = 512, {name:10}: a typical row {sizes.median():.4f}, the greatest {sizes.max():7.2f}")
+print("                    by the scores         by the query")
+print("              d       typical row     typical row    all rows, RMS    greatest row")
+for name, power in (("without √d", 0), ("with √d", -0.5)):
+    for d in widths:
+        by_scores, by_query = row_gradients(d, float(d) ** power)
+        mean = by_query.square().mean().sqrt()
+        print(
+            f"{name:10} {d:4}  {by_scores.median():15.4f} {by_query.median():15.4f} {mean:16.2f} {by_query.max():15.2f}"
+        )
 
 # %% [markdown]
-# Without √d a typical row gets almost no gradient, and a few get very much: those where two keys are nearly tied, so
-# that an all-or-none softmax flips from one to the other. And layer upon layer it grows:
+# Without √d, as d grows:
+#
+# - **The gradient of a typical row vanishes.** Its weights are nearly 0 and 1, the softmax is saturated, and nothing
+#   passes through it: neither to the scores nor to the query.
+# - **The gradient of a few rows explodes.** They are the rows in which two keys are nearly tied, so that a small change
+#   flips the weights from one key to the other. There the softmax has a slope, and the long keys multiply it. These
+#   rows make up nearly all of the RMS (the root of the mean square over all rows).
+#
+# With √d neither happens: the typical row and the RMS hardly change with d. Which rows are these?
+
+# %%
+_, by_query = row_gradients(512, 1.0)
+torch.manual_seed(2)
+query, key = torch.randn(2000, 1, 512), torch.randn(2000, 16, 512)  # the same as above
+first, second = (query @ key.mT).flatten(1).topk(2).values.T
+steep = by_query.argsort(descending=True)[:200]
+part = by_query[steep].square().sum() / by_query.square().sum()
+print(f"the 200 rows with the largest gradients have {part:.1%} of the sum of squares")
+gap = first - second
+print(f"the two best scores are {gap[steep].median():.1f} apart in these rows, {gap.median():.1f} in a typical row")
+
+# %% [markdown]
+# In a stack, the gradient of these rows is multiplied layer by layer:
 
 # %%
 for layers in (1, 4, 8, 12):
@@ -178,13 +242,14 @@ for layers in (1, 4, 8, 12):
     print(f"{layers:2} layers, d = 256: gradient at the first layer {without:8.1f} without √d, {with_it:5.1f} with it")
 
 # %% [markdown]
-# Nothing in most places, far too much in some: that is no guide. With √d the rows are much more alike, and the gradient
-# of the stack stays moderate, for every d and through all layers. That is what is meant by *stable gradients*.
+# Training cannot use a gradient that is almost zero for most words and far too large for a few. With √d the rows are
+# much more alike, and the gradient of the stack stays moderate, for every d and through all layers. That is what is
+# meant by *stable gradients*.
 #
 # ## Does it matter? Train both
 #
-# A task that needs looking: four tokens each have a name and a content; one more token has only a name, and the stack
-# shall say the content of that name. Two stacks of 12 layers, the same in everything but √d.
+# A task that needs attention: four tokens each have a name and a content; one more token has only a name, and the stack
+# has to output the content that belongs to it. We train two stacks of 12 layers that differ only in √d.
 
 
 # %%
@@ -215,7 +280,7 @@ for name, loss in losses.items():
 drawing.curves({name: (np.arange(40), loss) for name, loss in losses.items()}, same_scale=True)
 
 # %% [markdown]
-# With √d the stack learns to look up the answer; without it, it is hardly better than guessing.
+# With √d the stack learns to look up the answer; without √d it is hardly better than guessing.
 #
 # Why √d and not d? Dividing by d would make the scores of random vectors too small, the more so the larger d is, and
 # all weights alike:
@@ -228,9 +293,11 @@ for d in widths:
 # %% [markdown]
 # ## What we have
 #
-# - The score of two words is the dot product of one's query and the other's key; all of them are QKᵀ.
-# - Scores spread like √d. Divided by √d they spread like 1, for every d.
-# - Without it the softmax is all or none by chance, gradients are nothing or far too much, and a stack of 12 layers
-#   does not learn.
+# - The score of two words is the dot product of the query of one and the key of the other. All scores together are
+#   $QK^{\mathsf{T}}$.
+# - The spread of the scores is √d. Divided by √d it is 1, for every d. Dot products that are scaled: this is why the
+#   whole computation is called **scaled dot-product attention**.
+# - Without √d the softmax is saturated. The gradient of a typical row vanishes, that of a few rows explodes, and a
+#   stack of 12 layers does not learn.
 #
-# Next, shares out of scores: [weights](4_weights.md).
+# Next, scores become shares: [weights](4_weights.py).

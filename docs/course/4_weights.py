@@ -3,14 +3,28 @@
 #
 # Step 3: the softmax makes shares out of a row of scores. By hand, to exactly 90 %, 7 % and 3 %.
 #
-# After [chapter 3](3_scores_and_scaling.md) each word has a row of scaled scores, one for each word it could look at.
-# They can be any numbers. We want **weights**: how much of its look a word gives to each word. Weights are positive,
-# and a row of them adds up to 1.
+# After [chapter 3](3_scores_and_scaling.py) each word has a row of scaled scores, one for each word it could look at.
+# They can be any numbers. We want **weights**: how much of its attention a word gives to each word. Weights are
+# positive, and a row of them adds up to 1.
 #
 # ## Softmax by hand
 #
-# Two steps. Take exp of each score, which makes it positive. Divide by the sum, which makes the sum 1. Here is the row
-# of "I" in "I am good":
+# Take exp of each score, which makes it positive. Divide by the sum, which makes the sum 1. That is the **softmax** of
+# a row of n numbers:
+#
+# $$
+# \operatorname{softmax}(s_1, \dots, s_n)_j = \frac{\exp(s_j)}{\exp(s_1) + \dots + \exp(s_n)}
+# $$
+#
+# The weight that "I" gives to "am" in "I am good" is one such fraction. Above the line is the term of "am", below the
+# line are the terms of all words, each once:
+#
+# $$
+# a_{\text{I},\text{am}} = \frac{\exp(s_{\text{I},\text{am}} / \sqrt{d})}{\exp(s_{\text{I},\text{I}} / \sqrt{d}) +
+# \exp(s_{\text{I},\text{am}} / \sqrt{d}) + \exp(s_{\text{I},\text{good}} / \sqrt{d})}
+# $$
+#
+# In numbers, for the whole row of "I":
 
 # %%
 import numpy as np
@@ -28,7 +42,18 @@ for word, score, power, share in zip(good.words, row, powers, shares, strict=Tru
 print("together", f"{shares.sum():.0%}")
 
 # %% [markdown]
-# "I" gives 90 % of its look to itself, 7 % to "am" and 3 % to "good". The other rows go the same way, each for itself:
+# "I" gives 90 % of its attention to itself, 7 % to "am" and 3 % to "good". The rows of "am" and "good" are computed in
+# the same way, each with a sum of its own:
+
+# %%
+for word, other in (("am", good.scaled[1]), ("good", good.scaled[2])):
+    total = np.exp(other).sum()
+    for name, score in zip(good.words, other, strict=True):
+        print(f"{word:4} → {name:4} exp({score:5.2f}) ÷ {total:,.0f} = {np.exp(score) / total:5.1%}")
+
+# %% [markdown]
+# So "am" gives 95 % to itself and 2.5 % to each of the others. "good" gives 76 % to itself, 21 % to "I" and 3 % to
+# "am". All three rows together:
 
 # %%
 scaled = drawing.Table(good.scaled, "", "QKᵀ / √64", rows=good.words, columns=good.words)
@@ -41,12 +66,12 @@ print("rows add up to   ", good.weights.sum(axis=1))
 print("columns add up to", good.weights.sum(axis=0).round(3))
 
 # %% [markdown]
-# A row is what one word gives away, and it always gives all. A column is what one word receives, and that can be more
-# than 1, as for "I" here, or less, as for "good".
+# A row is the attention that one word gives, and it always adds up to 1. A column is what one word receives, and that
+# can be more than 1, as for "I" here, or less, as for "good".
 #
 # ## From shares back to scores
 #
-# The texts this course grew from print these shares and no scores that give them. Which scores do? Divide two shares
+# The texts this course grew from give these shares, but no scores that lead to them. Which scores do? Divide two shares
 # of one row: the sum cancels, and what is left is exp of the *difference* of two scores. So shares fix differences,
 # and one score of each row is free. Choose 110, 99 and 100 for a word with itself, and √64 = 8:
 
@@ -67,8 +92,8 @@ print("the same scores:", np.allclose(scores, good.scores))
 # %% [markdown]
 # ## What the softmax does, and does not do
 #
-# **A difference becomes a factor.** One more in a scaled score is a weight that is e times as large, whatever else
-# stands in the row.
+# **A difference becomes a factor.** If one scaled score is larger than another by 1, its weight is e times as large,
+# whatever else is in the row.
 
 # %%
 for other in (-5.0, 0.0, 5.0):
@@ -77,20 +102,20 @@ for other in (-5.0, 0.0, 5.0):
     print(f"scores 3, 2, {other:2.0f}: weights {shown}, the first is {w[0] / w[1]:.3f} times the second")
 
 # %% [markdown]
-# **Adding a number to a whole row changes nothing.** That is more than a curiosity. exp of a large number is too large
-# for the computer, so we take the greatest score off each row first. The weights stay the same:
+# **Adding a number to a whole row changes nothing.** That is useful. exp of a large number overflows, so we subtract
+# the greatest score from each row first. The weights stay the same:
 
 # %%
 large = np.array([810.0, 808.0, 800.0])
 with np.errstate(all="ignore"):
     print("as it stands:       ", np.exp(large) / np.exp(large).sum())
 less = np.exp(large - large.max())
-print("the greatest off:   ", less / less.sum())
+print("maximum subtracted: ", less / less.sum())
 
 # %% [markdown]
-# **Larger scores, sharper weights.** Multiply a row by a number and it becomes all or none, or all alike. This is what
-# √d was about. How sharp is a row? Its **entropy** says so, and exp of it is a number one can picture: among how many
-# words is the look shared?
+# **Larger scores, sharper weights.** Multiply a row by a large number, and almost everything goes to one word; by a
+# small one, and all weights become alike. This is why we divided by √d. How sharp is a row? Its **entropy** says so,
+# and exp of the entropy is easy to picture: among how many words is the attention shared?
 
 # %%
 for factor in (0.0, 0.5, 1.0, 4.0):
@@ -100,9 +125,9 @@ for factor in (0.0, 0.5, 1.0, 4.0):
     print(f"scores × {factor}: {shown}  as if among {spread:.2f} words; the least weight is {w.min():.0e}")
 
 # %% [markdown]
-# **No weight is ever 0**, as the last numbers show: softmax gives a little to everyone. To hide a word altogether,
-# its score is set to minus infinity, for exp of that is 0. That is a **mask**. A word that writes a sentence must not
-# look at words not yet written, so a mask hides what comes after:
+# **No weight is ever 0**, as the last numbers show: softmax gives every word at least a little. To hide a word
+# altogether, its score is set to minus infinity, because exp of that is 0. That is a **mask**. A model that writes a
+# sentence must not look at words that are not written yet, so a mask hides what comes after each word:
 
 # %%
 A = regard.AttentionMatrix(torch.from_numpy(good.queries), torch.from_numpy(good.keys), mask=regard.causal())
@@ -111,13 +136,20 @@ A.picture(good.words, "matrix", title="Each word sees itself and what came befor
 # %% [markdown]
 # The rows still add up to 100 %: what was hidden is shared among the rest.
 #
-# ## Weights are a look
+# ## All rows of a sentence
 #
-# The sentence that this course began with, all of its rows. Find "it": most of its look goes to "dog".
+# Here are the weights of the sentence that this course began with. Find the row of "it": most of it goes to "dog".
 
 # %%
 dog = regard.steps(*textbook.dog())
 dog.as_matrix().picture(dog.words, "matrix", title="Who looks at whom")
+
+# %% [markdown]
+# In the sentence about sushi, the row of "it" has most at "sushi", and the rows of "me" and "happy" have most at "I":
+
+# %%
+sushi = regard.steps(*textbook.sushi())
+sushi.as_matrix().picture(sushi.words, "matrix", title="“it” is the sushi, “me” and “I” are the same person")
 
 # %% [markdown]
 # ## What we have
@@ -126,4 +158,4 @@ dog.as_matrix().picture(dog.words, "matrix", title="Who looks at whom")
 # - It turns differences into factors; a number added to a row cancels.
 # - A mask sets scores to minus infinity, and their weights are 0.
 #
-# The weights say how much. Next, of what: [the weighted sum](5_the_weighted_sum.md).
+# The weights say how much to take from each word. Next, what is taken: [the weighted sum](5_the_weighted_sum.py).

@@ -1,11 +1,16 @@
 # %% [markdown]
 # # 5. The weighted sum, and all of it as matrices
 #
-# Step 4: values mixed in the shares of the weights. Then all of it in six lines, its cost, and how to avoid storing
-# it.
+# Step 4: values mixed in the shares of the weights. Then all four steps in six lines, what they cost, and how to avoid
+# storing the matrix.
 #
-# From [chapter 4](4_weights.md) each word has a row of weights. Its output z is a sum of all values, each taken in the
-# share that its weight says.
+# From [chapter 4](4_weights.py) each word has a row of weights. Its output z is the sum of all values, each multiplied
+# by its weight. For "I" in "I am good":
+#
+# $$
+# \mathbf{z}_{\text{I}} = a_{\text{I},\text{I}}\,\mathbf{v}_{\text{I}} + a_{\text{I},\text{am}}\,\mathbf{v}_{\text{am}}
+# + a_{\text{I},\text{good}}\,\mathbf{v}_{\text{good}}
+# $$
 
 # %%
 import time
@@ -23,15 +28,40 @@ print("computed: ", good.output[0][:4].round(4))
 drawing.mixture(good.weights, good.values, good.words, pick="I")
 
 # %% [markdown]
-# So the new vector of "I" is mostly its own value, with a little of the others. And the new vector of "it" in "A dog
-# ate the food because it was hungry" is mostly the value of "dog": it now says whom it means.
+# So the new vector of "I" is mostly its own value, with a little of the others. The output of "am" is even more its own
+# value, with the same small share of both other words:
+
+# %%
+drawing.mixture(good.weights, good.values, good.words, pick="am")
+
+# %% [markdown]
+# And the output of "good" takes a fifth from "I", the person who is good:
+
+# %%
+drawing.mixture(good.weights, good.values, good.words, pick="good")
+
+# %%
+for word, row, output in zip(good.words, good.weights, good.output, strict=True):
+    by_hand = sum(weight * value for weight, value in zip(row, good.values, strict=True))
+    print(f"z({word}) begins with {output[:3].round(3)}, the same by hand: {np.allclose(by_hand, output)}")
+
+# %% [markdown]
+# What is this good for? The new vector of "it" in "A dog ate the food because it was hungry" is mostly the value of
+# "dog": it now says what "it" refers to.
 
 # %%
 dog = regard.steps(*textbook.dog())
 drawing.mixture(dog.weights, dog.values, dog.words, pick="it")
 
 # %% [markdown]
-# Weights are positive and add up to 1, so an output is a mean of values. It never leaves the room between them:
+# In "I like sushi because it makes me happy" the vector of "it" becomes mostly the value of "sushi".
+
+# %%
+sushi = regard.steps(*textbook.sushi())
+drawing.mixture(sushi.weights, sushi.values, sushi.words, pick="it")
+
+# %% [markdown]
+# Weights are positive and add up to 1, so an output is a weighted mean of the values. It always lies between them:
 
 # %%
 print(
@@ -40,9 +70,50 @@ print(
 )
 
 # %% [markdown]
+# ## The whole mechanism
+#
+# Here is all of it in one diagram, for one word: from the inputs of "I am hungry" at the top to the output of "I" at
+# the bottom. Each input becomes a query, a key and a value; the query of "I" meets all keys; its scores are divided by
+# √d and become weights; and the weights mix the values.
+
+# %%
+hungry = regard.steps(*textbook.i_am_hungry())
+drawing.schematic(
+    x=hungry.x, queries=hungry.queries, keys=hungry.keys, values=hungry.values, words=hungry.words, word="I"
+)
+
+# %% [markdown]
+# The same for "it" in the sentence about sushi. Its eight words are wider than this page: scroll sideways.
+
+# %%
+drawing.schematic(x=sushi.x, queries=sushi.queries, keys=sushi.keys, values=sushi.values, words=sushi.words, word="it")
+
+# %% [markdown]
+# ## The four steps
+#
+# With a matrix for each step, all words are computed at once:
+
+# %%
+drawing.mechanism(64)
+
+# %% [markdown]
+# 1. **Scores.** Multiply each query by each key: $QK^{\mathsf{T}}$.
+# 2. **Scaling.** Divide the scores by the square root of the width of the keys: $QK^{\mathsf{T}} / \sqrt{d}$.
+# 3. **Softmax.** Turn each row into weights that add up to 1: $A = \operatorname{softmax}(QK^{\mathsf{T}} / \sqrt{d})$.
+# 4. **Weighted sum.** Mix the values in these weights: $Z = A\,V$.
+#
+# In one line:
+#
+# $$
+# Z = \operatorname{softmax}(QK^{\mathsf{T}} / \sqrt{d})\,V
+# $$
+#
+# The division is *inside* the softmax. Because it scales dot products, this computation is called **scaled dot-product
+# attention**.
+#
 # ## Every number of a small example
 #
-# Three words of four numbers, matrices of 4 × 4: small enough to check with pencil and paper. The whole of
+# Three words of four numbers and matrices of 4 × 4 are small enough to check with pencil and paper. All of
 # self-attention is these six lines:
 
 # %%
@@ -65,17 +136,15 @@ assert np.allclose(done.output, output)
 print(done)
 
 # %% [markdown]
-# The same as a picture, with one score unfolded. Hover over any number to see it in full.
+# The same as a picture, with one score written out term by term. Hover over any number to see it in full.
 
 # %%
 done
 
 # %% [markdown]
-# In one line: **Z = softmax(QKᵀ / √d) V**. The division stands *inside* of the softmax.
-#
 # ## A loop against matrix products
 #
-# One could write it as the words say it: for each word, for each other word. Matrix products do the same, all at once.
+# One could also write it as a loop: for each word, for each other word. Matrix products do the same, all at once.
 
 
 # %%
@@ -111,8 +180,8 @@ print(f"matrix products are {times['a loop'] / times['matrix products']:,.0f} ti
 drawing.bars(times, caption="milliseconds for 128 words, on the machine that built this page")
 
 # %% [markdown]
-# Nothing in a matrix product has to wait: no word needs the output of another. (A network that reads word after word,
-# such as the LSTM of chapter 6, must wait at each.)
+# In a matrix product nothing has to wait: no word needs the output of another. (A network that reads one word after the
+# other, such as the LSTM of chapter 6, has to wait at each.)
 #
 # ## What it costs
 #
@@ -133,10 +202,10 @@ drawing.curves({"milliseconds, by number of words": (np.array(counts), 1e3 * np.
 # %% [markdown]
 # ## The matrix need not be stored
 #
-# The time is there to stay, but the memory is not. To mix values we need weights, to have weights we need the sum of a
-# row, and it seems that a row must be there in full before we begin. It need not. Walk along the keys and keep three
-# things: the greatest score so far, the sum of exps so far, and the mixture so far. When a greater score comes, shrink
-# what was gathered to the new measure. At the end, divide.
+# The time cannot be saved, but the memory can. To mix values we need weights, for the weights we need the sum of the
+# row, and so it seems that a whole row has to be there before we can begin. It does not. Go through the keys and keep
+# three things: the greatest score so far, the sum of the exps so far, and the mixture so far. When a greater score
+# comes, scale down what was collected so far. At the end, divide.
 
 
 # %%
@@ -156,7 +225,7 @@ Q, K, V = torch.randn(3, 1000, 64).unbind(0)
 print("the same, with no row stored:", torch.allclose(by_walking(Q[7], K, V), by_matrices(Q, K, V)[7], atol=1e-5))
 
 # %% [markdown]
-# Fast kernels walk in this way, a block of keys at a time. The price is that nobody sees the weights. `regard` gives
+# Fast kernels work in this way, a block of keys at a time. The price is that nobody sees the weights. `regard` gives
 # them back without storing them: an `AttentionMatrix` holds queries and keys, and computes what you ask for.
 
 # %%
@@ -168,7 +237,7 @@ print("its three best keys   ", A.top(3).keys[7].tolist())
 print("who receives the most ", A.received().argmax().item())
 
 # %% [markdown]
-# Is it true that nothing of size n × n is made on the way? Ask PyTorch for the largest tensor of each calculation:
+# Is it true that nothing of size n × n is created on the way? Ask PyTorch for the largest tensor of each calculation:
 
 # %%
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -201,9 +270,12 @@ print(f"Q alone:           {Q.numel():11,} numbers")
 # %% [markdown]
 # ## What we have
 #
-# - An output is the mean of the values, weighed. All of it: Z = softmax(QKᵀ / √d) V.
-# - As matrix products no word waits for another.
-# - Time grows with the square of the words. Memory need not: a running maximum and a running sum are enough, and an
-#   `AttentionMatrix` still shows any part of the weights.
+# - An output is a weighted mean of the values.
+# - Scores, scaling, softmax, weighted sum: $Z = \operatorname{softmax}(QK^{\mathsf{T}} / \sqrt{d})\,V$, which is called
+#   scaled dot-product attention.
+# - Written as matrix products, no word waits for another.
+# - Time grows with the square of the number of words. Memory need not: a running maximum and a running sum are enough,
+#   and an `AttentionMatrix` still shows any part of the weights.
 #
-# One look is often not enough. Next: [many heads, and the layer around them](6_many_heads_and_layers.md).
+# One row of weights for each word is often not enough. Next:
+# [many heads, and the layer around them](6_many_heads_and_layers.py).

@@ -1,10 +1,10 @@
 # %% [markdown]
 # # 6. Many heads and layers
 #
-# The parts that make a transformer out of attention, each switched off once to see what it is there for.
+# The parts that turn attention into a transformer, each switched off once to see what it is for.
 #
-# So far a word made one list of weights and received one weighted sum. Here we put several such *heads* side by side,
-# add the parts that stand around them in every transformer, stack the result, and tell it where each word stands.
+# So far each word had one row of weights and received one weighted sum. Here we put several such *heads* side by side,
+# add the parts that surround them in every transformer, stack the result, and tell it the position of each word.
 
 # %%
 import torch
@@ -23,7 +23,8 @@ words = ["A", "dog", "ate", "the", "food", "because", "it", "was", "hungry"]
 # ## Several heads
 #
 # A row of attention weights adds up to one. If "it" gives most of its attention to "dog", little is left for "hungry".
-# But both matter: one says *who*, the other says *why*. With two heads, "it" can ask two questions.
+# But both matter: one says *who*, the other says *why*. With two heads, "it" can ask two questions. This is called
+# **multi-head attention**: several scaled dot-product attentions side by side, each with matrices of its own.
 #
 # `regard.textbook.dog()` is this sentence with meanings written by hand: what each word is, and what it asks for. Here
 # we let one head ask for animals only, and another one for feelings only. (In a real model nobody writes this down: it
@@ -46,9 +47,13 @@ weights = torch.stack([torch.tensor(head.weights) for head in two])
 drawing.lines(weights.numpy(), words, words, pick="it", title="Two heads: one asks who, one asks why")
 
 # %% [markdown]
-# Each head has its own W_Q, W_K and W_V, and so its own weights. To keep the cost the same, the heads share the width:
-# with a width of 512 and 8 heads, each head works with 64 numbers. The outputs of the heads are put side by side, and
-# one more matrix, W_O, mixes them.
+# Each head has its own $W_Q$, $W_K$ and $W_V$, and so its own weights. To keep the cost the same, the heads divide the
+# width among them: with a width of 512 and 8 heads, each head works with 64 numbers. The outputs $Z_1, \dots, Z_8$ of
+# the heads are put side by side, and one more matrix, $W_O$, mixes them:
+#
+# $$
+# \operatorname{MultiHead}(X) = [\,Z_1 \;\; Z_2 \;\; \dots \;\; Z_8\,]\,W_O
+# $$
 #
 # `regard.MultiHeadAttention` does this. Here is the same thing by hand, from the layer's own matrices.
 
@@ -72,9 +77,9 @@ for count in (1, 8, 16):
 # %% [markdown]
 # ### What a second head is good for
 #
-# A small game. Six cards lie on a table; one carries a mark "first", another one a mark "second". A question looks at
-# the cards, and has to name both marked cards, in this order. The player is one attention layer and nothing else: no
-# feed-forward layer, one matrix for the answer.
+# A small game. Six cards lie on a table; one is marked "first", another one "second". A question looks at the cards and
+# has to name both marked cards, in this order. The player is one attention layer and nothing else: no feed-forward
+# layer, only one matrix for the answer.
 
 # %%
 VALUES, CARDS = 7, 6
@@ -138,8 +143,8 @@ print(f"a guess: {1 / VALUES:.0%}")
 
 # %% [markdown]
 # Both players have the same number of parameters. One head finds one marked card and can only guess the other: a sum of
-# both values would not tell which of them came first. With two heads, each looks at a mark of its
-# own (① and ② are the marks):
+# both values would not tell which of them came first. With two heads, each looks at a mark of its own (① and ② are the
+# marks):
 
 # %%
 cards, marks, _ = deal(1)
@@ -151,8 +156,8 @@ drawing.matrix(record["attention"][0, :, 0].numpy(), ["head 0", "head 1"], table
 # %% [markdown]
 # ## The feed-forward layer
 #
-# Once the weights are known, attention only *adds up* values. What has been gathered still has to be worked on. This
-# is the job of the feed-forward layer: for each word by itself, the same small network, wider in the middle and bent
+# Once the weights are known, attention only *adds up* values. Something still has to be computed from the sum. That is
+# the task of the feed-forward layer: a small network, the same for each word, that is wider in the middle and nonlinear
 # there: `down(relu(up(x)))`.
 #
 # It mixes no words. Change one word, and only that word's output changes:
@@ -214,13 +219,13 @@ for on in (False, True):
 print(f"a guess: {1 / VALUES:.0%}")
 
 # %% [markdown]
-# Without it the layer does better than a guess, because softmax and the norm (next section) bend a little too. But the
-# sum of values is no place to compute in.
+# Without the feed-forward part the layer does better than a guess, because the softmax and the norm (next section) are
+# nonlinear too. But it is far from right: a sum of values is not enough to compute with.
 #
 # ## Residuals and norms
 #
 # Two more parts make a stack of layers trainable. A *residual* adds the input of a part to its output: x + part(x). The
-# part only has to say what should change. A *norm* brings each word's numbers back to mean 0 and size 1.
+# part only has to compute what should change. A *norm* brings each word's numbers back to mean 0 and spread 1.
 #
 # Twelve random layers show what happens without them. For each layer we measure two things: how alike the words have
 # become (the mean cosine between two different words; 1 means that all words are the same), and how large their
@@ -254,13 +259,14 @@ for residual in (False, True):
         print(f"{'yes' if residual else 'no':<9} {'yes' if norm else 'no':<6} {shown:<34} {size[-1]:.2g}")
 
 # %% [markdown]
-# Without the residual, all words are the same after two layers: each is a mean of all others, and the mean of means
-# forgets who was who. With it, they stay apart much longer. Without the norm the numbers shrink to nothing or grow with
-# every layer. (This is before training; training has to begin from something that is not yet lost.)
+# Without the residual, all words are the same after two layers: each becomes a mean of all words, and in a mean of
+# means the differences between the words are lost. With it, they stay apart much longer. Without the norm the numbers
+# shrink to nothing or grow with every layer. (This is before training; but training needs a start at which the words
+# can still be told apart.)
 #
 # ## The transformer layer
 #
-# Attention, residual, norm; feed-forward, residual, norm. That is all of it:
+# Attention, residual, norm; feed-forward, residual, norm. That is the whole layer:
 
 # %%
 encoder_layer = regard.EncoderLayer(512, heads=8, hidden=2048).eval()
@@ -279,8 +285,15 @@ drawing.architecture(base, "layer", title="One layer of the encoder")
 # %% [markdown]
 # ## N of them
 #
-# The output of a layer has the shape of its input, so layers can be stacked: the second one looks at words that already
-# know their neighbours. The paper takes N = 6; one of the documents this course grew from draws N = 2.
+# The output of a layer has the shape of its input, so layers can be stacked: the second one gets words that already
+# contain something of their neighbours. Such a stack of N identical layers (some texts call each of them an encoder) is
+# the **encoder**. The paper *Attention Is All You Need* takes N = 6:
+
+# %%
+drawing.architecture(base, "encoder", source="I am good", unfold=False, title="A stack of N = 6 encoder layers")
+
+# %% [markdown]
+# The layers are identical in shape, but each learns its own numbers, so each of them adds to the parameters:
 
 # %%
 encoder = regard.Encoder(6, width=512, heads=8, hidden=2048).eval()
@@ -292,8 +305,8 @@ for n in (1, 2, 6):
 # %% [markdown]
 # ## Positions
 #
-# Nothing up to here knows the order of the words. Attention works on sets: if the words come in another order, the
-# outputs come in that other order, and nothing else changes.
+# So far nothing depends on the order of the words. Attention works on sets: if the words come in another order, the
+# outputs come in that order too, and nothing else changes.
 
 # %%
 embeddings = {word: torch.randn(512) for word in ("dog", "bites", "man")}
@@ -313,7 +326,7 @@ places = sinusoids(50, 512)
 print(f"with positions:    {(dog_in(one, places) - dog_in(other, places)).abs().max().item():.2f}")
 
 # %% [markdown]
-# Without positions, the dog that bites and the dog that is bitten are the same vector (up to rounding). The cure is
+# Without positions, the dog that bites and the dog that is bitten have the same vector (up to rounding). The remedy is
 # simple: to each embedding, add a vector that depends only on the place. The paper takes sines and cosines of many
 # wavelengths. Each place then has a pattern of its own,
 
@@ -337,12 +350,13 @@ for place in (5, 20, 40):
 # %% [markdown]
 # ## Against the LSTM
 #
-# Before attention, sequences were read by recurrent networks, one word after the other, with a memory that is handed on
-# from step to step. The LSTM is the best known of them. The documents say that it has trouble with what lies far back.
-# Let us see.
+# Before attention, sequences were read by recurrent networks, one word after the other, with a memory that is passed on
+# from step to step. The LSTM is the best known of them. The texts this course grew from say that it has trouble with
+# what lies far back. Let us see.
 #
-# A stream of random letters, one of them marked. At the end: which one was it? For each distance, a new LSTM and a new
-# layer of attention (looking to the left only, no positions) learn from scratch, with the same number of updates.
+# The task: in a stream of random letters one is marked, and at the end the model has to say which one it was. For each
+# distance, a new LSTM and a new layer of attention (looking to the left only, no positions) learn from scratch, with
+# the same number of updates.
 
 # %%
 LETTERS, WIDTH = 16, 64
@@ -388,10 +402,10 @@ for name in ("attention", "LSTM"):
 print(f"a guess: {1 / LETTERS:.0%}")
 
 # %% [markdown]
-# In the LSTM, the letter and the news about a wrong answer have to travel through every step in between. For attention
+# In the LSTM, the letter and the gradient of a wrong answer have to pass through every step in between. With attention
 # each letter is one step away.
 #
-# It is not that an LSTM *could not* remember. If it may begin with short distances, it learns the long ones too:
+# It is not that an LSTM *cannot* remember. If it starts with short distances, it learns the long ones too:
 
 # %%
 torch.manual_seed(0)
@@ -401,8 +415,15 @@ shares = [right_answers(reader, lambda d=distance: stream(256, d)).item() for di
 print("LSTM, short ones first", *(f"{share:>6.0%}" for share in shares))
 
 # %% [markdown]
-# So the claim that holds is the smaller one: at a distance, attention is *easier to train*. A longer run of this
-# comparison, up to 512 steps, is in `examples/attention_against_lstm.py`. And attention pays for it: it compares each
-# word with each other word, which is what chapter 5 was about.
+# So a weaker claim holds: over a distance, attention is *easier to train*. A longer run of this comparison, up to 512
+# steps, is in `examples/attention_against_lstm.py`. And it has its price: every word is compared with every other word,
+# as chapter 5 measured.
 #
-# Two such stacks, one that reads and one that writes, make a translator: [chapter 7](7_translation.md).
+# ## What we have
+#
+# - Multi-head attention: several attentions side by side, each with its own matrices, mixed by $W_O$.
+# - A transformer layer is attention, residual, norm; feed-forward, residual, norm. An encoder is a stack of N of them,
+#   N = 6 in the paper.
+# - Positions are added to the embeddings; without them a sentence is a set of words.
+#
+# Two such stacks, one that reads and one that writes, make a translator: [chapter 7](7_translation.py).

@@ -25,7 +25,7 @@ drawing.architecture(
 )
 
 # %% [markdown]
-# An encoder layer is the one of chapter 6. A decoder layer has one part more. Its words look
+# An encoder layer is the one of chapter 6. A decoder layer has one more part. Its words look
 #
 # 1. at the words written so far: self-attention, to the left only;
 # 2. at the encoder's output: *cross-attention*, with queries from the target and keys and values from the source;
@@ -34,9 +34,9 @@ drawing.architecture(
 #
 # ## The mask of the decoder
 #
-# When the model writes, there is nothing to the right yet. In training there is: the whole target is known, and all
-# its places are computed at once, each with the task to say the next word. Without a mask, each place could simply look
-# at its answer. So every weight to the right of a word is set to zero, by a score of −∞ before the softmax.
+# When the model writes, there is nothing to the right yet. In training there is: the whole target is known, and all its
+# places are computed at once, each with the task of predicting the next word. Without a mask, each place could simply
+# look at its answer. So every weight to the right of a word is set to zero, by a score of −∞ before the softmax.
 
 # %%
 french = ["Le", "chien", "avait", "faim"]
@@ -45,7 +45,7 @@ A = regard.AttentionMatrix(query, key, mask=regard.causal())
 A.picture(french, kind="matrix", title="Each word sees itself and what came before")
 
 # %% [markdown]
-# Does it hold in a whole model? We change the last word of a target and look at which places notice.
+# Does this hold in a whole model? We change the last word of a target and see at which places the prediction changes.
 
 # %%
 model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=100)).eval()
@@ -59,8 +59,9 @@ print("change of the prediction at each place:", [f"{m:.1g}" for m in moved.toli
 # %% [markdown]
 # ## The mask of the padding
 #
-# Sentences of a batch have different lengths, and a tensor has not. Short ones are filled up with a token that means
-# nothing, and a second mask hides it from everybody. A sentence must not notice what it was batched with:
+# The sentences of a batch have different lengths, but all rows of a tensor have the same. Short sentences are filled up
+# with a token that means nothing, the *padding*, and a second mask hides it from all words. So a sentence is not
+# affected by what it was batched with:
 
 # %%
 pad = model.config.pad
@@ -77,9 +78,9 @@ with torch.no_grad():
 # %% [markdown]
 # ## A small language to learn
 #
-# Real text takes hours. So we make up a little English and French, just large enough to hold the problem of the
-# documents: what is "it"? In French one has to know, because *il* stands for masculine words and *elle* for feminine
-# ones. Animals can be hungry, food can be rotten, never the other way round.
+# Real text takes hours. So we make up a little English and French, just large enough to contain our problem: what is
+# "it"? In French one has to know, because *il* stands for masculine words and *elle* for feminine ones. Animals can be
+# hungry, food can be rotten, never the other way round.
 
 # %%
 ANIMALS = {"dog": "le chien", "cat": "le chat", "wolf": "le loup", "horse": "le cheval",
@@ -144,7 +145,7 @@ print(" ".join(exam[0][0]), "→", rows([exam[0][0]]).tolist()[0])
 #
 # The loss is −log p of the right next word, the mean over all places: 0 would be certainty. Now and then we translate
 # one sentence that is not in the training, and keep what the decoder looks at: the mean of all its heads, while it is
-# made to say the right translation.
+# given the correct translation.
 
 # %%
 sample = ["the", "cow", "ate", "the", "bread", "because", "it", "was", "hungry"]
@@ -220,7 +221,7 @@ drawing.matrix(seen[STEPS], truth, sample, title="After training")
 
 # %% [markdown]
 # The same in numbers: the favourite of each word, and the *entropy* of the rows, which says how spread out they are (0:
-# all on one word; the greatest: the same for all).
+# all on one word; the maximum: spread evenly).
 
 # %%
 for step in (0, 40, STEPS):
@@ -231,9 +232,9 @@ for step in (0, 40, STEPS):
     print("   ", ", ".join(f"{a}←{b}" for a, b in zip(truth, best, strict=True)))
 
 # %% [markdown]
-# It is an alignment of a kind, not a dictionary: look at *parce* and *elle*. A word may look where the news
-# is, for by then the encoder has put into each English word what it found in the others. What did "it" look at in
-# there? For three words, the head that ties "it" to them most:
+# It is an alignment of a kind, not a dictionary: look at *parce* and *elle*. A French word looks wherever it finds what
+# it needs, because the encoder has already put into each English word something of the others. What did "it" look at in
+# the encoder? For three words, the head that ties "it" to them most:
 
 # %%
 with torch.no_grad(), regard.watch(student, tokens=[*sample, "</s>"]) as record:
@@ -246,7 +247,7 @@ for noun in ("cow", "bread", "hungry"):
 # ## The translator that comes with regard
 #
 # Now a real one: trained on real sentences, with subwords, six encoder and four decoder layers. (How such a model is
-# trained: [Train my language pair](../how-to/train_my_language_pair.md).)
+# trained: [Train my language pair](../how-to/train_my_language_pair.py).)
 
 # %%
 translator = regard.Translator.default()
@@ -263,8 +264,8 @@ print(rotten)
 rotten.picture(title="What each French word looked at")
 
 # %% [markdown]
-# The documents say that the model understands "it" by relating it to "dog". Here is the encoder's head that ties them
-# most:
+# One of the texts this course grew from says that a model understands "it" by relating it to "dog". Here is the head of
+# the encoder that ties them most:
 
 # %%
 words = translator.words
@@ -283,7 +284,7 @@ best = record.heads("it", "dog")[0]
 record.picture("lines", word="it", layer=best.layer, head=best.head, title="“it” looks for the dog")
 
 # %% [markdown]
-# A fine picture, and it is easily believed. But look at the same head in the other sentence, in which "it" is the food:
+# The picture is convincing. But look at the same head in the other sentence, in which "it" is the food:
 
 # %%
 for found in (hungry, rotten):
@@ -319,5 +320,5 @@ print("that head:", record.looks("it", layer=layer, head=head))
 
 # %% [markdown]
 # The head that matters most ties "it" not to a noun but to the reason. That makes sense: the reason is what decides.
-# The picture of "it" and "dog" was true, and it was not the explanation. [Chapter 8](8_inside_a_real_model.md) goes on
+# The picture of "it" and "dog" was true, and it was not the explanation. [Chapter 8](8_inside_a_real_model.py) goes on
 # from here.

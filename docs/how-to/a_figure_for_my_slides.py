@@ -2,7 +2,7 @@
 # # A figure for my slides
 #
 # Everything with numbers has a `.picture()`, and every picture can be saved: as SVG for slides and papers, as HTML with
-# hover, as PNG or PDF (these two take `pip install 'regard[draw]'`).
+# hover, as PNG or PDF (these two need `pip install '.[draw]'`).
 
 # %%
 import tempfile
@@ -18,8 +18,8 @@ picture = dog.as_matrix().picture(dog.words, pick="it", title="Who is “it”?"
 picture
 
 # %% [markdown]
-# `width` is in pixels; `theme` is "light" or "dark"; `transparent` leaves out the ground, so that the slide's own
-# shows.
+# `width` is in pixels; `theme` is "light" or "dark"; `transparent` omits the background, so that the slide's
+# shows through.
 
 # %%
 with tempfile.TemporaryDirectory() as folder:  # yours would be Path("figures")
@@ -67,3 +67,14 @@ drawing.architecture(regard.TransformerConfig.base(), "encoder", title="The enco
 
 # %%
 print(picture)
+
+# %% [markdown]
+# ## On the command line
+#
+#     $ regard see "A dog ate the food because it was hungry." --from it --lines -o it.svg
+#     $ regard steps "I am good" -o steps.svg
+#     $ regard translate "A dog ate the food because it was hungry." --picture -o alignment.svg
+#
+# ## More pictures
+#
+# [The gallery](../figures/README.md) shows 42 figures, each with the call that draws it.

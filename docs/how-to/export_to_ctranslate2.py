@@ -2,8 +2,9 @@
 # # Export to CTranslate2
 #
 # [CTranslate2](https://github.com/OpenNMT/CTranslate2) runs translators fast on CPUs, in C++ and Python, without
-# PyTorch. The way there is the Marian format, which transformers and CTranslate2 both read:
-# `Translator.to_marian(folder)`, and then CTranslate2's own converter.
+# PyTorch. `Translator.translate` uses it by itself on a CPU. This page is for programs without regard. The way there is
+# the Marian format, which transformers and CTranslate2 both read: `Translator.to_marian(folder)`, and then
+# CTranslate2's own converter.
 
 # %%
 import logging
@@ -12,7 +13,7 @@ import time
 import warnings
 from pathlib import Path
 
-import ctranslate2  # pip install ctranslate2
+import ctranslate2
 import transformers
 
 import regard
@@ -67,9 +68,9 @@ for name, run in (("regard", translator.translate), ("CTranslate2, int8", transl
     print(f"{name:<18} {time.perf_counter() - began:.2f} s for {len(texts)} sentences, on this machine")
 
 # %% [markdown]
-# The weights are rounded to int8 in this export, so now and then a word may differ from ours; leave out `quantization`
-# for the same numbers. What does not travel along: splitting long texts into sentences, the guard against repetitions,
-# and the alignment, which are done by `regard.Translator`.
+# The weights are rounded to int8 in this export, as in `Translator.translate` on a CPU; leave out `quantization` for
+# the numbers of float32. What does not travel along: splitting long texts into sentences, the guard against
+# repetitions, and the alignment, which are done by `regard.Translator`.
 #
 # The Marian folder opens in transformers as well:
 

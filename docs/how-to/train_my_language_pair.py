@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Train my language pair
 #
-# A training is one file, the *recipe*, and one command:
+# A training is one file, the *recipe*, and one command, `regard train`.
 #
 #     $ regard train recipes/small.toml -o small-model
 #     $ regard translate --model small-model "Our grandfather found the grass, but it was white."

@@ -7,10 +7,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+from formulas import typeset
+from lists import filled, found
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from page import ROOT, Page, boxed, pages
-from reference import GROUPS, index, reference
+from reference import GROUPS, reference
 from reports import reports
 
 from regard.learn.questions import chapter
@@ -24,8 +26,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     config["nav"] = [
         {"regard": "index.md"},
         {"Tour": "tour.md"},
-        {"Learn": ["course/index.md", *_found("course")]},
-        {"How-to": ["how-to/index.md", *_found("how-to")]},
+        {"Learn": ["course/index.md", *found("course")]},
+        {"How-to": ["how-to/index.md", *found("how-to")]},
         {"Reference": ["reference/index.md", *(f"reference/{name}.md" for name in GROUPS), "architectures.md"]},
         {"Design": ["design.md", "how-exact-top-works.md"]},
         {"Benchmarks": "benchmarks.md"},
@@ -52,10 +54,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Fill in the lists and reports, and turn links that suit the repository into links within the site."""
-    markdown = re.sub(r"<!-- list (.+?) -->", lambda found: _listed(found[1]), markdown)
-    for mark, write in (("<!-- names -->", index), ("<!-- reports -->", _reports)):
-        if mark in markdown:
-            markdown = markdown.replace(mark, write())
+    markdown = re.sub(
+        r"<!-- repository -->.*?<!-- /repository -->\n+", "", filled(markdown, site=True), flags=re.DOTALL
+    )
+    if "<!-- reports -->" in markdown:
+        markdown = markdown.replace("<!-- reports -->", reports(ROOT / "benchmarks" / "reports"))
     # Tables of figures, which stand between marks, are as narrow as those of the reports.
     narrow = r'<div class="report" markdown="1">\n\n\2\n\n</div>'
     markdown = re.sub(r"<!-- (\w+) -->\n(.*?)\n<!-- /\1 -->", narrow, markdown, flags=re.DOTALL)
@@ -64,13 +67,13 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def on_page_content(html: str, page: Any, **_: Any) -> str:
-    """Put each picture from a file in the same box as those that a page draws."""
+    """Set the formulas, and put each picture from a file in the same box as those that a page draws."""
     folder = Path(page.file.abs_src_path).parent if page.file.abs_src_path else DOCS
 
-    def box(found: re.Match[str]) -> str:
-        return boxed((folder / found["source"]).read_text(), found["image"])
+    def box(image: re.Match[str]) -> str:
+        return boxed((folder / image["source"]).read_text(), image["image"])
 
-    return re.sub(r'<p>(?P<image><img [^>]*src="(?P<source>[^":]+\.svg)"[^>]*>)</p>', box, html)
+    return re.sub(r'<p>(?P<image><img [^>]*src="(?P<source>[^":]+\.svg)"[^>]*>)</p>', box, typeset(html))
 
 
 def written(page: Page) -> str:
@@ -89,34 +92,3 @@ def notebook(page: Page) -> str:
     if page.chapter is not None:
         made.cells.append(nbformat.v4.new_markdown_cell(chapter(page.chapter).markdown(), id="questions"))
     return nbformat.writes(made) + "\n"
-
-
-def _reports() -> str:
-    return reports(ROOT / "benchmarks" / "reports")
-
-
-def _found(folder: str) -> list[str]:
-    """Pages of cells and of plain text, chapters first."""
-    names = {path.with_suffix(".md").name for path in (DOCS / folder).glob("*") if path.suffix in (".py", ".md")}
-    return [f"{folder}/{name}" for name in sorted(names - {"index.md"}, key=_order)]
-
-
-def _order(name: str) -> tuple[bool, int, str]:
-    number = re.match(r"\d+", name)
-    return number is None, int(number[0]) if number else 0, name
-
-
-def _listed(folder: str) -> str:
-    lines = []
-    for place in _found(folder):
-        path = DOCS / place
-        source = path.with_suffix(".py")
-        text = Page.read(source).cells[0].source if source.exists() else path.read_text()
-        found = re.match(r"# (.+)\n+((?:.+\n?)*)", text)
-        if not found:
-            raise ValueError(f"{place} must begin with a heading '# …' and a line that says what it is about.")
-        title, about = found.groups()
-        name = Path(place).name
-        # A numbered list would begin anew with each chapter that is not yet written.
-        lines.append(f"- **[{title}]({name})** " + " ".join(about.split()))
-    return "\n".join(lines)

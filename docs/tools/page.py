@@ -129,24 +129,33 @@ class Page:
         """For the site: text, code, and below it what it gave."""
         parts = []
         for cell in self.cells:
-            parts.append(cell.source if cell.kind == "markdown" else f"```python\n{cell.source}\n```")
+            text = cell.kind == "markdown"
+            parts.append(_linked(cell.source, ".md") if text else f"```python\n{cell.source}\n```")
             parts.append(cell.output.html())
         return "\n\n".join(part for part in parts if part) + "\n"
 
     def notebook(self) -> Any:
-        """For Jupyter, with its outputs; links lead to the other notebooks."""
+        """For Jupyter, with its outputs; links lead to the other notebooks, and other files are named."""
         from nbformat import v4
 
         cells = []
         for number, cell in enumerate(self.cells):
             if cell.kind == "markdown":
-                made = v4.new_markdown_cell(re.sub(r"\]\(([\w/.-]+)\.md", r"](\1.ipynb", cell.source))
+                made = v4.new_markdown_cell(self._named_files(_linked(cell.source, ".ipynb")))
             else:
                 made = v4.new_code_cell(cell.source, outputs=_outputs(cell.output))
             made["id"] = f"cell-{number}"  # or a new one each time
             cells.append(made)
         kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
         return v4.new_notebook(cells=cells, metadata={"kernelspec": kernel, "title": self.title})
+
+    def _named_files(self, text: str) -> str:
+        """Text in which a page of plain Markdown, which no notebook is made of, is named instead of linked."""
+
+        def named(link: re.Match[str]) -> str:
+            return f"{link[1]} (`{(self.path.parent / link[2]).resolve().relative_to(ROOT.resolve()).as_posix()}`)"
+
+        return re.sub(r"\[([^\]]+)\]\(([\w/.-]+\.md)\)", named, text)
 
 
 def boxed(svg: str, shown: str, name: str = "") -> str:
@@ -170,6 +179,11 @@ def _library() -> str:
     for path in [Path(__file__), *sorted((ROOT / "src").rglob("*.py"))]:
         known.update(path.read_bytes())
     return known.hexdigest()
+
+
+def _linked(text: str, suffix: str) -> str:
+    """Text whose links to other pages of cells lead to what these are built into."""
+    return re.sub(r"\]\(([\w/.-]+)\.py\b", rf"](\1{suffix}", text)
 
 
 def _uncommented(source: str, path: Path) -> str:

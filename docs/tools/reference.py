@@ -41,19 +41,11 @@ _MORE = {
 def reference() -> dict[str, str]:
     """Each page's place and its Markdown."""
     return {
-        f"reference/{place}.md": f"# {title}\n\n" + "\n\n".join(f"::: regard.{name}" for name in _names(place)) + "\n"
+        f"reference/{place}.md": f"# {title}\n\n" + "\n\n".join(f"::: regard.{name}" for name in names(place)) + "\n"
         for place, (title, _) in GROUPS.items()
     }
 
 
-def index() -> str:
-    """The list of all names, for the first page."""
-    lines = []
-    for place, (title, _) in GROUPS.items():
-        shown = ", ".join(f"[`{name}`]({place}.md#regard.{name})" for name in _names(place))
-        lines.append(f"- **[{title}]({place}.md)**: {shown}")
-    return "\n".join(lines)
-
-
-def _names(place: str) -> list[str]:
+def names(place: str) -> list[str]:
+    """The names on one page."""
     return GROUPS[place][1] + _MORE.get(place, [])

@@ -1,4 +1,4 @@
-"""Small helpers that every room uses: shapes in signatures, checks of arguments, memory, and two decorators."""
+"""Small helpers that every room uses: shapes in signatures, checks of arguments, memory, threads, a progress bar."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import math
 import operator
 import os
 import secrets
-from collections.abc import Callable, Collection, Sequence
+import sys
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -18,8 +21,8 @@ from regard.errors import DeviceError, DTypeError, FileError, InputError, Regard
 
 __all__ = [
     "DRAFT", "FLOATS", "WHOLE", "Bool", "Float", "Int", "available", "check_dense", "check_stored", "ensure_room",
-    "inside_func", "no_autocast", "no_compile", "number", "one_of", "require_text", "some_of", "transformed", "whole",
-    "write_file",
+    "inside_func", "no_autocast", "no_compile", "number", "one_of", "progress", "require_text", "some_of", "threads",
+    "transformed", "whole", "write_file",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -211,6 +214,133 @@ def ensure_room(shape: Sequence[int], bytes_each: int, device: torch.device, wha
             f"{what()}: needs about {needed / 2**30:,.1f} GiB, {free / 2**30:,.1f} GiB are free on {device}. "
             "Ask for less: a slice A[…, rows, :], A.part[…], A.top(k), A.received() or A.pool(256, 256)."
         )
+
+
+# Threads
+
+
+_SHARE = 2**30  # multiply-adds: what a core does in about 30 ms
+
+
+@contextmanager
+def threads(work: float) -> Iterator[int]:
+    """Compute with as many threads as this work is worth: one for each 2³⁰ multiply-adds between two steps.
+
+    Threads that share a small step spend their time waiting for each other, in a loop that keeps the cores busy. If
+    another process needs one of the cores, every operator waits until that process is interrupted: decoding a sentence
+    with two threads then takes ten times as long as with one. So large work, too, gets idle cores only. torch's own
+    number (`torch.set_num_threads`, OMP_NUM_THREADS) is never exceeded, and restored.
+
+    >>> with threads(work=1e6) as count:
+    ...     count, torch.get_num_threads()
+    (1, 1)
+    """
+    before = torch.get_num_threads()
+    count = max(min(before, int(work // _SHARE)), 1)
+    count = count if count == 1 else max(min(count, _idle_cores()), 1)
+    if count == before:
+        yield count
+        return
+    torch.set_num_threads(count)
+    # The number holds for the calling thread only, but a thread that uses torch for the first time starts with the last
+    # number that any thread has set. Set by a helper, that is the old one again.
+    helper = threading.Thread(target=torch.set_num_threads, args=(before,))
+    helper.start()
+    helper.join()
+    try:
+        yield count
+    finally:
+        torch.set_num_threads(before)
+
+
+def _idle_cores() -> int:
+    """Cores on which nothing else runs at this moment; all of them where that is unknown."""
+    cores = os.cpu_count() or 1
+    try:
+        running = int(Path("/proc/loadavg").read_text().split()[3].split("/")[0])  # this thread is one of them
+    except (OSError, ValueError, IndexError):
+        return cores
+    return cores - running + 1
+
+
+# Progress
+
+
+_PATIENCE = 2.0  # seconds before a bar appears
+
+
+@contextmanager
+def progress(what: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
+    """Show a bar if the work inside takes longer than two seconds; yields a function that advances it.
+
+    The bar is on standard error, only if that is a terminal, and is removed at the end. Without a total it only moves.
+
+    >>> with progress("squaring", total=3) as advance:
+    ...     for n in range(3):
+    ...         advance(1)
+    """
+    if not all(stream is not None and stream.isatty() for stream in (sys.stderr, sys.__stderr__)):
+        yield lambda amount: None
+        return
+    bar = _Bar(what, total)
+    try:
+        yield bar.advance
+    finally:
+        bar.close()
+
+
+class _Bar:
+    """A bar that a timer shows, unless it is closed before; one at a time."""
+
+    _only = threading.Lock()
+
+    def __init__(self, what: str, total: float | None):
+        self._what, self._total, self._done = what, total, 0.0
+        self._lock, self._closed = threading.Lock(), False
+        self._bar: Any = None
+        self._timer = threading.Timer(_PATIENCE, self._show)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _show(self) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            Progress,
+            ProgressColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn()]
+        columns += [TimeElapsedColumn()] if self._total is None else [TimeRemainingColumn()]
+        with self._lock:
+            if self._closed or not self._only.acquire(blocking=False):
+                return
+            # The stream itself: the one that commands write to shows escape sequences instead of obeying them.
+            console = Console(file=sys.__stderr__)
+            self._bar = Progress(
+                *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
+            )
+            self._task = self._bar.add_task(self._what, total=self._total, completed=self._done)
+            self._bar.start()
+
+    def advance(self, amount: float) -> None:
+        """So much more is done."""
+        self._done += amount
+        with self._lock:
+            if self._bar is not None:
+                self._bar.update(self._task, completed=self._done)
+
+    def close(self) -> None:
+        """Remove the bar, or see to it that it never appears."""
+        self._timer.cancel()
+        with self._lock:
+            self._closed = True
+            if self._bar is not None:
+                self._bar.stop()
+                self._only.release()
 
 
 # Decorators

@@ -135,8 +135,49 @@ def test_scores_keep_what_kernels_need_but_no_copies():
             assert bool(prepared) == kept
             assert A._core.data is A._core.data
             twin = copy.deepcopy(A)
-            assert "cache" not in vars(twin._core.scores)
+            assert "cache" in vars(A._core.data)
+            assert "cache" not in vars(copy.deepcopy(A._core.data))
             close(twin.received(), A.received().double().cpu().numpy(), 1e-6)
+
+
+class Kernel:
+    """Stands for one of Triton's: notes for which blocks it was compiled."""
+
+    arg_names = ("q", "k", "WIDTH")
+
+    def __init__(self):
+        self.widths = []
+
+    def __getitem__(self, grid):
+        def compile_and_run(q, k, WIDTH):
+            self.widths.append(q.block_shape[1])
+            return {(1, 1, 1): lambda *arguments: None}
+
+        return compile_and_run
+
+
+def test_a_compiled_kernel_is_not_used_for_blocks_of_another_width():
+    kernel = Kernel()
+    for width in (16, 32, 48, 64, 128, 32, 48):
+        q, k = torch.randn(2, 1, 2, 40, width)
+        prepared = problem.prepare(regard.AttentionMatrix(q, k)._core.data, 16, 16)
+        prepared.launch(kernel, (1,), prepared.q, prepared.k, WIDTH=1)
+    assert kernel.widths == [16, 32, 64, 128]  # 48 is padded to 64
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_widths_one_after_the_other(dtype):
+    torch.manual_seed(0)
+    for width in (16, 128, 32, 48, 64, 16):
+        for queries in (3, 40):
+            q, k, v = torch.randn(1, 1, queries, width), torch.randn(1, 1, 50, width), torch.randn(1, 1, 50, width)
+            case = Case(q.to(dtype), k.to(dtype), v.to(dtype), {})
+            with using("triton", False):
+                A, R = regard.AttentionMatrix(case.query.to(DEVICE), case.key.to(DEVICE)), case.reference()
+                close(A.received(), R.received(), TOLERANCE[dtype])
+                close(A.entropy(), R.entropy(), TOLERANCE[dtype])
+                close(A.top(4).weights, R.top(4), TOLERANCE[dtype])
+                close(A.to_dense(), R.weights, 2 * TOLERANCE[dtype])
 
 
 # Only where there is a GPU

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 
 import pytest
 from process import LINE, run
@@ -88,11 +89,23 @@ def test_see_works_with_no_model_named(default, capsys):
     assert lines[0] == "→ Un chien a mangé la nourriture parce qu'il avait faim."
     assert lines[1:3] == ["Transformer, encoder, all 36 heads of 6 layers", "it → dog"]
     assert cli.main(["see", DOG, "--from", "chien"]) == 0  # a word of the translation only
-    assert "Transformer, cross, all 24 heads of 4 layers" in capsys.readouterr().out
+    asked = capsys.readouterr().out
+    assert "Transformer, cross, all 24 heads of 4 layers" in asked
+    assert "rests on </s>; of the rest: ━━━━━━━━━━ dog 51.1 %" in asked
+    assert cli.main(["translate", DOG]) == 0
+    assert "chien ━━━━━━━━━━ dog 51 %" in capsys.readouterr().out  # the same row and the same share
     assert cli.main(["see", DOG, "--from", "chien", "--kind", "decoder", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["text"], found["translation"]) == (DOG, lines[0][2:])
-    assert found["answers"][0]["looks"][0]["word"] in ("<pad>", "Un", "chien")
+    assert {look["word"] for look in found["answers"][0]["looks"]} == {"Un", "chien"}
+    assert found["answers"][0]["aside"][0]["name"] == "<start>"
+    for kind in ("encoder", "decoder", "cross"):
+        for sinks in ([], ["--sinks"]):
+            assert cli.main(["see", DOG, "--kind", kind, *sinks]) == 0
+            rows = capsys.readouterr().out.splitlines()[2:]
+            assert [row for row in rows if row.startswith(("<pad>", "<start>"))] == []
+            assert all(("rests on" in row) == (not sinks) for row in rows)
+            assert len(rows) == (11 if kind == "encoder" else 13)
     assert cli.main(["see", DOG, "--from", "cat"]) == 2
     assert "is not in the text" in capsys.readouterr().err
     assert cli.main(["see", "42"]) == 2
@@ -103,7 +116,7 @@ def test_see_takes_a_model_of_ours(model, capsys, tmp_path):
     assert cli.main(["see", ENGLISH, "--model", model]) == 0
     printed = capsys.readouterr().out
     assert f"→ {FRENCH}" in printed
-    assert "\ndog ━" in printed
+    assert re.search(r"\ndog: \d.* % rests on </s>; of the rest: ━", printed)
     assert cli.main(["see", ENGLISH, "--model", model, "--from", "dog", "-o", str(tmp_path / "see.svg")]) == 0
     assert "<svg" in (tmp_path / "see.svg").read_text()
 
@@ -159,18 +172,61 @@ def test_see_counts_layers_from_the_end(model, tiny_translator, capsys):
         assert cli.main([*asked, str(layer - layers)]) == 0
         assert capsys.readouterr().out == expected
     assert cli.main([*asked, str(-layers - 1)]) == 2
-    assert f"--layer counts from -1 back to -{layers}. Got {-layers - 1}." in capsys.readouterr().err
+    assert f"nothing was seen of layer = {-layers - 1}, kind = encoder" in capsys.readouterr().err
+
+
+def test_see_joins_its_arguments(model, capsys):
+    assert cli.main(["see", ENGLISH, "--model", model, "--from", "dog"]) == 0
+    expected = capsys.readouterr().out
+    assert cli.main(["see", *ENGLISH.split(), "--model", model, "--from", "dog"]) == 0
+    assert capsys.readouterr().out == expected
+
+
+def test_see_answers_for_all_occurrences_or_for_one(model, capsys):
+    text = "The dog sees the dog."
+    assert cli.main(["see", text, "--model", model, "--from", "dog"]) == 0
+    assert "\ndog (2 occurrences) looks at: " in capsys.readouterr().out
+    assert cli.main(["see", text, "--model", model, "--from", "the [dog].", "--json"]) == 0
+    (second,) = json.loads(capsys.readouterr().out)["answers"]
+    assert second["word"] == "the [dog]."
+    assert cli.main(["see", text, "--model", model, "--from", "[dog] sees", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["answers"][0]["looks"] != second["looks"]
+
+
+def test_see_answers_sentence_by_sentence_where_a_text_is_too_long(model, capsys, tmp_path):
+    cat, bird = "The cat likes the bread.", "The bird likes the book."
+    text = " ".join([ENGLISH, *[cat] * 20, ENGLISH, bird])
+    path = tmp_path / "in.txt"
+    path.write_text(text.replace(". ", ".\n"), encoding="utf-8")
+    assert cli.main(["see", "-f", str(path), "--model", model, "--from", "dog"]) == 0
+    answers = capsys.readouterr().out.split("\n\n")
+    assert len(answers) == 2  # those with a dog
+    assert cli.main(["see", ENGLISH, "--model", model, "--from", "dog"]) == 0
+    expected = f"{ENGLISH}\n{capsys.readouterr().out}"
+    assert [answer.strip() for answer in answers] == 2 * [expected.strip()]
+    assert cli.main(["see", text, "--model", model, "--from", "dog", "--json"]) == 0
+    assert [found["text"] for found in json.loads(capsys.readouterr().out)] == [ENGLISH, ENGLISH]
+    assert cli.main(["see", text, "--model", model, "--from", "bird", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["text"] == bird
+    assert cli.main(["see", text, "--model", model, "--from", "horse"]) == 2
+    assert capsys.readouterr().err == 'regard: none of the 23 sentences has "horse".\n'
+    picture = tmp_path / "see.svg"
+    assert cli.main(["see", text, "--model", model, "--from", "dog", "-o", str(picture)]) == 2
+    assert "a picture shows one sentence. Got 2" in capsys.readouterr().err
+    assert cli.main(["see", text, "--model", model, "--from", "bird", "-o", str(picture)]) == 0
+    assert f">{bird}</text>" in picture.read_text(encoding="utf-8")
 
 
 def test_demo(default, capsys):
     assert cli.main(["demo"]) == 0
-    sentence, answer, looks, *steps = capsys.readouterr().out.splitlines()
+    sentence, answer, looks, head, *steps = capsys.readouterr().out.splitlines()
     assert sentence == DOG
     assert answer.startswith("→ Un chien a mangé la nourriture parce qu'il avait faim.  ")
     assert answer.endswith((" core", " cores"))
     assert looks.startswith("it ━")
     assert " dog " in looks.split("%")[0]
-    assert "encoder, layer " in looks
+    assert head.strip().startswith("encoder, layer ")
+    assert head.endswith('of 36 heads, the one that looks most from "it" to "dog"')
     assert LINE in steps
 
 

@@ -146,17 +146,18 @@ def test_random_numbers_are_said_to_be_random(capsys, tmp_path):
 
 def test_a_sentence_of_ones_own_has_the_weights_of_a_head_of_the_model(tiny_translator, monkeypatch, capsys):
     monkeypatch.setattr("regard.translation.Translator.default", lambda: tiny_translator)
+    monkeypatch.setattr(cli.steps, "_HEAD", 3)  # it has four
     seen = []
     monkeypatch.setattr(cli.steps, "steps", lambda *example: seen.append(regard.steps(*example)) or seen[0])
     sentence = "The dog sees the apple."
     assert cli.main(["steps", sentence]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("Numbers of a trained model: the translator in this package, encoder, layer 0, head 1.")
+    assert printed.startswith("Numbers of a trained model: the translator in this package, encoder, layer 1, head 3.")
     assert 'z("dog") = ' in printed
     assert 'z("</s>") = ' in printed
-    record = tiny_translator.translate(sentence).watch().at(layer=0, kind="encoder")
+    record = tiny_translator.translate(sentence).watch().at(layer=1, kind="encoder")
     (entry,) = record.values()
-    expected = entry.matrix.to_dense()[0, 1].double().numpy()
+    expected = entry.matrix.to_dense()[0, 3].double().numpy()
     assert seen[0].weights == pytest.approx(expected, abs=1e-5)
     assert cli.main(["steps", "dog " * 200]) == 2
     assert "must have at most 128 tokens. Got " in capsys.readouterr().err
@@ -169,15 +170,16 @@ def test_steps_with_the_model_of_the_package(shipped, monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert 'z("cat") = ' in printed
     assert "5×64 = (5×385)(385×64)" in printed
-    assert "this head looks mostly at the token before" in printed
-    assert 'z("cat") = 100 % v("My")' in printed
-    assert '87.3 % v("s")' in printed.split('z("</s>") = ')[1]
+    assert "in this sentence 4 of 5 tokens give their largest weight to the token after" in printed
+    assert '57.2 % v("sleep")' in printed.split('z("cat") = ')[1]
+    assert cli.main(["steps", "My", "cat", "sleeps"]) == 0
+    assert capsys.readouterr().out == printed
 
 
 def test_a_sentence_of_the_documents(capsys):
     assert cli.main(["steps", "A dog ate the food because it was hungry."]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("Each word is a row of X.")
+    assert printed.startswith("The textbook's numbers, made by hand")
     assert '55.2 % v("dog")' in printed
 
 
@@ -203,4 +205,19 @@ def test_where_it_cannot_be_saved_it_says_so(capsys, tmp_path):
     assert cli.main(["steps", "-o", str(tmp_path / "steps.gif")]) == 2
     assert ".svg, .png, .pdf, .html" in capsys.readouterr().err
     assert cli.main(["steps", "-o", str(tmp_path / "nowhere" / "steps.svg")]) == 2
-    assert "nowhere" in capsys.readouterr().err
+    assert "nowhere' does not exist: create it first." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["it.gif", "nowhere/it.svg"])
+@pytest.mark.parametrize("command", ["steps", "see", "translate"])
+def test_where_it_cannot_be_saved_nothing_is_computed(command, name, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("regard.translation.Translator.default", lambda: pytest.fail("a model was loaded"))
+    assert cli.main([command, "My cat sleeps", "-o", str(tmp_path / name)]) == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_several_arguments_are_one_sentence(capsys):
+    assert cli.main(["steps", "I am good"]) == 0
+    expected = capsys.readouterr().out
+    assert cli.main(["steps", "I", "am", "good"]) == 0
+    assert capsys.readouterr().out == expected

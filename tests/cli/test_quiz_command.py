@@ -32,7 +32,7 @@ def test_a_wrong_one_is_explained_with_its_code(monkeypatch, capsys):
     first = chapter(3).questions[0]
     code, printed = ask(monkeypatch, capsys, "a\n", "3")
     assert code == 0
-    assert "It is c. " + first.because[:20] in printed.out
+    assert "No: it is c. " + first.because[:20] in printed.out
     assert "itertools.combinations(vectors, 2)" in printed.out
     assert printed.out.rstrip().endswith("0 of 1 right, 3 not asked.")
 
@@ -40,6 +40,8 @@ def test_a_wrong_one_is_explained_with_its_code(monkeypatch, capsys):
 def test_case_a_slip_a_question_left_out_and_the_end(monkeypatch, capsys):
     _, printed = ask(monkeypatch, capsys, " C \nz\n\nq\n", "3")
     assert printed.out.count("Right.") == 1
+    assert f"It is {chapter(3).questions[1].answer}. " in printed.out
+    assert "No: it is" not in printed.out  # a question that was skipped
     assert "One of a, b, c, an empty line to go on, or q to end." in printed.out
     assert printed.out.rstrip().endswith("1 of 2 right, 2 not asked.")
 
@@ -70,7 +72,7 @@ def test_help_teaches(capsys):
 
 @pytest.mark.slow
 def test_through_a_pipe():
-    done = run("quiz", "1", stdin="b\na\nc\n")
+    done = run("quiz", "1", stdin="c\na\nc\n")
     assert done.returncode == 0
     assert done.stdout.decode().rstrip().endswith("3 of 3 right.")
     assert b"\x1b" not in done.stdout
@@ -83,6 +85,21 @@ def test_code_is_neither_cut_off_nor_broken(columns, monkeypatch, capsys):
     for number in CHAPTERS:
         for question in chapter(number).questions:
             assert f"\n\n{textwrap.indent(question.code.strip(), ' ' * 4)}\n\n" in printed.out
+
+
+@pytest.mark.parametrize(("columns", "widest"), [(200, 88), (60, 60)])
+def test_prose_is_wrapped_to_a_width_that_is_read_easily(columns, widest, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    _, printed = ask(monkeypatch, capsys, "b\n" * EVERY)
+    code = {
+        line for n in CHAPTERS for q in chapter(n).questions for line in textwrap.indent(q.code, "    ").splitlines()
+    }
+    prose = [line for line in printed.out.splitlines() if line not in code]
+    assert max(map(len, prose)) <= widest
+    assert max(map(len, prose)) > widest - 8
+    for n in CHAPTERS:
+        for question in chapter(n).questions:
+            assert question.because in " ".join(printed.out.split())
 
 
 def test_code_keeps_its_lines_in_colour(terminal, monkeypatch):

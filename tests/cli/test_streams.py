@@ -36,7 +36,7 @@ AS_TEXT = "\\x1b]0;X\\x07\\x1b[2J\\x9b31m\\u202ereversed"
         ["steps", "-o", f"nowhere{ESCAPES}.gif"],
         ["quiz", ESCAPES],
         ["score", f"nowhere{ESCAPES}", "nowhere"],
-        ["steps", "one", ESCAPES],
+        ["quiz", "1", ESCAPES],
     ],
     ids=" ".join,
 )

@@ -44,6 +44,14 @@ def test_a_page_says_the_same_each_time(path, ran):
     assert [cell.output for cell in again.cells] == [cell.output for cell in once.cells]
 
 
+@pytest.mark.parametrize("path", PAGES, ids=NAMES)
+def test_the_links_of_a_notebook_lead_to_notebooks(path):
+    text = "\n".join(cell.source for cell in Page.read(path).notebook().cells if cell.cell_type == "markdown")
+    for link in re.findall(r"\]\((?!https?:)([^)]+)\)", text):
+        assert link.endswith(".ipynb")
+        assert (path.parent / link).with_suffix(".py").exists(), link
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES, ids=NAMES)
 def test_notebooks_are_notebooks(path, ran):

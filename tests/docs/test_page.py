@@ -2,6 +2,7 @@
 
 import pytest
 from doctests import fenced
+from formulas import typeset
 from page import Page
 from reports import table
 
@@ -16,6 +17,14 @@ def test_a_table_is_read_by_its_column():
 def test_an_example_in_a_docstring_becomes_code():
     assert fenced("A.\n\n>>> f(\n...     1)\n2\n>>> 3\n3") == "A.\n\n```pycon\n>>> f(\n...     1)\n2\n>>> 3\n3\n```"
     assert fenced("A.\n\n>>> 1\n1\n\nB.") == "A.\n\n```pycon\n>>> 1\n1\n```\n\nB."
+
+
+def test_a_formula_becomes_mathml():
+    made = typeset(r'<p>a <span class="arithmatex">\(W_V x\)</span></p><div class="arithmatex">\[a &lt; b\]</div>')
+    assert made.count("<math") == made.count("</math>") == 2
+    assert "<msub><mi>W</mi><mi>V</mi></msub>" in made
+    assert '<div class="formula"><math' in made
+    assert "arithmatex" not in made
 
 
 def write(folder, text):

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 from browser import CHROMIUM, FLAGS
 from filelock import FileLock
-from page import pages
+from lists import INDEXES, REFERENCE, filled
+from page import Page, pages
 from reference import GROUPS
 from reports import DRAWN, reports
 from test_package import ROOMS
 
 import regard
+from regard.learn.questions import chapter
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -30,7 +32,7 @@ LOADING = ("script", "link", "img", "image", "iframe", "source", "use", "object"
 LOOK = """async () => {
   for (let frame = 0; frame < 2; frame++) await new Promise(requestAnimationFrame);  // until it is laid out anew
   const root = document.documentElement, clipped = [];
-  for (const shown of document.querySelectorAll(".md-content :is(svg, img, pre, pre > code, table)")) {
+  for (const shown of document.querySelectorAll(".md-content :is(svg, img, math, pre, pre > code, table)")) {
     const {right, width} = shown.getBoundingClientRect();
     if (width === 0 || shown.parentElement.closest("svg")) continue;
     const tell = why => clipped.push(`${shown.tagName} in ${shown.parentElement.className}: ${why}`);
@@ -121,12 +123,57 @@ def test_pictures_and_questions_are_on_the_page(site):
     _, folder = site
     page = (folder / "course" / "4_weights.html").read_text()
     assert page.count('class="picture picture-light') == page.count('class="picture picture-dark') > 2
-    assert page.count("<summary>Answer</summary>") == 4
+    assert page.count('<details class="choice right"') == page.count('<details class="proof"') == 4
     assert "&#8203;" not in page
     assert (folder / "course" / "4_weights.ipynb").exists()
     assert ">>>" not in re.sub(
         r"<(code|pre).*?</\1>", "", (folder / "reference" / "masks.html").read_text(), flags=re.S
     )
+
+
+@pytest.mark.slow
+def test_every_formula_is_typeset(site):
+    read, folder = site
+    for path in read:
+        text = re.sub(r"<(code|pre|script|svg)\b.*?</\1>", "", path.read_text(), flags=re.S)
+        left = re.findall(r"arithmatex|\$\$|\\(?:operatorname|text|mathbf|frac|sqrt|qquad|[(\[])|<mi>&(?!\w|#)", text)
+        assert not left, f"{path.name}: {left[:3]}"
+    for name in ("2_queries_keys_values", "3_scores_and_scaling", "4_weights", "5_the_weighted_sum", "slips"):
+        assert "<math" in (folder / "course" / f"{name}.html").read_text()
+    assert "$$" in (folder / "course" / "4_weights.ipynb").read_text(), "a notebook sets LaTeX itself"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
+def test_in_a_browser_every_question_is_answered_by_choosing(site):
+    from playwright.sync_api import sync_playwright
+
+    _, folder = site
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page()
+        for path in sorted((folder / "course").glob("[0-9]_*.html")):
+            page.goto(path.as_uri())
+            choices = page.locator("details.choice")
+            assert choices.count() == sum(len(q.choices) for q in chapter(int(path.name[0])).questions)
+            assert page.locator("details.choice > p:visible").count() == 0
+            for choice in choices.all():
+                choice.locator("summary").press("Enter")
+                said = choice.locator("p").inner_text()
+                assert choice.locator("p").is_visible()
+                assert said.startswith("Right." if "right" in choice.get_attribute("class") else "No, it is ")
+                group = choice.get_attribute("name")
+                assert page.locator(f'details[name="{group}"][open]').count() == 1, "one answer at a time"
+            if page.locator("math").count():
+                assert (
+                    min(
+                        page.locator("math").evaluate_all(
+                            "all => all.map(math => math.offsetHeight || math.getBoundingClientRect().height)"
+                        )
+                    )
+                    > 5
+                )
+        browser.close()
 
 
 @pytest.mark.slow
@@ -160,6 +207,47 @@ def test_in_a_browser_nothing_is_cut_off_and_one_theme_is_seen(site):
 def test_every_public_name_is_in_the_reference():
     listed = [name for _, names in GROUPS.values() for name in names]
     assert sorted(listed) == list(regard.__all__)
+
+
+@pytest.mark.parametrize("path", [*INDEXES.values(), REFERENCE], ids=lambda path: path.parent.name)
+def test_the_lists_in_the_repository_are_up_to_date_and_lead_to_files(path):
+    text = path.read_text()
+    assert text == filled(text, site=False), "run python docs/tools/lists.py"
+    links = re.findall(r"\]\((?!https?:)([^)]+)\)", text)
+    assert len(links) > 4
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_links_of_a_page_of_cells_lead_to_files(name):
+    path = DOCS / name
+    links = re.findall(r"\]\((?!https?:)([\w/.-]+)(?:#[\w-]*)?\)", "\n".join(_texts(path)))
+    assert [link for link in links if not (path.parent / link).exists()] == []
+    assert path.parent.name != "course" or links, "a chapter says what comes next"
+
+
+def _texts(path):
+    return [cell.source for cell in Page.read(path).cells if cell.kind == "markdown"]
+
+
+def test_what_is_said_of_the_sources_is_not_on_the_site():
+    from hooks import on_page_markdown
+
+    for path in INDEXES.values():
+        text = path.read_text()
+        assert "These files are the sources" in text
+        assert "sources" not in on_page_markdown(text)
+
+
+@pytest.mark.slow
+def test_the_reference_has_parameters_in_tables_and_signatures_that_fit(site):
+    _, folder = site
+    page = (folder / "reference" / "attention.html").read_text()
+    assert "<th>parameter</th>" in page
+    assert re.search(r"<td><code>mask</code></td>\s*<td><code>Mask", page)
+    text = re.sub(r"<[^>]+>", "", "".join(re.findall(r'<div class="doc-signature.*?</pre>', page, flags=re.S)))
+    assert "attention(" in text
+    assert ": Tensor" not in text, "types are in the table"
 
 
 def test_the_design_names_every_room():

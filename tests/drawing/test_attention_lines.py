@@ -79,7 +79,7 @@ class TestLines:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ({"pick": "cat"}, "It is not there"),
+            ({"pick": "cat"}, "'cat' is not one of the words"),
             ({"pick": 9}, "below 9"),
             ({"heads": [1]}, "below 1"),
             ({"layout": "spiral"}, "'columns', 'rows', 'arcs'"),

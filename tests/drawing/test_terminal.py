@@ -7,6 +7,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.style import Style
 
+from regard import drawing
 from regard.drawing.terminal import Table, beside, mixtures, percent, visible
 from regard.learn.four_steps import steps
 from regard.learn.textbook import i_am_good
@@ -199,6 +200,13 @@ class TestColour:
         coloured = shown(done, color_system="truecolor", force_terminal=True)
         assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == shown(done, color_system=None)
         assert [line.rstrip() for line in shown(done, color_system=None).split("\n")] == f"{done}\n".split("\n")
+
+    def test_rows_that_share_a_line_are_said(self):
+        words = [f"w{n}" for n in range(41)]
+        assert str(drawing.matrix(np.eye(41), words, words)).endswith(
+            "32 lines for 41 rows, each named\nafter its first row."
+        )
+        assert "lines for" not in str(drawing.matrix(np.eye(30), words[:30], words[:30]))
 
     def test_weights_are_shaded_the_more_the_lighter(self):
         coloured = shown(steps(*i_am_good()), color_system="truecolor", force_terminal=True)

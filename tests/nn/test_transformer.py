@@ -1,18 +1,15 @@
 """The Transformer: sizes as in the paper, caches, padding, compile, files, and refusals."""
 
-import gc
 import json
 import re
 import subprocess
 import sys
-import weakref
 
 import pytest
 import torch
 
 import regard
 from regard.nn import sinusoids
-from regard.nn.decoding import PackedDecoder, PackedEncoder
 from regard.translation.beam_search import _best, search
 
 torch.manual_seed(0)
@@ -247,7 +244,9 @@ def brute(model, source, beam, most):
     for step in range(1, most + 1):
         grown = []
         for said, score in alive:
-            logs = model(source, torch.tensor([said]))[0, -1].log_softmax(-1)
+            logits = model(source, torch.tensor([said]))[0, -1]
+            logits[config.pad] = -torch.inf  # padding is never generated
+            logs = logits.log_softmax(-1)
             grown += [(said, t, score + float(logs[t])) for t in range(config.vocabulary) if t != config.pad]
         grown = sorted(grown, key=lambda g: -g[2])[: 2 * beam]
         found += [(said[1:], score / step) for said, t, score in grown[:beam] if t == config.end]
@@ -320,124 +319,6 @@ def test_opening_a_model_draws_no_random_numbers(tmp_path):
     assert torch.equal(again.live, model.live)
     regard.Transformer(model.config)
     assert not torch.equal(torch.random.get_rng_state(), state)  # a new one does
-
-
-# Packed weights on a CPU
-
-STACKS = [{}, {"norm_first": True}, {"key_heads": 2}, {"bias": False}, {"activation": "silu", "decoder_layers": 1}]
-
-
-@pytest.mark.parametrize("changes", STACKS)
-def test_the_packed_encoder_gives_the_numbers_of_encode(changes):
-    model, source = shaken(**changes), ids(4, 7)
-    padded = source.clone()
-    padded[1, 4:], padded[2, 1:] = model.config.pad, model.config.pad
-    for given in (source, padded):
-        with torch.no_grad():
-            expected, found = model.encode(given), PackedEncoder(model).encode(*model.enter(given))
-        assert torch.equal(found.visible, expected.visible)
-        torch.testing.assert_close(found.states[found.visible], expected.states[found.visible], atol=2e-5, rtol=1e-4)
-        assert not found.states[~found.visible].any()
-
-
-PICKS = {
-    0: ([0, 0, 1, 1, 2, 2], None),  # two targets for each source
-    4: ([4, 5, 0, 1], [2, 0]),  # the second source is done, the others change places; all have said the same
-    8: ([3, 2, 0, 1], [1, 0]),  # they change places again, and so do the targets of one
-    10: ([1, 1, 3, 2], None),  # targets leave and change places
-    20: ([3, 2], [1]),  # one source is left
-    24: ([1, 1, 0, 0], None),  # with more targets than before
-    30: ([3, 0, 1, 2], None),
-}
-
-
-@pytest.mark.parametrize("changes", STACKS)
-def test_the_packed_decoder_gives_the_numbers_of_decode(changes):
-    model = shaken(positions=64, **changes)
-    assert model.output_bias.any()
-    source = ids(3, 7)
-    source[1, 4:] = model.config.pad
-    with torch.no_grad():
-        memory, cache = model.encode(source), model.cache()
-        session, tokens = PackedDecoder.of(model).start(memory), torch.full((3,), model.config.start)
-        for step in range(40):  # beyond the room that there is at first
-            expected = model.decode(tokens[:, None], memory, cache)[:, -1]
-            torch.testing.assert_close(session.logits(tokens), expected, atol=2e-5, rtol=1e-4)
-            if step in PICKS:
-                rows, keep = (None if p is None else torch.tensor(p) for p in PICKS[step])
-                session.reorder(rows, keep)
-                cache.pick(rows, keep)
-                memory, tokens = memory if keep is None else memory.pick(keep), tokens[rows]
-            tokens = ids(1).expand(len(tokens)) if step < 8 else ids(len(tokens))
-
-
-class Louder(torch.nn.Linear):
-    def forward(self, x):
-        return 2 * super().forward(x)
-
-
-@pytest.mark.parametrize("side", ["encoder", "decoder"])
-def test_packed_weights_are_used_only_where_nobody_would_notice(side):
-    def supports(model):
-        return PackedEncoder.supports(model) if side == "encoder" else PackedDecoder.supports(model)
-
-    def layer(model):
-        return getattr(model, side).layers[-1].feed_forward
-
-    model = shaken()
-    assert supports(model)
-    with regard.watch(model):
-        assert not supports(model)
-    with torch.autocast("cpu", torch.bfloat16):
-        assert not supports(model)
-    for register in (layer(model).register_forward_hook, layer(model).up.register_forward_pre_hook):
-        hook = register(lambda *_: None)
-        assert not supports(model)
-        hook.remove()
-    assert supports(model)
-    assert not supports(model.double())
-    assert not supports(model.float().train())
-    assert supports(model.eval())
-    own, layer(model).up = layer(model).up, Louder(32, 48)
-    assert not supports(model)
-    layer(model).up = own
-    look = getattr(model, side).layers[0].attention
-    look.attend = lambda *args, **options: regard.attention(*args, **options)
-    assert not supports(model)
-    look.attend = regard.attention
-    for method in ("encode",) if side == "encoder" else ("decode", "states", "logits"):
-        setattr(model, method, getattr(model, method).__call__)
-        assert not supports(model)
-        delattr(model, method)
-    assert supports(model)
-
-
-def test_a_subclass_that_decodes_in_its_own_way_does():
-    class Backwards(regard.Transformer):
-        def logits(self, states):
-            return -super().logits(states)
-
-    model, source = Backwards(shaken().config).eval(), ids(2, 6)
-    assert PackedEncoder.supports(model)
-    assert not PackedDecoder.supports(model)
-    plain = regard.Transformer(model.config).eval()
-    plain.load_state_dict(model.state_dict())
-    assert [h[0].tokens for h in search(model, source)] != [h[0].tokens for h in search(plain, source)]
-
-
-def test_packed_weights_follow_the_model_and_leave_with_it():
-    model = shaken()
-    first = PackedDecoder.of(model)
-    assert PackedDecoder.of(model) is first
-    for tensor in (model.embedding.weight, model.output_bias, model.decoder.layers[0].cross.projection.bias):
-        with torch.no_grad():
-            tensor.mul_(1.5)
-        assert PackedDecoder.of(model) is not first
-        first = PackedDecoder.of(model)
-    gone = weakref.ref(model)
-    del model
-    gc.collect()
-    assert gone() is None
 
 
 @pytest.mark.parametrize(("place", "times"), [("encoder.layers.0", 1), ("decoder.layers.1.cross", 8), ("embedding", 9)])

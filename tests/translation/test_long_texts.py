@@ -8,7 +8,9 @@ import pytest
 
 import regard
 from regard import cli
-from regard.translation.segments import Placeholders, split_segments, split_sentences
+from regard.translation.placeholders import Placeholders
+from regard.translation.segments import split_segments
+from regard.translation.structure import split_sentences
 from regard.translation.vocabulary import Vocabulary, clean
 
 LENGTH = 30_000

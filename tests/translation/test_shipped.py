@@ -32,7 +32,7 @@ RIGHT = {
 
 def test_it_is_small_and_whole():
     files = {path.name: path.stat().st_size for path in SHIPPED.iterdir()}
-    assert set(files) == {"config.json", "model.safetensors", "vocabulary.spm", "README.md"}
+    assert set(files) == {"config.json", "model.safetensors", "translation.json", "vocabulary.spm", "README.md"}
     assert sum(files.values()) <= 24 * MIB
 
 
@@ -145,6 +145,8 @@ def test_alone_and_in_a_batch_it_is_the_same(shipped):
 
 # Looking
 
+LONGER = "The old man who lives near the river told his daughter that the boat was gone."
+
 
 def test_watch_names_the_words_of_both_sides(shipped):
     found = shipped.translate("I am hungry now.")
@@ -153,7 +155,8 @@ def test_watch_names_the_words_of_both_sides(shipped):
     source, target = ["I", "am", "hungry", "now", ".", "</s>"], record["decoder.layers.0.attention"].tokens[0]
     assert [word.text for word in record["encoder.layers.0.attention"].tokens[0].words] == source
     assert [word.text for word in record["decoder.layers.3.cross"].key_tokens[0].words] == source
-    assert list(record["decoder.layers.3.cross"].tokens[0].pieces) == list(target.pieces) == ["<pad>", *found.tokens]
+    assert list(target.pieces) == ["<start>", *found.tokens]
+    assert list(record["decoder.layers.3.cross"].tokens[0].pieces) == [*found.tokens, "</s>"]  # what is written
     assert {entry.kind for entry in record.values()} == {"encoder", "decoder", "cross"}
     assert record.check().difference < 1e-4
 
@@ -163,7 +166,7 @@ def test_watch_tells_a_source_from_a_target_of_the_same_length(of_people):
     record = found.watch()
     assert record["encoder.layers.0.attention"].shape == record["decoder.layers.0.attention"].shape
     assert list(record["encoder.layers.0.attention"].tokens[0].pieces) == [*found.source_tokens, "</s>"]
-    assert list(record["decoder.layers.0.attention"].tokens[0].pieces) == ["<pad>", *found.tokens]
+    assert list(record["decoder.layers.0.attention"].tokens[0].pieces) == ["<start>", *found.tokens]
 
 
 def test_watch_and_alignment_see_the_same(shipped):
@@ -174,6 +177,35 @@ def test_watch_and_alignment_see_the_same(shipped):
     from regard.translation.result import by_words
 
     torch.testing.assert_close(by_words(weights, rows, columns), found.alignment)
+
+
+def test_looks_and_alignment_have_one_number_for_a_word(shipped):
+    """By the word that is written, and without the end of the source."""
+    found = shipped.translate("A dog ate the food because it was hungry.")
+    record, source = found.watch(), found.source_words
+    for word in ("Un", "chien", "mangé", "nourriture", "parce", "avait"):
+        row = found.alignment[found.words.index(word)]
+        looks = record.looks(word, kind="cross")
+        assert [each.name for each in looks.aside] == ["</s>"]
+        for other in ("A", "dog", "ate", "food", "because", "it"):
+            assert looks.of(other) == pytest.approx(float(row[source.index(other)]), abs=1e-5)
+        assert looks.of("hungry") + looks.of(".") == pytest.approx(float(row[-1]), abs=1e-5)
+    last = record.looks("faim.", kind="cross")  # two tokens, one word of the alignment
+    assert last.of("hungry") + last.of(".") == pytest.approx(float(found.alignment[-1, -1]), abs=1e-5)
+    assert record.looks("chien", kind="cross")[0].word == "dog"
+    rolled = record.rollout("chien")
+    assert rolled.source[0].word == "dog"  # of the state that writes it
+    assert sum(look.weight for look in (*rolled.own, *rolled.source)) == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.parametrize("source", ["I am hungry.", "He said no.", "My cat sleeps.", "Hello", "dog dog dog", LONGER])
+def test_no_word_is_called_a_sink(shipped, source):
+    record = shipped.translate(source).watch()
+    for kind, sinks in (("encoder", {"</s>"}), ("decoder", {"<start>"}), ("cross", {"</s>"})):
+        chosen = record.at(kind=kind)
+        for entry in list(chosen.values())[:1]:
+            names = {each.name for word in entry.tokens[0].words for each in chosen.looks(word.tokens).aside}
+            assert names == sinks or (source == "Hello" and not names)
 
 
 def _ids(translator: Translator):

@@ -39,7 +39,7 @@ def test_it_learns_and_what_it_leaves_opens(recipe, tmp_path):
     found = losses(tmp_path / "out")
     assert found[160] < 0.5 * found[10]
     assert {p.name for p in (tmp_path / "out").iterdir()} == {
-        "checkpoint.safetensors", "config.json", "log.jsonl", "model.safetensors", "vocabulary.spm"
+        "checkpoint.safetensors", "config.json", "log.jsonl", "model.safetensors", "translation.json", "vocabulary.spm"
     }  # fmt: skip
     looks = [line for line in map(json.loads, (tmp_path / "out" / "log.jsonl").open()) if "chrf" in line]
     assert looks[-1]["chrf"] > 50

@@ -8,7 +8,9 @@ import torch
 
 import regard
 from regard.translation import Translator, search
-from regard.translation.segments import Placeholders, split_segments, split_sentences
+from regard.translation.placeholders import Placeholders
+from regard.translation.segments import split_segments
+from regard.translation.structure import split_sentences
 
 PAIRS = tiny.pairs(60, seed=7)
 pytestmark = pytest.mark.usefixtures("unchecked")  # their checks take longer than the translations

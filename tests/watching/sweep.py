@@ -97,6 +97,8 @@ class Detector(TorchDispatchMode):
             named = bool(re.search("attention|attn", kind, re.IGNORECASE))
             if fused or named or self._is_attention(where, kind, *args[:2]):
                 weights = output.detach().clone() if soft and self.keep else None
+                if self.keep and name.startswith("aten._scaled_dot_product_flash_attention_for_cpu"):
+                    weights = _fused_weights(*args, **(kwargs or {}))
                 self.found.append(Seen(where, name, named, self._step, weights))
         return output
 
@@ -127,6 +129,18 @@ class Detector(TorchDispatchMode):
                 return False
             frame = frame.f_back
         return False
+
+
+def _fused_weights(
+    query: Tensor, key: Tensor, value: Tensor, dropout: float = 0.0, causal: bool = False,
+    attn_mask: Tensor | None = None, scale: float | None = None,
+) -> Tensor:  # fmt: skip
+    """What a fused kernel does not return: some models call it even under eager attention."""
+    key = key.repeat_interleave(query.shape[1] // key.shape[1], 1)  # heads may share their keys
+    scores = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
+    if causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -torch.inf)
+    return (scores if attn_mask is None else scores + attn_mask).softmax(-1)
 
 
 @dataclass

@@ -7,6 +7,7 @@ import torch
 from models import FAMILIES, Layer, made
 
 import regard
+from regard.watching import see
 from regard.watching.tokens import Tokens
 
 
@@ -97,6 +98,13 @@ def test_spans_are_sums_over_keys_and_means_over_queries(llama):
     assert llama.spans("sentence").names == ("A dog ate the food because it was hungr…",)
 
 
+def test_printed_spans_are_blank_where_the_mask_hides(llama):
+    spans = llama.spans({"first": (0, 4), "rest": (4, 12)})
+    printed = str(spans).splitlines()
+    assert printed[-2].split() == ["first", "100", "%"]
+    assert printed[-1].count("%") == 2
+
+
 def test_spans_of_a_chat():
     turns = ["<|im_start|>", "user", "Hi", "<|im_end|>", "<|im_start|>", "assistant", "Hello", "."]
     with regard.watch(Layer(), tokens=turns) as record:
@@ -177,15 +185,15 @@ def test_words_of_several_tokenizers():
     words = lambda pieces, special=(): [w.text for w in Tokens(pieces, special).words]  # noqa: E731
     assert words(["[CLS]", "hun", "##gry", "dog"], ["[CLS]"]) == ["[CLS]", "hungry", "dog"]
     assert words(["▁hun", "gry", "▁dog", ".", "</s>"], ["</s>"]) == ["hungry", "dog", ".", "</s>"]
-    assert words(["hun", "gry", "Ġdog", "'", "s", "Ċ", "The"]) == ["hungry", "dog", "'", "s", "Ċ", "The"]
+    assert words(["hun", "gry", "Ġdog", "'", "s", "Ċ", "The"]) == ["hungry", "dog", "'", "s", "↵", "The"]
     assert words(["A", "dog"]) == ["A", "dog"]
 
 
 def test_a_word_is_found_or_the_error_says_why(llama):
     with pytest.raises(regard.InputError, match=r'"cat" is not in the text. Its words are: A dog ate'):
         llama.looks("cat")
-    with pytest.raises(regard.InputError, match=r'"dog" occurs 2 times, at tokens 1, 10'):
-        llama.looks("dog")
+    with pytest.raises(regard.InputError, match=r'"dog" occurs 2 times.* "A \[dog\] ate the" \(token 1\), '):
+        llama.spans({"dog": "dog"})
     assert llama.looks("IT").of("food") == llama.looks("it").of("food")
     assert llama.looks("the food").of("A") == pytest.approx(llama.looks(range(3, 5)).of("A"))
     with pytest.raises(regard.InputError, match="from 0 to 11"):
@@ -206,3 +214,31 @@ def test_names_that_were_not_seen(llama):
         llama.at(layer=7)
     with pytest.raises(regard.InputError, match="heads 0 to 3"):
         llama.looks("it", head=9)
+
+
+class _Numbers:
+    """A tokenizer whose words are numbers."""
+
+    all_special_tokens = ("<0>", "<1>", "<2>")
+
+    def __call__(self, text, return_tensors):
+        return {"input_ids": torch.tensor([[int(word) for word in text.split()]])}
+
+    def convert_ids_to_tokens(self, ids):
+        return [f"<{n}>" if n < 3 else f"▁{n}" for n in ids]
+
+    def convert_tokens_to_string(self, pieces):
+        return "".join(pieces).replace("▁", " ")
+
+
+def test_cross_attention_of_any_translator_is_asked_by_the_word_that_is_written(monkeypatch):
+    model = made("BART")
+    ids = model.generate(torch.tensor([[5, 6, 7, 8, 2]]), max_new_tokens=64, num_beams=1, do_sample=False)[0].tolist()
+    monkeypatch.setattr(see, "load", lambda *_, **__: (model, _Numbers()))
+    record = see.watch_text("…", "5 6 7 8 2")
+    cross, own = (next(entry for entry in record.values() if entry.kind == kind) for kind in ("cross", "decoder"))
+    assert list(cross.tokens[0]) == _Numbers().convert_ids_to_tokens(ids[1:])
+    assert list(own.tokens[0]) == _Numbers().convert_ids_to_tokens(ids[:-1])
+    looks = record.looks(0, kind="cross")
+    assert [each.name for each in looks.aside] == ["<2>"]  # the end of the source is no word of it
+    assert {look.word for look in looks} == {"5", "6", "7", "8"}

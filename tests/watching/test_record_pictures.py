@@ -70,9 +70,9 @@ def test_a_word_that_stands_twice_stands_out_twice():
 def test_refusals(record):
     with pytest.raises(regard.InputError, match="Got 'cake'"):
         record.picture("cake")
-    with pytest.raises(regard.InputError, match="is not among the words: A, dog, ate, it"):
+    with pytest.raises(regard.InputError, match=r'"cat" is not in the text\. Its words are: A dog ate it\.'):
         record.picture("lines", word="cat")
-    with pytest.raises(regard.InputError, match="a word is picked in lines and in a flow"):
+    with pytest.raises(regard.InputError, match="a map shows the whole text"):
         record.picture("map", word="it")
 
 
@@ -81,8 +81,7 @@ def test_long_texts_are_pooled():
     with torch.no_grad(), regard.watch(model) as record:
         model(torch.randn(1, 700, 16))
     assert record.picture("map").numbers["pool"].shape == (192, 192)
-    with pytest.raises(regard.TooLargeError, match="700 words are too many"):
-        record.picture("lines")
+    assert "Tokens 0 to 40 of 700." in record.picture("lines").caption
 
 
 def test_our_own_transformer():
@@ -115,3 +114,19 @@ def test_knock_out_in_our_own_layers():
             without = model(x)
         assert not torch.allclose(plain, without, atol=1e-3)
         assert torch.equal(plain, model(x))
+
+
+@pytest.mark.parametrize("kind", ["map", "grid"])
+def test_a_map_of_all_heads_is_one_sweep_over_one_sequence_for_each_layer(kind, monkeypatch):
+    model = Model().eval()
+    with torch.no_grad(), regard.watch(model) as record:
+        model(torch.randn(3, 40, 16))
+    expected = record.pool(64, 64, sequence=1).double().numpy()
+    swept, pool = [], regard.AttentionMatrix.pool
+    monkeypatch.setattr(
+        regard.AttentionMatrix, "pool", lambda self, *sizes: swept.append(tuple(self.shape)) or pool(self, *sizes)
+    )
+    numbers = record.picture(kind, sequence=1).numbers
+    assert swept == [(2, 40, 40)] * 3
+    found = numbers["pool"] if kind == "map" else np.mean([layer.mean(0) for layer in numbers.values()], 0)
+    np.testing.assert_allclose(found, expected, atol=1e-6)

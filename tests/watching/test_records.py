@@ -92,7 +92,7 @@ def test_records_saved_by_an_earlier_version_stay_readable(tmp_path):
         "Band", "Keep", "Same", "Dense",
     }  # fmt: skip
     assert record.check().difference < 1e-6
-    assert record.looks("slept").of("dog") == pytest.approx(0.2768286168575287, abs=1e-6)
+    assert record.looks("slept", sinks=True).of("dog") == pytest.approx(0.2768286168575287, abs=1e-6)
     for name, entry in kept.items():
         second = record.at(head=1)[name]
         assert repr(entry) == repr(second).replace(")", ", keeps received, entropy, pool, top)")

@@ -62,7 +62,7 @@ def test_five_per_cent_of_scale_would_be_noticed(monkeypatch):
 
 def test_silence_would_be_noticed(monkeypatch):
     monkeypatch.setattr(Record, "unseen", ())
-    assert "silent about vision_model.head.attention" in verdict("siglip").forward
+    assert "silent about git.encoder.layer.*.attention.self" in verdict("git").forward
 
 
 if __name__ == "__main__":

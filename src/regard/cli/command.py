@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from regard.cli import streams
 from regard.drawing import Picture
-from regard.drawing.picture import file_size
+from regard.drawing.picture import check_path, file_size
 
-__all__ = ["Command", "add_options", "save", "show", "show_or_save", "text"]
+__all__ = ["Command", "Stopwatch", "add_options", "save", "show", "show_or_save", "text"]
 
 
 class Command(NamedTuple):
@@ -49,7 +50,7 @@ _HELP = "save a picture instead: .svg, .html, or with regard[draw] .png, .pdf"
 
 def add_options(parser: argparse.ArgumentParser, *, help: str = _HELP, title: bool = True) -> None:
     """Add -o, --theme and, unless the command has its own, --title."""
-    parser.add_argument("-o", "--output", metavar="FILE", help=help)
+    parser.add_argument("-o", "--output", metavar="FILE", type=check_path, help=help)  # refused before any work
     parser.add_argument("--theme", choices=("light", "dark"), default="light", help="colours of the picture")
     if title:
         parser.add_argument("--title", type=text, help="a title for the picture (the words, if not given)")
@@ -67,6 +68,19 @@ def text(argument: str) -> str:
     except UnicodeEncodeError:
         raise argparse.ArgumentTypeError(f"{argument!r} is not UTF-8") from None
     return argument
+
+
+class Stopwatch:
+    """How long something took, and how many cores it kept busy."""
+
+    def __init__(self) -> None:
+        self._seconds, self._busy = time.perf_counter(), time.process_time()
+
+    def took(self) -> str:
+        """Since the start, as "0.12 s, 1 core"."""
+        seconds, busy = time.perf_counter() - self._seconds, time.process_time() - self._busy
+        cores = max(round(busy / seconds), 1)
+        return f"{seconds:.2f} s, {cores} core{'s' * (cores != 1)}"
 
 
 def show(printable: Any) -> None:

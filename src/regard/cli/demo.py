@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import time
 from typing import TYPE_CHECKING
 
-from regard.cli.command import Command
+from regard.cli.command import Command, Stopwatch
 
 if TYPE_CHECKING:
     from regard.translation import Translator
@@ -27,24 +26,27 @@ def _run(_: argparse.Namespace) -> None:
 
 def lines(translator: Translator) -> list[str]:
     """Everything that the demo prints."""
-    import torch
-
     from regard.drawing.terminal import labelled_bar
     from regard.learn import steps, textbook
 
-    start = time.perf_counter()
+    watch = Stopwatch()
     translation = translator.translate(SENTENCE)
-    seconds, cores = time.perf_counter() - start, torch.get_num_threads()
+    took = watch.took()
     record = translation.watch()
     best = record.heads("it", "dog", kind="encoder")[0]  # the head with the largest weight, measured now
     looks = record.looks("it", kind="encoder", layer=best.layer, head=best.head)
-    where = f"encoder, layer {best.layer}, head {best.head}"
+    heads = sum(entry.shape[1] for entry in record.at(kind="encoder").values())
+    where = (
+        f'encoder, layer {best.layer}, head {best.head}: of {heads} heads, the one that looks most from "it" to "dog"'
+    )
     bars = "  ".join(labelled_bar(look.word, look.weight, _BAR, digits=2) for look in looks[:_LOOKS])
     return [
         SENTENCE,
-        f"{f'→ {translation.text}':<{_WIDTH}}{seconds:.2f} s, {cores} core{'s' * (cores != 1)}".rstrip(),
-        f"{f'it {bars}':<{_WIDTH}}{where}",
+        f"{f'→ {translation.text}':<{_WIDTH}}{took}",
+        f"it {bars}",
+        where,
         "",
+        'The textbook\'s "I am good", with numbers made by hand:',
         *(line.rstrip() for line in str(steps(*textbook.i_am_good())).splitlines()),
     ]
 

@@ -17,16 +17,18 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMAND"]
 
+_PROSE = 88  # columns
+
 _ABOUT = """\
 The questions at the end of each chapter of the course (docs/course), asked one
-by one. Answer with a letter; every answer is explained, and shown with the code
-that prints it, for you to run. An empty line leaves a question, q ends the quiz.
+by one. Answer with a letter; every answer is explained and shown with the code
+that prints it, for you to run. An empty line skips a question, q ends the quiz.
 """
 _EXAMPLES = """\
 Examples:
   regard quiz           all chapters
   regard quiz 3         scores and scaling
-  printf 'a\\nb\\na\\nc\\n' | regard quiz 1
+  printf 'a\\nb\\nc\\n' | regard quiz 1
 """
 
 
@@ -52,23 +54,33 @@ def _run(options: argparse.Namespace) -> None:
     for part in chapters:
         console.print(f"\n[bold]{part.number}. {part.title}[/]")
         for number, question in enumerate(part.questions, 1):
-            console.print(f"\n{number}. ", end="")
-            console.print(question.ask, markup=False)
+            console.print()
+            _say(console, question.ask, lead=f"{number}. ")
             for letter, choice in question.lettered():
-                console.print(f"   {letter}  {choice}", markup=False)
+                _say(console, choice, lead=f"   {letter}  ")
             reply = _reply(console, [letter for letter, _ in question.lettered()])
             if reply is None:
                 _score(console, right, done, total)
                 return
             done += 1
             right += reply == question.answer
-            verdict = "[green]Right.[/] " if reply == question.answer else f"[red]It is {question.answer}.[/] "
-            console.print(verdict, end="")
-            console.print(question.because, markup=False)
+            verdict, style = _verdict(reply, question.answer)
+            _say(console, f"{verdict} {question.because}", styled=len(verdict), style=style)
             console.print()
             # Lines of code stay whole: a narrow terminal wraps them itself, and what is copied from it still runs.
             console.print(_highlighted(textwrap.indent(question.code.strip(), " " * 4)), soft_wrap=True)
     _score(console, right, done, total)
+
+
+def _say(console: Console, text: str, *, lead: str = "", styled: int = 0, style: str = "") -> None:
+    """Prose, in lines that are comfortable to read on a wide terminal too; they align after what leads the first."""
+    from rich.text import Text
+
+    width = max(min(console.width, _PROSE), len(lead) + 10)
+    lines = textwrap.fill(text, width, initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False)
+    shown = Text(lines)
+    shown.stylize(style, 0, styled)
+    console.print(shown, soft_wrap=True)
 
 
 def _highlighted(code: str) -> Text:
@@ -92,6 +104,13 @@ def _reply(console: Console, letters: list[str]) -> str | None:
         if not reply or reply in letters:
             return reply
         console.print(f"   One of {', '.join(letters)}, an empty line to go on, or q to end.")
+
+
+def _verdict(reply: str, answer: str) -> tuple[str, str]:
+    """What to say to a reply, and in which colour; to skip a question is no mistake."""
+    if reply == answer:
+        return "Right.", "green"
+    return (f"No: it is {answer}.", "red") if reply else (f"It is {answer}.", "yellow")
 
 
 def _score(console: Console, right: int, done: int, total: int) -> None:

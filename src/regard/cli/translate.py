@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from regard.cli import command, streams
@@ -25,7 +27,8 @@ Translate from English to French with the model in this package, which needs no
 network; or with a model that `regard train` made, or any Marian folder (--model).
 
 A TEXT given here is shown with the time it took and, for each word of the
-translation, the words of the source that the decoder looked at. Quotes are
+translation, the words of the source that the decoder looked at while it wrote the
+word, as shares of all words of the source (the mean over all heads). Quotes are
 optional: several arguments are one text, joined by spaces. Lines of a file or of
 standard input give one line each and nothing else, for pipes.
 """
@@ -42,7 +45,7 @@ Examples:
   echo "I am hungry." | regard translate --json              tokens, scores, word alignment
 In Python:  regard.Translator.default().translate("I am hungry.").text
 """
-_BATCH = 64  # lines read before the first is translated
+_FIRST, _MOST = 64, 512  # lines read before the first is translated; later, twice as many each time, at most so many
 _ALIGNED = 1_000_000  # weights in a line of JSON, at most
 _BAR, _LOOKS, _FAINT = 20, 3, 0.05  # cells of a bar for 100 %; words in a line; smallest weight shown
 
@@ -61,7 +64,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beam", type=int, default=4, metavar="N", help="translations followed at a time (4)")
     parser.add_argument("--length-penalty", type=float, default=1.0, metavar="X", help="above 1: longer ones (1)")
     parser.add_argument("--alternatives", type=int, default=1, metavar="N", help="show the N best")
-    parser.add_argument("--json", action="store_true", help="an object a line: text, tokens, scores, word alignment")
+    parser.add_argument("--json", action="store_true", help="an object a line: text, scores, confidence, alignment")
+    parser.add_argument("--typography", action="store_true", help="of French: ’ « » and no-break spaces")
     parser.add_argument("--picture", action="store_true", help="of a TEXT: draw its alignment")
     command.add_options(parser, help="the picture as a file: .svg, .html, .png, .pdf", title=False)
 
@@ -76,40 +80,59 @@ def _run(options: argparse.Namespace) -> None:
 
     translator = Translator.default() if options.model is None else Translator.load(options.model)
     settings = {name: getattr(options, name) for name in ("beam", "length_penalty", "alternatives")}
-    settings["split"] = options.paragraphs
-    start = time.perf_counter()
+    settings |= {"split": options.paragraphs, "typography": options.typography or None}
     if options.words:
+        watch = command.Stopwatch()
         found = translator.translate(" ".join(options.words), **settings)
-        _show(found, time.perf_counter() - start, options)
+        if translator.languages.startswith("en-") and not found.looks_english:
+            streams.report("this does not look like English, which is what the model reads.")
+        _show(found, watch.took(), options)
         if drawn:
             picture = found.picture(title=found.text)
             command.show_or_save(picture, options, report=sys.stderr)
         return
-    count = 0
-    for batch in _batches(options):
-        for translation in translator.translate(batch, **settings):
-            count += 1
-            _print_line(translation, options)
-        sys.stdout.flush()
+    count, start, foreign = 0, time.perf_counter(), 0
+    with _bar(options) as advance:
+        for batch in _batches(options):
+            for translation in translator.translate(batch, **settings):
+                count += 1
+                foreign += translator.languages.startswith("en-") and not translation.looks_english
+                _print_line(translation, options)
+            sys.stdout.flush()
+            advance(sum(len(line.encode()) + 1 for line in batch))
     seconds = time.perf_counter() - start
     unit = "text" if options.paragraphs else "line"
+    if foreign:
+        streams.report(f"{foreign:,} of {count:,} {unit}s do not look like English, which is what the model reads.")
     print(f"{count:,} {unit}{'s' * (count != 1)} in {seconds:.1f} s", file=sys.stderr)
 
 
+def _bar(options: argparse.Namespace) -> AbstractContextManager[Callable[[float], None]]:
+    """A bar for the whole input, in bytes, unless the lines themselves appear on the terminal."""
+    from regard.support import progress
+
+    if options.paragraphs or (sys.stdout is not None and sys.stdout.isatty()):
+        return nullcontext(lambda amount: None)
+    size = os.path.getsize(options.file) if options.file and os.path.isfile(options.file) else None
+    return progress("translating", total=size)
+
+
 def _batches(options: argparse.Namespace) -> Iterator[list[str]]:
+    """The lines, so many at a time that those of similar length can be translated together."""
     from regard.translation import read_lines
 
     lines: Iterable[str] = read_lines(options.file) if options.file else streams.input_lines()
     if options.paragraphs:
         yield ["\n".join(lines)]
         return
-    size = 1 if options.file is None and sys.stdin is not None and sys.stdin.isatty() else _BATCH
+    typed = options.file is None and sys.stdin is not None and sys.stdin.isatty()
+    size = 1 if typed else _FIRST
     batch: list[str] = []
     for line in lines:
         batch.append(line)
         if len(batch) == size:
             yield batch
-            batch = []
+            batch, size = [], 1 if typed else min(2 * size, _MOST)
     if batch:
         yield batch
 
@@ -124,20 +147,16 @@ def _print_line(translation: Translation, options: argparse.Namespace) -> None:
         print(f"\t{other.score:.2f}\t{other.text}")
 
 
-def _show(translation: Translation, seconds: float, options: argparse.Namespace) -> None:
+def _show(translation: Translation, took: str, options: argparse.Namespace) -> None:
     """The translation of the command line's text: time, alternatives, and what each word looked at."""
     from rich.text import Text
 
     if options.json:
         _print_line(translation, options)
         return
-    import torch
-
-    cores = torch.get_num_threads()
     console = streams.console(soft_wrap=True, highlight=False)
     console.print(Text(translation.source, "dim"))
-    took = f"   {seconds:.2f} s, {cores} core{'s' * (cores != 1)}"
-    console.print(Text.assemble("→ ", (translation.text, "bold"), (took, "dim")))
+    console.print(Text.assemble("→ ", (translation.text, "bold"), (f"   {took}", "dim")))
     for other in translation.alternatives[1:]:
         console.print(Text(f"  {other.text}   {other.score:.2f}"))
     printed = options.picture and options.output is None  # the picture shows the same as the bars
@@ -152,16 +171,19 @@ def _looks(translation: Translation) -> Text:
     from rich.text import Text
 
     from regard.drawing.terminal import labelled_bar, visible
+    from regard.support import progress
 
     words = [visible(word) for word in translation.words]
     width = max(map(cell_len, words))
     lines = []
-    for word, (_, best) in zip(words, translation.looks(_LOOKS), strict=True):
-        line = Text(" " * (width - cell_len(word)) + word, "cyan")
-        for source, weight in [look for look in best if look[1] >= _FAINT] or best[:1]:
-            line.append(f" {labelled_bar(source, weight, _BAR, digits=2)}  ", "")
-        line.rstrip()
-        lines.append(line)
+    with progress("aligning", total=len(words)) as advance:
+        for word, (_, best) in zip(words, translation.looks(_LOOKS), strict=True):
+            line = Text(" " * (width - cell_len(word)) + word, "cyan")
+            for source, weight in [look for look in best if look[1] >= _FAINT] or best[:1]:
+                line.append(f" {labelled_bar(source, weight, _BAR, digits=2)}  ", "")
+            line.rstrip()
+            lines.append(line)
+            advance(1)
     return Text("\n").join(lines)
 
 
@@ -170,10 +192,13 @@ def _fields(translation: Translation) -> dict[str, Any]:
         "source": translation.source,
         "text": translation.text,
         "score": round(translation.score, 4),
+        "confidence": round(translation.confidence, 4),
+        "looks_english": translation.looks_english,
         "source_tokens": translation.source_tokens,
         "tokens": translation.tokens,
         "source_words": translation.source_words,
         "words": translation.words,
+        "word_confidence": [round(share, 4) for share in translation.word_confidence],
         "alignment": _alignment(translation),
         "alternatives": [{"text": other.text, "score": round(other.score, 4)} for other in translation.alternatives],
     }

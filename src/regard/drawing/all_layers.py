@@ -24,6 +24,7 @@ _THUMBNAILS = 12  # in a line that is not one layer
 _FLOW_WORDS, _FLOW_LAYERS = 200, 60
 _SMALLEST = 0.003  # share of the whole below which no line is drawn
 _ROW_HEIGHT, _STEP, _THICKNESS, _FONT = 24.0, 120.0, 24.0, 14.0
+_FLOW_WIDTH = 1100.0  # of all steps together, so that a deep model fits on a page
 
 
 def grid(
@@ -219,7 +220,9 @@ def _draw_flow(
     theme = canvas.theme
     label = max(measure(shorten(word, 130, _FONT), _FONT, bold=True) for word in words)
     left, top = label + 62, 34.0
-    xs = [left + n * _STEP for n in range(len(shares))]
+    step = min(_STEP, _FLOW_WIDTH / len(layers))
+    named = math.ceil(50 / step)  # every so many layers have room for their name
+    xs = [left + n * step for n in range(len(shares))]
     ys = [top + n * _ROW_HEIGHT for n in range(len(words))]
     for n, layer in enumerate(layers):
         amounts = shares[n + 1][:, None] * layer
@@ -234,7 +237,8 @@ def _draw_flow(
             )  # fmt: skip
     for n, share in enumerate(shares):
         name = "input" if n == 0 else f"layer {n}"
-        canvas.text(xs[n], 12, name, 12, "middle", theme.muted)
+        if n == 0 or (n >= named and (len(layers) - n) % named == 0):
+            canvas.text(xs[n], 12, name, 12, "middle", theme.muted)
         for place, amount in enumerate(share.tolist()):
             tooltip = f"{name}: {isolated(words[place])}: {percent(amount)}"
             if np.isnan(amount):
@@ -261,11 +265,15 @@ def _flow_text(words: Sequence[str], shares: Sequence[NDArray[np.floating]], wid
     lines = []
     for name, share in reversed(list(zip(names, shares, strict=True))):
         line = Text.assemble((name.ljust(indent), "cyan"))
-        for place in sorted(np.argsort(-share, kind="stable")[:8].tolist()):
+        terms: dict[int, Text] = {}
+        room = width - line.cell_len + 2
+        for place in np.argsort(-share, kind="stable")[:8].tolist():
             amount = float(share[place])
             term = Text.assemble(visible(words[place]), " ", (percent(amount), heat(amount)), "  ")
-            if percent(amount) != "0 %" and line.cell_len + term.cell_len - 2 <= width:
-                line.append_text(term)
+            if percent(amount) != "0 %" and term.cell_len <= room:
+                terms[place], room = term, room - term.cell_len
+        for place in sorted(terms):
+            line.append_text(terms[place])
         line.rstrip()
         lines.append(line)
     return Text("\n").join(lines)

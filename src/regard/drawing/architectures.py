@@ -15,7 +15,8 @@ __all__ = ["architecture", "mechanism"]
 
 _BOX_WIDTH, _BOX_HEIGHT = 220.0, 40.0
 _MIDDLE = _BOX_WIDTH / 2 + 20  # of a layer's frame
-_SUBLAYER_HEIGHT = 84.0
+_SUBLAYER_HEIGHT = 110.0
+_NORM_HEIGHT = 20.0
 _PARTS = ("layer", "encoder", "transformer")
 
 
@@ -59,20 +60,22 @@ def architecture(
 ) -> Picture:
     """A model from its config: one "layer" of the encoder, the "encoder" as a stack, or the whole "transformer".
 
+    Layer norms follow the sums, as in the paper, or precede the sublayers where the config has `norm_first`.
+
     >>> from types import SimpleNamespace
     >>> six = SimpleNamespace(width=512, heads=8, hidden=2048, encoder_layers=6, decoder_layers=6, vocabulary=32000)
     >>> print(architecture(six, "encoder"))
     encoder: 6 layers, one above the other
       multi-head attention: 8 heads of 64
       feed-forward network: 512 → 2,048 → 512
-    Each + adds a sublayer's input to its output: the residual connection.
+    Each + adds a sublayer's input to its output, the residual connection; a layer norm follows.
     """
     if part not in _PARTS:
         raise InputError(f"part must be one of {', '.join(map(repr, _PARTS))}. Got {part!r}.")
 
     def draw(canvas: Canvas) -> None:
         if part == "layer":
-            _input_and_output(canvas, _layer(canvas, 0, 44, config, "encoder layer"))
+            _input_and_output(canvas, config, _layer(canvas, 0, 44, config, "encoder layer"))
         elif part == "encoder":
             _stack(canvas, config, unfold, source)
         else:
@@ -80,9 +83,11 @@ def architecture(
 
     names = ("width", "heads", "hidden", "encoder_layers", "decoder_layers", "vocabulary")
     numbers = {name: np.array(float(getattr(config, name))) for name in names}
-    note = (
-        "Each + adds a sublayer's input to its output: the residual connection." if unfold or part != "encoder" else ""
-    )
+    norm = "a layer norm follows"
+    if _norm_first(config):
+        norm = "a layer norm precedes each sublayer, and another follows the last layer"
+    note = f"Each + adds a sublayer's input to its output, the residual connection; {norm}."
+    note = note if unfold or part != "encoder" else ""
     words = tuple(word for word in (source, target) if word)
     return Picture("architecture", numbers, draw, lambda room: _text(config, part), title, note, words)
 
@@ -165,28 +170,51 @@ def _layer(canvas: Canvas, x: float, y: float, config: Config, name: str, decode
     canvas.text(x + 12, y + 19, name, 12, fill=theme.muted)
     middle = x + _MIDDLE
     for n, (text, detail) in enumerate(reversed(sublayers)):
-        top = y + 36 + n * _SUBLAYER_HEIGHT
-        canvas.arrow(middle, top + 74, middle, top + 62, theme.muted)
+        first = y + 36 + n * _SUBLAYER_HEIGHT  # the upper end of what belongs to this sublayer
+        end = first + _SUBLAYER_HEIGHT - 10  # and its lower end, where the input arrives
+        if _norm_first(config):
+            top, norm, arrow = first, first + 70, first + 90
+            canvas.line(middle, norm, middle, top + 62, theme.muted, 1.4)
+        else:
+            top, norm, arrow = first + 26, first, first + 88
+            canvas.line(middle, top - 4, middle, norm + _NORM_HEIGHT, theme.muted, 1.4)
+        canvas.arrow(middle, end, middle, arrow, theme.muted)
+        _norm(canvas, middle, norm)
         _box(canvas, middle, top + 20, _BOX_WIDTH, text, detail, height=42)
         canvas.line(middle, top + 20, middle, top + 12, theme.muted, 1.4)
         side = x + _BOX_WIDTH + 44  # the residual connection
-        canvas.path(f"M{middle:.1f} {top + 70:.1f}H{side:.1f}V{top + 4:.1f}H{middle + 9:.1f}", theme.muted, 1.2)
+        canvas.path(f"M{middle:.1f} {end - 4:.1f}H{side:.1f}V{top + 4:.1f}H{middle + 9:.1f}", theme.muted, 1.2)
         canvas.circle(middle, top + 4, 8, theme.background, stroke=theme.muted, stroke_width=1.2)
         canvas.text(middle, top + 8.5, "+", 14, "middle")
         if n:
-            canvas.line(middle, top - 4, middle, top - 10, theme.muted, 1.4)
+            canvas.line(middle, first - (4 if _norm_first(config) else 0), middle, first - 10, theme.muted, 1.4)
     return y + height
+
+
+def _norm(canvas: Canvas, middle: float, y: float) -> None:
+    theme = canvas.theme
+    canvas.rect(middle - 60, y, 120, _NORM_HEIGHT, theme.background, rx=5, stroke=theme.muted, stroke_width=1.1)
+    canvas.text(middle, y + 14, "layer norm", 11, "middle")
+
+
+def _norm_first(config: Config) -> bool:
+    return bool(getattr(config, "norm_first", False))  # the paper normalises after the sum
+
+
+def _outlet(config: Config) -> float:
+    """Where a layer's output begins, below the top of its frame: at the last sum, or at the norm after it."""
+    return 32.0 if _norm_first(config) else 36.0
 
 
 def _layer_height(sublayers: int) -> float:
     return _SUBLAYER_HEIGHT * sublayers + 34
 
 
-def _input_and_output(canvas: Canvas, bottom: float) -> None:
+def _input_and_output(canvas: Canvas, config: Config, bottom: float) -> None:
     theme = canvas.theme
     canvas.arrow(_MIDDLE, bottom + 24, _MIDDLE, bottom - 8, theme.muted)
     canvas.text(_MIDDLE, bottom + 42, "input", 14, "middle")
-    canvas.arrow(_MIDDLE, 76, _MIDDLE, 22, theme.muted)
+    canvas.arrow(_MIDDLE, 44 + _outlet(config), _MIDDLE, 22, theme.muted)
     canvas.text(_MIDDLE, 14, "output", 14, "middle")
 
 
@@ -235,16 +263,17 @@ def _transformer(canvas: Canvas, config: Config, source: str, target: str) -> No
         label = shorten(text, width, 15) or ("source" if middle == middles[0] else "target so far")
         canvas.text(middle, bottom + 112, label, 15, "middle", italic=bool(text))
     # The encoder's output goes to the decoder's second sublayer.
-    y = top + 36 + _SUBLAYER_HEIGHT + 41
+    y = top + 36 + _SUBLAYER_HEIGHT + 41 + (0 if _norm_first(config) else 26)
     left = middles[1] - _BOX_WIDTH / 2
     canvas.path(
-        f"M{middles[0]:.1f} {encoder_top + 32:.1f}V{encoder_top - 22:.1f}H{width + 44:.1f}V{y:.1f}H{left - 8:.1f}",
+        f"M{middles[0]:.1f} {encoder_top + _outlet(config):.1f}V{encoder_top - 22:.1f}H{width + 44:.1f}V{y:.1f}"
+        f"H{left - 8:.1f}",
         theme.accent,
         1.8,
     )
     canvas.arrow(left - 14, y, left, y, theme.accent, 1.8)
     canvas.text(middles[0] + 8, encoder_top - 30, "keys and values", 12, fill=theme.accent)
-    canvas.arrow(middles[1], top + 32, middles[1], top - 22, theme.muted)
+    canvas.arrow(middles[1], top + _outlet(config), middles[1], top - 22, theme.muted)
     sizes = f"{config.width:,} → {config.vocabulary:,}"
     _box(canvas, middles[1], top - 64, _BOX_WIDTH, "linear, softmax", sizes, height=42)
     canvas.arrow(middles[1], top - 64, middles[1], top - 92, theme.muted)

@@ -114,7 +114,7 @@ def places(name: str, pick: int | str | Sequence[int | str] | None, words: Seque
     matches = [place for place, word in enumerate(words) if word.strip() == pick.strip()]
     if len(matches) != 1:
         at = ", ".join(map(str, matches))
-        where = f"It stands at {at}: give one of these places." if matches else "It is not there."
+        where = f"It stands at {at}: give one of these places." if matches else f"{pick!r} is not one of the words."
         raise InputError(f"{name} must be a word that occurs once, or a place. Got {pick!r}. {where}")
     return tuple(matches)
 

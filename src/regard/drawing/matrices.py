@@ -75,10 +75,14 @@ def matrix(
         _legend(canvas, scale)
 
     def text(room: int) -> Text:
-        return Text("\n\n").join(
+        drawn = [
             Text.assemble((f"{name}\n" if name else "", "bold"), shaded(values, spans(row_words, len(values)), room))
             for name, values in zip(titles, small, strict=True)
-        )
+        ]
+        lines = len(shaded(small[0], [""] * small.shape[1], room).split("\n"))
+        if lines < height:
+            drawn.append(Text(f"{lines} lines for {height:,} rows, each named\nafter its first row."))
+        return Text("\n\n").join(drawn)
 
     return Picture("matrix", {"weights": weights}, draw, text, title, caption, row_words)
 

@@ -116,10 +116,8 @@ class Picture:
         ...     matrix(np.eye(2), ["a", "b"]).save(f"{folder}/eye.svg", title="Myself").name
         'eye.svg'
         """
-        path = Path(path)
+        path = check_path(path)
         suffix = path.suffix.lower()
-        if suffix not in _SUFFIXES:
-            raise InputError(f"a picture can be saved as {', '.join(_SUFFIXES)}. Got {str(path)!r}.")
         write = self.to_html if suffix == ".html" else self.to_svg
         text = write(width=width, title=title, theme=theme, transparent=transparent)
         if suffix in (".png", ".pdf"):
@@ -132,8 +130,6 @@ class Picture:
                 f"{path.name} must have at most budget = {file_size(budget)}. Got {file_size(len(data))}. "
                 f"Choose fewer words, heads or layers, or hand in a larger budget."
             )
-        if not path.parent.is_dir():
-            raise InputError(f"a picture is saved in a folder that is there. Got {str(path.parent)!r}. Make it first.")
         write_file(path, lambda draft: draft.write_bytes(data))
         return path
 
@@ -171,6 +167,21 @@ class Picture:
             f'<g transform="translate(0 {top:.0f})">\n{canvas.body()}\n</g>\n</g>\n</svg>'
         )
         return canvas, svg
+
+
+def check_path(path: str | Path) -> Path:
+    """The path, if a picture can be saved there: a suffix that is known, in a folder that exists.
+
+    >>> check_path("eye.gif")
+    Traceback (most recent call last):
+    regard.errors.InputError: a picture can be saved as .svg, .png, .pdf, .html. Got 'eye.gif'.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in _SUFFIXES:
+        raise InputError(f"a picture can be saved as {', '.join(_SUFFIXES)}. Got {str(path)!r}.")
+    if not path.parent.is_dir():
+        raise InputError(f"the folder {str(path.parent)!r} does not exist: create it first.")
+    return path
 
 
 def file_size(count: int) -> str:

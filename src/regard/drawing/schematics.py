@@ -268,7 +268,7 @@ def _set(canvas: Canvas, left: float, words: tuple[str, ...], weights: NDArray[n
     xs = [left + step * (n + 0.5) for n in range(len(words))]
     right = left + step * len(words)
     canvas.text(left, 14, "self-attention layer", 14, bold=True)
-    canvas.text(left, 32, "a set of vectors to a set of as many", 12, fill=theme.muted)
+    canvas.text(left, 32, "a set of vectors to a set of the same size", 12, fill=theme.muted)
     low, high = (320.0, 230.0) if weights is not None else (250.0, 190.0)
     top = 136.0
     canvas.rect(left, top, right - left, high - top + 40, "none", rx=8, stroke=theme.muted, stroke_width=1.3)

@@ -48,6 +48,7 @@ class Table:
     rows: Sequence[str] = ()
     columns: Sequence[str] = ()
     shares: bool = False  # shown in per cent, and shaded
+    blank_zeros: bool = False  # of shares: nothing where there is nothing at all
 
 
 def beside(tables: Sequence[Table], width: int) -> Text:
@@ -237,6 +238,8 @@ def _grid(table: Table, rows: list[int | None], columns: list[int | None]) -> li
     """The numbers as lines of equal width, below the column words if there are any."""
     values = table.values[np.ix_(*([place for place in axis if place is not None] for axis in (rows, columns)))]
     texts = [percent(share) for share in values.ravel().tolist()] if table.shares else formatted(values.ravel())
+    if table.shares and table.blank_zeros:
+        texts = [text if share else "" for text, share in zip(texts, values.ravel().tolist(), strict=True)]
     cells = np.array(texts, dtype=object).reshape(values.shape)
     if None in columns:
         cells = np.insert(cells, columns.index(None), "…", axis=1)

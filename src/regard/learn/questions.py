@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
+from html import escape
 from importlib import resources
 
 from regard.errors import InputError
@@ -41,13 +42,25 @@ class Question:
         """
         return list(zip(_LETTERS, self.choices, strict=False))
 
-    def markdown(self, number: int) -> str:
-        """For the course's page, with a collapsed answer."""
-        choices = "\n".join(f"- **{letter}** {choice}" for letter, choice in self.lettered())
+    def markdown(self, number: int, group: str = "") -> str:
+        """For a page or a notebook: a choice opens to say whether it is right, and why. No script is needed.
+
+        Of the choices with one `group`, a browser keeps a single one open.
+        """
+        choices = "\n".join(self._opened(letter, group) for letter, _ in self.lettered())
         return (
             f"**{number}.** {self.ask}\n\n{choices}\n\n"
-            f'<details markdown="1"><summary>Answer</summary>\n\n**{self.answer}** {self.right}\n\n{self.because}\n\n'
+            f'<details class="proof" markdown="1"><summary>The code that prints the answer</summary>\n\n'
             f"```python\n{self.code.strip()}\n```\n\n</details>"
+        )
+
+    def _opened(self, letter: str, group: str) -> str:
+        chosen = letter == self.answer
+        verdict = "Right." if chosen else f"No, it is {self.answer}: {self.right}."
+        return (
+            f'<details class="choice {"right" if chosen else "wrong"}" name="{group}">'
+            f"<summary><b>{letter}</b> {escape(dict(self.lettered())[letter])}</summary>"
+            f"<p><b>{escape(verdict)}</b> {escape(self.because)}</p></details>"
         )
 
 
@@ -65,8 +78,13 @@ class Chapter:
         >>> print(chapter(1).markdown().splitlines()[0])
         ## Questions
         """
-        questions = "\n\n".join(question.markdown(number) for number, question in enumerate(self.questions, 1))
-        note = f"Each answer is what its code prints. In the terminal: `regard quiz {self.number}`."
+        questions = "\n\n".join(
+            question.markdown(number, f"question-{self.number}-{number}")
+            for number, question in enumerate(self.questions, 1)
+        )
+        note = (
+            f"Choose an answer to see whether it is right. `regard quiz {self.number}` asks the same in the terminal."
+        )
         return f"## Questions\n\n{note}\n\n{questions}\n"
 
 

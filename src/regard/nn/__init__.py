@@ -5,7 +5,7 @@ config.py        the sizes of a model
 layers.py        one head, several heads, feed-forward, encoder and decoder layers
 transformer.py   token ids to logits, through stacks of layers; the cache for decoding token by token
 loss.py          cross-entropy without holding all logits
-decoding.py      one token at a time: the model itself, or packed weights on a CPU
+decoding.py      one token at a time, with a cache
 files.py         single files, written whole or not at all
 model_folder.py  config.json and model.safetensors, with sums that show damage
 marian.py        Hugging Face Marian folders, both ways

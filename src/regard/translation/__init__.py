@@ -2,8 +2,15 @@
 
 Read in this order:
 vocabulary.py   text to token ids and back; for training, in more ways than one
-segments.py     a text as sentences and segments that a model can read
+structure.py    the lines of a text, what begins them, what is no prose; its sentences
+facts.py        what must come out as it went in: numbers, addresses, code, markup
+typography.py   plain French as it is printed
+placeholders.py what is removed before a model reads a text, and put back by the alignment
+segments.py     a text as segments that a model can read, with their facts hidden
+engine.py       CTranslate2 with our weights, for the search on a CPU
 beam_search.py  the most probable target, token by token, in batches
+language.py     whether a text looks like English
+confidence.py   how sure a translation is
 result.py       `Translation`, and which source words its words attended to
 translator.py   `Translator`: text to text; the shipped model lies in model/
 corpus.py       pairs of sentences from files, near duplicates, and pairs of ids as padded batches

@@ -1,11 +1,12 @@
 """`search`: the most probable targets of each source, token by token, greedy (beam = 1) or with a beam.
 
-`search_all` does it for any number of sources, in batches of similar length; `RepetitionGuard` stops endless loops.
+`search_all` does it for any number of sources, in batches of similar length, on a CPU by an `Engine` where there is
+one for the model; `RepetitionGuard` stops endless loops.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -13,12 +14,15 @@ from torch import Tensor
 
 from regard.errors import InputError, RegardError
 from regard.nn import Transformer, start_decoding
-from regard.support import Bool, Float, Int
+from regard.support import Bool, Float, Int, threads
+from regard.translation.engine import Engine
 
 __all__ = ["Hypothesis", "RepetitionGuard", "search", "search_all"]
 
 _BLOCK = 64  # log-probabilities of a row are compared in blocks
 _LONGEST_REPEAT = 8  # tokens
+_REPEATS = 3  # times in a row
+_AT_ONCE = 1024  # source tokens of a batch for an engine, at most: Ctrl-C waits for a batch to end
 
 
 @dataclass(frozen=True)
@@ -46,11 +50,13 @@ def search_all(
     length_penalty: float = 1.0,
     sentences: int = 32,
     tokens: int | None = None,
+    advance: Callable[[float], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """`search` for sources of any number and lengths, on the model's device; results in the order of the sources.
 
     Sources of similar length are searched together: `sentences` of them at a time or, if `tokens` is given, so many
-    that about `tokens` tokens are in flight, all beams included.
+    that about `tokens` tokens are in flight, all beams included. After each batch, `advance` gets the number of its
+    source tokens.
 
     >>> import regard
     >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval()
@@ -59,15 +65,53 @@ def search_all(
     """
     found: list[list[Hypothesis]] = [[] for _ in sources]
     order = sorted(range(len(sources)), key=lambda n: len(sources[n]))
+    # CTranslate2 does not take a beam as wide as the vocabulary, and stops early without a length penalty.
+    engine = Engine.of(model) if 1 <= beam < model.config.vocabulary // 2 and length_penalty != 0 else None
+    if engine is not None and order:
+        order = _search_by_engine(engine, sources, order, found, beam, length_penalty, sentences, advance)
     while order:
         shortest = max(len(sources[order[0]]), 8)
         size = sentences if tokens is None else max(tokens // (shortest * 2 * beam), 1)
         batch, order = order[:size], order[size:]
         padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(sources[n]) for n in batch], True, model.config.pad)
-        best = search(model, padded.to(model.embedding.weight.device), beam=beam, length_penalty=length_penalty)
+        with threads(len(batch) * beam * model.config.parameters):  # multiply-adds of a step, about
+            best = search(model, padded.to(model.embedding.weight.device), beam=beam, length_penalty=length_penalty)
         for n, hypotheses in zip(batch, best, strict=True):
             found[n] = hypotheses
+        if advance is not None:
+            advance(sum(len(sources[n]) for n in batch))
     return found
+
+
+def _search_by_engine(
+    engine: Engine, sources: Sequence[Sequence[int]], order: list[int], found: list[list[Hypothesis]], beam: int,
+    length_penalty: float, sentences: int, advance: Callable[[float], None] | None,
+) -> list[int]:  # fmt: skip
+    """Fill in what an engine finds; returns the sources, in this order, whose targets our own search would not allow.
+
+    It knows neither the repetition guard nor a maximum length for each sentence.
+    """
+    size = max(min(sentences, -(-len(order) // engine.workers)), 1)  # a part for each worker
+    batches: list[list[int]] = [[]]
+    for n in reversed(order):  # the longest first: the last batches, which may keep one worker only, are the shortest
+        if len(batches[-1]) == size or len(sources[n]) * (len(batches[-1]) + 1) > _AT_ONCE:
+            batches.append([])
+        batches[-1].append(n)
+    batches = [batch for batch in batches if batch]
+    refused = []
+    given = ([sources[n] for n in batch] for batch in batches)
+    for batch, best in zip(batches, engine.search(given, beam=beam, length_penalty=length_penalty), strict=True):
+        done = 0
+        for n, targets in zip(batch, best, strict=True):
+            most = min(2 * len(sources[n]) + 16, engine.config.positions)
+            if all(t.ended and len(t.tokens) < most and not _loops(sources[n], t.tokens) for t in targets):
+                found[n] = [Hypothesis(*target) for target in targets]
+                done += len(sources[n])
+            else:
+                refused.append(n)
+        if advance is not None:
+            advance(done)
+    return refused[::-1]
 
 
 @torch.inference_mode()
@@ -78,7 +122,7 @@ def search(
     beam: int = 4,
     length_penalty: float = 1.0,
     max_tokens: int | None = None,
-    repeats: int = 3,
+    repeats: int = _REPEATS,
 ) -> list[list[Hypothesis]]:
     """The `beam` best targets of each source, best first.
 
@@ -111,7 +155,6 @@ def search(
         # All beams begin with the same token: the first step is computed for one of them.
         first = step == 1
         logs = session.step(tokens[::beam, -1]).repeat_interleave(beam, 0) if first else session.step(tokens[:, -1])
-        logs[:, config.pad] = -torch.inf  # padding is never generated
         guard.forbid(logs, tokens)
         values, parents, chosen = _best(logs, scores, 2 * beam)
         ended = chosen == config.end
@@ -242,3 +285,19 @@ def _longest_run(source: Tensor, visible: Tensor, lag: int) -> Tensor:
     count = equal.cumsum(1)
     at_last_difference = torch.where(equal, 0, count).cummax(1).values
     return (count - at_last_difference).amax(1)
+
+
+def _loops(source: Sequence[int], target: Sequence[int]) -> bool:
+    """Whether the repetition guard would have forbidden a token of this target."""
+    if len(target) - len(set(target)) < _REPEATS:
+        return False
+    return any(_run(target, lag) > max(_run(source, lag), _REPEATS * lag - 1) for lag in range(1, _LONGEST_REPEAT + 1))
+
+
+def _run(tokens: Sequence[int], lag: int) -> int:
+    """The longest run of tokens that equal the one `lag` before them."""
+    longest = run = 0
+    for before, token in zip(tokens, tokens[lag:], strict=False):
+        run = run + 1 if token == before else 0
+        longest = max(longest, run)
+    return longest

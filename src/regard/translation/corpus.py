@@ -25,14 +25,21 @@ __all__ = ["Batches", "Corpus", "character_ngrams", "jaccard", "near", "read_lin
 def read_lines(path: str | Path) -> Iterator[str]:
     """The lines of a UTF-8 file, without line ends and byte-order mark; a line that is not UTF-8 is named."""
     try:
-        data = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8)
+        with Path(path).open("rb") as file:
+            for number, line in enumerate(file, 1):  # one at a time: a file may be larger than the memory
+                line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+                if not line:  # nothing but a byte-order mark
+                    return
+                try:
+                    text = line.removesuffix(b"\n").decode("utf-8").removesuffix("\r")
+                except UnicodeDecodeError as error:
+                    why = f"{error.reason} at byte {error.start}"
+                    raise FileError(f"{path}, line {number}: not UTF-8 ({why}).") from None
+                yield text
+    except FileError:
+        raise
     except (OSError, ValueError) as error:
         raise FileError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
-    for number, line in enumerate(data.removesuffix(b"\n").split(b"\n") if data else [], 1):
-        try:
-            yield line.decode("utf-8").removesuffix("\r")
-        except UnicodeDecodeError as error:
-            raise FileError(f"{path}, line {number}: not UTF-8 ({error.reason} at byte {error.start}).") from None
 
 
 def read_pairs(path: str | Path, target: str | Path | None = None) -> Iterator[tuple[str, str]]:

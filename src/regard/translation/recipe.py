@@ -37,6 +37,8 @@ class Recipe:
     far_from: list[str] = field(default_factory=list)  # files: near duplicates of their lines are dropped
     reverse: bool = False  # translate from target to source
     vocabulary: int = 8_000
+    marks: bool = False  # ⟦1⟧ to ⟦9⟧ are pieces: for corpora in which they stand for numbers, names or code
+    languages: str = ""  # "en-fr": numbers in translations are written as in French
     vocabulary_from: str | None = None  # a folder whose vocabulary to use instead of learning one
     steps: int = 10_000
     minutes: float | None = None  # stop after this long even if steps remain; the rate then decays with time
@@ -144,6 +146,8 @@ _MOST = 2**53  # whole numbers up to here are exact wherever they are used
 _KINDS: list[tuple[str, type, str]] = [
     ("folder", Path, "a path"),
     ("reverse", bool, "true or false"),
+    ("marks", bool, "true or false"),
+    ("languages", str, 'a text such as "en-fr"'),
     ("vocabulary_from", str, "a folder"),
     ("sample", str, "a text"),
     ("model", dict, "a table of the fields of TransformerConfig"),

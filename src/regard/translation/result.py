@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,11 +17,15 @@ from regard.drawing.html_table import html_table
 from regard.drawing.terminal import visible
 from regard.errors import InputError
 from regard.nn import Transformer
-from regard.support import Float, ensure_room
+from regard.support import Float, ensure_room, progress, threads
 from regard.translation.beam_search import Hypothesis
-from regard.translation.segments import Segment
+from regard.translation.confidence import Calibration, token_logs
+from regard.translation.language import looks_english
+from regard.translation.segments import Segment, show_marks
 from regard.translation.vocabulary import Vocabulary
 from regard.watching import Record, watch
+from regard.watching.tokens import Tokens
+from regard.watching.written import by_written_word
 
 if TYPE_CHECKING:
     from regard.drawing import Picture
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Alternative", "TranslatedSegment", "Translation", "align", "by_words", "record_attention"]
 
+_START = "<start>"  # what the decoder reads first; its id is that of padding
 _REPR = 60  # cells of each text in a prompt
 _ROWS = 10  # of a table in a notebook, at most
 
@@ -39,17 +45,24 @@ class TranslatedSegment:
     segment: Segment
     hypotheses: list[Hypothesis]  # best first; none: the segment is copied
     model: Transformer = field(repr=False)
+    calibration: Calibration = field(default=Calibration(), repr=False)
 
     def text(self, rank: int) -> str:
         """The translation of this rank, or the last one there is."""
-        segment = self.segment
         if not self.hypotheses:
-            return segment.text
-        text = segment.vocabulary.decode(self.hypothesis(rank).tokens)
-        text = text.upper() if segment.capitals else text
-        if not segment.placeholders.removed:
-            return text
-        return segment.placeholders.put_back(text, self.alignment.tolist())
+            return self.segment.text
+        return self.segment.write(self.hypothesis(rank).tokens, lambda: self.alignment.tolist())
+
+    def keeps_facts(self, *, repair: bool = False) -> bool:
+        """Whether the best translation has all facts of the segment, or with `repair` all but a number."""
+        return not self.hypotheses or self.segment.keeps_facts(self.hypotheses[0].tokens, repair=repair)
+
+    def faithful_first(self) -> TranslatedSegment:
+        """The same, with the hypotheses that keep all facts before the others."""
+        if self.keeps_facts():
+            return self
+        order = sorted(self.hypotheses, key=lambda each: not self.segment.keeps_facts(each.tokens))
+        return dataclasses.replace(self, hypotheses=order)
 
     def hypothesis(self, rank: int) -> Hypothesis:
         """The hypothesis of this rank, or the last one there is."""
@@ -78,7 +91,9 @@ class TranslatedSegment:
         return self._words(self.hypotheses[0].tokens if self.hypotheses else [])
 
     def _words(self, ids: Sequence[int]) -> list[str]:
-        return self.segment.vocabulary.words(ids)[0] if self.hypotheses else self.segment.text.split()
+        if not self.hypotheses:
+            return self.segment.text.split()
+        return [show_marks(word, self.segment.marks) for word in self.segment.vocabulary.words(ids)[0]]
 
     @cached_property
     def alignment(self) -> Float[Tensor, "words source_words"]:
@@ -90,6 +105,53 @@ class TranslatedSegment:
         if not rows:
             return torch.zeros(0, max(columns) + 1)
         return by_words(align(self.model, [*source, vocabulary.end], target), rows, columns)
+
+    @cached_property
+    def logs(self) -> list[float]:
+        """The log-probability of each token of the best translation, and of its end."""
+        if not self.hypotheses:
+            return []
+        source = [*self.segment.ids, self.segment.vocabulary.end]
+        return token_logs(self.model, source, self.hypotheses[0].tokens)
+
+    @property
+    def word_confidence(self) -> list[float]:
+        """The confidence in each word of the best translation; what is copied is certain."""
+        if not self.hypotheses:
+            return [1.0] * len(self.words)
+        owners = self.segment.vocabulary.words(self.hypotheses[0].tokens)[1]
+        return self.calibration.of_words(self.logs, owners)
+
+
+def with_facts(
+    segments: Sequence[Segment], search: Callable[[Sequence[Segment]], list[TranslatedSegment]]
+) -> list[TranslatedSegment]:
+    """Translate segments so that their facts are kept.
+
+    Where no hypothesis has them all, numbers are hidden and it is tried again, all such segments together. If that
+    fails, a single number that is wrong in the first translation is repaired; else all facts are removed and put back
+    where the alignment says.
+    """
+    found = search(segments)
+    first = dict(enumerate(found))
+    for level in (1, 2):
+        for n, each in enumerate(found):
+            found[n] = each.faithful_first()
+        again = [n for n, each in enumerate(found) if not each.keeps_facts()]
+        if level == 2:
+            for n in again:
+                if first[n].keeps_facts(repair=True):
+                    found[n] = first[n]
+            again = [n for n in again if found[n] is not first[n]]
+        if not again:
+            break
+        hidden = {n: segments[n].read_again(level) for n in again}
+        changed = {n: segment for n, segment in hidden.items() if level == 2 or segment.ids != segments[n].ids}
+        if not changed:
+            continue
+        for n, each in zip(changed, search(list(changed.values())), strict=True):
+            found[n] = each
+    return found
 
 
 class Alternative(NamedTuple):
@@ -116,10 +178,9 @@ class Translation:
     @classmethod
     def of(cls, source: str, segments: list[TranslatedSegment], alternatives: int) -> Translation:
         """Join the segments of a text."""
-        indent = source[: len(source) - len(source.lstrip())] if segments else source
         scores: dict[str, float] = {}
         for rank in range(alternatives):
-            text = indent + "".join(each.text(rank) + each.segment.gap for each in segments)
+            text = "".join(each.text(rank) + each.segment.gap for each in segments)
             scores.setdefault(text, _score(segments, rank))  # another tokenization of the same text counts once
         best, *_ = ranked = [Alternative(*pair) for pair in scores.items()]
         return cls(
@@ -134,6 +195,17 @@ class Translation:
             segments,
         )
 
+    @property
+    def sentences(self) -> list[Translation]:
+        """The parts that the model read one by one, if the text was split; else the whole. What is copied is left out.
+
+        >>> import regard
+        >>> found = regard.Translator.default().translate("I am good. It is late.", split=True)
+        >>> [sentence.source for sentence in found.sentences]
+        ['I am good.', 'It is late.']
+        """
+        return [Translation.of(each.segment.text, [each], 1) for each in self._segments if each.hypotheses]
+
     @cached_property
     def alignment(self) -> Float[Tensor, "words source_words"]:
         """How much each word of the translation attended to each word of the source; rows sum to 1.
@@ -144,11 +216,38 @@ class Translation:
         ensure_room(size, 2 * 4, torch.device("cpu"), lambda: f"the alignment of {size[0]:,} × {size[1]:,} words")
         whole = torch.zeros(len(self.words), len(self.source_words))
         row = column = 0
-        for block in [each.alignment for each in self._segments]:  # a segment attends to its own source only
-            rows, columns = block.shape
-            whole[row : row + rows, column : column + columns] = block
-            row, column = row + rows, column + columns
+        with progress("aligning", total=len(self._segments)) as advance:
+            for each in self._segments:  # a segment attends to its own source only
+                rows, columns = each.alignment.shape
+                whole[row : row + rows, column : column + columns] = each.alignment
+                row, column = row + rows, column + columns
+                advance(1)
         return whole
+
+    @cached_property
+    def confidence(self) -> float:
+        """How probable it is that the translation is right; of several sentences the mean, by their lengths.
+
+        Computed when first used, by one more pass through the model.
+
+        >>> import regard
+        >>> found = regard.Translator.default().translate(["I am hungry.", "The gerrymander obnubilates."])
+        >>> found[0].confidence > 0.7 > 0.5 > found[1].confidence
+        True
+        """
+        logs = [(each.logs, each.calibration) for each in self._segments if each.hypotheses]
+        total = sum(len(each) for each, _ in logs)
+        return sum(c.of_sentence(each) * len(each) for each, c in logs) / total if total else 1.0
+
+    @cached_property
+    def word_confidence(self) -> list[float]:
+        """How probable it is that each of `words` is right."""
+        return [share for each in self._segments for share in each.word_confidence]
+
+    @cached_property
+    def looks_english(self) -> bool:
+        """Whether the source looks like English, which is what the model in the package reads."""
+        return looks_english(self.source)
 
     def looks(self, most: int) -> Iterator[tuple[str, list[tuple[str, float]]]]:
         """Each word of the translation, and the words of the source that it attended to most, with their weights.
@@ -179,15 +278,17 @@ class Translation:
         """All attention of the model on this source and this translation: encoder, decoder and cross.
 
         Computed when first used, by one more pass through the model, and kept. Of a text in several sentences,
-        `record.passes` has one record for each. The decoder's places are named after its input tokens: what was
-        attended to while a word was predicted is found at the token before it (`alignment` has it at the word itself).
+        `record.passes` has one record for each. The rows of cross-attention are named after the words that are being
+        written, as in `alignment`; the decoder's own attention is between the words that it has read, from <start> on.
 
         >>> import regard
         >>> record = regard.Translator.default().translate("A dog ate the food because it was hungry.").watch()
         >>> record.heads("it", "dog", kind="encoder")[0].score > 0.2
         True
         >>> [word.text for word in record["decoder.layers.0.cross"].tokens[0].words][:4]
-        ['<pad>', 'Un', 'chien', 'a']
+        ['Un', 'chien', 'a', 'mangé']
+        >>> print(record.looks("chien", kind="cross")[0].word)
+        dog
         """
         return self._record
 
@@ -231,11 +332,10 @@ def align(model: Transformer, source: Sequence[int], target: Sequence[int]) -> F
     (torch.Size([2, 4]), True)
     """
     device = model.embedding.weight.device
-    memory = model.encode(torch.tensor([list(source)], device=device))
     # A token is predicted at the place where the one before it is the input.
     inputs = torch.tensor([[model.config.start, *target[:-1]]], device=device)
-    with watch(model.decoder) as record:
-        model.states(inputs, memory)
+    with threads((len(source) + len(target)) * model.config.parameters), watch(model.decoder) as record:
+        model.states(inputs, model.encode(torch.tensor([list(source)], device=device)))
     layers = [entry[0].mean(0) for entry in record.values() if entry.kind == "cross"]
     return torch.stack(layers).mean(0).float().cpu()
 
@@ -262,24 +362,37 @@ def by_words(
 def record_attention(
     model: Transformer, vocabulary: Vocabulary, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]
 ) -> Record:
-    """All attention of a model on pairs of source and target ids, one pass each, as `watch` records it."""
+    """All attention of a model on pairs of source and target ids, one pass each, as `watch` records it.
+
+    The rows of cross-attention are named after what they write: the target, then the end.
+    """
     device = model.embedding.weight.device
-    with torch.no_grad(), watch(model, tokenizer=_Tokenizer(vocabulary)) as record:
+    tokenizer = _Tokenizer(vocabulary, model.config.start)
+    with (
+        torch.no_grad(),
+        watch(model, tokenizer=tokenizer) as record,
+        progress("watching", total=len(pairs)) as advance,
+    ):
         for source, target in pairs:
             inputs = [model.config.start, *target]
-            model(torch.tensor([[*source, vocabulary.end]], device=device), torch.tensor([inputs], device=device))
-    return record
+            with threads((len(source) + len(target)) * model.config.parameters):
+                model(torch.tensor([[*source, vocabulary.end]], device=device), torch.tensor([inputs], device=device))
+            advance(1)
+    special = tokenizer.all_special_tokens
+    written = [vocabulary.pieces([*target, vocabulary.end]) for _, target in pairs]
+    return by_written_word(record, [Tokens(pieces, special, tokenizer) for pieces in written])
 
 
 class _Tokenizer:
     """The part of a Hugging Face tokenizer's interface that `watch` uses."""
 
-    def __init__(self, vocabulary: Vocabulary):
-        self._vocabulary = vocabulary
-        self.all_special_tokens = vocabulary.pieces([vocabulary.end, vocabulary.unknown, vocabulary.pad])
+    def __init__(self, vocabulary: Vocabulary, start: int):
+        self._vocabulary, self._start = vocabulary, start
+        self.all_special_tokens = [_START, *vocabulary.pieces([vocabulary.end, vocabulary.unknown, vocabulary.pad])]
 
     def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
-        return self._vocabulary.pieces(ids)
+        pieces = self._vocabulary.pieces(ids)
+        return [_START if each == self._start else piece for each, piece in zip(ids, pieces, strict=True)]
 
     def convert_tokens_to_string(self, pieces: Sequence[str]) -> str:
         return "".join(pieces).replace("▁", " ")

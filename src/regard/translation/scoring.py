@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import InputError, MissingDependencyError
+from regard.support import progress
 from regard.translation.corpus import near, read_lines, read_pairs
 
 __all__ = ["NEAR", "Score", "import_sacrebleu", "score", "score_files"]
@@ -73,13 +74,16 @@ def score(
     if sources is not None and train is not None:
         if len(sources) != len(references):
             raise InputError(f"score takes a source for each reference. Got {len(sources)} and {len(references)}.")
-        near_sources = near(sources, [pair[0] for pair in train], NEAR)
-        near_targets = near(references, [pair[1] for pair in train], NEAR)
+        with progress("comparing with the training"):
+            near_sources = near(sources, [pair[0] for pair in train], NEAR)
+            near_targets = near(references, [pair[1] for pair in train], NEAR)
         unseen = [n for n, both in enumerate(zip(near_sources, near_targets, strict=True)) if not any(both)]
         far = score([hypotheses[n] for n in unseen], [references[n] for n in unseen]) if unseen else None
     figures: list[Any] = []
-    for metric in (sacrebleu.BLEU(), sacrebleu.CHRF()):
-        figures += [metric.corpus_score(list(hypotheses), [list(references)]).score, str(metric.get_signature())]
+    with progress("scoring", total=2) as advance:
+        for metric in (sacrebleu.BLEU(), sacrebleu.CHRF()):
+            figures += [metric.corpus_score(list(hypotheses), [list(references)]).score, str(metric.get_signature())]
+            advance(1)
     bleu, bleu_signature, chrf, chrf_signature = figures
     return Score(bleu, chrf, len(references), bleu_signature, chrf_signature, far)
 

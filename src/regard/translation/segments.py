@@ -1,179 +1,38 @@
-"""From a text to the segments that a model can read: sentences, long ones cut, and placeholders for the unreadable.
-
-A sentence ends at . ! ? or … (and closing quotes or brackets after it), if white space follows and then a capital, a
-digit, or an opening quote or bracket. Not at
-  titles and abbreviations        Mr. Dr. Prof. St. vs. e.g. i.e.
-  initials                        J. R. Smith, the U.S. President
-  the sign of a number            No. 5
-  three dots before "I"           Well... I think so.
-A blank line always ends one.
-"""
+"""From a text to the segments that a model can read: lines or sentences, long ones cut, with their facts hidden."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import accumulate
 from typing import NamedTuple
 
-from regard.translation.vocabulary import Vocabulary, clean
+from regard.translation.facts import Fact, Numbers, split_facts
+from regard.translation.placeholders import Placeholders, Removed
+from regard.translation.structure import Sentence, skip_space, split_blocks, split_sentences
+from regard.translation.typography import typeset
+from regard.translation.vocabulary import MARKS, Vocabulary, clean
 
-__all__ = ["Placeholders", "Segment", "Sentence", "split_segments", "split_sentences"]
+__all__ = ["Segment", "Style", "show_marks", "split_segments"]
 
-# A run of marks is read once, from its first: else a text of dots would be read again from each of them.
-_END = re.compile(r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+(?=\s)|\n[^\S\n]*+(?=\n)""")
-_SPACE, _OPENINGS = re.compile(r"\s*+"), re.compile(r"""["'“‘«(\[¿¡–—-]*+""")
-_ABBREVIATIONS = frozenset(
-    ["mr", "mrs", "ms", "mx", "dr", "prof", "rev", "gen", "col", "capt", "lt", "sgt", "st", "mt", "vs", "e.g", "i.e",
-     "cf", "fig", "vol", "pp", "approx", "mme", "mlle", "m"]
-)  # fmt: skip
-_I = re.compile(r"I\b")
-_INITIALS = re.compile(r"(?:[A-HJ-Z]|(?:\w\.)+[A-Z])")
-_OPENING = "\"'“‘«([¿¡-–—"
-_LONGEST_WORD = 64  # letters looked at before a full stop; no abbreviation is longer
-
-
-# Sentences
-
-
-class Sentence(NamedTuple):
-    """A sentence, and the white space that follows it."""
-
-    text: str
-    gap: str
-
-
-def split_sentences(text: str) -> list[Sentence]:
-    """The sentences of a text; texts and gaps concatenated are the text again.
-
-    >>> [s.text for s in split_sentences('Mr. Smith left. "Why?" he asked... Nobody knew.')]
-    ['Mr. Smith left.', '"Why?" he asked...', 'Nobody knew.']
-    >>> split_sentences("One.  Two.\\n")
-    [Sentence(text='One.', gap='  '), Sentence(text='Two.', gap='\\n')]
-    """
-    sentences, start = [], 0
-    for match in _END.finditer(text):
-        end = match.end()
-        if end <= start:  # inside the gap before this sentence
-            continue
-        after = _end_of(_SPACE, text, end)
-        if after < len(text) and _ends(text, start, match, after):
-            stripped = text[start:end].rstrip()
-            sentences.append(Sentence(stripped, text[start + len(stripped) : after]))
-            start = after
-    last = text[start:].rstrip()
-    if text[start:]:
-        sentences.append(Sentence(last, text[start + len(last) :]))
-    return sentences
-
-
-def _ends(text: str, start: int, match: re.Match[str], after: int) -> bool:
-    """Whether the sentence from `start` ends at this mark; the text goes on at `after`."""
-    mark, gap = match.group(), text[match.end() : after]
-    if mark.startswith("\n") or "\n\n" in re.sub(r"[^\S\n]", "", gap):
-        return True
-    place = _end_of(_OPENINGS, text, after)
-    first = text[place : place + 1]
-    if not first or first.islower():
-        return False
-    before = text[max(start, match.start() - _LONGEST_WORD) : match.start()].split()
-    last = before[-1].lstrip(_OPENING) if before else ""
-    if mark == ".":
-        if last.lower() in _ABBREVIATIONS or _INITIALS.fullmatch(last):
-            return False
-        if last.lower() in ("no", "nos") and first.isdigit():
-            return False
-    dots = mark.startswith(("..", "…"))
-    return not (dots and _I.match(text, after))
-
-
-def _end_of(pattern: re.Pattern[str], text: str, start: int) -> int:
-    found = pattern.match(text, start)
-    return start if found is None else found.end()
-
-
-# What the vocabulary cannot spell
-
-
-@dataclass(frozen=True)
-class Placeholders:
-    """A text without what a vocabulary cannot spell (emoji, other scripts), and where that has to go back.
-
-    A letter that is unknown only because of its accent is read without it.
-
-    >>> found = Placeholders.find("Hi 😀 you, Ana!😀", lambda letter: letter.isascii())
-    >>> found
-    Placeholders(readable='Hi you, Ana!', removed=((1, '😀', True), (3, '😀', False)))
-    >>> found.put_back("Salut toi, Ana !", [[0.9, 0.1, 0.0], [0.2, 0.8, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
-    'Salut 😀 toi, Ana !😀'
-    """
-
-    readable: str
-    removed: tuple[tuple[int, str, bool], ...]  # (number of words before it, its text, whether a space precedes it)
-
-    @classmethod
-    def find(cls, text: str, knows: Callable[[str], bool]) -> Placeholders:
-        """Separate the characters that a vocabulary knows from those it does not."""
-        spelling: dict[str, str] = {}
-        for letter in set(text):
-            if not letter.isspace() and knows(letter):
-                spelling[letter] = letter
-            elif (plain := unicodedata.normalize("NFKD", letter)[:1]) != letter and plain.isalpha() and knows(plain):
-                spelling[letter] = plain
-        readable: list[str] = []
-        removed: list[tuple[int, str, bool]] = []
-        unknown: list[str] = []  # the letters of what is removed next
-        words, before = 0, " "  # the number of words so far, and the letter before this one
-        for letter in text + " ":
-            if letter in spelling or letter.isspace():
-                if unknown:
-                    removed.append((words, "".join(unknown), before.isspace()))
-                    if letter in spelling and not before.isspace():  # it separated words, as a space does
-                        readable.append(" ")
-                        before = " "
-                    unknown = []
-                words += letter in spelling and before.isspace()
-                before = spelling.get(letter, letter)
-                readable.append(before)
-            else:
-                unknown.append(letter)
-        return cls(" ".join("".join(readable).split()), tuple(removed))
-
-    def put_back(self, text: str, alignment: Sequence[Sequence[float]]) -> str:
-        """Insert what was removed into a translation: at its ends as in the source, otherwise by the alignment.
-
-        `alignment` has a row for each word of the translation and a column for each word of the readable text.
-        """
-        words, total = text.split(), len(self.readable.split())
-        sums = [[0.0, *accumulate(row)] for row in alignment]
-
-        @cache
-        def target(place: int) -> int:
-            if place == 0 or not words:
-                return 0
-            return len(words) if place >= total else _gap([2 * row[place] - row[-1] for row in sums])
-
-        after: dict[int, list[str]] = {}
-        for place, unknown, spaced in self.removed:
-            at = target(place)
-            space = " " if spaced and (at or at in after) else ""
-            after.setdefault(at, []).append(space + unknown)
-        out = ["".join(after.get(0, ()))]
-        for n, word in enumerate(words, 1):
-            out += [" " if n > 1 or out[0] else "", word, *after.get(n, ())]
-        return "".join(out)
-
-
-def _gap(leaning: list[float]) -> int:
-    """The place between words that best separates those aligned to the left (positive) from those to the right."""
-    sums = [0.0, *accumulate(leaning)]
-    return sums.index(max(sums))
+_BREAK = re.compile(r"\s*\n\s*")
+_SMALL_I = re.compile(r"""(?<![^\s"'(])i(?=\s|$|'(?:m|ve|ll|d|s)\b|,)""")
+_EASY = ("20", "30", "40", "50", "60", "15", "12", "25", "18", "16")  # numbers that models copy well
+_NAMES = ("Tom", "Mary", "John", "Bob", "Ken", "Bill", "Jim", "Jack", "Jane")  # and names
 
 
 # Segments
+
+
+class Style(NamedTuple):
+    """How a translation is written: whether it is French, with French numbers, and whether with French typography."""
+
+    french: bool = False
+    typography: bool = False
+
+
+_PLAIN, _NO_NUMBERS = Style(), Numbers((), "", False)
 
 
 @dataclass(frozen=True)
@@ -181,7 +40,9 @@ class Segment:
     """What is translated in one go: a sentence, or as much of it as a model can take.
 
     Text without a letter is copied. What the vocabulary cannot spell is removed, and put back into the translation.
-    A text in capitals is read in lower case, and translated into capitals.
+    A text in capitals is read in lower case, and translated into capitals. Facts (see facts.py) are hidden from the
+    model: at level 0 all but numbers; at level 1 numbers too, behind marks or, without marks, behind numbers that are
+    easier; at level 2 they are removed.
 
     >>> words = Vocabulary.train(["A dog ate.", "The dog ran.", "Un chien court."] * 9, size=40)
     >>> Segment.read("THE DOG RAN 😀", "", words).placeholders.readable, Segment.read("1 + 1 = 2", "", words).ids
@@ -194,23 +55,183 @@ class Segment:
     ids: list[int]  # none: it is copied
     placeholders: Placeholders
     capitals: bool
+    style: Style = _PLAIN
+    level: int = 0
+    marks: Mapping[str, str] = field(default_factory=dict)  # the text of each mark
+    numbers: Numbers = _NO_NUMBERS
 
     @classmethod
-    def read(cls, text: str, gap: str, vocabulary: Vocabulary, knows: Callable[[str], bool] | None = None) -> Segment:
+    def read(
+        cls, text: str, gap: str, vocabulary: Vocabulary, knows: Callable[[str], bool] | None = None, *,
+        style: Style = _PLAIN, level: int = 0,
+    ) -> Segment:  # fmt: skip
         """Prepare a text for the model; `knows` answers as `vocabulary.knows`, from a cache where there are many."""
-        capitals = text.isupper() and len(text.split()) > 1
-        cleaned = clean(text)
-        if capitals:
-            cleaned = re.sub(r"\bi\b", "I", cleaned.lower())
-            cleaned = re.sub(r"[^\W\d_]", lambda first: first.group().upper(), cleaned, count=1)
-        placeholders = Placeholders.find(cleaned, vocabulary.knows if knows is None else knows)
-        has_letters = any(letter.isalpha() for letter in placeholders.readable)
+        parts = split_facts(text)
+        plain = "".join(part for part in parts if isinstance(part, str))
+        capitals = plain.isupper() and len(plain.split()) > 1
+        hidden = _hide(parts, vocabulary.has_marks, level, style.french, capitals)
+        shown = _normalised(hidden.parts, capitals)
+        knows = vocabulary.knows if knows is None else knows
+        placeholders = Placeholders.find(shown, _knowing_marks(knows) if hidden.marks else knows)
+        own = show_marks(placeholders.readable, dict.fromkeys(hidden.marks, ""))
+        has_letters = any(letter.isalpha() for letter in own)
         ids = vocabulary.encode(placeholders.readable) if has_letters else []
-        return cls(text, gap, vocabulary, ids, placeholders, capitals)
+        numbers = Numbers(hidden.numbers, text, style.french)
+        return cls(text, gap, vocabulary, ids, placeholders, capitals, style, level, hidden.marks, numbers)
+
+    @classmethod
+    def copy(cls, text: str, gap: str, vocabulary: Vocabulary) -> Segment:
+        """A text that is not translated."""
+        return cls(text, gap, vocabulary, [], Placeholders("", ()), False)
+
+    def read_again(self, level: int) -> Segment:
+        """The same text with more of its facts hidden."""
+        return Segment.read(self.text, self.gap, self.vocabulary, style=self.style, level=level)
+
+    def keeps_facts(self, ids: Sequence[int], *, repair: bool = False) -> bool:
+        """Whether a translation has each mark once, and the numbers; with `repair`, all but one."""
+        text = self.vocabulary.decode(ids)
+        if any(len(re.findall(_bounded(mark), text)) != (mark in self.marks) for mark in {*MARKS, *self.marks}):
+            return False
+        return self.numbers.kept(text) or (repair and self.numbers.wrong(text) is not None)
+
+    def write(self, ids: Sequence[int], alignment: Callable[[], Sequence[Sequence[float]]]) -> str:
+        """The translation with its facts; `alignment` is asked where something was removed."""
+        text = self.vocabulary.decode(ids)
+        placed = self.placeholders.put_back(text, alignment(), self._finish) if self.placeholders.removed else None
+        return _break_lines(self.text, self._finish(text) if placed is None else placed)
+
+    def _finish(self, text: str) -> str:
+        text = self.numbers.rewrite(text)
+        text = text.upper() if self.capitals else text
+        text = typeset(text) if self.style.typography else text
+        return show_marks(text, self.marks)
 
 
-def split_segments(text: str, vocabulary: Vocabulary, longest: int, split: bool) -> list[Segment]:
-    """Segments of at most `longest` tokens: sentences if the text is too long or `split` is set, cut where they must.
+def show_marks(text: str, marks: Mapping[str, str]) -> str:
+    """A text with what its marks stand for.
+
+    >>> show_marks("⟦1⟧ et ⟦2⟧", {"⟦1⟧": "⟦2⟧", "⟦2⟧": "x"})
+    '⟦2⟧ et x'
+    """
+    if not marks:
+        return text
+    return re.sub("|".join(map(_bounded, marks)), lambda mark: marks[mark.group()], text)
+
+
+def _bounded(mark: str) -> str:
+    return mark if mark in MARKS else rf"\b{mark}\b"
+
+
+class _Hidden(NamedTuple):
+    """A text as the model may see it."""
+
+    parts: list[str | Removed]
+    marks: dict[str, str]
+    numbers: list[tuple[Fact, str]]  # those that it sees, and their digits there
+
+
+def _hide(parts: Sequence[str | Fact], has_marks: bool, level: int, french: bool, capitals: bool) -> _Hidden:
+    shown: list[str | Removed] = []
+    marks: dict[str, str] = {}
+    numbers: list[tuple[Fact, str]] = []
+    taken = {key for part in parts if isinstance(part, Fact) and part.kind == "number" for key in part.keys}
+    easy = iter([number for number in _EASY if number not in taken])
+    plain = "".join(part for part in parts if isinstance(part, str))
+    # Without marks, a name that models copy stands for what is copied.
+    names = [] if capitals else [name for name in _NAMES if name not in plain]
+    free = iter(MARKS if has_marks else names)
+    pairs = _Pairs()
+    for part in parts:
+        if isinstance(part, str):
+            shown.append(part)
+            continue
+        is_number = part.kind == "number"
+        final = part.french if french else part.text
+        hidden = part.kind == "copied" or (is_number and level == 1 and has_marks)
+        if level < 2 and hidden and (mark := next(free, None)):
+            marks[mark] = final
+            shown.append(mark)
+        elif is_number and level < 1 + (not has_marks):
+            digits = part.number
+            if level and len(digits) > 1 and not part.is_time and part.exact:
+                digits = next(easy, digits)
+            numbers.append((part, digits))
+            shown.append(part.text.replace(part.number, digits) if digits else part.text)
+        else:
+            shown.append(Removed(final, pairs.number(part.text) if part.kind == "markup" else 0))
+    return _Hidden(shown, marks, numbers)
+
+
+class _Pairs:
+    """Numbers for markup that opens (n) and closes (-n)."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[str, int]] = []
+        self._last = 0
+
+    def number(self, text: str) -> int:
+        """The number of this tag or mark."""
+        opening = "[" if text.startswith("](") else f"<{text[2:-1]}" if text.startswith("</") else text
+        name = re.sub(r"[\s>].*|^!", "", opening, flags=re.DOTALL)
+        closes = text.startswith(("](", "</")) or text in ("*", "**", "***", "_", "__", "~~")
+        if closes and self._open and self._open[-1][0] == name:
+            return -self._open.pop()[1]
+        if text.startswith(("](", "</", "&", "<!")):
+            return 0
+        self._last += 1
+        self._open.append((name, self._last))
+        return self._last
+
+
+def _normalised(parts: Sequence[str | Removed], capitals: bool) -> list[str | Removed]:
+    """The parts with plain quotes and spaces, I for i, and in lower case if they are in capitals."""
+    out: list[str | Removed] = []
+    start = True
+    for part in parts:
+        if isinstance(part, Removed):
+            out.append(part)
+            continue
+        text = clean(part)
+        text = _SMALL_I.sub("I", text.lower() if capitals else text)
+        if capitals and start and any(map(str.isalpha, text)):
+            text = re.sub(r"[^\W\d_]", lambda first: first.group().upper(), text, count=1)
+            start = False
+        before, after = (" " if part[place].isspace() else "" for place in (0, -1))
+        out.append(f"{before}{text}{after}" if text else before)
+    return out
+
+
+def _knowing_marks(knows: Callable[[str], bool]) -> Callable[[str], bool]:
+    """Marks are whole pieces: their brackets alone may be unknown."""
+    return lambda letter: letter in "⟦⟧" or knows(letter)
+
+
+def _break_lines(source: str, text: str) -> str:
+    """Line breaks of the source, in the same proportions: at the nearest space."""
+    breaks = list(_BREAK.finditer(source))
+    if not breaks:
+        return text
+    spaces = [place for place, letter in enumerate(text) if letter == " "]
+    out, start = [], 0
+    for found in breaks:
+        wanted = found.start() / len(source) * len(text)
+        left = [place for place in spaces if place > start]
+        if not left:
+            out.append(text[start:] + found.group())
+            start = len(text)
+            continue
+        place = min(left, key=lambda place: abs(place - wanted))
+        out += [text[start:place], found.group()]
+        start = place + 1
+        spaces = [other for other in left if other > place]
+    return "".join([*out, text[start:]])
+
+
+def split_segments(
+    text: str, vocabulary: Vocabulary, longest: int, split: bool, style: Style = _PLAIN
+) -> list[Segment]:
+    """Segments of at most `longest` tokens: sentences if a line is too long or `split` is set, cut where they must.
 
     >>> words = Vocabulary.train(["A dog ate.", "The dog ran.", "Un chien court."] * 9, size=40)
     >>> [segment.text for segment in split_segments("A dog ate. The dog ran.", words, 100, split=True)]
@@ -220,22 +241,27 @@ def split_segments(text: str, vocabulary: Vocabulary, longest: int, split: bool)
     knows = cache(vocabulary.knows)
 
     def read(text: str, gap: str) -> Segment:
-        return Segment.read(text, gap, vocabulary, knows)
+        return Segment.read(text, gap, vocabulary, knows, style=style)
 
     def count(text: str) -> int:
         forms = [text, text.lower()] if text.isupper() else [text]  # it may be read as part of a text in capitals
         return max(len(vocabulary.encode(Placeholders.find(clean(form), knows).readable)) for form in forms)
 
-    whole = read(text.strip(), text[len(text.rstrip()) :])
-    if not split and len(whole.ids) <= longest:
-        return [whole] if whole.text else []
     segments = []
-    for sentence in split_sentences(text.lstrip()):
-        segment = read(sentence.text, sentence.gap)
-        if len(segment.ids) <= longest:
-            segments.append(segment)
-        else:
-            segments += [read(*part) for part in _cut(sentence, count, longest)]
+    for block in split_blocks(text):
+        if not block.prose:
+            segments.append(Segment.copy(block.text, block.gap, vocabulary))
+            continue
+        whole = read(block.text, block.gap)
+        if not split and len(whole.ids) <= longest:
+            segments.append(whole)
+            continue
+        for sentence in split_sentences(block.text + block.gap):
+            segment = read(sentence.text, sentence.gap)
+            if len(segment.ids) <= longest:
+                segments.append(segment)
+            else:
+                segments += [read(*part) for part in _cut(sentence, count, longest)]
     return segments
 
 
@@ -253,7 +279,7 @@ def _cut(sentence: Sentence, count: Callable[[str], int], longest: int) -> Itera
         if end < len(text):
             commas = [m.end() for m in re.finditer(r"[,;:](?=\s)", text[start:end])]
             end = start + commas[-1] if commas else end
-        after = _end_of(_SPACE, text, end)
+        after = skip_space(text, end)
         yield Sentence(text[start:end], text[end:after] if after < len(text) else sentence.gap)
         start = after
         while first < len(pieces) and pieces[first][0] <= start:

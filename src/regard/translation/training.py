@@ -106,7 +106,8 @@ class Trainer:
         elif recipe.vocabulary_from is not None:
             self.words = Vocabulary.load(recipe.folder / recipe.vocabulary_from)
         else:
-            self.words = Vocabulary.train((side for pair in pairs for side in pair), recipe.vocabulary)
+            lines = (side for pair in pairs for side in pair)
+            self.words = Vocabulary.train(lines, recipe.vocabulary, marks=recipe.marks)
         config = recipe.config(len(self.words))
         self._check_memory(config)
         self._stop_if_asked()
@@ -344,7 +345,7 @@ class Trainer:
         state["waited"] = 0 if chrf > state["best"] else state["waited"] + 1
         if chrf > state["best"]:
             state["best"] = chrf
-            Translator(model, self.words).save(self.folder)
+            Translator(model, self.words, languages=self.recipe.languages).save(self.folder)
         state["ended"] = ends or state["waited"] >= self.recipe.patience
         self._log(chrf=chrf, sample=sample)
         self._save()

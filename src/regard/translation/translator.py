@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 from regard.errors import FileError, InputError
 from regard.nn import Transformer, model_folder
-from regard.support import require_text
+from regard.nn.files import read_json, write_json
+from regard.support import progress, require_text
 from regard.translation.beam_search import search_all
-from regard.translation.result import TranslatedSegment, Translation
-from regard.translation.segments import split_segments
+from regard.translation.confidence import Calibration
+from regard.translation.result import TranslatedSegment, Translation, with_facts
+from regard.translation.segments import Segment, Style, split_segments
+from regard.translation.typography import is_typeset
 from regard.translation.vocabulary import FILE as VOCABULARY
 from regard.translation.vocabulary import MarianVocabulary, Vocabulary
 
 __all__ = ["Translator"]
 
+ABOUT = "translation.json"  # beside a model: its languages, and the calibration of its confidence
 SHIPPED = Path(__file__).parent / "model"  # English to French: see its README.md
 _BATCH = 32  # segments translated together
 _LONGEST = 120  # tokens: models are trained on sentences, not pages
@@ -37,7 +42,9 @@ class Translator:
     (['the', 'dog', 'ate'], True)
     """
 
-    def __init__(self, model: Transformer, words: Vocabulary):
+    def __init__(
+        self, model: Transformer, words: Vocabulary, *, languages: str = "", calibration: Calibration | None = None
+    ):
         config = model.config
         if len(words) != config.vocabulary or (words.end, words.pad) != (config.end, config.pad):
             raise InputError(
@@ -45,6 +52,8 @@ class Translator:
                 f"{config.vocabulary}, {config.end}, {config.pad}. Do they belong together?"
             )
         self.model, self.words = model.eval(), words
+        self.languages = languages  # "en-fr": numbers are written as in French; "": as in the source
+        self.calibration = Calibration() if calibration is None else calibration
         self.longest = max(min(_LONGEST, (config.positions - 16) // 2), 1)
 
     # On disk
@@ -60,21 +69,24 @@ class Translator:
         folder = Path(path)
         is_marian = model_folder.read_config(folder).get("model_type") == "marian"
         try:
-            if is_marian:
-                return cls(Transformer.from_marian(folder), MarianVocabulary.load(folder))
-            model = Transformer.load(folder)
-            model_folder.check_sum(folder, VOCABULARY)
-            return cls(model, Vocabulary.load(folder))
+            with progress("loading the model"):
+                if is_marian:
+                    return cls(Transformer.from_marian(folder), MarianVocabulary.load(folder))
+                model = Transformer.load(folder)
+                model_folder.check_sum(folder, VOCABULARY)
+                return cls(model, Vocabulary.load(folder), **_read_about(folder))
         except InputError as error:
             raise FileError(f"{folder}: {error}") from None
 
     def save(self, path: str | Path, *, int8: bool = False) -> None:
-        """Write config.json, model.safetensors and vocabulary.spm; `int8` weights take a quarter of the space."""
+        """Write a folder with the model, vocabulary.spm and translation.json; `int8` takes a quarter of the space."""
         if isinstance(self.words, MarianVocabulary):
             raise InputError("this translator came from a Marian folder and has two vocabularies: use to_marian(path).")
         self.model.save(path, int8=int8)
         self.words.save(Path(path))
         model_folder.add_sum(Path(path), VOCABULARY)
+        about = {"languages": self.languages, "confidence": self.calibration.as_json()}
+        write_json(Path(path) / ABOUT, {name: value for name, value in about.items() if value})
 
     def to_marian(self, path: str | Path) -> None:
         """Write a Hugging Face Marian folder, tokenizer included, for transformers and CTranslate2."""
@@ -85,41 +97,71 @@ class Translator:
 
     @overload
     def translate(
-        self, texts: str, *, beam: int = 4, length_penalty: float = 1.0, alternatives: int = 1, split: bool = False
-    ) -> Translation: ...
+        self, texts: str, *, beam: int = 4, length_penalty: float = 1.0, alternatives: int = 1, split: bool = False,
+        typography: bool | None = None,
+    ) -> Translation: ...  # fmt: skip
 
     @overload
     def translate(
         self, texts: list[str] | tuple[str, ...], *, beam: int = 4, length_penalty: float = 1.0, alternatives: int = 1,
-        split: bool = False,
+        split: bool = False, typography: bool | None = None,
     ) -> list[Translation]: ...  # fmt: skip
 
     def translate(
         self, texts: str | list[str] | tuple[str, ...], *, beam: int = 4, length_penalty: float = 1.0,
-        alternatives: int = 1, split: bool = False,
+        alternatives: int = 1, split: bool = False, typography: bool | None = None,
     ) -> Translation | list[Translation]:  # fmt: skip
         """Translate one text, or several at once.
 
         `beam` is the number of candidates kept at each step; a `length_penalty` above 1 favours longer translations.
-        With `split`, a text is translated sentence by sentence; without, only if it is too long for the model.
+        A text is translated line by line; with `split`, sentence by sentence; without, only where a line is too long.
+        Numbers, addresses, code and markup come out as they went in (see facts.py). `typography` is for French: ’, « »
+        and no-break spaces; None means as the text has it.
         """
         if isinstance(texts, str):
             return self.translate(
-                [texts], beam=beam, length_penalty=length_penalty, alternatives=alternatives, split=split
-            )[0]
+                [texts], beam=beam, length_penalty=length_penalty, alternatives=alternatives, split=split,
+                typography=typography,
+            )[0]  # fmt: skip
         if beam < 1 or alternatives < 1:
             raise InputError(f"translate takes a beam and alternatives of at least 1. Got {beam=}, {alternatives=}.")
         for n, text in enumerate(texts):
             require_text(f"texts[{n}]", text)
-        segments = [split_segments(text, self.words, self.longest, split) for text in texts]
-        sources = [[*segment.ids, self.words.end] for parts in segments for segment in parts if segment.ids]
-        found = iter(
-            search_all(
-                self.model, sources, beam=max(beam, alternatives), length_penalty=length_penalty, sentences=_BATCH
-            )
-        )
-        translated = [
-            [TranslatedSegment(segment, next(found) if segment.ids else [], self.model) for segment in parts]
-            for parts in segments
+
+        def search(segments: Sequence[Segment]) -> list[TranslatedSegment]:
+            sources = [[*segment.ids, self.words.end] for segment in segments if segment.ids]
+            with progress("translating", total=sum(map(len, sources))) as advance:
+                found = iter(
+                    search_all(
+                        self.model, sources, beam=max(beam, alternatives), length_penalty=length_penalty,
+                        sentences=_BATCH, advance=advance,
+                    )
+                )  # fmt: skip
+            return [
+                TranslatedSegment(each, next(found) if each.ids else [], self.model, self.calibration)
+                for each in segments
+            ]
+
+        styles = [
+            Style(self.languages == "en-fr", is_typeset(text) if typography is None else typography) for text in texts
         ]
+        segments = [
+            split_segments(text, self.words, self.longest, split, style)
+            for text, style in zip(texts, styles, strict=True)
+        ]
+        found = iter(with_facts([segment for parts in segments for segment in parts], search))
+        translated = [[next(found) for _ in parts] for parts in segments]
         return [Translation.of(text, parts, alternatives) for text, parts in zip(texts, translated, strict=True)]
+
+
+def _read_about(folder: Path) -> dict[str, Any]:
+    """The languages and the calibration in translation.json; older folders have none."""
+    if not (folder / ABOUT).is_file():
+        return {}
+    fields = read_json(folder / ABOUT)
+    if not isinstance(fields, dict) or not isinstance(fields.get("languages", ""), str):
+        raise InputError(f'{ABOUT} must be an object with languages, such as "en-fr", and confidence.')
+    return {
+        "languages": fields.get("languages", ""),
+        "calibration": Calibration.from_json(fields.get("confidence")),
+    }

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from bisect import bisect
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -19,9 +20,10 @@ from typing import Any, NamedTuple
 from regard.errors import FileError, InputError
 from regard.nn.files import read_json, write_bytes, write_json
 
-__all__ = ["MarianVocabulary", "SubwordSampler", "Vocabulary", "clean"]
+__all__ = ["MARKS", "MarianVocabulary", "SubwordSampler", "Vocabulary", "clean"]
 
 FILE = "vocabulary.spm"
+MARKS = tuple(f"⟦{n}⟧" for n in range(1, 10))  # pieces that stand for what is not translated: see facts.py
 _SPACE = "\u2581"  # SentencePiece's mark for the beginning of a word
 _UNKNOWN_PENALTY = 10.0  # SentencePiece's: an unknown letter is less probable than any piece
 _MARIAN_FILES = ("source.spm", "target.spm", "vocab.json")
@@ -71,8 +73,16 @@ class Vocabulary:
         self.end, self.unknown, self.pad = 0, 1, int(self._pieces.GetPieceSize())
 
     @classmethod
-    def train(cls, lines: Iterable[str], size: int) -> Vocabulary:
-        """Learn at most `size` subwords, the three special ones included, from lines of both languages."""
+    def train(cls, lines: Iterable[str], size: int, *, marks: bool = False) -> Vocabulary:
+        """Learn at most `size` subwords, the three special ones included, from lines of both languages.
+
+        With `marks`, ⟦1⟧ to ⟦9⟧ are pieces too, for a model that is trained on pairs in which they stand for a
+        number, a name or code on both sides.
+
+        >>> words = Vocabulary.train(["a dog ate", "the dog ran"] * 9, size=30, marks=True)
+        >>> words.has_marks, "⟦3⟧" in words.pieces(words.encode("the ⟦3⟧ ran"))
+        (True, True)
+        """
         import sentencepiece  # here, so that `import regard` stays light
 
         lines = [cleaned for line in lines if (cleaned := clean(line))]
@@ -84,6 +94,7 @@ class Vocabulary:
                 sentence_iterator=iter(lines), model_writer=out, vocab_size=size - 1, model_type="unigram",
                 character_coverage=0.9999, eos_id=0, unk_id=1, bos_id=-1, pad_id=-1, minloglevel=2,
                 normalization_rule_name="identity", num_threads=1, hard_vocab_limit=False, split_digits=True,
+                user_defined_symbols=list(MARKS) if marks else [],
             )  # fmt: skip
         except RuntimeError as error:
             raise InputError(
@@ -110,6 +121,11 @@ class Vocabulary:
             return [list(ids) for ids in self._pieces.Encode(cleaned)]
         sampler, random = SubwordSampler(self._pieces, sampling), Random(seed)
         return [sampler.draw(text, random) for text in cleaned]
+
+    @cached_property
+    def has_marks(self) -> bool:
+        """Whether ⟦1⟧ to ⟦9⟧ are pieces."""
+        return all(self._pieces.PieceToId(mark) != self.unknown for mark in MARKS)
 
     def knows(self, text: str) -> bool:
         """Whether a text can be encoded without <unk>."""
@@ -256,6 +272,11 @@ class MarianVocabulary(Vocabulary):
             if name not in ids:
                 raise FileError(f"vocab.json must have an id for {name}.")
         self.end, self.unknown, self.pad = (ids[name] for name in ("</s>", "<unk>", "<pad>"))
+
+    @cached_property
+    def has_marks(self) -> bool:
+        """Whether ⟦1⟧ to ⟦9⟧ are pieces."""
+        return all(mark in self._ids for mark in MARKS)
 
     @classmethod
     def load(cls, folder: Path) -> MarianVocabulary:

@@ -4,19 +4,24 @@ Read in this order:
 
 session.py      `watch`: the `with` block, and the attention of regard's own layers inside it
 huggingface.py  the same for Hugging Face models; the only file that imports transformers
+plain_torch.py  and for plain PyTorch: nn.MultiheadAttention, and whatever calls torch's attention function
 registry.py     who watches which module, and what is replaced meanwhile
 masks.py        `Pattern` and `LazyMask`: masks as rules, without queries × keys numbers
 calls.py        `AttentionCall`, and the steps of a generation that become one
-entries.py      the calls of a module on one text, and the `Entry` they become
+entries.py      the calls of a module on one text, the `Entry` they become, and what its mask shows
 reductions.py   what an entry can keep instead of its matrix
 pooling.py      the kept picture, which grows with the text
 tokens.py       tokens, words, and the text that a model read
 record.py       `Record`: entries by module name, and the questions below; `Check`: a sample of it computed again
-rankings.py     what a word looks at, what it is made of, which heads do something; the same between spans
-visibility.py   which words the mask shows
+answers.py      `Looks`, `Rollout`, `Heads`, `Spans`: what the questions answer, and how it prints
+sinks.py        attention sinks: which tokens they are, and what is given to them
+rankings.py     how the answers are computed: what a word looks at, what it is made of, which heads do something
+passages.py     a passage of a long text: its words, what they give to each other, and what goes elsewhere
+written.py      the rows of cross-attention, named after the words that are written
 pictures.py     lines, matrix, grid, flow and map
 storage.py      records as files
 knockout.py     `knock_out`: what changes without some heads
+local_models.py models by name, in installed packages and the Hugging Face cache
 see.py          what `regard see` runs
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,9 @@ from regard.scores import Dense, Mask, as_mask, bind
 from regard.support import Float
 from regard.watching.masks import Pattern
 
-__all__ = ["AttentionCall", "Steps"]
+__all__ = ["AttentionCall", "Steps", "check_readable", "names_another_sequence", "to_one_dtype"]
+
+_CROSS = ("cross", "encoder_attn", "encdec", "enc_dec")  # how models name attention to another sequence
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +63,48 @@ class AttentionCall:
             return self
         sinks = None if self.sinks is None else self.sinks.detach()
         return replace(self, query=self.query.detach(), key=self.key.detach(), sinks=sinks)
+
+
+# What calls of every origin have to be asked
+
+
+def check_readable(tensor: Tensor) -> None:
+    """Raise where a tensor has no rows of numbers that a record could show."""
+    if tensor.is_meta:
+        raise WatchError(
+            "the model lies on the meta device, where tensors have no numbers to see. Move it to a real one."
+        )
+    if tensor.is_nested:
+        raise WatchError(
+            "nested tensors cannot be watched. Give the model a padded tensor and a padding mask: the outputs are the "
+            "same."
+        )
+
+
+@functools.lru_cache(maxsize=4096)
+def names_another_sequence(name: str) -> bool:
+    """Whether a module is named as attention to another sequence.
+
+    >>> names_another_sequence("decoder.layers.0.encoder_attn"), names_another_sequence("decoder.layers.0.self_attn")
+    (True, False)
+    """
+    path = name.lower()
+    return any(word in path for word in _CROSS)
+
+
+def to_one_dtype(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Under autocast a model's rotated queries may be float32 while its values are not."""
+    one_dtype = len({tensor.dtype for tensor in tensors}) == 1
+    if one_dtype and not torch._C._is_any_autocast_enabled():
+        return tensors
+    device = tensors[0].device.type
+    if torch.is_autocast_enabled(device):
+        dtype = torch.get_autocast_dtype(device)
+    elif one_dtype:
+        return tensors
+    else:
+        dtype = tensors[-1].dtype
+    return tuple(tensor.to(dtype) for tensor in tensors)
 
 
 class _Step(NamedTuple):

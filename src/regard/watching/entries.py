@@ -7,10 +7,12 @@ made it (frozen)               module on one text       text, or its reductions,
 
 from __future__ import annotations
 
+import math
 import re
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, TypeVar
 
 import torch
@@ -18,16 +20,28 @@ from torch import Tensor
 
 from regard.errors import InputError, WatchError
 from regard.matrix import AttentionMatrix, Parts, Top, Transposed
-from regard.support import Float
+from regard.scores import Dense, Keep, bind
+from regard.scores.bound_mask import Positions, at
+from regard.support import Bool, Float, Int
 from regard.watching.calls import AttentionCall, Steps
+from regard.watching.masks import Pattern
 from regard.watching.pooling import BINS
 from regard.watching.reductions import Growing, Reductions, extend, finished, reduce, select_heads
 from regard.watching.tokens import Text, Tokens
 
-__all__ = ["Entry", "ModuleCalls", "mean_over_heads"]
+__all__ = [
+    "Entry",
+    "ModuleCalls",
+    "mean_over_heads",
+    "real_queries",
+    "real_tokens",
+    "seen_keys",
+    "seen_queries",
+    "shown",
+]
 
 T = TypeVar("T")
-_ROWS = 64  # so many queries of a generation are reduced at once
+_ROWS = 64  # so many queries are reduced, or looked up in a mask, at once
 
 
 class ModuleCalls:
@@ -66,6 +80,17 @@ class ModuleCalls:
         if last is call.key:  # a cache returns the same tensor each time
             return True
         return text_continues and (last is None or (last.shape == call.key.shape and torch.equal(last, call.key)))
+
+    def located(self, call: AttentionCall) -> AttentionCall:
+        """The call, in its place in this text if it is a step with a cache: one query, and one key more than before.
+
+        torch's function is not told where a query stands. Models of transformers and regard's own say so themselves.
+        """
+        last = self._keys.stop
+        is_step = call.kind == "cross" and len(call.queries) == 1 and call.keys == range(last + 1)
+        if not is_step or self.kind != "decoder":
+            return call
+        return replace(call, kind="decoder", queries=range(last, last + 1), pattern=Pattern(((None, 0),)))
 
     def append(self, call: AttentionCall) -> None:
         """A further step."""
@@ -287,3 +312,79 @@ def mean_over_heads(entries: Sequence[Entry], sum_over_heads: Callable[[Entry], 
     total: Any = sum(sum_over_heads(entry) for entry in entries)  # type: ignore[misc]
     mean: T = total / sum(entry.shape[1] for entry in entries)
     return mean
+
+
+# Which words the mask shows: what is hidden is no answer, not even at 0 %
+
+
+def real_tokens(entry: Entry, sequence: int) -> Int[Tensor, " tokens"]:
+    """The positions of keys that are not padding: those that a mask hides from every query are."""
+    real: Bool[Tensor, " keys"] = torch.ones(entry.shape[3], dtype=torch.bool)
+    for atom in entry.call.mask.atoms if entry.call is not None else ():
+        if isinstance(atom, Keep):
+            keys = atom.keys.cpu()
+            visible = keys if keys.dtype == torch.bool else torch.arange(entry.shape[3]) < keys[..., None]
+        elif isinstance(atom, Dense) and atom.tensor.dim() > 1 and atom.tensor.shape[-2] == 1:  # one row for all
+            dense = atom.tensor if atom.tensor.dtype == torch.bool else atom.tensor > -math.inf
+            visible = dense.reshape(*[1] * (4 - dense.dim()), *dense.shape).any(-2).any(1).cpu()
+        else:
+            continue
+        real &= visible.expand(entry.shape[0], -1)[sequence]
+    return real.nonzero().flatten()
+
+
+def real_queries(entry: Entry, sequence: int) -> Bool[Tensor, " queries"]:
+    """Which queries are not padding; of cross-attention, whose keys are another text, all of them."""
+    if entry.kind == "cross" or entry.shape[2] != entry.shape[3]:
+        return torch.ones(entry.shape[2], dtype=torch.bool)
+    return torch.zeros(entry.shape[2], dtype=torch.bool).index_fill_(0, real_tokens(entry, sequence), True)
+
+
+def seen_keys(
+    entries: Sequence[Entry], sequence: int, rows: Tensor, weights: Float[Tensor, " keys"]
+) -> Bool[Tensor, " keys"]:
+    """The keys that one of these queries may see in any head; only a key of weight 0 can be hidden."""
+    blocks = [(block, range(len(weights))) for block in _blocks(rows)]
+    return _seen(entries, sequence, blocks, weights != 0, 0)
+
+
+def seen_queries(
+    entries: Sequence[Entry], sequence: int, columns: Tensor, weights: Float[Tensor, " queries"]
+) -> Bool[Tensor, " queries"]:
+    """The queries that may see one of these keys in any head."""
+    blocks = [(range(len(weights)), block) for block in _blocks(columns)]
+    return _seen(entries, sequence, blocks, weights != 0, 1)
+
+
+def _blocks(positions: Tensor) -> list[Tensor]:
+    return [positions[start : start + _ROWS] for start in range(0, len(positions), _ROWS)]
+
+
+def _seen(
+    entries: Sequence[Entry],
+    sequence: int,
+    blocks: Sequence[tuple[Positions, Positions]],
+    seen: Bool[Tensor, " n"],
+    axis: int,
+) -> Tensor:
+    for entry, (rows, columns) in product(entries, blocks):
+        if seen.all():
+            break
+        seen = seen | shown(entry, sequence, rows, columns).any(axis).cpu()
+    return seen
+
+
+def shown(entry: Entry, sequence: int, rows: Positions, columns: Positions) -> Bool[Tensor, "rows columns"]:
+    """Whether any head may see a place, by the mask alone: no score is computed."""
+    call = entry.call
+    assert call is not None, "an entry that has its matrix has its call"
+    device = call.query.device
+    rows, columns = at(rows, device).to(device), at(columns, device).to(device)
+    mask = bind(call.mask, (*call.query.shape[:3], call.key.shape[2]), device, plain=False)
+    shown = torch.ones(1, 1, len(rows), len(columns), dtype=torch.bool, device=device)
+    if (tile := mask.tile(rows, columns, device)) is not None:
+        shown = shown & tile
+    if (bias := mask.bias_tile(rows, columns)) is not None:
+        shown = shown & (bias != -math.inf)
+    heads = shown[sequence if len(shown) > 1 else 0]
+    return (heads if len(heads) == 1 else heads[entry.heads.start : entry.heads.stop]).any(0)

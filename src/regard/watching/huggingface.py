@@ -9,6 +9,7 @@ import copy
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,12 @@ from regard.errors import InputError, WatchError
 from regard.matrix import AttentionMatrix
 from regard.scores import Dense, Mask
 from regard.watching import registry
-from regard.watching.calls import AttentionCall
-from regard.watching.masks import LazyMask, Pattern
+from regard.watching.calls import AttentionCall, check_readable, names_another_sequence, to_one_dtype
+from regard.watching.masks import LazyMask, Pattern, looks_causal
 
-__all__ = ["Name", "PlainGenerate", "configs", "is_model", "load", "prepare", "routes"]
+__all__ = ["Name", "PlainGenerate", "calls_torch", "configs", "is_model", "load", "prepare", "routes"]
 
 NAME = "regard"
-_CROSS = ("cross", "encoder_attn", "encdec", "enc_dec")  # how models name attention to another sequence
 _IMPLEMENTATION = "_attn_implementation_internal"  # not by its setter, which warns and propagates
 
 
@@ -98,7 +98,12 @@ def configs(modules: Iterable[Any]) -> list[tuple[Any, str]]:
 
 def routes(kind: type[nn.Module]) -> bool:
     """Whether a class of attention modules, or one that it extends, calls the registered function."""
-    return any(_calls_registered(base) for base in kind.__mro__ if base.__module__.startswith("transformers."))
+    return _mentions(kind, "ALL_ATTENTION_FUNCTIONS")
+
+
+def calls_torch(kind: type[nn.Module]) -> bool:
+    """Whether it calls torch's attention function itself."""
+    return _mentions(kind, "scaled_dot_product_attention")
 
 
 class PlainGenerate:
@@ -139,10 +144,14 @@ def _may_route(kind: Any) -> bool:
     return True if known is None else bool(known())
 
 
+def _mentions(kind: type, word: str) -> bool:
+    return any(_in_source(base, word) for base in kind.__mro__ if base.__module__.startswith("transformers."))
+
+
 @functools.cache
-def _calls_registered(kind: type) -> bool:
+def _in_source(kind: type, word: str) -> bool:
     try:
-        return "ALL_ATTENTION_FUNCTIONS" in inspect.getsource(kind)
+        return word in inspect.getsource(kind)
     except (OSError, TypeError):  # no source on this machine: let it run, and see
         return True
 
@@ -169,9 +178,10 @@ def load(path: str | Path, *, trust_remote_code: bool = False) -> tuple[nn.Modul
                 auto_class = transformers.AutoModelForSeq2SeqLM
             elif "CausalLM" not in (config.architectures or [""])[0]:
                 auto_class = transformers.AutoModel
-        model = auto_class.from_pretrained(**source)
-        source.pop("dtype", None)
-        return model.eval(), transformers.AutoTokenizer.from_pretrained(**source)
+        with _gguf_read_once() if path.is_file() else nullcontext():
+            model = auto_class.from_pretrained(**source)
+            source.pop("dtype", None)
+            return model.eval(), transformers.AutoTokenizer.from_pretrained(**source)
     except Exception as error:  # whatever a damaged or a foreign folder may cause
         own_code = not trust_remote_code and "trust_remote_code" in str(error)
         hint = " It runs only if you trust it: --trust-remote-code." if own_code else ""
@@ -179,6 +189,26 @@ def load(path: str | Path, *, trust_remote_code: bool = False) -> tuple[nn.Modul
     finally:
         if had_progress_bar:
             transformers.logging.enable_progress_bar()
+
+
+@contextmanager
+def _gguf_read_once() -> Iterator[None]:
+    """Meanwhile transformers, which reads a GGUF file three times over, gets what it read before, and shows no bar."""
+    import gguf
+    from transformers import modeling_gguf_pytorch_utils as reader
+
+    once: list[tuple[Any, str, Any]] = [
+        (gguf, name, functools.cache(getattr(gguf, name))) for name in ("GGUFReader", "get_tensor_name_map")
+    ]
+    replaced = [*once, (reader, "tqdm", lambda items, **_: items)]
+    before = [(module, name, getattr(module, name)) for module, name, _ in replaced]
+    for module, name, new in replaced:
+        setattr(module, name, new)
+    try:
+        yield
+    finally:
+        for module, name, old in before:
+            setattr(module, name, old)
 
 
 def _transformers() -> Any:
@@ -281,11 +311,8 @@ def _attention(
     """What transformers calls instead of eager or SDPA: the same output, and every watcher observes the call."""
     if options.get("cache") is not None:
         raise WatchError("continuous batching keeps its keys in pages, which regard cannot read. Use model.generate.")
-    if query.is_meta:
-        raise WatchError(
-            "the model lies on the meta device, where tensors have no numbers to see. Move it to a real one."
-        )
-    query, key, value = _to_one_dtype(query, key, value)
+    check_readable(query)
+    query, key, value = to_one_dtype(query, key, value)
     if query.shape[0] != key.shape[0]:  # learned queries, the same for every text
         query, key, value = (t.expand(max(len(query), len(key)), -1, -1, -1) for t in (query, key, value))
     watchers = registry.watchers(module)
@@ -370,41 +397,12 @@ def _with_infinities(mask: Tensor) -> Tensor:
 
 
 def _kind(module: nn.Module, name: str, causal_pattern: bool, dense: list[Tensor]) -> str:
-    if _own(module, "is_cross_attention") or _names_another_sequence(name):
+    if _own(module, "is_cross_attention") or names_another_sequence(name):
         return "cross"
-    causal = causal_pattern or _own(module, "is_causal") or any(map(_looks_causal, dense))
+    causal = causal_pattern or _own(module, "is_causal") or any(map(looks_causal, dense))
     return "decoder" if causal else "encoder"
 
 
 def _own(module: nn.Module, attribute: str) -> Any:
     """An attribute of a module that may not have it, which torch takes its time to say."""
     return vars(module).get(attribute) or getattr(type(module), attribute, False)
-
-
-@functools.lru_cache(maxsize=4096)
-def _names_another_sequence(name: str) -> bool:
-    path = name.lower()
-    return any(word in path for word in _CROSS)
-
-
-def _looks_causal(mask: Tensor) -> bool:
-    """Whether the second key of a dense mask is hidden from the first query, and from no later one by padding."""
-    if min(mask.shape[-2:]) < 2:
-        return False
-    hidden = ~mask if mask.dtype == torch.bool else mask <= torch.finfo(mask.dtype).min
-    return bool((hidden[..., 0, 1] & ~hidden[..., 1, 1]).any())
-
-
-def _to_one_dtype(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Under autocast a model's rotated queries may be float32 while its values are not."""
-    one_dtype = query.dtype == key.dtype == value.dtype
-    if one_dtype and not torch._C._is_any_autocast_enabled():
-        return query, key, value
-    device = query.device.type
-    if torch.is_autocast_enabled(device):
-        dtype = torch.get_autocast_dtype(device)
-    elif one_dtype:
-        return query, key, value
-    else:
-        dtype = value.dtype
-    return query.to(dtype), key.to(dtype), value.to(dtype)

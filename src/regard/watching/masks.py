@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_map_only
 from regard.scores import Band, Keep, Mask, Same, bind
 from regard.support import Bool
 
-__all__ = ["LazyMask", "Pattern"]
+__all__ = ["LazyMask", "Pattern", "looks_causal"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +57,15 @@ def _slice(tensor: Tensor, positions: range) -> Tensor:
     if missing > 0:
         tensor = functional.pad(tensor, (0, missing))
     return tensor[..., positions.start : positions.stop]
+
+
+def looks_causal(mask: Tensor) -> bool:
+    """Whether the second key of a dense mask is hidden from the first query, and from no later one by padding."""
+    if min(mask.shape[-2:]) < 2:
+        return False
+    second = mask[..., :2, 1]
+    hidden = ~second if mask.dtype == torch.bool else second <= torch.finfo(mask.dtype).min
+    return bool((hidden[..., 0] & ~hidden[..., 1]).any())
 
 
 class LazyMask(Tensor):

@@ -12,10 +12,14 @@ from torch import Tensor
 
 from regard.drawing import flow, grid, landscape, lines, matrix
 from regard.drawing.maps import landmarks
-from regard.errors import InputError, TooLargeError
-from regard.support import one_of, some_of
-from regard.watching.entries import Entry, mean_over_heads
-from regard.watching.rankings import Spans, key_side, query_side, spans
+from regard.drawing.terminal import percent
+from regard.errors import InputError
+from regard.support import Float, one_of, progress, some_of, threads
+from regard.watching.entries import Entry
+from regard.watching.passages import Passage, by_word, flow_layers
+from regard.watching.rankings import key_side, query_side
+from regard.watching.sinks import Sinks, named, to_own
+from regard.watching.tokens import Place
 
 if TYPE_CHECKING:
     from regard.drawing import Picture
@@ -23,39 +27,61 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "picture"]
 
 KINDS = ("lines", "matrix", "grid", "flow", "map")
-_WORDS = 200  # on a side, at most, for pictures that show them one by one
 _BINS, _THUMBNAIL = 192, 64  # on a side, of a map and of each matrix in a grid
 
 
 def picture(
-    entries: Sequence[Entry], kind: str, word: str | int | None, sequence: int, title: str, unseen: Collection[str] = ()
+    entries: Sequence[Entry],
+    kind: str,
+    word: Place | None,
+    sequence: int,
+    title: str,
+    unseen: Collection[str] = (),
+    around: Place | None = None,
+    sinks: Sinks = None,
 ) -> Picture:
-    """What `Record.picture` returns: of entries of one kind and shape, the mean over their heads."""
+    """What `Record.picture` returns: of entries of one kind and shape, the mean over their heads.
+
+    Lines and flows set the `sinks` aside; a matrix, a grid and a map show all there is.
+    """
     one_of("picture", kind, KINDS)
-    if word is not None and kind not in ("lines", "flow"):
-        raise InputError(f"a word is picked in lines and in a flow. Got word = {word!r} for a {kind}.")
-    draw = {"lines": _lines, "matrix": _matrix, "grid": _grid, "flow": _flow, "map": _map}[kind]
-    drawn = draw(entries, word, sequence, title)
+    if kind in ("grid", "map") and (word is not None or around is not None):
+        name, place = ("word", word) if word is not None else ("around", around)
+        raise InputError(f"a {kind} shows the whole text, lines, matrix and flow a word in it. Got {name} = {place!r}.")
+    if kind in ("grid", "map"):
+        drawn = (_grid if kind == "grid" else _map)(entries, sequence, title)
+    else:
+        drawn = {"lines": _lines, "matrix": _matrix, "flow": _flow}[kind](entries, word, around, sequence, title, sinks)
     if not unseen:
         return drawn
     return replace(drawn, caption=f"{drawn.caption} Not seen: {some_of(unseen)}.".strip())
 
 
-def _lines(entries: Sequence[Entry], word: str | int | None, sequence: int, title: str) -> Picture:
-    words = _by_word(entries, sequence)
+def _lines(
+    entries: Sequence[Entry], word: Place | None, around: Place | None, sequence: int, title: str, sinks: Sinks
+) -> Picture:  # fmt: skip
+    crop = by_word(entries, word, around, sequence, sinks)
+    caption, picked = _caption(entries, crop.note()), crop.rows.picked
+    if names := _names(entries, sequence, sinks):
+        rested = crop.rested[list(picked)] if picked else crop.rested
+        whose = f' of "{crop.rows.names[picked[0]]}"' if picked else ""
+        caption += f" {percent(float(rested.mean()))}{whose} rests on {names}; lines are shares of the rest."
     return lines(
-        _numbers(words.weights), words.names, words.key_names, pick=_pick(words, word), title=title,
-        caption=_caption(entries),
+        _numbers(crop.weights), crop.rows.names, crop.key_names, pick=picked or None, title=title, caption=caption,
     )  # fmt: skip
 
 
-def _matrix(entries: Sequence[Entry], _: str | int | None, sequence: int, title: str) -> Picture:
-    words = _by_word(entries, sequence)
-    return matrix(_numbers(words.weights), words.names, words.key_names, title=title, caption=_caption(entries))
+def _matrix(
+    entries: Sequence[Entry], word: Place | None, around: Place | None, sequence: int, title: str, _: Sinks
+) -> Picture:  # fmt: skip
+    crop = by_word(entries, word, around, sequence)
+    crop = replace(crop, rows=replace(crop.rows, picked=()))  # no row stands out
+    caption = _caption(entries, crop.note())
+    return matrix(_numbers(crop.weights), crop.rows.names, crop.key_names, title=title, caption=caption)
 
 
-def _grid(entries: Sequence[Entry], _: str | int | None, sequence: int, title: str) -> Picture:
-    layers = [_numbers(_pool(entry, _THUMBNAIL)[sequence]) for entry in entries]
+def _grid(entries: Sequence[Entry], sequence: int, title: str) -> Picture:
+    layers = _pooled(entries, _THUMBNAIL, sequence)
     queries, keys = entries[0].shape[2:]
     layered = f"{len(entries)} layer{'s' * (len(entries) > 1)}"
     note = f"{layered}, {sum(map(len, layers))} heads; {queries:,} × {keys:,} tokens."
@@ -63,63 +89,74 @@ def _grid(entries: Sequence[Entry], _: str | int | None, sequence: int, title: s
     return grid(layers, numbers=numbers, title=title, caption=note)
 
 
-def _flow(entries: Sequence[Entry], word: str | int | None, sequence: int, title: str) -> Picture:
+def _flow(
+    entries: Sequence[Entry], word: Place | None, around: Place | None, sequence: int, title: str, sinks: Sinks
+) -> Picture:  # fmt: skip
     if entries[0].kind == "cross":
         raise InputError('a flow follows words through layers that look at themselves. Choose kind = "encoder".')
-    layers = [_by_word([entry], sequence) for entry in entries]
-    (start,) = _pick(layers[0], -1 if word is None else word) or (len(layers[0].names) - 1,)
+    if entries[0].shape[2] != entries[0].shape[3]:
+        raise InputError(f"a flow follows words that look at each other. Got {entries[0]!r}.")
+    side = query_side(entries[0], sequence)
+    if word is None:
+        word = side.words[-1].tokens if around is None else around
+    passage = Passage.of(side, word, around, first=True)
+    names, layers, start, rested = flow_layers(entries, passage, sequence, sinks)
     note = (
         "The mean over the heads of each layer, residuals left out. Layers count from 1 here: what each of them gives."
     )
-    return flow([_numbers(layer.weights) for layer in layers], layers[0].names, start, title=title, caption=note)
+    if rested is not None and (aside := _names(entries, sequence, sinks)):
+        note += f" {percent(rested)} rests on {aside} and stays where it is."
+        if entries[0].kind == "decoder":
+            note += " All else moves to the left only: in a deep model it gathers at the first words."
+    rest = "“…” stands for all words before the passage, or after it." if passage.cropped else ""
+    caption = " ".join(filter(None, (note, passage.note(), rest)))
+    return flow([_numbers(layer) for layer in layers], names, start, title=title, caption=caption)
 
 
-def _map(entries: Sequence[Entry], _: str | int | None, sequence: int, title: str) -> Picture:
-    pool = mean_over_heads(entries, lambda entry: _numbers(_pool(entry, _BINS)[sequence]).sum(0))
+def _map(entries: Sequence[Entry], sequence: int, title: str) -> Picture:
+    layers = _pooled(entries, _BINS, sequence)
+    pool = sum(layer.sum(0) for layer in layers) / sum(map(len, layers))
     words = query_side(entries[0], sequence).words if entries[0].tokens is not None else ()
     marks = landmarks([word.text for word in words], [word.start for word in words])
     return landscape(pool, entries[0].shape[2:], landmarks=marks, title=title, caption=_caption(entries))
 
 
-def _pool(entry: Entry, bins: int) -> Tensor:
+def _names(entries: Sequence[Entry], sequence: int, sinks: Sinks) -> str:
+    """The sinks that are set aside, in words; nothing where there is none."""
+    if sinks is None:
+        return ""
+    own = float(to_own(entries, sequence).mean())
+    return " and ".join(each.name for each in named(sinks, [0.0] * len(sinks), key_side(entries[0], sequence), own))
+
+
+def _pooled(entries: Sequence[Entry], bins: int, sequence: int) -> list[NDArray[Any]]:
+    """Of each layer, the heads of one sequence in bins × bins: one sweep for all heads, and none over the others."""
+    layers = []
+    with progress("reading the attention", total=len(entries)) as advance:
+        for entry in entries:
+            layers.append(_numbers(_pool(entry, bins, sequence)))
+            advance(1)
+    return layers
+
+
+def _pool(entry: Entry, bins: int, sequence: int) -> Float[Tensor, "heads rows columns"]:
     """The matrix in bins × bins or, where only a pool was kept, that one in its own size."""
     if entry.reductions is not None and "pool" in entry.reductions:
-        return entry.reductions["pool"]
-    return entry.pool(bins, bins)
+        return entry.reductions["pool"][sequence]
+    if entry.attention is None:
+        return entry.pool(bins, bins)[sequence]  # raises: it was not kept
+    _, heads, queries, keys = entry.shape
+    width = 1 if entry.call is None else entry.call.query.shape[-1]
+    with threads(heads * queries * keys * width):
+        return entry.attention.part[sequence].pool(bins, bins)
 
 
-def _by_word(entries: Sequence[Entry], sequence: int) -> Spans:
-    counts = [len(side(entries[0], sequence).words) for side in (query_side, key_side)]
-    if max(counts) > _WORDS:
-        raise TooLargeError(
-            f"{max(counts):,} words are too many to be drawn one by one (at most {_WORDS}). Draw a map or a grid, or "
-            "ask record.spans(…) for passages."
-        )
-    return spans(entries, "word", sequence)
-
-
-def _pick(words: Spans, word: str | int | None) -> tuple[int, ...] | None:
-    """The places of a word: all of them where it occurs several times."""
-    if word is None:
-        return None
-    if isinstance(word, int):
-        return (word % len(words.names),)
-    hits = tuple(n for n, name in enumerate(words.names) if _same(name, word))
-    if not hits:
-        raise InputError(f"{word!r} is not among the words: {', '.join(words.names)}.")
-    return hits
-
-
-def _same(name: str, word: str) -> bool:
-    stem, _, count = name.rpartition(" ")  # "dog 2" is the second "dog"
-    return word.casefold() in (name.casefold(), stem.casefold() if count.isdigit() else None)
-
-
-def _caption(entries: Sequence[Entry]) -> str:
+def _caption(entries: Sequence[Entry], more: str = "") -> str:
     heads = sum(entry.shape[1] for entry in entries)
     layers = f"layer {entries[0].layer}" if len(entries) == 1 else f"{len(entries)} layers"
     one = heads == 1
-    return f"{entries[0].kind}, {layers}, " + (f"head {entries[0].heads[0]}." if one else f"the mean of {heads} heads.")
+    mean = f"head {entries[0].heads[0]}." if one else f"the mean of {heads} heads."
+    return f"{entries[0].kind}, {layers}, {mean} {more}".strip()
 
 
 def _numbers(tensor: Tensor) -> NDArray[Any]:

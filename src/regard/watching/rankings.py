@@ -1,36 +1,26 @@
-"""Answers in descending order: what a word or span looks at, what it is made of, which heads do something.
-
-`Looks`, `Heads` and `Spans` are the answers; the functions below them compute one from entries of one kind.
+"""Questions about entries of one kind, each answered by one function: what a word or a span looks at, what it is made
+of, which heads do something.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple, TypeVar, overload
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from regard.drawing.html_table import Cell, html_table
-from regard.drawing.terminal import Table, beside, elisions, labelled_bar, percent, visible
 from regard.errors import InputError
-from regard.scores import Keep
-from regard.support import Bool, Float
-from regard.watching.entries import Entry, mean_over_heads
+from regard.support import Bool, Float, Int
+from regard.watching.answers import Aside, Head, Heads, Look, Looks, Rollout, Spans
+from regard.watching.entries import Entry, mean_over_heads, real_queries, real_tokens, seen_keys, seen_queries
+from regard.watching.sinks import Sinks, named, sentence, to_own, to_tokens
 from regard.watching.tokens import Place, Tokens, Word
-from regard.watching.visibility import seen_keys, seen_queries
 
 __all__ = [
-    "Head",
-    "Heads",
-    "Look",
-    "Looks",
-    "Rollout",
+    "SMALLEST",
     "Span",
-    "Spans",
     "heads_between",
     "key_side",
     "looked_at",
@@ -38,125 +28,68 @@ __all__ = [
     "query_side",
     "rollout",
     "scored",
+    "shares_of_spans",
     "spans",
 ]
 
-Item = TypeVar("Item")
-
-_LOOKS, _HEADS = 5, 10  # printed at most
-_ROWS = 10  # of a table in a notebook, at most
-_BAR = 20  # cells of a bar that stands for all attention
-
-
-class _Ranking(Sequence[Item]):
-    """A sequence of items in descending order; a prompt shows what `print` shows."""
-
-    found: tuple[Item, ...]
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def __len__(self) -> int:
-        return len(self.found)
-
-    @overload
-    def __getitem__(self, index: int) -> Item: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Item, ...]: ...
-    def __getitem__(self, index: int | slice) -> Item | tuple[Item, ...]:
-        return self.found[index]
-
-
-class Look(NamedTuple):
-    """One word, its share, and its first token."""
-
-    word: str
-    weight: float
-    position: int
-
-
-@dataclass(frozen=True, repr=False)
-class Looks(_Ranking[Look]):
-    """Words and their shares, the largest first; words that the mask hides are not among them.
-
-    >>> print(Looks("it", (Look("dog", 0.61, 1), Look("hungry", 0.14, 7))))
-    it ━━━━━━━━━━━━ dog 61 %  ━━━ hungry 14 %
-    """
-
-    word: str
-    found: tuple[Look, ...]
-
-    def __str__(self) -> str:
-        shares = "  ".join(labelled_bar(look.word, look.weight, _BAR) for look in self[:_LOOKS])
-        return f"{visible(self.word)} {shares}" if shares else visible(self.word)
-
-    def _repr_html_(self, caption: str = "") -> str:
-        rows = [(look.word, look.weight, look.position) for look in self[:_ROWS]]
-        return html_table(rows, (self.word, "share", "token"), caption=caption, more=len(self) - _ROWS)
-
-    def of(self, word: str) -> float:
-        """The share of a word, summed over its occurrences.
-
-        >>> Looks("it", (Look("dog", 0.5, 1), Look("dog", 0.25, 9))).of("dog")
-        0.75
-        """
-        return sum((look.weight for look in self.found if look.word.casefold() == word.casefold()), 0.0)
-
-
-class Head(NamedTuple):
-    """One head and its score."""
-
-    name: str
-    layer: int
-    head: int
-    score: float
-
-
-@dataclass(frozen=True, repr=False)
-class Heads(_Ranking[Head]):
-    """Heads, the largest score first.
-
-    >>> print(Heads("it → dog", (Head("layers.4.attention", 4, 3, 0.61),)))
-    it → dog
-    layer  4 head  3   61 %   layers.4.attention
-    """
-
-    about: str
-    found: tuple[Head, ...]
-
-    def __str__(self) -> str:
-        lines = [f"layer {h.layer:>2} head {h.head:>2} {percent(h.score):>6}   {h.name}" for h in self[:_HEADS]]
-        more = [f"… and {len(self) - _HEADS} more"] if len(self) > _HEADS else []
-        return "\n".join([self.about, *lines, *more])
-
-    def _repr_html_(self) -> str:
-        rows = [(head.layer, head.head, head.score, head.name) for head in self[:_ROWS]]
-        return html_table(rows, ("layer", "head", "score", "module"), caption=self.about, more=len(self) - _ROWS)
-
+_WEIGHTS = 1 << 25  # computed at once, of rows that are not kept
+SMALLEST = 1e-9  # against division by zero where everything rests on a sink
 
 # What a word looks at, and what looks at it
 
 
-def looks(entries: Sequence[Entry], place: Place, sequence: int) -> Looks:
-    """What a word looks at, the mean over all heads of these entries."""
-    side = query_side(entries[0], sequence)
-    rows = side.find(place)
-    index = (sequence, slice(None), slice(rows.start, rows.stop))
-    weights = mean_over_heads(entries, lambda entry: entry.matrix[index].float().mean(1).sum(0).cpu())
+def looks(entries: Sequence[Entry], place: Place, sequence: int, sinks: Sinks = None) -> Looks:
+    """What a word looks at, the mean over all heads of these entries; with `sinks` set aside, as shares of the rest."""
+    side, keys = query_side(entries[0], sequence), key_side(entries[0], sequence)
+    places = side.find_all(place)
+    rows = _tokens(places)
+    weights = mean_over_heads(entries, lambda entry: _mean_row(entry, sequence, places).sum(0))
     seen = seen_keys(entries, sequence, rows, weights)
-    return _by_word(_phrase(side, place, rows), key_side(entries[0], sequence), weights, seen)
+    aside: tuple[Aside, ...] = ()
+    if sinks is not None:
+        present = [sink for sink in sinks if seen[sink]]
+        aside = named(present, weights[present].tolist(), keys, float(to_own(entries, sequence)[rows].mean()))
+        weights, seen = _without(weights, present), _without(seen, present)
+    if aside:
+        weights = weights / weights.sum().clamp_min(SMALLEST)
+    found = _by_word(_phrase(side, place, places), keys, weights, seen)
+    if not aside:
+        return found
+    return replace(found, aside=aside, note=sentence(aside) + ("; of the rest:" if found else ""))
 
 
-def looked_at(entries: Sequence[Entry], place: Place, sequence: int) -> Looks:
-    """What looks at a word: the share that each other word gives to it, the mean over all heads."""
+def looked_at(entries: Sequence[Entry], place: Place, sequence: int, sinks: Sinks = None) -> Looks:
+    """What looks at a word: the share that each other word gives to it, the mean over all heads.
+
+    With `sinks` set aside it is a share of what the other word gives to the rest, so that `looked_at(b).of(a)` equals
+    `looks(a).of(b)`. What looks at a sink itself is answered in plain shares.
+    """
     side = key_side(entries[0], sequence)
-    columns = side.find(place)
-    index = (sequence, slice(None), slice(None), slice(columns.start, columns.stop))
-    shares = mean_over_heads(entries, lambda entry: entry.matrix[index].float().sum(-1).sum(0).cpu())
-    seen = seen_queries(entries, sequence, columns, shares)
-    word = place if isinstance(place, str) else side.word_at(columns.start).text
+    places = side.find_all(place)
+    columns = _tokens(places)
+    shares = mean_over_heads(entries, lambda entry: _given_to(entry, sequence, columns).sum(0))
+    seen = seen_queries(entries, sequence, columns, shares) & real_queries(entries[0], sequence)
     words = _words(query_side(entries[0], sequence), seen)
-    return _looks(word, (Look(w.text, float(shares[w.start : w.stop].mean()), w.start) for w in words))
+    aside: tuple[Aside, ...] = ()
+    rest = torch.ones_like(shares)
+    if not seen.any():
+        return Looks(_phrase(side, place, places), (), note="the mask hides it: nothing looks at it.")
+    if sinks is not None and not set(columns.tolist()) & set(sinks):
+        given, own = to_tokens(entries, sinks, sequence), to_own(entries, sequence)
+        aside = named(sinks, given[seen].mean(0).tolist(), side, float(own[seen].mean()))
+        rest = (1 - given.sum(-1) - own).clamp_min(SMALLEST)
+
+    def share(word: Word) -> float:
+        return float(shares[word.start : word.stop].sum() / rest[word.start : word.stop].sum())
+
+    found = _looks(_phrase(side, place, places), (Look(w.text, share(w), w.start) for w in words))
+    return replace(found, aside=aside, note=f"{sentence(aside)} on average; of the rest:") if aside else found
+
+
+def _without(values: Tensor, sinks: Sequence[int]) -> Tensor:
+    values = values.clone()
+    values[list(sinks)] = 0
+    return values
 
 
 def query_side(entry: Entry, sequence: int) -> Tokens:
@@ -175,11 +108,37 @@ def _side(entry: Entry, tokens: Sequence[Tokens] | None, length: int, sequence: 
     return Tokens.numbered(length) if tokens is None else tokens[sequence]
 
 
-def _phrase(side: Tokens, place: Place, tokens: range) -> str:
-    """A place in words: as the user wrote it, or all words that it touches."""
+def _phrase(side: Tokens, place: Place, places: Sequence[range]) -> str:
+    """A place in words: as the user wrote it, and how often it occurs, or all words that it touches."""
     if isinstance(place, str):
-        return place
+        return place if len(places) == 1 else f"{place} ({len(places):,} occurrences)"
+    (tokens,) = places
     return " ".join(word.text for word in side.words if word.stop > tokens.start and word.start < tokens.stop)
+
+
+def _tokens(places: Sequence[range]) -> Int[Tensor, " tokens"]:
+    return torch.tensor([token for place in places for token in place])
+
+
+def _mean_row(entry: Entry, sequence: int, places: Sequence[range]) -> Float[Tensor, "heads keys"]:
+    """The mean row of all occurrences of a word, each of them the mean of its tokens: a block of rows at a time."""
+    rows = _tokens(places)
+    shares = torch.tensor([1 / len(places) / len(place) for place in places for _ in place])
+    size = max(_WEIGHTS // (entry.shape[1] * entry.shape[3]), 1)
+    total = torch.zeros(entry.shape[1], entry.shape[3])
+    for start in range(0, len(rows), size):
+        block, share = rows[start : start + size], shares[start : start + size]
+        weights = entry.matrix[sequence, :, block.to(entry.matrix.device)].float()
+        total += torch.einsum("hqk,q->hk", weights, share.to(weights.device)).cpu()
+    return total
+
+
+def _given_to(entry: Entry, sequence: int, columns: Int[Tensor, " tokens"]) -> Float[Tensor, "heads queries"]:
+    """What each query gives to these keys together: a column of A @ x, in O(tokens) memory."""
+    matrix = entry.matrix.part[sequence : sequence + 1]
+    membership = torch.zeros(entry.shape[3], 1, dtype=matrix.dtype, device=matrix.device)
+    membership[columns.to(matrix.device)] = 1
+    return (matrix @ membership)[0, ..., 0].float().cpu()
 
 
 def _by_word(word: str, side: Tokens, weights: Float[Tensor, " keys"], seen: Bool[Tensor, " keys"]) -> Looks:
@@ -201,27 +160,14 @@ def _looks(word: str, shares: Iterable[Look]) -> Looks:
 # What a word is made of, down to the input
 
 
-@dataclass(frozen=True, repr=False)
-class Rollout:
-    """What a token is made of, down to the input: of its own text and, in a translation, of the source."""
-
-    own: Looks
-    source: Looks | None = None
-
-    def __str__(self) -> str:
-        return str(self.own) if self.source is None else f"{self.own}\n{self.source}   (source)"
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        if self.source is None:
-            return self.own._repr_html_()
-        return self.own._repr_html_("from its own text") + self.source._repr_html_("from the source")
-
-
-def rollout(entries: Sequence[Entry], place: Place, sequence: int) -> Rollout:
+def rollout(
+    entries: Sequence[Entry], place: Place, sequence: int, sinks_of: Callable[[Entry], Sinks] = lambda _: None
+) -> Rollout:
     """Each layer is half itself (the residual) and half its attention, the mean over heads (Abnar & Zuidema, 2020).
+
+    What a word gives to a sink hardly changes it (sinks have small values), yet in the product of all layers it would
+    take everything. So the part that rests on a sink that is set aside stays with the word, as the residual does. In a
+    causal model everything else can only move to the left: over many layers it gathers at the first words, sink or not.
 
     A row of the product of all layers is a vector multiplied by the transposed matrices, last layer first: O(tokens)
     memory.
@@ -233,50 +179,81 @@ def rollout(entries: Sequence[Entry], place: Place, sequence: int) -> Rollout:
         raise InputError(
             "rollout needs layers of one text, each looking at itself. Choose them with record.at(kind=…)."
         )
-    side = query_side(own[0], sequence)
-    tokens = side.find(place)
+    side = query_side(cross.get(own[-1].layer, own[-1]), sequence)  # in a translation, the words that are written
+    encoder = _layers(entries, "encoder")
+    if (
+        cross
+        and encoder
+        and isinstance(place, str)
+        and not side.has(place)
+        and query_side(encoder[0], sequence).has(place)
+    ):
+        return rollout(encoder, place, sequence, sinks_of)  # a word of the source only
+    places = side.find_all(place)
     flow = torch.zeros(own[0].shape[2])
-    flow[tokens.start : tokens.stop] = 1 / len(tokens)
+    for tokens in places:
+        flow[tokens.start : tokens.stop] += 1 / len(places) / len(tokens)
     source: Tensor | None = None
+    rested: list[Tensor] = []
     for entry in reversed(own):
         if (beside := cross.get(entry.layer)) is not None:  # it follows the layer's self-attention, so it is first here
-            share = _through(beside, flow, sequence) / 2
-            source, flow = share if source is None else source + share, flow / 2
-        flow = flow / 2 + _through(entry, flow, sequence) / 2
-    word = place if isinstance(place, str) else side.word_at(tokens.start).text
-    rolled = _by_word(word, side, flow, flow != 0)
-    if source is None:
+            share, stays = _through(beside, flow, sequence, sinks_of(beside))
+            source = share / 2 if source is None else source + share / 2
+            flow = flow / 2 + stays.sum(-1) / 2
+        share, stays = _through(entry, flow, sequence, sinks_of(entry))
+        rested.append(stays.sum(0) / flow.sum())
+        flow = flow / 2 + stays.sum(-1) / 2 + share / 2
+    word = _phrase(side, place, places)
+    rolled = _rolled(word, own[0], flow, rested, sequence, sinks_of(own[0]))
+    if source is None or not encoder:
         return Rollout(rolled)
-    encoder = _layers(entries, "encoder")
+    rested = []
     for entry in reversed(encoder):
-        source = source / 2 + _through(entry, source, sequence) / 2
-    if not encoder:
-        return Rollout(rolled)
-    return Rollout(rolled, _by_word(word, query_side(encoder[0], sequence), source, source != 0))
+        share, stays = _through(entry, source, sequence, sinks_of(entry))
+        rested.append(stays.sum(0) / source.sum())
+        source = source / 2 + stays.sum(-1) / 2 + share / 2
+    return Rollout(rolled, _rolled(word, encoder[0], source, rested, sequence, sinks_of(encoder[0])))
+
+
+def _rolled(
+    word: str, entry: Entry, flow: Float[Tensor, " keys"], rested: Sequence[Tensor], sequence: int, sinks: Sinks
+) -> Looks:
+    """Where the flow came to, by word; `rested`: the share of it that each layer gave to each sink."""
+    keys = key_side(entry, sequence)
+    found = _by_word(word, keys, flow, flow != 0)
+    if sinks is None:
+        return found
+    *shares, own = torch.stack(list(rested)).mean(0).tolist()
+    aside = named(sinks, shares, keys, own)
+    return replace(found, aside=aside, note=f"on the way, {sentence(aside)} and stays in place:") if aside else found
 
 
 def _layers(entries: Sequence[Entry], kind: str) -> list[Entry]:
     return sorted((entry for entry in entries if entry.kind == kind), key=lambda entry: entry.layer)
 
 
-def _through(entry: Entry, flow: Float[Tensor, " queries"], sequence: int) -> Float[Tensor, " keys"]:
-    """The transposed matrix times a vector, the mean over heads."""
+def _through(
+    entry: Entry, flow: Float[Tensor, " queries"], sequence: int, sinks: Sinks
+) -> tuple[Float[Tensor, " keys"], Float[Tensor, "queries sinks"]]:
+    """The transposed matrix times a vector, the mean over heads; and what rests on each sink, the model's own last."""
     matrix = entry.matrix.part[sequence : sequence + 1]
     x = flow.to(device=matrix.device, dtype=matrix.dtype)[:, None]
-    return (matrix.mT @ x)[0, ..., 0].float().mean(0).cpu()
+    share = (matrix.mT @ x)[0, ..., 0].float().mean(0).cpu()
+    if sinks is None:
+        return share, torch.zeros(len(flow), 1)
+    given = torch.cat([to_tokens([entry], sinks, sequence), to_own([entry], sequence)[:, None]], -1)
+    return _without(share, sinks), given * flow[:, None]
 
 
 # Which heads look from one word to another
 
 
 def heads_between(entries: Sequence[Entry], start: Place, end: Place, sequence: int) -> Heads:
-    """The heads that give most from one word to another."""
-    scores = []
-    for entry in entries:
-        rows, columns = query_side(entry, sequence).find(start), key_side(entry, sequence).find(end)
-        weights = entry.matrix[sequence, :, rows.start : rows.stop, columns.start : columns.stop]
-        scores.append(weights.float().sum(-1).mean(-1))
-    return _heads(f"{start} → {end}", entries, scores)
+    """The heads that give most from one word to another: the mean of its occurrences, to all those of the other."""
+    sides = query_side(entries[0], sequence), key_side(entries[0], sequence)
+    rows, columns = sides[0].find_all(start), sides[1].find_all(end)
+    scores = [_mean_row(entry, sequence, rows)[:, _tokens(columns)].sum(-1) for entry in entries]
+    return _heads(f"{_phrase(sides[0], start, rows)} → {_phrase(sides[1], end, columns)}", entries, scores)
 
 
 def _heads(about: str, entries: Sequence[Entry], scores: Sequence[Tensor]) -> Heads:
@@ -301,17 +278,17 @@ def scored(entries: Sequence[Entry], habit: str, sequence: int) -> Heads:
 
 
 def _sink(entry: Entry, sequence: int) -> Tensor:
-    tokens = _real_tokens(entry, sequence)
+    tokens = real_tokens(entry, sequence)
     return _mean_of_points(entry, sequence, tokens[1:], tokens[:1].expand(len(tokens) - 1))
 
 
 def _previous(entry: Entry, sequence: int) -> Tensor:
-    tokens = _real_tokens(entry, sequence)
+    tokens = real_tokens(entry, sequence)
     return _mean_of_points(entry, sequence, tokens[1:], tokens[:-1])
 
 
 def _diagonal(entry: Entry, sequence: int) -> Tensor:
-    tokens = _real_tokens(entry, sequence)
+    tokens = real_tokens(entry, sequence)
     return _mean_of_points(entry, sequence, tokens[1:], tokens[1:])
 
 
@@ -322,7 +299,7 @@ def _induction(entry: Entry, sequence: int) -> Tensor:
     names = entry.ids[sequence].tolist() if entry.ids is not None else list((entry.tokens or [])[sequence])
     last: dict[str | int, int] = {}
     pairs = []
-    for position in _real_tokens(entry, sequence).tolist():
+    for position in real_tokens(entry, sequence).tolist():
         if names[position] in last:
             pairs.append((position, last[names[position]] + 1))
         last[names[position]] = position
@@ -338,17 +315,6 @@ _HABITS: dict[str, Callable[[Entry, int], Tensor]] = {
     "diagonal": _diagonal,
     "induction": _induction,
 }
-
-
-def _real_tokens(entry: Entry, sequence: int) -> Tensor:
-    """The positions of keys that are not padding."""
-    real: Bool[Tensor, " keys"] = torch.ones(entry.shape[3], dtype=torch.bool)
-    for atom in entry.call.mask.atoms if entry.call is not None else ():
-        if isinstance(atom, Keep):
-            keys = atom.keys.cpu()
-            visible_keys = keys if keys.dtype == torch.bool else torch.arange(entry.shape[3]) < keys[..., None]
-            real &= visible_keys.expand(entry.shape[0], -1)[sequence]
-    return real.nonzero().flatten()
 
 
 def _mean_of_points(entry: Entry, sequence: int, rows: Tensor, columns: Tensor) -> Float[Tensor, " heads"]:
@@ -368,53 +334,6 @@ _TURNS = ("<|im_start|>", "<start_of_turn>", "<|start_header_id|>", "<|start|>",
 _COLUMNS = 256  # spans summed in one multiplication
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Spans:
-    """How much each span gives to each other: rows look, columns are looked at.
-
-    >>> print(Spans(("question", "answer"), ("question", "answer"), torch.tensor([[1.0, 0.0], [0.25, 0.75]])))
-              spans  2×2
-              questi…  answer
-    question    100 %     0 %
-    answer       25 %    75 %
-    """
-
-    names: tuple[str, ...]
-    key_names: tuple[str, ...]
-    weights: Float[Tensor, "rows columns"]
-
-    def __getitem__(self, name: str) -> dict[str, float]:
-        """What one span gives to each, the largest first."""
-        if name not in self.names:
-            raise InputError(f"the spans are {', '.join(map(repr, self.names))}. Got {name!r}.")
-        row = self.weights[self.names.index(name)].tolist()
-        return dict(sorted(zip(self.key_names, row, strict=True), key=lambda pair: -pair[1]))
-
-    def __str__(self) -> str:
-        numbers = self.weights.double().numpy()
-        shape = "×".join(map(str, numbers.shape))
-        table = Table(np.asarray(numbers), "spans", "", shape, self.names, self.key_names, shares=True)
-        return "\n".join(line.rstrip() for line in beside([table], 100).plain.splitlines())
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        """A cell is blank where nothing at all is given, as to what the mask hides."""
-        rows, columns = (next(elisions(n, named=True)) for n in self.weights.shape)
-        cells = [[_name_at(self.names, row), *(self._cell(row, column) for column in columns)] for row in rows]
-        return html_table(cells, ["", *(_name_at(self.key_names, column) for column in columns)])
-
-    def _cell(self, row: int | None, column: int | None) -> Cell:
-        if row is None or column is None:
-            return "…"
-        return float(self.weights[row, column]) or None
-
-
-def _name_at(names: Sequence[str], place: int | None) -> str:
-    return "…" if place is None else names[place]
-
-
 def spans(entries: Sequence[Entry], by: str | Mapping[str, Span], sequence: int) -> Spans:
     """The mean over all heads and over the tokens of each row's span, without ever storing queries × keys."""
     rows = _named_spans(query_side(entries[0], sequence), by)
@@ -422,13 +341,14 @@ def spans(entries: Sequence[Entry], by: str | Mapping[str, Span], sequence: int)
     if not rows or not columns:
         raise InputError(f"no span of {by!r} is in the text.")
     row_spans, column_spans = list(rows.values()), list(columns.values())
-    weights = mean_over_heads(entries, lambda entry: _sum_over_heads(entry, sequence, row_spans, column_spans))
+    weights = mean_over_heads(entries, lambda entry: shares_of_spans(entry, sequence, row_spans, column_spans))
     return Spans(tuple(rows), tuple(columns), weights)
 
 
-def _sum_over_heads(entry: Entry, sequence: int, rows: Sequence[range], columns: Sequence[range]) -> Tensor:
+def shares_of_spans(entry: Entry, sequence: int, rows: Sequence[range], columns: Sequence[range]) -> Tensor:
     """A @ (one column for each span), summed over heads, then the mean over the tokens of each row's span."""
-    matrix = entry.matrix.part[sequence : sequence + 1]
+    first, last = min(span.start for span in rows), max(span.stop for span in rows)
+    matrix = entry.matrix.part[sequence : sequence + 1, :, first:last]
     parts = []
     for start in range(0, len(columns), _COLUMNS):
         block = columns[start : start + _COLUMNS]
@@ -436,7 +356,7 @@ def _sum_over_heads(entry: Entry, sequence: int, rows: Sequence[range], columns:
         for n, span in enumerate(block):
             membership[span.start : span.stop, n] = 1
         shares = (matrix @ membership)[0].float().sum(0)
-        parts.append(torch.stack([shares[span.start : span.stop].mean(0) for span in rows]))
+        parts.append(torch.stack([shares[span.start - first : span.stop - first].mean(0) for span in rows]))
     return torch.cat(parts, -1).cpu()
 
 

@@ -14,23 +14,13 @@ from torch import Tensor, nn
 from regard.drawing.html_table import html_table
 from regard.errors import InputError, WatchError
 from regard.scores import bind
-from regard.support import Float, some_of
+from regard.support import Float, progress, some_of
 from regard.watching import storage
+from regard.watching.answers import Heads, Looks, Rollout, Spans
 from regard.watching.entries import Entry, ModuleCalls, mean_over_heads
 from regard.watching.pictures import picture
-from regard.watching.rankings import (
-    Heads,
-    Looks,
-    Rollout,
-    Span,
-    Spans,
-    heads_between,
-    looked_at,
-    looks,
-    rollout,
-    scored,
-    spans,
-)
+from regard.watching.rankings import Span, heads_between, key_side, looked_at, looks, rollout, scored, spans
+from regard.watching.sinks import Sinks, find_sinks
 from regard.watching.tokens import Place
 
 if TYPE_CHECKING:
@@ -45,7 +35,11 @@ class Record(Mapping[str, Entry]):
     """A Mapping from module name to `Entry`: of the last text that the model read; `passes` has all of them.
 
     Questions take the mean over all heads and layers, unless `layer`, `head` or `kind` ("encoder", "decoder", "cross")
-    choose some; `sequence` chooses a text of the batch.
+    choose some (layer -1 is the last); `sequence` chooses a text of the batch.
+
+    A word that occurs several times stands for all its occurrences: the mean of what they look at, the sum of what they
+    are given. To choose one, put it in brackets and add words around it, as in looks("the old [dog] slept"), or give
+    the number of its token.
 
     >>> import torch, regard
     >>> class Layer(torch.nn.Module):
@@ -63,9 +57,11 @@ class Record(Mapping[str, Entry]):
         passes: Sequence[Mapping[str, Entry | ModuleCalls]],
         model: nn.Module | None = None,
         unseen: Collection[str] = (),
+        whole: Sequence[Entry] | None = None,
     ):
         self._passes, self.model = passes, model  # a session goes on appending to both while its model runs
         self._unseen = unseen
+        self._whole = whole  # all entries, if this is a part of a record: sinks are measured over all of them
 
     def __getitem__(self, name: str) -> Entry:
         entries = self._entries()
@@ -107,38 +103,49 @@ class Record(Mapping[str, Entry]):
         return [Record([one], self.model, self._unseen) for one in self._passes]
 
     def at(self, *, layer: int | None = None, head: int | slice | None = None, kind: str | None = None) -> Record:
-        """The record of some layers, heads or kinds only."""
+        """The record of some layers, heads or kinds only; layer -1 is the last, of each kind."""
+        entries = self._entries()
+        layers: dict[str, list[int]] = {}  # of each kind, in ascending order
+        for of, number in sorted({(entry.kind, entry.layer) for entry in entries.values()}):
+            layers.setdefault(of, []).append(number)
         chosen = {
             name: entry if head is None else entry.head(head)
-            for name, entry in self._entries().items()
-            if layer in (None, entry.layer) and kind in (None, entry.kind)
+            for name, entry in entries.items()
+            if kind in (None, entry.kind)
+            and layer in (None, entry.layer, layers[entry.kind].index(entry.layer) - len(layers[entry.kind]))
         }
         if not chosen:
-            layers, kinds = ({getattr(e, what) for e in self.values()} for what in ("layer", "kind"))
+            numbers, kinds = ({getattr(e, what) for e in self.values()} for what in ("layer", "kind"))
             raise InputError(
-                f"nothing was seen of layer = {layer}, kind = {kind}. There are layers {sorted(layers)} "
-                f"and kinds {sorted(kinds)}."
+                f"nothing was seen of layer = {layer}, kind = {kind}. There are layers {sorted(numbers)}, also counted "
+                f"back from -1, and kinds {sorted(kinds)}."
             )
-        return Record([chosen], self.model, self._unseen)
+        return Record([chosen], self.model, self._unseen, self._whole or list(self._entries().values()))
 
-    # Questions
+    # Questions. By default, attention sinks (see sinks.py) are set aside, except for a single head, whose numbers are
+    # shown as they are. sinks=True gives the plain numbers; sinks=False sets them aside in any case.
 
     def looks(
         self, what: Place, *, layer: int | None = None, head: int | None = None, kind: str | None = None,
-        sequence: int = 0,
+        sequence: int = 0, sinks: bool | None = None,
     ) -> Looks:  # fmt: skip
-        """What a word looks at, in descending order; a word of several tokens counts as one."""
-        return looks(self._comparable(layer, head, kind), what, sequence)
+        """What a word looks at, in descending order; a word of several tokens counts as one.
+
+        Attention sinks are set aside unless `sinks` is True or one head is asked: shares are then shares of the rest.
+        """
+        entries = self._comparable(layer, head, kind)
+        return looks(entries, what, sequence, self._sinks(entries, sinks, sequence))
 
     def looked_at(
         self, what: Place, *, layer: int | None = None, head: int | None = None, kind: str | None = None,
-        sequence: int = 0,
+        sequence: int = 0, sinks: bool | None = None,
     ) -> Looks:  # fmt: skip
-        """What looks at a word: the share that each word gives to it."""
-        return looked_at(self._comparable(layer, head, kind), what, sequence)
+        """What looks at a word: the share that each word gives to it, as `looks` has it for that word."""
+        entries = self._comparable(layer, head, kind)
+        return looked_at(entries, what, sequence, self._sinks(entries, sinks, sequence))
 
     def heads(self, start: Place, end: Place, *, kind: str | None = None, sequence: int = 0) -> Heads:
-        """The heads that look most from one word to another."""
+        """The heads that look most from one word to another, in plain shares: those of a head include its sinks."""
         return heads_between(self._comparable(None, None, kind), start, end, sequence)
 
     def scores(self, habit: str, *, sequence: int = 0) -> Heads:
@@ -152,9 +159,15 @@ class Record(Mapping[str, Entry]):
         """Attention between "word"s, "sentence"s, chat "message"s, or passages {name: text or token range}."""
         return spans(self._comparable(layer, head, kind), by, sequence)
 
-    def rollout(self, what: Place, *, sequence: int = 0) -> Rollout:
-        """What a word is made of down to the input, through all layers."""
-        return rollout(list(self.values()), what, sequence)
+    def rollout(self, what: Place, *, sequence: int = 0, sinks: bool | None = None) -> Rollout:
+        """What a word is made of down to the input, through all layers: half residual, half attention in each.
+
+        What rests on attention sinks stays with the word that gives it, unless `sinks` is True (the classic rollout).
+        In a deep causal model much of the rest still gathers at the first words, as attention only goes to the left.
+        """
+        entries = list(self.values())
+        plain = _plain(entries, sinks)
+        return rollout(entries, what, sequence, lambda entry: self._sinks([entry], plain, sequence))
 
     def weights(
         self, *, layer: int | None = None, head: int | None = None, kind: str | None = None, sequence: int = 0
@@ -172,10 +185,15 @@ class Record(Mapping[str, Entry]):
         return mean_over_heads(entries, lambda entry: entry.pool(rows, columns)[sequence].sum(0).cpu())
 
     def picture(
-        self, drawing: str = "lines", *, word: str | int | None = None, layer: int | None = None,
-        head: int | None = None, kind: str | None = None, sequence: int = 0, title: str = "",
+        self, drawing: str = "lines", *, word: Place | None = None, around: Place | None = None,
+        layer: int | None = None, head: int | None = None, kind: str | None = None, sequence: int = 0, title: str = "",
+        sinks: bool | None = None,
     ) -> Picture:  # fmt: skip
         """As "lines", "matrix", "grid", "flow" or "map"; `word` is the one whose lines or flow stand out.
+
+        Of a long text, lines, matrix and flow show the passage around the word, or `around` another place: some words,
+        the number of a token, or a range of tokens. The caption says how much goes to words outside of it. Lines and
+        flows set attention sinks aside as `looks` and `rollout` do, and the caption says so.
 
         >>> import torch, regard
         >>> class Layer(torch.nn.Module):
@@ -188,7 +206,9 @@ class Record(Mapping[str, Entry]):
         dog ━━━━━━━━━━ dog 47.1 %   ━━━━━━ A 26.4 %   ━━━━━━ ate 26.4 %
         encoder, layer 0, head 0.
         """
-        return picture(self._comparable(layer, head, kind), drawing, word, sequence, title, self._unseen)
+        entries = self._comparable(layer, head, kind)
+        aside = self._sinks(entries, sinks, sequence) if drawing in ("lines", "flow") else None
+        return picture(entries, drawing, word, sequence, title, self._unseen, around, aside)
 
     def check(self, rows: int = 16) -> Check:
         """Compare a sample of rows with the plain dense computation in float64, print the result, and return it."""
@@ -215,6 +235,15 @@ class Record(Mapping[str, Entry]):
         last = self._passes[-1]
         return {name: item if isinstance(item, Entry) else item.entry() for name, item in last.items()}
 
+    def _sinks(self, entries: Sequence[Entry], wanted: bool | None, sequence: int) -> Sinks:
+        """The sinks to set aside from entries of one kind and shape; None: show everything."""
+        if _plain(entries, wanted):
+            return None
+        first = entries[0]
+        whole = self._whole or list(self._entries().values())
+        alike = [entry for entry in whole if (entry.kind, entry.shape[2:]) == (first.kind, first.shape[2:])]
+        return find_sinks(alike, key_side(first, sequence), sequence)
+
     def _comparable(self, layer: int | None, head: int | None, kind: str | None) -> list[Entry]:
         """The chosen entries; their mean makes sense only if they have one kind and one shape."""
         entries = list(self.at(layer=layer, head=head, kind=kind).values())
@@ -225,6 +254,11 @@ class Record(Mapping[str, Entry]):
         if len(shapes) > 1:
             raise InputError(f"the layers look at texts of different lengths {shapes}: choose a layer.")
         return entries
+
+
+def _plain(entries: Sequence[Entry], sinks: bool | None) -> bool:
+    """Whether sinks are shown like any token: as was asked or, by default, for one head."""
+    return sum(entry.shape[1] for entry in entries) == 1 if sinks is None else sinks
 
 
 @dataclass(frozen=True)
@@ -249,14 +283,16 @@ class Check:
 def _compare(entries: Sequence[Entry], rows: int) -> Check:
     """Compare some rows of every head with softmax(QKᵀ · scale + mask), written out."""
     count, difference, row_sum = 0, 0.0, 0.0
-    for entry in entries:
-        batch, heads, queries, _ = entry.shape
-        sample = torch.linspace(0, max(queries - 1, 0), min(rows, queries)).round().long().unique()  # type: ignore[no-untyped-call]
-        exact, sums = _dense_rows(entry, sample)
-        ours = torch.stack([entry.matrix[:, :, row] for row in sample.tolist()], 2).double().cpu()
-        difference = max(difference, float((ours - exact).abs().max()))
-        row_sum = max(row_sum, float((ours.sum(-1) - sums).abs().max()))
-        count += batch * heads * len(sample)
+    with progress("checking", total=len(entries)) as advance:
+        for entry in entries:
+            batch, heads, queries, _ = entry.shape
+            sample = torch.linspace(0, max(queries - 1, 0), min(rows, queries)).round().long().unique()  # type: ignore[no-untyped-call]
+            exact, sums = _dense_rows(entry, sample)
+            ours = torch.stack([entry.matrix[:, :, row] for row in sample.tolist()], 2).double().cpu()
+            difference = max(difference, float((ours - exact).abs().max()))
+            row_sum = max(row_sum, float((ours.sum(-1) - sums).abs().max()))
+            count += batch * heads * len(sample)
+            advance(1)
     heads = sum(entry.shape[1] for entry in entries)
     return Check(len(entries), heads, sum(entry.calls for entry in entries), count, difference, row_sum)
 

@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.errors import InputError
-from regard.support import require_text, some_of
+from regard.support import progress, require_text, some_of, threads
+from regard.watching.answers import Heads, Looks
+from regard.watching.entries import Entry
 from regard.watching.huggingface import load
-from regard.watching.rankings import Heads, Looks
 from regard.watching.record import Record
 from regard.watching.session import watch
+from regard.watching.tokens import Vocabulary, Word
+from regard.watching.written import by_written_word
 
 if TYPE_CHECKING:
     from regard.drawing import Picture
@@ -35,31 +38,56 @@ class Question:
     layer: int | None = None
     head: int | None = None
     kind: str | None = None
+    sinks: bool | None = None
+
+    @property
+    def words(self) -> str:
+        """The words that it asks about."""
+        return " and ".join(f'"{word}"' for word in (self.start, self.end) if word is not None)
+
+    def fits(self, record: Record) -> bool:
+        """Whether the text of a record has the words that it asks about."""
+        entry = next(iter(record.at(kind=self.kind).values()))
+        sides = ((self.start, entry.tokens), (self.end, entry.key_tokens))
+        return all(word is None or tokens is None or tokens[0].has(word) for word, tokens in sides)
 
     def answers(self, record: Record) -> dict[str, Looks | Heads]:
         """The answers, each under its name."""
         where: dict[str, Any] = {"layer": self.layer, "head": self.head, "kind": self.kind}
+        sinks = self.sinks
         if self.start is not None and self.end is not None:
             selection = record.at(**where)
             heads = selection.heads(self.start, self.end)
             best = heads[0]
-            looks = selection.at(layer=best.layer, head=best.head).looks(self.start)
-            return {"heads": heads, f"layer {best.layer} head {best.head} looks at": looks}
+            looks = selection.at(layer=best.layer, head=best.head).looks(self.start, sinks=self.sinks)
+            return {"heads": heads, f"looks at (layer {best.layer} head {best.head})": looks}
         if self.start is not None:
-            return {"looks at": record.looks(self.start, **where)}
+            return {"looks at": record.looks(self.start, sinks=sinks, **where)}
         if self.end is not None:
-            return {"is looked at by": record.looked_at(self.end, **where)}
+            return {"is looked at by": record.looked_at(self.end, sinks=sinks, **where)}
         entry = next(iter(record.at(**where).values()))
-        words = entry.tokens[0].words if entry.tokens is not None else ()
-        return {f"{n} {word.text}": record.looks(word.tokens, **where) for n, word in enumerate(words)}
+        words = [word for word in entry.tokens[0].words if _is_asked(entry, word)] if entry.tokens is not None else []
+        found: dict[str, Looks | Heads] = {}
+        with progress("asking", total=len(words)) as advance:
+            for n, word in enumerate(words):
+                found[f"{n} {word.text}"] = record.looks(word.tokens, sinks=sinks, **where)
+                advance(1)
+        return found
+
+
+def _is_asked(entry: Entry, word: Word) -> bool:
+    """Not the end that a translator writes, nor the token that starts a decoder, which sees nothing but itself."""
+    assert entry.tokens is not None
+    special = entry.tokens[0].is_special(word.start)
+    return not special or (entry.kind != "cross" and not (entry.kind == "decoder" and word.start == 0))
 
 
 def draw(record: Record, question: Question, drawing: str, title: str) -> Picture:
     """The same as a picture; in lines and flows, the word that the question starts from stands out."""
     _require_one_kind(record, question)
-    word = question.start if drawing in ("lines", "flow") else None
+    word = question.start if drawing in ("lines", "matrix", "flow") else None
     where: dict[str, Any] = {"layer": question.layer, "head": question.head, "kind": question.kind}
-    return record.picture(drawing, word=word, title=title, **where)
+    return record.picture(drawing, word=word, title=title, sinks=question.sinks, **where)
 
 
 def describe(record: Record, question: Question, text: str, *, as_json: bool = False, target: str | None = None) -> str:
@@ -85,7 +113,7 @@ def _line(name: str, answer: Looks | Heads) -> str:
     """An answer after its name, unless it contains the name itself."""
     if isinstance(answer, Heads) or name.split(" ")[0].isdigit():
         return str(answer)
-    return f"{name}: {answer}"
+    return answer.line(name)
 
 
 def _require_one_kind(record: Record, question: Question) -> None:
@@ -97,18 +125,33 @@ def _require_one_kind(record: Record, question: Question) -> None:
 def watch_text(model: str | Path, text: str, *, trust_remote_code: bool = False) -> Record:
     """The record of a Hugging Face model, from a path on this machine, on a text."""
     require_text("the text", text)
-    network, tokenizer = load(model, trust_remote_code=trust_remote_code)
+    with progress("loading the model"):
+        network, tokenizer = load(model, trust_remote_code=trust_remote_code)
     encoded = tokenizer(text, return_tensors="pt")
     inputs: dict[str, Tensor] = {name: encoded[name] for name in ("input_ids", "attention_mask") if name in encoded}
     if not inputs["input_ids"].numel():
         raise InputError("the text is empty.")
+    _require_room(network, inputs["input_ids"].shape[1])
     translates = bool(getattr(getattr(network, "config", None), "is_encoder_decoder", False))
-    with torch.no_grad(), watch(network, tokenizer=tokenizer) as record:
+    work = inputs["input_ids"].numel() * sum(parameter.numel() for parameter in network.parameters())
+    with torch.no_grad(), progress("watching"), threads(work), watch(network, tokenizer=tokenizer) as record:
         if translates:
-            network.generate(**inputs, max_new_tokens=_NEW_TOKENS, num_beams=1, do_sample=False)  # type: ignore[operator]
+            ids = network.generate(**inputs, max_new_tokens=_NEW_TOKENS, num_beams=1, do_sample=False)  # type: ignore[operator]
         else:
             network(**inputs)
-    return record
+    if not translates:
+        return record
+    written = Vocabulary(tokenizer).read(ids[:, 1:])  # without the token that starts the decoder
+    return record if written is None else by_written_word(record, written)
+
+
+def _require_room(network: nn.Module, tokens: int) -> None:
+    """Refuse a text with more tokens than a model has places for; rotary positions have no end."""
+    config: Any = getattr(network, "config", None)
+    places = getattr(config, "max_position_embeddings", None)
+    endless = any(getattr(config, name, None) is not None for name in ("rope_parameters", "rope_theta"))
+    if isinstance(places, int) and 0 < places < tokens and not endless:
+        raise InputError(f"this model reads at most {places:,} tokens. The text has {tokens:,}: give a part of it.")
 
 
 def _to_json(answers: dict[str, Looks | Heads]) -> list[dict[str, Any]]:
@@ -118,5 +161,6 @@ def _to_json(answers: dict[str, Looks | Heads]) -> list[dict[str, Any]]:
             items.append({"question": answer.about, "heads": [head._asdict() for head in answer[:_HEADS]]})
         else:
             looks = [look._asdict() for look in answer[:_LOOKS]]
-            items.append({"question": name, "word": answer.word, "looks": looks})
+            aside = {"aside": [each._asdict() for each in answer.aside]} if answer.aside else {}
+            items.append({"question": name, "word": answer.word, "looks": looks} | aside)
     return items

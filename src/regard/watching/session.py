@@ -1,8 +1,8 @@
 """`watch`: a `with` block in which the attention of a model is recorded.
 
 Inside the block the modules of the model call us instead of their usual attention function: regard's own through their
-`attend`, those of Hugging Face through a registered function (huggingface.py). Either way `Watching.observe` receives
-every call, sorts it into a text, and returns the output.
+`attend`, those of Hugging Face through a registered function (huggingface.py), all others through torch's function
+(plain_torch.py). Either way `Watching.observe` receives every call, sorts it into a text, and returns the output.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import inspect
 import re
 import threading
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -27,7 +27,7 @@ from regard.matrix import AttentionMatrix, attention
 from regard.nn import Transformer
 from regard.scores import Atom, Band, Mask, as_mask
 from regard.support import some_of
-from regard.watching import huggingface, registry
+from regard.watching import huggingface, plain_torch, registry
 from regard.watching.calls import AttentionCall
 from regard.watching.entries import ModuleCalls
 from regard.watching.masks import Pattern
@@ -51,6 +51,9 @@ def watch(
     strict: bool = False,
 ) -> Watching:
     """Record the attention of every layer while the model runs in a `with` block, at the speed of fused kernels.
+
+    The model: of Hugging Face, of regard's layers, of `torch.nn`'s, or one of your own that calls
+    `torch.nn.functional.scaled_dot_product_attention`; an entry is named after the module that computed it.
 
     `keep`: "matrix" (queries and keys: ask anything later), "summary" (received, entropy, pool) or a choice of
     "received", "entropy", "pool", "top". `without`: heads to knock out, by module name. Attention that ran where regard
@@ -111,27 +114,25 @@ class Watching:
         found = [(name, module, kinds[type(module)]) for name, module in self._names.items()]
         ours = [(n, m) for n, m, kind in found if _attends(m, kind)]
         theirs = [(n, m) for n, m, kind in found if kind.transformers]
-        if not ours and not theirs:
-            raise WatchError(
-                f"{type(self._model).__name__} has no attention that regard knows: neither modules with `attend`, as "
-                "regard's own have, nor a Hugging Face model inside."
-            )
+        if not ours and not theirs and not plain_torch.may_attend(self._names.values()):
+            raise self._nothing_seen()
         attentions = [(n, m, kind) for n, m, kind in found if kind.attention]
         with contextlib.ExitStack() as undo:
             undo.callback(registry.remove, self)
             registry.add(self, self._names.items())
             for name, module in ours:
                 _replace(undo, module, "attend", functools.partial(_WatchedAttend, module, name))
+            for replacement in plain_torch.replacements(self._names.values()):
+                _replace(undo, *replacement)
             if theirs:
                 huggingface.prepare()
-                if not ours and attentions and not any(kind.routes for _, _, kind in attentions):
-                    raise self._not_routed()
+                if not ours and attentions and not any(kind.visible for _, _, kind in attentions):
+                    raise self._nothing_seen()
                 self._configs = huggingface.configs(module for _, module in theirs)
                 for config, attribute in self._configs:
                     _replace(undo, config, attribute, huggingface.Name)
-            around = {parent for name, _ in ours for parent in _parents(name)}
             for name, module, kind in found:
-                contains = name in around and not isinstance(module, nn.ModuleList)
+                contains = module._modules and not kind.transformers and not isinstance(module, nn.ModuleList)
                 if name == "" or kind.model or contains:  # what a user may call
                     _hook(undo, module, functools.partial(self._before_forward, name), self._after_forward)
                 if kind.generates:
@@ -142,6 +143,9 @@ class Watching:
                     undo.callback(module.register_forward_hook(ends).remove)
                 else:
                     _hook(undo, module, functools.partial(self._attention_starts, name), self._attention_ends)
+            for module in self._names.values():
+                for register, hook in plain_torch.hooks(module):
+                    undo.callback(register(_Hook(hook), with_kwargs=True).remove)
             if self._wrapped or any(module._compiled_call_impl for module in self._names.values()):
                 undo.enter_context(torch.compiler.set_stance("force_eager"))  # a compiled graph would not call us
             self._undo = undo.pop_all()
@@ -156,7 +160,7 @@ class Watching:
         self._undo = None
         own_table = isinstance(error, KeyError) and huggingface.NAME in str(error)  # a model's own lookup by name
         if self._step and not self._passes and (error is None or own_table):
-            raise self._not_routed() from error
+            raise self._nothing_seen() from error
         if changed and error is None:
             raise WatchError(
                 f"the model's attention was set to {', '.join(sorted(map(repr, changed)))} while it was watched, so "
@@ -172,17 +176,25 @@ class Watching:
                 calls.finish()
         if self._unseen and error is None:
             said = (
-                f"{some_of(self._unseen)} computed attention without calling transformers' AttentionInterface: it ran "
-                "unchanged, and is not in the record. record.unseen has all names."
+                f"{some_of(self._unseen)} computed attention without calling transformers' AttentionInterface or "
+                "torch's scaled_dot_product_attention: it ran unchanged, and is not in the record. "
+                "record.unseen has all names."
             )
             if self._strict:
                 raise WatchError(said)
             warnings.warn(said, UnseenWarning, stacklevel=2)
 
-    def _not_routed(self) -> WatchError:
+    def _nothing_seen(self) -> WatchError:
+        name = type(self._model).__name__
+        if any(huggingface.is_model(type(module)) for module in self._names.values()):
+            return WatchError(
+                f"{name} does not call its attention through transformers' AttentionInterface, so nothing of it can be "
+                "seen. Models that do: BERT, GPT-2, Llama, T5, BART, ViT and most others."
+            )
         return WatchError(
-            f"{type(self._model).__name__} does not call its attention through transformers' AttentionInterface, so "
-            "nothing of it can be seen. Models that do: BERT, GPT-2, Llama, T5, BART, ViT and most others."
+            f"{name} has no attention that regard can see. It sees Hugging Face models, regard's own layers, "
+            "nn.MultiheadAttention, nn.Transformer and its parts, and modules that call "
+            "torch.nn.functional.scaled_dot_product_attention under that name (not one imported from there)."
         )
 
     def _before_forward(self, name: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -257,6 +269,7 @@ class Watching:
         if not self._passes:
             self._begin_pass()
         calls = self._passes[-1].get(key)
+        call = call if calls is None else calls.located(call)
         continues = calls is not None and calls.continues(call, self._continued_step == self._step)
         if calls is not None and not continues:
             if call.queries.start > 0 and calls.kind == "decoder":
@@ -290,6 +303,7 @@ class _Kind:
     attention: bool
     routes: bool  # calls transformers' AttentionInterface
     attend: bool  # has attention of regard's kind
+    visible: bool  # attention that calls a function which is replaced
 
 
 @functools.cache
@@ -299,7 +313,9 @@ def _kind(kind: Any) -> _Kind:
     model = transformers and hasattr(kind, "get_input_embeddings")
     attention = _ATTENTION.search(kind.__name__) is not None
     routes = attention and huggingface.routes(kind)
-    return _Kind(transformers, model, model and hasattr(kind, "generate"), attention, routes, hasattr(kind, "attend"))
+    generates, attend = model and hasattr(kind, "generate"), hasattr(kind, "attend")
+    visible = routes or issubclass(kind, nn.MultiheadAttention) or (attention and huggingface.calls_torch(kind))
+    return _Kind(transformers, model, generates, attention, routes, attend, visible)
 
 
 def _modules(model: nn.Module) -> tuple[dict[str, nn.Module], bool]:
@@ -318,16 +334,6 @@ def _attends(module: nn.Module, kind: _Kind) -> bool:
     return has and callable(getattr(module, "attend", None))
 
 
-def _parents(name: str) -> Iterator[str]:
-    """The names of the modules around one.
-
-    >>> list(_parents("encoder.layers.0"))
-    ['encoder', 'encoder.layers']
-    """
-    parts = name.split(".")
-    yield from (".".join(parts[:n]) for n in range(1, len(parts)))
-
-
 @dataclass
 class _Running:
     """An attention module whose forward has begun: whether a call was observed, or a module inside named as unseen."""
@@ -340,11 +346,11 @@ class _Running:
 class _Hook:
     """A hook that a copy of the module does not have: a copy is not watched."""
 
-    def __init__(self, call: Callable[..., None]):
+    def __init__(self, call: Callable[..., Any]):
         self._call = call
 
-    def __call__(self, *args: Any) -> None:
-        self._call(*args)
+    def __call__(self, *args: Any) -> Any:
+        return self._call(*args)
 
     def __deepcopy__(self, _: Any) -> _Hook:
         return _Hook(_do_nothing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
@@ -14,9 +15,16 @@ from regard.errors import InputError
 
 __all__ = ["Place", "Text", "Tokens", "Vocabulary", "Word"]
 
-Place = str | int | range  # a word or several in a row, the number of a token, or a range of tokens
+# A word or several in a row, or one occurrence, in brackets, among the words around it: "the old [dog] slept"; the
+# number of a token, or a range of tokens.
+Place = str | int | range
 _STARTS = ("Ġ", "▁")  # how byte-level and SentencePiece tokens mark a preceding space
+_PAD = "[PAD]"
 _PIECES = re.compile(r"\w+|[^\w\s]")
+_MARKED = re.compile(r"\[([^\[\]]+)\]")
+_BLANKS = str.maketrans({"\n": "↵", "\r": "", "\t": "⇥", " ": "␣", "Ċ": "↵", "Ġ": "␣", "▁": "␣"})
+_BLANK = frozenset("↵⇥␣")
+_LISTED, _AROUND = 8, (2, 3, 5, 8, 12)  # occurrences that an error lists; words on a side that tell them apart
 
 
 @dataclass(frozen=True)
@@ -76,45 +84,95 @@ class Tokens(Sequence[str]):
     def __repr__(self) -> str:
         return f"Tokens({list(self.pieces)})"
 
+    def is_special(self, position: int) -> bool:
+        """Whether the tokenizer calls a token special, as [CLS] or </s>."""
+        return self.pieces[position] in self._special
+
     def word_at(self, position: int) -> Word:
         """The word that a token belongs to."""
         return next(word for word in self.words if position in word.tokens)
 
     def has(self, phrase: str) -> bool:
         """Whether a word, or several words in a row, occur."""
-        return bool(self._occurrences(phrase, str.casefold))
+        return bool(self._search(phrase, str.casefold))
 
     def find(self, place: Place) -> range:
         """The tokens of a word or of several words in a row, or of a position; a word must occur exactly once."""
+        matches = self.find_all(place)
+        if len(matches) > 1:
+            raise InputError(
+                f'"{place}" occurs {len(matches):,} times. Put the one you mean in brackets, with words around it, or '
+                f"give its token: {self._listing(matches)}."
+            )
+        return matches[0]
+
+    def find_all(self, place: Place) -> list[range]:
+        """The tokens of each occurrence; in brackets, of the occurrences among these words.
+
+        >>> tokens = Tokens("the old dog slept , the young dog ran".split())
+        >>> tokens.find_all("dog"), tokens.find_all("old [dog] slept")
+        ([range(2, 3), range(7, 8)], [range(2, 3)])
+        """
         if isinstance(place, range):
             if not 0 <= place.start < place.stop <= len(self) or place.step != 1:
                 raise InputError(f"tokens are counted from 0 to {len(self) - 1}. Got {place}.")
-            return place
+            return [place]
         if isinstance(place, int):
             if not -len(self) <= place < len(self):
                 raise InputError(f"tokens are counted from 0 to {len(self) - 1}. Got {place}.")
-            return range(place % len(self), place % len(self) + 1)
+            return [range(place % len(self), place % len(self) + 1)]
         if not self.named:
             raise InputError(f'"{place}" cannot be found: watch with tokenizer=… or tokens=[…], or give its number.')
-        matches = self._occurrences(place, str) or self._occurrences(place, str.casefold)
+        matches = self._search(place, str) or self._search(place, str.casefold)
         if not matches:
             raise InputError(f'"{place}" is not in the text. Its words are: {self._excerpt()}.')
-        if len(matches) > 1:
-            starts = ", ".join(str(match.start) for match in matches)
-            raise InputError(f'"{place}" occurs {len(matches)} times, at tokens {starts}. Give one of these numbers.')
-        return matches[0]
+        return matches
 
-    def _occurrences(self, phrase: str, normalize: Callable[[str], str]) -> list[range]:
-        whole_words = [word.tokens for word in self.words if normalize(word.text) == normalize(phrase)]
-        if whole_words:
-            return whole_words
-        # Several words in a row, or a part of one ("hungry" in "hungry."): compared piece by piece.
-        pieces = [(normalize(piece), word) for word in self.words for piece in _PIECES.findall(word.text)]
-        searched = [normalize(piece) for piece in _PIECES.findall(phrase)]
-        if not searched:
+    def _search(self, phrase: str, normalize: Callable[[str], str]) -> list[range]:
+        """As it is written or, if it does not occur so, with brackets around what is meant."""
+        matches = self._occurrences("", phrase, "", normalize)
+        for mark in () if matches else _MARKED.finditer(phrase):  # in "[CLS] a [dog]" one of them is a token's own
+            matches = self._occurrences(phrase[: mark.start()], mark[1], phrase[mark.end() :], normalize)
+            if matches:
+                break
+        return matches
+
+    def _occurrences(self, before: str, phrase: str, after: str, normalize: Callable[[str], str]) -> list[range]:
+        if not before and not after:
+            searched = normalize(_legible(phrase))
+            whole_words = [word.tokens for word in self.words if normalize(word.text) == searched]
+            if whole_words:
+                return whole_words
+        # Several words in a row, or a part of one ("hungry" in "hungry."): compared piece by piece, across line ends.
+        pieces = [(normalize(piece), word) for word in self.words for piece in _pieces(word.text)]
+        left, middle, right = ([normalize(piece) for piece in _pieces(part)] for part in (before, phrase, after))
+        if not middle:
             return []
-        runs = (pieces[n : n + len(searched)] for n in range(len(pieces) - len(searched) + 1))
-        return [range(run[0][1].start, run[-1][1].stop) for run in runs if [piece for piece, _ in run] == searched]
+        run, first, last = left + middle + right, len(left), len(left) + len(middle) - 1
+        starts = [n for n in range(len(pieces) - len(run) + 1) if pieces[n][0] == run[0]]
+        starts = [n for n in starts if [piece for piece, _ in pieces[n : n + len(run)]] == run]
+        found = (range(pieces[n + first][1].start, pieces[n + last][1].stop) for n in starts)
+        return list(dict.fromkeys(found))  # "dog" is twice in the one word "dog-dog"
+
+    def _listing(self, matches: Sequence[range]) -> str:
+        """The first occurrences, each with as few words around it as tell it apart from all others, and its token."""
+        words = [word for word in self.words if _pieces(word.text)]
+        places = {word.start: n for n, word in enumerate(words)}
+        stops = {word.stop: n + 1 for n, word in enumerate(words)}
+        listed = {match.start: f"token {match.start}" for match in matches[:_LISTED]}
+        for size in reversed(_AROUND if matches[0].start in places else ()):  # a line end has no words of its own
+            around = {}
+            for match in matches:
+                n, m = places[match.start], stops[match.stop]
+                parts = words[max(n - size, 0) : n], words[n:m], words[m : m + size]
+                around[match.start] = tuple(" ".join(word.text for word in part) for part in parts)
+            folded = [(f" {left}".casefold(), f"{right} ".casefold()) for left, _, right in around.values()]
+            for start in listed:
+                left, marked, right = around[start]
+                a, b = f" {left}".casefold() if left else "", f"{right} ".casefold() if right else ""
+                if sum(before.endswith(a) and after.startswith(b) for before, after in folded) == 1:
+                    listed[start] = f'"{" ".join(filter(None, (left, f"[{marked}]", right)))}" (token {start})'
+        return ", ".join(listed.values()) + (f" and {len(matches) - _LISTED:,} more" if len(matches) > _LISTED else "")
 
     def _excerpt(self) -> str:
         texts = [word.text for word in self.words]
@@ -145,11 +203,26 @@ class Tokens(Sequence[str]):
     def _spelling(self, positions: Sequence[int]) -> str:
         pieces = [self.pieces[position] for position in positions]
         if self._tokenizer is not None and not set(pieces) & self._special:
-            text = str(self._tokenizer.convert_tokens_to_string(pieces)).strip()
+            text = str(self._tokenizer.convert_tokens_to_string(pieces))
             if text:
-                return text
+                return text.strip() or _legible(text)
         joined = "".join(piece.removeprefix("##") for piece in pieces)
-        return joined.lstrip("".join(_STARTS)) or joined
+        return _legible(joined.lstrip("".join(_STARTS)) or joined)
+
+
+def _legible(text: str) -> str:
+    r"""A text of nothing but spaces and line ends, as tokenizers write them, in signs that can be seen.
+
+    >>> _legible("\n\n"), _legible("ĊĊ"), _legible("<0x0A>"), _legible("▁"), _legible("two words")
+    ('↵↵', '↵↵', '↵', '␣', 'two words')
+    """
+    signs = text.replace("<0x0A>", "\n").translate(_BLANKS)
+    return signs if _BLANK.issuperset(signs) and signs else text
+
+
+def _pieces(text: str) -> list[str]:
+    """Words and signs; spaces and line ends are none."""
+    return [piece for piece in _PIECES.findall(text) if piece not in _BLANK]
 
 
 def _alphanumeric(piece: str) -> bool:
@@ -163,6 +236,7 @@ class Vocabulary:
     def __init__(self, tokenizer: Any = None, tokens: Sequence[str] | Sequence[Sequence[str]] | None = None):
         self._tokenizer = tokenizer
         self._listed: list[Tokens] | None = None
+        self._fits = self._warned = False  # the user's tokens, so far
         if tokens is not None:
             if isinstance(tokens, str) or not len(tokens):
                 raise InputError(f"tokens are a list of strings, or one such list for each sequence. Got {tokens!r}.")
@@ -170,10 +244,29 @@ class Vocabulary:
             self._listed = [Tokens([str(token) for token in sequence]) for sequence in sequences]
 
     def listed(self, length: int, batch: int) -> list[Tokens] | None:
-        """The user's tokens, if they fit."""
-        if self._listed is None or {len(sequence) for sequence in self._listed} != {length}:
+        """The user's tokens, if they fit; lists of a padded batch may be shorter than the longest."""
+        if self._listed is None or len(self._listed) != batch:
             return None
-        return self._listed if len(self._listed) == batch else None
+        lengths = {len(sequence) for sequence in self._listed}
+        if max(lengths) != length:
+            return None
+        self._fits = True
+        if len(lengths) == 1:
+            return self._listed
+        padded = ([*sequence, *[_PAD] * (length - len(sequence))] for sequence in self._listed)
+        return [Tokens(pieces, [_PAD]) for pieces in padded]
+
+    def warn(self, length: int, batch: int) -> None:
+        """Say once that the user's tokens fit nothing."""
+        if self._listed is None or self._tokenizer is not None or self._fits or self._warned:
+            return
+        self._warned = True
+        given = " and ".join(sorted({str(len(sequence)) for sequence in self._listed}))
+        warnings.warn(
+            f"tokens has {len(self._listed)} list(s) of {given} tokens, but the model read {batch} × {length}: its "
+            "tokens are numbers here. Give one list for each sequence.",
+            stacklevel=2,
+        )
 
     def read(self, ids: Tensor) -> list[Tokens] | None:
         """The tokens of ids (batch, tokens)."""
@@ -215,4 +308,6 @@ class Text:
     def tokens(self, ids: Tensor | None, length: int, batch: int) -> list[Tokens] | None:
         """The user's tokens or, if they do not fit, those of the ids; one for each sequence."""
         listed = self._vocabulary.listed(length, batch)
+        if listed is None and ids is None:
+            self._vocabulary.warn(length, batch)
         return listed if listed is not None or ids is None else self._vocabulary.read(ids)

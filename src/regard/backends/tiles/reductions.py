@@ -43,7 +43,8 @@ def forward(
     for tile in each_tile(scores, None):
         shrink = _absorb(tile, peak, total)  # tile.log2 now holds unnormalised weights
         weights = tile.log2 if dropout is None else tile.log2 * dropout_factor(dropout, tile)
-        v = value[tile.batch, tile.key_heads, tile.columns].reshape(tile.lanes, -1, value.shape[-1])
+        part = value[tile.batch, tile.key_heads, tile.columns]
+        v = part.reshape(tile.lanes, *part.shape[-2:])
         out = output[tile.batch, tile.heads, tile.rows]
         out.mul_(shrink[..., None]).add_((tile.grouped(weights) @ v).view(out.shape))
     output.div_(total[..., None].clamp_min(torch.finfo(total.dtype).tiny))

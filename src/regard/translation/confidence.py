@@ -1,0 +1,120 @@
+"""How sure a translation is: the probabilities of its tokens, mapped to how often such a translation is right.
+
+A word is as probable as its least probable token, a sentence as the geometric mean of its tokens. `Calibration` maps
+the logarithms of these to probabilities of being right by a logistic function each, fitted on pairs that the model has
+not been trained on: recipes/confidence.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from regard.errors import InputError
+from regard.nn import Transformer
+from regard.support import threads
+
+__all__ = ["Calibration", "Curve", "token_logs"]
+
+_ROUNDS, _RIDGE = 50, 1e-3  # of Newton's method; what keeps the curve finite if the two groups do not overlap
+
+
+class Curve(NamedTuple):
+    """A logistic function of a log-probability.
+
+    >>> round(Curve(offset=2.0, slope=4.0)(-0.5), 2)
+    0.5
+    """
+
+    offset: float
+    slope: float
+
+    def __call__(self, log: float) -> float:
+        """The probability of being right."""
+        return 1 / (1 + math.exp(-max(min(self.offset + self.slope * log, 500.0), -500.0)))
+
+    @classmethod
+    def fit(cls, logs: Sequence[float], right: Sequence[bool]) -> Curve:
+        """The most likely curve, by Newton's method; it never falls.
+
+        >>> curve = Curve.fit([-3.0, -2.0, -1.0, -0.5, -0.2, -0.1], [False, False, True, False, True, True])
+        >>> curve(-0.1) > 0.7 > 0.3 > curve(-3.0)
+        True
+        """
+        if len(logs) != len(right) or not logs:
+            raise InputError(f"a curve needs as many answers as log-probabilities. Got {len(right)} and {len(logs)}.")
+        x = torch.stack([torch.ones(len(logs)), torch.tensor(list(logs))], 1).double()
+        y, weights = torch.tensor(list(right)).double(), torch.zeros(2).double()
+        for _ in range(_ROUNDS):
+            p = torch.sigmoid(x @ weights)
+            gradient = x.mT @ (y - p) - _RIDGE * weights
+            hessian = (x.mT * (p * (1 - p))) @ x + _RIDGE * torch.eye(2).double()
+            weights = weights + torch.linalg.solve(hessian, gradient)
+        offset, slope = weights.tolist()
+        return (
+            cls(offset, slope) if slope >= 0 else cls(math.log((sum(right) + 1) / (len(right) - sum(right) + 1)), 0.0)
+        )
+
+
+class Calibration(NamedTuple):
+    """The curves of a model; without them a confidence is the probability that the model itself gives."""
+
+    sentence: Curve | None = None
+    word: Curve | None = None
+
+    def of_sentence(self, logs: Sequence[float]) -> float:
+        """The confidence in a sentence, from the log-probabilities of its tokens and of its end."""
+        mean = math.fsum(logs) / max(len(logs), 1)
+        return math.exp(mean) if self.sentence is None else self.sentence(mean)
+
+    def of_words(self, logs: Sequence[float], owners: Sequence[int]) -> list[float]:
+        """The confidence in each word; `owners` has the index of the word of each token.
+
+        >>> Calibration().of_words([0.0, math.log(0.5), 0.0], [0, 0, 1])
+        [0.5, 1.0]
+        """
+        least = [0.0] * (max(owners, default=-1) + 1)
+        for log, owner in zip(logs, owners, strict=False):  # the last is of the end, which has no word
+            least[owner] = min(least[owner], log)
+        return [math.exp(log) if self.word is None else self.word(log) for log in least]
+
+    @classmethod
+    def from_json(cls, fields: Any) -> Calibration:
+        """The calibration in translation.json; what is wrong there is an `InputError`."""
+        if fields is None:
+            return cls()
+        try:
+            curves = {name: Curve(*map(float, fields[name])) for name in cls._fields}
+        except (TypeError, ValueError, KeyError, IndexError):
+            curves = {}
+        if not curves or not all(map(math.isfinite, (*curves["sentence"], *curves["word"]))):
+            raise InputError(f"confidence must give two numbers for sentence and for word. Got {str(fields)[:80]}.")
+        return cls(**curves)
+
+    def as_json(self) -> dict[str, list[float]] | None:
+        """The fields of translation.json."""
+        if self.sentence is None or self.word is None:
+            return None
+        return {"sentence": list(self.sentence), "word": list(self.word)}
+
+
+@torch.no_grad()
+def token_logs(model: Transformer, source: Sequence[int], target: Sequence[int]) -> list[float]:
+    """The log-probability of each token of a target, and of its end.
+
+    >>> import regard
+    >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval()
+    >>> len(token_logs(model, [5, 6, 7, 0], [8, 9]))
+    3
+    """
+    device, config = model.embedding.weight.device, model.config
+    inputs = torch.tensor([[config.start, *target]], device=device)
+    with threads((len(source) + len(target)) * config.parameters):
+        logits = model(torch.tensor([list(source)], device=device), inputs)[0].float()
+    logits[:, config.pad] = -torch.inf  # never generated
+    wanted = torch.tensor([*target, config.end], device=device)
+    logs: list[float] = logits.log_softmax(-1).gather(1, wanted[:, None])[:, 0].tolist()
+    return logs

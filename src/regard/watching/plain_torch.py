@@ -1,0 +1,287 @@
+"""Plain PyTorch: whatever calls `torch.nn.functional.scaled_dot_product_attention`, `nn.MultiheadAttention` included.
+
+While a model is watched, three functions of torch are replaced: `scaled_dot_product_attention`, which still computes
+the output; `multi_head_attention_forward`, which has the masks before they are added up, and which calls no attention
+function at all when it returns the weights; and the switch of the fast path, which runs whole layers in C++.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.errors import WatchError
+from regard.scores import HIDING, Dense, Mask
+from regard.watching import registry
+from regard.watching.calls import AttentionCall, check_readable, names_another_sequence, to_one_dtype
+from regard.watching.masks import Pattern, looks_causal
+from regard.watching.registry import Watcher
+
+__all__ = ["hooks", "may_attend", "replacements"]
+
+Watchers = list[tuple[Watcher, str]]
+
+
+def may_attend(modules: Iterable[nn.Module]) -> bool:
+    """Whether one of the modules is torch's attention, or has code of its own, which may call torch's function."""
+    return any(isinstance(m, nn.MultiheadAttention) or not type(m).__module__.startswith("torch.nn.") for m in modules)
+
+
+def replacements(modules: Iterable[nn.Module]) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+    """What is replaced while these modules are watched: owner, attribute, and what makes the new one from the old."""
+    yield functional, "scaled_dot_product_attention", _watched_attention
+    if any(isinstance(module, nn.MultiheadAttention) for module in modules):
+        yield functional, "multi_head_attention_forward", _watched_multi_head
+        yield torch.backends.mha, "get_fastpath_enabled", _NoFastPath
+
+
+def hooks(module: nn.Module) -> Iterator[tuple[Callable[..., Any], Callable[..., Any]]]:
+    """What runs before or after a module while it is watched, each with the method that registers it."""
+    if isinstance(module, nn.MultiheadAttention):
+        yield module.register_forward_pre_hook, _refuse_nested
+    elif isinstance(module, nn.TransformerEncoderLayer):
+        yield module.register_forward_pre_hook, _refuse_misread_masks
+    elif isinstance(module, nn.TransformerEncoder):
+        yield module.register_forward_hook, _fill_padding
+
+
+def _watched_attention(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Torch's function: it computes the output as before, and the watchers of the running module observe the call."""
+
+    @functools.wraps(original)
+    def attention(
+        query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
+        is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
+    ) -> Tensor:  # fmt: skip
+        options = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
+        output = original(query, key, value, attn_mask=attn_mask, **options)
+        if torch.compiler.is_compiling():
+            return output
+        heads: _Heads | None = getattr(_thread, "heads", None)
+        watchers = _watchers(sys._getframe(1)) if heads is None else heads.watchers
+        if not watchers:
+            return output
+        call = _call(watchers[0][1], query, key, attn_mask, is_causal, scale, heads)
+        seen = observed = output.reshape(*call.query.shape[:3], output.shape[-1])
+        for watcher, name in watchers:
+            observed = watcher.observe(name, call, None, observed)
+        if observed is seen:
+            return output
+        if heads is not None:
+            heads.changed = True
+        return observed.reshape(output.shape)
+
+    return attention
+
+
+def _watched_multi_head(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of `nn.MultiheadAttention`: the same output and weights."""
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        watchers = _watchers(sys._getframe(1))
+        if not watchers:
+            return original(*args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = bound.arguments
+        heads = _Heads(watchers, given["query"], given["key"], given["attn_mask"], given["key_padding_mask"])
+        if not given["need_weights"]:
+            return _inside(heads, original, given)
+        output, weights = original(*args, **kwargs)
+        # To return the weights it multiplies matrices itself. A second call shows the queries and keys; it draws no
+        # random numbers, so that dropout is what it was.
+        again, _ = _inside(heads, original, given | {"need_weights": False, "is_causal": False, "training": False})
+        return (again if heads.changed else output), weights
+
+    return forward
+
+
+@dataclass
+class _Heads:
+    """What `multi_head_attention_forward` received, for the attention that it calls."""
+
+    watchers: Watchers
+    query: Tensor  # not projected yet
+    key: Tensor
+    attn_mask: Tensor | None
+    key_padding_mask: Tensor | None
+    changed: bool = False  # a watcher removed heads
+
+    def masks(self, query: Tensor, keys: int) -> list[Tensor]:
+        """The masks one by one: added up, as torch does, they would be batch × heads × queries × keys numbers."""
+        found = []
+        if (mask := self.attn_mask) is not None:
+            found.append(mask.view(*query.shape[:2], *mask.shape[1:]) if mask.dim() == 3 else mask)
+        if (padding := self.key_padding_mask) is not None:
+            found.append(padding.reshape(-1, 1, 1, padding.shape[-1]))
+        visible = [~mask if mask.dtype == torch.bool else mask for mask in found]  # here True means hidden
+        added = [keys - mask.shape[-1] for mask in visible]  # by add_bias_kv and add_zero_attn, seen by all
+        return [
+            functional.pad(mask, (0, more), value=mask.dtype == torch.bool) if more else mask
+            for mask, more in zip(visible, added, strict=True)
+        ]
+
+    def reads_itself(self) -> bool:
+        """Whether queries and keys are of one text."""
+        same = self.query is self.key
+        return same or (self.query.shape == self.key.shape and torch.equal(self.query, self.key))
+
+
+_thread = threading.local()  # .heads: of the multi_head_attention_forward that is running
+
+
+def _inside(heads: _Heads, original: Callable[..., Any], given: dict[str, Any]) -> Any:
+    _thread.heads = heads
+    try:
+        return original(**given)
+    finally:
+        _thread.heads = None
+
+
+def _watchers(caller: FrameType) -> Watchers:
+    """Who watches the innermost module that is running; nobody where regard itself calls.
+
+    The stack tells, without a hook on every module: torch calls each of them in `_call_impl`.
+    """
+    if caller.f_globals.get("__name__", "").startswith("regard."):
+        return []
+    frame: FrameType | None = caller
+    while frame is not None:
+        if frame.f_code is nn.Module._call_impl.__code__ and (found := registry.watchers(frame.f_locals["self"])):
+            return found
+        frame = frame.f_back
+    return []
+
+
+def _call(
+    name: str, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, scale: float | None, heads: _Heads | None
+) -> AttentionCall:
+    """A call of torch's function, with a batch and a head axis."""
+    check_readable(query)
+    query, key, mask = _with_heads(query, key, mask)
+    query, key = to_one_dtype(query, key)
+    dense = [] if mask is None else [mask] if heads is None else heads.masks(query, key.shape[2])
+    pattern, queries, keys = Pattern(((None, 0),) if causal else ()), range(query.shape[2]), range(key.shape[2])
+    one_text = len(queries) == len(keys) if heads is None else heads.reads_itself() or "self" in name.split(".")[-1]
+    if names_another_sequence(name) or not one_text:
+        kind = "cross"
+    else:
+        of_decoder = (
+            heads is not None and re.search(r"(^|\.)decoder\.", name) is not None
+        )  # of nn.Transformer, unmasked
+        kind = "decoder" if causal or of_decoder or any(map(looks_causal, dense)) else "encoder"
+    other = Mask(tuple(map(Dense, dense)))
+    return AttentionCall(
+        query, key, pattern.mask(queries, keys) & other, scale, None, None, kind, queries, keys, pattern, other
+    )
+
+
+def _with_heads(query: Tensor, key: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+    """As (batch, heads, tokens, width): torch's function takes any number of axes before the tokens."""
+    axes = max(query.dim(), key.dim())
+    if axes < 4:  # one head
+        query, key = (t.reshape(-1, 1, *t.shape[-2:]) for t in (query, key))
+        mask = mask[:, None] if mask is not None and mask.dim() == 3 else mask
+    elif axes > 4:
+        batch = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3])  # type: ignore[no-untyped-call]
+        query, key = (t.expand(*batch, *t.shape[-3:]).flatten(0, -4) for t in (query, key))
+        if mask is not None and mask.dim() > 3:
+            mask = mask.expand(*batch, *mask.shape[-3:]).flatten(0, -4)
+    batch, heads = max(len(query), len(key)), query.shape[1] if query.shape[1] > 1 else key.shape[1]
+    return query.expand(batch, heads, -1, -1), key.expand(batch, -1, -1, -1), mask
+
+
+# The fast path
+
+
+class _NoFastPath:
+    """Replaces `get_fastpath_enabled`: the fast path runs in C++, where nobody sees the queries and keys."""
+
+    def __init__(self, original: Callable[[], bool]):
+        self.original = original
+
+    def __call__(self) -> bool:
+        return False
+
+
+def _refuse_nested(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """A hook before `nn.MultiheadAttention`: only the fast path takes nested tensors."""
+    for given in (*args, *kwargs.values()):
+        if isinstance(given, Tensor):
+            check_readable(given)
+
+
+def _fill_padding(encoder: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor | None:
+    """A hook after `nn.TransformerEncoder`: where its fast path would have left zeros at padding, so do we."""
+    given = inspect.signature(nn.TransformerEncoder.forward).bind(encoder, *args, **kwargs).arguments
+    padding, layer = given.get("src_key_padding_mask"), encoder.layers[0]  # type: ignore[index]
+    if padding is None or not _makes_nested(encoder, layer, given["src"], given.get("mask"), padding):
+        return None
+    zeros = torch.zeros_like(output[:1, :1])
+    norm: Any = encoder.norm
+    return torch.where(_hidden(padding)[..., None], zeros if norm is None else norm(zeros), output)
+
+
+def _refuse_misread_masks(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """A hook before `nn.TransformerEncoderLayer`: its fast path takes a mask of floats for bools, and others do not."""
+    given = inspect.signature(nn.TransformerEncoderLayer.forward).bind(layer, *args, **kwargs).arguments
+    masks = [given.get(name) for name in ("src_mask", "src_key_padding_mask")]
+    biases = [mask for mask in masks if mask is not None and mask.is_floating_point()]
+    if biases and _skips_python(layer, given["src"]):
+        for bias in biases:
+            if bool(((bias != 0) & (bias > HIDING)).any()):
+                raise WatchError(
+                    "in eval mode and without gradients, torch's fast path hides every key where a float mask is not 0 "
+                    "instead of adding the mask, so the watched output would differ. To have the mask added in both, "
+                    "call torch.backends.mha.set_fastpath_enabled(False); to hide keys, give a mask of bools."
+                )
+
+
+def _skips_python(layer: Any, source: Tensor) -> bool:
+    """Whether an encoder layer would have taken its fast path; the rules are those of its `forward`."""
+    attention = layer.self_attn
+    return (
+        _may_skip_python(layer, source)
+        and attention.batch_first
+        and attention.in_proj_bias is not None
+        and attention.num_heads % 2 == 0
+        and bool(layer.activation_relu_or_gelu)
+        and layer.norm1.eps == layer.norm2.eps
+    )
+
+
+def _makes_nested(encoder: Any, layer: Any, source: Tensor, mask: Tensor | None, padding: Tensor) -> bool:
+    """Whether the encoder would have left padding out by a nested tensor; the rules are those of its `forward`."""
+    if not getattr(encoder, "use_nested_tensor", False) or mask is not None or not _may_skip_python(layer, source):
+        return False
+    aligned = torch._nested_tensor_from_mask_left_aligned(source, ~_hidden(padding))
+    return bool(aligned) or not getattr(encoder, "mask_check", True)
+
+
+def _may_skip_python(layer: nn.Module, source: Tensor) -> bool:
+    """What both of them ask for first."""
+    allowed = getattr(torch.backends.mha.get_fastpath_enabled, "original", torch.backends.mha.get_fastpath_enabled)
+    if not allowed() or layer.training or source.dim() != 3 or torch.is_autocast_enabled():
+        return False
+    tensors = (source, *layer.parameters())
+    if torch.overrides.has_torch_function(tensors):
+        return False
+    return not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors))
+
+
+def _hidden(padding: Tensor) -> Tensor:
+    """Where a padding mask hides; a mask of floats does where it is not 0, for a nested tensor."""
+    return padding if padding.dtype == torch.bool else padding != 0

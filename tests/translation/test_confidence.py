@@ -1,0 +1,66 @@
+"""A confidence is a probability that grows with the model's own, is saved beside it, and foreign text is noticed."""
+
+import json
+import math
+
+import pytest
+
+import regard
+from regard.translation import Translator
+from regard.translation.confidence import Calibration, Curve
+from regard.translation.language import looks_english
+
+pytestmark = pytest.mark.usefixtures("unchecked")
+SURE, UNSURE = "The dog sees the apple.", "zqx the the hat wjk ghf"
+CURVES = Calibration(Curve(2.0, 4.0), Curve(1.0, 3.0))
+
+
+def test_it_is_surer_of_what_it_has_learned(tiny_translator):
+    sure, unsure = tiny_translator.translate([SURE, UNSURE])
+    assert 1 >= sure.confidence > 0.9 > unsure.confidence >= 0
+    assert len(sure.word_confidence) == len(sure.words)
+    assert sure.confidence == pytest.approx(math.exp(sure.score), abs=0.02)  # scores are int8's
+    assert tiny_translator.translate("42").confidence == 1.0
+    assert tiny_translator.translate("").word_confidence == []
+
+
+def test_a_curve_recovers_the_one_that_made_the_data():
+    logs = [-n / 500 for n in range(2000)]
+    right = [((n * 7919) % 1000) / 1000 < Curve(2.0, 3.0)(log) for n, log in enumerate(logs)]
+    offset, slope = Curve.fit(logs, right)
+    assert (offset, slope) == (pytest.approx(2.0, abs=0.3), pytest.approx(3.0, abs=0.4))
+    assert Curve.fit([-1.0, -0.5], [True, False]).slope == 0.0
+
+
+def test_languages_and_curves_are_saved_with_the_model(tiny_translator, tmp_path):
+    Translator(tiny_translator.model, tiny_translator.words, languages="en-fr", calibration=CURVES).save(tmp_path)
+    again = Translator.load(tmp_path)
+    assert (again.languages, again.calibration) == ("en-fr", CURVES)
+    assert again.translate(SURE).confidence == pytest.approx(
+        CURVES.of_sentence(again.translate(SURE)._segments[0].logs)
+    )
+    for wrong in ([], {"languages": 3}, {"confidence": {"sentence": [1]}}, {"confidence": 3}):
+        (tmp_path / "translation.json").write_text(json.dumps(wrong))
+        with pytest.raises(regard.FileError, match=r"confidence|languages"):
+            Translator.load(tmp_path)
+    (tmp_path / "translation.json").unlink()
+    assert Translator.load(tmp_path).calibration == Calibration()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Hello", "OK", "Tom Jackson", "I am hungry.", "New York", "Dogs bark.", "Red wine, white bread, cheese", "42", "",
+     "Café", "Stop!", "Visit https://example.com", "Ana María Gómez", "THE DOG IS HERE."],
+)  # fmt: skip
+def test_english(text):
+    assert looks_english(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Le chien est là.", "Bonjour", "Je ne sais pas ce que tu veux dire.", "Der Hund ist nicht hier.", "Ich bin müde.",
+     "El perro está en la casa.", "No sé qué hacer con esto.", "你好，世界", "Привет, мир", "$x = $y->z();",
+     "for (int i = 0; i < n; i++) { x[i] = y; }", "xkqj wvbnm zzzt qqpf"],
+)  # fmt: skip
+def test_not_english(text):
+    assert not looks_english(text)
