@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from models import FAMILIES, Layer, Layers, made
+import transformers as hf
+from models import FAMILIES, GROUPED, Layer, Layers, made
 from torch import nn
 
 import regard
@@ -181,17 +182,28 @@ def test_a_mask_of_the_users():
     assert torch.equal(record["model.layers.0.self_attn"].to_dense() > 0, dense.expand(1, 4, 6, 6))
 
 
-def test_packed_sequences_stay_a_pattern():
-    model = made("Llama")
-    ids = torch.randint(5, 90, (1, 7))
-    places = torch.tensor([[0, 1, 2, 0, 1, 2, 3]])
+@pytest.mark.parametrize("name", ["Llama", "Mistral", "Llama 4"])
+def test_packed_sequences_stay_a_pattern(name):
+    """With a window or chunks too, which are counted from the beginning of each packed sequence."""
+    if name == "Llama 4":
+        config = hf.Llama4TextConfig(
+            **GROUPED, head_dim=16, intermediate_size_mlp=64, num_local_experts=2, attention_chunk_size=3,
+            layer_types=["chunked_attention", "full_attention"],
+        )  # fmt: skip
+        model = hf.Llama4ForCausalLM(config).eval()
+    else:
+        model = made(name)
+    ids = torch.randint(5, 90, (1, 11))
+    places = torch.tensor([[0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6]])
     with torch.no_grad():
         before = model(ids, position_ids=places, use_cache=False).logits
         with regard.watch(model) as record:
             inside = model(ids, position_ids=places, use_cache=False).logits
     torch.testing.assert_close(inside, before, atol=1e-5, rtol=1e-5)
-    assert "documents" in repr(record["model.layers.0.self_attn"].matrix)
-    assert record.looks(5).of("1") == 0
+    for entry in record.values():
+        assert "documents" in repr(entry.matrix)
+        assert "visible" not in repr(entry.matrix)  # no queries × keys numbers
+    assert record.looks(5).of("3") == 0
 
 
 # Heads knocked out

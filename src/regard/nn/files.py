@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
@@ -76,7 +79,14 @@ def write_safetensors(
 ) -> None:
     """Tensors of any device, and a few strings about them; `before` gets the finished draft before it is renamed."""
     on_cpu = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
-    _write(path, lambda draft: save_file(on_cpu, draft, metadata), before)
+
+    def fill(draft: Path) -> None:
+        # safetensors writes to a file of its own beside the one it is given, and a killed process would leave it there.
+        with TemporaryDirectory(prefix=".", suffix=DRAFT, dir=draft.parent) as room:
+            save_file(on_cpu, Path(room, "tensors"), metadata)
+            os.replace(Path(room, "tensors"), draft)
+
+    _write(path, fill, before)
 
 
 def read_safetensors(path: Path, hint: str) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -92,8 +102,11 @@ def read_safetensors(path: Path, hint: str) -> tuple[dict[str, Tensor], dict[str
 def remove_drafts(folder: Path) -> None:
     """Delete what processes that were killed while writing have left in a folder."""
     for draft in folder.glob(f".*{DRAFT}"):
-        with contextlib.suppress(OSError):
-            draft.unlink()
+        if draft.is_dir():
+            shutil.rmtree(draft, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                draft.unlink()
 
 
 def _write(path: Path, fill: Callable[[Path], object], before: Callable[[Path], None] | None = None) -> None:

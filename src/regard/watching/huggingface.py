@@ -293,11 +293,29 @@ def _atoms(function: Callable, home: str) -> Iterator[tuple[str, Any] | None]:
         yield "padding", captured["padding_mask"].bool()
     elif name == "packed_sequence_mask_function":
         yield "documents", captured["packed_sequence_mask"].long()
+    elif name == "remap_positions_for_packed_sequence":  # since transformers 5.23
+        positions = captured["position_ids"]
+        yield from (_within_packed(atom, positions) for atom in _atoms(captured["mask_function"], home))
     elif name == "chunked_overlay":
         size, left = captured["chunk_size"], captured["left_padding"]
         yield "documents", lambda tokens, device: (torch.arange(tokens, device=device) - left[:, None]) // size
     elif name != "bidirectional_mask_function":
         yield None
+
+
+def _within_packed(atom: tuple[str, Any] | None, positions: Tensor) -> tuple[str, Any] | None:
+    """A pattern in the positions of each packed sequence, as one in those of the whole row.
+
+    Inside a packed sequence positions grow by one from token to token, so that distances, and with them bands, are the
+    same; chunks are counted from its beginning.
+    """
+    match atom:
+        case ("band", _):
+            return atom
+        case ("documents", chunks) if callable(chunks):
+            return "documents", lambda tokens, device: chunks(int(positions.max()) + 1, device).gather(1, positions)
+        case _:
+            return None
 
 
 # Attention
