@@ -223,6 +223,17 @@ def test_tokens_find_and_ready(client, reading):
     assert client.get("/api/ready", params={"reading": name, "entry": 0}).json() == {"share": 1.0}
 
 
+def test_a_map_is_saved_as_a_file(client, reading):
+    for asked, heads in (({}, 8), ({"heads": "3.0,3.2"}, 2)):
+        answer = client.get("/api/save", params={"reading": reading["id"], **asked})
+        assert answer.status_code == 200
+        assert answer.headers["content-disposition"] == 'attachment; filename="regard-map.html"'
+        about = json.loads(re.search('id="regard-about">(.*?)</script>', answer.text)[1])
+        assert len(about["heads"]) == heads
+        assert about["title"] == TEXT
+        assert {entry["kind"] for entry in about["entries"]} == ({"cross"} if asked else {"encoder"})
+
+
 @pytest.mark.parametrize(
     ("address", "status", "says"),
     [
@@ -250,6 +261,8 @@ def test_tokens_find_and_ready(client, reading):
         ("find?reading=ID&side=../../x&text=a", 400, "source"),
         ("steps?reading=ID&entry=0&head=99&token=0", 400, "heads 0 to"),
         ("steps?reading=ID&entry=0&head=0&token=99", 400, "token"),
+        ("save?reading=ID&heads=0.0,3.0", 400, "one kind"),
+        ("save?reading=ID&heads=99.0", 400, "from 0 to"),
     ],
     ids=lambda value: str(value)[:50],
 )  # fmt: skip
