@@ -28,7 +28,7 @@ __all__ = ["DENSE", "LISTED", "Part", "Reading", "Readings"]
 
 DENSE = 1 << 21  # weights in one answer
 LISTED = 4096  # tokens in one answer
-_THUMBNAIL = 32  # bins on a side
+_THUMBNAIL, _SMALL = 32, 1 << 20  # bins on a side; weights of a head that are pooled in one go
 _BINS = 1 << 18  # of a tile
 _LARGEST = 1 << 38  # multiply-adds of a tile: some ten seconds
 _FILE = 10_000_000  # bytes of a saved map
@@ -146,12 +146,15 @@ class Reading:
             )
         return entry.matrix[self.sequence].float().cpu().numpy()
 
+    @torch.no_grad()
     def thumbnails(self, index: int) -> NDArray[np.float32]:
         """Each head of an entry as a small picture; of a long text, NaN where it is not computed yet."""
-        feed, number = self.feed(index)
+        entry, (feed, number) = self.entry(index), self.feed(index)
+        if feed.queries * feed.keys <= _SMALL:  # all heads at once
+            return entry.matrix.part[self.sequence].pool(_THUMBNAIL, _THUMBNAIL).float().cpu().numpy()
         whole = (0, feed.queries), (0, feed.keys)
         bins = min(_THUMBNAIL, feed.queries), min(_THUMBNAIL, feed.keys)
-        return np.stack([feed.tile([(number, head)], *whole, bins) for head in self.entries[index].heads])
+        return np.stack([feed.tile([(number, head)], *whole, bins) for head in entry.heads])
 
     def tile(self, heads: _Heads, rows: _Span, columns: _Span, bins: _Span) -> NDArray[np.float32]:
         """The mean over some heads of a part of the matrix, averaged over bins."""
