@@ -165,7 +165,7 @@ class Page:
         reading = await self._asked_reading(request)
         heads = _pairs(_text(request, "heads"))
         rows, columns, bins = (_two(request, name) for name in ("rows", "columns", "bins"))
-        slow = reading.work(heads, rows, bins) > _QUICK
+        slow = reading.work(heads, rows, columns, bins) > _QUICK
         return await self._numbers(request, lambda: reading.tile(heads, rows, columns, bins), slow)
 
     async def _numbers(
