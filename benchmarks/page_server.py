@@ -147,7 +147,7 @@ async def first() -> list[str]:
         used = ms((server.cpu() - before) / len(whole))
         rows = [
             f"| the server, from its start to its first answer | {server.started:.1f} s | | |",
-            f"| a ten-word sentence translated, watched, described | {ms(statistics.median(read))} | {ms(max(read))} | |",
+            f"| a ten-word sentence read and described | {ms(statistics.median(read))} | {ms(max(read))} | |",
             f"| and all its weights, 14 answers | {ms(statistics.median(whole))} | {ms(max(whole))} | {used} |",
             f"| memory | {server.memory():.2f} GB | | |",
         ]
