@@ -1,0 +1,219 @@
+// The words of a reading, and lines between them whose thickness is the weight. Words are buttons; the lines lie behind
+// them in one SVG. A short sentence stands in a row, a longer one in columns, a long text in paragraphs.
+
+import { asPercent, make, makeSvg, roving, shownWord } from "./ui.js";
+
+const MOST_IN_COLUMNS = 40;
+const THICKEST = 16; // pixels, for a weight of 1
+const ARC = 118; // pixels above the first row
+
+/** The words that are shown: those of the source and of the target, each with the rows and columns that it stands for in
+ *  each kind of attention. Words `from` … `from + most` of each side. */
+export function unitsOf(reading, from, most) {
+  const { source, target, read } = reading.sides;
+  const own = reading.entries.find((entry) => entry.rows === "source")?.kind ?? "encoder";
+  const units = wordsOf(source, "source").slice(from, from + most);
+  for (const unit of units) {
+    unit.rows = { [own]: unit.range };
+    unit.columns = { [own]: unit.range, cross: unit.range };
+  }
+  if (!target) return units;
+  const written = wordsOf(target, "target").slice(from, from + most);
+  // The decoder reads the start and then what it wrote: a word that was written is read one place later.
+  const shift = read ? 1 : 0;
+  const length = read ? read.count : target.count;
+  for (const unit of written) {
+    const place = unit.range.map((n) => n + shift);
+    unit.rows = { cross: unit.range };
+    unit.columns = {};
+    if (place[1] <= length) unit.rows.decoder = unit.columns.decoder = place;
+  }
+  if (read && !from) {
+    const [start] = wordsOf(read, "read");
+    start.rows = start.columns = { decoder: start.range };
+    written.unshift(start);
+  }
+  return [...units, ...written];
+}
+
+function wordsOf(side, name) {
+  const words = side.words ?? side.tokens.map((token, n) => [token, n, n + 1]);
+  const spaced = side.tokens.some((token) => /^[▁Ġ]/.test(token));
+  const special = new Set(side.special ?? []);
+  return words.map(([text, start, stop]) => ({
+    side: name,
+    lang: side.lang ?? "",
+    text: shownWord(text),
+    range: [start, stop],
+    special: special.has(start),
+    // Set close to the word before it, as it is written.
+    glued: start > 0 && !special.has(start) && (spaced ? !/^[▁Ġ]/.test(side.tokens[start] ?? "") : /^[.,;:!?)\]}’'"”%]+$/.test(text)),
+  }));
+}
+
+/** The stage: `tell.over(unit or null)` while a word is pointed at or focused, `tell.pick(unit)` when it is chosen. */
+export class Stage {
+  constructor(root, tell) {
+    this.tell = tell;
+    this.units = [];
+    this.svg = makeSvg("svg", { class: "lines", "aria-hidden": "true" });
+    this.root = make("div", { class: "stage" }, this.svg);
+    root.append(this.root);
+    this.root.addEventListener("pointerleave", () => tell.over(null));
+    this.root.addEventListener("focusout", (event) => this.root.contains(event.relatedTarget) || tell.over(null));
+    new ResizeObserver(() => this.resized()).observe(this.root);
+  }
+
+  /** Show words. `names` are the headings of the two sides, `asides` elements that stand beside them. */
+  build(units, names, asides = {}) {
+    this.units = units;
+    this.root.replaceChildren(this.svg);
+    this.sentences = new Map();
+    for (const [side, parts] of [["source", ["source"]], ["target", ["read", "target"]]]) {
+      const mine = units.filter((unit) => parts.includes(unit.side));
+      if (!mine.length) continue;
+      const row = make("div", { class: "sentence", role: "group", "aria-label": `${names[side]}: words`, lang: mine.at(-1).lang || null });
+      for (const unit of mine) row.append(this.button(unit));
+      row.firstElementChild.tabIndex = 0;
+      roving(row, () => [...row.children].filter((button) => button.offsetParent));
+      const heading = make("h3", { class: "side-name" }, names[side], asides[side] ?? null);
+      this.root.append(make("div", { class: `side ${side}` }, heading, row));
+      this.sentences.set(side, row);
+    }
+    this.layout();
+  }
+
+  button(unit) {
+    const classes = ["word", unit.special ? "special" : "", unit.glued ? "glued" : "", unit.side].join(" ");
+    unit.share = make("span", { class: "share" });
+    unit.element = make(
+      "button",
+      {
+        type: "button",
+        class: classes,
+        tabindex: -1,
+        "aria-pressed": "false",
+        "data-place": `${unit.side}.${unit.range[0]}`,
+        pointerenter: (event) => event.pointerType !== "touch" && this.tell.over(unit),
+        focus: () => this.tell.over(unit),
+        click: () => this.tell.pick(unit),
+      },
+      make("bdi", { class: "text" }, unit.text),
+      unit.share,
+    );
+    return unit.element;
+  }
+
+  /** The text alone, while its reading is on the way. */
+  preview(sides) {
+    this.units = [];
+    this.svg.replaceChildren();
+    for (const { side, text, lang } of sides) {
+      const row = this.sentences?.get(side);
+      if (!row) continue;
+      row.replaceChildren(...text.split(/\s+/).filter(Boolean).map((word) => make("span", { class: "word plain", lang: lang || null }, shownWord(word))));
+    }
+  }
+
+  resized() {
+    if (this.units.length && this.root.clientWidth && this.root.clientWidth !== this.wide) this.layout();
+  }
+
+  /** Choose how the words stand, and note where each of them is. */
+  layout() {
+    this.wide = this.root.clientWidth;
+    if (!this.wide || !this.units.length) return;
+    const rows = [...this.sentences.values()];
+    this.root.dataset.layout = "rows";
+    if (rows.some((row) => row.scrollWidth > row.clientWidth + 1)) {
+      this.root.dataset.layout = rows.length > 1 && Math.max(...rows.map((row) => row.childElementCount)) <= MOST_IN_COLUMNS ? "columns" : "paragraphs";
+    }
+    this.kindOfLayout = this.root.dataset.layout;
+    const box = this.root.getBoundingClientRect();
+    for (const unit of this.units) {
+      const place = unit.element.getBoundingClientRect();
+      unit.x = place.left - box.left;
+      unit.y = place.top - box.top;
+      unit.w = place.width;
+      unit.h = place.height;
+    }
+    this.svg.setAttribute("width", String(this.wide));
+    this.svg.setAttribute("height", String(this.root.scrollHeight));
+    this.tell.laidOut();
+  }
+
+  /** Lines [{from, to, weight, kind}], the thickest last; with a `word`, shares are written at the words it looks at. */
+  draw(lines, word, kind, aside) {
+    this.root.dataset.kind = kind;
+    const shares = new Map(word ? lines.map((line) => [line.to, line.weight]) : []);
+    const away = new Map(word ? aside.map(({ unit, weight }) => [unit, weight]) : []);
+    const most = Math.max(...shares.values(), 0);
+    for (const unit of this.units) {
+      const { classList } = unit.element;
+      const share = shares.get(unit) ?? away.get(unit);
+      classList.toggle("chosen", unit === word);
+      classList.toggle("seen", shares.has(unit));
+      classList.toggle("best", most > 0 && shares.get(unit) === most);
+      classList.toggle("aside", away.has(unit));
+      unit.element.style.setProperty("--share", String(shares.get(unit) ?? 0));
+      unit.share.textContent = share === undefined || (share < 0.005 && unit !== word) ? "" : asPercent(share < 0.0995 ? share : Math.round(100 * share) / 100);
+    }
+    const drawn = [...lines].sort((a, b) => a.weight - b.weight).filter((line) => line.weight >= 0.004);
+    this.svg.replaceChildren(
+      ...drawn.map((line) =>
+        makeSvg("path", {
+          class: `line ${line.kind}${line.faint ? " faint" : ""}`,
+          d: this.path(line),
+          "stroke-width": (0.8 + THICKEST * line.weight * (line.faint ? 0.6 : 1)).toFixed(2),
+          "stroke-opacity": (line.faint ? 0.05 + 0.4 * line.weight : 0.3 + 0.7 * Math.sqrt(line.weight)).toFixed(2),
+        }),
+      ),
+    );
+  }
+
+  path({ from, to, kind }) {
+    if (this.kindOfLayout === "paragraphs") return bent(middle(from), middle(to));
+    const upright = this.kindOfLayout === "rows";
+    if (kind === "cross") {
+      return upright
+        ? curved(from.x + from.w / 2, from.y - 2, to.x + to.w / 2, to.y + to.h + 2, true)
+        : curved(from.x - 4, from.y + from.h / 2, to.x + to.w + 4, to.y + to.h / 2, false);
+    }
+    const below = from.side !== "source"; // the decoder's own lines are below its row, or before its column
+    if (upright) {
+      const y = below ? from.y + from.h + 2 : from.y - 2;
+      return arc(from.x + from.w / 2, to.x + to.w / 2, y, below ? 1 : -1, this.wide, ARC, (along, out) => `${along.toFixed(1)} ${out.toFixed(1)}`);
+    }
+    const edge = (unit) => (below ? unit.x - 4 : unit.x + unit.w + 4);
+    const x = below ? Math.min(edge(from), edge(to)) : Math.max(edge(from), edge(to));
+    const high = this.root.clientHeight;
+    return arc(from.y + from.h / 2, to.y + to.h / 2, x, below ? -1 : 1, high, ARC, (along, out) => `${out.toFixed(1)} ${along.toFixed(1)}`);
+  }
+}
+
+function middle(unit) {
+  return [unit.x + unit.w / 2, unit.y + unit.h / 2];
+}
+
+/** An arc from a to b along one axis that rises `out` of it, higher for words that are further apart. */
+function arc(a, b, base, sign, longest, rise, point) {
+  if (Math.abs(a - b) < 1) {
+    const up = base + sign * 40;
+    return `M${point(a - 7, base)}C${point(a - 26, up)} ${point(a + 26, up)} ${point(a + 7, base)}`;
+  }
+  const high = base + sign * Math.min(rise * (0.22 + 1.15 * Math.sqrt(Math.abs(a - b) / longest)), 1.3 * rise);
+  return `M${point(a, base)}C${point(a + 0.12 * (b - a), high)} ${point(b - 0.12 * (b - a), high)} ${point(b, base)}`;
+}
+
+/** An S-shaped line between two points that leaves and arrives upright or level. */
+function curved(x1, y1, x2, y2, upright) {
+  const [x, y] = [(x1 + x2) / 2, (y1 + y2) / 2];
+  const [ax, ay, bx, by] = upright ? [x1, y, x2, y] : [x, y1, x, y2];
+  return `M${[x1, y1].map((n) => n.toFixed(1)).join(" ")}C${[ax, ay, bx, by, x2, y2].map((n) => n.toFixed(1)).join(" ")}`;
+}
+
+/** A bow between two places of a paragraph. */
+function bent([x1, y1], [x2, y2]) {
+  const lift = 14 + 0.12 * Math.hypot(x2 - x1, y2 - y1);
+  return `M${x1.toFixed(1)} ${y1.toFixed(1)}Q${((x1 + x2) / 2).toFixed(1)} ${(Math.min(y1, y2) - lift).toFixed(1)} ${x2.toFixed(1)} ${y2.toFixed(1)}`;
+}
