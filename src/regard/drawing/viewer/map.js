@@ -1,0 +1,1 @@
+// A stand-in until the map itself is here.

@@ -1,0 +1,11 @@
+"""The page: a small server through which a browser looks into a model. The viewer itself lies in drawing/.
+
+Read in this order:
+readers     what reads a text: a translator of regard's own
+readings    what a model did with a text, and which of them are kept
+inside      every number of one token in one head of one layer
+jobs        the model's work in one thread, slice by slice; pictures' in others
+guard       what holds for every request and every answer
+app         the addresses, from a request to an answer
+server      the server, from an address to its end
+"""

@@ -1,0 +1,54 @@
+"""From an address to a server that answers there, until Ctrl-C."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import webbrowser
+from typing import Any
+
+import uvicorn
+
+from regard.errors import InputError
+
+__all__ = ["listen", "serve", "url"]
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket at this address; port 0 is any that is free."""
+    try:
+        ((family, kind, protocol, _, address), *_) = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        raise InputError(f"{host} is no address of this machine. Use 127.0.0.1, or 0.0.0.0 for all of them.") from None
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind(address)
+    except OSError as error:
+        made.close()
+        if isinstance(error, PermissionError):
+            raise InputError(f"port {port} is not for you: choose one above 1023, or --port 0 for any.") from None
+        raise InputError(
+            f"port {port} of {host} cannot be used ({error.strerror or error}). Choose another: --port {port + 1}, or "
+            "--port 0 for any that is free."
+        ) from None
+    made.listen(128)
+    return made
+
+
+def url(listening: socket.socket) -> str:
+    """The address to open in a browser."""
+    host, port = listening.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{host}:{port}/"
+
+
+def serve(app: Any, listening: socket.socket, *, opened: bool = False) -> None:
+    """Answer at this address until Ctrl-C, which raises KeyboardInterrupt."""
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, date_header=False, lifespan="on",
+        timeout_keep_alive=30, timeout_graceful_shutdown=1, ws="none", h11_max_incomplete_event_size=65536,
+    )  # fmt: skip
+    if opened:
+        threading.Thread(target=webbrowser.open, args=(url(listening),), daemon=True).start()
+    uvicorn.Server(config).run(sockets=[listening])
