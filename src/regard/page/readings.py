@@ -18,7 +18,9 @@ from torch import Tensor
 from regard.errors import InputError, OutOfRangeError
 from regard.page.inside import Inside
 from regard.watching import Entry
+from regard.watching.rankings import key_side
 from regard.watching.roles import Role
+from regard.watching.sinks import find_sinks
 from regard.watching.tokens import Tokens
 
 __all__ = ["DENSE", "LISTED", "Part", "Reading", "Readings", "sides_of"]
@@ -58,6 +60,7 @@ class Reading:
                 "name": entry.name, "kind": entry.kind, "layer": entry.layer, "heads": list(entry.heads),
                 "queries": entry.shape[2], "keys": entry.shape[3], "rows": rows, "columns": columns,
                 "roles": [role.name for role in roles], "shares": [round(role.share, 4) for role in roles],
+                "sinks": self._sinks[entry.kind, entry.shape[2:]],
             }
             for entry, (rows, columns), roles in zip(self.entries, self.places, self.roles, strict=True)
         ]  # fmt: skip
@@ -67,6 +70,14 @@ class Reading:
             "text": self.text, "written": self.written, "confidence": self.confidence, "note": self.note,
             "sides": sides, "entries": entries, "took": round(self.took, 4),
         } | self.more  # fmt: skip
+
+    @cached_property
+    def _sinks(self) -> dict[tuple[object, ...], list[int]]:
+        """The keys that answers set aside, of all entries of one kind and shape."""
+        alike: dict[tuple[object, ...], list[Entry]] = {}
+        for entry in self.entries:
+            alike.setdefault((entry.kind, entry.shape[2:]), []).append(entry)
+        return {of: list(find_sinks(found, key_side(found[0], self.sequence), self.sequence)) for of, found in alike.items()}
 
     @cached_property
     def size(self) -> int:
@@ -161,7 +172,8 @@ def sides_of(entries: Sequence[Entry], sequence: int) -> tuple[dict[str, Tokens]
 def _describe(side: Tokens) -> dict[str, Any]:
     few = len(side) <= LISTED
     words = [[word.text, word.start, word.stop] for word in side.words] if few and side.named else None
-    return {"count": len(side), "tokens": list(side) if few else [], "words": words}
+    special = [position for position in range(len(side)) if side.is_special(position)] if few else []
+    return {"count": len(side), "tokens": list(side) if few else [], "words": words, "special": special}
 
 
 def _numbers(tensor: Tensor) -> NDArray[np.float32]:

@@ -2,7 +2,7 @@
 
 import { getFloats, query } from "./api.js";
 import { heatTable } from "./colour.js";
-import { counted, make, roving } from "./ui.js";
+import { asPercent, make, roving } from "./ui.js";
 import { headName, headOf, headsOf, kindsOf } from "./weights.js";
 
 const KIND_NAMES = { encoder: "Encoder", cross: "Cross", decoder: "Decoder" };
@@ -127,8 +127,9 @@ export function openHeads(root, app, point) {
     }
     const [n, head] = headOf(name);
     const entry = app.reading.entries[n];
-    const role = entry.roles?.[entry.heads.indexOf(head)];
-    said.textContent = `Layer ${entry.layer}, head ${head}${role ? `: ${role}` : ""}`;
+    const place = entry.heads.indexOf(head);
+    const share = entry.shares?.[place] ? `, ${asPercent(entry.shares[place])} of its attention` : "";
+    said.textContent = `Layer ${entry.layer}, head ${head}${entry.roles?.[place] ? `: ${entry.roles[place]}${share}` : ""}`;
   }
 
   /** Show what is chosen. */
@@ -156,7 +157,7 @@ export function openHeads(root, app, point) {
       ...roles.map(([role, wanted]) => pill(`${role} · ${wanted.length}`, wanted)),
     );
     presets.children[at]?.focus();
-    root.dataset.count = counted(names.size, "head");
+    grid.classList.toggle("all", names.size === all.length);
     say(null);
   }
 

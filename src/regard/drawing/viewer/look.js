@@ -4,12 +4,19 @@
 import { openHeads } from "./heads.js";
 import { Stage, unitsOf } from "./stage.js";
 import { asPercent, counted, later, make, shownWord } from "./ui.js";
-import { answerOf, headOf, headsBetween, headsOf, setsAside } from "./weights.js";
+import { answerOf, headOf, headsBetween, headsOf, kindsOf, setsAside } from "./weights.js";
 
 const MOST_WORDS = 300; // of a side at once; the map shows texts of any length
 const LISTED = 6; // words of an answer
 const RANKED = 4; // heads of a ranking
 const OVERVIEW = 0.12; // weights from here on are drawn while no word is chosen
+
+const KINDS_SAID = {
+  encoder: "Words of the source look at each other: the encoder.",
+  cross: "Each written word looks at the source: cross-attention.",
+  decoder: "Each written word looks at the ones before it: the decoder.",
+  own: "The words of the text look at each other.",
+};
 
 /** The view "Look" in `root`. */
 export function openLook(root, app) {
@@ -36,10 +43,7 @@ export function openLook(root, app) {
   });
 
   function pick(unit) {
-    const { state } = app;
-    const same = pinned() === unit;
-    const kind = kindFor(unit);
-    app.change({ word: same ? null : placeOfUnit(unit), to: null, kind });
+    app.change({ word: pinned() === unit ? null : placeOfUnit(unit), to: null, kind: kindFor(unit) });
   }
 
   function pinned() {
@@ -66,7 +70,7 @@ export function openLook(root, app) {
     const entry = app.reading.entries[headOf(names[0])[0]];
     const side = app.reading.sides[entry.columns];
     const words = side.words ?? (side.tokens.length ? side.tokens : Array.from(row, (_, n) => String(n))).map((token, n) => [token, n, n + 1]);
-    const found = answerOf(row, words, entry.sinks ?? [], setsAside(app.state.sinks, names));
+    const found = answerOf(row, words, entry.sinks ?? [], setsAside(app.state.sinks, names), !app.weights.dense);
     const byColumn = new Map(stage.units.filter((one) => one.columns[kind]).map((one) => [one.columns[kind][0], one]));
     const lines = found.found.map((look) => ({ from: unit, to: byColumn.get(look.start), weight: look.weight, kind })).filter((line) => line.to);
     const aside = found.aside.map((sink) => ({ ...sink, unit: byColumn.get(sink.position), text: shownWord(side.tokens[sink.position] ?? `token ${sink.position}`).replace(/^[▁Ġ]/, "") }));
@@ -81,12 +85,26 @@ export function openLook(root, app) {
     const names = chosenHeads(kind);
     const looks = word && names.length ? looksOf(word, kind, names) : null;
     if (word && names.length && !looks && !app.weights.dense) {
-      app.weights.fetchMean(names, word.rows[kind]).then(() => word === (over ?? pinned()) && draw(), app.trouble);
+      app.weights.fetchMean(names, word.rows[kind], columnsShown(kind)).then(() => word === (over ?? pinned()) && draw(), app.trouble);
     }
-    if (word) stage.draw(looks?.lines ?? [], word, kind, looks?.aside ?? []);
+    const by = word ? lookedAtBy(word) : [];
+    if (word) stage.draw([...(looks?.lines ?? []), ...by], word, kind, looks?.aside ?? []);
     else stage.draw(overview(kind, names), null, kind, []);
     for (const unit of stage.units) unit.element.setAttribute("aria-pressed", String(unit === pinned()));
-    showAnswer(word, kind, names, looks);
+    showAnswer(word, kind, names, looks, by);
+  }
+
+  /** The words of the translation that looked at a word of the source: faint lines. */
+  function lookedAtBy(word) {
+    const names = word.side === "source" && app.reading.sides.target && app.weights.dense ? chosenHeads("cross") : [];
+    if (!names.length) return [];
+    const lines = stage.units.flatMap((unit) => looksOf(unit, "cross", names)?.lines.filter((line) => line.to === word) ?? []);
+    return lines.filter((line) => line.weight >= OVERVIEW).map((line) => ({ ...line, faint: true }));
+  }
+
+  function columnsShown(kind) {
+    const places = stage.units.flatMap((unit) => unit.columns[kind] ?? []);
+    return [Math.min(...places), Math.max(...places)];
   }
 
   function overview(kind, names) {
@@ -97,14 +115,18 @@ export function openLook(root, app) {
 
   // The answer in numbers
 
-  function showAnswer(word, kind, names, looks) {
+  function showAnswer(word, kind, names, looks, by) {
     const through = headsInWords(app.reading, kind, names);
     if (!word) {
-      const verb = app.about.task === "translate" ? "Point at a word, above or below, to see what it looked at." : "Point at a word to see what it looks at.";
-      answer.replaceChildren(make("p", { class: "answer-what" }, verb), make("p", { class: "quiet" }, `Faint lines: ${through}.`));
+      const legend = kindsOf(app.reading).map((one) => make("li", { "data-kind": one }, KINDS_SAID[app.reading.sides.target ? one : "own"]));
+      answer.replaceChildren(
+        make("p", { class: "answer-what" }, "Point at a word to see what it looks at. Choose it to keep it; Esc lets it go."),
+        make("ul", { class: "kinds" }, ...legend),
+        make("p", { class: "quiet" }, names.length ? `Faint lines: ${through}.` : "No head is chosen."),
+      );
       return;
     }
-    const title = make("p", { class: "answer-what" }, make("bdi", { class: "the-word", lang: word.lang || null }, word.text), word.side === "target" && kind === "cross" ? " looked at" : " looks at");
+    const title = make("p", { class: "answer-what" }, make("bdi", { class: "the-word", lang: langOf(word) }, word.text), word.side === "target" && kind === "cross" ? " looked at" : " looks at");
     const told = make("p", { class: "quiet through" }, through);
     if (!names.length) {
       answer.replaceChildren(title, make("p", { class: "quiet" }, "No head is chosen. Choose one or more on the grid of heads."));
@@ -116,7 +138,8 @@ export function openLook(root, app) {
     }
     const ranked = [...looks.found].sort((a, b) => b.weight - a.weight);
     const list = make("ol", { class: `bars ${kind}` }, ...ranked.slice(0, LISTED).map((look) => answerRow(word, kind, look)));
-    answer.replaceChildren(title, told, list, ...asideNote(kind, names, looks), ...ranking(word, kind), stepsButton(word, kind, names));
+    const ranks = ranking(word, kind);
+    answer.replaceChildren(title, told, list, ...asideNote(kind, names, looks), ...outsideNote(looks), ...ranks, ...writtenNote(by), stepsButton(word, kind, names));
     speak(`${word.text} looks at ${ranked.slice(0, 4).map((look) => `${shownWord(look.text)} ${asPercent(look.weight)}`).join(", ")}. ${through}.`);
   }
 
@@ -124,8 +147,8 @@ export function openLook(root, app) {
     const bar = make("span", { class: "bar" });
     bar.style.setProperty("--share", String(look.weight));
     const text = shownWord(look.text);
-    const which = make("button", { type: "button", class: "link", "aria-label": `Which heads look from ${word.text} to ${text}?`, click: () => chooseLink(word, kind, look) }, "which heads?");
-    return make("li", {}, make("bdi", { class: "bar-word" }, text), bar, make("span", { class: "bar-share" }, asPercent(look.weight)), which);
+    const which = app.weights.dense && make("button", { type: "button", class: "link", "aria-label": `Which heads look from ${word.text} to ${text}?`, click: () => chooseLink(word, kind, look) }, "which heads?");
+    return make("li", {}, make("bdi", { class: "bar-word" }, text), bar, make("span", { class: "bar-share" }, asPercent(look.weight)), which || null);
   }
 
   /** What rests on sinks, said, with the way to show it or to set it aside. */
@@ -138,6 +161,17 @@ export function openLook(root, app) {
     const said = set ? `Set aside: ${parts.join(", ") || "nothing"}. The shares are of the rest.` : "Attention sinks are shown like any word.";
     const box = make("input", { type: "checkbox", checked: set, change: (event) => app.change({ sinks: !event.target.checked }) });
     return [make("div", { class: "aside-note" }, make("label", {}, box, " Set sinks aside"), make("span", { class: "quiet" }, said))];
+  }
+
+  function outsideNote(looks) {
+    return looks.outside ? [make("p", { class: "quiet" }, `${asPercent(looks.outside)} goes to words that are not shown here.`)] : [];
+  }
+
+  function writtenNote(by) {
+    const ranked = [...by].sort((a, b) => b.weight - a.weight).slice(0, LISTED);
+    const parts = ranked.flatMap(({ from: unit, weight }, n) => [n ? ", " : "", make("bdi", { lang: langOf(unit) }, unit.text), ` ${asPercent(weight)}`]);
+    const [to] = ranked.map((line) => line.to.text);
+    return parts.length ? [make("p", { class: "quiet" }, make("bdi", {}, to), " was looked at (faint lines) when these were written: ", ...parts, ".")] : [];
   }
 
   function chooseLink(word, kind, look) {
@@ -186,7 +220,11 @@ export function openLook(root, app) {
 
   function sideNames() {
     const [first, second] = app.languages;
-    return { source: first || "Text", target: second || "Written" };
+    return { source: first || "Text", target: second || "Written", langs: { source: app.codes[0], target: app.codes[1] } };
+  }
+
+  function langOf(unit) {
+    return app.codes[unit.side === "source" ? 0 : 1] || null;
   }
 
   function build() {
@@ -200,12 +238,12 @@ export function openLook(root, app) {
 
   function showNotes() {
     const { reading } = app;
-    const count = Math.max(...Object.values(reading.sides).map((side) => side?.words?.length ?? side?.tokens.length ?? 0));
+    const count = Math.max(...["source", "target"].map((side) => reading.sides[side]?.words?.length ?? reading.sides[side]?.tokens.length ?? 0));
     notes.replaceChildren(reading.note ?? "");
     const turn = (step, label, change, on) => make("button", { type: "button", class: "link", disabled: !on, "aria-label": label, click: change }, step < 0 ? "‹ before" : "next ›");
     if (reading.part && reading.part.count > 1) {
       const { index, count: parts } = reading.part;
-      const go = (n) => () => (app.change({ part: n, word: null, to: null, step: null, hide: [] }), app.readAgain());
+      const go = (n) => () => app.openPart(n);
       notes.append(` Sentence ${index + 1} of ${parts} `, turn(-1, "The sentence before", go(index - 1), index > 0), " ", turn(1, "The next sentence", go(index + 1), index + 1 < parts));
     }
     if (count > MOST_WORDS) {
@@ -228,7 +266,7 @@ export function openLook(root, app) {
     preview(text, written) {
       if (!text) return stage.root.classList.remove("waiting");
       stage.root.classList.add("waiting");
-      if (written) stage.preview([{ side: "target", text: written }]);
+      if (written) stage.preview("target", written);
     },
     update(patch) {
       if ("kind" in patch || "heads" in patch) heads.update();

@@ -24,7 +24,7 @@ const app = {
   reading: null,
   weights: null,
   change,
-  readAgain: () => read(),
+  openPart,
   trouble: showTrouble,
   views: {},
 };
@@ -58,11 +58,12 @@ async function read() {
   document.body.dataset.busy = "true";
   app.views.look.preview(text, "");
   const body = { text };
-  if (app.state.part) body.part = app.state.part;
   if (app.about.task === "generate") body.new_tokens = Number(byId("new-tokens").value);
   try {
-    const reading = await postRead(body, (event) => onEvent(event, mine), mine.signal);
-    if (mine === running) await take(reading);
+    let reading = await postRead(body, (event) => onEvent(event, mine), mine.signal);
+    const other = reading.part?.ids[app.state.part];
+    if (other && other !== reading.id) reading = await getJson(`/api/reading/${encodeURIComponent(other)}`);
+    if (mine === running) await take(reading, mine);
   } catch (error) {
     if (error.name === "AbortError" || mine !== running) return;
     showTrouble(error);
@@ -82,12 +83,14 @@ function onEvent(event, mine) {
 }
 
 /** A reading has come: get its weights, then show it. */
-async function take(reading) {
+async function take(reading, mine = running) {
   const weights = new Weights(reading, app.about.limits.dense);
-  await weights.prefetch(() => {});
+  await weights.prefetch();
+  if (mine !== running) return;
   app.reading = reading;
   app.weights = weights;
   const { state } = app;
+  state.part = reading.part?.index ?? 0;
   const kinds = kindsOf(reading);
   if (!kinds.includes(state.kind)) state.kind = kinds.includes("cross") ? "cross" : kinds[0];
   if (state.text === FIRST && !state.word && !location.hash) firstStory(reading);
@@ -95,6 +98,17 @@ async function take(reading) {
   byId("status").textContent = reading.written ? `${reading.written}` : "";
   document.title = `${reading.text.slice(0, 40)} – regard`;
   writeAddress();
+}
+
+/** Another sentence of a text that was split. */
+async function openPart(part) {
+  Object.assign(app.state, { part, word: null, to: null, step: null, hide: [], map: "" });
+  try {
+    await take(await getJson(`/api/reading/${encodeURIComponent(app.reading.part.ids[part])}`));
+  } catch (error) {
+    if (error.status === 404) await read(); // it is not kept any more
+    else showTrouble(error);
+  }
 }
 
 /** The textbook's sentence opens as the textbook shows it: what "it" looks at, in the head that ties it to "dog". */
@@ -109,6 +123,7 @@ const readSoon = later(() => read(), PAUSE);
 
 function typed(text, soon) {
   readSoon.cancel();
+  if (app.state.to !== null) app.state.heads = {}; // they were chosen for two words of the text before
   Object.assign(app.state, { text, part: 0, word: null, to: null, step: null, hide: [], map: "" });
   if (soon) readSoon();
   else read();
@@ -239,6 +254,7 @@ async function start() {
     return;
   }
   app.languages = languageNames();
+  app.codes = app.about.languages?.split("-") ?? [];
   setUpForm();
   app.views.look = openLook(byId("look"), app);
   app.views.steps = openSteps(byId("steps"), app);
@@ -248,8 +264,8 @@ async function start() {
   setUpTabs();
   saveMenu(app);
   byId("tab-whatif").hidden = app.about.task !== "translate" && app.about.task !== "generate";
-  await restore();
   addEventListener("popstate", restore);
+  await restore();
 }
 
 /** Show what the address holds. */
@@ -257,16 +273,16 @@ async function restore() {
   const state = stateOf(location.hash);
   const same = app.reading && state.text === app.state.text && state.part === app.state.part;
   Object.assign(app.state, state);
+  if (app.about.task === "record" && !location.hash) app.state.tab = "map";
+  showTab();
   if (app.about.task === "record") {
-    if (!location.hash) app.state.tab = "map";
     if (!app.reading) await take(await getJson(`/api/reading/${encodeURIComponent(app.about.reading)}`)).catch(showTrouble);
   } else {
     if (!app.state.text) app.state.text = app.about.examples[0] ?? FIRST;
     app.fill(app.state.text);
     if (!same) await read();
   }
-  showTab();
-  app.views[app.state.tab].update(app.state);
+  if (app.reading) app.views[app.state.tab].update(app.state);
 }
 
 start();

@@ -4,13 +4,15 @@
 import { asPercent, make, makeSvg, roving, shownWord } from "./ui.js";
 
 const MOST_IN_COLUMNS = 40;
-const THICKEST = 16; // pixels, for a weight of 1
-const ARC = 118; // pixels above the first row
+const LEAST_SAID = 0.015; // a smaller share has a line, and its number is in the list
+const THICKEST = 22; // pixels, for a weight of 1
+const ARC = 104; // pixels above the first row
 
 /** The words that are shown: those of the source and of the target, each with the rows and columns that it stands for in
  *  each kind of attention. Words `from` … `from + most` of each side. */
 export function unitsOf(reading, from, most) {
   const { source, target, read } = reading.sides;
+  if (!source) return [];
   const own = reading.entries.find((entry) => entry.rows === "source")?.kind ?? "encoder";
   const units = wordsOf(source, "source").slice(from, from + most);
   for (const unit of units) {
@@ -42,7 +44,6 @@ function wordsOf(side, name) {
   const special = new Set(side.special ?? []);
   return words.map(([text, start, stop]) => ({
     side: name,
-    lang: side.lang ?? "",
     text: shownWord(text),
     range: [start, stop],
     special: special.has(start),
@@ -64,7 +65,7 @@ export class Stage {
     new ResizeObserver(() => this.resized()).observe(this.root);
   }
 
-  /** Show words. `names` are the headings of the two sides, `asides` elements that stand beside them. */
+  /** Show words. `names` are the headings of the two sides and their languages, `asides` elements that stand beside them. */
   build(units, names, asides = {}) {
     this.units = units;
     this.root.replaceChildren(this.svg);
@@ -72,7 +73,7 @@ export class Stage {
     for (const [side, parts] of [["source", ["source"]], ["target", ["read", "target"]]]) {
       const mine = units.filter((unit) => parts.includes(unit.side));
       if (!mine.length) continue;
-      const row = make("div", { class: "sentence", role: "group", "aria-label": `${names[side]}: words`, lang: mine.at(-1).lang || null });
+      const row = make("div", { class: "sentence", role: "group", "aria-label": `${names[side]}: words`, lang: names.langs[side] || null });
       for (const unit of mine) row.append(this.button(unit));
       row.firstElementChild.tabIndex = 0;
       roving(row, () => [...row.children].filter((button) => button.offsetParent));
@@ -84,7 +85,7 @@ export class Stage {
   }
 
   button(unit) {
-    const classes = ["word", unit.special ? "special" : "", unit.glued ? "glued" : "", unit.side].join(" ");
+    const classes = ["word", unit.special ? "special" : "", unit.glued ? "glued" : "", unit.side === "read" ? "start" : ""].join(" ");
     unit.share = make("span", { class: "share" });
     unit.element = make(
       "button",
@@ -105,14 +106,12 @@ export class Stage {
   }
 
   /** The text alone, while its reading is on the way. */
-  preview(sides) {
+  preview(side, text) {
+    const row = this.sentences?.get(side);
+    if (!row) return;
     this.units = [];
     this.svg.replaceChildren();
-    for (const { side, text, lang } of sides) {
-      const row = this.sentences?.get(side);
-      if (!row) continue;
-      row.replaceChildren(...text.split(/\s+/).filter(Boolean).map((word) => make("span", { class: "word plain", lang: lang || null }, shownWord(word))));
-    }
+    row.replaceChildren(...text.split(/\s+/).filter(Boolean).map((word) => make("span", { class: "word" }, shownWord(word))));
   }
 
   resized() {
@@ -137,15 +136,19 @@ export class Stage {
       unit.w = place.width;
       unit.h = place.height;
     }
+    const seen = this.units.filter((unit) => unit.w);
+    const [right, left] = [seen.filter((unit) => unit.side === "source"), seen.filter((unit) => unit.side !== "source")];
+    this.gap = Math.min(...left.map((unit) => unit.x)) - Math.max(...right.map((unit) => unit.x + unit.w));
     this.svg.setAttribute("width", String(this.wide));
     this.svg.setAttribute("height", String(this.root.scrollHeight));
     this.tell.laidOut();
   }
 
-  /** Lines [{from, to, weight, kind}], the thickest last; with a `word`, shares are written at the words it looks at. */
+  /** Lines [{from, to, weight, kind, faint}], the thickest on top; with a `word`, its shares are written at the words. */
   draw(lines, word, kind, aside) {
+    if (!this.wide) return; // not on the screen: nothing has a place yet
     this.root.dataset.kind = kind;
-    const shares = new Map(word ? lines.map((line) => [line.to, line.weight]) : []);
+    const shares = new Map(lines.filter((line) => line.from === word).map((line) => [line.to, line.weight]));
     const away = new Map(word ? aside.map(({ unit, weight }) => [unit, weight]) : []);
     const most = Math.max(...shares.values(), 0);
     for (const unit of this.units) {
@@ -156,9 +159,11 @@ export class Stage {
       classList.toggle("best", most > 0 && shares.get(unit) === most);
       classList.toggle("aside", away.has(unit));
       unit.element.style.setProperty("--share", String(shares.get(unit) ?? 0));
-      unit.share.textContent = share === undefined || (share < 0.005 && unit !== word) ? "" : asPercent(share < 0.0995 ? share : Math.round(100 * share) / 100);
+      unit.share.textContent = share >= LEAST_SAID ? asPercent(Math.round(100 * share) / 100) : "";
     }
-    const drawn = [...lines].sort((a, b) => a.weight - b.weight).filter((line) => line.weight >= 0.004);
+    this.thinOut();
+    const drawn = lines.filter((line) => line.weight >= 0.004);
+    drawn.sort((a, b) => Number(b.faint ?? false) - Number(a.faint ?? false) || a.weight - b.weight);
     this.svg.replaceChildren(
       ...drawn.map((line) =>
         makeSvg("path", {
@@ -169,6 +174,19 @@ export class Stage {
         }),
       ),
     );
+  }
+
+  /** In a row, of shares that would overlap the largest stays. */
+  thinOut() {
+    if (this.kindOfLayout !== "rows") return;
+    const room = 2.4 * Number.parseFloat(getComputedStyle(document.documentElement).fontSize) * 0.85;
+    const said = this.units.filter((unit) => unit.share.textContent);
+    const kept = [];
+    for (const unit of said.sort((a, b) => Number.parseFloat(b.share.textContent) - Number.parseFloat(a.share.textContent))) {
+      const x = unit.x + unit.w / 2;
+      if (kept.some((other) => other.y === unit.y && Math.abs(other.x + other.w / 2 - x) < room)) unit.share.textContent = "";
+      else kept.push(unit);
+    }
   }
 
   path({ from, to, kind }) {
@@ -187,7 +205,7 @@ export class Stage {
     const edge = (unit) => (below ? unit.x - 4 : unit.x + unit.w + 4);
     const x = below ? Math.min(edge(from), edge(to)) : Math.max(edge(from), edge(to));
     const high = this.root.clientHeight;
-    return arc(from.y + from.h / 2, to.y + to.h / 2, x, below ? -1 : 1, high, ARC, (along, out) => `${out.toFixed(1)} ${along.toFixed(1)}`);
+    return arc(from.y + from.h / 2, to.y + to.h / 2, x, below ? -1 : 1, high, Math.min(ARC, this.gap - 8), (along, out) => `${out.toFixed(1)} ${along.toFixed(1)}`);
   }
 }
 

@@ -9,13 +9,25 @@ import { kindsOf } from "./weights.js";
 
 const TERMS = 6; // of a dot product, in words; the rest can be opened
 
-/** softmax of scores ÷ divisor + bias over the visible ones. */
-export function softmaxOf(scores, divisor, bias, visible) {
-  const logits = scores.map((score, n) => (visible[n] ? score / divisor + bias[n] : -Infinity));
+/** softmax of scores ÷ divisor, capped and biased as the model does, over the visible ones. */
+export function softmaxOf(scores, divisor, { visible, bias, softcap }) {
+  const logits = scores.map((score, n) => (visible[n] ? capped(score / divisor, softcap) + bias[n] : -Infinity));
   const most = Math.max(...logits);
   const powers = logits.map((logit) => (logit === -Infinity ? 0 : Math.exp(logit - most)));
   const total = powers.reduce((sum, power) => sum + power, 0);
   return powers.map((power) => (total ? power / total : 0));
+}
+
+function capped(logit, softcap) {
+  return softcap ? softcap * Math.tanh(logit / softcap) : logit;
+}
+
+/** What a model adds to scaled scores before the softmax, such as a bias by distance; it is in its weights. */
+export function biasOf({ scaled, weights, visible, softcap }) {
+  const found = scaled.map((value, n) => (visible[n] && weights[n] > 0 ? Math.log(weights[n]) - capped(value, softcap) : NaN));
+  const known = found.filter((value) => !Number.isNaN(value));
+  const spread = Math.max(...known) - Math.min(...known);
+  return found.map((value) => (spread < 1e-2 || Number.isNaN(value) ? 0 : value - Math.max(...known)));
 }
 
 /** In bits: 0 where one word has everything, log₂ n where n words have the same. */
@@ -80,7 +92,7 @@ export function openSteps(root, app) {
     const entry = reading.entries[step.entry];
     const side = reading.sides[entry.rows];
     const words = side.words ?? side.tokens.map((token, n) => [token, n, n + 1]);
-    const row = make("div", { class: "pick-words", role: "group", "aria-label": "The word to unfold", lang: side.lang || null });
+    const row = make("div", { class: "pick-words", role: "group", "aria-label": "The word to unfold", lang: (entry.rows === "source" ? app.codes[0] : app.codes[1]) || null });
     const near = words.length > 60 ? words.filter(([, start]) => Math.abs(start - step.token) < 30) : words;
     row.append(
       ...near.flatMap(([text, start, stop]) =>
@@ -134,12 +146,27 @@ export function openSteps(root, app) {
     let count = 0;
     const section = (title, text, ...parts) =>
       make("section", { class: "step card" }, make("h3", {}, make("span", { class: "step-number", "aria-hidden": "true" }, String(++count)), title), make("p", {}, text), ...parts);
+    const left = numbers.left_out ? make("p", { class: "quiet" }, `${names.length} words with the largest weights are listed; ${numbers.left_out.toLocaleString("en")} more share ${asPercent(Math.max(1 - numbers.weights.reduce((a, b) => a + b, 0), 0))}.`) : null;
     const missing = numbers.missing ? make("p", { class: "quiet" }, numbers.missing) : null;
     const sections = [];
 
+    const place = (numbers.columns ?? names.map((_, n) => n)).indexOf(step.token);
+    const self = entry.rows === entry.columns && place >= 0;
     if (numbers.x) {
-      const before = entry.layer ? `What layer ${entry.layer - 1} made of it.` : "Its embedding and its position, added.";
-      sections.push(section("The word as a vector", before, keep(vector(numbers.x, { name: of("x"), formula: entry.layer ? "" : "embedding + position" }))));
+      const parts = numbers.embedding
+        ? [
+            keep(vector(numbers.embedding.vector, { name: "embedding", formula: "the word's row of a learned table" })),
+            keep(vector(numbers.embedding.position, { name: "position", formula: `place ${step.token}: sines and cosines` })),
+          ]
+        : [];
+      const before = numbers.embedding
+        ? `Its embedding, times ${asNumber(numbers.embedding.scale)}, and its position, added.`
+        : entry.kind === "cross"
+          ? "What the decoder's own attention made of what was written so far."
+          : entry.layer
+            ? `What layer ${entry.layer - 1} made of it.`
+            : "What goes into this layer.";
+      sections.push(section("The word as a vector", before, ...parts, keep(vector(numbers.x, { name: of("x"), formula: numbers.embedding ? `${asNumber(numbers.embedding.scale)} × embedding + position` : "" }))));
     }
     const most = largestOf(numbers.q, ...numbers.k);
     sections.push(
@@ -147,8 +174,9 @@ export function openSteps(root, app) {
         "Query, key, value",
         "Three learned matrices make three short vectors of it: what it asks, what it answers to, what it gives.",
         keep(vector(numbers.q, { name: of("q"), formula: "x W_Q", most })),
-        ...(entry.rows === entry.columns && numbers.k[step.token] ? [keep(vector(numbers.k[step.token], { name: of("k"), formula: "x W_K", most }))] : []),
-        ...(entry.rows === entry.columns && numbers.v?.[step.token] ? [keep(vector(numbers.v[step.token], { name: of("v"), formula: "x W_V" }))] : []),
+        ...(self ? [keep(vector(numbers.k[place], { name: of("k"), formula: "x W_K", most }))] : []),
+        ...(self && numbers.v ? [keep(vector(numbers.v[place], { name: of("v"), formula: "x W_V" }))] : []),
+        ...(self ? [] : [make("p", { class: "quiet" }, "Keys and values are those of the words that are looked at, below.")]),
       ),
     );
 
@@ -170,7 +198,7 @@ export function openSteps(root, app) {
     });
     roving(table, () => rows.filter((row) => !row.disabled));
     rows.find((row) => !row.disabled)?.setAttribute("tabindex", "0");
-    sections.push(section("Meet every word", `The score of a word is the dot product of q(${word}) and its key: large where they point the same way. Choose one to see it term by term.`, table, product));
+    sections.push(section("Meet every word", `The score of a word is the dot product of q(${word}) and its key: large where they point the same way. Choose one to see it term by term.`, table, left, product));
 
     const scaled = scaleSteps(step, numbers, names, root_d);
     sections.push(section(`Divide by √${width} ${Number.isInteger(root_d) ? "=" : "≈"} ${asNumber(root_d)}`, `A sum of ${width} products grows with √${width}. Undivided, one word would take nearly everything; divided, the shares stay soft. Move the slider to see it.`, scaled.slider, scaled.figures));
@@ -203,8 +231,8 @@ export function openSteps(root, app) {
     }
     if (numbers.joined) {
       const heads = Math.round(numbers.joined.length / numbers.output.length);
-      const place = entry.heads.indexOf(step.head);
-      const mine = [place * numbers.output.length, (place + 1) * numbers.output.length];
+      const at = entry.heads.indexOf(step.head) * numbers.output.length;
+      const mine = [at, at + numbers.output.length];
       sections.push(
         section(
           "Heads joined",
@@ -245,7 +273,7 @@ export function openSteps(root, app) {
   /** The slider for the scale, what it does to the shares, and the table of the softmax. */
   function scaleSteps(step, numbers, names, root_d) {
     const own = 1 / numbers.scale;
-    const bias = numbers.scaled.map((value, n) => (numbers.visible[n] ? value - numbers.scores[n] * numbers.scale : 0));
+    const rule = { visible: numbers.visible, softcap: numbers.softcap, bias: biasOf(numbers) };
     const largest = 2 * own;
     const followers = [];
     const slider = make("input", { type: "range", id: "divisor", min: 0, max: Math.log(largest), step: 0.001, value: Math.log(own), "aria-label": "Divide the scores by", input: () => move(Math.exp(Number(slider.value))) });
@@ -269,7 +297,7 @@ export function openSteps(root, app) {
 
     function set(divisor) {
       const same = Math.abs(divisor / own - 1) < 1e-6;
-      const shares = same ? numbers.weights : softmaxOf(numbers.scores, divisor, bias, numbers.visible);
+      const shares = same ? numbers.weights : softmaxOf(numbers.scores, divisor, rule);
       if (document.activeElement !== slider || same) slider.value = String(Math.log(divisor));
       slider.setAttribute("aria-valuetext", `÷ ${asNumber(divisor)}`);
       said.textContent = `÷ ${asNumber(divisor)}${same ? ` = √${numbers.q.length}` : ""}`;
@@ -284,7 +312,7 @@ export function openSteps(root, app) {
       );
       cells.forEach((cell, n) => {
         if (!numbers.visible[n]) return;
-        cell.scaled.textContent = asNumber(numbers.scores[n] / divisor + bias[n]);
+        cell.scaled.textContent = asNumber(capped(numbers.scores[n] / divisor, numbers.softcap) + rule.bias[n]);
         cell.bar.style.setProperty("--share", String(shares[n]));
         cell.share.textContent = asPercent(shares[n]);
       });

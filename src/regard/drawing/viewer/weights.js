@@ -6,6 +6,7 @@ import { getFloats, query } from "./api.js";
 
 const MOST_FLOATS = 1 << 24; // held in the page, all entries together; beyond that, rows are asked for
 const AT_ONCE = 4;
+const MOST_BINS = 512; // of one tile
 
 /** A head as the address and the API write it: "entry.head". */
 export const headName = (entry, head) => `${entry}.${head}`;
@@ -31,18 +32,16 @@ export class Weights {
     this.dense = Math.max(...sizes) <= dense && sizes.reduce((a, b) => a + b, 0) <= MOST_FLOATS;
     this.entries = new Map();
     this.rows = new Map();
-    this.asked = new Map();
   }
 
-  /** Fetch the dense weights of all entries, a few at a time; `tell` hears of each. */
-  async prefetch(tell) {
+  /** Fetch the dense weights of all entries, a few at a time. */
+  async prefetch() {
     if (!this.dense) return;
     const queue = this.reading.entries.map((_, n) => n);
     const work = async () => {
       for (let n = queue.shift(); n !== undefined; n = queue.shift()) {
         const address = query("/api/weights", { reading: this.reading.id, entry: n });
         this.entries.set(n, (await getFloats(address)).data);
-        tell(n);
       }
     };
     await Promise.all(Array.from({ length: AT_ONCE }, work));
@@ -72,14 +71,20 @@ export class Weights {
     return `${start}-${stop}:${heads.join(",")}`;
   }
 
-  /** Make sure that `mean` of these rows is there: at once for dense weights, by asking for long texts. */
-  async fetchMean(heads, [start, stop]) {
+  /** Ask for `mean` of these rows, of a long text: its columns first … last, and its sinks. The rest stays 0. */
+  async fetchMean(heads, [start, stop], [first, last]) {
     if (this.dense || !heads.length) return;
-    const name = this.rowsName(heads, start, stop);
-    const { keys } = this.reading.entries[headOf(heads[0])[0]];
-    const values = { reading: this.reading.id, heads: heads.join(","), rows: `${start},${stop}`, columns: `0,${keys}`, bins: `1,${keys}` };
-    if (!this.asked.has(name)) this.asked.set(name, getFloats(query("/api/tile", values)));
-    this.rows.set(name, Float64Array.from((await this.asked.get(name)).data));
+    const { keys, sinks } = this.reading.entries[headOf(heads[0])[0]];
+    const parts = sinks.filter((sink) => sink < first || sink >= last).map((sink) => [sink, sink + 1]);
+    for (let from = first; from < last; from += MOST_BINS) parts.push([from, Math.min(from + MOST_BINS, last)]);
+    const row = new Float64Array(keys);
+    await Promise.all(
+      parts.map(async ([from, to]) => {
+        const values = { reading: this.reading.id, heads: heads.join(","), rows: `${start},${stop}`, columns: `${from},${to}`, bins: `1,${to - from}` };
+        row.set((await getFloats(query("/api/tile", values))).data, from);
+      }),
+    );
+    this.rows.set(this.rowsName(heads, start, stop), row);
   }
 }
 
@@ -88,14 +93,17 @@ export function setsAside(sinks, heads) {
   return sinks === null ? heads.length !== 1 : !sinks;
 }
 
-/** What a row of weights says about words: [{text, start, stop, weight}], what was set aside, and the share of sinks
- *  that are no tokens. `words` are those of the columns. */
-export function answerOf(row, words, sinks, aside) {
+/** What a row of weights says about words: [{text, start, stop, weight}], what was set aside, and what is missing from
+ *  the row: the share of sinks that are no tokens or, of a `partial` row, of words that are not shown. `words` are those of
+ *  the columns. */
+export function answerOf(row, words, sinks, aside, partial) {
   const total = row.reduce((sum, weight) => sum + weight, 0);
-  const own = total > 0 && total < 1 - 1e-4 ? 1 - total : 0;
+  const missing = total > 0 && total < 1 - 1e-4 ? 1 - total : 0;
+  const own = partial ? 0 : missing;
   const set = aside ? sinks.filter((sink) => row[sink] > 0) : [];
   const away = new Set(set);
-  const rest = aside && (set.length || own) ? row.reduce((sum, weight, n) => sum + (away.has(n) ? 0 : weight), 0) : 1;
+  const left = row.reduce((sum, weight, n) => sum + (away.has(n) ? 0 : weight), partial ? missing : 0);
+  const rest = aside && (set.length || own) ? left : 1;
   const found = [];
   for (const [text, start, stop] of words) {
     let weight = 0;
@@ -108,7 +116,7 @@ export function answerOf(row, words, sinks, aside) {
     if (seen) found.push({ text, start, stop, weight: weight / Math.max(rest, 1e-9) });
   }
   const named = set.map((sink) => ({ position: sink, weight: row[sink] }));
-  return { found, aside: named, own: aside ? own : 0 };
+  return { found, aside: named, own: aside ? own : 0, outside: partial ? missing / Math.max(rest, 1e-9) : 0 };
 }
 
 /** The heads of a kind that look most from one word to another, in plain shares: [{name, weight}]. */

@@ -43,7 +43,7 @@ export function openWhatIf(root, app) {
   function build() {
     const { source } = app.reading.sides;
     const list = (source.words ?? source.tokens.map((token, n) => [token, n, n + 1])).slice(0, 300);
-    words.lang = source.lang ?? "";
+    words.lang = app.codes[0] ?? "";
     words.replaceChildren(
       ...list.map(([text, start, stop], n) =>
         make("button", { type: "button", class: "pick", tabindex: n ? -1 : 0, "data-start": start, click: () => toggleWord(start, stop) }, make("bdi", {}, shownWord(text))),
@@ -80,7 +80,7 @@ export function openWhatIf(root, app) {
         return make("div", {}, make("h3", { class: "side-name" }, kindInWords(kind)), grid);
       }),
     );
-    before.lang = after.lang = app.reading.sides.target?.lang ?? source.lang ?? "";
+    before.lang = after.lang = app.codes[1] ?? "";
     done = "";
   }
 
@@ -127,9 +127,8 @@ export function openWhatIf(root, app) {
   async function run() {
     running?.abort();
     const mine = (running = new AbortController());
-    const { text, part, hide, off } = app.state;
-    const body = { text, hide, off: off.map(headOf) };
-    if (part) body.part = part;
+    const { hide, off } = app.state;
+    const body = { text: app.reading.text, hide, off: off.map(headOf) };
     try {
       const reading = await postRead(body, (event) => mine === running && event.written !== undefined && (after.textContent = event.written), mine.signal);
       if (mine !== running) return;
