@@ -1,9 +1,9 @@
 // All heads as a grid of thumbnails, layers × heads, with what each does in words; any mix of them can be chosen.
 
 import { getFloats, query } from "./api.js";
-import { heatTable } from "./colour.js";
-import { asPercent, make, roving } from "./ui.js";
-import { headName, headOf, headsOf, kindsOf } from "./weights.js";
+import { colourTable } from "./colour.js";
+import { asPercent, make, roving, themeNow } from "./ui.js";
+import { headName, headOf, headsOf, kindsOf } from "./answers.js";
 
 const KIND_NAMES = { encoder: "Encoder", cross: "Cross", decoder: "Decoder" };
 const KIND_HINTS = {
@@ -15,7 +15,7 @@ const LARGEST = 48; // cells of a thumbnail on a side
 
 /** The panel of heads in `root`; `point(name or null)` hears which head is pointed at. */
 export function openHeads(root, app, point) {
-  const switcher = make("div", { class: "switch", role: "radiogroup", "aria-label": "Kind of attention" });
+  const switcher = make("div");
   const presets = make("div", { class: "pills presets", role: "group", "aria-label": "Choose heads" });
   const grid = make("div", { class: "grid", role: "group", "aria-label": "Heads" });
   const said = make("p", { class: "quiet head-said" });
@@ -24,7 +24,6 @@ export function openHeads(root, app, point) {
   let buttons = [];
   let across = 1;
   const stops = roving(grid, () => buttons, () => across);
-  roving(switcher, () => [...switcher.children]);
   grid.addEventListener("pointerleave", () => point(null));
   grid.addEventListener("focusout", (event) => grid.contains(event.relatedTarget) || (point(null), say(null)));
 
@@ -77,15 +76,9 @@ export function openHeads(root, app, point) {
     );
     stops.reset();
     hint.textContent = kindsOf(app.reading).length > 1 || kind !== "encoder" ? KIND_HINTS[kind] : "The words look at each other.";
-    switcher.replaceChildren(
-      ...kindsOf(app.reading).map((one) =>
-        make(
-          "button",
-          { type: "button", role: "radio", class: one, "aria-checked": String(one === kind), tabindex: one === kind ? 0 : -1, click: () => app.change({ kind: one, word: fitting(one), to: null }) },
-          KIND_NAMES[one],
-        ),
-      ),
-    );
+    const focused = switcher.contains(document.activeElement);
+    switcher.replaceChildren(kindSwitch(app, kind, (one) => app.change({ kind: one, word: fitting(one), to: null })));
+    if (focused) switcher.querySelector('[aria-checked="true"]').focus();
     switcher.hidden = kindsOf(app.reading).length < 2;
     paint();
     mark();
@@ -164,7 +157,7 @@ export function openHeads(root, app, point) {
   /** Draw the thumbnails: from the weights that are here, or from the server's small ones. */
   function paint() {
     if (!app.reading) return;
-    const table = heatTable(root);
+    const table = colourTable(themeNow());
     for (const button of buttons) {
       const [n, head] = headOf(button.dataset.head);
       const entry = app.reading.entries[n];
@@ -192,6 +185,17 @@ export function openHeads(root, app, point) {
   };
 }
 
+/** Radio buttons for the kinds of attention of a reading. */
+export function kindSwitch(app, kind, choose) {
+  const buttons = kindsOf(app.reading).map((one) => {
+    const checked = { "aria-checked": String(one === kind), tabindex: one === kind ? 0 : -1 };
+    return make("button", { type: "button", role: "radio", "data-kind": one, ...checked, click: () => choose(one) }, KIND_NAMES[one]);
+  });
+  const group = make("div", { class: "switch", role: "radiogroup", "aria-label": "Kind of attention" }, ...buttons);
+  roving(group, () => buttons);
+  return group;
+}
+
 /** Weights as pixels, a cell each, or the largest of several where there are many. */
 function paintCells(canvas, cells, rows, columns, table) {
   const [high, wide] = [Math.min(rows, LARGEST), Math.min(columns, LARGEST)];
@@ -208,7 +212,8 @@ function paintCells(canvas, cells, rows, columns, table) {
   }
   for (let n = 0; n < most.length; n++) {
     const step = Math.round(255 * Math.min(Math.sqrt(most[n]), 1));
-    picture.data.set(table.subarray(4 * step, 4 * step + 4), 4 * n);
+    picture.data.set(table.subarray(3 * step, 3 * step + 3), 4 * n);
+    picture.data[4 * n + 3] = 255;
   }
   canvas.getContext("2d").putImageData(picture, 0, 0);
 }

@@ -4,7 +4,7 @@
 import { openHeads } from "./heads.js";
 import { Stage, unitsOf } from "./stage.js";
 import { asPercent, counted, later, make, shownWord } from "./ui.js";
-import { answerOf, headOf, headsBetween, headsOf, kindsOf, setsAside } from "./weights.js";
+import { answerOf, headOf, headsBetween, headsOf, kindsOf, setsAside } from "./answers.js";
 
 const MOST_WORDS = 300; // of a side at once; the map shows texts of any length
 const LISTED = 6; // words of an answer

@@ -1,29 +1,34 @@
-// The map of a reading, fed by the server: opened when its tab is first shown.
+// The map of a reading, fed by the server: opened when its tab is first shown, for one kind of attention at a time.
 
+import { kindsOf } from "./answers.js";
+import { kindSwitch } from "./heads.js";
 import { make } from "./ui.js";
 
 /** The view "Map" in `root`. */
 export function openMapTab(root, app) {
-  let opened = null; // {id, map}
-  let writing = false; // the view came from the map itself
+  let opened = null; // {name, map}
+  let quiet = false; // the view came from the map itself
 
   async function show() {
-    if (!app.reading || app.state.tab !== "map") return;
-    if (opened?.id === app.reading.id) return;
-    opened?.map.close();
+    const { reading, state } = app;
+    if (!reading || state.tab !== "map") return;
+    const kind = kindsOf(reading).includes(state.kind) ? state.kind : kindsOf(reading)[0];
+    const name = `${reading.id} ${kind}`;
+    if (opened?.name === name) return;
+    opened?.map?.close();
+    opened = { name, map: null };
     const box = make("div", { class: "map-box" });
-    root.replaceChildren(box);
+    root.replaceChildren(...(kindsOf(reading).length > 1 ? [kindSwitch(app, kind, (to) => app.change({ kind: to, map: "" }))] : []), box);
     const [{ openMap }, { serverFeed }] = await Promise.all([import("./map.js"), import("./feeds.js")]);
-    const feed = await serverFeed(app.reading);
-    const map = await openMap(box, feed, {
-      view: parsed(app.state.map),
-      onView: (view) => {
-        writing = true;
-        app.change({ map: JSON.stringify(view) });
-        writing = false;
-      },
-    });
-    opened = { id: app.reading.id, map };
+    const feed = serverFeed(reading, kind);
+    if (opened.name !== name) return;
+    opened.map = openMap(box, feed, { view: parsed(state.map), onView });
+  }
+
+  function onView(view) {
+    quiet = true;
+    app.change({ map: JSON.stringify(view) });
+    quiet = false;
   }
 
   function parsed(text) {
@@ -34,13 +39,14 @@ export function openMapTab(root, app) {
     }
   }
 
+  const showNow = () => show().catch(app.trouble);
   return {
-    onReading: () => show().catch(app.trouble),
-    onShow: () => show().catch(app.trouble),
+    onReading: showNow,
+    onShow: showNow,
     update(patch) {
-      if (writing || !("map" in patch)) return;
-      const view = parsed(app.state.map);
-      if (opened && view) opened.map.setView(view);
+      if ("kind" in patch) showNow();
+      const view = "map" in patch && !quiet ? parsed(app.state.map) : undefined;
+      if (view) opened?.map?.setView(view);
     },
     map: () => opened?.map,
     picture: () => root,

@@ -7,8 +7,8 @@ import { openLook } from "./look.js";
 import { openMapTab } from "./map_tab.js";
 import { saveMenu } from "./save.js";
 import { openSteps } from "./steps.js";
-import { later, make, roving } from "./ui.js";
-import { Weights, kindsOf } from "./weights.js";
+import { later, make, roving, themeNow } from "./ui.js";
+import { Weights, kindsOf } from "./answers.js";
 import { openWhatIf } from "./whatif.js";
 
 const FIRST = "A dog ate the food because it was hungry."; // the textbook's sentence, and what it is shown for
@@ -55,7 +55,8 @@ async function read() {
   if (!text.trim()) return;
   const mine = (running = new AbortController());
   showTrouble(null);
-  document.body.dataset.busy = "true";
+  byId("progress").hidden = false;
+  byId("progress").removeAttribute("value");
   app.views.look.preview(text, "");
   const body = { text };
   if (app.about.task === "generate") body.new_tokens = Number(byId("new-tokens").value);
@@ -71,7 +72,7 @@ async function read() {
   } finally {
     if (mine === running) {
       running = null;
-      delete document.body.dataset.busy;
+      byId("progress").hidden = true;
     }
   }
 }
@@ -80,6 +81,7 @@ function onEvent(event, mine) {
   if (mine !== running) return;
   if (event.written !== undefined) app.views.look.preview(app.state.text, event.written);
   if (event.progress) byId("status").textContent = event.progress;
+  if (event.share) byId("progress").value = event.share;
 }
 
 /** A reading has come: get its weights, then show it. */
@@ -178,7 +180,7 @@ function setUpTheme() {
   let chosen = ["light", "dark"].includes(kept) ? kept : "";
   const show = () => {
     if (chosen) document.documentElement.dataset.theme = chosen;
-    button.setAttribute("aria-pressed", String((chosen || (dark.matches ? "dark" : "light")) === "dark"));
+    button.setAttribute("aria-pressed", String(themeNow() === "dark"));
     for (const view of Object.values(app.views)) view.onTheme?.();
   };
   button.addEventListener("click", () => {
@@ -202,7 +204,6 @@ function setUpForm() {
   document.querySelector(".ask-label").textContent = named[about.task] ?? "Text";
   byId("read").textContent = { translate: "Translate", generate: "Write on", read: "Read" }[about.task] ?? "Read";
   field.lang = about.task === "translate" ? about.languages.split("-")[0] || "en" : "";
-  field.maxLength = about.limits.characters;
   byId("about").textContent = about.name;
   if (about.task === "generate") {
     const count = { type: "number", id: "new-tokens", min: 1, max: about.limits.new_tokens, value: Math.min(16, about.limits.new_tokens) };

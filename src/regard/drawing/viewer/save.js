@@ -105,7 +105,7 @@ export function svgOf(root) {
   const box = root.getBoundingClientRect();
   const paper = getComputedStyle(document.body);
   const [wide, high] = [Math.ceil(box.width), Math.ceil(box.height)];
-  const svg = makeSvg("svg", { xmlns: "http://www.w3.org/2000/svg", width: wide, height: high, viewBox: `0 0 ${wide} ${high}`, "font-family": paper.fontFamily });
+  const svg = makeSvg("svg", { xmlns: "http://www.w3.org/2000/svg", width: wide, height: high, viewBox: `0 0 ${wide} ${high}` });
   svg.append(makeSvg("rect", { width: wide, height: high, fill: paper.backgroundColor }));
   addElement(svg, root, box);
   return new XMLSerializer().serializeToString(svg);
@@ -113,7 +113,7 @@ export function svgOf(root) {
 
 function addElement(svg, element, box) {
   const style = getComputedStyle(element);
-  if (style.display === "none" || style.visibility === "hidden" || element.classList.contains("unseen")) return;
+  if (!element.checkVisibility({ visibilityProperty: true }) || element.classList.contains("unseen")) return;
   const place = element.getBoundingClientRect();
   const [x, y] = [place.left - box.left, place.top - box.top];
   if (element instanceof SVGSVGElement) return addLines(svg, element, x, y);
@@ -121,6 +121,7 @@ function addElement(svg, element, box) {
   if (element instanceof HTMLCanvasElement) {
     svg.append(makeSvg("image", { x, y, width: place.width, height: place.height, preserveAspectRatio: "none", href: element.toDataURL(), "image-rendering": "pixelated" }));
   }
+  if (element instanceof HTMLInputElement && element.type === "range") return addSlider(svg, element, style, x, y, place);
   if (element instanceof HTMLSelectElement) return addText(svg, element.selectedOptions[0]?.textContent ?? "", style, x + 8, y + place.height / 2);
   for (const child of element.childNodes) {
     if (child.nodeType === Node.TEXT_NODE) addLinesOfText(svg, child, style, box);
@@ -147,6 +148,13 @@ function addBox(svg, style, x, y, { width, height }) {
   );
 }
 
+function addSlider(svg, input, style, x, y, { width, height }) {
+  const share = (Number(input.value) - Number(input.min)) / (Number(input.max) - Number(input.min));
+  const [middle, colour] = [y + height / 2, style.accentColor === "auto" ? style.color : style.accentColor];
+  svg.append(makeSvg("path", { d: `M${x} ${middle}h${width}`, stroke: colour, "stroke-width": 3, "stroke-opacity": 0.5 }));
+  svg.append(makeSvg("circle", { cx: x + share * width, cy: middle, r: 7, fill: colour }));
+}
+
 function addLines(svg, drawing, x, y) {
   const group = makeSvg("g", { transform: `translate(${x} ${y})` });
   for (const path of drawing.querySelectorAll("path, circle")) {
@@ -171,7 +179,7 @@ function addLinesOfText(svg, node, style, box) {
     range.setStart(node, n);
     range.setEnd(node, n + 1);
     const [place] = range.getClientRects();
-    if (!place || !place.width) {
+    if (!place || !place.width || (!line.trim() && !text[n].trim())) {
       line += text[n];
     } else if (last && Math.abs(place.top - last.top) < place.height / 2) {
       line += text[n];
@@ -187,6 +195,6 @@ function addLinesOfText(svg, node, style, box) {
 
 function addText(svg, text, style, x, y) {
   svg.append(
-    makeSvg("text", { x: x.toFixed(1), y: y.toFixed(1), "dominant-baseline": "central", "font-size": style.fontSize, "font-weight": style.fontWeight, "font-style": style.fontStyle, fill: style.color }, text),
+    makeSvg("text", { x: x.toFixed(1), y: y.toFixed(1), "dominant-baseline": "central", "font-size": style.fontSize, "font-weight": style.fontWeight, "font-style": style.fontStyle, "font-family": style.fontFamily, fill: style.color }, text),
   );
 }

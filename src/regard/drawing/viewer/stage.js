@@ -77,7 +77,7 @@ export class Stage {
       for (const unit of mine) row.append(this.button(unit));
       row.firstElementChild.tabIndex = 0;
       roving(row, () => [...row.children].filter((button) => button.offsetParent));
-      const heading = make("h3", { class: "side-name" }, names[side], asides[side] ?? null);
+      const heading = make("h2", { class: "side-name" }, names[side], asides[side] ?? null);
       this.root.append(make("div", { class: `side ${side}` }, heading, row));
       this.sentences.set(side, row);
     }

@@ -5,7 +5,7 @@ import { getJson, query } from "./api.js";
 import { kindInWords } from "./look.js";
 import { largestOf, strip, vector } from "./strip.js";
 import { asNumber, asPercent, make, roving, shownWord } from "./ui.js";
-import { kindsOf } from "./weights.js";
+import { kindsOf } from "./answers.js";
 
 const TERMS = 6; // of a dot product, in words; the rest can be opened
 
@@ -142,10 +142,19 @@ export function openSteps(root, app) {
     const names = numbers.names.map((name) => shownWord(name).replace(/^[▁Ġ](?=.)/, ""));
     const of = (letter) => `${letter}(${word})`;
     const width = numbers.q.length;
-    const root_d = Math.sqrt(width);
+    const root = Math.sqrt(width);
     let count = 0;
-    const section = (title, text, ...parts) =>
-      make("section", { class: "step card" }, make("h3", {}, make("span", { class: "step-number", "aria-hidden": "true" }, String(++count)), title), make("p", {}, text), ...parts);
+    const path = make("ol", { class: "path", "aria-label": "The steps" });
+    const section = (short, title, text, ...parts) => {
+      const number = make("span", { class: "step-number", "aria-hidden": "true" }, String(++count));
+      const made = make("section", { class: "step card" }, make("h2", { tabindex: -1 }, number, title), make("p", {}, text), ...parts);
+      const go = () => {
+        made.scrollIntoView({ block: "start" });
+        made.querySelector("h2").focus({ preventScroll: true });
+      };
+      path.append(make("li", {}, make("button", { type: "button", class: "link", click: go }, short)));
+      return made;
+    };
     const left = numbers.left_out ? make("p", { class: "quiet" }, `${names.length} words with the largest weights are listed; ${numbers.left_out.toLocaleString("en")} more share ${asPercent(Math.max(1 - numbers.weights.reduce((a, b) => a + b, 0), 0))}.`) : null;
     const missing = numbers.missing ? make("p", { class: "quiet" }, numbers.missing) : null;
     const sections = [];
@@ -166,11 +175,12 @@ export function openSteps(root, app) {
           : entry.layer
             ? `What layer ${entry.layer - 1} made of it.`
             : "What goes into this layer.";
-      sections.push(section("The word as a vector", before, ...parts, keep(vector(numbers.x, { name: of("x"), formula: numbers.embedding ? `${asNumber(numbers.embedding.scale)} × embedding + position` : "" }))));
+      sections.push(section("vector", "The word as a vector", before, ...parts, keep(vector(numbers.x, { name: of("x"), formula: numbers.embedding ? `${asNumber(numbers.embedding.scale)} × embedding + position` : "" }))));
     }
     const most = largestOf(numbers.q, ...numbers.k);
     sections.push(
       section(
+        "q, k, v",
         "Query, key, value",
         "Three learned matrices make three short vectors of it: what it asks, what it answers to, what it gives.",
         keep(vector(numbers.q, { name: of("q"), formula: "x W_Q", most })),
@@ -198,11 +208,11 @@ export function openSteps(root, app) {
     });
     roving(table, () => rows.filter((row) => !row.disabled));
     rows.find((row) => !row.disabled)?.setAttribute("tabindex", "0");
-    sections.push(section("Meet every word", `The score of a word is the dot product of q(${word}) and its key: large where they point the same way. Choose one to see it term by term.`, table, left, product));
+    sections.push(section("dot products", "Meet every word", `The score of a word is the dot product of q(${word}) and its key: large where they point the same way. Choose one to see it term by term.`, table, left, product));
 
-    const scaled = scaleSteps(step, numbers, names, root_d);
-    sections.push(section(`Divide by √${width} ${Number.isInteger(root_d) ? "=" : "≈"} ${asNumber(root_d)}`, `A sum of ${width} products grows with √${width}. Undivided, one word would take nearly everything; divided, the shares stay soft. Move the slider to see it.`, scaled.slider, scaled.figures));
-    sections.push(section("Softmax: scores become shares", "e to the power of each score, divided by the sum of all: shares that add up to 100 %.", scaled.table));
+    const scaled = scaleSteps(numbers, names);
+    sections.push(section(`÷ √${width}`, `Divide by √${width} ${Number.isInteger(root) ? "=" : "≈"} ${wholeOr(root)}`, `A sum of ${width} products grows with √${width}. Undivided, one word would take nearly everything; divided, the shares stay soft. Move the slider to see it.`, scaled.slider, scaled.figures));
+    sections.push(section("softmax", "Softmax: scores become shares", "e to the power of each score, divided by the sum of all: shares that add up to 100 %.", scaled.table));
 
     if (numbers.v && numbers.output) {
       const deepest = largestOf(...numbers.v);
@@ -227,7 +237,7 @@ export function openSteps(root, app) {
         moved.replaceChildren("With the divisor above, z would be: ", own ? "" : strip(sum, { name: of("z"), most: largestOf(numbers.output), thin: true }).box);
       });
       const moved = make("div", { class: "moved quiet", hidden: true });
-      sections.push(section("Weighted sum", `${of("z")} is a mixture of the values, in these shares.`, list, keep(vector(numbers.output, { name: of("z"), formula: "Σ share × v" })), moved));
+      sections.push(section("weighted sum", "Weighted sum", `${of("z")} is a mixture of the values, in these shares.`, list, keep(vector(numbers.output, { name: of("z"), formula: "Σ share × v" })), moved));
     }
     if (numbers.joined) {
       const heads = Math.round(numbers.joined.length / numbers.output.length);
@@ -235,6 +245,7 @@ export function openSteps(root, app) {
       const mine = [at, at + numbers.output.length];
       sections.push(
         section(
+          "heads joined",
           "Heads joined",
           `All ${heads} heads stand side by side; this one is outlined. One more matrix mixes them, and the word itself is added.`,
           keep(vector(numbers.joined, { name: "z of all heads", part: mine })),
@@ -247,6 +258,7 @@ export function openSteps(root, app) {
     if (numbers.hidden) {
       sections.push(
         section(
+          "feed-forward",
           "Feed-forward",
           "Each word on its own: a wider layer, an activation, and back.",
           keep(vector(numbers.hidden, { name: "hidden", formula: numbers.formulas?.hidden ?? "activation(n W₁ + b₁)" })),
@@ -257,9 +269,9 @@ export function openSteps(root, app) {
     const following = app.reading.entries.findIndex((one) => one.kind === entry.kind && one.layer === entry.layer + 1);
     if (numbers.next) {
       const on = following >= 0 ? make("button", { type: "button", class: "primary", click: () => (go({ entry: following, key: null }), chooser.scrollIntoView({ block: "start" })) }, `Walk on into layer ${entry.layer + 1} →`) : make("p", { class: "quiet" }, "This is the last layer.");
-      sections.push(section("What leaves the layer", following >= 0 ? `It goes into layer ${entry.layer + 1}, where it is asked again.` : "It leaves the stack.", keep(vector(numbers.next, { name: `${word}, after layer ${entry.layer}` })), on));
+      sections.push(section("next layer", "What leaves the layer", following >= 0 ? `It goes into layer ${entry.layer + 1}, where it is asked again.` : "It leaves the stack.", keep(vector(numbers.next, { name: `${word}, after layer ${entry.layer}` })), on));
     }
-    body.replaceChildren(...sections, ...(missing ? [make("div", { class: "step card" }, missing)] : []));
+    body.replaceChildren(path, ...sections, ...(missing ? [make("div", { class: "step card" }, missing)] : []));
 
     refresh = (now) => {
       const key = now.key !== null && numbers.visible[now.key] ? now.key : best;
@@ -271,7 +283,7 @@ export function openSteps(root, app) {
   }
 
   /** The slider for the scale, what it does to the shares, and the table of the softmax. */
-  function scaleSteps(step, numbers, names, root_d) {
+  function scaleSteps(numbers, names) {
     const own = 1 / numbers.scale;
     const rule = { visible: numbers.visible, softcap: numbers.softcap, bias: biasOf(numbers) };
     const largest = 2 * own;
@@ -300,7 +312,7 @@ export function openSteps(root, app) {
       const shares = same ? numbers.weights : softmaxOf(numbers.scores, divisor, rule);
       if (document.activeElement !== slider || same) slider.value = String(Math.log(divisor));
       slider.setAttribute("aria-valuetext", `÷ ${asNumber(divisor)}`);
-      said.textContent = `÷ ${asNumber(divisor)}${same ? ` = √${numbers.q.length}` : ""}`;
+      said.textContent = `÷ ${wholeOr(divisor)}${same ? ` = √${numbers.q.length}` : ""}`;
       reset.hidden = same;
       const bits = entropyOf(shares);
       const [top] = shares.map((share, n) => [share, n]).sort((a, b) => b[0] - a[0]);
@@ -318,7 +330,7 @@ export function openSteps(root, app) {
       });
       for (const follower of followers) follower(shares, same);
     }
-    const ends = make("div", { class: "slider-ends quiet", "aria-hidden": "true" }, make("span", {}, "÷ 1"), make("span", {}, `÷ ${asNumber(largest)}`));
+    const ends = make("div", { class: "slider-ends quiet", "aria-hidden": "true" }, make("span", {}, "÷ 1"), make("span", {}, `÷ ${wholeOr(largest)}`));
     return { slider: make("div", { class: "slider" }, slider, said, reset, ends), figures, table, set, also: (follower) => followers.push(follower) };
   }
 
@@ -332,6 +344,10 @@ export function openSteps(root, app) {
     onTheme: () => painted.forEach((paint) => paint()),
     picture: () => body,
   };
+}
+
+function wholeOr(value) {
+  return Math.abs(value - Math.round(value)) < 1e-6 ? String(Math.round(value)) : asNumber(value);
 }
 
 /** One dot product, term by term: three strips over each other, the largest terms in numbers, and all of them to open. */
@@ -350,5 +366,5 @@ function dotProduct(root, q, k, score, word, other, most, painted) {
   const shown = make("ol", { class: "terms" }, ...order.slice(0, TERMS).map(term));
   const rest = make("details", {}, make("summary", {}, `all ${terms.length} terms`), make("ol", { class: "terms", start: 0 }, ...terms.map((_, n) => term(n))));
   say(null);
-  root.replaceChildren(make("h4", {}, make("bdi", {}, `q(${word}) · k(${other}) = ${asNumber(score)}`)), ...parts, line, make("p", { class: "quiet" }, "The largest terms:"), shown, rest);
+  root.replaceChildren(make("h3", {}, make("bdi", {}, `q(${word}) · k(${other}) = ${asNumber(score)}`)), ...parts, line, make("p", { class: "quiet" }, "The largest terms:"), shown, rest);
 }

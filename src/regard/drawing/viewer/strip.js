@@ -1,8 +1,8 @@
 // A vector as a strip of colours, one cell a number: blue is positive, brown negative. A number is read by pointing at
 // its cell or with the arrow keys; all of them can be opened as a table.
 
-import { signedTable } from "./colour.js";
-import { asNumber, make } from "./ui.js";
+import { colourTable } from "./colour.js";
+import { asNumber, make, themeNow } from "./ui.js";
 
 /** The largest absolute value of some vectors, for a scale that they share. */
 export function largestOf(...vectors) {
@@ -69,17 +69,23 @@ export function strip(values, { name, most = largestOf(values), part = null, fad
   }
 
   function paint() {
-    const table = signedTable(box);
+    const [above, below] = ["high", "negative"].map((end) => colourTable(themeNow(), end));
     const picture = new ImageData(values.length, 1);
     for (let n = 0; n < values.length; n++) {
-      const step = Math.round(255 * Math.min(Math.max((fade * values[n]) / most, -1), 1)) + 255;
-      picture.data.set(table.subarray(4 * step, 4 * step + 4), 4 * n);
+      const shade = 3 * Math.round(255 * Math.min((fade * Math.abs(values[n])) / most, 1));
+      picture.data.set((values[n] < 0 ? below : above).subarray(shade, shade + 3), 4 * n);
+      picture.data[4 * n + 3] = 255;
     }
     canvas.getContext("2d").putImageData(picture, 0, 0);
   }
 
   paint();
   return { box, readout, paint, show, fade: (share) => ((fade = share), paint()) };
+}
+
+/** A formula with its indices set low: "x W_Q". */
+function formulaParts(text) {
+  return text.split(/(_[A-Z])/).map((part) => (/^_[A-Z]$/.test(part) ? make("sub", {}, part[1]) : part));
 }
 
 /** A strip under its name and formula, with its numbers to open. `said` is what stands at its right. */
@@ -91,6 +97,6 @@ export function vector(values, { name, formula = "", dimension = "", said = "", 
     if (!opened.open || table.childElementCount) return;
     table.append(...Array.from(values, (value) => make("span", {}, asNumber(value))));
   });
-  const head = make("div", { class: "vector-head" }, make("b", {}, name), make("span", { class: "formula" }, formula), make("span", { class: "quiet" }, dimension || `${values.length} numbers`), made.readout, said ? make("span", { class: "quiet" }, said) : null);
+  const head = make("div", { class: "vector-head" }, make("b", {}, name), make("span", { class: "formula" }, ...formulaParts(formula)), make("span", { class: "quiet" }, dimension || `${values.length} numbers`), made.readout, said ? make("span", { class: "quiet" }, said) : null);
   return { element: make("div", { class: "vector" }, head, made.box, opened), paint: made.paint };
 }

@@ -90,3 +90,8 @@ export function later(action, wait) {
   call.cancel = () => clearTimeout(timer);
   return call;
 }
+
+/** "light" or "dark", as it is shown. */
+export function themeNow() {
+  return document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+}

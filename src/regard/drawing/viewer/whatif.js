@@ -4,7 +4,7 @@
 import { postRead } from "./api.js";
 import { kindInWords } from "./look.js";
 import { asPercent, counted, later, make, roving, shownWord } from "./ui.js";
-import { headName, headOf, kindsOf } from "./weights.js";
+import { headName, headOf, kindsOf } from "./answers.js";
 
 /** Which words of b are not in a, by the longest common subsequence: [[word, whether it is new]]. */
 export function changedWords(a, b) {
@@ -31,7 +31,7 @@ export function openWhatIf(root, app) {
   const sure = [make("span", { class: "quiet" }), make("span", { class: "quiet" })];
   const reset = make("button", { type: "button", class: "link", click: () => app.change({ hide: [], off: [] }) }, "put everything back");
   root.append(
-    make("div", { class: "card compare" }, make("div", {}, make("h3", {}, "As it is ", sure[0]), before), make("div", {}, make("h3", {}, "What if ", sure[1]), after), said),
+    make("div", { class: "card compare" }, make("div", {}, make("h2", {}, "As it is ", sure[0]), before), make("div", {}, make("h2", {}, "What if ", sure[1]), after), said),
     make("div", { class: "card" }, make("h2", {}, "Hide a word"), make("p", { class: "quiet" }, "The model may not look at it: its weight is 0 wherever words of the source are looked at."), words),
     make("div", { class: "card" }, make("h2", {}, "Switch heads off"), make("p", { class: "quiet" }, "A head that is off adds nothing to what its layer makes of a word."), grids),
   );
