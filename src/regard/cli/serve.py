@@ -16,9 +16,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    from pathlib import Path
-
-    import regard
+    from regard.drawing.viewer import viewer_files
     from regard.page.app import Page
     from regard.page.readers import TranslatorReader
     from regard.page.server import listen, serve, url
@@ -26,13 +24,7 @@ def _run(options: argparse.Namespace) -> None:
 
     listening = listen(options.host, options.port)
     reader = TranslatorReader(Translator.default(), "English to French, the translator in this package")
-    try:
-        from regard.drawing.viewer import viewer_files
-
-        files = viewer_files()
-    except ImportError:
-        folder = Path(regard.__file__).parent / "drawing" / "viewer"
-        files = {path.name: path.read_bytes() for path in folder.glob("*")}
+    files = viewer_files()
     print(f"The page is at {url(listening)} (Ctrl-C ends it)", flush=True)
     serve(Page(reader, files, host=options.host).app(), listening, opened=options.open)
 

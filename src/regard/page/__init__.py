@@ -9,3 +9,9 @@ guard       what holds for every request and every answer
 app         the addresses, from a request to an answer
 server      the server, from an address to its end
 """
+
+from regard.page.app import Page
+from regard.page.readers import TranslatorReader
+from regard.page.server import listen, serve, url
+
+__all__ = ["Page", "TranslatorReader", "listen", "serve", "url"]

@@ -24,7 +24,7 @@ from regard.page.guard import Guard, own_names
 from regard.page.inside import steps
 from regard.page.jobs import BROKEN, BusyError, ModelThread, Pool
 from regard.page.readers import Asked, Reader
-from regard.page.readings import DENSE, LISTED, Part, Reading, Readings
+from regard.page.readings import DENSE, Part, Reading, Readings
 from regard.support import require_text
 
 __all__ = ["LIMITS", "Page"]
@@ -33,15 +33,10 @@ LIMITS = {"characters": 20_000, "new_tokens": 256, "dense": DENSE}
 _BODY = 262_144  # bytes of a request
 _HIDDEN = 4096  # tokens that may be hidden, heads that may be off
 _HEADS = 4096  # of which a tile may be the mean
+_QUICK = 1 << 32  # multiply-adds: what a core does in about a tenth of a second
 _FOUND = 1000  # places of a word in one answer
 _WORD = 1000  # characters to search for
-_TYPES = {
-    "html": "text/html",
-    "js": "text/javascript",
-    "css": "text/css",
-    "svg": "image/svg+xml",
-    "json": "application/json",
-}
+_TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 _KEEP = {"cache-control": "private, max-age=3600, immutable"}  # what is asked of a reading never changes
 _FRESH = {"cache-control": "no-store"}
 
@@ -49,15 +44,14 @@ _FRESH = {"cache-control": "no-store"}
 class Page:
     """The page of one reader: what it keeps, and the addresses at which it answers."""
 
-    def __init__(
-        self, reader: Reader, files: Mapping[str, bytes], *, host: str = "127.0.0.1", kept: Readings | None = None
-    ):
+    def __init__(self, reader: Reader, files: Mapping[str, bytes], *, host: str = "127.0.0.1"):
         self.reader, self.files = reader, files
-        self.readings = Readings() if kept is None else kept
+        self.readings = Readings()
         self.first: Part | None = None  # a reading that is there from the beginning
         self.names = own_names(host)
         self.model: ModelThread | None = None
         self.pool: Pool | None = None
+        self.slow: Pool | None = None  # for tiles that take long, so that the others do not wait for them
 
     def app(self) -> Any:
         """The ASGI application."""
@@ -83,12 +77,12 @@ class Page:
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        self.model, self.pool = ModelThread(), Pool()
+        self.model, self.pool, self.slow = ModelThread(), Pool(2, 1024), Pool(1, 64)
         try:
             yield
         finally:
-            self.model.close()
-            self.pool.close()
+            for each in (self.model, self.pool, self.slow):
+                each.close()
 
     # Files
 
@@ -130,7 +124,7 @@ class Page:
         async for event in job.events():
             if "parts" in event:
                 self.readings.add(event["parts"])
-                event = {"reading": event["parts"][0].describe()}
+                event = {"reading": event["open"].describe()}
             yield json.dumps(event, ensure_ascii=False, allow_nan=False).encode() + b"\n"
 
     async def _reading(self, request: Request) -> Response:
@@ -147,17 +141,17 @@ class Page:
     async def _opened(self, part: Part) -> Reading:
         """A part that is open; its first visitor waits for the model."""
         assert self.model is not None
-        if part.reading is None:
+        if (reading := part.reading) is not None:
+            return reading
 
-            def open_once() -> Reading:
-                if part.reading is None:
-                    part.reading = part.open()
-                return part.reading
+        def open_once() -> Reading:
+            if part.reading is None:
+                part.reading = part.open()
+            return part.reading
 
-            await self.model.run(open_once)
-            self.readings.trim()
-        assert part.reading is not None
-        return part.reading
+        reading = await self.model.run(open_once)
+        self.readings.trim()
+        return reading
 
     # What is asked of a reading
 
@@ -173,44 +167,46 @@ class Page:
         reading = await self._asked_reading(request)
         heads = _pairs(_text(request, "heads"))
         rows, columns, bins = (_two(request, name) for name in ("rows", "columns", "bins"))
-        return await self._numbers(request, lambda: reading.tile(heads, rows, columns, bins))
+        slow = reading.work(heads, rows, bins) > _QUICK
+        return await self._numbers(request, lambda: reading.tile(heads, rows, columns, bins), slow)
 
-    async def _numbers(self, request: Request, compute: Callable[[], NDArray[np.float32]]) -> Response:
-        found = await self._computed(request, compute)
+    async def _numbers(
+        self, request: Request, compute: Callable[[], NDArray[np.float32]], slow: bool = False
+    ) -> Response:
+        found = await self._computed(request, compute, slow)
         if found is None:
             return Response(status_code=204)
         shape = ",".join(map(str, found.shape))
         body = found.astype("<f4", copy=False).tobytes()
-        return Response(body, media_type="application/octet-stream", headers={"x-shape": shape, **_KEEP})
+        kept = _FRESH if np.isnan(found).any() else _KEEP  # what is not computed yet will be
+        return Response(body, media_type="application/octet-stream", headers={"x-shape": shape, **kept})
 
-    async def _computed(self, request: Request, compute: Callable[[], Any]) -> Any:
-        assert self.pool is not None
+    async def _computed(self, request: Request, compute: Callable[[], Any], slow: bool = False) -> Any:
+        pool = self.slow if slow else self.pool
+        assert pool is not None
 
         async def wanted() -> bool:
             return not await request.is_disconnected()
 
-        return await self.pool.run(compute, wanted)
+        return await pool.run(compute, wanted)
 
     async def _tokens(self, request: Request) -> Response:
-        side = (await self._asked_reading(request)).side(_text(request, "side"))
+        reading, side = await self._asked_reading(request), _text(request, "side")
         start, stop = _number(request, "from"), _number(request, "to")
-        if not 0 <= start <= stop <= len(side) or stop - start > LISTED:
-            raise InputError(f"from and to must be from 0 to {len(side)}, and at most {LISTED:,} apart.")
-        return JSONResponse({"tokens": list(side[start:stop])}, headers=_KEEP)
+        found = await self._computed(request, lambda: reading.tokens(side, start, stop))
+        return JSONResponse({"tokens": found}, headers=_KEEP)
 
     async def _find(self, request: Request) -> Response:
-        side = (await self._asked_reading(request)).side(_text(request, "side"))
-        text = _text(request, "text").strip()
+        reading, side, text = await self._asked_reading(request), _text(request, "side"), _text(request, "text")
         if not 0 < len(text) <= _WORD:
             raise InputError(f"text must have from 1 to {_WORD:,} characters.")
-        found = await self._computed(request, lambda: side.find_all(text) if side.has(text) else [])
-        places = [place.start for place in found or ()]
-        return JSONResponse({"places": places[:_FOUND], "more": len(places) > _FOUND}, headers=_KEEP)
+        found = await self._computed(request, lambda: reading.find(side, text, _FOUND + 1)) or []
+        return JSONResponse({"places": found[:_FOUND], "more": len(found) > _FOUND}, headers=_KEEP)
 
     async def _ready(self, request: Request) -> Response:
         reading = await self._asked_reading(request)
-        reading.entry(_number(request, "entry"))
-        return JSONResponse({"share": 1.0}, headers=_FRESH)
+        share = reading.ready(_number(request, "entry"))
+        return JSONResponse({"share": round(share, 4)}, headers=_FRESH)
 
     async def _steps(self, request: Request) -> Response:
         reading = await self._asked_reading(request)
@@ -241,9 +237,8 @@ def _asked(body: bytes) -> Asked:
         raise InputError("the request is not JSON.") from None
     if not isinstance(fields, dict) or not isinstance(fields.get("text"), str):
         raise InputError('the request must be an object with a "text".')
-    unknown = sorted(set(fields) - {"text", "new_tokens", "hide", "off"})
-    if unknown:
-        raise InputError("a request has text, new_tokens, hide and off, and nothing else.")
+    if set(fields) - {"text", "new_tokens", "part", "hide", "off"}:
+        raise InputError("a request has text, new_tokens, part, hide and off, and nothing else.")
     text, most = fields["text"], LIMITS["characters"]
     require_text("text", text)
     if not text.strip():
@@ -253,6 +248,9 @@ def _asked(body: bytes) -> Asked:
     new, limit = fields.get("new_tokens", 32), LIMITS["new_tokens"]
     if not _is_whole(new) or not 0 <= new <= limit:
         raise InputError(f"new_tokens must be a whole number from 0 to {limit}.")
+    part = fields.get("part", 0)
+    if not _is_whole(part) or part < 0:
+        raise InputError("part must be a whole number, at least 0.")
     hide, off = fields.get("hide", []), fields.get("off", [])
     for name, values in (("hide", hide), ("off", off)):
         if not isinstance(values, list) or len(values) > _HIDDEN:
@@ -261,7 +259,7 @@ def _asked(body: bytes) -> Asked:
         raise InputError("hide must be a list of the numbers of tokens.")
     if not all(isinstance(pair, list) and len(pair) == 2 and all(map(_is_whole, pair)) for pair in off):
         raise InputError("off must be a list of pairs: the numbers of an entry and a head.")
-    return Asked(text, new, tuple(hide), tuple((entry, head) for entry, head in off))
+    return Asked(text, new, part, tuple(hide), tuple((entry, head) for entry, head in off))
 
 
 def _is_whole(value: Any) -> bool:

@@ -1,8 +1,8 @@
 """What holds for every request and every answer, whoever asks: ASGI, around the whole application.
 
-A page of another site must not reach this one through a visitor's browser. Its name must not be taken for ours (the Host
-header; DNS rebinding), nor may it send us texts (Origin and Sec-Fetch-Site). No answer may run or load anything foreign
-(the content security policy), and nothing here is readable from elsewhere (no CORS header).
+A page of another site must not reach this one through a visitor's browser. Its name must not be taken for ours (the
+Host header; DNS rebinding), nor may it send us texts (Origin and Sec-Fetch-Site). No answer may run or load anything
+foreign (the content security policy), and nothing here is readable from elsewhere (no CORS header).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Guard:
         self.app, self.names, self.largest = app, names, largest
         self._headers = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: D102 (ASGI)
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)

@@ -120,7 +120,8 @@ def steps(
     found: dict[str, Any] = {
         "token": sides[0][token], "names": [sides[1][column] for column in listed], "columns": listed,
         "left_out": len(weights) - len(columns), "q": q, "k": k, "scale": scale,
-        "scores": matrix.scores[sequence, place, token][columns], "scaled": matrix.scaled[sequence, place, token][columns],
+        "scores": matrix.scores[sequence, place, token][columns],
+        "scaled": matrix.scaled[sequence, place, token][columns],
         "softcap": call.softcap, "visible": shown(entry, sequence, range(token, token + 1), columns)[0].tolist(),
         "weights": weights[columns],
     }  # fmt: skip

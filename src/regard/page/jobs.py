@@ -1,7 +1,8 @@
-"""Work for visitors: a model's in one thread, slice by slice in turn; pictures' in others, so that nobody waits for long.
+"""Work for visitors: a model's in one thread, slice by slice in turn; that for pictures in others.
 
-A model can do one thing at a time. A job is a generator: each `next` is a slice of it, such as a few sentences, and jobs
-take turns, so that a long one delays a short one by a slice. A visitor who leaves cancels the job before its next slice.
+A model can do one thing at a time. A job is a generator: each `next` is a slice of it, such as a few sentences, and
+jobs take turns, so that a long one delays a short one by a slice. A visitor who leaves cancels the job before its next
+slice. What needs no model never waits for one.
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ class Pool:
         self._seconds, self._threads = 0.05, threads
 
     async def run(self, function: Callable[[], T], still_wanted: Callable[[], Any] | None = None) -> T | None:
-        """What a function returns, computed in one of the threads; None if nobody wants it any more when its turn comes.
+        """What a function returns, computed in one of the threads; None if nobody wants it any more by then.
 
         A visitor who pans a map asks for more than they wait for.
         """

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -29,6 +30,12 @@ __all__ = ["Asked", "Reader", "TranslatorReader", "note_on_sinks"]
 Event = dict[str, Any]
 
 _ROWS = 64  # of a long text, on which the share of a sink is measured
+_RECENT = 8  # texts whose parts are remembered, so that another part of one is there at once
+_EXAMPLES = (
+    "A dog ate the food because it was hungry.",
+    "The old woman gave her son a book, and he read it at once.",
+    "I did not see the man who sold you the car.",
+)
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,8 @@ class Asked:
     """A text to read, and what to change meanwhile."""
 
     text: str
-    new_tokens: int
+    new_tokens: int = 32
+    part: int = 0  # of a long text, which of its parts to look at
     hide: tuple[int, ...] = ()  # tokens of the text that nobody may look at
     off: tuple[tuple[int, int], ...] = ()  # heads that give nothing: (entry, head)
 
@@ -45,66 +53,107 @@ class Reader(Protocol):
     """A model, and how it reads."""
 
     name: str
-    task: str  # "translate", "read" or "generate"
+    task: str  # "translate", "read", "generate" or "record"
     languages: str
     examples: Sequence[str]
 
     def read(self, asked: Asked) -> Iterator[Event]:
-        """Slices of work, each with an event for the visitor; the last is {"parts": […]}, of which the first is open."""
+        """Slices of work, each with an event for the visitor; the last is {"parts": […], "open": the one in use}."""
 
 
 class TranslatorReader:
-    """A translator of regard's own: the translation, and the attention of each sentence."""
+    """A translator of regard's own: the translation, and the attention of each sentence.
+
+    >>> reader = TranslatorReader(Translator.default(), "ours")
+    >>> events = list(reader.read(Asked("I am hungry.")))
+    >>> events[1]["written"], events[-1]["open"].reading.entry(0).kind
+    ("J'ai faim.", 'encoder')
+    """
 
     task = "translate"
 
     def __init__(self, translator: Translator, name: str):
         self.translator, self.name, self.languages = translator, name, translator.languages
-        english = self.languages.startswith("en-")
-        self.examples: Sequence[str] = _EXAMPLES if english else ()
+        self._english = self.languages.startswith("en-")
+        self.examples: Sequence[str] = _EXAMPLES if self._english else ()
         config = translator.model.config
         # In the order in which a record has them.
         self._entries = [f"encoder.layers.{n}.attention" for n in range(config.encoder_layers)]
         for n in range(config.decoder_layers):
             self._entries += [f"decoder.layers.{n}.attention", f"decoder.layers.{n}.cross"]
+        self._recent: OrderedDict[str, list[Part]] = OrderedDict()
 
     def read(self, asked: Asked) -> Iterator[Event]:
-        """Sentence by sentence where a paragraph is too long for the model."""
+        """Sentence by sentence where a paragraph is too long for the model; changes are made to one of them."""
         start = time.perf_counter()
         text = re.sub(r"(?<!\n)\n(?!\n)", " ", asked.text)  # lines of a paragraph are read together
         off = self._off(asked.off)
+        parts = self._recent.get(text) if asked.part or asked.hide or off else None
+        if parts is None:
+            parts = yield from self._translate(text)
+        if not asked.part < len(parts):
+            raise InputError(f"the text has parts from 0 to {len(parts) - 1}. Got {asked.part}.")
+        part = parts[asked.part]
+        if asked.hide or off:
+            changed_part = self._changed(part, asked.hide, off)
+            changed_part.place, parts = part.place, [changed_part]
+            part = changed_part
+        if part.reading is None:
+            part.reading = part.open()
+            part.reading.took = time.perf_counter() - start
+        yield {"parts": parts, "open": part}
+
+    def _translate(self, text: str) -> Generator[Event, None, list[Part]]:
+        """The parts of a text, translated."""
         yield {"progress": "translating", "share": 0.0}
-        stream, parts, written, read = self.translator.stream(text), [], "", 0
-        while True:
-            with changed(self.translator.model, asked.hide, off):  # not between two slices: other jobs come there
-                translation = next(stream, None)
-            if translation is None:
-                break
+        parts: list[Part] = []
+        written, read = "", 0
+        for translation in self.translator.stream(text):
             written, read = written + translation.text, read + len(translation.source)
             if translation.sentences and translation.tokens:
-                parts.append(Part(partial(self._open, translation, asked.hide, off)))
-            yield {"written": written, "share": round(min(0.9 * read / max(len(text), 1), 0.9), 3)}
+                parts.append(Part(partial(self._open, translation), about=translation))
+            yield {"written": written, "share": round(0.9 * min(read / max(len(text), 1), 1), 3)}
         if not parts:
             raise InputError("there is nothing to look at: no word of the text was translated.")
-        if len(parts) > 1 and asked.hide:
-            raise InputError("tokens can be hidden in one sentence at a time: give it alone.")
-        first = parts[0].open()
-        first.took = time.perf_counter() - start
-        parts[0].reading = first
-        yield {"parts": parts}
+        for n, part in enumerate(parts if len(parts) > 1 else ()):
+            part.place = {"index": n, "count": len(parts), "ids": [each.id for each in parts]}
+        self._recent[text] = parts
+        while len(self._recent) > _RECENT:
+            self._recent.popitem(last=False)
+        return parts
 
-    def _open(self, translation: Translation, hide: Sequence[int], off: Mapping[str, Sequence[int]]) -> Reading:
-        start = time.perf_counter()
+    def _changed(self, part: Part, hide: Sequence[int], off: Mapping[str, Sequence[int]]) -> Part:
+        """A part of a text translated anew, with tokens hidden and heads off."""
+        before: Translation = part.about
+        with changed(self.translator.model, hide, off):
+            (after,) = self.translator.translate([before.source])
+        note = ""
+        if after.text.strip() != before.text.strip():
+            # The usual search computes in int8, a changed model in float32: a difference may come from that alone.
+            with changed(self.translator.model, (), {self._entries[0]: ()}):
+                same = self.translator.translate(before.source).text.strip()
+            if same != before.text.strip():
+                note = f"Computed in float32, as here, the translation without the change is “{same}”."
+        if not after.tokens:
+            raise InputError("with this change the model writes nothing: change less.")
+        return Part(partial(self._open, after, hide, off, note), about=after)
+
+    def _open(
+        self, translation: Translation, hide: Sequence[int] = (), off: Mapping[str, Sequence[int]] | None = None,
+        note: str = "",
+    ) -> Reading:  # fmt: skip
+        start, off = time.perf_counter(), off or {}
         with changed(self.translator.model, hide, off):
             confidence = translation.confidence
             with kept_inputs(self.translator.model, off) as inside:
-                entries = list(translation.watch().values())
-        note = note_on_sinks(entries)
-        if self.languages.startswith("en-") and not translation.looks_english:
-            note = f"This does not look like English, which is what the model reads. {note}".strip()
+                # A copy, for a translation keeps its record as long as it lives, and this one lives on in its part.
+                entries = list(replace(translation).watch().values())
+        foreign = self._english and not translation.looks_english
+        english = "This does not look like English, which is what the model reads." if foreign else ""
         return Reading(
             entries, text=translation.source, written=translation.text.strip(), confidence=round(confidence, 4),
-            note=note, took=time.perf_counter() - start, roles=roles(entries), inside=inside,
+            note=" ".join(filter(None, (note, english, note_on_sinks(entries)))), took=time.perf_counter() - start,
+            roles=roles(entries), inside=inside,
         )  # fmt: skip
 
     def _off(self, heads: Sequence[tuple[int, int]]) -> dict[str, list[int]]:
@@ -116,13 +165,6 @@ class TranslatorReader:
         return found
 
 
-_EXAMPLES = (
-    "A dog ate the food because it was hungry.",
-    "The old woman gave her son a book, and he read it at once.",
-    "I did not see the man who sold you the car.",
-)
-
-
 @contextmanager
 def changed(model: Transformer, hide: Sequence[int], off: Mapping[str, Sequence[int]]) -> Iterator[None]:
     """Meanwhile no query sees these tokens of the source, and these heads give nothing."""
@@ -130,7 +172,7 @@ def changed(model: Transformer, hide: Sequence[int], off: Mapping[str, Sequence[
     before = {name: attentions[name].attend for name in off}
     try:
         for name, heads in off.items():
-            attentions[name].attend = partial(_without, before[name], torch.tensor(heads))
+            attentions[name].attend = partial(_without, before[name], torch.tensor(heads, dtype=torch.long))
         if hide:
             model.enter = partial(_enter_hidden, model.enter, hide)  # type: ignore[method-assign]
         yield

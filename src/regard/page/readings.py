@@ -15,7 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.drawing.token_text import find_text, readable
 from regard.errors import InputError, OutOfRangeError
+from regard.matrix import MapEntry, MatrixFeed
 from regard.page.inside import Inside
 from regard.watching import Entry
 from regard.watching.rankings import key_side
@@ -23,12 +25,16 @@ from regard.watching.roles import Role
 from regard.watching.sinks import find_sinks
 from regard.watching.tokens import Tokens
 
-__all__ = ["DENSE", "LISTED", "Part", "Reading", "Readings", "sides_of"]
+__all__ = ["DENSE", "LISTED", "Part", "Reading", "Readings"]
 
 DENSE = 1 << 21  # weights in one answer
 LISTED = 4096  # tokens in one answer
-_THUMBNAIL, _BINS = 32, 512  # bins on a side
-_WORK = 1 << 34  # multiply-adds for one tile
+_THUMBNAIL = 32  # bins on a side
+_BINS = 1 << 18  # of a tile
+_LARGEST = 1 << 38  # multiply-adds of a tile: some ten seconds
+
+_Heads = Sequence[tuple[int, int]]  # (number of the entry, head)
+_Span = tuple[int, int]
 
 
 class Reading:
@@ -51,7 +57,9 @@ class Reading:
         self.entries, self.sequence, self.roles = tuple(entries), sequence, roles
         self.text, self.written, self.confidence, self.note, self.took = text, written, confidence, note, took
         self.more, self.inside = dict(more or {}), inside
-        self.sides, self.places = sides_of(self.entries, sequence)
+        self.sides, self.places = _sides(self.entries, sequence)
+        self._feeds: dict[int, MatrixFeed] = {}  # by the number of the first entry
+        self._lock = threading.Lock()
 
     def about(self) -> dict[str, Any]:
         """Everything that is not a weight, for JSON."""
@@ -65,11 +73,23 @@ class Reading:
             for entry, (rows, columns), roles in zip(self.entries, self.places, self.roles, strict=True)
         ]  # fmt: skip
         sides: dict[str, Any] = {"source": None, "target": None}
-        sides |= {name: _describe(side) for name, side in self.sides.items()}
+        sides |= {name: self._describe(name) for name in self.sides}
         return {
             "text": self.text, "written": self.written, "confidence": self.confidence, "note": self.note,
             "sides": sides, "entries": entries, "took": round(self.took, 4),
         } | self.more  # fmt: skip
+
+    def _describe(self, name: str) -> dict[str, Any]:
+        side = self.sides[name]
+        few = len(side) <= LISTED
+        words = [[word.text, word.start, word.stop] for word in side.words] if few and side.named else None
+        special = [position for position in range(len(side)) if side.is_special(position)] if few else []
+        return {"count": len(side), "tokens": self._texts[name] if few else [], "words": words, "special": special}
+
+    @cached_property
+    def _texts(self) -> dict[str, list[str]]:
+        """The tokens of each side as they read."""
+        return {name: readable(side) for name, side in self.sides.items()}
 
     @cached_property
     def _sinks(self) -> dict[tuple[object, ...], list[int]]:
@@ -87,20 +107,43 @@ class Reading:
             if entry.call is not None:
                 tensors += [entry.call.query, entry.call.key, *entry.call.mask.tensors]
         stored = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
-        words = sum(100 * len(side) for side in self.sides.values())
+        words = sum(200 * len(side) for side in self.sides.values())
         return sum(stored.values()) + words + len(self.text)
+
+    def close(self) -> None:
+        """Nothing is computed in the background any more."""
+        with self._lock:
+            for feed in self._feeds.values():
+                feed.close()
+
+    # The texts
+
+    def tokens(self, name: str, start: int, stop: int) -> list[str]:
+        """Some tokens of a side, as they read."""
+        count = len(self._side(name))
+        if not 0 <= start <= stop <= count or stop - start > LISTED:
+            raise OutOfRangeError(
+                f"tokens of {name} are from 0 to {count}, at most {LISTED:,} at once. Got {start} to {stop}."
+            )
+        return self._texts[name][start:stop]
+
+    def find(self, name: str, text: str, limit: int) -> list[int]:
+        """The tokens of a side at which a text begins."""
+        self._side(name)
+        return find_text(self._texts[name], text, limit)
+
+    def _side(self, name: str) -> Tokens:
+        if name not in self.sides:
+            raise InputError(f"side must be one of {', '.join(self.sides)}.")
+        return self.sides[name]
+
+    # The weights
 
     def entry(self, index: int) -> Entry:
         """The entry of this number."""
         if not 0 <= index < len(self.entries):
             raise OutOfRangeError(f"entry must be from 0 to {len(self.entries) - 1}. Got {index}.")
         return self.entries[index]
-
-    def side(self, name: str) -> Tokens:
-        """The tokens of a side."""
-        if name not in self.sides:
-            raise InputError(f"side must be one of {', '.join(self.sides)}.")
-        return self.sides[name]
 
     @torch.no_grad()
     def weights(self, index: int) -> NDArray[np.float32]:
@@ -111,41 +154,70 @@ class Reading:
             raise InputError(
                 f"{heads} heads × {queries:,} × {keys:,} weights are more than {DENSE:,}: ask for tiles of them."
             )
-        return _numbers(entry.matrix[self.sequence])
+        return entry.matrix[self.sequence].float().cpu().numpy()
 
-    @torch.no_grad()
     def thumbnails(self, index: int) -> NDArray[np.float32]:
-        """Each head of an entry as a small picture."""
-        return _numbers(self.entry(index).matrix.part[self.sequence].pool(_THUMBNAIL, _THUMBNAIL))
+        """Each head of an entry as a small picture; of a long text, NaN where it is not computed yet."""
+        feed, number = self.feed(index)
+        whole = (0, feed.queries), (0, feed.keys)
+        bins = min(_THUMBNAIL, feed.queries), min(_THUMBNAIL, feed.keys)
+        return np.stack([feed.tile([(number, head)], *whole, bins) for head in self.entries[index].heads])
 
-    @torch.no_grad()
-    def tile(
-        self, heads: Sequence[tuple[int, int]], rows: tuple[int, int], columns: tuple[int, int], bins: tuple[int, int]
-    ) -> NDArray[np.float32]:
+    def tile(self, heads: _Heads, rows: _Span, columns: _Span, bins: _Span) -> NDArray[np.float32]:
         """The mean over some heads of a part of the matrix, averaged over bins."""
-        total: Tensor | None = None
-        shapes = {self.entry(index).shape[2:] for index, _ in heads}
-        if len(shapes) != 1:
-            raise InputError("the heads of a tile must look from the same text to the same text.")
-        ((queries, keys),) = shapes
-        for name, (start, stop), most in (("rows", rows, queries), ("columns", columns, keys)):
-            if not 0 <= start < stop <= most:
-                raise OutOfRangeError(f"{name} must be from 0 to {most}, and at least one. Got {start} to {stop}.")
-        if not all(0 < n <= _BINS for n in bins):
-            raise InputError(f"bins must be from 1 to {_BINS} on each side. Got {bins[0]} and {bins[1]}.")
+        feed, chosen = self._chosen(heads)
+        return feed.tile(chosen, rows, columns, bins)
+
+    def work(self, heads: _Heads, rows: _Span, bins: _Span) -> int:
+        """The multiply-adds of a tile, at most: each of its rows with every key. A tile of too many is refused."""
+        feed, chosen = self._chosen(heads)
+        if bins[0] * bins[1] > _BINS:
+            raise InputError(f"a tile has at most {_BINS:,} bins. Got {bins[0]} × {bins[1]}: ask for a smaller part.")
+        call = self.entries[heads[0][0]].call
+        width = 1 if call is None else call.query.shape[-1]
+        found = len(set(chosen)) * max(min(rows[1], feed.queries) - rows[0], 0) * feed.keys * width
+        if found > _LARGEST:
+            raise InputError("this part is too large for so many heads: ask for a smaller one, or for fewer heads.")
+        return found
+
+    def ready(self, index: int) -> float:
+        """The share of the whole map of an entry that is computed."""
+        return self.feed(index)[0].ready()
+
+    def feed(self, index: int) -> tuple[MatrixFeed, int]:
+        """What the map of an entry and those like it is drawn from, and the number of the entry there."""
+        entry = self.entry(index)
+        alike = [n for n, e in enumerate(self.entries) if (e.kind, e.shape[2:]) == (entry.kind, entry.shape[2:])]
+        with self._lock:
+            if alike[0] not in self._feeds:
+                self._feeds[alike[0]] = self._make_feed(alike)
+            return self._feeds[alike[0]], alike.index(index)
+
+    def _make_feed(self, alike: Sequence[int]) -> MatrixFeed:
+        chosen = [self.entries[n] for n in alike]
+        maps = [MapEntry(e.matrix.part[self.sequence], list(e.heads), e.name, e.kind, e.layer) for e in chosen]
+        rows, columns = (self.sides[name] for name in self.places[alike[0]])
+        words = [list(side) if side.named else None for side in (rows, columns)]
+        title = " ".join(self.text.split())[:_TITLE]
+        return MatrixFeed(maps, *words, same=rows is columns, title=title, note=self.note)
+
+    def _chosen(self, heads: _Heads) -> tuple[MatrixFeed, list[tuple[int, int]]]:
+        """The feed of some heads, and how it calls them."""
+        feeds: dict[int, MatrixFeed] = {}
+        chosen = []
         for index, head in heads:
-            entry = self.entry(index)
-            if head not in entry.heads:
-                raise OutOfRangeError(f"{entry.name} has heads {entry.heads.start} to {entry.heads.stop - 1}.")
-            place = head - entry.first_head
-            part = entry.matrix.part[self.sequence, place, rows[0] : rows[1], columns[0] : columns[1]]
-            pool = part.pool(min(bins[0], rows[1] - rows[0]), min(bins[1], columns[1] - columns[0])).float()
-            total = pool if total is None else total + pool
-        assert total is not None
-        return _numbers(total / len(heads))
+            feed, number = self.feed(index)
+            feeds[id(feed)] = feed
+            chosen.append((number, head))
+        if len(feeds) != 1:
+            raise InputError("the heads of a tile must be of one kind, and look from the same text to the same text.")
+        return next(iter(feeds.values())), chosen
 
 
-def sides_of(entries: Sequence[Entry], sequence: int) -> tuple[dict[str, Tokens], list[tuple[str, str]]]:
+_TITLE = 60  # characters
+
+
+def _sides(entries: Sequence[Entry], sequence: int) -> tuple[dict[str, Tokens], list[tuple[str, str]]]:
     """The texts of some entries by name, and which of them each entry's rows and columns are.
 
     "source" is the text that was given. A model that writes another has a "target" too: the rows of cross-attention,
@@ -169,22 +241,12 @@ def sides_of(entries: Sequence[Entry], sequence: int) -> tuple[dict[str, Tokens]
     return sides, places
 
 
-def _describe(side: Tokens) -> dict[str, Any]:
-    few = len(side) <= LISTED
-    words = [[word.text, word.start, word.stop] for word in side.words] if few and side.named else None
-    special = [position for position in range(len(side)) if side.is_special(position)] if few else []
-    return {"count": len(side), "tokens": list(side) if few else [], "words": words, "special": special}
-
-
-def _numbers(tensor: Tensor) -> NDArray[np.float32]:
-    return np.ascontiguousarray(tensor.detach().cpu().to(torch.float32).numpy())
-
-
 @dataclass(eq=False)
 class Part:
     """A text that was read, and how to look at it: `open` is work for the model's thread, and done once."""
 
     open: Callable[[], Reading]
+    about: Any = None  # what a reader knows of it
     reading: Reading | None = None
     place: dict[str, Any] | None = None  # which part of a longer text
     id: str = field(default_factory=lambda: secrets.token_urlsafe(12))
@@ -192,8 +254,7 @@ class Part:
     def describe(self) -> dict[str, Any]:
         """READING, of a part that is open."""
         assert self.reading is not None
-        place = {} if self.place is None else {"part": self.place}
-        return {"id": self.id} | self.reading.about() | place
+        return {"id": self.id} | self.reading.about() | ({} if self.place is None else {"part": self.place})
 
 
 class Readings:
@@ -206,14 +267,11 @@ class Readings:
         self._lock = threading.Lock()
 
     def add(self, parts: Sequence[Part], *, pinned: bool = False) -> None:
-        """Keep the parts of a text; the first is the one in use. Pinned ones stay."""
-        if len(parts) > 1:
-            names = [part.id for part in parts]
-            for n, part in enumerate(parts):
-                part.place = {"index": n, "count": len(parts), "ids": names}
+        """Keep some parts; pinned ones stay."""
         with self._lock:
             for part in reversed(parts):
                 self._parts[part.id] = part
+                self._parts.move_to_end(part.id)
                 if pinned:
                     self._pinned.add(part.id)
         self.trim()
@@ -233,9 +291,13 @@ class Readings:
             for name, part in list(self._parts.items())[:-1]:
                 if len(self._parts) <= self._most and size <= self._largest:
                     break
-                if name not in self._pinned and (len(self._parts) > self._most or part.reading is not None):
-                    size -= 0 if part.reading is None else part.reading.size
-                    del self._parts[name]
+                if name in self._pinned or (len(self._parts) <= self._most and part.reading is None):
+                    continue
+                if part.reading is not None:
+                    size -= part.reading.size
+                    part.reading.close()
+                    part.reading = None
+                del self._parts[name]
 
     def __len__(self) -> int:
         return len(self._parts)

@@ -24,7 +24,6 @@ __all__ = ["Translator"]
 ABOUT = "translation.json"  # beside a model: its languages, and the calibration of its confidence
 SHIPPED = Path(__file__).parent / "model"  # English to French: see its README.md
 _BATCH = 32  # segments translated together
-_BEAM = 4
 _LONGEST = 120  # tokens: models are trained on sentences, not pages
 _STREAMED = 8  # segments of a stream that are translated together, at most
 
@@ -100,18 +99,18 @@ class Translator:
 
     @overload
     def translate(
-        self, texts: str, *, beam: int = _BEAM, length_penalty: float = 1.0, alternatives: int = 1, split: bool = False,
+        self, texts: str, *, beam: int = 4, length_penalty: float = 1.0, alternatives: int = 1, split: bool = False,
         typography: bool | None = None,
     ) -> Translation: ...  # fmt: skip
 
     @overload
     def translate(
-        self, texts: list[str] | tuple[str, ...], *, beam: int = _BEAM, length_penalty: float = 1.0, alternatives: int = 1,
+        self, texts: list[str] | tuple[str, ...], *, beam: int = 4, length_penalty: float = 1.0, alternatives: int = 1,
         split: bool = False, typography: bool | None = None,
     ) -> list[Translation]: ...  # fmt: skip
 
     def translate(
-        self, texts: str | list[str] | tuple[str, ...], *, beam: int = _BEAM, length_penalty: float = 1.0,
+        self, texts: str | list[str] | tuple[str, ...], *, beam: int = 4, length_penalty: float = 1.0,
         alternatives: int = 1, split: bool = False, typography: bool | None = None,
     ) -> Translation | list[Translation]:  # fmt: skip
         """Translate one text, or several at once.
@@ -150,7 +149,7 @@ class Translator:
         while segments:
             group, segments = segments[:size], segments[size:]
             size = min(2 * size, _STREAMED)
-            search = partial(self._search, beam=_BEAM, length_penalty=1.0)
+            search = partial(self._search, beam=4, length_penalty=1.0)
             yield from (Translation.of(each.segment.text, [each], 1) for each in with_facts(group, search))
 
     def _split(self, text: str, split: bool, typography: bool | None) -> list[Segment]:

@@ -1,7 +1,7 @@
 """What each head does, in one short phrase, measured on the text that was read.
 
-At most 32 rows of a head are measured, evenly spaced: those that see at least three keys and are not padding. A share is
-the mean over these rows of what they give to the keys in question. The candidates:
+At most 32 rows of a head are measured, evenly spaced: those that see at least three keys and are not padding. A share
+is the mean over these rows of what they give to the keys in question. The candidates:
 
 all alike        the entropy of the rows is at least 95 % of the largest possible, the logarithm of the keys they see
 </s> (a sink)    an attention sink (see sinks.py), by its name; the first token is called that
