@@ -37,13 +37,23 @@ export function stateOf(hash) {
     if (KINDS.includes(kind)) state.heads[kind] = names.filter(isHead);
   }
   if (values.has("sinks")) state.sinks = values.get("sinks") === "shown";
-  const [, entry, head, side, token, key] = /^(\d+)\.(\d+)\.(source|target|read)\.(\d+)(?:\.(\d+))?$/.exec(values.get("step") ?? "") ?? [];
+  const [, entry, head, side, token, key] =
+    /^(\d+)\.(\d+)\.(source|target|read)\.(\d+)(?:\.(\d+))?$/.exec(values.get("step") ?? "") ?? [];
   if (entry !== undefined) {
-    state.step = { entry: Number(entry), head: Number(head), side, token: Number(token), key: key === undefined ? null : Number(key) };
+    state.step = {
+      entry: Number(entry),
+      head: Number(head),
+      side,
+      token: Number(token),
+      key: key === undefined ? null : Number(key),
+    };
   }
   const divisor = Number(values.get("divisor"));
   if (values.has("divisor") && divisor > 0 && divisor < 1e4) state.divisor = divisor;
-  state.hide = (values.get("hide") ?? "").split("-").map(wholeOf).filter((token) => token !== null);
+  state.hide = (values.get("hide") ?? "")
+    .split("-")
+    .map(wholeOf)
+    .filter((token) => token !== null);
   state.off = (values.get("off") ?? "").split("-").filter(isHead);
   state.map = values.get("map") ?? "";
   return state;
@@ -59,10 +69,18 @@ export function hashOf(state) {
   put("word", state.word && `${state.word.side}.${state.word.token}`);
   put("to", state.to === null ? "" : String(state.to));
   put("kind", state.kind);
-  put("heads", Object.entries(state.heads).map(([kind, names]) => [kind, ...names].join("-")).join("_"));
+  put(
+    "heads",
+    Object.entries(state.heads)
+      .map(([kind, names]) => [kind, ...names].join("-"))
+      .join("_"),
+  );
   put("sinks", state.sinks === null ? "" : state.sinks ? "shown" : "aside");
   const step = state.step;
-  put("step", step && [step.entry, step.head, step.side, step.token, ...(step.key === null ? [] : [step.key])].join("."));
+  put(
+    "step",
+    step && [step.entry, step.head, step.side, step.token, ...(step.key === null ? [] : [step.key])].join("."),
+  );
   put("divisor", state.divisor === null ? "" : state.divisor.toFixed(3));
   put("hide", state.hide.join("-"));
   put("off", state.off.join("-"));

@@ -16,7 +16,9 @@ export const headOf = (name) => name.split(".").map(Number);
 
 /** The names of all heads of one kind, in the order of layers. */
 export function headsOf(reading, kind) {
-  return reading.entries.flatMap((entry, n) => (entry.kind === kind ? entry.heads.map((head) => headName(n, head)) : []));
+  return reading.entries.flatMap((entry, n) =>
+    entry.kind === kind ? entry.heads.map((head) => headName(n, head)) : [],
+  );
 }
 
 /** The kinds of attention that a reading has, in the order of the model. */
@@ -80,7 +82,13 @@ export class Weights {
     const row = new Float64Array(keys);
     await Promise.all(
       parts.map(async ([from, to]) => {
-        const values = { reading: this.reading.id, heads: heads.join(","), rows: `${start},${stop}`, columns: `${from},${to}`, bins: `1,${to - from}` };
+        const values = {
+          reading: this.reading.id,
+          heads: heads.join(","),
+          rows: `${start},${stop}`,
+          columns: `${from},${to}`,
+          bins: `1,${to - from}`,
+        };
         row.set((await getFloats(query("/api/tile", values))).data, from);
       }),
     );

@@ -3,7 +3,7 @@
 
 export class ApiError extends Error {
   constructor(message, status = 0) {
-    super(message);
+    super(message.slice(0, 1).toUpperCase() + message.slice(1));
     this.status = status;
   }
 }
@@ -25,7 +25,10 @@ async function asked(address, options = {}) {
   } catch {
     said = "";
   }
-  throw new ApiError(said || `The server could not answer (${response.status}). Try again in a moment.`, response.status);
+  throw new ApiError(
+    said || `The server could not answer (${response.status}). Try again in a moment.`,
+    response.status,
+  );
 }
 
 /** A JSON answer. */
@@ -36,7 +39,10 @@ export async function getJson(address) {
 /** An array of little-endian floats and its shape. */
 export async function getFloats(address) {
   const response = await asked(address);
-  const shape = (response.headers.get("X-Shape") ?? "").split(/[^0-9]+/).filter(Boolean).map(Number);
+  const shape = (response.headers.get("X-Shape") ?? "")
+    .split(/[^0-9]+/)
+    .filter(Boolean)
+    .map(Number);
   return { shape, data: new Float32Array(await response.arrayBuffer()) };
 }
 

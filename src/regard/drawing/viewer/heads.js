@@ -23,7 +23,11 @@ export function openHeads(root, app, point) {
   root.append(make("h2", {}, "Heads"), switcher, hint, presets, grid, said);
   let buttons = [];
   let across = 1;
-  const stops = roving(grid, () => buttons, () => across);
+  const stops = roving(
+    grid,
+    () => buttons,
+    () => across,
+  );
   grid.addEventListener("pointerleave", () => point(null));
   grid.addEventListener("focusout", (event) => grid.contains(event.relatedTarget) || (point(null), say(null)));
 
@@ -68,14 +72,25 @@ export function openHeads(root, app, point) {
     buttons = [];
     grid.replaceChildren(
       ...rows.map(([entry, n]) => {
-        const label = make("button", { type: "button", class: "layer", "aria-label": `All heads of layer ${entry.layer}`, title: `All heads of layer ${entry.layer}`, click: () => toggleLayer(n) }, String(entry.layer));
+        const label = make(
+          "button",
+          {
+            type: "button",
+            class: "layer",
+            "aria-label": `All heads of layer ${entry.layer}`,
+            title: `All heads of layer ${entry.layer}`,
+            click: () => toggleLayer(n),
+          },
+          String(entry.layer),
+        );
         const cells = entry.heads.map((head, place) => thumbnail(n, head, entry.roles?.[place] ?? ""));
         buttons.push(...cells);
         return make("div", { class: "layer-row" }, label, ...cells);
       }),
     );
     stops.reset();
-    hint.textContent = kindsOf(app.reading).length > 1 || kind !== "encoder" ? KIND_HINTS[kind] : "The words look at each other.";
+    hint.textContent =
+      kindsOf(app.reading).length > 1 || kind !== "encoder" ? KIND_HINTS[kind] : "The words look at each other.";
     const focused = switcher.contains(document.activeElement);
     switcher.replaceChildren(kindSwitch(app, kind, (one) => app.change({ kind: one, word: fitting(one), to: null })));
     if (focused) switcher.querySelector('[aria-checked="true"]').focus();
@@ -133,7 +148,11 @@ export function openHeads(root, app, point) {
     const all = headsOf(app.reading, kind);
     const pill = (label, wanted) => {
       const same = wanted.length === names.size && wanted.every((name) => names.has(name));
-      return make("button", { type: "button", class: "pill", "aria-pressed": String(same), click: () => choose(kind, wanted) }, label);
+      return make(
+        "button",
+        { type: "button", class: "pill", "aria-pressed": String(same), click: () => choose(kind, wanted) },
+        label,
+      );
     };
     const byRole = new Map();
     for (const name of all) {
@@ -164,8 +183,20 @@ export function openHeads(root, app, point) {
       const place = entry.heads.indexOf(head);
       const data = app.weights.entries.get(n);
       const canvas = button.firstElementChild;
-      if (data) paintCells(canvas, data.subarray(place * entry.queries * entry.keys, (place + 1) * entry.queries * entry.keys), entry.queries, entry.keys, table);
-      else small(n).then(({ shape, data: cells }) => paintCells(canvas, cells.subarray(place * shape[1] * shape[2]), shape[1], shape[2], table), app.trouble);
+      if (data)
+        paintCells(
+          canvas,
+          data.subarray(place * entry.queries * entry.keys, (place + 1) * entry.queries * entry.keys),
+          entry.queries,
+          entry.keys,
+          table,
+        );
+      else
+        small(n).then(
+          ({ shape, data: cells }) =>
+            paintCells(canvas, cells.subarray(place * shape[1] * shape[2]), shape[1], shape[2], table),
+          app.trouble,
+        );
     }
   }
 
@@ -185,11 +216,20 @@ export function openHeads(root, app, point) {
   };
 }
 
+/** The name of a kind of attention in a sentence. */
+export function kindInWords(kind) {
+  return kind === "cross" ? "cross-attention" : kind;
+}
+
 /** Radio buttons for the kinds of attention of a reading. */
 export function kindSwitch(app, kind, choose) {
   const buttons = kindsOf(app.reading).map((one) => {
     const checked = { "aria-checked": String(one === kind), tabindex: one === kind ? 0 : -1 };
-    return make("button", { type: "button", role: "radio", "data-kind": one, ...checked, click: () => choose(one) }, KIND_NAMES[one]);
+    return make(
+      "button",
+      { type: "button", role: "radio", "data-kind": one, ...checked, click: () => choose(one) },
+      KIND_NAMES[one],
+    );
   });
   const group = make("div", { class: "switch", role: "radiogroup", "aria-label": "Kind of attention" }, ...buttons);
   roving(group, () => buttons);

@@ -18,7 +18,10 @@ export function openMapTab(root, app) {
     opened?.map?.close();
     opened = { name, map: null };
     const box = make("div", { class: "map-box" });
-    root.replaceChildren(...(kindsOf(reading).length > 1 ? [kindSwitch(app, kind, (to) => app.change({ kind: to, map: "" }))] : []), box);
+    root.replaceChildren(
+      ...(kindsOf(reading).length > 1 ? [kindSwitch(app, kind, (to) => app.change({ kind: to, map: "" }))] : []),
+      box,
+    );
     const [{ openMap }, { serverFeed }] = await Promise.all([import("./map.js"), import("./feeds.js")]);
     const feed = serverFeed(reading, kind);
     if (opened.name !== name) return;

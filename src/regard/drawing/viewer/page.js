@@ -52,18 +52,22 @@ writeAddress.now = (push = false) => {
 async function read() {
   const text = app.state.text;
   running?.abort();
-  if (!text.trim()) return;
+  const { characters } = app.about.limits;
+  if (text.length > characters) {
+    const [most, count] = [characters, text.length].map((number) => number.toLocaleString("en"));
+    showTrouble(new ApiError(`a text has at most ${most} characters. This one has ${count}: give a part of it.`));
+  }
+  if (!text.trim() || text.length > characters) return;
   const mine = (running = new AbortController());
   showTrouble(null);
   byId("progress").hidden = false;
   byId("progress").removeAttribute("value");
   app.views.look.preview(text, "");
   const body = { text };
+  if (app.state.part) body.part = app.state.part;
   if (app.about.task === "generate") body.new_tokens = Number(byId("new-tokens").value);
   try {
-    let reading = await postRead(body, (event) => onEvent(event, mine), mine.signal);
-    const other = reading.part?.ids[app.state.part];
-    if (other && other !== reading.id) reading = await getJson(`/api/reading/${encodeURIComponent(other)}`);
+    const reading = await postRead(body, (event) => onEvent(event, mine), mine.signal);
     if (mine === running) await take(reading, mine);
   } catch (error) {
     if (error.name === "AbortError" || mine !== running) return;
@@ -108,7 +112,8 @@ async function openPart(part) {
   try {
     await take(await getJson(`/api/reading/${encodeURIComponent(app.reading.part.ids[part])}`));
   } catch (error) {
-    if (error.status === 404) await read(); // it is not kept any more
+    if (error.status === 404)
+      await read(); // it is not kept any more
     else showTrouble(error);
   }
 }
@@ -206,7 +211,13 @@ function setUpForm() {
   field.lang = about.task === "translate" ? about.languages.split("-")[0] || "en" : "";
   byId("about").textContent = about.name;
   if (about.task === "generate") {
-    const count = { type: "number", id: "new-tokens", min: 1, max: about.limits.new_tokens, value: Math.min(16, about.limits.new_tokens) };
+    const count = {
+      type: "number",
+      id: "new-tokens",
+      min: 1,
+      max: about.limits.new_tokens,
+      value: Math.min(16, about.limits.new_tokens),
+    };
     byId("about").before(make("label", { class: "quiet" }, make("input", count), " new tokens"));
   }
   const grow = () => {
@@ -277,7 +288,8 @@ async function restore() {
   if (app.about.task === "record" && !location.hash) app.state.tab = "map";
   showTab();
   if (app.about.task === "record") {
-    if (!app.reading) await take(await getJson(`/api/reading/${encodeURIComponent(app.about.reading)}`)).catch(showTrouble);
+    if (!app.reading)
+      await take(await getJson(`/api/reading/${encodeURIComponent(app.about.reading)}`)).catch(showTrouble);
   } else {
     if (!app.state.text) app.state.text = app.about.examples[0] ?? FIRST;
     app.fill(app.state.text);

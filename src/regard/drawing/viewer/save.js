@@ -105,7 +105,12 @@ export function svgOf(root) {
   const box = root.getBoundingClientRect();
   const paper = getComputedStyle(document.body);
   const [wide, high] = [Math.ceil(box.width), Math.ceil(box.height)];
-  const svg = makeSvg("svg", { xmlns: "http://www.w3.org/2000/svg", width: wide, height: high, viewBox: `0 0 ${wide} ${high}` });
+  const svg = makeSvg("svg", {
+    xmlns: "http://www.w3.org/2000/svg",
+    width: wide,
+    height: high,
+    viewBox: `0 0 ${wide} ${high}`,
+  });
   svg.append(makeSvg("rect", { width: wide, height: high, fill: paper.backgroundColor }));
   addElement(svg, root, box);
   return new XMLSerializer().serializeToString(svg);
@@ -119,10 +124,22 @@ function addElement(svg, element, box) {
   if (element instanceof SVGSVGElement) return addLines(svg, element, x, y);
   addBox(svg, style, x, y, place);
   if (element instanceof HTMLCanvasElement) {
-    svg.append(makeSvg("image", { x, y, width: place.width, height: place.height, preserveAspectRatio: "none", href: element.toDataURL(), "image-rendering": "pixelated" }));
+    svg.append(
+      makeSvg("image", {
+        x,
+        y,
+        width: place.width,
+        height: place.height,
+        preserveAspectRatio: "none",
+        href: element.toDataURL(),
+        "image-rendering": "pixelated",
+      }),
+    );
   }
-  if (element instanceof HTMLInputElement && element.type === "range") return addSlider(svg, element, style, x, y, place);
-  if (element instanceof HTMLSelectElement) return addText(svg, element.selectedOptions[0]?.textContent ?? "", style, x + 8, y + place.height / 2);
+  if (element instanceof HTMLInputElement && element.type === "range")
+    return addSlider(svg, element, style, x, y, place);
+  if (element instanceof HTMLSelectElement)
+    return addText(svg, element.selectedOptions[0]?.textContent ?? "", style, x + 8, y + place.height / 2);
   for (const child of element.childNodes) {
     if (child.nodeType === Node.TEXT_NODE) addLinesOfText(svg, child, style, box);
     else if (child.nodeType === Node.ELEMENT_NODE) addElement(svg, child, box);
@@ -151,7 +168,9 @@ function addBox(svg, style, x, y, { width, height }) {
 function addSlider(svg, input, style, x, y, { width, height }) {
   const share = (Number(input.value) - Number(input.min)) / (Number(input.max) - Number(input.min));
   const [middle, colour] = [y + height / 2, style.accentColor === "auto" ? style.color : style.accentColor];
-  svg.append(makeSvg("path", { d: `M${x} ${middle}h${width}`, stroke: colour, "stroke-width": 3, "stroke-opacity": 0.5 }));
+  svg.append(
+    makeSvg("path", { d: `M${x} ${middle}h${width}`, stroke: colour, "stroke-width": 3, "stroke-opacity": 0.5 }),
+  );
   svg.append(makeSvg("circle", { cx: x + share * width, cy: middle, r: 7, fill: colour }));
 }
 
@@ -161,7 +180,8 @@ function addLines(svg, drawing, x, y) {
     const style = getComputedStyle(path);
     const copy = path.cloneNode();
     copy.removeAttribute("class");
-    for (const name of ["fill", "stroke", "stroke-width", "stroke-opacity", "stroke-linecap"]) copy.setAttribute(name, style.getPropertyValue(name));
+    for (const name of ["fill", "stroke", "stroke-width", "stroke-opacity", "stroke-linecap"])
+      copy.setAttribute(name, style.getPropertyValue(name));
     group.append(copy);
   }
   svg.append(group);
@@ -174,7 +194,8 @@ function addLinesOfText(svg, node, style, box) {
   const range = document.createRange();
   let line = "";
   let last = null;
-  const flush = () => last && line.trim() && addText(svg, line.trim(), style, last.left - box.left, last.top - box.top + last.height / 2);
+  const flush = () =>
+    last && line.trim() && addText(svg, line.trim(), style, last.left - box.left, last.top - box.top + last.height / 2);
   for (let n = 0; n < text.length; n++) {
     range.setStart(node, n);
     range.setEnd(node, n + 1);
@@ -195,6 +216,19 @@ function addLinesOfText(svg, node, style, box) {
 
 function addText(svg, text, style, x, y) {
   svg.append(
-    makeSvg("text", { x: x.toFixed(1), y: y.toFixed(1), "dominant-baseline": "central", "font-size": style.fontSize, "font-weight": style.fontWeight, "font-style": style.fontStyle, "font-family": style.fontFamily, fill: style.color }, text),
+    makeSvg(
+      "text",
+      {
+        x: x.toFixed(1),
+        y: y.toFixed(1),
+        "dominant-baseline": "central",
+        "font-size": style.fontSize,
+        "font-weight": style.fontWeight,
+        "font-style": style.fontStyle,
+        "font-family": style.fontFamily,
+        fill: style.color,
+      },
+      text,
+    ),
   );
 }

@@ -39,16 +39,21 @@ export function unitsOf(reading, from, most) {
 }
 
 function wordsOf(side, name) {
-  const words = side.words ?? side.tokens.map((token, n) => [token, n, n + 1]);
-  const spaced = side.tokens.some((token) => /^[▁Ġ]/.test(token));
+  const { tokens } = side;
+  const words = side.words ?? tokens.map((token, n) => [token, n, n + 1]);
   const special = new Set(side.special ?? []);
   return words.map(([text, start, stop]) => ({
     side: name,
     text: shownWord(text),
     range: [start, stop],
     special: special.has(start),
-    // Set close to the word before it, as it is written.
-    glued: start > 0 && !special.has(start) && (spaced ? !/^[▁Ġ]/.test(side.tokens[start] ?? "") : /^[.,;:!?)\]}’'"”%]+$/.test(text)),
+    // No space stands before it: it is set close to the word before.
+    glued:
+      start > 0 &&
+      !special.has(start) &&
+      !special.has(start - 1) &&
+      !/^\s/.test(tokens[start]) &&
+      !/\s$/.test(tokens[start - 1]),
   }));
 }
 
@@ -70,10 +75,18 @@ export class Stage {
     this.units = units;
     this.root.replaceChildren(this.svg);
     this.sentences = new Map();
-    for (const [side, parts] of [["source", ["source"]], ["target", ["read", "target"]]]) {
+    for (const [side, parts] of [
+      ["source", ["source"]],
+      ["target", ["read", "target"]],
+    ]) {
       const mine = units.filter((unit) => parts.includes(unit.side));
       if (!mine.length) continue;
-      const row = make("div", { class: "sentence", role: "group", "aria-label": `${names[side]}: words`, lang: names.langs[side] || null });
+      const row = make("div", {
+        class: "sentence",
+        role: "group",
+        "aria-label": `${names[side]}: words`,
+        lang: names.langs[side] || null,
+      });
       for (const unit of mine) row.append(this.button(unit));
       row.firstElementChild.tabIndex = 0;
       roving(row, () => [...row.children].filter((button) => button.offsetParent));
@@ -85,7 +98,12 @@ export class Stage {
   }
 
   button(unit) {
-    const classes = ["word", unit.special ? "special" : "", unit.glued ? "glued" : "", unit.side === "read" ? "start" : ""].join(" ");
+    const classes = [
+      "word",
+      unit.special ? "special" : "",
+      unit.glued ? "glued" : "",
+      unit.side === "read" ? "start" : "",
+    ].join(" ");
     unit.share = make("span", { class: "share" });
     unit.element = make(
       "button",
@@ -111,7 +129,12 @@ export class Stage {
     if (!row) return;
     this.units = [];
     this.svg.replaceChildren();
-    row.replaceChildren(...text.split(/\s+/).filter(Boolean).map((word) => make("span", { class: "word" }, shownWord(word))));
+    row.replaceChildren(
+      ...text
+        .split(/\s+/)
+        .filter(Boolean)
+        .map((word) => make("span", { class: "word" }, shownWord(word))),
+    );
   }
 
   resized() {
@@ -125,7 +148,10 @@ export class Stage {
     const rows = [...this.sentences.values()];
     this.root.dataset.layout = "rows";
     if (rows.some((row) => row.scrollWidth > row.clientWidth + 1)) {
-      this.root.dataset.layout = rows.length > 1 && Math.max(...rows.map((row) => row.childElementCount)) <= MOST_IN_COLUMNS ? "columns" : "paragraphs";
+      this.root.dataset.layout =
+        rows.length > 1 && Math.max(...rows.map((row) => row.childElementCount)) <= MOST_IN_COLUMNS
+          ? "columns"
+          : "paragraphs";
     }
     this.kindOfLayout = this.root.dataset.layout;
     const box = this.root.getBoundingClientRect();
@@ -137,7 +163,10 @@ export class Stage {
       unit.h = place.height;
     }
     const seen = this.units.filter((unit) => unit.w);
-    const [right, left] = [seen.filter((unit) => unit.side === "source"), seen.filter((unit) => unit.side !== "source")];
+    const [right, left] = [
+      seen.filter((unit) => unit.side === "source"),
+      seen.filter((unit) => unit.side !== "source"),
+    ];
     this.gap = Math.min(...left.map((unit) => unit.x)) - Math.max(...right.map((unit) => unit.x + unit.w));
     this.svg.setAttribute("width", String(this.wide));
     this.svg.setAttribute("height", String(this.root.scrollHeight));
@@ -176,15 +205,23 @@ export class Stage {
     );
   }
 
+  /** Say which word is chosen. */
+  press(word) {
+    for (const unit of this.units) unit.element.setAttribute("aria-pressed", String(unit === word));
+  }
+
   /** In a row, of shares that would overlap the largest stays. */
   thinOut() {
     if (this.kindOfLayout !== "rows") return;
     const room = 2.4 * Number.parseFloat(getComputedStyle(document.documentElement).fontSize) * 0.85;
     const said = this.units.filter((unit) => unit.share.textContent);
     const kept = [];
-    for (const unit of said.sort((a, b) => Number.parseFloat(b.share.textContent) - Number.parseFloat(a.share.textContent))) {
+    for (const unit of said.sort(
+      (a, b) => Number.parseFloat(b.share.textContent) - Number.parseFloat(a.share.textContent),
+    )) {
       const x = unit.x + unit.w / 2;
-      if (kept.some((other) => other.y === unit.y && Math.abs(other.x + other.w / 2 - x) < room)) unit.share.textContent = "";
+      if (kept.some((other) => other.y === unit.y && Math.abs(other.x + other.w / 2 - x) < room))
+        unit.share.textContent = "";
       else kept.push(unit);
     }
   }
@@ -200,12 +237,28 @@ export class Stage {
     const below = from.side !== "source"; // the decoder's own lines are below its row, or before its column
     if (upright) {
       const y = below ? from.y + from.h + 2 : from.y - 2;
-      return arc(from.x + from.w / 2, to.x + to.w / 2, y, below ? 1 : -1, this.wide, ARC, (along, out) => `${along.toFixed(1)} ${out.toFixed(1)}`);
+      return arc(
+        from.x + from.w / 2,
+        to.x + to.w / 2,
+        y,
+        below ? 1 : -1,
+        this.wide,
+        ARC,
+        (along, out) => `${along.toFixed(1)} ${out.toFixed(1)}`,
+      );
     }
     const edge = (unit) => (below ? unit.x - 4 : unit.x + unit.w + 4);
     const x = below ? Math.min(edge(from), edge(to)) : Math.max(edge(from), edge(to));
     const high = this.root.clientHeight;
-    return arc(from.y + from.h / 2, to.y + to.h / 2, x, below ? -1 : 1, high, Math.min(ARC, this.gap - 8), (along, out) => `${out.toFixed(1)} ${along.toFixed(1)}`);
+    return arc(
+      from.y + from.h / 2,
+      to.y + to.h / 2,
+      x,
+      below ? -1 : 1,
+      high,
+      Math.min(ARC, this.gap - 8),
+      (along, out) => `${out.toFixed(1)} ${along.toFixed(1)}`,
+    );
   }
 }
 

@@ -53,7 +53,10 @@ export function strip(values, { name, most = largestOf(values), part = null, fad
 
   function at(event) {
     const place = box.getBoundingClientRect();
-    return Math.min(Math.max(Math.floor(((event.clientX - place.left) / place.width) * values.length), 0), values.length - 1);
+    return Math.min(
+      Math.max(Math.floor(((event.clientX - place.left) / place.width) * values.length), 0),
+      values.length - 1,
+    );
   }
 
   function show(n) {
@@ -92,11 +95,24 @@ function formulaParts(text) {
 export function vector(values, { name, formula = "", dimension = "", said = "", ...more }) {
   const made = strip(values, { name, ...more });
   const table = make("div", { class: "numbers", role: "group", tabindex: 0, "aria-label": `${name}, all numbers` });
-  const opened = make("details", {}, make("summary", {}, "numbers", make("span", { class: "unseen" }, ` of ${name}`)), table);
+  const opened = make(
+    "details",
+    {},
+    make("summary", {}, "numbers", make("span", { class: "unseen" }, ` of ${name}`)),
+    table,
+  );
   opened.addEventListener("toggle", () => {
     if (!opened.open || table.childElementCount) return;
     table.append(...Array.from(values, (value) => make("span", {}, asNumber(value))));
   });
-  const head = make("div", { class: "vector-head" }, make("b", {}, name), make("span", { class: "formula" }, ...formulaParts(formula)), make("span", { class: "quiet" }, dimension || `${values.length} numbers`), made.readout, said ? make("span", { class: "quiet" }, said) : null);
+  const head = make(
+    "div",
+    { class: "vector-head" },
+    make("b", {}, name),
+    make("span", { class: "formula" }, ...formulaParts(formula)),
+    make("span", { class: "quiet" }, dimension || `${values.length} numbers`),
+    made.readout,
+    said ? make("span", { class: "quiet" }, said) : null,
+  );
   return { element: make("div", { class: "vector" }, head, made.box, opened), paint: made.paint };
 }

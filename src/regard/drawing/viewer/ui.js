@@ -22,7 +22,8 @@ function filled(element, attributes, children) {
   return element;
 }
 
-const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+const UNSEEN =
+  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
 /** A word that is safe to show: controls and changes of direction made visible, very long ones cut. */
 export function shownWord(word, longest = 60) {
@@ -45,7 +46,10 @@ export function asNumber(value) {
   const size = Math.abs(value);
   if (!Number.isFinite(value)) return Number.isNaN(value) ? "nan" : value > 0 ? "∞" : "−∞";
   const digits = size >= 99.95 ? 0 : size >= 9.995 ? 1 : size >= 0.9995 ? 2 : 3;
-  return value.toFixed(digits).replace(/^-(?=0\.?0*$)/, "").replace("-", "−");
+  return value
+    .toFixed(digits)
+    .replace(/^-(?=0\.?0*$)/, "")
+    .replace("-", "−");
 }
 
 /** "1 head", "36 heads". */
@@ -93,5 +97,7 @@ export function later(action, wait) {
 
 /** "light" or "dark", as it is shown. */
 export function themeNow() {
-  return document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  return (
+    document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")
+  );
 }
