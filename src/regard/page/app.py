@@ -6,8 +6,8 @@ Nothing that a visitor sends is used as a path, a name of a file or HTML: texts 
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,8 @@ from starlette.routing import Route
 from regard import __version__
 from regard.errors import InputError, RegardError, TooLargeError
 from regard.page.guard import Guard, own_names
-from regard.page.inside import steps
 from regard.page.jobs import BROKEN, BusyError, ModelThread, Pool
+from regard.page.other_models import RecordReader
 from regard.page.readers import Asked, Reader
 from regard.page.readings import DENSE, Part, Reading, Readings
 from regard.support import require_text
@@ -48,10 +48,12 @@ class Page:
         self.reader, self.files = reader, files
         self.readings = Readings()
         self.first: Part | None = None  # a reading that is there from the beginning
+        if isinstance(reader, RecordReader):
+            self.first = reader.parts[0]
+            self.readings.add(reader.parts, pinned=True)
         self.names = own_names(host)
-        self.model: ModelThread | None = None
-        self.pool: Pool | None = None
-        self.slow: Pool | None = None  # for tiles that take long, so that the others do not wait for them
+        self.model, self.pool = ModelThread(), Pool(2, 1024)
+        self.slow = Pool(1, 64)  # for tiles that take long, so that the others do not wait for them
 
     def app(self) -> Any:
         """The ASGI application."""
@@ -72,17 +74,13 @@ class Page:
         handlers: dict[Any, Any] = {
             HTTPException: _http_error, BusyError: _busy, RegardError: _refused, Exception: _broken,
         }  # fmt: skip
-        app = Starlette(routes=routes, exception_handlers=handlers, lifespan=self._lifespan)
+        app = Starlette(routes=routes, exception_handlers=handlers)
         return Guard(app, self.names, _BODY)
 
-    @asynccontextmanager
-    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        self.model, self.pool, self.slow = ModelThread(), Pool(2, 1024), Pool(1, 64)
-        try:
-            yield
-        finally:
-            for each in (self.model, self.pool, self.slow):
-                each.close()
+    def close(self) -> None:
+        """Nothing more is begun; what runs is not waited for."""
+        for each in (self.model, self.pool, self.slow):
+            each.close()
 
     # Files
 
@@ -115,7 +113,6 @@ class Page:
             asked = _asked(await request.body())
         except ClientDisconnect:
             raise HTTPException(413, f"a request has at most {_BODY:,} bytes. Give a shorter text.") from None
-        assert self.model is not None
         job = self.model.submit(self.reader.read(asked))
         lines = self._lines(job)
         return StreamingResponse(lines, media_type="application/x-ndjson", headers=_FRESH)
@@ -140,7 +137,6 @@ class Page:
 
     async def _opened(self, part: Part) -> Reading:
         """A part that is open; its first visitor waits for the model."""
-        assert self.model is not None
         if (reading := part.reading) is not None:
             return reading
 
@@ -183,7 +179,6 @@ class Page:
 
     async def _computed(self, request: Request, compute: Callable[[], Any], slow: bool = False) -> Any:
         pool = self.slow if slow else self.pool
-        assert pool is not None
 
         async def wanted() -> bool:
             return not await request.is_disconnected()
@@ -211,13 +206,9 @@ class Page:
     async def _steps(self, request: Request) -> Response:
         reading = await self._asked_reading(request)
         index, head, token = (_number(request, name) for name in ("entry", "head", "token"))
-        entry = reading.entry(index)
-        rows, columns = reading.places[index]
-        sides = reading.sides[rows], reading.sides[columns]
 
         def compute() -> bytes:
-            found = steps(entry, head, token, reading.sequence, sides, reading.inside, reading.entries)
-            return json.dumps(found, ensure_ascii=False, allow_nan=False).encode()
+            return json.dumps(reading.steps(index, head, token), ensure_ascii=False, allow_nan=False).encode()
 
         found = await self._computed(request, compute)
         return Response(found, 204 if found is None else 200, media_type="application/json", headers=_KEEP)
@@ -326,5 +317,6 @@ async def _refused(_: Request, error: Exception) -> Response:
     return _error(413 if isinstance(error, TooLargeError) else 400, error)
 
 
-async def _broken(_: Request, __: Exception) -> Response:
-    return _error(500, BROKEN)  # the server reports it on its terminal
+async def _broken(_: Request, error: Exception) -> Response:
+    traceback.print_exception(error)
+    return _error(500, BROKEN)

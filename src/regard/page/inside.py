@@ -24,7 +24,6 @@ from regard.nn.layers import ACTIVATIONS
 from regard.support import Float
 from regard.watching import Entry
 from regard.watching.entries import shown
-from regard.watching.tokens import Tokens
 
 __all__ = ["Inside", "kept_inputs", "numbers", "steps"]
 
@@ -97,8 +96,8 @@ def kept_inputs(model: Transformer, off: Mapping[str, Collection[int]]) -> Itera
 
 @torch.no_grad()
 def steps(
-    entry: Entry, head: int, token: int, sequence: int, sides: tuple[Tokens, Tokens], inside: Inside | None,
-    others: Sequence[Entry],
+    entry: Entry, head: int, token: int, sequence: int, names: tuple[Sequence[str], Sequence[str]],
+    inside: Inside | None, others: Sequence[Entry],
 ) -> dict[str, Any]:  # fmt: skip
     """All numbers of one token in one head; `others` are the entries of the same pass."""
     if head not in entry.heads:
@@ -118,7 +117,7 @@ def steps(
     q, k = call.query[sequence, head, token], call.key[sequence, head // group, columns]
     scale = q.shape[-1] ** -0.5 if call.scale is None else call.scale
     found: dict[str, Any] = {
-        "token": sides[0][token], "names": [sides[1][column] for column in listed], "columns": listed,
+        "token": names[0][token], "names": [names[1][column] for column in listed], "columns": listed,
         "left_out": len(weights) - len(columns), "q": q, "k": k, "scale": scale,
         "scores": matrix.scores[sequence, place, token][columns],
         "scaled": matrix.scaled[sequence, place, token][columns],

@@ -99,11 +99,13 @@ class ModelThread:
         return result
 
     def close(self) -> None:
-        """No more jobs; what runs is not waited for."""
+        """No more jobs, and an end to those there are; what runs is not waited for."""
         with self._waiting:
             self._open = False
             for job in self._jobs:
                 job.cancelled = True
+                job.tell({"error": "the server was ended."})
+                job.tell(None)
             self._waiting.notify()
 
     def _run(self) -> None:

@@ -89,7 +89,9 @@ class TranslatorReader:
         text = re.sub(r"(?<!\n)\n(?!\n)", " ", asked.text)  # lines of a paragraph are read together
         off = self._off(asked.off)
         parts = self._recent.get(text) if asked.part or asked.hide or off else None
-        if parts is None:
+        if parts is not None:
+            yield {"progress": "reading again", "share": 0.1}
+        else:
             parts = yield from self._translate(text)
         if not asked.part < len(parts):
             raise InputError(f"the text has parts from 0 to {len(parts) - 1}. Got {asked.part}.")

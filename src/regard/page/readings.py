@@ -18,7 +18,7 @@ from torch import Tensor
 from regard.drawing.token_text import find_text, readable
 from regard.errors import InputError, OutOfRangeError
 from regard.matrix import MapEntry, MatrixFeed
-from regard.page.inside import Inside
+from regard.page.inside import Inside, steps
 from regard.watching import Entry
 from regard.watching.rankings import key_side
 from regard.watching.roles import Role
@@ -179,6 +179,12 @@ class Reading:
         if found > _LARGEST:
             raise InputError("this part is too large for so many heads: ask for a smaller one, or for fewer heads.")
         return found
+
+    def steps(self, index: int, head: int, token: int) -> dict[str, Any]:
+        """Every number of one token in one head."""
+        entry = self.entry(index)
+        rows, columns = (self._texts[name] for name in self.places[index])
+        return steps(entry, head, token, self.sequence, (rows, columns), self.inside, self.entries)
 
     def ready(self, index: int) -> float:
         """The share of the whole map of an entry that is computed."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import threading
 import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
 
 from regard.errors import InputError
+from regard.page.app import Page
 
 __all__ = ["listen", "serve", "url"]
 
@@ -43,12 +47,41 @@ def url(listening: socket.socket) -> str:
     return f"http://{host}:{port}/"
 
 
-def serve(app: Any, listening: socket.socket, *, opened: bool = False) -> None:
-    """Answer at this address until Ctrl-C, which raises KeyboardInterrupt."""
+def serve(page: Page, listening: socket.socket, *, opened: bool = False) -> None:
+    """Answer at this address until Ctrl-C, which raises KeyboardInterrupt, or SIGTERM, which does not."""
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, date_header=False, lifespan="on",
+        page.app(), log_level="critical", access_log=False, server_header=False, date_header=False, lifespan="off",
         timeout_keep_alive=30, timeout_graceful_shutdown=1, ws="none", h11_max_incomplete_event_size=65536,
     )  # fmt: skip
+    server = _Server(config, page)
     if opened:
         threading.Thread(target=webbrowser.open, args=(url(listening),), daemon=True).start()
-    uvicorn.Server(config).run(sockets=[listening])
+    server.run(sockets=[listening])
+    if server.interrupted:
+        raise KeyboardInterrupt
+
+
+class _Server(uvicorn.Server):
+    """Ends once it has answered; uvicorn itself would raise the signal again inside its event loop."""
+
+    def __init__(self, config: uvicorn.Config, page: Page):
+        super().__init__(config)
+        self.page, self.interrupted = page, False
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Meanwhile Ctrl-C and SIGTERM end the server; a second one does not wait for answers."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self._stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _stop(self, number: int, _: Any) -> None:
+        self.interrupted = self.interrupted or number == signal.SIGINT
+        self.should_exit, self.force_exit = True, self.should_exit
+        self.page.close()  # so that no answer goes on and on
