@@ -97,7 +97,8 @@ class Reading:
         alike: dict[tuple[object, ...], list[Entry]] = {}
         for entry in self.entries:
             alike.setdefault((entry.kind, entry.shape[2:]), []).append(entry)
-        return {of: list(find_sinks(found, key_side(found[0], self.sequence), self.sequence)) for of, found in alike.items()}
+        keys = {of: key_side(found[0], self.sequence) for of, found in alike.items()}
+        return {of: list(find_sinks(found, keys[of], self.sequence)) for of, found in alike.items()}
 
     @cached_property
     def size(self) -> int:

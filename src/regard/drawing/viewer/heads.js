@@ -121,7 +121,10 @@ export function openHeads(root, app, point) {
         "data-head": name,
         pointerenter: (event) => event.pointerType !== "touch" && (point(name), say(name)),
         focus: (event) => event.target.matches(":focus-visible") && (point(name), say(name)),
-        click: () => toggle(name),
+        click: () => {
+          point(null); // what is chosen is seen, not the head that is pointed at
+          toggle(name);
+        },
       },
       canvas,
       make("span", { class: "role" }, role),

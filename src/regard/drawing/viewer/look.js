@@ -20,7 +20,7 @@ export function openLook(root, app) {
   let from = 0; // the first word that is shown
   const stage = new Stage(make("div", { class: "card stage-card" }), {
     over: (unit) => unit !== over && ((over = unit), draw()),
-    pick: (unit) => app.change({ word: unit === pinned() ? null : placeOfUnit(unit), to: null, kind: kindFor(unit) }),
+    pick,
     laidOut: () => draw(),
   });
   const panel = openPanel(app);
@@ -28,8 +28,18 @@ export function openLook(root, app) {
   left.append(stage.root.parentElement, panel.element, notes);
   root.append(make("div", { class: "look-grid" }, left, right), panel.spoken);
   root.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && app.state.word) app.change({ word: null, to: null });
+    if (event.key === "Escape" && (over || app.state.word)) letGo();
   });
+
+  function pick(unit) {
+    if (unit === pinned()) letGo();
+    else app.change({ word: placeOfUnit(unit), to: null, kind: kindFor(unit) });
+  }
+
+  function letGo() {
+    over = null; // it may have the focus still
+    app.change({ word: null, to: null });
+  }
 
   /** The word that was chosen, if it is shown. */
   function pinned() {

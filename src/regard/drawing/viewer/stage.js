@@ -88,7 +88,7 @@ export class Stage {
         lang: names.langs[side] || null,
       });
       for (const unit of mine) row.append(this.button(unit));
-      row.firstElementChild.tabIndex = 0;
+      mine.find((unit) => unit.side === side).element.tabIndex = 0; // not the start, which may be hidden
       roving(row, () => [...row.children].filter((button) => button.offsetParent));
       const heading = make("h2", { class: "side-name" }, names[side], asides[side] ?? null);
       this.root.append(make("div", { class: `side ${side}` }, heading, row));
@@ -190,7 +190,7 @@ export class Stage {
       unit.element.style.setProperty("--share", String(shares.get(unit) ?? 0));
       unit.share.textContent = share >= LEAST_SAID ? asPercent(Math.round(100 * share) / 100) : "";
     }
-    this.thinOut();
+    this.thinOut(shares, away);
     const drawn = lines.filter((line) => line.weight >= 0.004);
     drawn.sort((a, b) => Number(b.faint ?? false) - Number(a.faint ?? false) || a.weight - b.weight);
     this.svg.replaceChildren(
@@ -210,18 +210,16 @@ export class Stage {
     for (const unit of this.units) unit.element.setAttribute("aria-pressed", String(unit === word));
   }
 
-  /** In a row, of shares that would overlap the largest stays. */
-  thinOut() {
+  /** In a row, of shares that would overlap the largest stays; what was set aside is said in any case. */
+  thinOut(shares, away) {
     if (this.kindOfLayout !== "rows") return;
-    const room = 2.4 * Number.parseFloat(getComputedStyle(document.documentElement).fontSize) * 0.85;
-    const said = this.units.filter((unit) => unit.share.textContent);
+    const room = 2 * Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
+    const size = (unit) => (away.has(unit) ? 1 : shares.get(unit));
+    const said = this.units.filter((unit) => unit.share.textContent).sort((a, b) => size(b) - size(a));
     const kept = [];
-    for (const unit of said.sort(
-      (a, b) => Number.parseFloat(b.share.textContent) - Number.parseFloat(a.share.textContent),
-    )) {
-      const x = unit.x + unit.w / 2;
-      if (kept.some((other) => other.y === unit.y && Math.abs(other.x + other.w / 2 - x) < room))
-        unit.share.textContent = "";
+    for (const unit of said) {
+      const near = (other) => other.y === unit.y && Math.abs(other.x + other.w / 2 - unit.x - unit.w / 2) < room;
+      if (kept.some(near)) unit.share.textContent = "";
       else kept.push(unit);
     }
   }
