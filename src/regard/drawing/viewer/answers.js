@@ -14,11 +14,11 @@ export const headName = (entry, head) => `${entry}.${head}`;
 /** [entry, head] of such a name. */
 export const headOf = (name) => name.split(".").map(Number);
 
-/** The names of all heads of one kind, in the order of layers. */
+/** The names of all heads of one kind, in the order of layers; only layers that look at the same texts compare. */
 export function headsOf(reading, kind) {
-  return reading.entries.flatMap((entry, n) =>
-    entry.kind === kind ? entry.heads.map((head) => headName(n, head)) : [],
-  );
+  const first = reading.entries.find((entry) => entry.kind === kind);
+  const alike = (entry) => entry.kind === kind && entry.rows === first.rows && entry.columns === first.columns;
+  return reading.entries.flatMap((entry, n) => (alike(entry) ? entry.heads.map((head) => headName(n, head)) : []));
 }
 
 /** The kinds of attention that a reading has, in the order of the model. */

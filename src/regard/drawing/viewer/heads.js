@@ -69,6 +69,7 @@ export function openHeads(root, app, point) {
     across = Math.max(...rows.map(([entry]) => entry.heads.length));
     grid.style.setProperty("--across", String(across));
     grid.classList.toggle("small", across > 8);
+    grid.classList.toggle("tall", rows.length > 12);
     buttons = [];
     grid.replaceChildren(
       ...rows.map(([entry, n]) => {
@@ -185,21 +186,12 @@ export function openHeads(root, app, point) {
       const entry = app.reading.entries[n];
       const place = entry.heads.indexOf(head);
       const data = app.weights.entries.get(n);
-      const canvas = button.firstElementChild;
-      if (data)
-        paintCells(
-          canvas,
-          data.subarray(place * entry.queries * entry.keys, (place + 1) * entry.queries * entry.keys),
-          entry.queries,
-          entry.keys,
-          table,
-        );
-      else
-        small(n).then(
-          ({ shape, data: cells }) =>
-            paintCells(canvas, cells.subarray(place * shape[1] * shape[2]), shape[1], shape[2], table),
-          app.trouble,
-        );
+      const draw = (all, [, rows, columns]) => {
+        const cells = all.subarray(place * rows * columns, (place + 1) * rows * columns);
+        paintCells(button.firstElementChild, cells, [rows, columns], entry.keys / columns, table);
+      };
+      if (data) draw(data, [0, entry.queries, entry.keys]);
+      else small(n).then((found) => draw(found.data, found.shape), app.trouble);
     }
   }
 
@@ -239,8 +231,9 @@ export function kindSwitch(app, kind, choose) {
   return group;
 }
 
-/** Weights as pixels, a cell each, or the largest of several where there are many. */
-function paintCells(canvas, cells, rows, columns, table) {
+/** Weights as pixels, a cell each, or the largest of several where there are many; a mean over `times` keys counts as
+ *  much as they have together. */
+function paintCells(canvas, cells, [rows, columns], times, table) {
   const [high, wide] = [Math.min(rows, LARGEST), Math.min(columns, LARGEST)];
   canvas.width = wide;
   canvas.height = high;
@@ -254,7 +247,7 @@ function paintCells(canvas, cells, rows, columns, table) {
     }
   }
   for (let n = 0; n < most.length; n++) {
-    const step = Math.round(255 * Math.min(Math.sqrt(most[n]), 1));
+    const step = Math.round(255 * Math.min(Math.sqrt(times * most[n]), 1));
     picture.data.set(table.subarray(3 * step, 3 * step + 3), 4 * n);
     picture.data[4 * n + 3] = 255;
   }

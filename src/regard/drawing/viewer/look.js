@@ -188,7 +188,9 @@ export function openLook(root, app) {
     },
     preview(text, written) {
       stage.root.classList.toggle("waiting", Boolean(text));
-      if (written) stage.preview("target", written);
+      if (!written) return;
+      if (app.about.task === "generate") stage.preview("source", text + written);
+      else stage.preview("target", written);
     },
     update(patch) {
       if ("kind" in patch || "heads" in patch) heads.update();

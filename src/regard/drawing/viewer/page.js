@@ -14,6 +14,8 @@ import { openWhatIf } from "./whatif.js";
 const FIRST = "A dog ate the food because it was hungry."; // the textbook's sentence, and what it is shown for
 const PAUSE = 350; // milliseconds without a key before a text is read
 
+const MOST_HIGH = 160; // pixels of the field for the text, which then scrolls
+
 const byId = (name) => document.getElementById(name);
 const TAB_NAMES = ["look", "steps", "whatif", "map"];
 
@@ -222,7 +224,7 @@ function setUpForm() {
   }
   const grow = () => {
     field.style.height = "auto";
-    field.style.height = `${Math.min(field.scrollHeight + 2, 240)}px`;
+    field.style.height = `${Math.min(field.scrollHeight + 2, MOST_HIGH)}px`;
   };
   field.addEventListener("input", () => {
     grow();

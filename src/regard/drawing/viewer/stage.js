@@ -18,6 +18,7 @@ export function unitsOf(reading, from, most) {
   for (const unit of units) {
     unit.rows = { [own]: unit.range };
     unit.columns = { [own]: unit.range, cross: unit.range };
+    unit.written = unit.range[0] >= (reading.prompt ?? Infinity);
   }
   if (!target) return units;
   const written = wordsOf(target, "target").slice(from, from + most);
@@ -98,12 +99,8 @@ export class Stage {
   }
 
   button(unit) {
-    const classes = [
-      "word",
-      unit.special ? "special" : "",
-      unit.glued ? "glued" : "",
-      unit.side === "read" ? "start" : "",
-    ].join(" ");
+    const kinds = { special: unit.special, glued: unit.glued, start: unit.side === "read", "written-on": unit.written };
+    const classes = ["word", ...Object.keys(kinds).filter((name) => kinds[name])].join(" ");
     unit.share = make("span", { class: "share" });
     unit.element = make(
       "button",

@@ -25,15 +25,18 @@ function filled(element, attributes, children) {
 const UNSEEN =
   /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
+const BLANKS = { "\n": "↵", "\t": "⇥" };
+
 /** A word that is safe to show: controls and changes of direction made visible, very long ones cut. */
 export function shownWord(word, longest = 60) {
   const start = word.slice(0, 4 * longest);
   const shown = start.replace(UNSEEN, (found) => {
     const code = found.charCodeAt(0);
+    if (found in BLANKS) return BLANKS[found];
     return code < 32 ? String.fromCharCode(0x2400 + code) : `\\u${code.toString(16).padStart(4, "0")}`;
   });
   const letters = [...shown];
-  return letters.length > longest ? letters.slice(0, longest - 1).join("") + "…" : shown || "␣";
+  return letters.length > longest ? letters.slice(0, longest - 1).join("") + "…" : shown.trim() ? shown : "␣";
 }
 
 /** A share to a tenth of a per cent, as Python prints it. */

@@ -3,7 +3,7 @@
 
 import { dotProduct, scaleControl, wholeOr } from "./scale.js";
 import { largestOf, strip, vector } from "./strip.js";
-import { asNumber, asPercent, make, roving, shownWord } from "./ui.js";
+import { asNumber, asPercent, counted, make, roving, shownWord } from "./ui.js";
 
 /** The sections of a walk. `go.to(key)` opens a dot product, `go.divide(divisor or null)` moves the scale, `go.on()`
  *  walks on into the next layer (null: there is none). Gives what to show, what to paint again when the theme changes, and
@@ -52,7 +52,7 @@ export function walkOf(step, numbers, entry, go) {
     path.append(make("li", {}, make("button", { type: "button", class: "link", click: scroll }, short)));
     return section;
   });
-  const missing = numbers.missing ? [make("p", { class: "step card quiet" }, numbers.missing)] : [];
+  const missing = numbers.missing ? [make("p", { class: "step card quiet" }, sentenceOf(numbers.missing))] : [];
   return {
     elements: [path, ...sections, ...missing],
     paints,
@@ -63,8 +63,13 @@ export function walkOf(step, numbers, entry, go) {
   };
 }
 
+function sentenceOf(text) {
+  return text.slice(0, 1).toUpperCase() + text.slice(1);
+}
+
 function tokenShown(token) {
-  return shownWord(String(token).replace(/^[▁Ġ\s](?=.)/, ""));
+  const text = String(token);
+  return shownWord(text.trim() ? text.replace(/^[▁Ġ\s]+(?=.)/, "") : text);
 }
 
 function inputStep({ numbers, step, entry, word, shown }) {
@@ -92,11 +97,11 @@ function inputStep({ numbers, step, entry, word, shown }) {
 }
 
 function projectionStep({ numbers, own, word, most, shown }) {
-  const parts = [shown(numbers.q, { name: `q(${word})`, formula: "x W_Q", most })];
+  const parts = [shown(numbers.q, { name: `q(${word})`, formula: numbers.x ? "x W_Q" : "", most })];
   if (own === null) {
     parts.push(make("p", { class: "quiet" }, "Keys and values are those of the words that are looked at, below."));
   } else {
-    parts.push(shown(numbers.k[own], { name: `k(${word})`, formula: "x W_K", most }));
+    parts.push(shown(numbers.k[own], { name: `k(${word})`, formula: numbers.x ? "x W_K" : "", most }));
     if (numbers.v) parts.push(shown(numbers.v[own], { name: `v(${word})`, formula: "x W_V" }));
   }
   return {
@@ -110,29 +115,31 @@ function projectionStep({ numbers, own, word, most, shown }) {
 /** The scores of all words, and one of them opened. */
 function scoresStep({ numbers, names, word, most, thin, paints, go }) {
   const { q, k, scores, visible, weights } = numbers;
-  const largest = largestOf(scores.filter((_, n) => visible[n]));
+  const seen = names.map((_, n) => n).filter((n) => visible[n]);
+  const largest = largestOf(seen.map((n) => scores[n]));
   const table = make("div", { class: "score-rows", role: "group", "aria-label": "Scores" });
   const product = make("div", { class: "product" });
-  const buttons = names.map((name, n) => {
-    const key = thin(k[n], { name: `k(${name})`, most });
+  const buttons = seen.map((n) => {
+    const key = thin(k[n], { name: `k(${names[n]})`, most });
     key.box.tabIndex = -1; // the dot product below has it too
     const bar = make("span", { class: scores[n] < 0 ? "bar negative" : "bar" });
-    bar.style.setProperty("--share", String(visible[n] ? Math.abs(scores[n]) / largest : 0));
-    const choose = { type: "button", class: "row-word", "aria-pressed": "false", tabindex: -1, disabled: !visible[n] };
-    const button = make("button", { ...choose, click: () => go.to(n) }, make("bdi", {}, name));
-    const score = make("span", { class: "number" }, visible[n] ? asNumber(scores[n]) : "hidden");
-    table.append(
-      make("div", { class: visible[n] ? "score-row" : "score-row hidden-word" }, button, key.box, bar, score),
-    );
+    bar.style.setProperty("--share", String(Math.abs(scores[n]) / largest));
+    const choose = { type: "button", class: "row-word", "aria-pressed": "false", tabindex: -1, click: () => go.to(n) };
+    const button = make("button", choose, make("bdi", {}, names[n]));
+    const score = make("span", { class: "number" }, asNumber(scores[n]));
+    table.append(make("div", { class: "score-row" }, button, key.box, bar, score));
     return button;
   });
-  const stops = roving(table, () => buttons.filter((button) => !button.disabled));
-  stops.reset();
+  roving(table, () => buttons).reset();
   const best = weights.indexOf(Math.max(...weights));
-  const left = numbers.left_out
-    ? `${names.length} words with the largest weights are listed; ${numbers.left_out.toLocaleString("en")} more share ` +
-      `${asPercent(Math.max(1 - weights.reduce((a, b) => a + b, 0), 0))}.`
-    : "";
+  const hidden = names.length - seen.length;
+  const rest = Math.max(1 - weights.reduce((sum, weight) => sum + weight, 0), 0);
+  const left = [
+    hidden ? `${counted(hidden, "word")} may not be seen from here: the mask hides them.` : "",
+    numbers.left_out
+      ? `These have the largest weights; ${counted(numbers.left_out, "other")} share ${asPercent(rest)}.`
+      : "",
+  ];
   return {
     step: {
       short: "dot products",
@@ -140,11 +147,11 @@ function scoresStep({ numbers, names, word, most, thin, paints, go }) {
       text:
         `The score of a word is the dot product of q(${word}) and its key: large where they point the same way. ` +
         "Choose one to see it term by term.",
-      parts: [table, make("p", { class: "quiet", hidden: !left }, left), product],
+      parts: [table, make("p", { class: "quiet" }, left.filter(Boolean).join(" ")), product],
     },
     open(wanted) {
       const key = wanted !== null && visible[wanted] ? wanted : best;
-      buttons.forEach((button, n) => button.setAttribute("aria-pressed", String(n === key)));
+      buttons.forEach((button, n) => button.setAttribute("aria-pressed", String(seen[n] === key)));
       dotProduct(product, { q, k: k[key], score: scores[key], names: [word, names[key]], most }, paints);
     },
   };
@@ -159,8 +166,8 @@ function scaleSteps({ numbers }, scale) {
       short: scale.isRoot ? `÷ √${width}` : `÷ ${wholeOr(scale.own)}`,
       title: scale.isRoot ? `Divide by √${width} ${equal} ${wholeOr(root)}` : `Divide by ${wholeOr(scale.own)}`,
       text:
-        `A sum of ${width} products grows with √${width}. Undivided, one word would take nearly everything; divided, ` +
-        "the shares stay soft. Move the slider to see it.",
+        `The spread of a sum of ${width} products grows with √${width}. Undivided, the largest score tends to take ` +
+        "nearly everything; divided, the shares stay soft. Move the slider to see it.",
       parts: [scale.slider, scale.figures],
     },
     {
