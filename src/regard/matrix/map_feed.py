@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,15 +13,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.drawing.arguments import chosen
 from regard.drawing.token_text import find_text, readable
-from regard.errors import InputError, OutOfRangeError, ShapeError
+from regard.drawing.viewer import Packed
+from regard.errors import InputError, OutOfRangeError, ShapeError, TooLargeError
 from regard.matrix.attention_matrix import AttentionMatrix
+from regard.matrix.map_bins import Bins
 from regard.matrix.map_levels import FINEST, Levels, Sweeps, level_size
-from regard.support import one_of, threads
+from regard.matrix.map_packing import SAMPLE, Blocks, Rounded
+from regard.matrix.views import Axes
+from regard.support import one_of, progress, threads
 
 __all__ = ["MapEntry", "MatrixFeed"]
 
 _TOKENS = 4096  # at once
+_PACKED = 1024  # bins on a side of the level that a file carries; a page computes finer ones, and coarser from it
 _BINS = 2**20  # of a tile: a row of a million tokens is one
 _NOW = 2**31  # multiply-adds of a sweep for which nobody has to be told to wait
 _Head = tuple[int, int]  # the number of the entry, and the head's own
@@ -35,6 +42,16 @@ class MapEntry:
     name: str = ""
     kind: str = ""
     layer: int = 0
+
+    @classmethod
+    def of(cls, matrix: AttentionMatrix, heads: Sequence[int] | None = None) -> MapEntry:
+        """Some heads of a matrix (heads, queries, keys) or (queries, keys), or all."""
+        if not matrix._axes.has_heads:
+            matrix = matrix._derived(axes=Axes((), True))
+        some = chosen(heads, len(matrix), len(matrix))
+        if heads is not None:
+            matrix = matrix._part([torch.tensor(some), *(range(size) for size in matrix.shape[1:])])
+        return cls(matrix, some)
 
 
 class MatrixFeed:
@@ -91,8 +108,8 @@ class MatrixFeed:
     ) -> NDArray[np.float32]:
         """The mean over these heads of the part rows × columns, averaged over bins."""
         runs = self._runs(heads)
-        row_bins = _Bins.of("rows", rows, bins[0], self.queries)
-        column_bins = _Bins.of("columns", columns, bins[1], self.keys)
+        row_bins = Bins.of("rows", rows, bins[0], self.queries)
+        column_bins = Bins.of("columns", columns, bins[1], self.keys)
         if bins[0] * bins[1] > _BINS:
             raise InputError(f"a tile has at most {_BINS:,} bins. Got {bins[0]} × {bins[1]}: ask for a smaller part.")
         if min(row_bins.size, column_bins.size) < FINEST or max(self.queries, self.keys) <= 2 * FINEST:
@@ -119,6 +136,55 @@ class MatrixFeed:
         """The tokens at which a text begins; none where the tokens are unknown."""
         one_of("side", side, ("rows", "columns"))
         return find_text(self._tokens[side] or (), text, limit)
+
+    def packed(self, budget: int) -> Packed:
+        """What a file of at most `budget` bytes carries: as many heads as fit, in their order."""
+        blocks = Blocks()
+        texts = {side: blocks.add(_json(known)) for side, known in self._tokens.items() if known is not None}
+        heads: list[dict[str, Any]] = []
+        error, every = 0.0, [(number, head) for number, entry in enumerate(self.entries) for head in entry.heads]
+        with progress("packing the map", total=len(every)) as advance:
+            for number, head in every:
+                entry = self.entries[number]
+                before = dict(blocks.found)
+                one = Rounded.of(entry.matrix._core, list(entry.heads).index(head))
+                packed = self._packed_head(one, blocks, budget)
+                if packed is None:
+                    blocks = Blocks(before)
+                    break
+                heads.append({"entry": number, "head": head, **packed})
+                error = max(error, one.error())
+                advance(1)
+        if not heads:
+            raise TooLargeError(
+                f"one head of {self.queries:,} × {self.keys:,} tokens must fit in a file of budget = {budget:,} bytes, "
+                "and does not. Choose a part, as in A.part[…, :8000, :8000], hand in a larger budget, or save the "
+                "record and open it with `regard serve --record FILE`."
+            )
+        inside = [(each["entry"], each["head"]) for each in heads]
+        about = self.about() | {
+            "exact": "float16",
+            "error": error,
+            "sample": min(SAMPLE, self.queries),
+            "left_out": len(every) - len(inside),
+            "tokens": texts,
+            "heads": heads,
+        }
+        for number, entry in enumerate(about["entries"]):
+            entry["heads"] = [head for head in entry["heads"] if (number, head) in inside]
+        return Packed(about, blocks.found)
+
+    def _packed_head(self, one: Rounded, blocks: Blocks, budget: int) -> dict[str, Any] | None:
+        """One head in blocks; None where it does not fit, found out before the long computations if possible."""
+        for halves in (one.query, one.key):
+            blocks.add(halves)
+        if blocks.size > budget:
+            return None
+        packed = one.about(blocks)
+        longest = max(self.queries, self.keys)
+        if longest > _PACKED:
+            packed["level"] = one.level(1 << (-(-longest // _PACKED) - 1).bit_length(), blocks)
+        return packed if blocks.size <= budget else None
 
     def close(self) -> None:
         """End the sweep that may run in the background."""
@@ -149,10 +215,10 @@ class MatrixFeed:
 
     def _levels(self, heads: Sequence[_Head], runs: Sequence[_Run]) -> Levels:
         size = level_size(self.queries, self.keys)
-        columns = _Bins(0, self.keys, size, -(-self.keys // size))
+        columns = Bins(0, self.keys, size, -(-self.keys // size))
 
         def band(start: int, stop: int) -> NDArray[np.float64]:
-            return _mean(runs, _Bins(start, stop, size, -(-(stop - start) // size)), columns)
+            return _mean(runs, Bins(start, stop, size, -(-(stop - start) // size)), columns)
 
         work = sum((part.stop - part.start) * weights.width for weights, part in runs) * self.queries * self.keys
         key = tuple(sorted(set(heads)))
@@ -167,45 +233,8 @@ def _tokens(name: str, tokens: Sequence[str] | None, count: int) -> list[str] | 
     return readable(tokens)
 
 
-@dataclass(frozen=True)
-class _Bins:
-    """A range of tokens of one side in nearly equal bins, the last of which may lie past the last token."""
-
-    start: int
-    stop: int  # not past the last token
-    size: float  # tokens of a bin
-    bins: int
-
-    @property
-    def tokens(self) -> int:
-        """The number of tokens."""
-        return self.stop - self.start
-
-    @classmethod
-    def of(cls, name: str, span: tuple[int, int], bins: int, tokens: int) -> _Bins:
-        start, stop = span
-        if not 0 <= start < tokens or not 1 <= bins <= stop - start:
-            raise OutOfRangeError(
-                f"{name} of a tile are a range (start, stop) that starts below {tokens}, in at most stop - start bins. "
-                f"Got {span} in {bins}."
-            )
-        if stop > tokens and (stop - start) % bins:
-            raise OutOfRangeError(
-                f"{name} that reach past the last token, {tokens}, take bins of one size. Got {span} in {bins}."
-            )
-        return cls(start, min(stop, tokens), (stop - start) / bins, bins)
-
-    def runs(self) -> Iterator[tuple[int, slice, int]]:
-        """The first bin, the tokens counted from `start`, and the number of bins, of what `pool` can do in one go."""
-        if self.tokens == round(self.size * self.bins):
-            yield 0, slice(0, self.tokens), self.bins
-            return
-        size = int(self.size)
-        whole = self.tokens // size
-        if whole:
-            yield 0, slice(0, whole * size), whole
-        if whole * size < self.tokens:
-            yield whole, slice(whole * size, self.tokens), 1
+def _json(tokens: Sequence[str]) -> NDArray[np.uint8]:
+    return np.frombuffer(json.dumps(tokens, ensure_ascii=False).encode("utf-8", "replace"), np.uint8)
 
 
 class _Weights:
@@ -219,7 +248,7 @@ class _Weights:
         self.width = matrix._core.scores.query.shape[-1]
         self._lse: Tensor | None = None  # (heads, queries), NaN where it is unknown
 
-    def pooled(self, heads: slice, rows: _Bins, columns: _Bins) -> NDArray[np.float64]:
+    def pooled(self, heads: slice, rows: Bins, columns: Bins) -> NDArray[np.float64]:
         """The sum over some heads of the mean of each bin."""
         total = np.zeros((rows.bins, columns.bins))
         with torch.no_grad(), threads((heads.stop - heads.start) * rows.tokens * columns.tokens * self.width):
@@ -231,7 +260,7 @@ class _Weights:
                     total[here] = pool.double().sum(0).cpu().numpy()
         return total
 
-    def _part(self, heads: slice, rows: _Bins, columns: _Bins) -> AttentionMatrix:
+    def _part(self, heads: slice, rows: Bins, columns: Bins) -> AttentionMatrix:
         row, column = slice(rows.start, rows.stop), slice(columns.start, columns.stop)
         if self._matrix._core.knows_lse():
             return self._matrix.part[heads, row, column]
@@ -247,7 +276,7 @@ class _Weights:
 _Run = tuple[_Weights, slice]  # an entry, and neighbouring heads of it
 
 
-def _mean(runs: Sequence[_Run], rows: _Bins, columns: _Bins) -> NDArray[np.float64]:
+def _mean(runs: Sequence[_Run], rows: Bins, columns: Bins) -> NDArray[np.float64]:
     """The mean over all these heads, from queries and keys."""
     total = sum(weights.pooled(heads, rows, columns) for weights, heads in runs)
     mean: NDArray[np.float64] = total / sum(heads.stop - heads.start for _, heads in runs)
