@@ -1,10 +1,12 @@
 """The page of the shipped translator, served by a thread of this process, and a browser that opens it."""
 
+import atexit
 import threading
 from functools import cache
 
 import pytest
 from browser import CHROMIUM, FLAGS
+from playwright.sync_api import expect
 
 from regard.drawing.terminal import percent
 
@@ -25,6 +27,7 @@ __all__ = [
 
 DOG = "A dog ate the food because it was hungry."
 DOG_HASH = "#text=A+dog+ate+the+food+because+it+was+hungry."
+expect.set_options(timeout=30_000)  # a busy machine
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
 
 
@@ -40,8 +43,16 @@ def address():
 
     page = Page(TranslatorReader(regard.Translator.default(), "English to French"), viewer_files())
     listening = listen("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(page.app(), log_level="error", lifespan="on"))
-    threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True).start()
+    server = uvicorn.Server(uvicorn.Config(page.app(), log_level="error", lifespan="off"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+
+    def end():
+        server.should_exit = True
+        thread.join(5)
+        page.close()
+
+    atexit.register(end)
     return url(listening)
 
 

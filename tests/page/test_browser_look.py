@@ -1,6 +1,7 @@
 """Translate and look, in a real browser: the numbers are Python's; by pointer, keyboard and touch."""
 
 import json
+import re
 
 from browsing import DOG_HASH, bars, browser, expected, head, needs_chromium, opened, percent, plain, record, word
 from playwright.sync_api import expect
@@ -74,7 +75,7 @@ def test_a_text_is_read_while_it_is_typed(opened):
     page.get_by_label("English", exact=True).fill("It is late. ")
     page.keyboard.press("Enter")
     expect(page.locator(".target .sentence")).to_contain_text("tard")
-    assert "text=It+is+late" in page.evaluate("location.hash")
+    expect(page).to_have_url(re.compile(r"text=It\+is\+late"))
     expect(page.locator(".target h2")).to_contain_text("confidence")
     assert page.locator(".target .sentence").get_attribute("lang") == "fr"
 
@@ -129,7 +130,7 @@ def test_the_address_holds_the_view(opened):
     head(page, "9.1").click()
     word(page, "target.3").click()
     page.get_by_label("Set sinks aside").check()
-    page.wait_for_timeout(400)
+    expect(page).to_have_url(re.compile("sinks=aside"))
     hash, said = page.evaluate("location.hash"), page.locator(".answer").inner_text()
     assert "mangé" in said
     again = opened(hash)

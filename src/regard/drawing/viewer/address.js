@@ -53,7 +53,7 @@ export function stateOf(hash) {
   state.hide = (values.get("hide") ?? "")
     .split("-")
     .map(wholeOf)
-    .filter((token) => token !== null);
+    .filter(token => token !== null);
   state.off = (values.get("off") ?? "").split("-").filter(isHead);
   state.map = values.get("map") ?? "";
   return state;
@@ -95,7 +95,7 @@ function wholeOf(text) {
 
 function placeOf(text) {
   const [, side, token] = /^(source|target|read)\.(\d{1,7})$/.exec(text ?? "") ?? [];
-  return side ? { side, token: Number(token) } : null;
+  return side ? {side, token: Number(token)} : null;
 }
 
 function isHead(name) {

@@ -43,7 +43,7 @@ export async function getFloats(address) {
     .split(/[^0-9]+/)
     .filter(Boolean)
     .map(Number);
-  return { shape, data: new Float32Array(await response.arrayBuffer()) };
+  return {shape, data: new Float32Array(await response.arrayBuffer())};
 }
 
 /** An address with its query. */
@@ -55,7 +55,7 @@ export function query(path, values) {
 export async function postRead(body, tell, signal) {
   const response = await asked("/api/read", {
     method: "POST",
-    headers: { "Content-Type": "application/json" },
+    headers: {"Content-Type": "application/json"},
     body: JSON.stringify(body),
     signal,
   });
@@ -71,7 +71,7 @@ export async function postRead(body, tell, signal) {
     }
     const lines = (rest + (part.value ?? "")).split("\n");
     rest = part.done ? "" : lines.pop();
-    for (const line of lines.filter((text) => text.trim())) {
+    for (const line of lines.filter(text => text.trim())) {
       const event = JSON.parse(line);
       if (event.error) throw new ApiError(event.error, 400);
       if (event.reading) return event.reading;

@@ -1,11 +1,11 @@
 // All heads as a grid of thumbnails, layers × heads, with what each does in words; any mix of them can be chosen.
 
-import { getFloats, query } from "./api.js";
-import { colourTable } from "./colour.js";
-import { asPercent, make, roving, themeNow } from "./ui.js";
-import { headName, headOf, headsOf, kindsOf } from "./answers.js";
+import {getFloats, query} from "./api.js";
+import {colourTable} from "./colour.js";
+import {asPercent, make, roving, themeNow} from "./ui.js";
+import {headName, headOf, headsOf, kindsOf} from "./answers.js";
 
-const KIND_NAMES = { encoder: "Encoder", cross: "Cross", decoder: "Decoder" };
+const KIND_NAMES = {encoder: "Encoder", cross: "Cross", decoder: "Decoder"};
 const KIND_HINTS = {
   encoder: "The words of the source look at each other.",
   cross: "Each written word looks at the words of the source.",
@@ -16,10 +16,10 @@ const LARGEST = 48; // cells of a thumbnail on a side
 /** The panel of heads in `root`; `point(name or null)` hears which head is pointed at. */
 export function openHeads(root, app, point) {
   const switcher = make("div");
-  const presets = make("div", { class: "pills presets", role: "group", "aria-label": "Choose heads" });
-  const grid = make("div", { class: "grid", role: "group", "aria-label": "Heads" });
-  const said = make("p", { class: "quiet head-said" });
-  const hint = make("p", { class: "quiet" });
+  const presets = make("div", {class: "pills presets", role: "group", "aria-label": "Choose heads"});
+  const grid = make("div", {class: "grid", role: "group", "aria-label": "Heads"});
+  const said = make("p", {class: "quiet head-said"});
+  const hint = make("p", {class: "quiet"});
   root.append(make("h2", {}, "Heads"), switcher, hint, presets, grid, said);
   let buttons = [];
   let across = 1;
@@ -29,22 +29,22 @@ export function openHeads(root, app, point) {
     () => across,
   );
   grid.addEventListener("pointerleave", () => point(null));
-  grid.addEventListener("focusout", (event) => grid.contains(event.relatedTarget) || (point(null), say(null)));
+  grid.addEventListener("focusout", event => grid.contains(event.relatedTarget) || (point(null), say(null)));
 
   const kindNow = () => app.state.kind;
 
   function chosen(kind) {
     const all = headsOf(app.reading, kind);
     const names = app.state.heads[kind];
-    return names ? all.filter((name) => names.includes(name)) : all;
+    return names ? all.filter(name => names.includes(name)) : all;
   }
 
   function choose(kind, names) {
     const all = headsOf(app.reading, kind);
-    const rest = { ...app.state.heads };
+    const rest = {...app.state.heads};
     delete rest[kind];
     const same = names && names.length === all.length;
-    app.change({ heads: names && !same ? { ...rest, [kind]: names } : rest });
+    app.change({heads: names && !same ? {...rest, [kind]: names} : rest});
   }
 
   /** One head alone if all were chosen; then more can be added, and taken away again. */
@@ -52,15 +52,15 @@ export function openHeads(root, app, point) {
     const kind = kindNow();
     if (!app.state.heads[kind]) return choose(kind, [name]);
     const now = chosen(kind);
-    choose(kind, now.includes(name) ? now.filter((one) => one !== name) : [...now, name]);
+    choose(kind, now.includes(name) ? now.filter(one => one !== name) : [...now, name]);
   }
 
   function toggleLayer(entry) {
     const kind = kindNow();
-    const mine = app.reading.entries[entry].heads.map((head) => headName(entry, head));
+    const mine = app.reading.entries[entry].heads.map(head => headName(entry, head));
     const now = app.state.heads[kind] ? chosen(kind) : [];
-    const whole = mine.every((name) => now.includes(name));
-    choose(kind, whole ? now.filter((name) => !mine.includes(name)) : [...new Set([...now, ...mine])]);
+    const whole = mine.every(name => now.includes(name));
+    choose(kind, whole ? now.filter(name => !mine.includes(name)) : [...new Set([...now, ...mine])]);
   }
 
   function build() {
@@ -86,14 +86,14 @@ export function openHeads(root, app, point) {
         );
         const cells = entry.heads.map((head, place) => thumbnail(n, head, entry.roles?.[place] ?? ""));
         buttons.push(...cells);
-        return make("div", { class: "layer-row" }, label, ...cells);
+        return make("div", {class: "layer-row"}, label, ...cells);
       }),
     );
     stops.reset();
     hint.textContent =
       kindsOf(app.reading).length > 1 || kind !== "encoder" ? KIND_HINTS[kind] : "The words look at each other.";
     const focused = switcher.contains(document.activeElement);
-    switcher.replaceChildren(kindSwitch(app, kind, (one) => app.change({ kind: one, word: fitting(one), to: null })));
+    switcher.replaceChildren(kindSwitch(app, kind, one => app.change({kind: one, word: fitting(one), to: null})));
     if (focused) switcher.querySelector('[aria-checked="true"]').focus();
     switcher.hidden = kindsOf(app.reading).length < 2;
     paint();
@@ -103,14 +103,14 @@ export function openHeads(root, app, point) {
   /** The chosen word if this kind of attention has a row for it. */
   function fitting(kind) {
     const word = app.state.word;
-    const side = word && { source: "encoder", target: "cross decoder", read: "decoder" }[word.side];
+    const side = word && {source: "encoder", target: "cross decoder", read: "decoder"}[word.side];
     return kindsOf(app.reading).length === 1 || side?.includes(kind) ? word : null;
   }
 
   function thumbnail(entry, head, role) {
     const name = headName(entry, head);
-    const { layer } = app.reading.entries[entry];
-    const canvas = make("canvas", { "aria-hidden": "true", width: 1, height: 1 });
+    const {layer} = app.reading.entries[entry];
+    const canvas = make("canvas", {"aria-hidden": "true", width: 1, height: 1});
     return make(
       "button",
       {
@@ -120,15 +120,15 @@ export function openHeads(root, app, point) {
         "aria-pressed": "false",
         "aria-label": `Layer ${layer}, head ${head}${role ? `: ${role}` : ""}`,
         "data-head": name,
-        pointerenter: (event) => event.pointerType !== "touch" && (point(name), say(name)),
-        focus: (event) => event.target.matches(":focus-visible") && (point(name), say(name)),
+        pointerenter: event => event.pointerType !== "touch" && (point(name), say(name)),
+        focus: event => event.target.matches(":focus-visible") && (point(name), say(name)),
         click: () => {
           point(null); // what is chosen is seen, not the head that is pointed at
           toggle(name);
         },
       },
       canvas,
-      make("span", { class: "role" }, role),
+      make("span", {class: "role"}, role),
     );
   }
 
@@ -151,10 +151,10 @@ export function openHeads(root, app, point) {
     for (const button of buttons) button.setAttribute("aria-pressed", String(names.has(button.dataset.head)));
     const all = headsOf(app.reading, kind);
     const pill = (label, wanted) => {
-      const same = wanted.length === names.size && wanted.every((name) => names.has(name));
+      const same = wanted.length === names.size && wanted.every(name => names.has(name));
       return make(
         "button",
-        { type: "button", class: "pill", "aria-pressed": String(same), click: () => choose(kind, wanted) },
+        {type: "button", class: "pill", "aria-pressed": String(same), click: () => choose(kind, wanted)},
         label,
       );
     };
@@ -191,20 +191,20 @@ export function openHeads(root, app, point) {
         paintCells(button.firstElementChild, cells, [rows, columns], entry.keys / columns, table);
       };
       if (data) draw(data, [0, entry.queries, entry.keys]);
-      else small(n).then((found) => draw(found.data, found.shape), app.trouble);
+      else small(n).then(found => draw(found.data, found.shape), app.trouble);
     }
   }
 
   const asked = new Map();
   function small(entry) {
-    const address = query("/api/thumbnails", { reading: app.reading.id, entry });
+    const address = query("/api/thumbnails", {reading: app.reading.id, entry});
     if (!asked.has(address)) asked.set(address, getFloats(address));
     return asked.get(address);
   }
 
   return {
     chosen,
-    chooseAll: (kind) => choose(kind, null),
+    chooseAll: kind => choose(kind, null),
     onReading: build,
     update: () => (grid.dataset.kind === kindNow() ? mark() : build(), (grid.dataset.kind = kindNow())),
     paint,
@@ -218,15 +218,15 @@ export function kindInWords(kind) {
 
 /** Radio buttons for the kinds of attention of a reading. */
 export function kindSwitch(app, kind, choose) {
-  const buttons = kindsOf(app.reading).map((one) => {
-    const checked = { "aria-checked": String(one === kind), tabindex: one === kind ? 0 : -1 };
+  const buttons = kindsOf(app.reading).map(one => {
+    const checked = {"aria-checked": String(one === kind), tabindex: one === kind ? 0 : -1};
     return make(
       "button",
-      { type: "button", role: "radio", "data-kind": one, ...checked, click: () => choose(one) },
+      {type: "button", role: "radio", "data-kind": one, ...checked, click: () => choose(one)},
       KIND_NAMES[one],
     );
   });
-  const group = make("div", { class: "switch", role: "radiogroup", "aria-label": "Kind of attention" }, ...buttons);
+  const group = make("div", {class: "switch", role: "radiogroup", "aria-label": "Kind of attention"}, ...buttons);
   roving(group, () => buttons);
   return group;
 }

@@ -1,22 +1,22 @@
 // The page of `regard serve`: it asks for a text, has it read, and shows the reading in four views. What was chosen is one
 // plain object, `state`; `change` alters it, tells the views, and writes the address.
 
-import { freshState, hashOf, stateOf } from "./address.js";
-import { ApiError, getJson, postRead } from "./api.js";
-import { openLook } from "./look.js";
-import { openMapTab } from "./map_tab.js";
-import { saveMenu } from "./save.js";
-import { openSteps } from "./steps.js";
-import { later, make, roving, themeNow } from "./ui.js";
-import { Weights, kindsOf } from "./answers.js";
-import { openWhatIf } from "./whatif.js";
+import {freshState, hashOf, stateOf} from "./address.js";
+import {ApiError, getJson, postRead} from "./api.js";
+import {openLook} from "./look.js";
+import {openMapTab} from "./map_tab.js";
+import {saveMenu} from "./save.js";
+import {openSteps} from "./steps.js";
+import {later, make, roving, themeNow} from "./ui.js";
+import {Weights, kindsOf} from "./answers.js";
+import {openWhatIf} from "./whatif.js";
 
 const FIRST = "A dog ate the food because it was hungry."; // the textbook's sentence, and what it is shown for
 const PAUSE = 350; // milliseconds without a key before a text is read
 
 const MOST_HIGH = 160; // pixels of the field for the text, which then scrolls
 
-const byId = (name) => document.getElementById(name);
+const byId = name => document.getElementById(name);
 const TAB_NAMES = ["look", "steps", "whatif", "map"];
 
 /** What every view gets: the state, the reading and its weights, and the ways to change them. */
@@ -33,7 +33,7 @@ const app = {
 
 let running = null; // the AbortController of the text that is being read
 
-function change(patch, { history: kept = false } = {}) {
+function change(patch, {history: kept = false} = {}) {
   Object.assign(app.state, patch);
   if ("tab" in patch) showTab();
   for (const [name, view] of Object.entries(app.views)) if (name === app.state.tab) view.update(patch);
@@ -54,9 +54,9 @@ writeAddress.now = (push = false) => {
 async function read() {
   const text = app.state.text;
   running?.abort();
-  const { characters } = app.about.limits;
+  const {characters} = app.about.limits;
   if (text.length > characters) {
-    const [most, count] = [characters, text.length].map((number) => number.toLocaleString("en"));
+    const [most, count] = [characters, text.length].map(number => number.toLocaleString("en"));
     showTrouble(new ApiError(`a text has at most ${most} characters. This one has ${count}: give a part of it.`));
   }
   if (!text.trim() || text.length > characters) return;
@@ -65,11 +65,11 @@ async function read() {
   byId("progress").hidden = false;
   byId("progress").removeAttribute("value");
   app.views.look.preview(text, "");
-  const body = { text };
+  const body = {text};
   if (app.state.part) body.part = app.state.part;
   if (app.about.task === "generate") body.new_tokens = Number(byId("new-tokens").value);
   try {
-    const reading = await postRead(body, (event) => onEvent(event, mine), mine.signal);
+    const reading = await postRead(body, event => onEvent(event, mine), mine.signal);
     if (mine === running) await take(reading, mine);
   } catch (error) {
     if (error.name === "AbortError" || mine !== running) return;
@@ -97,7 +97,7 @@ async function take(reading, mine = running) {
   if (mine !== running) return;
   app.reading = reading;
   app.weights = weights;
-  const { state } = app;
+  const {state} = app;
   state.part = reading.part?.index ?? 0;
   const kinds = kindsOf(reading);
   if (!kinds.includes(state.kind)) state.kind = kinds.includes("cross") ? "cross" : kinds[0];
@@ -110,7 +110,7 @@ async function take(reading, mine = running) {
 
 /** Another sentence of a text that was split. */
 async function openPart(part) {
-  Object.assign(app.state, { part, word: null, to: null, step: null, hide: [], map: "" });
+  Object.assign(app.state, {part, word: null, to: null, step: null, hide: [], map: ""});
   try {
     await take(await getJson(`/api/reading/${encodeURIComponent(app.reading.part.ids[part])}`));
   } catch (error) {
@@ -123,9 +123,9 @@ async function openPart(part) {
 /** The textbook's sentence opens as the textbook shows it: what "it" looks at, in the head that ties it to "dog". */
 function firstStory(reading) {
   const words = reading.sides.source?.words ?? [];
-  const [it, dog] = ["it", "dog"].map((text) => words.find((word) => word[0] === text));
-  if (!it || !dog || !reading.entries.some((entry) => entry.kind === "encoder")) return;
-  Object.assign(app.state, { word: { side: "source", token: it[1] }, to: dog[1], kind: "encoder" });
+  const [it, dog] = ["it", "dog"].map(text => words.find(word => word[0] === text));
+  if (!it || !dog || !reading.entries.some(entry => entry.kind === "encoder")) return;
+  Object.assign(app.state, {word: {side: "source", token: it[1]}, to: dog[1], kind: "encoder"});
 }
 
 const readSoon = later(() => read(), PAUSE);
@@ -133,7 +133,7 @@ const readSoon = later(() => read(), PAUSE);
 function typed(text, soon) {
   readSoon.cancel();
   if (app.state.to !== null) app.state.heads = {}; // they were chosen for two words of the text before
-  Object.assign(app.state, { text, part: 0, word: null, to: null, step: null, hide: [], map: "" });
+  Object.assign(app.state, {text, part: 0, word: null, to: null, step: null, hide: [], map: ""});
   if (soon) readSoon();
   else read();
 }
@@ -148,7 +148,7 @@ function showTrouble(error) {
   const known = error instanceof ApiError;
   const said = known ? error.message : `Something went wrong in this page: ${error.message}`;
   const again = () => (app.about ? read() : start());
-  box.append(make("p", {}, said), make("button", { type: "button", click: again }, "Try again"));
+  box.append(make("p", {}, said), make("button", {type: "button", click: again}, "Try again"));
   if (!known) throw error;
 }
 
@@ -167,10 +167,10 @@ function showTab() {
 }
 
 function setUpTabs() {
-  const tabs = TAB_NAMES.map((name) => byId(`tab-${name}`));
-  roving(tabs[0].parentElement, () => tabs.filter((tab) => !tab.hidden));
+  const tabs = TAB_NAMES.map(name => byId(`tab-${name}`));
+  roving(tabs[0].parentElement, () => tabs.filter(tab => !tab.hidden));
   for (const [n, tab] of tabs.entries()) {
-    tab.addEventListener("click", () => change({ tab: TAB_NAMES[n] }, { history: true }));
+    tab.addEventListener("click", () => change({tab: TAB_NAMES[n]}, {history: true}));
   }
 }
 
@@ -204,12 +204,12 @@ function setUpTheme() {
 }
 
 function setUpForm() {
-  const { about } = app;
+  const {about} = app;
   const field = byId("text");
-  const named = { translate: languageNames()[0] || "Text to translate", read: "Text", generate: "Prompt" };
+  const named = {translate: languageNames()[0] || "Text to translate", read: "Text", generate: "Prompt"};
   byId("ask").hidden = about.task === "record";
   document.querySelector(".ask-label").textContent = named[about.task] ?? "Text";
-  byId("read").textContent = { translate: "Translate", generate: "Write on", read: "Read" }[about.task] ?? "Read";
+  byId("read").textContent = {translate: "Translate", generate: "Write on", read: "Read"}[about.task] ?? "Read";
   field.lang = about.task === "translate" ? about.languages.split("-")[0] || "en" : "";
   byId("about").textContent = about.name;
   if (about.task === "generate") {
@@ -220,7 +220,7 @@ function setUpForm() {
       max: about.limits.new_tokens,
       value: Math.min(16, about.limits.new_tokens),
     };
-    byId("about").before(make("label", { class: "quiet" }, make("input", count), " new tokens"));
+    byId("about").before(make("label", {class: "quiet"}, make("input", count), " new tokens"));
   }
   const grow = () => {
     field.style.height = "auto";
@@ -231,23 +231,23 @@ function setUpForm() {
     typed(field.value, about.task !== "generate");
     if (about.task === "generate") readSoon.cancel(); // writing on takes a while: only when asked
   });
-  field.addEventListener("keydown", (event) => {
+  field.addEventListener("keydown", event => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
     typed(field.value, false);
   });
-  byId("ask").addEventListener("submit", (event) => {
+  byId("ask").addEventListener("submit", event => {
     event.preventDefault();
     typed(field.value, false);
   });
   addEventListener("resize", grow);
-  app.fill = (text) => {
+  app.fill = text => {
     field.value = text;
     grow();
   };
   byId("examples").append(
-    ...about.examples.map((text) =>
-      make("button", { type: "button", lang: field.lang, click: () => (app.fill(text), typed(text, false)) }, text),
+    ...about.examples.map(text =>
+      make("button", {type: "button", lang: field.lang, click: () => (app.fill(text), typed(text, false))}, text),
     ),
   );
 }
@@ -255,8 +255,8 @@ function setUpForm() {
 /** The names of a translator's two languages, or "". */
 function languageNames() {
   const codes = app.about.languages?.split("-") ?? [];
-  const names = new Intl.DisplayNames(["en"], { type: "language" });
-  return codes.map((code) => (code ? names.of(code) : ""));
+  const names = new Intl.DisplayNames(["en"], {type: "language"});
+  return codes.map(code => (code ? names.of(code) : ""));
 }
 
 async function start() {

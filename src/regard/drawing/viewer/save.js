@@ -1,8 +1,8 @@
 // Save and share: what is on the screen as SVG or PNG, the map as one HTML file, or the address of the view. The SVG is made
 // from the page itself: every visible box, line of text and canvas, with the colours that are shown.
 
-import { query } from "./api.js";
-import { makeSvg } from "./ui.js";
+import {query} from "./api.js";
+import {makeSvg} from "./ui.js";
 
 const TWICE = 2; // pixels of a PNG for each of the page
 
@@ -22,10 +22,10 @@ export function saveMenu(app) {
     show(menu.hidden);
     if (!menu.hidden) items[0].focus();
   });
-  document.addEventListener("click", (event) => menu.parentElement.contains(event.target) || show(false));
-  menu.addEventListener("keydown", (event) => {
+  document.addEventListener("click", event => menu.parentElement.contains(event.target) || show(false));
+  menu.addEventListener("keydown", event => {
     const now = items.indexOf(document.activeElement);
-    const next = { ArrowDown: now + 1, ArrowUp: now - 1, Home: 0, End: items.length - 1 }[event.key];
+    const next = {ArrowDown: now + 1, ArrowUp: now - 1, Home: 0, End: items.length - 1}[event.key];
     if (event.key === "Escape" || event.key === "Tab") show(false);
     if (event.key === "Escape") button.focus();
     if (next === undefined) return;
@@ -51,7 +51,7 @@ export function saveMenu(app) {
       return "The address of this view is copied.";
     },
     async svg() {
-      download(new Blob([await svgNow()], { type: "image/svg+xml" }), `${name()}.svg`);
+      download(new Blob([await svgNow()], {type: "image/svg+xml"}), `${name()}.svg`);
       return "Saved as SVG.";
     },
     async png() {
@@ -62,7 +62,7 @@ export function saveMenu(app) {
     async html() {
       if (!app.reading) return "There is nothing to save yet.";
       const link = document.createElement("a");
-      link.href = query("/api/save", { reading: app.reading.id });
+      link.href = query("/api/save", {reading: app.reading.id});
       link.download = "regard-map.html";
       link.click();
       return "The map is on its way.";
@@ -97,7 +97,7 @@ async function pngOf(svg) {
   const pen = canvas.getContext("2d");
   pen.scale(TWICE, TWICE);
   pen.drawImage(image, 0, 0);
-  return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+  return new Promise(resolve => canvas.toBlob(resolve, "image/png"));
 }
 
 /** A part of the page as a standalone SVG. */
@@ -111,14 +111,14 @@ export function svgOf(root) {
     height: high,
     viewBox: `0 0 ${wide} ${high}`,
   });
-  svg.append(makeSvg("rect", { width: wide, height: high, fill: paper.backgroundColor }));
+  svg.append(makeSvg("rect", {width: wide, height: high, fill: paper.backgroundColor}));
   addElement(svg, root, box);
   return new XMLSerializer().serializeToString(svg);
 }
 
 function addElement(svg, element, box) {
   const style = getComputedStyle(element);
-  if (!element.checkVisibility({ visibilityProperty: true }) || element.classList.contains("unseen")) return;
+  if (!element.checkVisibility({visibilityProperty: true}) || element.classList.contains("unseen")) return;
   const place = element.getBoundingClientRect();
   const [x, y] = [place.left - box.left, place.top - box.top];
   if (element instanceof SVGSVGElement) return addLines(svg, element, x, y);
@@ -146,7 +146,7 @@ function addElement(svg, element, box) {
   }
 }
 
-function addBox(svg, style, x, y, { width, height }) {
+function addBox(svg, style, x, y, {width, height}) {
   const clear = /^(transparent|rgba\(.*, 0\))$/;
   const border = Number.parseFloat(style.borderTopWidth);
   const filled = !clear.test(style.backgroundColor);
@@ -165,17 +165,17 @@ function addBox(svg, style, x, y, { width, height }) {
   );
 }
 
-function addSlider(svg, input, style, x, y, { width, height }) {
+function addSlider(svg, input, style, x, y, {width, height}) {
   const share = (Number(input.value) - Number(input.min)) / (Number(input.max) - Number(input.min));
   const [middle, colour] = [y + height / 2, style.accentColor === "auto" ? style.color : style.accentColor];
   svg.append(
-    makeSvg("path", { d: `M${x} ${middle}h${width}`, stroke: colour, "stroke-width": 3, "stroke-opacity": 0.5 }),
+    makeSvg("path", {d: `M${x} ${middle}h${width}`, stroke: colour, "stroke-width": 3, "stroke-opacity": 0.5}),
   );
-  svg.append(makeSvg("circle", { cx: x + share * width, cy: middle, r: 7, fill: colour }));
+  svg.append(makeSvg("circle", {cx: x + share * width, cy: middle, r: 7, fill: colour}));
 }
 
 function addLines(svg, drawing, x, y) {
-  const group = makeSvg("g", { transform: `translate(${x} ${y})` });
+  const group = makeSvg("g", {transform: `translate(${x} ${y})`});
   for (const path of drawing.querySelectorAll("path, circle")) {
     const style = getComputedStyle(path);
     const copy = path.cloneNode();
@@ -204,11 +204,11 @@ function addLinesOfText(svg, node, style, box) {
       line += text[n];
     } else if (last && Math.abs(place.top - last.top) < place.height / 2) {
       line += text[n];
-      last = { left: Math.min(last.left, place.left), top: last.top, height: last.height };
+      last = {left: Math.min(last.left, place.left), top: last.top, height: last.height};
     } else {
       flush();
       line = text[n];
-      last = { left: place.left, top: place.top, height: place.height };
+      last = {left: place.left, top: place.top, height: place.height};
     }
   }
   flush();

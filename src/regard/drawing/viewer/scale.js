@@ -1,19 +1,19 @@
 // From scores to shares, computed in the page: the softmax with a divisor that can be moved, and one dot product term by
 // term.
 
-import { largestOf, strip } from "./strip.js";
-import { asNumber, asPercent, make } from "./ui.js";
+import {largestOf, strip} from "./strip.js";
+import {asNumber, asPercent, make} from "./ui.js";
 
 const TERMS = 6; // of a dot product, in numbers; the rest can be opened
-const NEAR = 0.015; // of the model's own divisor: the slider snaps to it
+const SNAP = 0.015; // of the model's own divisor: the slider snaps to it
 
 /** softmax of scores ÷ divisor, capped and biased as the model does, over the visible ones. */
-export function softmaxOf(scores, divisor, { visible, bias, softcap }) {
+export function softmaxOf(scores, divisor, {visible, bias, softcap}) {
   const logits = scores.map((score, n) => (visible[n] ? capped(score / divisor, softcap) + bias[n] : -Infinity));
   const most = Math.max(...logits);
-  const powers = logits.map((logit) => (logit === -Infinity ? 0 : Math.exp(logit - most)));
+  const powers = logits.map(logit => (logit === -Infinity ? 0 : Math.exp(logit - most)));
   const total = powers.reduce((sum, power) => sum + power, 0);
-  return powers.map((power) => (total ? power / total : 0));
+  return powers.map(power => (total ? power / total : 0));
 }
 
 function capped(logit, softcap) {
@@ -21,14 +21,14 @@ function capped(logit, softcap) {
 }
 
 /** What a model adds to scaled scores before the softmax, such as a bias by distance: its weights tell. */
-export function biasOf({ scaled, weights, visible, softcap }) {
+export function biasOf({scaled, weights, visible, softcap}) {
   const found = scaled.map((value, n) =>
     visible[n] && weights[n] > 0 ? Math.log(weights[n]) - capped(value, softcap) : NaN,
   );
-  const known = found.filter((value) => !Number.isNaN(value));
+  const known = found.filter(value => !Number.isNaN(value));
   const most = Math.max(...known);
   const none = most - Math.min(...known) < 1e-2; // rounding
-  return found.map((value) => (none || Number.isNaN(value) ? 0 : value - most));
+  return found.map(value => (none || Number.isNaN(value) ? 0 : value - most));
 }
 
 /** In bits: 0 where one word has everything, log₂ n where n words have the same. */
@@ -46,30 +46,25 @@ export function wholeOr(value) {
 export function scaleControl(numbers, names, moved) {
   const own = 1 / numbers.scale;
   const largest = 2 * own;
-  const rule = { visible: numbers.visible, softcap: numbers.softcap, bias: biasOf(numbers) };
+  const rule = {visible: numbers.visible, softcap: numbers.softcap, bias: biasOf(numbers)};
   const followers = [];
   const move = () => {
     const divisor = Math.exp(Number(slider.value));
-    moved(Math.abs(divisor / own - 1) < NEAR ? null : divisor);
+    moved(Math.abs(divisor / own - 1) < SNAP ? null : divisor);
   };
-  const range = { type: "range", id: "divisor", min: 0, max: Math.log(largest), step: 0.001 };
-  const slider = make("input", { ...range, "aria-label": "Divide the scores by", input: move });
-  const said = make("output", { for: "divisor", class: "divisor" });
-  const back = make("button", { type: "button", class: "link", click: () => moved(null) }, `back to ÷ ${wholeOr(own)}`);
-  const figures = make("dl", { class: "figures" });
-  const table = make("div", { class: "softmax-rows" });
+  const range = {type: "range", id: "divisor", min: 0, max: Math.log(largest), step: 0.001};
+  const slider = make("input", {...range, "aria-label": "Divide the scores by", input: move});
+  const said = make("output", {for: "divisor", class: "divisor"});
+  const back = make("button", {type: "button", class: "link", click: () => moved(null)}, `back to ÷ ${wholeOr(own)}`);
+  const figures = make("dl", {class: "figures"});
+  const table = make("div", {class: "softmax-rows"});
   const cells = names.map((name, n) => {
-    const [scaled, bar, share] = ["number", "bar", "number strong"].map((kind) => make("span", { class: kind }));
-    const ghost = make("span", { class: "ghost" });
+    const [scaled, bar, share] = ["number", "bar", "number strong"].map(kind => make("span", {class: kind}));
+    const ghost = make("span", {class: "ghost"});
     ghost.style.setProperty("--share", String(numbers.weights[n]));
-    const row = [
-      make("bdi", { class: "row-name" }, name),
-      scaled,
-      make("span", { class: "bars-over" }, bar, ghost),
-      share,
-    ];
-    if (numbers.visible[n]) table.append(make("div", { class: "softmax-row" }, ...row));
-    return { scaled, bar, share };
+    const row = [make("bdi", {class: "row-name"}, name), scaled, make("span", {class: "bars-over"}, bar, ghost), share];
+    if (numbers.visible[n]) table.append(make("div", {class: "softmax-row"}, ...row));
+    return {scaled, bar, share};
   });
 
   function set(divisor) {
@@ -89,7 +84,7 @@ export function scaleControl(numbers, names, moved) {
     for (const follower of followers) follower(shares, same);
   }
 
-  const isRoot = (divisor) => Math.abs(divisor / Math.sqrt(numbers.q.length) - 1) < 1e-6;
+  const isRoot = divisor => Math.abs(divisor / Math.sqrt(numbers.q.length) - 1) < 1e-6;
 
   function showFigures(shares) {
     const bits = entropyOf(shares);
@@ -102,50 +97,50 @@ export function scaleControl(numbers, names, moved) {
     );
   }
 
-  const ends = [1, largest].map((end) => make("span", {}, `÷ ${wholeOr(end)}`));
-  const under = make("div", { class: "slider-ends quiet", "aria-hidden": "true" }, ...ends);
+  const ends = [1, largest].map(end => make("span", {}, `÷ ${wholeOr(end)}`));
+  const under = make("div", {class: "slider-ends quiet", "aria-hidden": "true"}, ...ends);
   return {
     own,
     isRoot: isRoot(own),
-    slider: make("div", { class: "slider" }, slider, said, back, under),
+    slider: make("div", {class: "slider"}, slider, said, back, under),
     figures,
     table,
     set,
-    also: (follower) => followers.push(follower),
+    also: follower => followers.push(follower),
   };
 }
 
 /** One dot product: three strips over each other, the largest terms in numbers, and all of them to open. */
-export function dotProduct(root, { q, k, score, names, most }, paints) {
+export function dotProduct(root, {q, k, score, names, most}, paints) {
   const terms = q.map((value, n) => value * k[n]);
-  const line = make("p", { class: "term" });
+  const line = make("p", {class: "term"});
   const sum = `${terms.length} products, summed: ${asNumber(score)}`;
-  const equation = (n) => `${asNumber(q[n])} × ${asNumber(k[n])} = ${asNumber(terms[n])}`;
-  const tell = (n) => (line.textContent = n === null ? sum : `term ${n}: ${equation(n)}`);
+  const equation = n => `${asNumber(q[n])} × ${asNumber(k[n])} = ${asNumber(terms[n])}`;
+  const tell = n => (line.textContent = n === null ? sum : `term ${n}: ${equation(n)}`);
   const vectors = [
     [`q(${names[0]})`, q, most],
     [`k(${names[1]})`, k, most],
     ["q × k", terms, largestOf(terms)],
   ];
   const rows = vectors.map(([name, values, deepest]) => {
-    const made = strip(values, { name, most: deepest, tell });
+    const made = strip(values, {name, most: deepest, tell});
     paints.push(made.paint);
-    return make("div", { class: "product-row" }, make("bdi", {}, name), made.box);
+    return make("div", {class: "product-row"}, make("bdi", {}, name), made.box);
   });
-  const term = (n) => make("li", {}, equation(n), make("span", { class: "quiet" }, ` (${n})`));
+  const term = n => make("li", {}, equation(n), make("span", {class: "quiet"}, ` (${n})`));
   const order = terms.map((_, n) => n).sort((a, b) => Math.abs(terms[b]) - Math.abs(terms[a]));
   tell(null);
   root.replaceChildren(
     make("h3", {}, make("bdi", {}, `q(${names[0]}) · k(${names[1]}) = ${asNumber(score)}`)),
     ...rows,
     line,
-    make("p", { class: "quiet" }, "The largest terms:"),
-    make("ol", { class: "terms" }, ...order.slice(0, TERMS).map(term)),
+    make("p", {class: "quiet"}, "The largest terms:"),
+    make("ol", {class: "terms"}, ...order.slice(0, TERMS).map(term)),
     make(
       "details",
       {},
       make("summary", {}, `all ${terms.length} terms`),
-      make("ol", { class: "terms" }, ...terms.map((_, n) => term(n))),
+      make("ol", {class: "terms"}, ...terms.map((_, n) => term(n))),
     ),
   );
 }

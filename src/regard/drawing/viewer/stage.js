@@ -1,7 +1,7 @@
 // The words of a reading, and lines between them whose thickness is the weight. Words are buttons; the lines lie behind
 // them in one SVG. A short sentence stands in a row, a longer one in columns, a long text in paragraphs.
 
-import { asPercent, make, makeSvg, roving, shownWord } from "./ui.js";
+import {asPercent, make, makeSvg, roving, shownWord} from "./ui.js";
 
 const MOST_IN_COLUMNS = 40;
 const LEAST_SAID = 0.015; // a smaller share has a line, and its number is in the list
@@ -11,13 +11,13 @@ const ARC = 104; // pixels above the first row
 /** The words that are shown: those of the source and of the target, each with the rows and columns that it stands for in
  *  each kind of attention. Words `from` … `from + most` of each side. */
 export function unitsOf(reading, from, most) {
-  const { source, target, read } = reading.sides;
+  const {source, target, read} = reading.sides;
   if (!source) return [];
-  const own = reading.entries.find((entry) => entry.rows === "source")?.kind ?? "encoder";
+  const own = reading.entries.find(entry => entry.rows === "source")?.kind ?? "encoder";
   const units = wordsOf(source, "source").slice(from, from + most);
   for (const unit of units) {
-    unit.rows = { [own]: unit.range };
-    unit.columns = { [own]: unit.range, cross: unit.range };
+    unit.rows = {[own]: unit.range};
+    unit.columns = {[own]: unit.range, cross: unit.range};
     unit.written = unit.range[0] >= (reading.prompt ?? Infinity);
   }
   if (!target) return units;
@@ -26,21 +26,21 @@ export function unitsOf(reading, from, most) {
   const shift = read ? 1 : 0;
   const length = read ? read.count : target.count;
   for (const unit of written) {
-    const place = unit.range.map((n) => n + shift);
-    unit.rows = { cross: unit.range };
+    const place = unit.range.map(n => n + shift);
+    unit.rows = {cross: unit.range};
     unit.columns = {};
     if (place[1] <= length) unit.rows.decoder = unit.columns.decoder = place;
   }
   if (read && !from) {
     const [start] = wordsOf(read, "read");
-    start.rows = start.columns = { decoder: start.range };
+    start.rows = start.columns = {decoder: start.range};
     written.unshift(start);
   }
   return [...units, ...written];
 }
 
 function wordsOf(side, name) {
-  const { tokens } = side;
+  const {tokens} = side;
   const words = side.words ?? tokens.map((token, n) => [token, n, n + 1]);
   const special = new Set(side.special ?? []);
   return words.map(([text, start, stop]) => ({
@@ -63,11 +63,11 @@ export class Stage {
   constructor(root, tell) {
     this.tell = tell;
     this.units = [];
-    this.svg = makeSvg("svg", { class: "lines", "aria-hidden": "true" });
-    this.root = make("div", { class: "stage" }, this.svg);
+    this.svg = makeSvg("svg", {class: "lines", "aria-hidden": "true"});
+    this.root = make("div", {class: "stage"}, this.svg);
     root.append(this.root);
     this.root.addEventListener("pointerleave", () => tell.over(null));
-    this.root.addEventListener("focusout", (event) => this.root.contains(event.relatedTarget) || tell.over(null));
+    this.root.addEventListener("focusout", event => this.root.contains(event.relatedTarget) || tell.over(null));
     new ResizeObserver(() => this.resized()).observe(this.root);
   }
 
@@ -80,7 +80,7 @@ export class Stage {
       ["source", ["source"]],
       ["target", ["read", "target"]],
     ]) {
-      const mine = units.filter((unit) => parts.includes(unit.side));
+      const mine = units.filter(unit => parts.includes(unit.side));
       if (!mine.length) continue;
       const row = make("div", {
         class: "sentence",
@@ -89,19 +89,19 @@ export class Stage {
         lang: names.langs[side] || null,
       });
       for (const unit of mine) row.append(this.button(unit));
-      mine.find((unit) => unit.side === side).element.tabIndex = 0; // not the start, which may be hidden
-      roving(row, () => [...row.children].filter((button) => button.offsetParent));
-      const heading = make("h2", { class: "side-name" }, names[side], asides[side] ?? null);
-      this.root.append(make("div", { class: `side ${side}` }, heading, row));
+      mine.find(unit => unit.side === side).element.tabIndex = 0; // not the start, which may be hidden
+      roving(row, () => [...row.children].filter(button => button.offsetParent));
+      const heading = make("h2", {class: "side-name"}, names[side], asides[side] ?? null);
+      this.root.append(make("div", {class: `side ${side}`}, heading, row));
       this.sentences.set(side, row);
     }
     this.layout();
   }
 
   button(unit) {
-    const kinds = { special: unit.special, glued: unit.glued, start: unit.side === "read", "written-on": unit.written };
-    const classes = ["word", ...Object.keys(kinds).filter((name) => kinds[name])].join(" ");
-    unit.share = make("span", { class: "share" });
+    const kinds = {special: unit.special, glued: unit.glued, start: unit.side === "read", "written-on": unit.written};
+    const classes = ["word", ...Object.keys(kinds).filter(name => kinds[name])].join(" ");
+    unit.share = make("span", {class: "share"});
     unit.element = make(
       "button",
       {
@@ -110,11 +110,11 @@ export class Stage {
         tabindex: -1,
         "aria-pressed": "false",
         "data-place": `${unit.side}.${unit.range[0]}`,
-        pointerenter: (event) => event.pointerType !== "touch" && this.tell.over(unit),
+        pointerenter: event => event.pointerType !== "touch" && this.tell.over(unit),
         focus: () => this.tell.over(unit),
         click: () => this.tell.pick(unit),
       },
-      make("bdi", { class: "text" }, unit.text),
+      make("bdi", {class: "text"}, unit.text),
       unit.share,
     );
     return unit.element;
@@ -130,7 +130,7 @@ export class Stage {
       ...text
         .split(/\s+/)
         .filter(Boolean)
-        .map((word) => make("span", { class: "word" }, shownWord(word))),
+        .map(word => make("span", {class: "word"}, shownWord(word))),
     );
   }
 
@@ -144,9 +144,9 @@ export class Stage {
     if (!this.wide || !this.units.length) return;
     const rows = [...this.sentences.values()];
     this.root.dataset.layout = "rows";
-    if (rows.some((row) => row.scrollWidth > row.clientWidth + 1)) {
+    if (rows.some(row => row.scrollWidth > row.clientWidth + 1)) {
       this.root.dataset.layout =
-        rows.length > 1 && Math.max(...rows.map((row) => row.childElementCount)) <= MOST_IN_COLUMNS
+        rows.length > 1 && Math.max(...rows.map(row => row.childElementCount)) <= MOST_IN_COLUMNS
           ? "columns"
           : "paragraphs";
     }
@@ -159,12 +159,9 @@ export class Stage {
       unit.w = place.width;
       unit.h = place.height;
     }
-    const seen = this.units.filter((unit) => unit.w);
-    const [right, left] = [
-      seen.filter((unit) => unit.side === "source"),
-      seen.filter((unit) => unit.side !== "source"),
-    ];
-    this.gap = Math.min(...left.map((unit) => unit.x)) - Math.max(...right.map((unit) => unit.x + unit.w));
+    const seen = this.units.filter(unit => unit.w);
+    const [right, left] = [seen.filter(unit => unit.side === "source"), seen.filter(unit => unit.side !== "source")];
+    this.gap = Math.min(...left.map(unit => unit.x)) - Math.max(...right.map(unit => unit.x + unit.w));
     this.svg.setAttribute("width", String(this.wide));
     this.svg.setAttribute("height", String(this.root.scrollHeight));
     this.tell.laidOut();
@@ -174,11 +171,11 @@ export class Stage {
   draw(lines, word, kind, aside) {
     if (!this.wide) return; // not on the screen: nothing has a place yet
     this.root.dataset.kind = kind;
-    const shares = new Map(lines.filter((line) => line.from === word).map((line) => [line.to, line.weight]));
-    const away = new Map(word ? aside.map(({ unit, weight }) => [unit, weight]) : []);
+    const shares = new Map(lines.filter(line => line.from === word).map(line => [line.to, line.weight]));
+    const away = new Map(word ? aside.map(({unit, weight}) => [unit, weight]) : []);
     const most = Math.max(...shares.values(), 0);
     for (const unit of this.units) {
-      const { classList } = unit.element;
+      const {classList} = unit.element;
       const share = shares.get(unit) ?? away.get(unit);
       classList.toggle("chosen", unit === word);
       classList.toggle("seen", shares.has(unit));
@@ -188,10 +185,10 @@ export class Stage {
       unit.share.textContent = share >= LEAST_SAID ? asPercent(Math.round(100 * share) / 100) : "";
     }
     this.thinOut(shares, away);
-    const drawn = lines.filter((line) => line.weight >= 0.004);
+    const drawn = lines.filter(line => line.weight >= 0.004);
     drawn.sort((a, b) => Number(b.faint ?? false) - Number(a.faint ?? false) || a.weight - b.weight);
     this.svg.replaceChildren(
-      ...drawn.map((line) =>
+      ...drawn.map(line =>
         makeSvg("path", {
           class: `line ${line.kind}${line.faint ? " faint" : ""}`,
           d: this.path(line),
@@ -211,17 +208,17 @@ export class Stage {
   thinOut(shares, away) {
     if (this.kindOfLayout !== "rows") return;
     const room = 2 * Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
-    const size = (unit) => (away.has(unit) ? 1 : shares.get(unit));
-    const said = this.units.filter((unit) => unit.share.textContent).sort((a, b) => size(b) - size(a));
+    const size = unit => (away.has(unit) ? 1 : shares.get(unit));
+    const said = this.units.filter(unit => unit.share.textContent).sort((a, b) => size(b) - size(a));
     const kept = [];
     for (const unit of said) {
-      const near = (other) => other.y === unit.y && Math.abs(other.x + other.w / 2 - unit.x - unit.w / 2) < room;
+      const near = other => other.y === unit.y && Math.abs(other.x + other.w / 2 - unit.x - unit.w / 2) < room;
       if (kept.some(near)) unit.share.textContent = "";
       else kept.push(unit);
     }
   }
 
-  path({ from, to, kind }) {
+  path({from, to, kind}) {
     if (this.kindOfLayout === "paragraphs") return bent(middle(from), middle(to));
     const upright = this.kindOfLayout === "rows";
     if (kind === "cross") {
@@ -242,7 +239,7 @@ export class Stage {
         (along, out) => `${along.toFixed(1)} ${out.toFixed(1)}`,
       );
     }
-    const edge = (unit) => (below ? unit.x - 4 : unit.x + unit.w + 4);
+    const edge = unit => (below ? unit.x - 4 : unit.x + unit.w + 4);
     const x = below ? Math.min(edge(from), edge(to)) : Math.max(edge(from), edge(to));
     const high = this.root.clientHeight;
     return arc(
@@ -275,7 +272,7 @@ function arc(a, b, base, sign, longest, rise, point) {
 function curved(x1, y1, x2, y2, upright) {
   const [x, y] = [(x1 + x2) / 2, (y1 + y2) / 2];
   const [ax, ay, bx, by] = upright ? [x1, y, x2, y] : [x, y1, x, y2];
-  return `M${[x1, y1].map((n) => n.toFixed(1)).join(" ")}C${[ax, ay, bx, by, x2, y2].map((n) => n.toFixed(1)).join(" ")}`;
+  return `M${[x1, y1].map(n => n.toFixed(1)).join(" ")}C${[ax, ay, bx, by, x2, y2].map(n => n.toFixed(1)).join(" ")}`;
 }
 
 /** A bow between two places of a paragraph. */

@@ -1,8 +1,8 @@
 // A vector as a strip of colours, one cell a number: blue is positive, brown negative. A number is read by pointing at
 // its cell or with the arrow keys; all of them can be opened as a table.
 
-import { colourTable } from "./colour.js";
-import { asNumber, make, themeNow } from "./ui.js";
+import {colourTable} from "./colour.js";
+import {asNumber, make, themeNow} from "./ui.js";
 
 /** The largest absolute value of some vectors, for a scale that they share. */
 export function largestOf(...vectors) {
@@ -13,10 +13,10 @@ export function largestOf(...vectors) {
 
 /** A strip. `name` names the vector; `most` is the value of the deepest colour; `part` = [start, stop] is outlined;
  *  `fade` (0 … 1) multiplies what is drawn; `tell(n or null)` hears which number is pointed at. */
-export function strip(values, { name, most = largestOf(values), part = null, fade = 1, tell = null, thin = false }) {
-  const canvas = make("canvas", { width: values.length, height: 1, "aria-hidden": "true" });
-  const readout = make("output", { class: "readout" });
-  const cursor = make("span", { class: "cursor", hidden: true });
+export function strip(values, {name, most = largestOf(values), part = null, fade = 1, tell = null, thin = false}) {
+  const canvas = make("canvas", {width: values.length, height: 1, "aria-hidden": "true"});
+  const readout = make("output", {class: "readout"});
+  const cursor = make("span", {class: "cursor", hidden: true});
   const box = make(
     "div",
     {
@@ -28,14 +28,14 @@ export function strip(values, { name, most = largestOf(values), part = null, fad
       "aria-valuemax": values.length - 1,
       "aria-valuenow": 0,
       "aria-valuetext": `number 0: ${asNumber(values[0])}`,
-      pointermove: (event) => show(at(event)),
-      pointerdown: (event) => show(at(event)),
+      pointermove: event => show(at(event)),
+      pointerdown: event => show(at(event)),
       pointerleave: () => show(null),
       blur: () => show(null),
-      keydown: (event) => {
-        const steps = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 16, PageDown: -16 };
+      keydown: event => {
+        const steps = {ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 16, PageDown: -16};
         const now = Number(box.getAttribute("aria-valuenow"));
-        const next = event.key in steps ? now + steps[event.key] : { Home: 0, End: values.length - 1 }[event.key];
+        const next = event.key in steps ? now + steps[event.key] : {Home: 0, End: values.length - 1}[event.key];
         if (next === undefined) return;
         event.preventDefault();
         show(Math.min(Math.max(next, 0), values.length - 1));
@@ -45,7 +45,7 @@ export function strip(values, { name, most = largestOf(values), part = null, fad
     cursor,
   );
   if (part) {
-    const frame = make("span", { class: "part" });
+    const frame = make("span", {class: "part"});
     frame.style.setProperty("--start", String(part[0] / values.length));
     frame.style.setProperty("--size", String((part[1] - part[0]) / values.length));
     box.append(frame);
@@ -72,7 +72,7 @@ export function strip(values, { name, most = largestOf(values), part = null, fad
   }
 
   function paint() {
-    const [above, below] = ["high", "negative"].map((end) => colourTable(themeNow(), end));
+    const [above, below] = ["high", "negative"].map(end => colourTable(themeNow(), end));
     const picture = new ImageData(values.length, 1);
     for (let n = 0; n < values.length; n++) {
       const shade = 3 * Math.round(255 * Math.min((fade * Math.abs(values[n])) / most, 1));
@@ -83,36 +83,36 @@ export function strip(values, { name, most = largestOf(values), part = null, fad
   }
 
   paint();
-  return { box, readout, paint, show, fade: (share) => ((fade = share), paint()) };
+  return {box, readout, paint, show, fade: share => ((fade = share), paint())};
 }
 
 /** A formula with its indices set low: "x W_Q". */
 function formulaParts(text) {
-  return text.split(/(_[A-Z])/).map((part) => (/^_[A-Z]$/.test(part) ? make("sub", {}, part[1]) : part));
+  return text.split(/(_[A-Z])/).map(part => (/^_[A-Z]$/.test(part) ? make("sub", {}, part[1]) : part));
 }
 
 /** A strip under its name and formula, with its numbers to open. `said` is what stands at its right. */
-export function vector(values, { name, formula = "", dimension = "", said = "", ...more }) {
-  const made = strip(values, { name, ...more });
-  const table = make("div", { class: "numbers", role: "group", tabindex: 0, "aria-label": `${name}, all numbers` });
+export function vector(values, {name, formula = "", dimension = "", said = "", ...more}) {
+  const made = strip(values, {name, ...more});
+  const table = make("div", {class: "numbers", role: "group", tabindex: 0, "aria-label": `${name}, all numbers`});
   const opened = make(
     "details",
     {},
-    make("summary", {}, "numbers", make("span", { class: "unseen" }, ` of ${name}`)),
+    make("summary", {}, "numbers", make("span", {class: "unseen"}, ` of ${name}`)),
     table,
   );
   opened.addEventListener("toggle", () => {
     if (!opened.open || table.childElementCount) return;
-    table.append(...Array.from(values, (value) => make("span", {}, asNumber(value))));
+    table.append(...Array.from(values, value => make("span", {}, asNumber(value))));
   });
   const head = make(
     "div",
-    { class: "vector-head" },
+    {class: "vector-head"},
     make("b", {}, name),
-    make("span", { class: "formula" }, ...formulaParts(formula)),
-    make("span", { class: "quiet" }, dimension || `${values.length} numbers`),
+    make("span", {class: "formula"}, ...formulaParts(formula)),
+    make("span", {class: "quiet"}, dimension || `${values.length} numbers`),
     made.readout,
-    said ? make("span", { class: "quiet" }, said) : null,
+    said ? make("span", {class: "quiet"}, said) : null,
   );
-  return { element: make("div", { class: "vector" }, head, made.box, opened), paint: made.paint };
+  return {element: make("div", {class: "vector"}, head, made.box, opened), paint: made.paint};
 }

@@ -18,19 +18,19 @@ function filled(element, attributes, children) {
     else if (value === true) element.setAttribute(name, "");
     else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, String(value));
   }
-  element.append(...children.filter((child) => child !== null && child !== undefined));
+  element.append(...children.filter(child => child !== null && child !== undefined));
   return element;
 }
 
 const UNSEEN =
   /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
-const BLANKS = { "\n": "↵", "\t": "⇥" };
+const BLANKS = {"\n": "↵", "\t": "⇥"};
 
 /** A word that is safe to show: controls and changes of direction made visible, very long ones cut. */
 export function shownWord(word, longest = 60) {
   const start = word.slice(0, 4 * longest);
-  const shown = start.replace(UNSEEN, (found) => {
+  const shown = start.replace(UNSEEN, found => {
     const code = found.charCodeAt(0);
     if (found in BLANKS) return BLANKS[found];
     return code < 32 ? String.fromCharCode(0x2400 + code) : `\\u${code.toString(16).padStart(4, "0")}`;
@@ -66,25 +66,25 @@ export function roving(root, items, across = () => 1) {
   function stop(at) {
     for (const [n, item] of items().entries()) item.tabIndex = n === at ? 0 : -1;
   }
-  root.addEventListener("keydown", (event) => {
+  root.addEventListener("keydown", event => {
     const all = items();
     const now = all.indexOf(event.target.closest("button, [tabindex]"));
     if (now < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
     const wide = across();
     const rightwards = getComputedStyle(root).direction === "rtl" ? -1 : 1;
-    const steps = { ArrowRight: rightwards, ArrowLeft: -rightwards, ArrowDown: wide, ArrowUp: -wide };
-    let next = event.key in steps ? now + steps[event.key] : { Home: 0, End: all.length - 1 }[event.key];
+    const steps = {ArrowRight: rightwards, ArrowLeft: -rightwards, ArrowDown: wide, ArrowUp: -wide};
+    let next = event.key in steps ? now + steps[event.key] : {Home: 0, End: all.length - 1}[event.key];
     if (next === undefined) return;
     event.preventDefault();
     next = Math.min(Math.max(next, 0), all.length - 1);
     stop(next);
     all[next].focus();
   });
-  root.addEventListener("focusin", (event) => {
+  root.addEventListener("focusin", event => {
     const at = items().indexOf(event.target.closest("button, [tabindex]"));
     if (at >= 0) stop(at);
   });
-  return { reset: (at = 0) => stop(at) };
+  return {reset: (at = 0) => stop(at)};
 }
 
 /** Call `action` once, `wait` milliseconds after the last call. */

@@ -1,14 +1,14 @@
 // What if: a word is hidden from the model, or heads are switched off, and the text is read again. Before and after
 // stand side by side.
 
-import { postRead } from "./api.js";
-import { kindInWords } from "./heads.js";
-import { asPercent, counted, later, make, roving, shownWord } from "./ui.js";
-import { headName, headOf, kindsOf } from "./answers.js";
+import {postRead} from "./api.js";
+import {kindInWords} from "./heads.js";
+import {asPercent, counted, later, make, roving, shownWord} from "./ui.js";
+import {headName, headOf, kindsOf} from "./answers.js";
 
 /** Which words of b are not in a, by the longest common subsequence: [[word, whether it is new]]. */
 export function changedWords(a, b) {
-  const table = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
+  const table = Array.from({length: a.length + 1}, () => new Uint16Array(b.length + 1));
   for (let i = a.length - 1; i >= 0; i--) {
     for (let j = b.length - 1; j >= 0; j--)
       table[i][j] = a[i] === b[j] ? table[i + 1][j + 1] + 1 : Math.max(table[i + 1][j], table[i][j + 1]);
@@ -24,41 +24,41 @@ export function changedWords(a, b) {
 
 /** The view "What if" in `root`. */
 export function openWhatIf(root, app) {
-  const words = make("div", { class: "pick-words", role: "group", "aria-label": "Hide words" });
-  const grids = make("div", { class: "off-grids" });
-  const before = make("p", { class: "written" });
-  const after = make("p", { class: "written" });
-  const said = make("p", { class: "quiet", role: "status" });
-  const sure = [make("span", { class: "quiet" }), make("span", { class: "quiet" })];
+  const words = make("div", {class: "pick-words", role: "group", "aria-label": "Hide words"});
+  const grids = make("div", {class: "off-grids"});
+  const before = make("p", {class: "written"});
+  const after = make("p", {class: "written"});
+  const said = make("p", {class: "quiet", role: "status"});
+  const sure = [make("span", {class: "quiet"}), make("span", {class: "quiet"})];
   const reset = make(
     "button",
-    { type: "button", class: "link", click: () => app.change({ hide: [], off: [] }) },
+    {type: "button", class: "link", click: () => app.change({hide: [], off: []})},
     "put everything back",
   );
   root.append(
     make(
       "div",
-      { class: "card compare" },
+      {class: "card compare"},
       make("div", {}, make("h2", {}, "As it is ", sure[0]), before),
       make("div", {}, make("h2", {}, "What if ", sure[1]), after),
       said,
     ),
     make(
       "div",
-      { class: "card" },
+      {class: "card"},
       make("h2", {}, "Hide a word"),
       make(
         "p",
-        { class: "quiet" },
+        {class: "quiet"},
         "The model may not look at it: its weight is 0 wherever words of the source are looked at.",
       ),
       words,
     ),
     make(
       "div",
-      { class: "card" },
+      {class: "card"},
       make("h2", {}, "Switch heads off"),
-      make("p", { class: "quiet" }, "A head that is off adds nothing to what its layer makes of a word."),
+      make("p", {class: "quiet"}, "A head that is off adds nothing to what its layer makes of a word."),
       grids,
     ),
   );
@@ -68,7 +68,7 @@ export function openWhatIf(root, app) {
   const runSoon = later(() => run(), 200);
 
   function build() {
-    const { source } = app.reading.sides;
+    const {source} = app.reading.sides;
     const list = (source.words ?? source.tokens.map((token, n) => [token, n, n + 1])).slice(0, 300);
     words.lang = app.codes[0] ?? "";
     words.replaceChildren(
@@ -87,7 +87,7 @@ export function openWhatIf(root, app) {
       ),
     );
     grids.replaceChildren(
-      ...kindsOf(app.reading).map((kind) => {
+      ...kindsOf(app.reading).map(kind => {
         const rows = app.reading.entries.map((entry, n) => [entry, n]).filter(([entry]) => entry.kind === kind);
         const grid = make("div", {
           class: "off-grid",
@@ -99,8 +99,8 @@ export function openWhatIf(root, app) {
           grid.append(
             make(
               "div",
-              { class: "off-row" },
-              make("span", { class: "quiet", "aria-hidden": "true" }, String(entry.layer)),
+              {class: "off-row"},
+              make("span", {class: "quiet", "aria-hidden": "true"}, String(entry.layer)),
               ...entry.heads.map((head, place) =>
                 make("button", {
                   type: "button",
@@ -109,7 +109,7 @@ export function openWhatIf(root, app) {
                   "data-head": headName(n, head),
                   "aria-label": `Layer ${entry.layer}, head ${head}${entry.roles?.[place] ? `, ${entry.roles[place]}` : ""}`,
                   title: `layer ${entry.layer}, head ${head}${entry.roles?.[place] ? `: ${entry.roles[place]}` : ""}`,
-                  click: (event) => toggleHead(event.currentTarget.dataset.head),
+                  click: event => toggleHead(event.currentTarget.dataset.head),
                 }),
               ),
             ),
@@ -122,7 +122,7 @@ export function openWhatIf(root, app) {
           () => buttons,
           () => across,
         );
-        return make("div", {}, make("h3", { class: "side-name" }, kindInWords(kind)), grid);
+        return make("div", {}, make("h3", {class: "side-name"}, kindInWords(kind)), grid);
       }),
     );
     before.lang = after.lang = app.codes[1] ?? "";
@@ -130,23 +130,23 @@ export function openWhatIf(root, app) {
   }
 
   function toggleWord(start, stop) {
-    const tokens = Array.from({ length: stop - start }, (_, n) => start + n);
-    const { hide } = app.state;
+    const tokens = Array.from({length: stop - start}, (_, n) => start + n);
+    const {hide} = app.state;
     app.change({
       hide: hide.includes(start)
-        ? hide.filter((token) => !tokens.includes(token))
+        ? hide.filter(token => !tokens.includes(token))
         : [...hide, ...tokens].sort((a, b) => a - b),
     });
   }
 
   function toggleHead(name) {
-    const { off } = app.state;
-    app.change({ off: off.includes(name) ? off.filter((one) => one !== name) : [...off, name] });
+    const {off} = app.state;
+    app.change({off: off.includes(name) ? off.filter(one => one !== name) : [...off, name]});
   }
 
   function update() {
     if (!app.reading) return;
-    const { hide, off } = app.state;
+    const {hide, off} = app.state;
     for (const button of words.children) {
       const gone = hide.includes(Number(button.dataset.start));
       button.setAttribute("aria-pressed", String(gone));
@@ -177,25 +177,25 @@ export function openWhatIf(root, app) {
   async function run() {
     running?.abort();
     const mine = (running = new AbortController());
-    const { text, part, hide, off } = app.state;
-    const body = { text, part, hide, off: off.map(headOf) };
+    const {text, part, hide, off} = app.state;
+    const body = {text, part, hide, off: off.map(headOf)};
     try {
       const reading = await postRead(
         body,
-        (event) => mine === running && event.written !== undefined && (after.textContent = event.written),
+        event => mine === running && event.written !== undefined && (after.textContent = event.written),
         mine.signal,
       );
       if (mine !== running) return;
-      const [was, is] = [app.reading, reading].map((one) => writtenOf(one).split(/\s+/).filter(Boolean));
+      const [was, is] = [app.reading, reading].map(one => writtenOf(one).split(/\s+/).filter(Boolean));
       const marked = changedWords(was, is);
       after.replaceChildren(...marked.flatMap(([word, fresh]) => [fresh ? make("mark", {}, word) : word, " "]));
-      if (!is.length) after.append(make("span", { class: "quiet" }, "(nothing)"));
+      if (!is.length) after.append(make("span", {class: "quiet"}, "(nothing)"));
       const fresh = marked.filter(([, isNew]) => isNew).length;
       const hidden = [...words.children]
-        .filter((button) => hide.includes(Number(button.dataset.start)))
-        .map((button) => button.textContent);
+        .filter(button => hide.includes(Number(button.dataset.start)))
+        .map(button => button.textContent);
       const parts = [
-        hidden.length ? `without ${hidden.map((word) => `“${word}”`).join(", ")}` : "",
+        hidden.length ? `without ${hidden.map(word => `“${word}”`).join(", ")}` : "",
         off.length ? `with ${counted(off.length, "head")} off` : "",
       ].filter(Boolean);
       const gone = was.length + fresh - is.length;
@@ -211,9 +211,9 @@ export function openWhatIf(root, app) {
     }
   }
 
-  const sureness = (reading) =>
+  const sureness = reading =>
     typeof reading.confidence === "number" ? `confidence ${asPercent(Math.round(100 * reading.confidence) / 100)}` : "";
-  const writtenOf = (reading) => reading.written ?? reading.text;
+  const writtenOf = reading => reading.written ?? reading.text;
 
   return {
     onReading() {
