@@ -69,9 +69,9 @@ def test_any_mix_of_heads(opened):
 
 def test_a_text_is_read_while_it_is_typed(opened):
     page = opened()
-    page.get_by_label("English", exact=True).fill("I am hungry.")
+    page.get_by_label("English", exact=True).fill("I am tired.")
     expect(page.locator(".target .word .text").last).to_have_text("</s>")
-    expect(page.locator(".target .sentence")).to_contain_text("faim")
+    expect(page.locator(".target .sentence")).to_contain_text("fatigué")
     page.get_by_label("English", exact=True).fill("It is late. ")
     page.keyboard.press("Enter")
     expect(page.locator(".target .sentence")).to_contain_text("tard")
