@@ -21,7 +21,7 @@ ROOMS += (
     "matrix.normalised",
     "matrix.views",
 )
-ROOMS += ("nn", "scores.bound_mask", "scores.scores", "translation", "watching")
+ROOMS += ("nn", "page", "scores.bound_mask", "scores.scores", "translation", "watching")
 
 
 def pytest_configure(config):

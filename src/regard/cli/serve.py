@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import closing
+from contextlib import closing, suppress
 
 from regard.cli.command import Command
-from regard.errors import MissingDependencyError
+from regard.errors import InputError, MissingDependencyError
 
 __all__ = ["COMMAND"]
 
@@ -77,8 +77,9 @@ def _run(options: argparse.Namespace) -> None:
             reader = RecordReader(Record.open(options.record), options.record)
         else:
             reader = open_model(options.model, trust_remote_code=options.trust_remote_code)
-            for _ in reader.read(Asked(reader.examples[0] if reader.examples else "A", new_tokens=1)):
-                pass  # the first text takes longest: it is this one
+            with suppress(InputError):  # the first text takes longest: it is this one, whatever comes of it
+                for _ in reader.read(Asked(reader.examples[0] if reader.examples else "A", new_tokens=1)):
+                    pass
         print(f"{reader.name}\n{url(listening)}   (Ctrl-C ends it)", flush=True)
         with closing(Page(reader, viewer_files(), host=options.host)) as page:
             serve(page, listening, opened=options.open)

@@ -70,6 +70,7 @@ class Page:
             Route("/api/find", self._find),
             Route("/api/ready", self._ready),
             Route("/api/steps", self._steps),
+            Route("/api/save", self._save),
         ]
         handlers: dict[Any, Any] = {
             HTTPException: _http_error, BusyError: _busy, RegardError: _refused, Exception: _broken,
@@ -212,6 +213,17 @@ class Page:
 
         found = await self._computed(request, compute)
         return Response(found, 204 if found is None else 200, media_type="application/json", headers=_KEEP)
+
+    async def _save(self, request: Request) -> Response:
+        reading = await self._asked_reading(request)
+        if "heads" in request.query_params:
+            heads = _pairs(_text(request, "heads"))
+        else:
+            kind = reading.entries[0].kind
+            heads = [(n, head) for n, entry in enumerate(reading.entries) if entry.kind == kind for head in entry.heads]
+        found = await self._computed(request, lambda: reading.saved(heads), slow=True)
+        headers = {"content-disposition": 'attachment; filename="regard-map.html"', **_FRESH}
+        return Response(found, 204 if found is None else 200, media_type="text/html", headers=headers)
 
     async def _asked_reading(self, request: Request) -> Reading:
         return await self._opened(self._part(_text(request, "reading")))

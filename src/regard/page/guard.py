@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import socket
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def own_names(host: str) -> frozenset[str] | None:
-    """The names by which a server at this address is called; None: any number, and localhost.
+    """The names by which a server at this address is called; None: any number, localhost, and the machine's name.
 
     A browser that was led astray by DNS sends the name that it was led by, never a number.
 
@@ -57,9 +58,11 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: D102 (ASGI)
         if scope["type"] != "http":
-            if scope["type"] == "lifespan":
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1008})  # there are none here
+            else:
                 await self.app(scope, receive, send)
-            return  # there are no web sockets here
+            return
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -102,7 +105,7 @@ class Guard:
     def _is_own(self, name: str) -> bool:
         if self.names is not None:
             return name in self.names
-        if name == "localhost":
+        if name in ("localhost", socket.gethostname().lower()):
             return True
         try:
             ipaddress.ip_address(name)

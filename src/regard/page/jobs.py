@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from regard.errors import RegardError
+from regard.errors import InputError, RegardError
 
 __all__ = ["BROKEN", "BusyError", "Job", "ModelThread", "Pool"]
 
@@ -93,7 +93,7 @@ class ModelThread:
 
         async for event in self.submit(once()).events():
             if "error" in event:
-                raise RegardError(event["error"])
+                raise (RuntimeError if event["error"] == BROKEN else InputError)(event["error"])
             if "result" in event:
                 result: T = event["result"]
         return result

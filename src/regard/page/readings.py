@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.drawing.token_text import find_text, readable
+from regard.drawing.viewer import page
 from regard.errors import InputError, OutOfRangeError
 from regard.matrix import MapEntry, MatrixFeed
 from regard.page.inside import Inside, steps
@@ -29,9 +30,10 @@ __all__ = ["DENSE", "LISTED", "Part", "Reading", "Readings"]
 
 DENSE = 1 << 21  # weights in one answer
 LISTED = 4096  # tokens in one answer
-_THUMBNAIL = 32  # bins on a side
+_THUMBNAIL, _SMALL = 32, 1 << 20  # bins on a side; weights of a head that are pooled in one go
 _BINS = 1 << 18  # of a tile
 _LARGEST = 1 << 38  # multiply-adds of a tile: some ten seconds
+_FILE = 10_000_000  # bytes of a saved map
 
 _Heads = Sequence[tuple[int, int]]  # (number of the entry, head)
 _Span = tuple[int, int]
@@ -157,26 +159,30 @@ class Reading:
             )
         return entry.matrix[self.sequence].float().cpu().numpy()
 
+    @torch.no_grad()
     def thumbnails(self, index: int) -> NDArray[np.float32]:
         """Each head of an entry as a small picture; of a long text, NaN where it is not computed yet."""
-        feed, number = self.feed(index)
+        entry, (feed, number) = self.entry(index), self.feed(index)
+        if feed.queries * feed.keys <= _SMALL:  # all heads at once
+            return entry.matrix.part[self.sequence].pool(_THUMBNAIL, _THUMBNAIL).float().cpu().numpy()
         whole = (0, feed.queries), (0, feed.keys)
         bins = min(_THUMBNAIL, feed.queries), min(_THUMBNAIL, feed.keys)
-        return np.stack([feed.tile([(number, head)], *whole, bins) for head in self.entries[index].heads])
+        return np.stack([feed.tile([(number, head)], *whole, bins) for head in entry.heads])
 
     def tile(self, heads: _Heads, rows: _Span, columns: _Span, bins: _Span) -> NDArray[np.float32]:
         """The mean over some heads of a part of the matrix, averaged over bins."""
         feed, chosen = self._chosen(heads)
         return feed.tile(chosen, rows, columns, bins)
 
-    def work(self, heads: _Heads, rows: _Span, bins: _Span) -> int:
-        """The multiply-adds of a tile, at most: each of its rows with every key. A tile of too many is refused."""
+    def work(self, heads: _Heads, rows: _Span, bins: _Span, most: int | None = None) -> int:
+        """The multiply-adds of a tile, or of `most` heads: each of its rows with every key. Too many are refused."""
         feed, chosen = self._chosen(heads)
         if bins[0] * bins[1] > _BINS:
             raise InputError(f"a tile has at most {_BINS:,} bins. Got {bins[0]} × {bins[1]}: ask for a smaller part.")
         call = self.entries[heads[0][0]].call
         width = 1 if call is None else call.query.shape[-1]
-        found = len(set(chosen)) * max(min(rows[1], feed.queries) - rows[0], 0) * feed.keys * width
+        count = len(set(chosen)) if most is None else min(len(set(chosen)), most)
+        found = count * max(min(rows[1], feed.queries) - rows[0], 0) * feed.keys * width
         if found > _LARGEST:
             raise InputError("this part is too large for so many heads: ask for a smaller one, or for fewer heads.")
         return found
@@ -186,6 +192,20 @@ class Reading:
         entry = self.entry(index)
         rows, columns = (self._texts[name] for name in self.places[index])
         return steps(entry, head, token, self.sequence, (rows, columns), self.inside, self.entries)
+
+    def saved(self, heads: _Heads) -> str:
+        """A file with the map of some heads, as many of them as fit: it opens without a server."""
+        self.work(heads, (0, self.entry(heads[0][0]).shape[2]), (1, 1), most=1)
+        whole, chosen = self._chosen(heads)
+        entries = [
+            MapEntry(entry.matrix.part[place : place + 1], [head], entry.name, entry.kind, entry.layer)
+            for n, entry in enumerate(whole.entries)
+            for place, head in enumerate(entry.heads)
+            if (n, head) in chosen
+        ]
+        rows, columns = self._named(heads[0][0])
+        feed = MatrixFeed(entries, rows, columns, same=rows is columns, title=whole.title, note=whole.note)
+        return page(feed.packed(_FILE))
 
     def ready(self, index: int) -> float:
         """The share of the whole map of an entry that is computed."""
@@ -203,10 +223,15 @@ class Reading:
     def _make_feed(self, alike: Sequence[int]) -> MatrixFeed:
         chosen = [self.entries[n] for n in alike]
         maps = [MapEntry(e.matrix.part[self.sequence], list(e.heads), e.name, e.kind, e.layer) for e in chosen]
-        rows, columns = (self.sides[name] for name in self.places[alike[0]])
-        words = [list(side) if side.named else None for side in (rows, columns)]
+        rows, columns = self._named(alike[0])
         title = " ".join(self.text.split())[:_TITLE]
-        return MatrixFeed(maps, *words, same=rows is columns, title=title, note=self.note)
+        return MatrixFeed(maps, rows, columns, same=rows is columns, title=title, note=self.note)
+
+    def _named(self, index: int) -> tuple[list[str] | None, list[str] | None]:
+        """The tokens of both sides of an entry, if they are known; one list where it is one text."""
+        rows, columns = self.places[index]
+        found = {name: self._texts[name] if self.sides[name].named else None for name in (rows, columns)}
+        return found[rows], found[columns]
 
     def _chosen(self, heads: _Heads) -> tuple[MatrixFeed, list[tuple[int, int]]]:
         """The feed of some heads, and how it calls them."""
