@@ -96,7 +96,7 @@ def opened(browser):
     yield look
     for context in contexts:
         context.close()
-    assert [url for url in asked if not url.startswith((address(), "data:", "blob:"))] == []
+    assert [url for url in asked if not url.startswith((address(), "data:", "blob:", "file:"))] == []
     assert said == []
 
 

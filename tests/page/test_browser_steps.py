@@ -103,13 +103,14 @@ def test_what_if_a_word_is_hidden_or_a_head_is_off(opened):
     expect(page.locator("#whatif [role=status]")).to_contain_text("with 4 heads off")
 
 
-def test_the_picture_is_saved(opened, tmp_path):
+def test_the_picture_and_the_map_are_saved(opened, tmp_path):
     page = opened()
-    for kind in ("svg", "png"):
+    page.locator(".word.chosen").wait_for()
+    for item, name in (("Picture as SVG", "x.svg"), ("Picture as PNG", "x.png"), ("Map as one HTML file", "x.html")):
         page.get_by_role("button", name="Save").click()
         with page.expect_download() as download:
-            page.get_by_role("menuitem", name=f"Picture as {kind.upper()}").click()
-        download.value.save_as(tmp_path / f"x.{kind}")
+            page.get_by_role("menuitem", name=item).click()
+        download.value.save_as(tmp_path / name)
     svg = ElementTree.parse(tmp_path / "x.svg").getroot()
     texts = ["".join(each.itertext()) for each in svg.iter("{http://www.w3.org/2000/svg}text")]
     assert {"dog", "it", "chien", "</s>"} <= set(texts)
@@ -120,6 +121,22 @@ def test_the_picture_is_saved(opened, tmp_path):
     with Image.open(tmp_path / "x.png") as picture:
         assert picture.width > 1000
         assert len(picture.getcolors(1 << 20)) > 100
+    assert "Attention map" in (tmp_path / "x.html").read_text()
+    page.goto((tmp_path / "x.html").as_uri())
+    expect(page.locator(".map-plot")).to_be_visible()
+
+
+def test_the_map_has_its_tab_and_its_view_is_in_the_address(opened):
+    page = opened(DOG_HASH + "&tab=map&kind=encoder&heads=encoder-3.1")
+    plot = page.get_by_role("application")
+    plot.focus()
+    for key in ["ArrowDown"] * 6 + ["Enter"]:
+        page.keyboard.press(key)
+    expect(page).to_have_url(re.compile("map="))
+    page.get_by_role("radio", name="Cross").click()
+    expect(page.get_by_role("application")).to_have_attribute("aria-label", re.compile("14 rows that look"))
+    expect(page).to_have_url(re.compile("kind=cross"))
+    expect(opened(page.evaluate("location.hash")).get_by_role("radio", name="Cross")).to_be_checked()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -46,6 +46,11 @@ export async function getFloats(address) {
   return {shape, data: new Float32Array(await response.arrayBuffer())};
 }
 
+/** A file. */
+export async function getBlob(address) {
+  return (await asked(address)).blob();
+}
+
 /** An address with its query. */
 export function query(path, values) {
   return `${path}?${new URLSearchParams(values)}`;

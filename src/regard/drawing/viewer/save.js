@@ -1,7 +1,8 @@
 // Save and share: what is on the screen as SVG or PNG, the map as one HTML file, or the address of the view. The SVG is made
 // from the page itself: every visible box, line of text and canvas, with the colours that are shown.
 
-import {query} from "./api.js";
+import {headsOf} from "./answers.js";
+import {getBlob, query} from "./api.js";
 import {makeSvg} from "./ui.js";
 
 const TWICE = 2; // pixels of a PNG for each of the page
@@ -61,11 +62,11 @@ export function saveMenu(app) {
     },
     async html() {
       if (!app.reading) return "There is nothing to save yet.";
-      const link = document.createElement("a");
-      link.href = query("/api/save", {reading: app.reading.id});
-      link.download = "regard-map.html";
-      link.click();
-      return "The map is on its way.";
+      const {kind, heads} = app.state;
+      const names = heads[kind]?.length ? heads[kind] : headsOf(app.reading, kind);
+      const values = {reading: app.reading.id, heads: names.join(",")};
+      download(await getBlob(query("/api/save", values)), "regard-map.html");
+      return "Saved as one HTML file.";
     },
   };
 

@@ -200,6 +200,7 @@ export function openWhatIf(root, app) {
       ].filter(Boolean);
       const gone = was.length + fresh - is.length;
       said.textContent = `${fresh || gone ? `${counted(Math.max(fresh, gone), "word")} changed` : "Nothing changes"} ${parts.join(" and ")}.`;
+      if (reading.changed) said.append(` ${reading.changed}`);
       said.append(" ", reset);
       sure[1].textContent = sureness(reading);
     } catch (error) {
