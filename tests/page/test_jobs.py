@@ -2,11 +2,14 @@
 
 import asyncio
 import threading
+import time
 
+import numpy as np
 import pytest
 from page_client import LONG, TEXT
 
 from regard.errors import InputError
+from regard.matrix.map_levels import Levels, Sweeps
 from regard.page.jobs import BusyError, ModelThread, Pool
 from regard.page.readers import Asked
 
@@ -154,6 +157,28 @@ def test_a_pool_is_bounded_and_lets_go_what_nobody_wants():
         pool.close()
 
     asyncio.run(work())
+
+
+def test_maps_of_several_readings_are_swept_in_turn():
+    """In the background one band is computed at a time, however many maps are open."""
+    running, most, done = [], [], threading.Event()
+
+    def band(start, stop):
+        running.append(1)
+        most.append(len(running))
+        time.sleep(0.01)
+        running.pop()
+        return np.zeros((1, 4))
+
+    maps = [Sweeps() for _ in range(4)]
+    for each in maps:
+        each.levels("all", lambda: Levels(128, 128, 32, band), at_once=False)
+    for _ in range(500):
+        if all(each.done() == 1 for each in maps):
+            break
+        done.wait(0.01)
+    assert max(most) == 1
+    assert len(most) >= 4
 
 
 def test_a_long_text_is_read_in_slices(page):

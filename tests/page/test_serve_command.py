@@ -1,5 +1,6 @@
 """`regard serve` as a user starts it: it says where it is, answers there, and ends in one line."""
 
+import inspect
 import json
 import os
 import signal
@@ -15,6 +16,9 @@ import pytest
 import regard
 from regard import cli
 from regard.errors import InputError
+from regard.page.app import LIMITS
+from regard.page.jobs import ModelThread
+from regard.page.readings import Readings
 from regard.page.server import listen, url
 
 
@@ -121,6 +125,14 @@ def test_help_teaches(capsys):
     shown = capsys.readouterr().out
     for said in ("--model", "--record", "--open", "regard serve --open", "127.0.0.1", "no password", "regard[page]"):
         assert said in shown
+
+
+def test_the_how_to_page_names_the_limits():
+    shown = (Path(__file__).parents[2] / "docs" / "how-to" / "look_in_the_browser.md").read_text()
+    most = inspect.signature(ModelThread).parameters["most"].default
+    said = f"{LIMITS['characters']:,} characters a text, {LIMITS['new_tokens']} new tokens, {most} texts at a time"
+    assert said in " ".join(shown.split())
+    assert inspect.signature(Readings).parameters["largest"].default == 1 << 30
 
 
 def test_the_browser_opens_the_page(monkeypatch, tiny_translator, tmp_path, capsys):
