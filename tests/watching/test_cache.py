@@ -64,6 +64,7 @@ def test_running_sums_of_a_generation_are_enough():
     whole, sums = answers
     assert whole.kept[0].shape == (2, 8)  # heads of the cache
     assert sums.kept[0].shape == (4, 8)  # where only sums were kept, each head has its own
+    assert all(set(range(16, 20)) <= set(head.tolist()) for kept in whole.kept for head in kept)  # half are the newest
     assert all(0.4 < share <= 1 for share in whole.shares + sums.shares)
     assert min(b - a for a, b in zip(whole.shares, sums.shares, strict=True)) > -1e-6  # a choice of its own loses less
     with pytest.raises(regard.errors.WatchError, match="was not kept"):

@@ -1,6 +1,7 @@
 """What a key–value cache may forget: its keys scored by the attention that was observed, by four published rules.
 
-h2o       the sum of what a key received from all queries so far (H2O, Zhang et al. 2023)
+h2o       the sum of what a key received from all queries so far (H2O, Zhang et al. 2023); as in the paper, half of the
+          places in a cache go to the newest keys instead, whatever they received
 observed  the same as a mean over the queries from the key on (`ObservedAttentionPress` of NVIDIA's kvpress)
 snapkv    the mean over the last queries, smoothed over five neighbours; their own keys stay (SnapKV, Li et al. 2024)
 tova      the row of the last query, the mean of all heads; its own key stays (TOVA, Oren et al. 2024)
@@ -125,7 +126,10 @@ def forgettable(entries: Sequence[Entry], size: int | float, by: str, sequence: 
     with progress("scoring the cache", total=len(own)) as advance:
         for entry in own:
             one, key_heads = _one_text(entry, sequence, int(text[-1]) + 1), _key_heads(entry)
-            stays = cache_scores(one, by, key_heads, window=window)[0].topk(count, -1).indices.sort(-1).values
+            scores = cache_scores(one, by, key_heads, window=window)
+            if by == "h2o" and count > 1:  # a sum is large because a key is old, too
+                scores = _stay(scores, count // 2)
+            stays = scores[0].topk(count, -1).indices.sort(-1).values
             last = min(window, *one.shape[2:]) if by == "snapkv" else 1
             observed = _observed(one, by, last).reshape(key_heads, -1, one.shape[3]).sum(1)
             kept.append(stays.cpu())
