@@ -33,8 +33,8 @@ print(f"{inputs['input_ids'].shape[1]} tokens")
 #
 # `forgettable` takes a share, or a number of tokens, and a rule. `"h2o"` sums what a token has received so far, and
 # gives half of the places to the newest tokens (H2O, Zhang et al.). `"snapkv"` looks at the last queries only (SnapKV,
-# Li et al.), `"tova"` at the very last one (TOVA, Oren et al.); `"observed"` is the mean that NVIDIA's kvpress uses. The
-# answer says, layer by layer, how much of the attention that the rule looks at goes to the tokens that stay.
+# Li et al.), `"tova"` at the very last one (TOVA, Oren et al.); `"observed"` is the mean that NVIDIA's kvpress uses.
+# The answer says, layer by layer, how much of the attention that the rule looks at goes to the tokens that stay.
 
 # %%
 quarter = record.forgettable(0.25, by="h2o")
