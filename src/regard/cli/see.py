@@ -165,7 +165,7 @@ def _text(options: argparse.Namespace) -> str:
     if options.text and options.file is not None:
         raise InputError("give a TEXT or a file, not both.")
     if options.text not in ([], ["-"]):
-        return " ".join(options.text)
+        return command.joined(options.text, reading="look at")
     if options.file not in (None, "-"):
         return "\n".join(read_lines(options.file))
     if not options.text and options.file is None and sys.stdin is not None and sys.stdin.isatty():
