@@ -19,7 +19,7 @@ from regard.drawing.svg import FONT, Canvas, Raster, escaped, measure, shorten
 from regard.drawing.terminal import visible
 from regard.drawing.theme import theme_named
 from regard.errors import InputError, MissingDependencyError, TooLargeError
-from regard.support import write_file
+from regard.io import write_file
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
