@@ -251,6 +251,7 @@ def test_demo(default, capsys):
     assert head.strip().startswith("encoder, layer ")
     assert head.endswith('of 36 heads, the one that looks most from "it" to "dog"')
     assert LINE in steps
+    assert steps[-1].endswith("regard serve --open")
 
 
 def test_translate_gives_json(model, capsys):

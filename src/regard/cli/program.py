@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from regard import __version__, _interrupts
-from regard.cli import demo, quiz, score, see, steps, streams, train, translate
+from regard.cli import demo, quiz, score, see, serve, steps, streams, train, translate
 from regard.errors import RegardError
 from regard.io import progress
 
 __all__ = ["main"]
 
 _loading = threading.Event()  # set while torch is imported
-_COMMANDS = [module.COMMAND for module in (steps, see, translate, train, score, quiz, demo)]
+_COMMANDS = [module.COMMAND for module in (steps, see, translate, serve, train, score, quiz, demo)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

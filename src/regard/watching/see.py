@@ -23,7 +23,7 @@ from regard.watching.written import by_written_word
 if TYPE_CHECKING:
     from regard.drawing import Picture
 
-__all__ = ["Question", "describe", "draw", "watch_text"]
+__all__ = ["Question", "describe", "draw", "require_room", "watch_text"]
 
 _NEW_TOKENS = 64  # that a translator writes, at most
 _ALL, _LARGEST = 100_000, 8  # shares in JSON: all of them up to so many; of more, the largest of each answer
@@ -133,7 +133,7 @@ def watch_text(model: str | Path, text: str, *, trust_remote_code: bool = False)
     inputs: dict[str, Tensor] = {name: encoded[name] for name in ("input_ids", "attention_mask") if name in encoded}
     if not inputs["input_ids"].numel():
         raise InputError("the text is empty.")
-    _require_room(network, inputs["input_ids"].shape[1])
+    require_room(network, inputs["input_ids"].shape[1])
     translates = bool(getattr(getattr(network, "config", None), "is_encoder_decoder", False))
     work = inputs["input_ids"].numel() * sum(parameter.numel() for parameter in network.parameters())
     with torch.no_grad(), progress("watching"), threads(work), watch(network, tokenizer=tokenizer) as record:
@@ -147,7 +147,7 @@ def watch_text(model: str | Path, text: str, *, trust_remote_code: bool = False)
     return record if written is None else by_written_word(record, written)
 
 
-def _require_room(network: nn.Module, tokens: int) -> None:
+def require_room(network: nn.Module, tokens: int) -> None:
     """Refuse a text with more tokens than a model has places for; rotary positions have no end."""
     config: Any = getattr(network, "config", None)
     places = getattr(config, "max_position_embeddings", None)
