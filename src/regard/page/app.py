@@ -76,6 +76,7 @@ class Page:
             HTTPException: _http_error, BusyError: _busy, RegardError: _refused, Exception: _broken,
         }  # fmt: skip
         app = Starlette(routes=routes, exception_handlers=handlers)
+        app.router.redirect_slashes = False  # an address is right or it is not there
         return Guard(app, self.names, _BODY)
 
     def close(self) -> None:
