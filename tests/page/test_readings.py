@@ -104,4 +104,4 @@ def test_layers_of_several_lengths_have_sides_of_their_own():
     found = Reading(entries, text="abcdef", roles=roles(entries)).about()
     assert [(entry["rows"], entry["columns"]) for entry in found["entries"]] == [("source",) * 2, ("source+",) * 2]
     assert found["sides"]["source"]["count"] == 6
-    assert found["sides"]["source+"] == {"count": 3, "tokens": [" 0", " 1", " 2"], "words": None}
+    assert found["sides"]["source+"] == {"count": 3, "tokens": [" 0", " 1", " 2"], "words": None, "special": []}

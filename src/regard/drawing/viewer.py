@@ -42,7 +42,8 @@ class Feed(Protocol):
     """What a map is drawn from. Rows are queries, columns are keys; both are counted in tokens from 0."""
 
     def about(self) -> dict[str, Any]:
-        """As JSON: "title", "queries", "keys", "same" (rows and columns are one text), "entries", "exact", "note".
+        """As JSON: "title", "queries", "keys", "same" (rows and columns are one text), "numbered" (sides whose tokens
+        are unknown: {"rows", "columns"}), "entries", "exact" (the dtype), "note".
 
         An entry is {"name", "kind", "layer", "heads": [numbers]}; heads are chosen by (number of the entry, head).
         """

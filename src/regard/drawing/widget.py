@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -58,8 +59,10 @@ def _widget_class() -> Any:
 def answer(feed: Feed, question: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     """What a feed answers to a question of the page: a message, and the bytes of a tile.
 
-    >>> answer(None, {"id": 3, "ask": "secrets"})
-    ({'id': 3, 'error': "a map asks for 'tile', 'tokens', 'find', 'ready'. Got 'secrets'."}, [])
+    >>> import torch, regard
+    >>> picture = regard.AttentionMatrix(torch.zeros(9, 4), torch.zeros(9, 4)).picture(kind="map")
+    >>> answer(picture.feed, {"id": 3, "ask": "tokens", "side": "rows", "start": 0, "stop": 3})
+    ({'id': 3, 'answer': [' 0', ' 1', ' 2']}, [])
     """
     number, asked = question.get("id"), question.get("ask")
     try:
@@ -80,3 +83,8 @@ def answer(feed: Feed, question: dict[str, Any]) -> tuple[dict[str, Any], list[b
     except RegardError as error:
         return {"id": number, "error": str(error)}, []
     return {"id": number, "answer": found}, []
+
+
+def _pair(values: Sequence[Any]) -> tuple[int, int]:
+    start, stop = values
+    return int(start), int(stop)

@@ -100,7 +100,8 @@ class MatrixFeed:
             for entry in self.entries
         ]
         dtypes = {str(entry.matrix.dtype).removeprefix("torch.") for entry in self.entries}
-        size = {"queries": self.queries, "keys": self.keys, "same": self._same}
+        numbered = {side: known is None for side, known in self._tokens.items()}  # tokens whose texts are unknown
+        size = {"queries": self.queries, "keys": self.keys, "same": self._same, "numbered": numbered}
         return {"title": self.title, **size, "entries": entries, "exact": ", ".join(sorted(dtypes)), "note": self.note}
 
     def tile(
@@ -148,7 +149,8 @@ class MatrixFeed:
                 entry = self.entries[number]
                 before = dict(blocks.found)
                 one = Rounded.of(entry.matrix._core, list(entry.heads).index(head))
-                packed = self._packed_head(one, blocks, budget)
+                with torch.no_grad(), threads(self.queries * self.keys * one.query.shape[-1]):
+                    packed = self._packed_head(one, blocks, budget)
                 if packed is None:
                     blocks = Blocks(before)
                     break

@@ -179,13 +179,13 @@ class Sweeps:
         return levels
 
     def done(self, choice: Hashable | None = None) -> float:
-        """The share that is swept, of one choice or of all; 1 where none was asked for."""
+        """The share that is swept, of one choice or of all; 1 where nothing was asked for, and nobody waits."""
         with self._lock:
             if self._failed is not None:
                 raise self._failed
             found = self._levels.values() if choice is None else filter(None, [self._levels.get(choice)])
             shares = [levels.done for levels in found]
-        return sum(shares) / len(shares) if shares else float(choice is None)
+        return sum(shares) / len(shares) if shares else 1.0
 
     @contextmanager
     def paused(self) -> Iterator[None]:

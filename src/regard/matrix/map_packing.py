@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from regard.matrix.map_bins import Bins
 from regard.matrix.normalised import NormalisedScores, dense_weights
 from regard.scores import Positions, Scores, hides, take
 from regard.scores.bound_mask import at
-from regard.support import Float, threads
+from regard.support import Float
 
 __all__ = ["SAMPLE", "Blocks", "Rounded"]
 
@@ -89,7 +90,7 @@ class Rounded:
             "key": blocks.add(self.key),
             "scale": self.scale,
             "softcap": self.core.scores.softcap,
-            "normaliser": blocks.add(self._normaliser()),
+            "normaliser": blocks.add(self.normaliser),
             "mask": _rules(self.core.scores, blocks),
         }
 
@@ -98,12 +99,12 @@ class Rounded:
         _, _, queries, keys = self.core.scores.shape
         rows, columns = (Bins(0, count, size, -(-count // size)) for count in (queries, keys))
         means = np.zeros((rows.bins, columns.bins))
-        with torch.no_grad(), threads(queries * keys * self.query.shape[-1]):
-            for first_row, row, row_bins in rows.runs():
-                for first_column, column, column_bins in columns.runs():
-                    part = self.core.select([0], [0], _range(row), _range(column))
-                    pool = part.compute(Pool(row_bins, column_bins))[0, 0].double().cpu().numpy()
-                    means[first_row : first_row + row_bins, first_column : first_column + column_bins] = pool
+        self.core.lse()  # once for all parts
+        for first_row, row, row_bins in rows.runs():
+            for first_column, column, column_bins in columns.runs():
+                part = self.core.select([0], [0], range(row.start, row.stop), range(column.start, column.stop))
+                pool = part.compute(Pool(row_bins, column_bins))[0, 0].double().cpu().numpy()
+                means[first_row : first_row + row_bins, first_column : first_column + column_bins] = pool
         positive = means[np.isfinite(means) & (means > 0)]
         high = float(positive.max(initial=0.0)) or 1.0
         low = max(float(positive.min(initial=high)), high / 10**_DECADES)
@@ -120,18 +121,19 @@ class Rounded:
         with torch.no_grad():
             theirs = dense_weights(_double_rows(self.original, rows))[0, 0]
             masked = _double_rows(self.core.row_scores, rows).stage("masked")[0, 0]
-            normaliser = torch.as_tensor(self._normaliser(), dtype=torch.float64, device=rows.device)[rows, None]
+            normaliser = torch.as_tensor(self.normaliser, dtype=torch.float64, device=rows.device)[rows, None]
             ours = torch.exp(masked - normaliser.masked_fill(normaliser == -torch.inf, 0.0))
         return float((ours - theirs).abs().nan_to_num(0.0).max())
 
-    def _normaliser(self) -> NDArray[Any]:
-        lse: NDArray[np.float64] = self.core.lse()[0, 0].double().cpu().numpy()
-        largest = np.abs(lse[np.isfinite(lse)]).max(initial=0.0)
-        return lse.astype(np.float32) if largest <= _TRUSTED else lse
-
-
-def _range(part: slice) -> range:
-    return range(part.start, part.stop)
+    @cached_property
+    def normaliser(self) -> NDArray[Any]:
+        """That of each row: float32 or, where that has too few digits for it, float64."""
+        lse = _numpy(self.core.lse()[0, 0].double())
+        if np.abs(lse[np.isfinite(lse)]).max(initial=0.0) <= _TRUSTED:
+            return lse.astype(np.float32)
+        rows = self.core.row_scores
+        precise = replace(rows, query=rows.query.double(), key=rows.key.double())
+        return _numpy(NormalisedScores(precise, []).lse()[0, 0].double())
 
 
 def _halves(tensor: Float[Tensor, "1 1 tokens width"]) -> tuple[Float[Tensor, "1 1 tokens width"], int]:

@@ -156,8 +156,8 @@ class TranslatorReader:
         english = "This does not look like English, which is what the model reads." if foreign else ""
         return Reading(
             entries, text=translation.source, written=translation.text.strip(), confidence=confidence,
-            note=" ".join(filter(None, (note, english, note_on_sinks(entries)))), took=time.perf_counter() - start,
-            roles=roles(entries), inside=inside,
+            note=" ".join(filter(None, (english, note_on_sinks(entries)))), took=time.perf_counter() - start,
+            roles=roles(entries), inside=inside, more={"changed": note} if note else None,
         )  # fmt: skip
 
     def _off(self, heads: Sequence[tuple[int, int]]) -> dict[str, list[int]]:

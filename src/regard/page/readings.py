@@ -22,7 +22,9 @@ from regard.matrix import MapEntry, MatrixFeed
 from regard.matrix.map_levels import FINEST
 from regard.page.inside import Inside, steps
 from regard.watching import Entry
+from regard.watching.rankings import key_side
 from regard.watching.roles import Role
+from regard.watching.sinks import find_sinks
 from regard.watching.tokens import Tokens
 
 __all__ = ["DENSE", "LISTED", "Part", "Reading", "Readings"]
@@ -69,6 +71,7 @@ class Reading:
                 "name": entry.name, "kind": entry.kind, "layer": entry.layer, "heads": list(entry.heads),
                 "queries": entry.shape[2], "keys": entry.shape[3], "rows": rows, "columns": columns,
                 "roles": [role.name for role in roles], "shares": [round(role.share, 4) for role in roles],
+                "sinks": self._sinks[entry.kind, entry.shape[2:]],
             }
             for entry, (rows, columns), roles in zip(self.entries, self.places, self.roles, strict=True)
         ]  # fmt: skip
@@ -83,12 +86,22 @@ class Reading:
         side = self.sides[name]
         few = len(side) <= LISTED
         words = [[word.text, word.start, word.stop] for word in side.words] if few and side.named else None
-        return {"count": len(side), "tokens": self._texts[name] if few else [], "words": words}
+        special = [position for position in range(len(side)) if side.is_special(position)] if few else []
+        return {"count": len(side), "tokens": self._texts[name] if few else [], "words": words, "special": special}
 
     @cached_property
     def _texts(self) -> dict[str, list[str]]:
         """The tokens of each side as they read."""
         return {name: readable(side) for name, side in self.sides.items()}
+
+    @cached_property
+    def _sinks(self) -> dict[tuple[object, ...], list[int]]:
+        """The keys that answers set aside, of all entries of one kind and shape."""
+        alike: dict[tuple[object, ...], list[Entry]] = {}
+        for entry in self.entries:
+            alike.setdefault((entry.kind, entry.shape[2:]), []).append(entry)
+        keys = {of: key_side(found[0], self.sequence) for of, found in alike.items()}
+        return {of: list(find_sinks(found, keys[of], self.sequence)) for of, found in alike.items()}
 
     @cached_property
     def size(self) -> int:

@@ -2,15 +2,15 @@
 
 // Lightness, chroma and hue of the smallest and the largest weight, and the colour of what is not known.
 const ramps = {
-  light: {low: [0.986, 0.007, 250], high: [0.3, 0.095, 250], missing: [221, 200, 212]},
-  dark: {low: [0.24, 0.018, 250], high: [0.9, 0.1, 225], missing: [90, 60, 80]},
+  light: {low: [0.986, 0.007, 250], high: [0.3, 0.095, 250], negative: [0.4, 0.105, 45], missing: [221, 200, 212]},
+  dark: {low: [0.24, 0.018, 250], high: [0.9, 0.1, 225], negative: [0.8, 0.12, 55], missing: [90, 60, 80]},
 };
 const shades = 256;
 
-/** The colours of a theme: red, green, blue of each of 256 shades, then of what is missing. */
-export function colourTable(theme) {
+/** The colours of a theme: red, green, blue of each of 256 shades, then of what is missing; `end` may be "negative". */
+export function colourTable(theme, end = "high") {
   const ramp = ramps[theme], table = new Uint8ClampedArray(3 * (shades + 1));
-  const [low, high] = [ramp.low, ramp.high].map(([lightness, chroma, hue]) => {
+  const [low, high] = [ramp.low, ramp[end]].map(([lightness, chroma, hue]) => {
     const angle = hue * Math.PI / 180;
     return [lightness, chroma * Math.cos(angle), chroma * Math.sin(angle)];
   });
@@ -59,23 +59,27 @@ export function shareOf(value, {mode, low, high}) {
   return Math.min(Math.max(share, 0), 1);
 }
 
-/** Fill pixels (red, green, blue, alpha) with the colours of values; 0 stays transparent. */
-export function colourPixels(values, range, table, pixels) {
-  const log = range.mode === "log", unit = shades - 1;
-  const factor = log ? unit / Math.log(range.high / range.low) : unit / range.high, start = Math.log(range.low);
-  for (let n = 0, at = 0; n < values.length; n++, at += 4) {
-    const value = values[n];
-    if (value === 0) {
-      pixels[at + 3] = 0;
-      continue;
-    }
-    let shade = value !== value ? shades : log ? (Math.log(value) - start) * factor : value * factor;
-    if (value === value) shade = shade < 0 ? 0 : shade > unit ? unit : Math.round(shade);
-    pixels[at] = table[3 * shade];
-    pixels[at + 1] = table[3 * shade + 1];
-    pixels[at + 2] = table[3 * shade + 2];
-    pixels[at + 3] = 255;
+/**
+ * A colour for each upper half of the 32 bits of a float, which say the value to 0.4 %: then a pixel is one look into a
+ * table, and no logarithm. 0 is transparent.
+ */
+export function colourLookup(range, table) {
+  const values = new Float32Array(1), bits = new Uint32Array(values.buffer);
+  const lookup = new Uint32Array(65536), bytes = new Uint8ClampedArray(lookup.buffer);
+  for (let n = 1; n < 65536; n++) {
+    bits[0] = (n << 15) | 0x4000;  // the middle of those that begin with these bits; the sign is left out
+    const [value] = values;
+    const shade = value !== value ? shades : Math.round(shareOf(value, range) * (shades - 1));
+    bytes.set(table.subarray(3 * shade, 3 * shade + 3), 4 * n);
+    bytes[4 * n + 3] = 255;
   }
+  return lookup;
+}
+
+/** Fill pixels, 32 bits each, with the colours of values. */
+export function colourPixels(values, lookup, pixels) {
+  const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
+  for (let n = 0; n < bits.length; n++) pixels[n] = lookup[(bits[n] >>> 15) & 0xffff];
 }
 
 /** The colour of one share as CSS, and black or white, whichever is easier to read on it. */

@@ -1,6 +1,6 @@
 // What a map is drawn from: a file, a server or a notebook. Each feed has
 //   about                                 {title, queries, keys, same, entries: [{name, kind, layer, heads}], note, …}
-//   parallel                              how many tiles may be asked for at once
+//   parallel, local                       how many tiles may be asked for at once; whether it computes in this page
 //   tile({heads, rows, columns, bins, signal}) → Promise of a Float32Array; heads are pairs [entry, head]
 //   tokens(side, start, stop) → Promise of texts;  find(side, text) → Promise of positions
 //   ready(heads) → Promise of the share of the coarse levels that is there;  close()
@@ -53,6 +53,7 @@ export function fileFeed({about, blocks}) {
 
   return {
     about: shown,
+    local: true,
     get parallel() {
       return pool?.opened?.parallel ?? 1;
     },

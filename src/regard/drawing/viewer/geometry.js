@@ -24,14 +24,13 @@ export function wholeZoom(about, width, height) {
   return low;
 }
 
-/** The view kept inside of the matrix, and between the whole of it and a single cell. */
+/** The view between the whole of the matrix and a single cell, with at least half of what fits in sight. */
 export function boundedView(view, about, plot) {
   const whole = wholeZoom(about, plot.width, plot.height);
   const z = Math.min(Math.max(view.z, whole), Math.log2(largestCell)), scale = scalesAt(z, about);
   const inside = (middle, count, pixels) => {
-    const half = pixels / 2;  // in tokens: where all fit they are centred, else no edge leaves the middle half
-    if (count <= pixels) return count / 2;
-    return Math.min(Math.max(middle, Math.min(half * 0.5, count / 2)), Math.max(count - half * 0.5, count / 2));
+    const over = Math.max(pixels - count, 0) / 2;  // in tokens
+    return Math.min(Math.max(middle, -over), count + over);
   };
   return {
     z,

@@ -1,7 +1,7 @@
 // The map of an attention matrix, from all of it to a single cell: `openMap`.
 
 import {choiceFrom, headSelects} from "./choices.js";
-import {colourRange, colourTable, percentOf} from "./colour.js";
+import {colourLookup, colourRange, colourTable, percentOf} from "./colour.js";
 import {element, handOver} from "./elements.js";
 import {findBox} from "./find.js";
 import {boundedView, largestCell, layout, levelFor, scalesAt, wholeZoom, zoomedView} from "./geometry.js";
@@ -27,8 +27,8 @@ export function openMap(root, feed, {view: wanted = null, onView = () => {}, emb
   const still = matchMedia("(prefers-reduced-motion: reduce)");
   const state = {
     view: null, goal: null, flight: null, choice: choiceFrom(about, wanted), mode: wanted?.colour === "linear" ? "linear" : "log",
-    cell: null, open: false, hover: null, marks: {side: "rows", places: [], current: null}, range: null, ranged: "",
-    share: 1, problem: "",
+    cell: null, open: false, hover: null, marks: {side: "rows", places: [], current: null}, range: null, share: 1,
+    problem: "",
   };
   const store = tileStore(feed, schedule, message => {
     state.problem = message;
@@ -59,7 +59,6 @@ export function openMap(root, feed, {view: wanted = null, onView = () => {}, emb
   });
   const colours = element("select", {change() {
     state.mode = this.value;
-    state.ranged = "";
     changed();
   }}, element("option", {value: "log"}, "logarithm"), element("option", {value: "linear"}, "linear"));
   const find = findBox(feed, (side, place, places) => follow(side, place, places));
@@ -80,7 +79,7 @@ export function openMap(root, feed, {view: wanted = null, onView = () => {}, emb
 
   // What is drawn, and when
 
-  let frameAsked = 0, lastTime = 0, width = 0, height = 0, style = null, polled = 0;
+  let frameAsked = 0, lastTime = 0, width = 0, height = 0, style = null, polled = 0, looked = {};
 
   function schedule() {
     if (!frameAsked) frameAsked = requestAnimationFrame(frame);
@@ -104,8 +103,7 @@ export function openMap(root, feed, {view: wanted = null, onView = () => {}, emb
     const scene = sceneFor(plot());
     const missing = askForTiles(scene);
     chooseRange(scene, missing);
-    scene.range = state.range;
-    scene.stamp = `${style.scheme} ${JSON.stringify(state.range)}`;
+    Object.assign(scene, {range: state.range, lookup: lookup()});
     scene.footing = state.problem || (state.share < 1 ? `the rest is being read: ${Math.floor(100 * state.share)} %`
       : missing ? "being computed …" : "");
     const ratio = devicePixelRatio || 1;
@@ -150,7 +148,6 @@ export function openMap(root, feed, {view: wanted = null, onView = () => {}, emb
 
   /** Colours for what is in sight: once all of it is there, so that they do not flicker. */
   function chooseRange({at, level, choice}, missing) {
-    const key = `${choice.name}/${level}/${state.mode}`;
     if (missing && state.range && state.range.mode === state.mode) return;
     const sight = inSight(at, about);
     let found = tilesIn(choice, level, sight.rows, sight.columns).map(spec => store.get(spec.key)).filter(Boolean);
@@ -160,7 +157,13 @@ export function openMap(root, feed, {view: wanted = null, onView = () => {}, emb
     const largest = Math.max(0, ...found.map(tile => tile.largest));
     const small = Math.min(Infinity, ...found.map(tile => tile.small).filter(each => each > 0));
     state.range = colourRange(state.mode, largest, Number.isFinite(small) ? small : 0);
-    state.ranged = key;
+  }
+
+  /** The colours of all values, the same object until the range or the theme has changed. */
+  function lookup() {
+    const {mode, low, high} = state.range, key = `${style.scheme} ${mode} ${low} ${high}`;
+    if (looked.key !== key) looked = {key, lookup: colourLookup(state.range, style.table)};
+    return looked.lookup;
   }
 
   function readStyle() {
@@ -206,7 +209,11 @@ export function openMap(root, feed, {view: wanted = null, onView = () => {}, emb
   }
 
   function zoomTo(z, anchor, smooth) {
-    const area = plot(), limited = Math.min(Math.max(z, wholeZoom(about, area.width, area.height)), Math.log2(largestCell));
+    const area = plot(), whole = wholeZoom(about, area.width, area.height), limited = Math.min(z, Math.log2(largestCell));
+    if (limited <= whole) {
+      showAll();  // in the middle again
+      return;
+    }
     state.flight = null;
     if (smooth && !still.matches) {
       state.goal = {z: limited, anchor};
@@ -232,14 +239,17 @@ export function openMap(root, feed, {view: wanted = null, onView = () => {}, emb
   }
 
   function panBy(right, down) {
-    const scale = scalesAt(state.view.z, about);
+    const scale = scalesAt(state.view.z, about), area = plot();
+    if (state.view.z <= wholeZoom(about, area.width, area.height) + 0.001) return;  // all of it is in sight
     state.flight = state.goal = null;
     state.view = bounded({...state.view, x: state.view.x - right / scale.columns, y: state.view.y - down / scale.rows});
     changed();
   }
 
   function showAll() {
+    if (state.flight?.whole) return;
     fly({x: about.keys / 2, y: about.queries / 2, z: -99});
+    if (state.flight) state.flight.whole = true;
   }
 
   function fly(to) {
@@ -470,7 +480,7 @@ export function openMap(root, feed, {view: wanted = null, onView = () => {}, emb
   /** The picture on the screen, with its title. */
   function paintSaved(paint, extra) {
     const area = plotIn(width, height), scene = sceneFor({...area, top: area.top + extra});
-    Object.assign(scene, {range: state.range, stamp: `${style.scheme} ${JSON.stringify(state.range)}`, footing: "", hover: null});
+    Object.assign(scene, {range: state.range, lookup: lookup(), footing: "", hover: null});
     paint.rect(0, 0, width, height + extra, style.colours.ground);
     while (!paintScene(canvasPainter(scratch(width, height + extra)), scene));  // until all tiles have their colours
     paintScene(paint, scene);
@@ -493,6 +503,10 @@ export function openMap(root, feed, {view: wanted = null, onView = () => {}, emb
     drawn.scale(ratio, ratio);
     paintSaved(canvasPainter(drawn), 28);
     return new Promise(resolve => drawn.canvas.toBlob(resolve, "image/png"));
+  }
+
+  function pooled(rows, columns, bins) {
+    return feed.tile({heads: state.choice.heads, rows, columns, bins});
   }
 
   const resized = new ResizeObserver(() => {
@@ -520,6 +534,15 @@ export function openMap(root, feed, {view: wanted = null, onView = () => {}, emb
 
   return {
     setView, view: publicView, svg, png,
+    /** Where the middle of a cell is, in pixels of the window. */
+    place([row, column]) {
+      const box = surface.getBoundingClientRect(), at = layout(state.view, about, plot());
+      return [box.left + at.x(column + 0.5), box.top + at.y(row + 0.5)];
+    },
+    /** The exact weights of rows [start, stop] and columns [start, stop], as they are shown. */
+    weights: (rows, columns) => pooled(rows, columns, [rows[1] - rows[0], columns[1] - columns[0]]),
+    /** The same averaged over bins. */
+    pooled,
     close() {
       cancelAnimationFrame(frameAsked);
       clearTimeout(polled);

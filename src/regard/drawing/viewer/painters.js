@@ -104,6 +104,7 @@ export function svgPainter(width, height, title) {
       group.append(make("path", {d, stroke, "stroke-width": thickness, fill: "none"}));
     },
     text(x, y, text, {size = 12, bold = false, fill, align = "left", turn = 0}) {
+      if (!text) return;
       const anchor = {left: "start", center: "middle", right: "end"}[align];
       const attributes = {x, y, "font-size": size, fill, "text-anchor": anchor};
       if (bold) attributes["font-weight"] = 600;

@@ -4,7 +4,7 @@ import {percentOf} from "./colour.js";
 import {element} from "./elements.js";
 import {inOneLine} from "./texts.js";
 
-const aroundCell = 28;  // tokens on either side of a word
+const aroundCell = 20;  // tokens on either side of a word
 const listed = 6;
 const longest = 2 ** 20;  // tokens of a row or column that is read as a whole
 const waited = 20000;  // tokens of a column for which a feed that computes elsewhere may be asked

@@ -8,7 +8,7 @@ import {tileBins, tilePicture, tileSpec} from "./tiles.js";
 const wordHeight = 15;  // pixels of a row or column from which on every word is named
 const numberCell = [44, 18], wordCell = [96, 52];  // pixels of a cell with its number, and with its words
 const turned = 58;  // degrees of words above narrow columns
-const recoloured = 6;  // tiles that get new colours in one frame, at most
+const recoloured = 8;  // tiles that get new colours in one frame, at most
 
 /** The parts of a picture of width × height: the plot, its rulers, and the legend under it. */
 export function plotIn(width, height) {
@@ -17,7 +17,7 @@ export function plotIn(width, height) {
 }
 
 /**
- * Draw a scene: {at (a layout), about, choice, level, store, tokens, range, table, stamp, colours, marks, cell, hover,
+ * Draw a scene: {at (a layout), about, choice, level, store, tokens, range, table, lookup, colours, marks, cell, hover,
  * footing}. Gives whether all tiles have their colours.
  */
 export function paintScene(paint, scene) {
@@ -78,7 +78,7 @@ export function deepestLevel(about, level) {
   return Math.max(Math.ceil(Math.log2(tiles)), 0);
 }
 
-function paintTiles(paint, {at, about, choice, level, store, range, table, stamp}) {
+function paintTiles(paint, {at, about, choice, level, store, lookup}) {
   const sight = inSight(at, about), size = level.map(each => tileBins * 2 ** each);
   const deepest = deepestLevel(about, level);
   let budget = recoloured, settled = true;
@@ -86,9 +86,11 @@ function paintTiles(paint, {at, about, choice, level, store, range, table, stamp
     for (let column = Math.floor(sight.columns[0] / size[1]); column * size[1] < sight.columns[1]; column++) {
       const tile = tileAt(store, choice, level, row * size[0], column * size[1], deepest);
       if (!tile) continue;
-      if (tile.stamp !== stamp && tile.stamp !== undefined && budget-- <= 0) settled = false;
-      const old = tile.stamp !== stamp && budget < 0 && tile.picture;
-      const picture = old || tilePicture(tile, range, table, stamp);
+      let picture = tile.picture;
+      if (tile.lookup !== lookup) {
+        if (!picture || budget-- > 0) picture = tilePicture(tile, lookup);
+        else settled = false;
+      }
       const part = [  // of this tile's place that is in sight, in tokens
         Math.max(row * size[0], sight.rows[0]), Math.min((row + 1) * size[0], sight.rows[1]),
         Math.max(column * size[1], sight.columns[0]), Math.min((column + 1) * size[1], sight.columns[1]),
@@ -206,7 +208,7 @@ function paintRows(paint, {at, about, tokens, colours, marks, cell, hover}, area
       }
       paint.lines([[edge - 6, Math.round(y) + 0.5, edge - 1, Math.round(y) + 0.5]], colours.muted);
       const name = row.toLocaleString("en"), left = narrow ? 0 : textWidth(name, 11) + 9;
-      const text = about.numbered ? "" : passageFrom(tokens.rows, row, about.queries);
+      const text = about.numbered?.rows ? "" : passageFrom(tokens.rows, row, about.queries);
       const passage = text && fittedText(text, room - left, 11.5);
       if (passage) paint.text(edge - 10 - left, y + 4, passage, {size: 11.5, fill: colours.ink, align: "right"});
       const lower = narrow && passage ? 17 : 4;
@@ -238,7 +240,7 @@ function paintColumns(paint, {at, about, tokens, colours, marks, cell, hover}, a
       const line = Math.round(x) + 0.5, left = Math.min(step * at.scale.columns, plot.left + plot.width + 8 - x) - 12;
       paint.lines([[line, edge - 34, line, edge - 1]], colours.line);
       paint.text(x + 5, edge - 24, column.toLocaleString("en"), {size: 11, fill: colours.muted});
-      const text = about.numbered ? "" : passageFrom(tokens.columns, column, about.keys);
+      const text = about.numbered?.columns ? "" : passageFrom(tokens.columns, column, about.keys);
       if (text) paint.text(x + 5, edge - 9, fittedText(text, left, 11.5), {size: 11.5, fill: colours.ink});
     }
     const spot = (cell ?? hover)?.[1];
@@ -247,7 +249,7 @@ function paintColumns(paint, {at, about, tokens, colours, marks, cell, hover}, a
     paintPlace(paint, tokens.columns, spot, colours, 150, width => [inside(at.x(spot + 0.5) - width / 2, width), edge - 56]);
   });
   const corner = {size: 11, fill: colours.muted, align: "right"};
-  if (area.left < 70) return;
+  if (area.left < 92) return;
   paint.text(area.left - 10, edge - 24, "is looked at →", corner);
   paint.text(area.left - 10, edge - 9, "looks ↓", corner);
 }
@@ -264,9 +266,10 @@ function paintLegend(paint, {at, range, table, colours, level, footing}, area) {
   paint.text(left, y + 22, log ? `≤ ${legendNumber(range.low)}` : "0", small);
   paint.text(left + wide, y + 22, legendNumber(range.high), {...small, align: "right"});
   const size = level.map(each => 2 ** each), single = level.every(each => each === 0);
-  const said = [single ? "Single weights" : `A pixel is the mean of ${size[0]} × ${size[1]} weights`, footing];
-  said.filter(Boolean).forEach((text, line) => {
-    paint.text(left + wide + 16, y + 9 + 13 * line, fittedText(text, right - left - wide - 16, 11), small);
+  const said = single ? "Single weights" : `A pixel is the mean of ${size[0]} × ${size[1]} weights`, room = right - left - wide - 16;
+  const whole = textWidth(said, 11) <= room ? [said] : ["A pixel is the mean", `of ${size[0]} × ${size[1]} weights`];
+  [...whole, footing].filter(Boolean).forEach((text, line) => {
+    paint.text(left + wide + 16, y + 9 + 13 * line, fittedText(text, room, 11), small);
   });
 }
 

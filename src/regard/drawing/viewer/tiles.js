@@ -83,15 +83,15 @@ function tileStatistics(values) {
   return {largest, small: sample[Math.floor(sample.length / 100)] ?? 0, complete};
 }
 
-/** The picture of a tile in these colours, made anew when they changed; `stamp` names them. */
-export function tilePicture(tile, range, table, stamp) {
-  if (tile.stamp === stamp) return tile.picture;
+/** The picture of a tile in these colours, made anew when they changed. */
+export function tilePicture(tile, lookup) {
+  if (tile.lookup === lookup) return tile.picture;
   tile.picture ??= Object.assign(document.createElement("canvas"), {width: tileBins, height: tileBins});
   const context = tile.picture.getContext("2d");
   const image = context.createImageData(tileBins, tileBins);
-  colourPixels(tile.values, range, table, image.data);
+  colourPixels(tile.values, lookup, new Uint32Array(image.data.buffer));
   context.putImageData(image, 0, 0);
-  tile.stamp = stamp;
+  tile.lookup = lookup;
   return tile.picture;
 }
 
