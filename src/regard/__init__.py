@@ -39,7 +39,7 @@ from regard.nn import (
     TransformerConfig,
     from_torch,
 )
-from regard.scores import Mask, bias, causal, documents, padding, window
+from regard.scores import Mask, bias, causal, cut, documents, padding, window
 from regard.translation import Translation, Translator
 from regard.watching import Record, watch
 
@@ -81,6 +81,7 @@ __all__ = [
     "attention",
     "bias",
     "causal",
+    "cut",
     "documents",
     "from_torch",
     "padding",
