@@ -41,7 +41,7 @@ from regard.nn import (
 )
 from regard.scores import Mask, bias, causal, cut, documents, padding, window
 from regard.translation import Translation, Translator
-from regard.watching import Record, watch
+from regard.watching import Link, Record, watch
 
 __version__ = "0.1.0"
 
@@ -57,6 +57,7 @@ __all__ = [
     "FeedForward",
     "FileError",
     "InputError",
+    "Link",
     "Mask",
     "Memory",
     "MissingDependencyError",

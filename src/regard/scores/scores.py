@@ -207,8 +207,8 @@ class Scores:
             hidden = hidden[None, None, None] if hidden.dim() == 1 else hidden
             for kept in (*mask.kept, *mask.visible):
                 hidden = hidden | ~take(kept, 3, self.columns)
-            for bias in mask.biases:
-                hidden = hidden | hides(take(bias, 3, self.columns))
+            for added in mask.biases:
+                hidden = hidden | hides(take(added, 3, self.columns))
             for query_ids, key_ids in mask.ids:
                 span = (edge.view(-1, keys) - self.rows[0] for edge in (first, last))
                 own, other = take(query_ids, 2, self.rows)[:, 0, :, 0], take(key_ids, 3, self.columns)[:, 0, 0]

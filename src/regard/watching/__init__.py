@@ -6,6 +6,8 @@ session.py      `watch`: the `with` block, and the attention of regard's own lay
 huggingface.py  the same for Hugging Face models; the only file that imports transformers
 plain_torch.py  and for plain PyTorch: nn.MultiheadAttention, and whatever calls torch's attention function
 registry.py     who watches which module, and what is replaced meanwhile
+links.py        `Link`: attention from some words to others, to be cut or steered
+changes.py      the heads and links that a model runs without
 masks.py        `Pattern` and `LazyMask`: masks as rules, without queries × keys numbers
 calls.py        `AttentionCall`, and the steps of a generation that become one
 entries.py      the calls of a module on one text, the `Entry` they become, and what its mask shows
@@ -27,7 +29,8 @@ see.py          what `regard see` runs
 
 from regard.watching.entries import Entry
 from regard.watching.knockout import Effect, knock_out
+from regard.watching.links import Link
 from regard.watching.record import Record
 from regard.watching.session import watch
 
-__all__ = ["Effect", "Entry", "Record", "knock_out", "watch"]
+__all__ = ["Effect", "Entry", "Link", "Record", "knock_out", "watch"]

@@ -8,7 +8,6 @@ Inside the block the modules of the model call us instead of their usual attenti
 from __future__ import annotations
 
 import contextlib
-import difflib
 import functools
 import inspect
 import re
@@ -29,14 +28,17 @@ from regard.scores import Atom, Band, Mask, as_mask
 from regard.support import some_of
 from regard.watching import huggingface, plain_torch, registry
 from regard.watching.calls import AttentionCall
-from regard.watching.entries import ModuleCalls
+from regard.watching.changes import Changes, Without
+from regard.watching.entries import ModuleCalls, layer_of
+from regard.watching.links import Link, LocatedLink
 from regard.watching.masks import Pattern
 from regard.watching.record import Record
 from regard.watching.reductions import to_keep
-from regard.watching.tokens import Text, Vocabulary
+from regard.watching.tokens import Text, Tokens, Vocabulary
 
 __all__ = ["Watching", "watch"]
 
+Links = tuple[tuple[LocatedLink, ...], tuple[LocatedLink, ...]]  # cut or steered, and zeroed
 # Attention modules are found by the name of their class; those that adapt or project what another one gave are none.
 _ATTENTION = re.compile(r"Atte?n(tio)?n(?!\w*(Output|Adapter|Norm|Mask|Bias|Embed|MLP|FeedForward))")
 
@@ -47,7 +49,9 @@ def watch(
     tokenizer: Any = None,
     tokens: Sequence[str] | Sequence[Sequence[str]] | None = None,
     keep: str | Collection[str] = "matrix",
-    without: Mapping[str, Collection[int]] | None = None,
+    without: Without | None = None,
+    steer: Mapping[Link, float] | None = None,
+    renormalise: bool = True,
     strict: bool = False,
 ) -> Watching:
     """Record the attention of every layer while the model runs in a `with` block, at the speed of fused kernels.
@@ -56,8 +60,12 @@ def watch(
     `torch.nn.functional.scaled_dot_product_attention`; an entry is named after the module that computed it.
 
     `keep`: "matrix" (queries and keys: ask anything later), "summary" (received, entropy, pool) or a choice of
-    "received", "entropy", "pool", "top". `without`: heads to knock out, by module name. Attention that ran where regard
-    could not see it is named in `record.unseen`, with a warning at the end of the block; `strict`: with an error.
+    "received", "entropy", "pool", "top". Attention that ran where regard could not see it is named in `record.unseen`,
+    with a warning at the end of the block; `strict`: with an error.
+
+    `without`: what the model runs without: heads by module name, a `Link` or several, or a list of both. Where a link
+    is cut, the other weights of its queries are normalised to 1 again; with renormalise=False they stay as they are.
+    `steer`: a number for each link, which is added to its scores.
 
     >>> import torch, regard
     >>> class Layer(torch.nn.Module):
@@ -69,7 +77,9 @@ def watch(
     >>> record[""].shape
     (1, 2, 2, 2)
     """
-    return Watching(model, Vocabulary(tokenizer, tokens), to_keep(keep), without or {}, strict)
+    watching = Watching(model, Vocabulary(tokenizer, tokens), to_keep(keep), strict)
+    watching.changes.add(without, steer, renormalise)
+    return watching
 
 
 class Watching:
@@ -80,14 +90,13 @@ class Watching:
         model: nn.Module,
         vocabulary: Vocabulary,
         keep: tuple[str, ...] | None,
-        without: Mapping[str, Collection[int]],
         strict: bool = False,
     ):
         if not isinstance(model, nn.Module):
             raise InputError(f"watch takes a torch module. Got {type(model).__name__}.")
         self._model, self._vocabulary, self._keep, self._strict = model, vocabulary, keep, strict
         self._names, self._wrapped = _modules(model)
-        self._without = {name: _check_heads(name, heads, self._names) for name, heads in without.items()}
+        self.changes = Changes(self._names)
         self._undo: contextlib.ExitStack | None = None
         self._configs: list[tuple[Any, str]] = []
         self._reset()
@@ -99,6 +108,9 @@ class Watching:
         self._continued_step = -1  # the last step that continued a text
         self._repetitions: dict[str, tuple[int, int]] = {}  # by module: the last step that called it, and how often
         self._new_ids: dict[str, Tensor] = {}  # by module: input ids that no attention was computed for yet
+        self._placed: tuple[str, ModuleCalls | None] = "", None  # of the call that is computed: see _place
+        self._links: dict[str, Links] = {}  # by module: its links in the text of the last pass
+        self.changes.restart()
         self._thread = threading.local()  # .depth: how many hooked modules are running; .running: see _Running
         self._unseen: dict[str, None] = {}  # the names of modules, in order
         self._observed: set[str] = set()
@@ -149,7 +161,7 @@ class Watching:
             if self._wrapped or any(module._compiled_call_impl for module in self._names.values()):
                 undo.enter_context(torch.compiler.set_stance("force_eager"))  # a compiled graph would not call us
             self._undo = undo.pop_all()
-        return Record(self._passes, self._model, self._unseen)
+        return Record(self._passes, self._model, self._unseen, changes=tuple(self.changes))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -166,11 +178,8 @@ class Watching:
                 f"the model's attention was set to {', '.join(sorted(map(repr, changed)))} while it was watched, so "
                 "what ran after that was not seen. Choose it before the block; watched, the outputs are the same."
             )
-        idle = [name for name in self._without if name not in self._observed] if self._passes else []
-        if idle and error is None:
-            raise WatchError(
-                f"without: {some_of(idle)} computed no attention that could be seen, so no head was removed."
-            )
+        if error is None and self._passes and (said := self.changes.in_vain()):
+            raise WatchError(said)
         if error is None:
             for calls in (calls for one in self._passes for calls in one.values()):
                 calls.finish()
@@ -245,23 +254,37 @@ class Watching:
 
     # Every attention call
 
+    def change(self, name: str, call: AttentionCall) -> AttentionCall:
+        """The call of the module of this name as it is computed: in its place in the text, without the links."""
+        if not _recomputed():
+            call = self._place(name, call)
+        key = self._placed[0]
+        if not self.changes.has_links or (_recomputed() and key not in self._links):
+            return call
+        if key not in self._links:
+            shape = (*call.query.shape[:3], call.key.shape[2])
+            tokens = self._text.sides(key, call.kind, shape)[2:]
+            sides = (_numbered(side, shape[0], n) for side, n in zip(tokens, shape[2:], strict=True))
+            self._links[key] = self.changes.located(name, layer_of(key), call.kind, shape[1], *sides)
+        links, zeroed = self._links[key]
+        return call.changed(links, zeroed) if links or zeroed else call
+
     def observe(self, name: str, call: AttentionCall, matrix: AttentionMatrix | None, output: Tensor) -> Tensor:
-        """Record a call of the module of this name; its output, without the heads that are knocked out."""
+        """Record a call of the module of this name; its output, without the heads that are removed."""
         self._observed.add(name)
         self._fresh.add(name)
         for running in self._running():
             running.seen = True
-        if torch._C._current_graph_task_id() == -1:  # in a backward pass, a checkpoint recomputes a recorded call
-            self._record(name, call, matrix)
-        for head in self._without.get(name, ()):
-            if head >= output.shape[1]:
-                raise InputError(f"{name} has {output.shape[1]} heads, numbered from 0. Got without = {head}.")
-        if name in self._without:
-            removed = torch.tensor(self._without[name], device=output.device)
-            output = output.index_fill(1, removed, 0.0)
-        return output
+        if not _recomputed():
+            key, calls = self._placed
+            if calls is not None:
+                calls.append(call)
+            else:
+                self._passes[-1][key] = ModuleCalls(key, call, matrix, self._keep, self._text)
+        return self.changes.without_heads(name, output)
 
-    def _record(self, name: str, call: AttentionCall, matrix: AttentionMatrix | None) -> None:
+    def _place(self, name: str, call: AttentionCall) -> AttentionCall:
+        """Find the text that a call belongs to, or begin one; the call in its place there."""
         step, repetition = self._repetitions.get(name, (-1, 0))
         repetition = repetition + 1 if step == self._step else 0
         self._repetitions[name] = self._step, repetition
@@ -280,17 +303,26 @@ class Watching:
             self._begin_pass()
         self._text.add(self._new_ids)
         self._new_ids = {}
-        if calls is not None and continues:
+        if continues:
             self._continued_step = self._step
-            calls.append(call)
-        else:
-            self._passes[-1][key] = ModuleCalls(key, call, matrix, self._keep, self._text)
+        self._placed = key, calls if continues else None
+        return call
 
     def _begin_pass(self) -> None:
         for calls in self._passes[-1].values() if self._passes else ():
             calls.finish()
-        self._text = Text(self._vocabulary)
+        self._text, self._links = Text(self._vocabulary), {}
         self._passes.append({})
+
+
+def _recomputed() -> bool:
+    """Whether a checkpoint computes a call again, which was recorded before: it does so in a backward pass."""
+    return bool(torch._C._current_graph_task_id() != -1)
+
+
+def _numbered(tokens: Sequence[Tokens] | None, batch: int, length: int) -> Sequence[Tokens]:
+    """The tokens of each text, by their numbers where they are not known."""
+    return [Tokens.numbered(length)] * batch if tokens is None else tokens
 
 
 @dataclass(frozen=True)
@@ -382,16 +414,17 @@ class _WatchedAttend:
         scale: float | None = None, softcap: float | None = None, sinks: Tensor | float | None = None,
         dropout: float = 0.0,
     ) -> Tensor:  # fmt: skip
-        options = {"mask": mask, "scale": scale, "softcap": softcap, "sinks": sinks}
-        matrix = AttentionMatrix(query, key, **options)  # type: ignore[arg-type]
-        if self._original is attention:
-            output = matrix.attend(value, dropout)
-        else:
-            output = self._original(query, key, value, **options, dropout=dropout)
         call = _our_call(self._kind, query, key, as_mask(mask), scale, softcap, sinks)
-        batched = query.dim() == 4
-        matrix, output = (matrix, output) if batched else (call.matrix(), output[None])
-        for watcher, name in registry.watchers(self._module):
+        batched, watchers = query.dim() == 4, registry.watchers(self._module)
+        for watcher, name in watchers:
+            call = watcher.change(name, call)
+        if self._original is attention or call.zeroed.atoms:
+            output, matrix = call.attend(value if batched or value.dim() < 3 else value[None], dropout)
+        else:
+            options = {"mask": call.mask, "scale": scale, "softcap": softcap, "sinks": sinks, "dropout": dropout}
+            output, matrix = self._original(query, key, value, **options), call.matrix()
+            output = output if batched else output[None]
+        for watcher, name in watchers:
             output = watcher.observe(name, call, matrix, output)
         return output if batched else output[0]
 
@@ -415,6 +448,8 @@ def _our_call(
             bands.append(tuple(None if edge is None else edge + shift for edge in (atom.lowest, atom.highest)))  # type: ignore[arg-type]
         else:
             others.append(atom)
+    if kind == "decoder" and queries == 1:  # a step needs no mask, but the matrix of all steps does
+        bands.append((None, 0))
     sinks = sinks if sinks is None or isinstance(sinks, Tensor) else query.new_tensor(sinks)
     positions = range(first, first + queries), range(keys)
     parts = Pattern(tuple(bands)), Mask(tuple(others))
@@ -424,13 +459,3 @@ def _our_call(
 def _replace(undo: contextlib.ExitStack, owner: Any, attribute: str, make: Callable[[Any], Any]) -> None:
     registry.replace(owner, attribute, make)
     undo.callback(registry.restore, owner, attribute)
-
-
-def _check_heads(name: str, heads: Collection[int], names: Mapping[str, nn.Module]) -> list[int]:
-    if name not in names:
-        close = difflib.get_close_matches(name, names, n=3, cutoff=0.3)
-        raise InputError(f"without: the model has no module {name!r}. Did you mean {' or '.join(map(repr, close))}?")
-    numbers = [int(head) for head in heads]
-    if any(head < 0 for head in numbers):
-        raise InputError(f"without: heads are numbered from 0. Got {numbers} for {name!r}.")
-    return numbers
