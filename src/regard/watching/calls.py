@@ -49,24 +49,19 @@ class AttentionCall:
 
     def matrix(self) -> AttentionMatrix:
         """The attention matrix, not computed yet."""
-        matrix = self._before_zeroing()
-        return matrix.where(self.zeroed) if self.zeroed.atoms else matrix
-
-    def _before_zeroing(self) -> AttentionMatrix:
-        return AttentionMatrix(
+        matrix = AttentionMatrix(
             self.query, self.key, mask=self.mask, scale=self.scale, softcap=self.softcap, sinks=self.sinks
         )
+        return matrix.where(self.zeroed) if self.zeroed.atoms else matrix
 
     def attend(self, value: Tensor, dropout: float = 0.0) -> tuple[Tensor, AttentionMatrix]:
         """The output, and the matrix that it was computed with."""
-        matrix = self._before_zeroing()
-        if not self.zeroed.atoms:
+        if dropout or not self.zeroed.atoms:
+            matrix = self.matrix()
             return matrix.attend(value, dropout), matrix
-        if dropout:
-            matrix = matrix.where(self.zeroed)
-            return matrix.attend(value, dropout), matrix
-        output = matrix.attend(value)  # right for most rows, and its normalisers are needed for the others
-        zeroed = matrix.where(self.zeroed)
+        before = replace(self, zeroed=Mask()).matrix()
+        output = before.attend(value)  # right for most rows, and its normalisers are those of the others
+        zeroed = before.where(self.zeroed)
         first, stop = _rows(self.zeroed, tuple(zeroed.shape), value.device)
         changed = zeroed.part[:, :, first:stop].attend(value)
         return torch.cat([output[:, :, :first], changed, output[:, :, stop:]], 2), zeroed
