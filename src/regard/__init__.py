@@ -41,7 +41,7 @@ from regard.nn import (
 )
 from regard.scores import Mask, bias, causal, cut, documents, padding, window
 from regard.translation import Translation, Translator
-from regard.watching import Link, Record, watch
+from regard.watching import Effect, Effects, Link, Record, effect, effects, watch
 
 __version__ = "0.1.0"
 
@@ -52,6 +52,8 @@ __all__ = [
     "Decoder",
     "DecoderLayer",
     "DeviceError",
+    "Effect",
+    "Effects",
     "Encoder",
     "EncoderLayer",
     "FeedForward",
@@ -84,6 +86,8 @@ __all__ = [
     "causal",
     "cut",
     "documents",
+    "effect",
+    "effects",
     "from_torch",
     "padding",
     "steps",

@@ -115,8 +115,8 @@ def _said(place: Place | None) -> str:
         return "all tokens"
     if isinstance(place, str):
         return place
-    if isinstance(place, int):
-        return f"token {place}"
+    if isinstance(place, int) or len(place) == 1:
+        return f"token {place if isinstance(place, int) else place.start}"
     return f"tokens {place.start} {'on' if place.stop >= _END else f'to {place.stop - 1}'}"
 
 

@@ -243,6 +243,13 @@ class Vocabulary:
             sequences = [tokens] if isinstance(tokens[0], str) else tokens
             self._listed = [Tokens([str(token) for token in sequence]) for sequence in sequences]
 
+    def repeated(self, count: int) -> Vocabulary:
+        """The same for a batch in which each text is there so many times in a row."""
+        other = Vocabulary(self._tokenizer)
+        if self._listed is not None:
+            other._listed = [tokens for tokens in self._listed for _ in range(count)]
+        return other
+
     def listed(self, length: int, batch: int) -> list[Tokens] | None:
         """The user's tokens, if they fit; lists of a padded batch may be shorter than the longest."""
         if self._listed is None or len(self._listed) != batch:
