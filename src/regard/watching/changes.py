@@ -144,7 +144,7 @@ class Changes:
             try:
                 found[change.zeroed].append(locate(link, queries, keys, bias=change.bias, sequence=change.text))
             except InputError as error:  # this text does not have the words; another may
-                self._failures[change] = str(error)
+                self._failures.setdefault(change, str(error))
                 continue
             self._applied.add(change)
         return tuple(found[0]), tuple(found[1])

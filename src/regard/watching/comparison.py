@@ -259,9 +259,11 @@ class Subject:
             write: Any = self.model.generate
             ids = write(*self.args, **given, **{"do_sample": False, "num_beams": 1} | dict(options))
         written = getattr(ids, "sequences", ids)
-        if not getattr(getattr(self.model, "config", None), "is_encoder_decoder", False):
-            prompt = given.get("input_ids", self.args[0] if self.args else None)
-            written = written[:, 0 if prompt is None else prompt.shape[1] :]
+        prompt = given.get("input_ids", self.args[0] if self.args else None)
+        begun = 0 if prompt is None else prompt.shape[1]
+        if getattr(getattr(self.model, "config", None), "is_encoder_decoder", False):
+            begun = 1  # the token that starts the decoder
+        written = written[:, begun:]
         if hasattr(tokenizer, "batch_decode"):
             return tuple(tokenizer.batch_decode(written, skip_special_tokens=True))
         return tuple(" ".join(map(str, row)) for row in written.tolist())

@@ -217,7 +217,7 @@ class Watching:
         self._thread.depth = depth + 1
         self._step += depth == 0
         inputs = {name: kwargs.get("input_ids", args[0] if args else None)}
-        if isinstance(module, Encoder | Decoder):  # of our Transformer, called by its encode or decode
+        if isinstance(module, Encoder | Decoder) and depth == 0:  # of our Transformer, called by its encode or decode
             inputs, self._embedded = {name: self._embedded}, None
         if isinstance(module, Transformer):  # its encoder and decoder receive vectors: only here are there ids
             both = inspect.signature(module.forward).bind(*args, **kwargs).arguments
