@@ -48,6 +48,9 @@ as the first one, [CLS] or </s>: an attention sink. Sinks are found by measureme
 set aside, except for a single head: what rests on them is said, and the shares are
 shares of the rest. --sinks shows everything.
 
+An answer lists the five words with the largest shares, and what all others have
+together; --json has every word.
+
 A weight is no cause. --without "it->dog" runs the model without that link (in the
 --layer, --head or --kind, if you name one) and says what it changes: the next tokens, or
 the translation. With --from or --to, the answer is that of the model without the link.
@@ -97,7 +100,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         help='cut the attention from a word to another: "it->dog"; alone: what does that change?',
     )  # fmt: skip
     parser.add_argument("--sinks", action="store_true", help="attention sinks are listed too: plain shares")
-    parser.add_argument("--json", action="store_true", help="the same as JSON; of several sentences, a list")
+    parser.add_argument("--json", action="store_true", help="as JSON, with all words; of several sentences, a list")
     parser.add_argument(
         "--trust-remote-code", action="store_true", help="run the Python code in the folder: it can do what you can do"
     )
@@ -207,7 +210,7 @@ def _text(options: argparse.Namespace) -> str:
     if options.text and options.file is not None:
         raise InputError("give a TEXT or a file, not both.")
     if options.text not in ([], ["-"]):
-        return " ".join(options.text)
+        return command.joined(options.text, reading="look at")
     if options.file not in (None, "-"):
         return "\n".join(read_lines(options.file))
     if not options.text and options.file is None and sys.stdin is not None and sys.stdin.isatty():
