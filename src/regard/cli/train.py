@@ -43,12 +43,15 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     from regard.translation import Recipe, train
+    from regard.translation.processes import is_first
 
     try:
         train(Recipe.read(options.recipe), options.output, resume=options.resume)
     except KeyboardInterrupt as stop:
         print(f"regard: {stop or 'stopped.'}", file=sys.stderr)
         raise SystemExit(130) from None  # as a shell reports SIGINT
+    if not is_first():
+        return
     picture = _curves(Path(options.output))
     print(picture)
     path = Path(options.output) / "curves.svg"
