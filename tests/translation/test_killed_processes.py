@@ -3,11 +3,12 @@
 import os
 import random
 import signal
+import threading
 import time
+from functools import partial
 
 import pytest
 import ranks
-import tiny_recipe
 
 from regard.translation import Recipe, Translator, checkpoint, processes, train
 
@@ -31,32 +32,22 @@ def test_killed_at_any_moment_all_end_and_go_on(whole, tmp_path, agent):
     count, seed = int(os.environ.get("REGARD_KILLS", "5")), random.randrange(2**32)
     print(f"{seed=}")
     choose = random.Random(seed)
-    steps = 64
-    expected, path = whole(steps=steps), ranks.recipe(tmp_path, steps=steps)
-
-    def start(world):
-        options = ["--resume"] if checkpoint.exists(folder) else []
-        return ranks.train(
-            tmp_path / "run", world, [path, "-o", folder, *options], before=lambda _: ranks.hurry(), agent=agent
-        )
-
-    folder, began = tmp_path / "out", time.monotonic()
-    assert set(start(2).end().values()) == {0}
-    takes = time.monotonic() - began
+    expected, path = whole(steps=64), ranks.recipe(tmp_path, steps=64)
     stops = ended = 0
+    folder = tmp_path / "cut-0"
     while stops < count or checkpoint.exists(folder):
         folder = tmp_path / f"cut-{ended}"
-        log = folder / "log.jsonl"
-        left = 1 - max(tiny_recipe.losses(folder), default=0) / steps if log.exists() else 1.0
+        done = checkpoint.read(folder)[0].state["step"] if checkpoint.exists(folder) else 0
         world = choose.choice([2, 2, 3])
-        started = start(world)
-        if stops < count and left > 0.3:
-            who = choose.randrange(world)
-            started.rank(who)
-            time.sleep(choose.uniform(0, left * takes))
-            started.kill(who)
+        who = choose.randrange(world) if stops < count and done < 48 else None
+        moment = choose.uniform(0.0, 0.3)  # after it began, or after the beginning of a step
+        step = choose.randrange(done, 64) if choose.random() < 0.7 else None
+        started = ranks.train(
+            tmp_path / "run", world, [path, "-o", folder, *(["--resume"] if done else [])],
+            before=partial(die, who, step, moment), agent=agent,
+        )  # fmt: skip
         codes = set(started.end().values())
-        print(f"{codes}, {world} processes: {started.lines()}")
+        print(f"{codes}, {who} of {world}, {moment:.2f} s after {step}: {started.lines()}")
         if codes == {0}:
             ranks.close(folder, expected)
             ended += 1
@@ -64,6 +55,17 @@ def test_killed_at_any_moment_all_end_and_go_on(whole, tmp_path, agent):
         else:
             check(folder, started)
             stops += 1
+
+
+def die(who, step, moment, rank):
+    """Let one process be killed, while the others have little patience."""
+    ranks.hurry()
+    timer = threading.Timer(moment, os.kill, (os.getpid(), signal.SIGKILL))
+    timer.daemon = True
+    if rank == who and step is None:
+        timer.start()
+    elif rank == who:
+        ranks.call_at(step, timer.start)
 
 
 def test_ctrl_c_goes_through_the_agent(whole, tmp_path):

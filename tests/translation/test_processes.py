@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import regard
 from regard.nn import files
 from regard.translation import Recipe, Translator, checkpoint, train, training
-from regard.translation.processes import Processes, is_first, joined
+from regard.translation.processes import Loss, Processes, is_first, joined
 from regard.translation.training import Trainer
 
 pytestmark = pytest.mark.usefixtures("unchecked")  # shape checks take most of the time
@@ -49,6 +49,7 @@ UNEVEN = {"tokens": 32, "vocabulary": 25, "joined": 0.5}  # batches of one to fo
         (2, {}, {"shard": True}),
         (3, UNEVEN, {}),
         (3, UNEVEN, {"shard": True}),
+        (2, {"steps": 64, "patience": 1}, {}),
         (2, {}, {"tokens": 64, "accumulate": 2}),
         (2, {}, {"tokens": 32, "accumulate": 4, "shard": True}),
     ],
@@ -83,13 +84,13 @@ def quiet():
 
 
 def test_accumulating_is_a_larger_batch(whole, tmp_path, monkeypatch):
-    sizes, known = [], Trainer._loss
+    sizes, known = [], Loss.forward
 
-    def seen(self, source, target):
+    def seen(self, source, *rest):
         sizes.append(source.numel())
-        return known(self, source, target)
+        return known(self, source, *rest)
 
-    monkeypatch.setattr(Trainer, "_loss", seen)
+    monkeypatch.setattr(Loss, "forward", seen)
     expected = whole()
     sizes.clear()
     train(Recipe.read(ranks.recipe(tmp_path, tokens=32, accumulate=4)), tmp_path / "out", quiet=True)
@@ -270,8 +271,8 @@ def other_corpus(rank):
 
 
 def not_a_number(rank):
-    known = Trainer._loss
-    Trainer._loss = lambda self, *args: known(self, *args) * math.nan
+    known = Loss.forward
+    Loss.forward = lambda self, *args: known(self, *args) * math.nan
 
 
 @pytest.mark.slow

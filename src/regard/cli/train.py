@@ -22,12 +22,15 @@ line by line), the sizes of the model, and how long. On the way you see the loss
 the speed, the time left, and a sample translated; the best model by dev chrF2 is
 kept, and a checkpoint from which a stopped training goes on exactly (--resume).
 Ctrl-C stops it after the current step, with a checkpoint; once more, at once.
+On several GPUs or machines, start it with torchrun: the processes train one model,
+and the losses are those of one process.
 """
 _EXAMPLES = """\
 Examples:
   regard train recipes/small.toml -o small-model            two minutes on two cores
   regard train recipes/small.toml -o small-model --resume   go on after a stop
   regard translate --model small-model "Our grandfather found the grass, but it was white."
+  torchrun --standalone --nproc-per-node=8 -m regard train recipe.toml -o my-model   8 GPUs
 
 In the folder: config.json, model.safetensors and vocabulary.spm are the model,
 log.jsonl says what happened, curves.svg shows it, checkpoint.safetensors and the

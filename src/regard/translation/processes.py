@@ -222,8 +222,8 @@ class Processes:
 
     def speaks(self, error: BaseException | None = None) -> bool:
         """Whether this process says why the training ended: the first that asks does."""
-        if self._voice is None:
-            return True
+        if self._voice is None:  # it has not met the others yet
+            return self.rank <= 1
         try:
             return bool(self._voice.add("spoken", 1) == 1)
         except RuntimeError:  # the store ended with torchrun; or without it with the first process, if that was killed
@@ -300,7 +300,10 @@ def joined(advice: Callable[[], str]) -> Iterator[Processes]:
     try:
         with ours.told(advice):
             try:
-                store = next(rendezvous("env://", rank, world, timeout=_PATIENCE))[0]
+                found = next(rendezvous("env://", rank, world, timeout=_PATIENCE))[0]
+                # torchrun's store outlives the processes: what those before a restart wrote must not be read.
+                attempt = _number("TORCHELASTIC_RESTART_COUNT", 0)
+                store: Any = distributed.PrefixStore(f"regard {attempt}", found)  # type: ignore[attr-defined]
                 ours._store, ours._voice = store.clone(), store.clone()
                 distributed.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=_PATIENCE)
                 if gpus and local >= gpus:

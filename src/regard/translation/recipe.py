@@ -14,7 +14,9 @@ from regard.errors import FileError, InputError, RegardError
 from regard.nn import TransformerConfig
 from regard.nn.layers import ACTIVATIONS
 
-__all__ = ["Recipe"]
+__all__ = ["LARGE", "Recipe"]
+
+LARGE = 150_000_000  # parameters: the paper's big model has more, its base model less
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ class Recipe:
 
     def shards(self, parameters: int) -> bool:
         """Whether several processes share the weights of a model so large, rather than each holding all of them."""
-        return parameters >= _LARGE if self.shard is None else self.shard
+        return parameters >= LARGE if self.shard is None else self.shard
 
     def differences(self, earlier: Mapping[str, Any]) -> list[str]:
         """What is other than in an earlier recipe's `as_json`, in words."""
@@ -148,7 +150,6 @@ class Recipe:
 
 
 _LARGEST_FILE = 100_000  # bytes
-_LARGE = 150_000_000  # parameters: the paper's big model has more, its base model less
 _MOST = 2**53  # whole numbers up to here are exact wherever they are used
 _KINDS: list[tuple[str, type, str]] = [
     ("folder", Path, "a path"),

@@ -40,6 +40,8 @@ __all__ = ["Trainer", "train"]
 LOG = "log.jsonl"
 _LOG_STEPS = 10  # steps between lines of the log
 _NEAR = 0.7  # similarity to a line of `far_from` at which a training pair is dropped
+# Not cuDNN: it would build a new plan for each of the many batch shapes.
+_KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 _ADAM = 5 * 4  # bytes per parameter: the weight, its gradient, two moments and the average
 
 
@@ -389,28 +391,15 @@ class Trainer:
         return float(self.recipe.rate * warm * (1 - self._done()) ** 0.7)
 
     def _step(self, rows: Sequence[tuple[int, ...]], rate: float) -> Tensor:
-        """One step of the optimizer on a batch, of which this process takes its share; returns its part in the loss.
-
-        Loss and gradient are means over all target tokens of the batch, whichever process and pass they are in.
-        """
+        """One step of the optimizer on a batch, of which this process takes its share; returns its part in the loss."""
         self.model.train()
         # The noise of dropout depends on the step and the process, so that a repeated step has it again.
         noise = np.random.SeedSequence((self.recipe.seed, self.state["step"], self.processes.rank))
         torch.manual_seed(int(noise.generate_state(1, np.uint64)[0]))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        found, labels = torch.zeros_like(self.total), self.batches.labels(rows)
-        passes = self.processes.share(rows, self.recipe.accumulate)
-        for number, own in enumerate(passes, 1):
-            # All processes must take part in every pass: one without rows takes any, which then count for nothing.
-            source, target = (side.to(self.device) for side in self.batches.batch(own or rows[:1]))
-            weight = self.batches.labels(own) / labels
-            with nullcontext() if number == len(passes) else self.loss.no_sync():
-                loss = self._loss(source, target) * weight
-                # The gradients of all processes are averaged; here they are parts of a sum.
-                (loss * self.processes.world).backward()  # type: ignore[no-untyped-call]
-            found += loss.detach()
-            self.tokens += (source.numel() + target.numel()) * bool(own)
+        with sdpa_kernel(_KERNELS):
+            loss = self._backward(rows)
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip, foreach=True)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
@@ -418,14 +407,27 @@ class Trainer:
         with torch.no_grad():
             parameters = [p.detach() for p in self.model.parameters()]
             torch._foreach_lerp_(list(self.average.values()), parameters, 1 - decay)
-        return found
-
-    def _loss(self, source: Tensor, target: Tensor) -> Tensor:
-        # Not cuDNN: it would build a new plan for each of the many batch shapes.
-        kernels = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-        with sdpa_kernel(kernels), torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
-            loss: Tensor = self.loss(source, target, self.recipe.smoothing)
         return loss
+
+    def _backward(self, rows: Sequence[tuple[int, ...]]) -> Tensor:
+        """Add up the gradients of a batch over passes and processes; returns this process's part in the loss.
+
+        Loss and gradient are means over all target tokens of the batch, whichever pass and process they are in.
+        """
+        found, labels = torch.zeros_like(self.total), self.batches.labels(rows)
+        passes = self.processes.share(rows, self.recipe.accumulate)
+        for number, own in enumerate(passes, 1):
+            # All processes must take part in every pass: one without rows takes any, which then count for nothing.
+            source, target = (side.to(self.device) for side in self.batches.batch(own or rows[:1]))
+            weight = self.batches.labels(own) / labels
+            with nullcontext() if number == len(passes) else self.loss.no_sync():
+                with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+                    loss = self.loss(source, target, self.recipe.smoothing) * weight
+                # The gradients of all processes are averaged; here they are parts of a sum.
+                (loss * self.processes.world).backward()
+            found += loss.detach()
+            self.tokens += (source.numel() + target.numel()) * bool(own)
+        return found
 
     def averaged(self) -> Transformer:
         """The model with the averaged weights, whole in each process."""
