@@ -14,7 +14,7 @@ ROOMS = ("backends.autograd", "backends.chooser", "backends.contract", "backends
 ROOMS += ("backends.tiles", "backends.torch_cpu", "backends.torch_cuda", "backends.triton.launch", "drawing", "learn")
 ROOMS += ("backends.triton.gradient_launch", "backends.triton.reduce_launch")
 ROOMS += ("matrix.attention_matrix", "matrix.matrix_picture", "matrix.normalised", "matrix.views")
-ROOMS += ("nn", "scores.bound_mask", "scores.scores", "translation", "watching")
+ROOMS += ("distributed", "nn", "scores.bound_mask", "scores.scores", "translation", "watching")
 
 
 def pytest_configure(config):

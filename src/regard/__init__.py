@@ -7,6 +7,7 @@ steps of the calculation on small arrays; what has numbers has a `.picture()`, a
 """
 
 from regard import _interrupts as _interrupts  # first: importing the rest takes a second or more
+from regard import distributed as distributed
 from regard.drawing import Picture
 from regard.errors import (
     DeviceError,
@@ -16,6 +17,7 @@ from regard.errors import (
     MissingDependencyError,
     ModifiedInPlaceError,
     OutOfRangeError,
+    RankError,
     RegardError,
     ShapeError,
     TooLargeError,
@@ -64,6 +66,7 @@ __all__ = [
     "MultiHeadAttention",
     "OutOfRangeError",
     "Picture",
+    "RankError",
     "Record",
     "RegardError",
     "SelfAttention",
