@@ -251,7 +251,7 @@ def _gradients(case, rank):
                 torch.distributed.all_reduce(grad)
             close(grad, want, 1e-9, f"the gradient of {name}, time {again}")
     v = random.Random(case.seed)
-    if not 0 in A.shape and not case.plain:
+    if 0 not in A.shape and not case.plain:
         _part_gradients(case, rank, A, W.detach(), own, whole, D, v)
 
 

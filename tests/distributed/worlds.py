@@ -1,12 +1,14 @@
-"""Several ranks on one machine: `python worlds.py SIZE JOB ARGUMENT…` forks them, all with gloo, and waits for them.
+"""Several ranks on one machine: `python worlds.py JOB…` forks them for each job, all with gloo, and waits for them.
 
-A job is a function `module:name` that gets (rank, size, *arguments). Forked from a process that has imported everything,
-ranks start in a moment.
+A job is `size:module:function:argument:…`; the function gets (rank, size, *arguments), the arguments as text. Forked from
+a process that has imported everything, ranks start in a moment.
 """
 
 import contextlib
+import faulthandler
 import importlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,17 +21,21 @@ HERE = Path(__file__).parent
 PATIENCE = 60  # seconds that ranks wait for each other, unless a job says otherwise
 
 
-def run(size, job, *arguments, seconds=300):
-    """What the ranks of a world printed; fails with it where one of them failed."""
-    command = [sys.executable, str(HERE / "worlds.py"), str(size), job, *map(str, arguments)]
-    paths = [str(HERE), str(HERE.parent), str(HERE.parents[1] / "src")]
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=seconds)
+def run(*jobs, seconds=280):
+    """What the ranks of all worlds printed; fails with it where one of them failed."""
+    command = [sys.executable, str(HERE / "worlds.py"), *jobs]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=seconds)
     assert done.returncode == 0, f"{done.stdout[-8000:]}\n{done.stderr[-8000:]}"
     return done.stdout
 
 
-def start(size, job, *arguments, patience=PATIENCE, quiet=False):
+def environment():
+    """That of a process which starts ranks."""
+    paths = [str(HERE), str(HERE.parent), str(HERE.parents[1] / "src")]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+
+
+def start(size, job, *arguments, patience=PATIENCE):
     """Fork the ranks of a world; their process ids."""
     folder = tempfile.mkdtemp()
     sys.stdout.flush()
@@ -41,8 +47,7 @@ def start(size, job, *arguments, patience=PATIENCE, quiet=False):
             continue
         code = 1
         try:
-            if quiet:
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            faulthandler.register(signal.SIGUSR1)
             _join(rank, size, f"{folder}/store", patience)
             job(rank, size, *arguments)
             code = 0
@@ -76,17 +81,21 @@ def ends(children, seconds):
         time.sleep(0.005)
     for child, code in codes.items():
         if code is None:
-            os.kill(child, 9)
+            os.kill(child, signal.SIGUSR1)  # say where it hangs
+            time.sleep(0.5)
+            os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
     return list(codes.values())
 
 
-def main(size, job, *arguments):
-    module, name = job.split(":")
-    children = start(int(size), getattr(importlib.import_module(module), name), *arguments)
-    codes = ends(children, 280)
-    if any(codes):
-        sys.exit(f"ranks ended with {codes}")
+def main(*jobs):
+    for job in jobs:
+        size, module, name, *arguments = job.split(":")
+        function = getattr(importlib.import_module(module), name)
+        children = start(int(size), function, *arguments, patience=getattr(function, "patience", PATIENCE))
+        codes = ends(children, 250)
+        if any(codes):
+            sys.exit(f"{job}: ranks ended with {codes}")
 
 
 if __name__ == "__main__":

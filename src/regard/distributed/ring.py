@@ -70,8 +70,8 @@ class Ring:
     def agree(self, call: str, prepare: Callable[[], dict[str, Any]]) -> list[dict[str, Any]]:
         """What every rank has to say about this call; the same error on all where one cannot take part in it.
 
-        `prepare` checks what can be checked without the others, and gives what they must know; what must be the same for
-        all of them under "same".
+        `prepare` checks what can be checked without the others, and gives what they must know; under "same", what all
+        of them must have alike.
         """
         error: Exception | None = None
         said: dict[str, Any] = {"call": call}

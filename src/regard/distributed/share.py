@@ -226,10 +226,8 @@ def make_share(
 
         def lay() -> dict[str, Any]:
             laid = made["dense"] = bind(Mask(tuple(dense)), shape, scores.query.device, plain)
-            alike = [
-                f"{_kind(t)}[{t.shape[0]}, {t.shape[1]}, queries, {t.shape[3]}]" for t in laid.visible + laid.biases
-            ]
-            return {"same": alike}
+            both = laid.visible + laid.biases
+            return {"same": [f"{_kind(t)}[{t.shape[0]}, {t.shape[1]}, queries, {t.shape[3]}]" for t in both]}
 
         ring.agree("ShardedMatrix(…) with a bias or a dense mask", lay)
         own = replace(own, visible=made["dense"].visible, biases=made["dense"].biases)
