@@ -186,6 +186,18 @@ def halves(rank, size):
                 assert error <= 2 * theirs, f"{dtype}, spread {spread}, {mask}: {error}, plain {theirs}"
 
 
+def large(rank, size):
+    """Where logits are so large that float32 has too few digits for their logsumexp, parts are merged by one that has."""
+    for dtype in (torch.float32, torch.bfloat16):
+        x = shard(torch.full((1, 1, 100, 1), 1000.0, dtype=dtype))
+        value = torch.randn(100, 4, generator=torch.Generator().manual_seed(0)).to(dtype)
+        A = ShardedMatrix(x, x, scale=1.0)
+        expected = value.double().mean(0).expand(x.shape[2], 4)  # all scores are 10⁶
+        close = {"atol": 1e-5 if dtype == torch.float32 else 2e-3, "rtol": 0.0}
+        assert torch.allclose((A @ shard(value))[0, 0].double(), expected, **close)
+        assert torch.allclose(A.received(), torch.tensor(1.0), atol=1e-4)
+
+
 def nan(rank, size):
     """NaN in a key or value that no query sees leaks nowhere, not even into gradients."""
     tokens = 4 * size

@@ -25,7 +25,7 @@ def test_gradients_are_those_of_the_dense_form():
 
 
 def test_how_it_behaves():
-    two = ["balance", "overlap", "meshes", "dtensors", "halves", "nan", "pictures"]
+    two = ["balance", "overlap", "meshes", "dtensors", "halves", "large", "nan", "pictures"]
     jobs = [(2, job) for job in two] + [(4, job) for job in ("balance", "overlap", "meshes", "dtensors")]
     worlds.run(*(f"{size}:sharded_behaviour:{job}" for size, job in jobs))
 

@@ -11,10 +11,12 @@ results.py         products, normalisers and reductions, block by block
 gradients.py       the same as functions that autograd knows
 slices.py          `A[…]`, the same on all ranks
 dtensors.py        queries and keys that are DTensors
-sharded_matrix.py  `ShardedMatrix` and `attention`, each method a few lines over the others
+sharded_matrix.py  `ShardedMatrix`, each method a few lines over the others
+functional.py      `attention`, the function form
 """
 
-from regard.distributed.sharded_matrix import ShardedMatrix, attention
+from regard.distributed.functional import attention
+from regard.distributed.sharded_matrix import ShardedMatrix
 from regard.distributed.sharding import gather, shard
 
 __all__ = ["ShardedMatrix", "attention", "gather", "shard"]

@@ -48,6 +48,8 @@ class Ring:
         self.group = group
         self.rank: int = 0 if group is None else dist.get_rank(group)
         self.size: int = 1 if group is None else dist.get_world_size(group)
+        if self.rank < 0:
+            raise InputError("this rank is not one of the mesh or group. Only its ranks may make this call.")
 
     @classmethod
     def of(cls, mesh: Any) -> Ring:

@@ -26,7 +26,7 @@ from regard.support import Float, ensure_room, inside_func, no_compile, one_of, 
 if TYPE_CHECKING:
     from regard.drawing import Picture
 
-__all__ = ["ShardedMatrix", "attention"]
+__all__ = ["ShardedMatrix"]
 
 
 class ShardedMatrix:
@@ -464,29 +464,6 @@ class ShardedMatrix:
         for axis in (-2, -1):
             dense = dense.squeeze(axis) if isinstance(axes[axis], int) else dense
         return dense
-
-
-def attention(
-    query: Float[Tensor, "*batch heads own_queries width"] | Float[Tensor, "own_queries width"],
-    key: Float[Tensor, "*batch key_heads own_keys width"] | Float[Tensor, "own_keys width"],
-    value: Float[Tensor, "*any own_keys value_width"],
-    *,
-    mask: Mask | Tensor | None = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-    sinks: Tensor | float | None = None,
-    mesh: Any = None,
-    zigzag: bool | None = None,
-) -> Float[Tensor, "*any_too own_queries value_width"]:
-    """softmax(QKᵀ · scale) V over a sequence in shards, gradients included: `ShardedMatrix(…) @ value`.
-
-    >>> import torch, regard
-    >>> query, key, value = torch.randn(2, 8, 5, 64), torch.randn(2, 2, 7, 64), torch.randn(2, 2, 7, 32)
-    >>> regard.distributed.attention(query, key, value, mask=regard.causal(offset=2)).shape
-    torch.Size([2, 8, 5, 32])
-    """
-    matrix = ShardedMatrix(query, key, mask=mask, scale=scale, softcap=softcap, sinks=sinks, mesh=mesh, zigzag=zigzag)
-    return matrix.attend(value)
 
 
 def _own(tensor: Any) -> Any:
