@@ -16,6 +16,21 @@ RegardError
 UnseenWarning          some attention of a watched model ran unseen     (a UserWarning)
 """
 
+__all__ = [
+    "DTypeError",
+    "DeviceError",
+    "FileError",
+    "InputError",
+    "MissingDependencyError",
+    "ModifiedInPlaceError",
+    "OutOfRangeError",
+    "RegardError",
+    "ShapeError",
+    "TooLargeError",
+    "UnseenWarning",
+    "WatchError",
+]
+
 
 class RegardError(Exception):
     """The root of every error that regard raises on purpose."""

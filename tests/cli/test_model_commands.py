@@ -141,6 +141,29 @@ def test_see_reads_a_file_and_standard_input(model, capsys, monkeypatch, tmp_pat
         assert capsys.readouterr().out == expected
 
 
+@pytest.mark.parametrize(
+    ("command", "name", "hint"),
+    [
+        ("translate", "letter.txt", "letter.txt is a file: to translate what is in it, use -f letter.txt"),
+        ("see", "The dog", "The dog is a file: to look at what is in it, use -f 'The dog'"),
+    ],
+)
+def test_the_name_of_a_file_as_text_is_a_text_and_gets_a_hint(
+    command, name, hint, model, capsys, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    asked = [command, "--model", model, "--json", *name.split()]
+    (tmp_path / name).mkdir()
+    assert cli.main(asked) == 0
+    plain = capsys.readouterr()
+    assert "is a file" not in plain.err
+    (tmp_path / name).rmdir()
+    (tmp_path / name).write_text(ENGLISH)
+    assert cli.main(asked) == 0
+    hinted = capsys.readouterr()
+    assert (hinted.out, hinted.err) == (plain.out, f"regard: {hint}\n{plain.err}")
+
+
 def test_a_picture_of_a_file_has_its_lines_as_one_title(model, tmp_path):
     (tmp_path / "in.txt").write_text(ENGLISH.replace(" ", "\n", 1), encoding="utf-8")
     assert cli.main(["see", "--model", model, "-f", str(tmp_path / "in.txt"), "-o", str(tmp_path / "see.svg")]) == 0
@@ -228,6 +251,7 @@ def test_demo(default, capsys):
     assert head.strip().startswith("encoder, layer ")
     assert head.endswith('of 36 heads, the one that looks most from "it" to "dog"')
     assert LINE in steps
+    assert steps[-1].endswith("regard serve --open")
 
 
 def test_translate_gives_json(model, capsys):

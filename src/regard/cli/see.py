@@ -47,6 +47,9 @@ In real models much attention rests on a token without meaning for the question,
 as the first one, [CLS] or </s>: an attention sink. Sinks are found by measurement and
 set aside, except for a single head: what rests on them is said, and the shares are
 shares of the rest. --sinks shows everything.
+
+An answer lists the five words with the largest shares, and what all others have
+together; --json has every word.
 """
 _EXAMPLES = """\
 Examples:
@@ -88,7 +91,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--head", type=int, metavar="N", help="in this head only, counted from 0")
     parser.add_argument("--kind", choices=("encoder", "decoder", "cross"), help="of a translator: which attention")
     parser.add_argument("--sinks", action="store_true", help="attention sinks are listed too: plain shares")
-    parser.add_argument("--json", action="store_true", help="the same as JSON; of several sentences, a list")
+    parser.add_argument("--json", action="store_true", help="as JSON, with all words; of several sentences, a list")
     parser.add_argument(
         "--trust-remote-code", action="store_true", help="run the Python code in the folder: it can do what you can do"
     )
@@ -162,7 +165,7 @@ def _text(options: argparse.Namespace) -> str:
     if options.text and options.file is not None:
         raise InputError("give a TEXT or a file, not both.")
     if options.text not in ([], ["-"]):
-        return " ".join(options.text)
+        return command.joined(options.text, reading="look at")
     if options.file not in (None, "-"):
         return "\n".join(read_lines(options.file))
     if not options.text and options.file is None and sys.stdin is not None and sys.stdin.isatty():

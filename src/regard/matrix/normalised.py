@@ -94,7 +94,7 @@ class NormalisedScores:
     @no_compile
     def lse(self) -> Float[Tensor, "batch heads queries"]:
         """The normaliser as data, computed once; float64 unless a kernel returned it and float32 is enough."""
-        if not self._knows_lse():
+        if not self.knows_lse():
             with torch.no_grad():
                 self._lse = backends.logsumexp(self.row_scores.detached())
         assert self._lse is not None
@@ -102,7 +102,7 @@ class NormalisedScores:
             self._lse = self._lse.clone()  # tensors made in inference mode cannot be saved for backward
         return self._lse
 
-    def _knows_lse(self) -> bool:
+    def knows_lse(self) -> bool:
         """Whether the normaliser was computed already, or a kernel returned it with digits enough."""
         if self._lse is None and self._kernel_lse is not None:
             if backends.trusted(self._kernel_lse, self.scores.query.dtype):
@@ -159,10 +159,14 @@ class NormalisedScores:
         keeps_all = self.has_all_keys and isinstance(columns, range) and columns == all_keys
         row_scores = part if keeps_all else self.row_scores.select(batch, heads, rows, all_keys)
         lse = None
-        if self._knows_lse():
+        if self.knows_lse():
             known = self.lse()
             lse = pick(pick(pick(known, 0, as_range(batch, known)), 1, as_range(heads, known)), 2, rows)
         return NormalisedScores(part, self.sources, row_scores, lse)
+
+    def normalised_by(self, lse: Float[Tensor, "batch heads queries"]) -> NormalisedScores:
+        """The same with its normaliser, where that was computed before."""
+        return NormalisedScores(self.scores, self.sources, self.row_scores, lse)
 
     def detach(self) -> NormalisedScores:
         """The same numbers outside any graph; nothing is copied."""

@@ -18,6 +18,7 @@ sinks.py        attention sinks: which tokens they are, and what is given to the
 rankings.py     how the answers are computed: what a word looks at, what it is made of, which heads do something
 passages.py     a passage of a long text: its words, what they give to each other, and what goes elsewhere
 written.py      the rows of cross-attention, named after the words that are written
+cache.py        which tokens a key–value cache may forget; a press for kvpress
 pictures.py     lines, matrix, grid, flow and map
 storage.py      records as files
 knockout.py     `knock_out`: what changes without some heads

@@ -38,6 +38,7 @@ __all__ = [
     "seen_keys",
     "seen_queries",
     "shown",
+    "shown_to_heads",
 ]
 
 T = TypeVar("T")
@@ -376,6 +377,25 @@ def _seen(
 
 def shown(entry: Entry, sequence: int, rows: Positions, columns: Positions) -> Bool[Tensor, "rows columns"]:
     """Whether any head may see a place, by the mask alone: no score is computed."""
+    return _shown(entry, sequence, rows, columns).any(0)
+
+
+def shown_to_heads(
+    entry: Entry, sequence: int, rows: Tensor, columns: Tensor, scores: Float[Tensor, " heads"]
+) -> Bool[Tensor, " heads"]:
+    """Which heads may see one of these keys from one of these queries; only a head of score 0 can be kept from it."""
+    seen = scores != 0
+    for block in _blocks(rows):
+        if seen.all():
+            break
+        seen = seen | _shown(entry, sequence, block, columns).flatten(1).any(1).cpu()
+    return seen
+
+
+def _shown(
+    entry: Entry, sequence: int, rows: Positions, columns: Positions
+) -> Bool[Tensor, "heads_or_one rows columns"]:
+    """The mask of each head, or one for all heads."""
     call = entry.call
     assert call is not None, "an entry that has its matrix has its call"
     device = call.query.device
@@ -387,4 +407,4 @@ def shown(entry: Entry, sequence: int, rows: Positions, columns: Positions) -> B
     if (bias := mask.bias_tile(rows, columns)) is not None:
         shown = shown & (bias != -math.inf)
     heads = shown[sequence if len(shown) > 1 else 0]
-    return (heads if len(heads) == 1 else heads[entry.heads.start : entry.heads.stop]).any(0)
+    return heads if len(heads) == 1 else heads[entry.heads.start : entry.heads.stop]

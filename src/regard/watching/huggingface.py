@@ -368,11 +368,15 @@ def _attention(
     return output.transpose(1, 2).contiguous(), weights
 
 
+# How models name tensors that change the weights; others, such as lengths and positions, are for other kernels.
+_CHANGES_WEIGHTS = ("indices", "index", "mask", "bias", "sinks", "scores", "logits")
+
+
 def _selected_keys(module: nn.Module, options: dict[str, Any], query: Tensor, keys: int) -> list[Tensor]:
     """The keys that a sparse model's indexer selected: it puts them into the mask for eager attention only."""
     masks = []
     for name, value in options.items():
-        if not isinstance(value, Tensor) or not name.endswith(("indices", "index", "mask", "bias")):
+        if not isinstance(value, Tensor) or not name.endswith(_CHANGES_WEIGHTS):
             continue
         if name == "indices":  # (batch, queries, selected)
             visible = value.new_zeros(*value.shape[:2], keys, dtype=torch.bool)

@@ -17,6 +17,7 @@ from regard.scores import bind
 from regard.support import Float, progress, some_of
 from regard.watching import storage
 from regard.watching.answers import Heads, Looks, Rollout, Spans
+from regard.watching.cache import Forgettable, forgettable
 from regard.watching.entries import Entry, ModuleCalls, mean_over_heads
 from regard.watching.pictures import picture
 from regard.watching.rankings import Span, heads_between, key_side, looked_at, looks, rollout, scored, spans
@@ -168,6 +169,16 @@ class Record(Mapping[str, Entry]):
         entries = list(self.values())
         plain = _plain(entries, sinks)
         return rollout(entries, what, sequence, lambda entry: self._sinks([entry], plain, sequence))
+
+    def forgettable(
+        self, size: int | float = 0.5, *, by: str = "h2o", sequence: int = 0, window: int = 64
+    ) -> Forgettable:  # fmt: skip
+        """Which tokens a key–value cache should keep: a share or a number, by "h2o", "observed", "snapkv" or "tova".
+
+        `by` says how tokens are scored (see regard.watching.cache); `window` is for "snapkv". For the first two rules
+        a record that kept only "received" will do.
+        """
+        return forgettable(list(self.values()), size, by, sequence, window)
 
     def weights(
         self, *, layer: int | None = None, head: int | None = None, kind: str | None = None, sequence: int = 0

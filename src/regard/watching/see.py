@@ -23,10 +23,10 @@ from regard.watching.written import by_written_word
 if TYPE_CHECKING:
     from regard.drawing import Picture
 
-__all__ = ["Question", "describe", "draw", "watch_text"]
+__all__ = ["Question", "describe", "draw", "require_room", "watch_text"]
 
 _NEW_TOKENS = 64  # that a translator writes, at most
-_HEADS, _LOOKS = 10, 8  # of each answer, in JSON
+_ALL, _LARGEST = 100_000, 8  # shares in JSON: all of them up to so many; of more, the largest of each answer
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,8 @@ class Question:
         if self.start is not None and self.end is not None:
             selection = record.at(**where)
             heads = selection.heads(self.start, self.end)
+            if not heads:  # hidden by the mask
+                return {"heads": heads}
             best = heads[0]
             looks = selection.at(layer=best.layer, head=best.head).looks(self.start, sinks=self.sinks)
             return {"heads": heads, f"looks at (layer {best.layer} head {best.head})": looks}
@@ -131,7 +133,7 @@ def watch_text(model: str | Path, text: str, *, trust_remote_code: bool = False)
     inputs: dict[str, Tensor] = {name: encoded[name] for name in ("input_ids", "attention_mask") if name in encoded}
     if not inputs["input_ids"].numel():
         raise InputError("the text is empty.")
-    _require_room(network, inputs["input_ids"].shape[1])
+    require_room(network, inputs["input_ids"].shape[1])
     translates = bool(getattr(getattr(network, "config", None), "is_encoder_decoder", False))
     work = inputs["input_ids"].numel() * sum(parameter.numel() for parameter in network.parameters())
     with torch.no_grad(), progress("watching"), threads(work), watch(network, tokenizer=tokenizer) as record:
@@ -145,7 +147,7 @@ def watch_text(model: str | Path, text: str, *, trust_remote_code: bool = False)
     return record if written is None else by_written_word(record, written)
 
 
-def _require_room(network: nn.Module, tokens: int) -> None:
+def require_room(network: nn.Module, tokens: int) -> None:
     """Refuse a text with more tokens than a model has places for; rotary positions have no end."""
     config: Any = getattr(network, "config", None)
     places = getattr(config, "max_position_embeddings", None)
@@ -155,12 +157,18 @@ def _require_room(network: nn.Module, tokens: int) -> None:
 
 
 def _to_json(answers: dict[str, Looks | Heads]) -> list[dict[str, Any]]:
+    """Each answer with all its shares; of a long text, where every word has a share for every other, the largest."""
+    most = None if sum(map(len, answers.values())) <= _ALL else _LARGEST
     items: list[dict[str, Any]] = []
     for name, answer in answers.items():
         if isinstance(answer, Heads):
-            items.append({"question": answer.about, "heads": [head._asdict() for head in answer[:_HEADS]]})
-        else:
-            looks = [look._asdict() for look in answer[:_LOOKS]]
-            aside = {"aside": [each._asdict() for each in answer.aside]} if answer.aside else {}
-            items.append({"question": name, "word": answer.word, "looks": looks} | aside)
+            note = {"note": answer.note} if answer.note else {}
+            items.append({"question": answer.about, "heads": [head._asdict() for head in answer]} | note)
+            continue
+        looks = [look._asdict() for look in answer[:most]]
+        item: dict[str, Any] = {"question": name, "word": answer.word, "looks": looks}
+        count, share = answer.others(len(looks))
+        item |= {"others": {"words": count, "weight": share}} if count else {}
+        item |= {"aside": [each._asdict() for each in answer.aside]} if answer.aside else {}
+        items.append(item)
     return items

@@ -11,6 +11,7 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
+from regard.drawing.token_text import readable
 from regard.errors import InputError
 
 __all__ = ["Place", "Text", "Tokens", "Vocabulary", "Word"]
@@ -83,6 +84,20 @@ class Tokens(Sequence[str]):
 
     def __repr__(self) -> str:
         return f"Tokens({list(self.pieces)})"
+
+    def texts(self) -> list[str] | None:
+        """Each token as it reads, with the space before it, in the letters of the text; None where they are unknown.
+
+        >>> Tokens(["▁A", "▁hun", "gry"]).texts()
+        [' A', ' hun', 'gry']
+        """
+        if not self.named:
+            return None
+        if self._tokenizer is None or not any(piece.startswith("Ġ") for piece in self.pieces):
+            return readable(self.pieces)
+        # Bytes written as letters: "Ã©" is é. A token may have a part of a letter only, and then stays as it is.
+        texts = [str(self._tokenizer.convert_tokens_to_string([piece])) for piece in self.pieces]
+        return [read if "\ufffd" in text else text for text, read in zip(texts, readable(self.pieces), strict=True)]
 
     def is_special(self, position: int) -> bool:
         """Whether the tokenizer calls a token special, as [CLS] or </s>."""
