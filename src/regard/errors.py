@@ -24,6 +24,7 @@ __all__ = [
     "MissingDependencyError",
     "ModifiedInPlaceError",
     "OutOfRangeError",
+    "RankError",
     "RegardError",
     "ShapeError",
     "TooLargeError",
