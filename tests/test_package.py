@@ -87,7 +87,7 @@ def _packages() -> list[Path]:
 
 @pytest.mark.parametrize("folder", _packages(), ids=lambda path: path.relative_to(ROOT.parent).as_posix())
 def test_nothing_is_both_a_module_and_something_else(folder):
-    """`regard.watch` was: then regard.watch.knock_out cannot be reached."""
+    """`regard.watch` was: then nothing in that module can be reached."""
     name = ".".join(folder.relative_to(ROOT.parent).parts)
     package = importlib.import_module(name)
     below = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}

@@ -45,7 +45,7 @@ print("the same as of the plain model:", same)
 #
 # The script below runs twice, as `torchrun` would start it. With DDP and FSDP2 each rank has its own texts, and records
 # those. In tensor parallel each rank has some heads of each layer, and records those: numbered from 0, so that head `h`
-# of rank `r` is head `r × heads + h` of the model. `record.save(…)` on each rank, and `regard.Record.load(…)` in one
+# of rank `r` is head `r × heads + h` of the model. `record.save(…)` on each rank, and `regard.Record.open(…)` in one
 # process, bring them to one place.
 
 # %%

@@ -8,7 +8,7 @@ from regard import distributed, drawing, textbook
 # Which names belong together. A test holds that each public name is in exactly one group.
 GROUPS: dict[str, tuple[str, list[str]]] = {
     "attention": ("The attention matrix", ["AttentionMatrix", "Summary", "Top", "attention"]),
-    "masks": ("Masks", ["Mask", "causal", "window", "padding", "documents", "bias"]),
+    "masks": ("Masks", ["Mask", "causal", "window", "padding", "documents", "bias", "cut"]),
     "steps": ("The four steps", ["steps", "Steps"]),
     "layers": (
         "Layers and the Transformer",
@@ -27,7 +27,7 @@ GROUPS: dict[str, tuple[str, list[str]]] = {
             "from_torch",
         ],
     ),
-    "watch": ("Watching a model", ["watch", "Record"]),
+    "watch": ("Watching a model", ["watch", "Record", "Link", "effect", "Effect", "effects", "Effects"]),
     "shards": ("A sequence in shards", []),
     "translation": ("Translation", ["Translator", "Translation"]),
     "pictures": ("Pictures", ["Picture"]),

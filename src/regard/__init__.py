@@ -47,9 +47,9 @@ if TYPE_CHECKING:
         TransformerConfig,
         from_torch,
     )
-    from regard.scores import Mask, bias, causal, documents, padding, window
+    from regard.scores import Mask, bias, causal, cut, documents, padding, window
     from regard.translation import Translation, Translator
-    from regard.watching import Record, watch
+    from regard.watching import Effect, Effects, Link, Record, effect, effects, watch
 
 __version__ = "0.1.0"
 
@@ -60,11 +60,14 @@ __all__ = [
     "Decoder",
     "DecoderLayer",
     "DeviceError",
+    "Effect",
+    "Effects",
     "Encoder",
     "EncoderLayer",
     "FeedForward",
     "FileError",
     "InputError",
+    "Link",
     "Mask",
     "Memory",
     "MissingDependencyError",
@@ -90,7 +93,10 @@ __all__ = [
     "attention",
     "bias",
     "causal",
+    "cut",
     "documents",
+    "effect",
+    "effects",
     "from_torch",
     "padding",
     "steps",

@@ -112,6 +112,22 @@ def test_see_works_with_no_model_named(default, capsys):
     assert "nothing to watch" in capsys.readouterr().err
 
 
+@pytest.mark.slow
+def test_see_without_a_link(default, capsys):
+    assert cli.main(["see", DOG, "--without", "it->dog", "--without", "it → food"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "it → dog is cut: the other weights are normalised to 1 again"
+    assert [line.split(":")[0] for line in lines[2:]] == ["before", "after"]
+    assert cli.main(["see", DOG, "--without", "it->dog", "--layer", "1", "--from", "it"]) == 0
+    out = capsys.readouterr().out
+    assert "Changed: it → dog (layer 1) is cut" in out
+    assert " dog " not in out.splitlines()[-1]  # it sees none
+    for bad, said in ((["--without", "it dog"], "an arrow"), (["--without", "it->cat"], '"cat" is not in the text'),
+                      (["--without", "it->dog", "--json"], "--json is for answers")):  # fmt: skip
+        assert cli.main(["see", DOG, *bad]) == 2
+        assert said in capsys.readouterr().err
+
+
 def test_see_takes_a_model_of_ours(model, capsys, tmp_path):
     assert cli.main(["see", ENGLISH, "--model", model]) == 0
     printed = capsys.readouterr().out

@@ -13,6 +13,7 @@ from torch import Tensor
 from regard import backends
 from regard.backends import Attend, Dropout, Entropy, Pool, Received, TransposedProduct
 from regard.errors import InputError, OutOfRangeError
+from regard.matrix.linear_operator import linear_operator
 from regard.matrix.matrix_picture import draw
 from regard.matrix.normalised import NormalisedScores, Source
 from regard.matrix.top import Top
@@ -27,10 +28,12 @@ from regard.matrix.views import (
     fold_value,
     picked,
 )
-from regard.scores import Mask, as_mask, check_floats, make_scores
+from regard.scores import Mask, as_mask, bind, check_floats, make_scores
 from regard.support import Float, ensure_room, inside_func, no_compile, one_of, transformed, whole
 
 if TYPE_CHECKING:
+    from scipy.sparse.linalg import LinearOperator  # type: ignore[import-untyped]
+
     from regard.drawing import Picture
 
 __all__ = ["AttentionMatrix", "Summary"]
@@ -178,6 +181,38 @@ class AttentionMatrix:
         torch.Size([2, 50])
         """
         return Parts(self, self._part)
+
+    def where(self, mask: Mask | Tensor) -> AttentionMatrix:
+        """The same weights where a mask lets a query see a key, and 0 elsewhere: rows are not normalised again.
+
+        >>> import torch, regard
+        >>> A = regard.AttentionMatrix(torch.randn(100, 16), torch.randn(100, 16), mask=regard.causal())
+        >>> near = A.where(regard.window(9, 0)) @ torch.ones(100, 1)      # what each query gives to its last ten keys
+        >>> bool((near < 1).any()), bool((near[:10] > 0.999).all())
+        (True, True)
+        """
+        chosen, own = as_mask(mask), self._axes
+        if self._whole is not None:
+            raise InputError(
+                "where takes a mask of the whole matrix: A.where(mask).part[…], not A.part[…].where(mask)."
+            )
+        shape = (*own.batch, *self._core.scores.shape[1:])
+        bound = bind(chosen, shape, self.device, plain=not own.has_heads)
+        if bound.biased:
+            raise InputError(f"where takes a mask that shows or hides. Got one that adds to the scores: {chosen}.")
+        named = {f"mask of where ({n})": tensor for n, tensor in enumerate(chosen.tensors)}
+        return self._derived(core=self._core.where(bound, Source.of(**named)), mask=self._mask & chosen)
+
+    def as_linear_operator(self) -> LinearOperator:
+        """One head as SciPy's linear operator, for its solvers: `svds`, `eigs`, `lsmr`, …; the matrix is never stored.
+
+        >>> import torch, regard
+        >>> from scipy.sparse.linalg import svds
+        >>> A = regard.AttentionMatrix(torch.randn(2, 500, 16), torch.randn(2, 500, 16), mask=regard.causal())
+        >>> svds(A.part[0].as_linear_operator(), k=3, return_singular_vectors=False).shape
+        (3,)
+        """
+        return linear_operator(self)
 
     @property
     def scores(self) -> Stage:

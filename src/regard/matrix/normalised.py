@@ -17,7 +17,7 @@ from torch import Tensor
 from regard import backends
 from regard.backends import Attend, LogSumExp, Reduction, Request, Result
 from regard.errors import ModifiedInPlaceError
-from regard.scores import Positions, Scores, as_range, pick
+from regard.scores import BoundMask, Positions, Scores, as_range, pick
 from regard.support import Float, Int, no_compile
 
 __all__ = ["NormalisedScores", "Source", "check_sources", "dense_weights"]
@@ -163,6 +163,21 @@ class NormalisedScores:
             known = self.lse()
             lse = pick(pick(pick(known, 0, as_range(batch, known)), 1, as_range(heads, known)), 2, rows)
         return NormalisedScores(part, self.sources, row_scores, lse)
+
+    def where(self, mask: BoundMask, sources: Sequence[Source]) -> NormalisedScores:
+        """The same with more hidden, each row still normalised over all that it saw before."""
+        scores = replace(self.scores, mask=self.scores.mask & mask)
+        lse = self.lse() if self.knows_lse() else None
+        return NormalisedScores(scores, [*self.sources, *sources], self.row_scores, lse)
+
+    def in_dtype(self, dtype: torch.dtype) -> NormalisedScores:
+        """The same queries and keys, computed with the digits of another dtype; outside any graph."""
+
+        def cast(scores: Scores) -> Scores:
+            return replace(scores, query=scores.query.detach().to(dtype), key=scores.key.detach().to(dtype))
+
+        scores = cast(self.scores)
+        return NormalisedScores(scores, self.sources, scores if self.has_all_keys else cast(self.row_scores))
 
     def normalised_by(self, lse: Float[Tensor, "batch heads queries"]) -> NormalisedScores:
         """The same with its normaliser, where that was computed before."""

@@ -13,7 +13,7 @@ from regard.nn.files import read_json, write_json
 from regard.support import progress, require_text
 from regard.translation.beam_search import search_all
 from regard.translation.confidence import Calibration
-from regard.translation.result import TranslatedSegment, Translation, with_facts
+from regard.translation.result import Tokenizer, TranslatedSegment, Translation, with_facts
 from regard.translation.segments import Segment, Style, split_segments
 from regard.translation.typography import is_typeset
 from regard.translation.vocabulary import FILE as VOCABULARY
@@ -57,6 +57,11 @@ class Translator:
         self.languages = languages  # "en-fr": numbers are written as in French; "": as in the source
         self.calibration = Calibration() if calibration is None else calibration
         self.longest = max(min(_LONGEST, (config.positions - 16) // 2), 1)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The `tokenizer=` with which `watch` and `effect` read what `self.model` reads and writes."""
+        return Tokenizer(self.words, self.model.config.start)
 
     # On disk
 

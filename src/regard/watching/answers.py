@@ -15,7 +15,7 @@ from regard.drawing.terminal import Table, beside, elisions, labelled_bar, perce
 from regard.errors import InputError
 from regard.support import Float
 
-__all__ = ["Aside", "Head", "Heads", "Look", "Looks", "Rollout", "Spans"]
+__all__ = ["Aside", "Head", "Heads", "Look", "Looks", "Ranking", "Rollout", "Spans"]
 
 Item = TypeVar("Item")
 
@@ -25,7 +25,7 @@ _BAR = 20  # cells of a bar that stands for all attention
 _PHRASE = 60  # cells of the word or phrase that an answer is about
 
 
-class _Ranking(Sequence[Item]):
+class Ranking(Sequence[Item]):
     """A sequence of items in descending order; a prompt shows what `print` shows."""
 
     found: tuple[Item, ...]
@@ -65,7 +65,7 @@ class Aside(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Looks(_Ranking[Look]):
+class Looks(Ranking[Look]):
     """Words and their shares, the largest first; words that the mask hides are not among them.
 
     Where attention sinks were set aside, `aside` has them with their shares of all attention, the shares of the words
@@ -151,7 +151,7 @@ class Head(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Heads(_Ranking[Head]):
+class Heads(Ranking[Head]):
     """Heads, the largest score first; those from which the mask hides what was asked are left out, and `note` says so.
 
     >>> print(Heads("it → dog", (Head("layers.4.attention", 4, 3, 0.61),)))

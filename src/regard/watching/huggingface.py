@@ -351,17 +351,18 @@ def _attention(
     mask, kind = pattern.mask(queries, keys), _kind(module, name, causal_pattern, dense_masks)
     mask = mask & dense if dense_masks else mask
     call = AttentionCall(query, key, mask, scaling, softcap, sinks, kind, queries, keys, pattern, dense)
+    for watcher, own_name in watchers:
+        call = watcher.change(own_name, call)
     matrix: AttentionMatrix | None = None
-    wants_weights = bool(options.get("output_attentions"))
-    if query.shape[2] == 1 and not (mask.atoms or wants_weights) and softcap is None and sinks is None:
+    wants_weights, masked = bool(options.get("output_attentions")), call.mask.atoms or call.zeroed.atoms
+    if query.shape[2] == 1 and not (masked or wants_weights) and softcap is None and sinks is None:
         # A step of a generation: it becomes a row of the matrix of all steps, and needs none of its own.
         grouped = query.shape[1] != key.shape[1]
         output = functional.scaled_dot_product_attention(
             query, key, value, dropout_p=dropout, scale=scaling, enable_gqa=grouped
         )
     else:
-        matrix = call.matrix()
-        output = matrix.attend(value, dropout)
+        output, matrix = call.attend(value, dropout)
     for watcher, own_name in watchers:
         output = watcher.observe(own_name, call, matrix, output)
     weights = matrix.to_dense() if matrix is not None and wants_weights else None

@@ -33,6 +33,7 @@ __all__ = [
     "key_side",
     "looked_at",
     "looks",
+    "named_spans",
     "query_side",
     "rollout",
     "scored",
@@ -357,8 +358,8 @@ _COLUMNS = 256  # spans summed in one multiplication
 
 def spans(entries: Sequence[Entry], by: str | Mapping[str, Span], sequence: int) -> Spans:
     """The mean over all heads and over the tokens of each row's span, without ever storing queries × keys."""
-    rows = _named_spans(query_side(entries[0], sequence), by)
-    columns = _named_spans(key_side(entries[0], sequence), by)
+    rows = named_spans(query_side(entries[0], sequence), by)
+    columns = named_spans(key_side(entries[0], sequence), by)
     if not rows or not columns:
         raise InputError(f"no span of {by!r} is in the text.")
     row_spans, column_spans = list(rows.values()), list(columns.values())
@@ -381,7 +382,8 @@ def shares_of_spans(entry: Entry, sequence: int, rows: Sequence[range], columns:
     return torch.cat(parts, -1).cpu()
 
 
-def _named_spans(tokens: Tokens, by: str | Mapping[str, Span]) -> dict[str, range]:
+def named_spans(tokens: Tokens, by: str | Mapping[str, Span]) -> dict[str, range]:
+    """The spans of a text by name: each "word", "sentence" or chat "message", or those that were named."""
     if isinstance(by, Mapping):
         return {name: tokens.find(range(*span) if isinstance(span, tuple) else span) for name, span in by.items()}
     words = tokens.words
