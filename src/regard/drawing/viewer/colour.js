@@ -96,5 +96,5 @@ export function percentOf(value) {
   const percent = 100 * value;
   if (percent === 0) return "0";
   if (percent < 0.001) return `${value.toExponential(1)}`;
-  return `${percent >= 99.95 ? percent.toFixed(0) : percent >= 0.1 ? percent.toPrecision(3) : percent.toPrecision(2)} %`;
+  return `${percent >= 99.95 ? "100" : percent.toPrecision(percent >= 0.1 ? 3 : 2)} %`;
 }
