@@ -284,7 +284,15 @@ export function openMap(root, feed, {view: wanted = null, onView = () => {}, emb
   }
 
   const stopGestures = listenToGestures(surface, {
-    pan: camera.pan, zoom: camera.zoomAt, tap, hover, key, wheel: () => !embedded || document.activeElement === surface,
+    tap, hover, key, wheel: () => !embedded || document.activeElement === surface,
+    pan(right, down) {
+      hover(null);  // what is under the pointer has changed
+      camera.pan(right, down);
+    },
+    zoom(factor, point, smooth) {
+      hover(null);
+      camera.zoomAt(factor, point, smooth);
+    },
   });
 
   return {

@@ -34,8 +34,8 @@ export function openScreen(root, surface, feed, camera, shown, resized) {
     asked = 0;
     if (!width || !camera().view || closed) return;
     const moving = camera().advance(time), scene = sceneIn(plotIn(width, height));
-    const missing = askForTiles(scene);
-    chooseRange(scene, missing);
+    const {absent, partial} = askForTiles(scene), missing = absent + partial;
+    chooseRange(scene, absent);
     const wait = share < 1 ? `the rest is being read: ${Math.floor(100 * share)} %` : missing ? "being computed …" : "";
     Object.assign(scene, {range, lookup: lookup(), footing: problem || wait});
     const ratio = devicePixelRatio || 1;
@@ -52,14 +52,14 @@ export function openScreen(root, surface, feed, camera, shown, resized) {
     return {at, about, level, store, ...shown(), colours: style.colours, table: style.table};
   }
 
-  /** Ask for the tiles in sight, and first of all for one that has everything; gives how many are not there. */
+  /** Ask for the tiles in sight, and first of all for one that has everything; gives how many are not there yet. */
   function askForTiles({at, level, choice}) {
     const sight = inSight(at, about), wanted = tilesIn(choice, level, sight.rows, sight.columns);
     const base = baseSpec(choice, level);
     const missing = store.want(store.get(base.key) ? wanted : [base, ...wanted]);
-    if (wanted.some(spec => store.get(spec.key)?.complete === false)) pollReady(choice);
+    if (missing.partial) pollReady(choice);
     else share = 1;
-    if (!missing) problem = "";
+    if (!missing.absent) problem = "";
     return missing;
   }
 
@@ -76,15 +76,15 @@ export function openScreen(root, surface, feed, camera, shown, resized) {
   }
 
   /** Colours for what is in sight: once all of it is there, so that they do not flicker. */
-  function chooseRange({at, level, choice, mode}, missing) {
-    if (missing && range?.mode === mode) return;
+  function chooseRange({at, level, choice, mode}, absent) {
+    if (absent && range?.mode === mode && range.chosen) return;
     const sight = inSight(at, about), specs = tilesIn(choice, level, sight.rows, sight.columns);
     const tiles = specs.map(spec => store.get(spec.key)).filter(Boolean), base = store.get(baseSpec(choice, level).key);
     const found = tiles.length || !base ? tiles : [base];
     if (!found.length && range?.mode === mode) return;
     const largest = Math.max(0, ...found.map(tile => tile.largest));
     const small = Math.min(Infinity, ...found.map(tile => tile.small).filter(each => each > 0));
-    range = colourRange(mode, largest, Number.isFinite(small) ? small : 0);
+    range = {...colourRange(mode, largest, Number.isFinite(small) ? small : 0), chosen: largest > 0};
   }
 
   /** The colours of all values, the same object until the range or the theme has changed. */
