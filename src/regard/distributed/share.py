@@ -18,10 +18,12 @@ from torch import Tensor
 
 from regard.distributed.layout import Layout, Run
 from regard.distributed.ring import Moving, Ring
+from regard.errors import InputError
 from regard.scores import (
     Atom,
     Band,
     BoundMask,
+    Cut,
     Dense,
     Keep,
     Mask,
@@ -330,4 +332,9 @@ def _said(atom: Atom) -> str:
         return "padding(bools)" if atom.keys.dtype == torch.bool else f"padding({per_batch(atom.keys)})"
     if isinstance(atom, Same):
         return "documents"
+    if isinstance(atom, Cut):
+        raise InputError(
+            f"links are cut on one device only. Got {atom} for a sequence in shards. Give a bool tensor or a bias with "
+            f"the rows of this rank's queries instead."
+        )
     return "visible" if atom.tensor.dtype == torch.bool else "bias"
