@@ -22,7 +22,7 @@ from regard.drawing.theme import theme_named
 from regard.drawing.viewer import Feed
 from regard.drawing.widget import map_widget
 from regard.errors import InputError, MissingDependencyError, TooLargeError
-from regard.support import write_file
+from regard.io import write_file
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult

@@ -21,6 +21,7 @@ _BINS = 4096  # on a side of the finest level, at most
 _BAND = 64  # rows of bins swept at a time, at most
 _WEIGHTS = 2**26  # computed for a band, at most
 _KEPT = 2**29  # bytes of levels, of the choices that were asked for last
+_TURN = threading.Lock()  # of all sweeps in this process one computes at a time: a server has many maps and few cores
 _PATIENCE = 1.0  # seconds that a sweep lets others pass, at most
 
 
@@ -213,7 +214,8 @@ class Sweeps:
                     self._thread = None
                     return
             try:
-                unfinished[-1].sweep()
+                with _TURN:
+                    unfinished[-1].sweep()
             except Exception as error:  # told to whoever asks next, since nobody looks into this thread
                 with self._lock:
                     self._failed, self._thread = error, None

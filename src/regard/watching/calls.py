@@ -16,6 +16,7 @@ from regard.errors import WatchError
 from regard.matrix import AttentionMatrix
 from regard.scores import Dense, Mask, as_mask, bind
 from regard.support import Float
+from regard.watching.links import LocatedLink
 from regard.watching.masks import Pattern
 
 __all__ = ["AttentionCall", "Steps", "check_readable", "names_another_sequence", "to_one_dtype"]
@@ -44,12 +45,34 @@ class AttentionCall:
     # What the mask is made of, so that the masks of several steps can be joined:
     pattern: Pattern = field(default_factory=Pattern)  # a rule in positions of the text
     dense: Mask = field(default_factory=Mask)  # what is known for these queries and keys only
+    zeroed: Mask = field(default_factory=Mask)  # hides weights after the softmax: the others stay as they are
 
     def matrix(self) -> AttentionMatrix:
         """The attention matrix, not computed yet."""
-        return AttentionMatrix(
+        matrix = AttentionMatrix(
             self.query, self.key, mask=self.mask, scale=self.scale, softcap=self.softcap, sinks=self.sinks
         )
+        return matrix.where(self.zeroed) if self.zeroed.atoms else matrix
+
+    def attend(self, value: Tensor, dropout: float = 0.0) -> tuple[Tensor, AttentionMatrix]:
+        """The output, and the matrix that it was computed with."""
+        if dropout or not self.zeroed.atoms:
+            matrix = self.matrix()
+            return matrix.attend(value, dropout), matrix
+        before = replace(self, zeroed=Mask()).matrix()
+        output = before.attend(value)  # right for most rows, and its normalisers are those of the others
+        zeroed = before.where(self.zeroed)
+        first, stop = _rows(self.zeroed, tuple(zeroed.shape), value.device)
+        changed = zeroed.part[:, :, first:stop].attend(value)
+        return torch.cat([output[:, :, :first], changed, output[:, :, stop:]], 2), zeroed
+
+    def changed(self, links: Sequence[LocatedLink], zeroed: Sequence[LocatedLink]) -> AttentionCall:
+        """The same with these links cut or steered, and those set to 0."""
+        pattern = replace(self.pattern, links=self.pattern.links + tuple(links), zeroed=(*self.pattern.zeroed, *zeroed))
+        places = self.queries, self.keys
+        new = replace(Pattern(), links=tuple(links), zeroed=tuple(zeroed))
+        hidden = self.zeroed & new.hidden(*places)
+        return replace(self, mask=self.mask & new.mask(*places), pattern=pattern, zeroed=hidden)
 
     @property
     def requires_grad(self) -> bool:
@@ -63,6 +86,12 @@ class AttentionCall:
             return self
         sinks = None if self.sinks is None else self.sinks.detach()
         return replace(self, query=self.query.detach(), key=self.key.detach(), sinks=sinks)
+
+
+def _rows(mask: Mask, shape: tuple[int, ...], device: torch.device) -> tuple[int, int]:
+    """The first row that a cut of this mask concerns, and the one after the last."""
+    runs = [run for cut in bind(mask, shape, device, plain=False).cuts for run in cut.runs]
+    return min((run.start for run in runs), default=0), max((run.stop for run in runs), default=0)
 
 
 # What calls of every origin have to be asked
@@ -192,8 +221,9 @@ class Steps:
         query = torch.cat([step.query for step in self._steps], 2)
         sinks = None if sinks is None else sinks.detach()
         return AttentionCall(
-            query, key.detach(), mask, scale, softcap, sinks, last.kind, *positions, last.pattern, last.dense
-        )
+            query, key.detach(), mask, scale, softcap, sinks, last.kind, *positions, last.pattern, last.dense,
+            last.pattern.hidden(*positions),
+        )  # fmt: skip
 
     def check(self) -> None:
         """Raise where the cache was rewritten between two steps: rows would be joined with keys they never saw."""
@@ -280,8 +310,10 @@ def _dense_rows(step: _Step, n: int, keys: range) -> Tensor:
         tensor = tensor.expand(*tensor.shape[:2], queries, len(step.keys))
     else:
         shape = (*like.shape[:3], len(step.keys))
-        tile = bind(Mask((atom,)), shape, like.device, plain=False).tile(range(queries), range(shape[3]), like.device)
-        assert tile is not None
+        bound, place = bind(Mask((atom,)), shape, like.device, plain=False), (range(queries), range(shape[3]))
+        tile = bound.bias_tile(*place) if bound.biased else bound.tile(*place, like.device)
+        if tile is None:  # a cut of other rows
+            return like.new_ones(1, 1, queries, len(keys), dtype=torch.bool)
         tensor = tile.expand(*tile.shape[:2], *shape[2:])
     hidden = -math.inf if tensor.is_floating_point() else False  # keys that were not there in this step
     return functional.pad(tensor, (step.keys.start - keys.start, keys.stop - step.keys.stop), value=hidden)

@@ -32,12 +32,14 @@ from regard.watching.tokens import Text, Tokens
 __all__ = [
     "Entry",
     "ModuleCalls",
+    "layer_of",
     "mean_over_heads",
     "real_queries",
     "real_tokens",
     "seen_keys",
     "seen_queries",
     "shown",
+    "shown_to_heads",
 ]
 
 T = TypeVar("T")
@@ -129,24 +131,16 @@ class ModuleCalls:
                 self._joined = self._steps.joined()
             if self._matrix is None:
                 self._matrix = self._joined.matrix()
-        batch, heads, queries, keys = self._shape
-        ids = self._text.ids(self._name, queries, batch)
-        key_ids = ids if queries == keys else None
-        if self.kind == "cross":
-            key_ids = self._text.ids("encoder.", keys, batch)
         return Entry(
             self._name,
             self.kind,
-            _layer(self._name),
-            (batch, heads, queries, keys),
+            layer_of(self._name),
+            self._shape,
             self._count,
             call=self._joined,
             attention=self._matrix,
             reductions=reductions,
-            tokens=self._text.tokens(ids, queries, batch),
-            key_tokens=self._text.tokens(key_ids, keys, batch),
-            ids=ids,
-            key_ids=key_ids,
+            **self._text.sides(self._name, self.kind, self._shape)._asdict(),
         )
 
     def _reduce_steps(self) -> None:
@@ -166,10 +160,10 @@ class ModuleCalls:
         return range(call.keys.start - self._keys.start, call.keys.stop - self._keys.start)
 
 
-def _layer(name: str) -> int:
+def layer_of(name: str) -> int:
     """The number of a layer: the first number in its name or, for a module that runs repeatedly, its repetition.
 
-    >>> _layer("encoder.block.2.layer.0.SelfAttention"), _layer("albert.layers.0.attention#3"), _layer("attention")
+    >>> layer_of("encoder.block.2.layer.0.SelfAttention"), layer_of("albert.layers.0.attention#3"), layer_of("attn")
     (2, 3, 0)
     """
     if "#" in name:
@@ -376,15 +370,34 @@ def _seen(
 
 def shown(entry: Entry, sequence: int, rows: Positions, columns: Positions) -> Bool[Tensor, "rows columns"]:
     """Whether any head may see a place, by the mask alone: no score is computed."""
+    return _shown(entry, sequence, rows, columns).any(0)
+
+
+def shown_to_heads(
+    entry: Entry, sequence: int, rows: Tensor, columns: Tensor, scores: Float[Tensor, " heads"]
+) -> Bool[Tensor, " heads"]:
+    """Which heads may see one of these keys from one of these queries; only a head of score 0 can be kept from it."""
+    seen = scores != 0
+    for block in _blocks(rows):
+        if seen.all():
+            break
+        seen = seen | _shown(entry, sequence, block, columns).flatten(1).any(1).cpu()
+    return seen
+
+
+def _shown(
+    entry: Entry, sequence: int, rows: Positions, columns: Positions
+) -> Bool[Tensor, "heads_or_one rows columns"]:
+    """The mask of each head, or one for all heads."""
     call = entry.call
     assert call is not None, "an entry that has its matrix has its call"
     device = call.query.device
     rows, columns = at(rows, device).to(device), at(columns, device).to(device)
-    mask = bind(call.mask, (*call.query.shape[:3], call.key.shape[2]), device, plain=False)
+    mask = bind(call.mask & call.zeroed, (*call.query.shape[:3], call.key.shape[2]), device, plain=False)
     shown = torch.ones(1, 1, len(rows), len(columns), dtype=torch.bool, device=device)
     if (tile := mask.tile(rows, columns, device)) is not None:
         shown = shown & tile
     if (bias := mask.bias_tile(rows, columns)) is not None:
         shown = shown & (bias != -math.inf)
     heads = shown[sequence if len(shown) > 1 else 0]
-    return (heads if len(heads) == 1 else heads[entry.heads.start : entry.heads.stop]).any(0)
+    return heads if len(heads) == 1 else heads[entry.heads.start : entry.heads.stop]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import compress, pairwise
 
 import torch
 from torch import Tensor
@@ -14,7 +14,15 @@ from torch import Tensor
 from regard.errors import InputError
 from regard.support import Bool, Float, Int
 from regard.watching.answers import Aside, Head, Heads, Look, Looks, Rollout, Spans
-from regard.watching.entries import Entry, mean_over_heads, real_queries, real_tokens, seen_keys, seen_queries
+from regard.watching.entries import (
+    Entry,
+    mean_over_heads,
+    real_queries,
+    real_tokens,
+    seen_keys,
+    seen_queries,
+    shown_to_heads,
+)
 from regard.watching.sinks import Sinks, named, sentence, to_own, to_tokens
 from regard.watching.tokens import Place, Tokens, Word
 
@@ -25,6 +33,7 @@ __all__ = [
     "key_side",
     "looked_at",
     "looks",
+    "named_spans",
     "query_side",
     "rollout",
     "scored",
@@ -83,6 +92,7 @@ def looked_at(entries: Sequence[Entry], place: Place, sequence: int, sinks: Sink
         return float(shares[word.start : word.stop].sum() / rest[word.start : word.stop].sum())
 
     found = _looks(_phrase(side, place, places), (Look(w.text, share(w), w.start) for w in words))
+    found = replace(found, one_row=False)
     return replace(found, aside=aside, note=f"{sentence(aside)} on average; of the rest:") if aside else found
 
 
@@ -249,11 +259,23 @@ def _through(
 
 
 def heads_between(entries: Sequence[Entry], start: Place, end: Place, sequence: int) -> Heads:
-    """The heads that give most from one word to another: the mean of its occurrences, to all those of the other."""
+    """The heads that give most from one word to another: the mean of its occurrences, to all those of the other.
+
+    Heads from which the mask hides the other word are left out, as in a layer with a window.
+    """
     sides = query_side(entries[0], sequence), key_side(entries[0], sequence)
     rows, columns = sides[0].find_all(start), sides[1].find_all(end)
     scores = [_mean_row(entry, sequence, rows)[:, _tokens(columns)].sum(-1) for entry in entries]
-    return _heads(f"{_phrase(sides[0], start, rows)} → {_phrase(sides[1], end, columns)}", entries, scores)
+    ranked = _heads(f"{_phrase(sides[0], start, rows)} → {_phrase(sides[1], end, columns)}", entries, scores)
+    seeing: set[tuple[str, int]] = set()
+    for entry, score in zip(entries, scores, strict=True):
+        seen = shown_to_heads(entry, sequence, _tokens(rows), _tokens(columns), score)
+        seeing.update((entry.name, head) for head in compress(entry.heads, seen))
+    found = tuple(head for head in ranked if (head.name, head.head) in seeing)
+    if len(found) == len(ranked):
+        return ranked
+    some = f"the mask hides it from {len(ranked) - len(found)} of {len(ranked)} heads."
+    return replace(ranked, found=found, note=some if found else "the mask hides it from all heads.")
 
 
 def _heads(about: str, entries: Sequence[Entry], scores: Sequence[Tensor]) -> Heads:
@@ -336,8 +358,8 @@ _COLUMNS = 256  # spans summed in one multiplication
 
 def spans(entries: Sequence[Entry], by: str | Mapping[str, Span], sequence: int) -> Spans:
     """The mean over all heads and over the tokens of each row's span, without ever storing queries × keys."""
-    rows = _named_spans(query_side(entries[0], sequence), by)
-    columns = _named_spans(key_side(entries[0], sequence), by)
+    rows = named_spans(query_side(entries[0], sequence), by)
+    columns = named_spans(key_side(entries[0], sequence), by)
     if not rows or not columns:
         raise InputError(f"no span of {by!r} is in the text.")
     row_spans, column_spans = list(rows.values()), list(columns.values())
@@ -360,7 +382,8 @@ def shares_of_spans(entry: Entry, sequence: int, rows: Sequence[range], columns:
     return torch.cat(parts, -1).cpu()
 
 
-def _named_spans(tokens: Tokens, by: str | Mapping[str, Span]) -> dict[str, range]:
+def named_spans(tokens: Tokens, by: str | Mapping[str, Span]) -> dict[str, range]:
+    """The spans of a text by name: each "word", "sentence" or chat "message", or those that were named."""
     if isinstance(by, Mapping):
         return {name: tokens.find(range(*span) if isinstance(span, tuple) else span) for name, span in by.items()}
     words = tokens.words

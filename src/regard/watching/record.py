@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from regard.scores import bind
 from regard.support import Float, progress, some_of
 from regard.watching import storage
 from regard.watching.answers import Heads, Looks, Rollout, Spans
+from regard.watching.cache import Forgettable, forgettable
 from regard.watching.entries import Entry, ModuleCalls, mean_over_heads
 from regard.watching.pictures import picture
 from regard.watching.rankings import Span, heads_between, key_side, looked_at, looks, rollout, scored, spans
@@ -58,9 +59,11 @@ class Record(Mapping[str, Entry]):
         model: nn.Module | None = None,
         unseen: Collection[str] = (),
         whole: Sequence[Entry] | None = None,
+        changes: Sequence[str] = (),
     ):
         self._passes, self.model = passes, model  # a session goes on appending to both while its model runs
         self._unseen = unseen
+        self.changes = tuple(changes)  # what the model ran without, or with a bias: a sentence for each
         self._whole = whole  # all entries, if this is a part of a record: sinks are measured over all of them
 
     def __getitem__(self, name: str) -> Entry:
@@ -79,6 +82,7 @@ class Record(Mapping[str, Entry]):
         more = f", the last of {len(self._passes)} passes" if len(self._passes) > 1 else ""
         lines = [f"Record of {len(self)} attentions{more}", *(f"  {entry!r}" for entry in self.values())]
         lines = lines if len(lines) <= 20 else [*lines[:10], "  …", *lines[-9:]]
+        lines += [f"  Changed: {change}." for change in self.changes]
         return "\n".join([*lines, f"  Not seen: {some_of(self._unseen)}."] if self._unseen else lines)
 
     def _repr_html_(self) -> str:
@@ -89,6 +93,7 @@ class Record(Mapping[str, Entry]):
         columns = ("module", "kind", "layer", "texts", "heads", "queries", "keys", "kept")
         about = [f"{len(self)} attentions"]
         about += [f"the last of {len(self._passes)} passes"] if len(self._passes) > 1 else []
+        about += [f"changed: {change}" for change in self.changes]
         about += [f"not seen: {some_of(self._unseen)}"] if self._unseen else []
         return html_table(rows, columns, caption=", ".join(about), more=len(self) - _ROWS)
 
@@ -100,7 +105,7 @@ class Record(Mapping[str, Entry]):
     @property
     def passes(self) -> list[Record]:
         """One record for each text, or batch of texts, that the model read."""
-        return [Record([one], self.model, self._unseen) for one in self._passes]
+        return [Record([one], self.model, self._unseen, changes=self.changes) for one in self._passes]
 
     def at(self, *, layer: int | None = None, head: int | slice | None = None, kind: str | None = None) -> Record:
         """The record of some layers, heads or kinds only; layer -1 is the last, of each kind."""
@@ -120,7 +125,8 @@ class Record(Mapping[str, Entry]):
                 f"nothing was seen of layer = {layer}, kind = {kind}. There are layers {sorted(numbers)}, also counted "
                 f"back from -1, and kinds {sorted(kinds)}."
             )
-        return Record([chosen], self.model, self._unseen, self._whole or list(self._entries().values()))
+        whole = self._whole or list(self._entries().values())
+        return Record([chosen], self.model, self._unseen, whole, self.changes)
 
     # Questions. By default, attention sinks (see sinks.py) are set aside, except for a single head, whose numbers are
     # shown as they are. sinks=True gives the plain numbers; sinks=False sets them aside in any case.
@@ -169,6 +175,16 @@ class Record(Mapping[str, Entry]):
         plain = _plain(entries, sinks)
         return rollout(entries, what, sequence, lambda entry: self._sinks([entry], plain, sequence))
 
+    def forgettable(
+        self, size: int | float = 0.5, *, by: str = "h2o", sequence: int = 0, window: int = 64
+    ) -> Forgettable:  # fmt: skip
+        """Which tokens a key–value cache should keep: a share or a number, by "h2o", "observed", "snapkv" or "tova".
+
+        `by` says how tokens are scored (see regard.watching.cache); `window` is for "snapkv". For the first two rules
+        a record that kept only "received" will do.
+        """
+        return forgettable(list(self.values()), size, by, sequence, window)
+
     def weights(
         self, *, layer: int | None = None, head: int | None = None, kind: str | None = None, sequence: int = 0
     ) -> Float[Tensor, "queries keys"]:
@@ -208,7 +224,11 @@ class Record(Mapping[str, Entry]):
         """
         entries = self._comparable(layer, head, kind)
         aside = self._sinks(entries, sinks, sequence) if drawing in ("lines", "flow") else None
-        return picture(entries, drawing, word, sequence, title, self._unseen, around, aside)
+        drawn = picture(entries, drawing, word, sequence, title, self._unseen, around, aside)
+        if not self.changes:
+            return drawn
+        changed = " ".join(f"Changed: {said}." for said in self.changes)
+        return replace(drawn, caption=f"{drawn.caption} {changed}".strip())
 
     def check(self, rows: int = 16) -> Check:
         """Compare a sample of rows with the plain dense computation in float64, print the result, and return it."""
@@ -220,13 +240,13 @@ class Record(Mapping[str, Entry]):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Everything that was kept of the last pass, as safetensors."""
-        storage.save(self._entries(), self.unseen, path)
+        storage.save(self._entries(), self.unseen, self.changes, path)
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> Record:
         """A record as it was saved."""
-        entries, unseen = storage.load(path)
-        return cls([entries], unseen=unseen)
+        entries, unseen, changes = storage.load(path)
+        return cls([entries], unseen=unseen, changes=changes)
 
     def _entries(self) -> dict[str, Entry]:
         """The entries of the last pass, as they are now."""
@@ -321,4 +341,7 @@ def _dense_rows(entry: Entry, rows: Tensor) -> tuple[Float[Tensor, "batch heads 
         scores = torch.cat([scores, sinks.expand(*scores.shape[:3], 1)], -1)
     weights = torch.softmax(scores, -1).nan_to_num(0.0)  # a row that sees no key
     weights = weights if call.sinks is None else weights[..., :-1]
+    zeroed = bind(call.zeroed, shape, call.query.device, plain=False).tile(positions, keys, call.query.device)
+    if zeroed is not None:
+        weights = weights * (zeroed if zeroed.shape[1] == 1 else zeroed[:, heads])
     return weights.cpu(), weights.sum(-1).cpu()

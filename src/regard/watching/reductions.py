@@ -38,19 +38,20 @@ class Growing(TypedDict, total=False):
 
 
 def to_keep(keep: str | Collection[str]) -> tuple[str, ...] | None:
-    """The reductions that `keep=` asks for; None for the matrix itself.
+    """The reductions that `keep=` asks for, perhaps none; None for the matrix itself.
 
-    >>> to_keep("matrix"), to_keep("summary"), to_keep(["top"])
-    (None, ('received', 'entropy', 'pool'), ('top',))
+    >>> to_keep("matrix"), to_keep("summary"), to_keep(["top"]), to_keep(())
+    (None, ('received', 'entropy', 'pool'), ('top',), ())
     """
     if keep == "matrix":
         return None
     if keep == "summary":
         return REDUCTIONS[:3]
     names = (keep,) if isinstance(keep, str) else tuple(keep)
-    if not names or set(names) - set(REDUCTIONS):
+    if set(names) - set(REDUCTIONS):
         raise InputError(
-            f'keep must be "matrix", "summary" or some of {", ".join(map(repr, REDUCTIONS))}. Got {keep!r}.'
+            f'keep must be "matrix", "summary", () for nothing, or some of {", ".join(map(repr, REDUCTIONS))}. '
+            f"Got {keep!r}."
         )
     return tuple(name for name in REDUCTIONS if name in names)
 

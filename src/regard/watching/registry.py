@@ -20,7 +20,10 @@ __all__ = ["Watcher", "add", "remove", "replace", "restore", "watchers"]
 
 @runtime_checkable
 class Watcher(Protocol):
-    """Receives every attention call, and may change its output."""
+    """Receives every attention call, and may change it and its output."""
+
+    def change(self, name: str, call: AttentionCall) -> AttentionCall:
+        """Called before the module of this name computes its attention; returns the call that is computed."""
 
     def observe(self, name: str, call: AttentionCall, matrix: AttentionMatrix | None, output: Tensor) -> Tensor:
         """Called after the module of this name computed its attention; returns the output that the model gets.

@@ -1,14 +1,14 @@
 """`watch`: a `with` block in which the attention of a model is recorded.
 
 Inside the block the modules of the model call us instead of their usual attention function: regard's own through their
-`attend`, those of Hugging Face through a registered function (huggingface.py), all others through torch's function
-(plain_torch.py). Either way `Watching.observe` receives every call, sorts it into a text, and returns the output.
+`attend` (own_layers.py), those of Hugging Face through a registered function (huggingface.py), all others through
+torch's function (plain_torch.py). Either way `Watching.change` receives every call, sorts it into a text, and takes
+links out of it; `Watching.observe` records it, and returns the output.
 """
 
 from __future__ import annotations
 
 import contextlib
-import difflib
 import functools
 import inspect
 import re
@@ -17,26 +17,30 @@ import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from regard.errors import InputError, UnseenWarning, WatchError
-from regard.matrix import AttentionMatrix, attention
-from regard.nn import Transformer
-from regard.scores import Atom, Band, Mask, as_mask
+from regard.matrix import AttentionMatrix
+from regard.nn import Decoder, Encoder, Transformer
 from regard.support import some_of
 from regard.watching import huggingface, plain_torch, registry
 from regard.watching.calls import AttentionCall
-from regard.watching.entries import ModuleCalls
-from regard.watching.masks import Pattern
+from regard.watching.changes import Changes, Without
+from regard.watching.entries import ModuleCalls, layer_of
+from regard.watching.links import Link, LocatedLink
+from regard.watching.own_layers import WatchedAttend
 from regard.watching.record import Record
 from regard.watching.reductions import to_keep
-from regard.watching.tokens import Text, Vocabulary
+from regard.watching.tokens import Text, Tokens, Vocabulary
 
 __all__ = ["Watching", "watch"]
 
+Links = tuple[tuple[LocatedLink, ...], tuple[LocatedLink, ...]]  # cut or steered, and zeroed
+# What torch.compile, FSDP and activation checkpointing call the module that they wrap.
+_WRAPPERS = frozenset(("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"))
 # Attention modules are found by the name of their class; those that adapt or project what another one gave are none.
 _ATTENTION = re.compile(r"Atte?n(tio)?n(?!\w*(Output|Adapter|Norm|Mask|Bias|Embed|MLP|FeedForward))")
 
@@ -47,7 +51,9 @@ def watch(
     tokenizer: Any = None,
     tokens: Sequence[str] | Sequence[Sequence[str]] | None = None,
     keep: str | Collection[str] = "matrix",
-    without: Mapping[str, Collection[int]] | None = None,
+    without: Without | None = None,
+    steer: Mapping[Link, float] | None = None,
+    renormalise: bool = True,
     strict: bool = False,
 ) -> Watching:
     """Record the attention of every layer while the model runs in a `with` block, at the speed of fused kernels.
@@ -56,8 +62,12 @@ def watch(
     `torch.nn.functional.scaled_dot_product_attention`; an entry is named after the module that computed it.
 
     `keep`: "matrix" (queries and keys: ask anything later), "summary" (received, entropy, pool) or a choice of
-    "received", "entropy", "pool", "top". `without`: heads to knock out, by module name. Attention that ran where regard
-    could not see it is named in `record.unseen`, with a warning at the end of the block; `strict`: with an error.
+    "received", "entropy", "pool", "top"; with () nothing is recorded. Attention that ran where regard could not see it
+    is named in `record.unseen`, with a warning at the end of the block; `strict`: with an error.
+
+    `without`: what the model runs without: heads by module name, a `Link` or several, or a list of both. Where a link
+    is cut, the other weights of its queries are normalised to 1 again; with renormalise=False they stay as they are.
+    `steer`: a number for each link, which is added to its scores.
 
     >>> import torch, regard
     >>> class Layer(torch.nn.Module):
@@ -69,7 +79,9 @@ def watch(
     >>> record[""].shape
     (1, 2, 2, 2)
     """
-    return Watching(model, Vocabulary(tokenizer, tokens), to_keep(keep), without or {}, strict)
+    watching = Watching(model, Vocabulary(tokenizer, tokens), to_keep(keep), strict)
+    watching.changes.add(without, steer, renormalise)
+    return watching
 
 
 class Watching:
@@ -80,14 +92,13 @@ class Watching:
         model: nn.Module,
         vocabulary: Vocabulary,
         keep: tuple[str, ...] | None,
-        without: Mapping[str, Collection[int]],
         strict: bool = False,
     ):
         if not isinstance(model, nn.Module):
             raise InputError(f"watch takes a torch module. Got {type(model).__name__}.")
         self._model, self._vocabulary, self._keep, self._strict = model, vocabulary, keep, strict
         self._names, self._wrapped = _modules(model)
-        self._without = {name: _check_heads(name, heads, self._names) for name, heads in without.items()}
+        self.changes = Changes(self._names)
         self._undo: contextlib.ExitStack | None = None
         self._configs: list[tuple[Any, str]] = []
         self._reset()
@@ -99,6 +110,11 @@ class Watching:
         self._continued_step = -1  # the last step that continued a text
         self._repetitions: dict[str, tuple[int, int]] = {}  # by module: the last step that called it, and how often
         self._new_ids: dict[str, Tensor] = {}  # by module: input ids that no attention was computed for yet
+        self._placed: tuple[str, ModuleCalls | None] = "", None  # of the call that is computed: see _place
+        self._links: dict[str, Links] = {}  # by module: its links in the text of the last pass
+        self._embedded: Tensor | None = None  # ids that one of our models has embedded last
+        self.seen: dict[str, Seen] = {}  # by module: what is known of its last text, where nothing is recorded
+        self.changes.restart()
         self._thread = threading.local()  # .depth: how many hooked modules are running; .running: see _Running
         self._unseen: dict[str, None] = {}  # the names of modules, in order
         self._observed: set[str] = set()
@@ -121,7 +137,7 @@ class Watching:
             undo.callback(registry.remove, self)
             registry.add(self, self._names.items())
             for name, module in ours:
-                _replace(undo, module, "attend", functools.partial(_WatchedAttend, module, name))
+                _replace(undo, module, "attend", functools.partial(WatchedAttend, module, name))
             for replacement in plain_torch.replacements(self._names.values()):
                 _replace(undo, *replacement)
             if theirs:
@@ -135,7 +151,10 @@ class Watching:
                 contains = module._modules and not kind.transformers and not isinstance(module, nn.ModuleList)
                 if name == "" or kind.model or contains:  # what a user may call
                     _hook(undo, module, functools.partial(self._before_forward, name), self._after_forward)
-                if kind.generates:
+                if isinstance(module, Transformer):
+                    noted = module.embedding.register_forward_pre_hook(_Hook(self._before_embedding))
+                    undo.callback(noted.remove)
+                if kind.generates and self._keep != ():
                     _replace(undo, module, "generate", huggingface.PlainGenerate)
             for name, module, kind in attentions:
                 if kind.routes:
@@ -149,7 +168,7 @@ class Watching:
             if self._wrapped or any(module._compiled_call_impl for module in self._names.values()):
                 undo.enter_context(torch.compiler.set_stance("force_eager"))  # a compiled graph would not call us
             self._undo = undo.pop_all()
-        return Record(self._passes, self._model, self._unseen)
+        return Record(self._passes, self._model, self._unseen, changes=tuple(self.changes))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -159,18 +178,15 @@ class Watching:
         self._undo.close()
         self._undo = None
         own_table = isinstance(error, KeyError) and huggingface.NAME in str(error)  # a model's own lookup by name
-        if self._step and not self._passes and (error is None or own_table):
+        if self._step and not self._observed and (error is None or own_table):
             raise self._nothing_seen() from error
         if changed and error is None:
             raise WatchError(
                 f"the model's attention was set to {', '.join(sorted(map(repr, changed)))} while it was watched, so "
                 "what ran after that was not seen. Choose it before the block; watched, the outputs are the same."
             )
-        idle = [name for name in self._without if name not in self._observed] if self._passes else []
-        if idle and error is None:
-            raise WatchError(
-                f"without: {some_of(idle)} computed no attention that could be seen, so no head was removed."
-            )
+        if error is None and self._observed and (said := self.changes.in_vain()):
+            raise WatchError(said)
         if error is None:
             for calls in (calls for one in self._passes for calls in one.values()):
                 calls.finish()
@@ -203,6 +219,8 @@ class Watching:
         self._thread.depth = depth + 1
         self._step += depth == 0
         inputs = {name: kwargs.get("input_ids", args[0] if args else None)}
+        if isinstance(module, Encoder | Decoder) and depth == 0:  # of our Transformer, called by its encode or decode
+            inputs, self._embedded = {name: self._embedded}, None
         if isinstance(module, Transformer):  # its encoder and decoder receive vectors: only here are there ids
             both = inspect.signature(module.forward).bind(*args, **kwargs).arguments
             dot = name and f"{name}."
@@ -210,6 +228,9 @@ class Watching:
         for part, ids in inputs.items():
             if isinstance(ids, Tensor) and not ids.is_floating_point() and ids.dim() == 2:
                 self._new_ids[part] = ids
+
+    def _before_embedding(self, _: nn.Module, args: tuple[Any, ...]) -> None:
+        self._embedded = args[0] if args else None
 
     def _after_forward(self, *_: Any) -> None:
         self._thread.depth -= 1
@@ -245,27 +266,36 @@ class Watching:
 
     # Every attention call
 
+    def change(self, name: str, call: AttentionCall) -> AttentionCall:
+        """The call of the module of this name as it is computed: in its place in the text, without the links."""
+        if not _recomputed():
+            call = self._place(name, call) if self._keep != () else self._pass_by(name, call)
+        key = self._placed[0]
+        if not self.changes.has_links or (_recomputed() and key not in self._links):
+            return call
+        if key not in self._links:
+            known = self._known(key, call)
+            self._links[key] = self.changes.located(name, known.layer, known.kind, known.heads, *known.sides)
+        links, zeroed = self._links[key]
+        return call.changed(links, zeroed) if links or zeroed else call
+
     def observe(self, name: str, call: AttentionCall, matrix: AttentionMatrix | None, output: Tensor) -> Tensor:
-        """Record a call of the module of this name; its output, without the heads that are knocked out."""
+        """Record a call of the module of this name; its output, without the heads that are removed."""
         self._observed.add(name)
         self._fresh.add(name)
         for running in self._running():
             running.seen = True
-        if torch._C._current_graph_task_id() == -1:  # in a backward pass, a checkpoint recomputes a recorded call
-            self._record(name, call, matrix)
-        for head in self._without.get(name, ()):
-            if head >= output.shape[1]:
-                raise InputError(f"{name} has {output.shape[1]} heads, numbered from 0. Got without = {head}.")
-        if name in self._without:
-            removed = torch.tensor(self._without[name], device=output.device)
-            output = output.index_fill(1, removed, 0.0)
-        return output
+        if not _recomputed() and self._keep != ():
+            key, calls = self._placed
+            if calls is not None:
+                calls.append(call)
+            else:
+                self._passes[-1][key] = ModuleCalls(key, call, matrix, self._keep, self._text)
+        return self.changes.without_heads(name, output)
 
-    def _record(self, name: str, call: AttentionCall, matrix: AttentionMatrix | None) -> None:
-        step, repetition = self._repetitions.get(name, (-1, 0))
-        repetition = repetition + 1 if step == self._step else 0
-        self._repetitions[name] = self._step, repetition
-        key = f"{name}#{repetition}" if repetition else name  # ALBERT calls one module for every layer
+    def _place(self, name: str, call: AttentionCall) -> AttentionCall:
+        """Find the text that a call belongs to, or begin one; the call in its place there."""
+        key = self._key(name)
         if not self._passes:
             self._begin_pass()
         calls = self._passes[-1].get(key)
@@ -280,17 +310,65 @@ class Watching:
             self._begin_pass()
         self._text.add(self._new_ids)
         self._new_ids = {}
-        if calls is not None and continues:
+        if continues:
             self._continued_step = self._step
-            calls.append(call)
-        else:
-            self._passes[-1][key] = ModuleCalls(key, call, matrix, self._keep, self._text)
+        self._placed = key, calls if continues else None
+        return call
+
+    def _pass_by(self, name: str, call: AttentionCall) -> AttentionCall:
+        """`_place` for a call that is not recorded, so that beams may come and go: its links are those of its text."""
+        key = self._key(name)
+        if call.kind != "cross" and call.queries.start == 0 and call.query.shape[2] >= call.key.shape[2]:
+            if key in self._links:  # another text
+                self._text, self._links = Text(self._vocabulary), {}
+            self._text.add(self._new_ids)
+            self._new_ids = {}
+        if key not in self.seen:
+            self.seen[key] = self._known(key, call)
+        self._placed = key, None
+        return call
+
+    def _known(self, key: str, call: AttentionCall) -> Seen:
+        batch, heads, queries, keys = *call.query.shape[:3], call.key.shape[2]
+        found = self._text.sides(key, call.kind, (batch, heads, queries, keys))
+        tokens, key_tokens = (
+            [Tokens.numbered(length)] * batch if side is None else side
+            for side, length in ((found.tokens, queries), (found.key_tokens, keys))
+        )
+        return Seen(layer_of(key), call.kind, heads, (tokens, key_tokens))
+
+    @property
+    def tokens(self) -> Sequence[Tokens] | None:
+        """The tokens of the text that was read, where nothing is recorded: of a translation, of its target."""
+        own = [seen for seen in self.seen.values() if seen.kind != "cross"]
+        return max(own, key=lambda seen: seen.kind == "decoder").sides[0] if own else None
+
+    def _key(self, name: str) -> str:
+        """The name of a module and, where it runs several times in a step as in ALBERT, which time this is."""
+        step, repetition = self._repetitions.get(name, (-1, 0))
+        repetition = repetition + 1 if step == self._step else 0
+        self._repetitions[name] = self._step, repetition
+        return f"{name}#{repetition}" if repetition else name
 
     def _begin_pass(self) -> None:
         for calls in self._passes[-1].values() if self._passes else ():
             calls.finish()
-        self._text = Text(self._vocabulary)
+        self._text, self._links = Text(self._vocabulary), {}
         self._passes.append({})
+
+
+def _recomputed() -> bool:
+    """Whether a checkpoint computes a call again, which was recorded before: it does so in a backward pass."""
+    return bool(torch._C._current_graph_task_id() != -1)
+
+
+class Seen(NamedTuple):
+    """What is known of a module and its text: of its queries and keys the tokens, or their numbers."""
+
+    layer: int
+    kind: str
+    heads: int
+    sides: tuple[Sequence[Tokens], Sequence[Tokens]]
 
 
 @dataclass(frozen=True)
@@ -319,13 +397,20 @@ def _kind(kind: Any) -> _Kind:
 
 
 def _modules(model: nn.Module) -> tuple[dict[str, nn.Module], bool]:
-    """The modules by name, as they are without torch.compile, and whether it wraps one of them."""
-    modules, wrapped = {}, False
-    for name, module in model.named_modules():
-        if "_orig_mod" in name:
-            wrapped, name = True, name.replace("_orig_mod.", "").removesuffix("_orig_mod")
+    """The modules by name, as they are without what wraps some of them, and whether torch.compile is among that."""
+    modules, compiled, wrapped = {}, False, set[str]()
+    for path, module in model.named_modules():
+        parts = path.split(".") if path else []
+        compiled = compiled or "_orig_mod" in parts
+        # DDP calls what it wraps "module", a name that others give to modules of their own.
+        inside = (".".join(parts[: n + 1]) for n in range(len(parts)))
+        name = ".".join(
+            part for part, here in zip(parts, inside, strict=True) if part not in _WRAPPERS and here not in wrapped
+        )
+        if isinstance(module, nn.parallel.DistributedDataParallel | nn.DataParallel):
+            wrapped.add(f"{path}.module" if path else "module")
         modules[name] = module
-    return modules, wrapped
+    return modules, compiled
 
 
 def _attends(module: nn.Module, kind: _Kind) -> bool:
@@ -367,70 +452,6 @@ def _hook(
     undo.callback(module.register_forward_hook(_Hook(after), always_call=True).remove)
 
 
-class _WatchedAttend:
-    """Replaces `attend` in one of our modules while it is watched."""
-
-    def __deepcopy__(self, _: Any) -> Callable[..., Tensor]:
-        return self._original  # a copy is not watched
-
-    def __init__(self, module: nn.Module, name: str, original: Callable[..., Tensor]):
-        self._module, self._original = module, original
-        self._kind = str(getattr(module, "kind", "cross" if "cross" in name else "encoder"))
-
-    def __call__(
-        self, query: Tensor, key: Tensor, value: Tensor, *, mask: Mask | Tensor | None = None,
-        scale: float | None = None, softcap: float | None = None, sinks: Tensor | float | None = None,
-        dropout: float = 0.0,
-    ) -> Tensor:  # fmt: skip
-        options = {"mask": mask, "scale": scale, "softcap": softcap, "sinks": sinks}
-        matrix = AttentionMatrix(query, key, **options)  # type: ignore[arg-type]
-        if self._original is attention:
-            output = matrix.attend(value, dropout)
-        else:
-            output = self._original(query, key, value, **options, dropout=dropout)
-        call = _our_call(self._kind, query, key, as_mask(mask), scale, softcap, sinks)
-        batched = query.dim() == 4
-        matrix, output = (matrix, output) if batched else (call.matrix(), output[None])
-        for watcher, name in registry.watchers(self._module):
-            output = watcher.observe(name, call, matrix, output)
-        return output if batched else output[0]
-
-
-def _our_call(
-    kind: str, query: Tensor, key: Tensor, mask: Mask, scale: float | None, softcap: float | None,
-    sinks: Tensor | float | None,
-) -> AttentionCall:  # fmt: skip
-    """A call of our own layers, with a batch axis and in positions of the whole text."""
-    if query.dim() == 3:
-        query, key = query[None], key[None]
-    if query.dim() != 4:
-        raise WatchError(f"watch reads queries (batch, heads, queries, width). Got shape {tuple(query.shape)}.")
-    queries, keys = query.shape[2], key.shape[2]
-    first = keys - queries if kind == "decoder" and keys > queries else 0  # the earlier keys come from a cache
-    bands: list[tuple[int | None, int | None]] = []
-    others: list[Atom] = []
-    for atom in mask.atoms:
-        if isinstance(atom, Band) and isinstance(atom.offset, int):
-            shift = atom.offset - first
-            bands.append(tuple(None if edge is None else edge + shift for edge in (atom.lowest, atom.highest)))  # type: ignore[arg-type]
-        else:
-            others.append(atom)
-    sinks = sinks if sinks is None or isinstance(sinks, Tensor) else query.new_tensor(sinks)
-    positions = range(first, first + queries), range(keys)
-    parts = Pattern(tuple(bands)), Mask(tuple(others))
-    return AttentionCall(query, key, mask, scale, softcap, sinks, kind, *positions, *parts)
-
-
 def _replace(undo: contextlib.ExitStack, owner: Any, attribute: str, make: Callable[[Any], Any]) -> None:
     registry.replace(owner, attribute, make)
     undo.callback(registry.restore, owner, attribute)
-
-
-def _check_heads(name: str, heads: Collection[int], names: Mapping[str, nn.Module]) -> list[int]:
-    if name not in names:
-        close = difflib.get_close_matches(name, names, n=3, cutoff=0.3)
-        raise InputError(f"without: the model has no module {name!r}. Did you mean {' or '.join(map(repr, close))}?")
-    numbers = [int(head) for head in heads]
-    if any(head < 0 for head in numbers):
-        raise InputError(f"without: heads are numbered from 0. Got {numbers} for {name!r}.")
-    return numbers

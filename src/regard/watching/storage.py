@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
@@ -20,7 +21,7 @@ from torch import Tensor
 from regard.errors import FileError, InputError, RegardError
 from regard.matrix import Top
 from regard.nn.files import write_safetensors
-from regard.scores import Mask, as_mask, documents, padding, window
+from regard.scores import Band, Mask, as_mask, cut, documents, padding, window
 from regard.watching.calls import AttentionCall
 from regard.watching.entries import Entry
 from regard.watching.reductions import REDUCTIONS, Reductions
@@ -36,18 +37,20 @@ _LARGEST = 2**40  # a number in a description: anything larger overflows in posi
 _LARGEST_EMPTY = 2**20  # the longest axis of a tensor without numbers, of which a file holds no proof
 
 
-def save(entries: Mapping[str, Entry], unseen: Sequence[str], path: str | PathLike[str]) -> None:
-    """Write entries, and the names of what was not seen; a tensor that several share is written once."""
+def save(
+    entries: Mapping[str, Entry], unseen: Sequence[str], changes: Sequence[str], path: str | PathLike[str]
+) -> None:
+    """Write entries, what was not seen, and what was changed; a tensor that several share is written once."""
     tensors = _SharedTensors()
     described = [_describe(entry, tensors) for entry in entries.values()]
-    missing = {"unseen": list(unseen)} if unseen else {}
+    missing = {name: list(said) for name, said in (("unseen", unseen), ("changes", changes)) if said}
     description = json.dumps({"format": _FORMAT, "sum": _SUM, "entries": described} | missing)
     metadata = {"regard": description, _SUM: _checksum(description, tensors.by_name)}
     write_safetensors(Path(path), tensors.by_name, metadata)
 
 
-def load(path: str | PathLike[str]) -> tuple[dict[str, Entry], tuple[str, ...]]:
-    """Read entries, and the names of what was not seen."""
+def load(path: str | PathLike[str]) -> tuple[dict[str, Entry], tuple[str, ...], tuple[str, ...]]:
+    """Read entries, what was not seen, and what was changed."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -68,10 +71,11 @@ def load(path: str | PathLike[str]) -> tuple[dict[str, Entry], tuple[str, ...]]:
             entries = [_read_entry(item, tensors) for item in description["entries"]]
             names = {entry.name: entry for entry in entries}
             _require(len(names) == len(entries), "two entries have one name")
-            unseen = description.get("unseen", [])
-            words = isinstance(unseen, list) and all(isinstance(name, str) for name in unseen)
-            _require(words, "what was not seen is no list of names")
-            return names, tuple(unseen)
+            unseen, changes = (description.get(name, []) for name in ("unseen", "changes"))
+            for said in (unseen, changes):
+                words = isinstance(said, list) and all(isinstance(name, str) for name in said)
+                _require(words, "what was not seen, or changed, is no list of names")
+            return names, tuple(unseen), tuple(changes)
     except Exception as error:  # whatever a description that is not one may cause
         what = str(error) if isinstance(error, RegardError) else f"{type(error).__name__}: {error}"
         raise FileError(f"{path} is damaged: {what.rstrip('.')}. Copy it again, or save the record again.") from error
@@ -124,11 +128,21 @@ def _describe(entry: Entry, tensors: _SharedTensors) -> dict[str, Any]:
     call = entry.call
     assert call is not None
     item["source"] = {name: tensors.put(getattr(call, name)) for name in _SOURCE}
-    item["mask"] = [
-        [type(atom).__name__, {name: tensors.put(value) for name, value in vars(atom).items()}]
-        for atom in call.mask.atoms
-    ]
+    item["mask"] = _describe_mask(call.mask, tensors)
+    if call.zeroed.atoms:
+        item["zeroed"] = _describe_mask(call.zeroed, tensors)
     return item
+
+
+def _describe_mask(mask: Mask, tensors: _SharedTensors) -> list[Any]:
+    def put(value: Any) -> Any:
+        if isinstance(value, range):
+            return [value.start, value.stop if value.stop <= _LARGEST else None]
+        if isinstance(value, Band):
+            return {name: put(field) for name, field in vars(value).items()}
+        return None if isinstance(value, float) and value == -math.inf else tensors.put(value)
+
+    return [[type(atom).__name__, {name: put(value) for name, value in vars(atom).items()}] for atom in mask.atoms]
 
 
 def _describe_tokens(sequences: Sequence[Tokens] | None) -> Any:
@@ -200,10 +214,33 @@ def _read_call(item: dict[str, Any], get: Callable[[Any], Any]) -> AttentionCall
     for name in ("scale", "softcap"):
         _require(inputs[name] is None or type(inputs[name]) in (int, float), f"{name} must be a number")
     _require(inputs["sinks"] is None or isinstance(inputs["sinks"], Tensor), "sinks must be a tensor")
+    mask, zeroed = _read_mask(item["mask"], get), _read_mask(item.get("zeroed", []), get)
+    return AttentionCall(mask=mask, kind=item["kind"], zeroed=zeroed, **inputs)
+
+
+def _read_mask(atoms: list[Any], get: Callable[[Any], Any]) -> Mask:
     mask = Mask()
-    for kind, fields in item["mask"]:
-        mask &= _read_atom(kind, {name: get(value) for name, value in fields.items()})
-    return AttentionCall(mask=mask, kind=item["kind"], **inputs)
+    for kind, fields in atoms:
+        mask &= _read_cut(fields, get) if kind == "Cut" else _read_atom(kind, {n: get(v) for n, v in fields.items()})
+    return mask
+
+
+def _read_cut(fields: dict[str, Any], get: Callable[[Any], Any]) -> Mask:
+    _require(set(fields) == {"queries", "keys", "heads", "band", "bias"}, "a cut has other parts")
+
+    def places(value: Any) -> Any:
+        if isinstance(value, dict):
+            return get(value)
+        return slice(*(None if end is None else _whole(end) for end in value))
+
+    band, bias, heads = fields["band"], fields["bias"], fields["heads"]
+    return cut(
+        places(fields["queries"]),
+        places(fields["keys"]),
+        within=None if band is None else _read_atom("Band", band),
+        heads=get(heads) if isinstance(heads, dict) else None if heads is None else [_whole(head) for head in heads],
+        bias=-math.inf if bias is None else bias,
+    )
 
 
 def _read_atom(kind: str, fields: dict[str, Any]) -> Mask:

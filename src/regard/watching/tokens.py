@@ -6,7 +6,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.drawing.token_text import readable
 from regard.errors import InputError
 
-__all__ = ["Place", "Text", "Tokens", "Vocabulary", "Word"]
+__all__ = ["Place", "Sides", "Text", "Tokens", "Vocabulary", "Word"]
 
 # A word or several in a row, or one occurrence, in brackets, among the words around it: "the old [dog] slept"; the
 # number of a token, or a range of tokens.
@@ -258,6 +258,13 @@ class Vocabulary:
             sequences = [tokens] if isinstance(tokens[0], str) else tokens
             self._listed = [Tokens([str(token) for token in sequence]) for sequence in sequences]
 
+    def repeated(self, count: int) -> Vocabulary:
+        """The same for a batch in which each text is there so many times in a row."""
+        other = Vocabulary(self._tokenizer)
+        if self._listed is not None:
+            other._listed = [tokens for tokens in self._listed for _ in range(count)]
+        return other
+
     def listed(self, length: int, batch: int) -> list[Tokens] | None:
         """The user's tokens, if they fit; lists of a padded batch may be shorter than the longest."""
         if self._listed is None or len(self._listed) != batch:
@@ -291,6 +298,15 @@ class Vocabulary:
         return [Tokens(self._tokenizer.convert_ids_to_tokens(row), special, self._tokenizer) for row in ids.tolist()]
 
 
+class Sides(NamedTuple):
+    """The ids and tokens of the queries and of the keys of a matrix, as far as they are known."""
+
+    ids: Tensor | None
+    key_ids: Tensor | None
+    tokens: list[Tokens] | None
+    key_tokens: list[Tokens] | None
+
+
 class Text:
     """The ids that the modules of a model received in one pass, and the tokens they stand for.
 
@@ -319,6 +335,15 @@ class Text:
             if ids.shape[-1] == length and batch % ids.shape[0] == 0:
                 return ids.repeat_interleave(batch // ids.shape[0], 0)
         return None
+
+    def sides(self, name: str, kind: str, shape: Sequence[int]) -> Sides:
+        """What is known of the queries and the keys of a module, for a matrix (batch, heads, queries, keys)."""
+        batch, _, queries, keys = shape
+        ids = self.ids(name, queries, batch)
+        key_ids = ids if queries == keys else None
+        if kind == "cross":
+            key_ids = self.ids("encoder.", keys, batch)
+        return Sides(ids, key_ids, self.tokens(ids, queries, batch), self.tokens(key_ids, keys, batch))
 
     def tokens(self, ids: Tensor | None, length: int, batch: int) -> list[Tokens] | None:
         """The user's tokens or, if they do not fit, those of the ids; one for each sequence."""

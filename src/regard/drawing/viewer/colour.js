@@ -2,15 +2,15 @@
 
 // Lightness, chroma and hue of the smallest and the largest weight, and the colour of what is not known (yet).
 const ramps = {
-  light: {low: [0.986, 0.007, 250], high: [0.3, 0.095, 250], missing: [226, 230, 235]},
-  dark: {low: [0.24, 0.018, 250], high: [0.9, 0.1, 225], missing: [46, 54, 63]},
+  light: {low: [0.986, 0.007, 250], high: [0.3, 0.095, 250], negative: [0.4, 0.105, 45], missing: [226, 230, 235]},
+  dark: {low: [0.24, 0.018, 250], high: [0.9, 0.1, 225], negative: [0.8, 0.12, 55], missing: [46, 54, 63]},
 };
 const shades = 256;
 
-/** The colours of a theme: red, green, blue of each of 256 shades, then of what is missing. */
-export function colourTable(theme) {
+/** The colours of a theme: red, green, blue of each of 256 shades, then of what is missing; `end` may be "negative". */
+export function colourTable(theme, end = "high") {
   const ramp = ramps[theme], table = new Uint8ClampedArray(3 * (shades + 1));
-  const [low, high] = [ramp.low, ramp.high].map(([lightness, chroma, hue]) => {
+  const [low, high] = [ramp.low, ramp[end]].map(([lightness, chroma, hue]) => {
     const angle = hue * Math.PI / 180;
     return [lightness, chroma * Math.cos(angle), chroma * Math.sin(angle)];
   });
