@@ -245,7 +245,7 @@ def record(tokens: int, heads: int, width: int, path: Path, watched: bool) -> No
     query, key = torch.randn(2, 1, heads, tokens, width).unbind(0)
     names = [f"▁w{n % 5000}" for n in range(tokens)]
     layer = Layer(heads)
-    with torch.no_grad(), regard.watch(layer, tokens=names) as seen:
+    with torch.no_grad(), regard.watch(layer, tokens=names if watched else None) as seen:
         size = tokens if watched else 8
         layer(query[:, :, :size], key[:, :, :size])
     if watched:
