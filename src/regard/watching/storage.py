@@ -19,7 +19,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from regard.errors import FileError, InputError, RegardError
-from regard.matrix import Top
+from regard.matrix import AttentionMatrix, Top
 from regard.nn.files import write_safetensors
 from regard.scores import Band, Mask, as_mask, cut, documents, padding, window
 from regard.watching.calls import AttentionCall
@@ -131,6 +131,9 @@ def _describe(entry: Entry, tensors: _SharedTensors) -> dict[str, Any]:
     item["mask"] = _describe_mask(call.mask, tensors)
     if call.zeroed.atoms:
         item["zeroed"] = _describe_mask(call.zeroed, tensors)
+    elif entry.attention is not None and entry.attention.shape[1] == call.query.shape[1]:
+        # The kernel that ran gave the normaliser of each row: with it, no part of a long text waits for all of it.
+        item["normaliser"] = tensors.put(entry.attention.known_logsumexp)
     return item
 
 
@@ -191,6 +194,7 @@ def _read_entry(item: dict[str, Any], tensors: Mapping[str, Tensor]) -> Entry:
         call = _read_call(item, get)
         matrix = call.matrix()  # which checks shapes and dtypes
         batch, heads, queries, keys = matrix.shape
+        matrix = _normalised(matrix, get(item.get("normaliser")))
         entry = Entry(shape=(batch, heads, queries, keys), call=call, attention=matrix, **about)
         entry = entry if stop - first == heads else entry.head(slice(first, stop))
     _require(entry.heads == range(first, stop), f"{entry.name} does not have heads {first} to {stop - 1}")
@@ -205,6 +209,15 @@ def _read_entry(item: dict[str, Any], tensors: Mapping[str, Tensor]) -> Entry:
         ids=_read_ids(get(item["ids"]), (batch, queries)),
         key_ids=_read_ids(get(item["key_ids"]), (batch, keys)),
     )
+
+
+def _normalised(matrix: AttentionMatrix, logsumexp: Any) -> AttentionMatrix:
+    """The matrix with the normaliser of its rows, if the file has it."""
+    if logsumexp is None:
+        return matrix
+    fits = isinstance(logsumexp, Tensor) and logsumexp.is_floating_point() and logsumexp.shape == matrix.shape[:3]
+    _require(fits and not bool(logsumexp.isnan().any()), "a normaliser does not fit its matrix")
+    return matrix.normalised_by(logsumexp)
 
 
 def _read_call(item: dict[str, Any], get: Callable[[Any], Any]) -> AttentionCall:
