@@ -27,6 +27,7 @@ from regard.watching.calls import AttentionCall, Steps
 from regard.watching.masks import Pattern
 from regard.watching.pooling import BINS
 from regard.watching.reductions import Growing, Reductions, extend, finished, reduce, select_heads
+from regard.watching.shards import Shard
 from regard.watching.tokens import Text, Tokens
 
 __all__ = [
@@ -60,6 +61,7 @@ class ModuleCalls:
         self._count = 1
         self._queries, self._keys = call.queries, call.keys  # of the text so far
         self._shape = (*call.query.shape[:3], call.key.shape[2])
+        self._first_head, self._shard = call.heads.start, call.shard
         self._steps = Steps()  # with `keep`, those that were not reduced yet
         self._joined: AttentionCall | None = None  # the steps as one call; None until asked for
         self._matrix: AttentionMatrix | None = None
@@ -140,6 +142,8 @@ class ModuleCalls:
             call=self._joined,
             attention=self._matrix,
             reductions=reductions,
+            first_head=self._first_head,
+            shard=self._shard,
             **self._text.sides(self._name, self.kind, self._shape)._asdict(),
         )
 
@@ -192,11 +196,18 @@ class Entry:
     ids: Tensor | None = None  # the ids of the tokens, as the model received them
     key_ids: Tensor | None = None
     first_head: int = 0
+    shard: Shard | None = None  # which heads the call has, where other ranks have the others
 
     @property
     def heads(self) -> range:
         """The numbers of its heads, as the model counts them."""
         return range(self.first_head, self.first_head + self.shape[1])
+
+    @property
+    def of_call(self) -> slice:
+        """Its heads among those of the call."""
+        first = self.first_head - (0 if self.shard is None else self.shard.first)
+        return slice(first, first + self.shape[1])
 
     @property
     def matrix(self) -> AttentionMatrix:
@@ -208,6 +219,7 @@ class Entry:
     def __repr__(self) -> str:
         batch, heads, queries, keys = self.shape
         kept = "" if self.reductions is None else f", keeps {', '.join(self.keeps)}"
+        kept += "" if self.shard is None else f", heads {self.heads[0]} to {self.heads[-1]} of {self.shard.heads}"
         return (
             f"Entry({self.name}: {self.kind}, layer {self.layer}, {batch} × {heads} heads × {queries} × {keys}{kept})"
         )
@@ -400,4 +412,4 @@ def _shown(
     if (bias := mask.bias_tile(rows, columns)) is not None:
         shown = shown & (bias != -math.inf)
     heads = shown[sequence if len(shown) > 1 else 0]
-    return heads if len(heads) == 1 else heads[entry.heads.start : entry.heads.stop]
+    return heads if len(heads) == 1 else heads[entry.of_call]

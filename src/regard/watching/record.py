@@ -21,6 +21,7 @@ from regard.watching.cache import Forgettable, forgettable
 from regard.watching.entries import Entry, ModuleCalls, mean_over_heads
 from regard.watching.pictures import picture
 from regard.watching.rankings import Span, heads_between, key_side, looked_at, looks, rollout, scored, spans
+from regard.watching.shards import gathered
 from regard.watching.sinks import Sinks, find_sinks
 from regard.watching.tokens import Place
 
@@ -83,7 +84,10 @@ class Record(Mapping[str, Entry]):
         lines = [f"Record of {len(self)} attentions{more}", *(f"  {entry!r}" for entry in self.values())]
         lines = lines if len(lines) <= 20 else [*lines[:10], "  …", *lines[-9:]]
         lines += [f"  Changed: {change}." for change in self.changes]
-        return "\n".join([*lines, f"  Not seen: {some_of(self._unseen)}."] if self._unseen else lines)
+        lines += [f"  Not seen: {some_of(self._unseen)}."] if self._unseen else []
+        if any(entry.shard is not None for entry in self.values()):
+            lines.append("  Other ranks have the other heads: record.gather() brings them to the first.")
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         rows = [
@@ -236,6 +240,17 @@ class Record(Mapping[str, Entry]):
         print(result)
         return result
 
+    def gather(self) -> Record | None:
+        """The record with the heads of all ranks, where each has some (tensor parallel): for the first rank alone.
+
+        Every rank must call it; the others get None. Where each rank has all heads, it is the record itself.
+        """
+        if not any(entry.shard is not None for part in self.passes for entry in part.values()):
+            return self
+        found = [gathered(dict(part)) for part in self.passes]
+        whole = [entries for entries in found if entries is not None]
+        return Record(whole, self.model, self._unseen) if len(whole) == len(found) else None
+
     # To a file and back
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -323,7 +338,7 @@ def _dense_rows(entry: Entry, rows: Tensor) -> tuple[Float[Tensor, "batch heads 
     call = entry.call
     assert call is not None
     positions = rows.to(call.query.device)
-    heads = slice(entry.heads.start, entry.heads.stop)
+    heads = entry.of_call
     group = call.query.shape[1] // call.key.shape[1]
     query = call.query[:, heads].index_select(2, positions).double()
     key = call.key.repeat_interleave(group, 1)[:, heads].double()

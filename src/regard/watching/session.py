@@ -275,7 +275,9 @@ class Watching:
             return call
         if key not in self._links:
             known = self._known(key, call)
-            self._links[key] = self.changes.located(name, known.layer, known.kind, known.heads, *known.sides)
+            self._links[key] = self.changes.located(
+                name, known.layer, known.kind, known.heads, call.heads, *known.sides
+            )
         links, zeroed = self._links[key]
         return call.changed(links, zeroed) if links or zeroed else call
 
@@ -291,7 +293,7 @@ class Watching:
                 calls.append(call)
             else:
                 self._passes[-1][key] = ModuleCalls(key, call, matrix, self._keep, self._text)
-        return self.changes.without_heads(name, output)
+        return self.changes.without_heads(name, output, call.all_heads, call.heads)
 
     def _place(self, name: str, call: AttentionCall) -> AttentionCall:
         """Find the text that a call belongs to, or begin one; the call in its place there."""
@@ -335,7 +337,7 @@ class Watching:
             [Tokens.numbered(length)] * batch if side is None else side
             for side, length in ((found.tokens, queries), (found.key_tokens, keys))
         )
-        return Seen(layer_of(key), call.kind, heads, (tokens, key_tokens))
+        return Seen(layer_of(key), call.kind, call.all_heads, (tokens, key_tokens))
 
     @property
     def tokens(self) -> Sequence[Tokens] | None:

@@ -25,6 +25,7 @@ from regard.scores import Band, Mask, as_mask, cut, documents, padding, window
 from regard.watching.calls import AttentionCall
 from regard.watching.entries import Entry
 from regard.watching.reductions import REDUCTIONS, Reductions
+from regard.watching.shards import Shard
 from regard.watching.tokens import Tokens, Word
 
 __all__ = ["load", "save"]
@@ -128,6 +129,8 @@ def _describe(entry: Entry, tensors: _SharedTensors) -> dict[str, Any]:
     call = entry.call
     assert call is not None
     item["source"] = {name: tensors.put(getattr(call, name)) for name in _SOURCE}
+    if entry.shard is not None:
+        item["shard"] = [entry.shard.first, entry.shard.heads]
     item["mask"] = _describe_mask(call.mask, tensors)
     if call.zeroed.atoms:
         item["zeroed"] = _describe_mask(call.zeroed, tensors)
@@ -196,6 +199,10 @@ def _read_entry(item: dict[str, Any], tensors: Mapping[str, Tensor]) -> Entry:
         batch, heads, queries, keys = matrix.shape
         matrix = _normalised(matrix, get(item.get("normaliser")))
         entry = Entry(shape=(batch, heads, queries, keys), call=call, attention=matrix, **about)
+        if "shard" in item:  # of a model on several ranks
+            begin, total = (_whole(number) for number in item["shard"])
+            _require(begin + heads <= total, f"{entry.name} does not have {heads} heads from {begin} on, of {total}")
+            entry = replace(entry, first_head=begin, shard=Shard(begin, total))
         entry = entry if stop - first == heads else entry.head(slice(first, stop))
     _require(entry.heads == range(first, stop), f"{entry.name} does not have heads {first} to {stop - 1}")
     batch, _, queries, keys = entry.shape
