@@ -136,7 +136,7 @@ async def first() -> list[str]:
     """From the text to everything that the page draws at first: the reading, and all weights of it."""
     with serving() as server:
         async with Visitor(server) as visitor:
-            read, whole = [], []
+            read, whole, before = [], [], server.cpu()
             for sentence in SENTENCES * 3:
                 start = time.perf_counter()
                 reading = await visitor.read(sentence)
@@ -144,13 +144,15 @@ async def first() -> list[str]:
                 for n in range(len(reading["entries"])):
                     await visitor.get(f"/api/weights?reading={reading['id']}&entry={n}")
                 whole.append(time.perf_counter() - start)
+        used = ms((server.cpu() - before) / len(whole))
         rows = [
-            f"| the server, from its start to its first answer | {server.started:.1f} s | |",
-            f"| a ten-word sentence translated, watched, described | {ms(statistics.median(read))} | {ms(max(read))} |",
-            f"| and all its weights, 14 answers | {ms(statistics.median(whole))} | {ms(max(whole))} |",
-            f"| memory | {server.memory():.2f} GB | |",
+            f"| the server, from its start to its first answer | {server.started:.1f} s | | |",
+            f"| a ten-word sentence read and described | {ms(statistics.median(read))} | {ms(max(read))} | |",
+            f"| and all its weights, 14 answers | {ms(statistics.median(whole))} | {ms(max(whole))} | {used} |",
+            f"| memory | {server.memory():.2f} GB | | |",
         ]
-    return ["## A first view", "", "| | median | slowest of 15 |", "| --- | --- | --- |", *rows, ""]
+    columns = "| | median | slowest of 15 | a core's time |"
+    return ["## A first view", "", columns, "| --- | --- | --- | --- |", *rows, ""]
 
 
 # Many visitors
@@ -256,14 +258,14 @@ async def _map(tokens: int, heads: int, width: int, patience: float) -> list[str
         size = path.stat().st_size
         progress.print(f"a record of {tokens:,} tokens: {size / 1e6:,.0f} MB")
         with serving("--record", str(path)) as server:
-            rows = [f"| opened, from the start of the server | {server.started:.1f} s |"]
+            rows = [f"| opened, from the start of the server | {server.started:.1f} s | | {server.cpu():.1f} s |"]
             async with Visitor(server) as visitor:
                 about = await visitor.json("/api/about")
                 start = time.perf_counter()
                 await visitor.json(f"/api/reading/{about['reading']}")
-                rows.append(f"| described, with what its heads do | {time.perf_counter() - start:.2f} s |")
+                rows.append(f"| described, with what its heads do | {time.perf_counter() - start:.2f} s | | |")
                 rows += await _tiles(visitor, about["reading"], tokens, "before the sweep")
-                start = time.perf_counter()
+                start, before = time.perf_counter(), server.cpu()
                 await visitor.get(_tile(about["reading"], 0, tokens, 256))  # begins it
                 rows += await _tiles(visitor, about["reading"], tokens, "while it is swept")
                 while (share := (await visitor.json(f"/api/ready?reading={about['reading']}&entry=0"))["share"]) < 1:
@@ -272,27 +274,30 @@ async def _map(tokens: int, heads: int, width: int, patience: float) -> list[str
                     if time.perf_counter() - start > patience:
                         break
                 swept = time.perf_counter() - start
-                rows.append(f"| one sweep over all of it, one head ({share:.0%} done) | {swept:,.0f} s |")
+                used = f"{server.cpu() - before:,.0f} s"
+                rows.append(f"| one sweep over all of it, one head ({share:.0%} done) | {swept:,.0f} s | | {used} |")
                 rows += await _tiles(visitor, about["reading"], tokens, "afterwards")
                 for size in (tokens, tokens // 4):
                     took = await _timed(visitor, _tile(about["reading"], 0, size, 256), 5)
-                    rows.append(f"| a tile of {size:,} × {size:,} tokens in 256 × 256 bins, afterwards | {ms(took)} |")
-            rows.append(f"| memory, the most | {server.memory():.2f} GB |")
+                    what = f"a tile of {size:,} × {size:,} tokens in 256 × 256 bins, afterwards"
+                    rows.append(f"| {what} | {ms(took)} | | |")
+            rows.append(f"| memory, the most | {server.memory():.2f} GB | | |")
     title = f"## A record of {tokens:,} tokens, {heads} head{'s' * (heads > 1)} of width {width}, causal"
-    return [title, "", "| | |", "| --- | --- |", *rows, ""]
+    columns = "| | median | slowest of 7 | a core's time |"
+    return [title, "", columns, "| --- | --- | --- | --- |", *rows, ""]
 
 
 async def _tiles(visitor: Visitor, name: str, tokens: int, when: str) -> list[str]:
     """Deep tiles at places of the text that nobody has looked at yet."""
     rows = []
     for side, bins in ((256, 256), (2048, 256)):
-        took = []
+        took, before = [], visitor.server.cpu()
         for _ in range(7):
             start = random.randrange(tokens - side)
             took.append(await _timed(visitor, _tile(name, start, start + side, bins), 1))
-        slowest = f"slowest {ms(max(took))}"
+        used = "" if "while" in when else ms((visitor.server.cpu() - before) / 7)
         what = f"a tile of {side:,} × {side:,} tokens in {bins} × {bins} bins, {when}"
-        rows.append(f"| {what} | {ms(statistics.median(took))}, {slowest} |")
+        rows.append(f"| {what} | {ms(statistics.median(took))} | {ms(max(took))} | {used} |")
     return rows
 
 

@@ -13,6 +13,7 @@ from regard import _interrupts as _interrupts
 
 # Everything is imported when it is first used, for torch takes seconds and `regard --help` needs none of it.
 if TYPE_CHECKING:
+    from regard import distributed as distributed
     from regard.drawing import Picture
     from regard.errors import (
         DeviceError,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         MissingDependencyError,
         ModifiedInPlaceError,
         OutOfRangeError,
+        RankError,
         RegardError,
         ShapeError,
         TooLargeError,
@@ -73,6 +75,7 @@ __all__ = [
     "MultiHeadAttention",
     "OutOfRangeError",
     "Picture",
+    "RankError",
     "Record",
     "RegardError",
     "SelfAttention",
@@ -102,7 +105,7 @@ __all__ = [
 ]
 
 _ROOMS = ("errors", "drawing", "scores", "matrix", "learn", "nn", "watching", "translation")  # that the names are from
-_MODULES = (*_ROOMS, "backends", "support")
+_MODULES = (*_ROOMS, "backends", "distributed", "support")
 
 if not TYPE_CHECKING:  # for a type checker, there are the names above and no others
 

@@ -210,7 +210,7 @@ class TestCells:
 
     def test_a_word_of_a_ruler_is_followed(self, opened, picture, weights):
         tab = opened(picture, "#x=40&y=60&z=5&head=0")
-        x, y = place(tab, 61, 37)
+        _, y = place(tab, 61, 37)
         box = tab.locator(".map-plot").bounding_box()
         tab.mouse.click(box["x"] + 30, y)
         panel(tab)

@@ -19,6 +19,7 @@ MASKS = {
     "padding": lambda: regard.padding([250]),
     "documents": lambda: regard.documents(torch.arange(300) // 120),
     "bias": lambda: regard.bias(torch.randn(300, 300)),
+    "cut": lambda: regard.causal() & regard.cut(slice(210, 240), slice(195, 230)) & regard.cut(250, 240, bias=-2.0),
 }
 
 
@@ -153,6 +154,17 @@ class TestLevels:
         found = feed.tile([(0, 0)], (0, 300), (0, 300), (7, 7))
         np.testing.assert_allclose(found, A.pool(7, 7)[0].numpy(), rtol=0.1)
         assert found.mean() == pytest.approx(1 / 300, rel=1e-3)
+
+    def test_bins_finer_than_any_level_are_computed_if_one_can_wait(self, monkeypatch):
+        A = matrix(mask=regard.causal())
+        monkeypatch.setattr(map_levels, "_BINS", 10)  # so that the finest level has 32 tokens a bin
+        feed, exact = feed_of(A), A.part[0, :240, :160].pool(30, 20).numpy()
+        np.testing.assert_allclose(feed.tile([(0, 0)], (0, 240), (0, 160), (30, 20)), exact, atol=1e-6)
+        monkeypatch.setattr(map_feed, "_WAIT", 100)
+        swept(feed, [(0, 0)])
+        shared = feed.tile([(0, 0)], (0, 240), (0, 160), (30, 20))
+        assert shared.sum() == pytest.approx(exact.sum(), rel=0.1)
+        assert np.abs(shared - exact).max() > 1e-3
 
     def test_rows_that_are_not_swept_are_not_there(self):
         levels = map_levels.Levels(100, 40, 4, lambda start, stop: np.full((-(-(stop - start) // 4), 10), start + 1.0))

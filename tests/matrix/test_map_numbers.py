@@ -37,6 +37,7 @@ CASES = {
     "a bias by distance": {"mask": regard.bias(numbers(4, 1, 1) * distances())},
     "a bias": {"mask": regard.bias(numbers(TOKENS, TOKENS).masked_fill(numbers(TOKENS, TOKENS, seed=1) < -1, -torch.inf))},
     "the least float hides": {"mask": regard.bias(torch.where(distances() > 0, torch.finfo(torch.float32).min, 0.0))},
+    "cut links": {"mask": regard.causal() & regard.cut(slice(10, 30), slice(2, 8), heads=[0, 2]) & regard.cut(30, 12, bias=-2.0)},
     "scale": {"scale": 0.9},
     "a negative scale": {"scale": -0.2, "mask": regard.causal()},
     "softcap": {"softcap": 2.0, "mask": regard.causal()},
@@ -79,12 +80,13 @@ def opened(browser, tmp_path):
     said = []
     context = browser.new_context(offline=True)
 
-    def look(feed, budget=12_000_000):
+    def look(feed, before=""):
         tab = context.new_page()
+        tab.add_init_script(before)
         tab.on("console", lambda message: said.append(message.text))
         tab.on("pageerror", lambda error: said.append(str(error)))
         path = tmp_path / "map.html"
-        path.write_text(page(feed.packed(budget)))
+        path.write_text(page(feed.packed(12_000_000)))
         tab.goto(path.as_uri())
         tab.wait_for_selector("#regard-map[data-state=idle]")
         return tab
@@ -161,10 +163,26 @@ def test_coarse_tiles_are_the_pool(opened, mask):
         bins = 2304 // size // 3  # a third of the matrix and more, past its last token
         start, stop = 2304 // 3 * 2, 2304
         found = pooled(tab, [start, stop], [start, stop], [bins, bins])
-        padded = np.full((stop - start,) * 2, np.nan)
-        padded[: tokens - start, : tokens - start] = dense[start:, start:]
-        expected = np.nanmean(padded.reshape(bins, size, bins, size).swapaxes(1, 2), axis=(2, 3))
-        np.testing.assert_allclose(found, np.nan_to_num(expected), rtol=error, atol=1e-9)
+        sums, there = np.zeros((2, stop - start, stop - start))
+        sums[: tokens - start, : tokens - start], there[: tokens - start, : tokens - start] = dense[start:, start:], 1
+        sums, counts = (each.reshape(bins, size, bins, size).sum((1, 3)) for each in (sums, there))
+        np.testing.assert_allclose(found, sums / np.maximum(counts, 1), rtol=error, atol=1e-9)
+
+
+@in_browser
+@pytest.mark.parametrize(
+    "before",
+    [
+        "delete window.Worker",
+        "window.Worker = class {postMessage() {setTimeout(() => this.onerror(new Event('error')))}}",
+    ],
+    ids=["none", "refused"],
+)
+def test_without_workers_it_is_computed_in_slices(opened, before):
+    A = regard.AttentionMatrix(numbers(1, 800, 16), numbers(1, 800, 16, seed=1))
+    tab = opened(MatrixFeed([MapEntry(A, [0])]), before)
+    found = pooled(tab, [0, 800], [0, 800], [200, 200])
+    np.testing.assert_allclose(found, A.pool(200, 200)[0].numpy(), atol=1e-3)
 
 
 class TestPacked:

@@ -2,7 +2,7 @@
 
 import atexit
 import threading
-from functools import cache
+from functools import cache, partial
 
 import pytest
 from browser import CHROMIUM, FLAGS
@@ -22,6 +22,7 @@ __all__ = [
     "percent",
     "plain",
     "record",
+    "small_model",
     "word",
 ]
 
@@ -32,17 +33,14 @@ needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not in
 
 
 @cache
-def address():
-    """Where the page is: one server for all tests of a process."""
+def address(of="translator"):
+    """Where a page is: one server of each kind for all tests of a process."""
     import uvicorn
 
-    import regard
     from regard.drawing.viewer import viewer_files
-    from regard.page import Page, TranslatorReader
-    from regard.page.server import listen, url
+    from regard.page import Page, listen, url
 
-    page = Page(TranslatorReader(regard.Translator.default(), "English to French"), viewer_files())
-    listening = listen("127.0.0.1", 0)
+    page, listening = Page(_READERS[of](), viewer_files()), listen("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn.Config(page.app(), log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
@@ -54,6 +52,48 @@ def address():
 
     atexit.register(end)
     return url(listening)
+
+
+def _translator():
+    import regard
+    from regard.page import TranslatorReader
+
+    return TranslatorReader(regard.Translator.default(), "English to French")
+
+
+def _record():
+    from regard.page import RecordReader
+
+    return RecordReader(record(), "a record")
+
+
+@cache
+def small_model(family):
+    """A random model of Hugging Face, and a tokenizer whose tokens are the words of the sentence."""
+    import torch
+    import transformers as hf
+    from models import FAMILIES
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    torch.manual_seed(3)
+    words = ["<unk>", *DOG.split(), *(f"w{n}" for n in range(89))]
+    made = Tokenizer(models.WordLevel({word: n for n, word in enumerate(words)}, unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return FAMILIES[family].make().eval(), hf.PreTrainedTokenizerFast(tokenizer_object=made, unk_token="<unk>")
+
+
+def _hugging_face(family):
+    from regard.page import HuggingFaceReader
+
+    return HuggingFaceReader(*small_model(family), family)
+
+
+_READERS = {
+    "translator": _translator,
+    "record": _record,
+    "BERT": partial(_hugging_face, "BERT"),
+    "GPT-2": partial(_hugging_face, "GPT-2"),
+}
 
 
 @cache
@@ -79,7 +119,7 @@ def opened(browser):
     """Opens the page with what its address holds; at the end nothing was said to the console, or asked of others."""
     asked, said, contexts = [], [], []
 
-    def look(hash="", *, quiet=True, **options):
+    def look(hash="", *, of="translator", quiet=True, **options):
         options = {"viewport": {"width": 1280, "height": 860}} | options
         context = browser.new_context(**options)
         contexts.append(context)
@@ -89,14 +129,14 @@ def opened(browser):
         page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
         if quiet:
             page.on("console", lambda message: said.append(message.text))
-        page.goto(address() + hash)
+        page.goto(address(of) + hash)
         page.locator(".word[data-place]").first.wait_for(state="attached")
         return page
 
     yield look
     for context in contexts:
         context.close()
-    assert [url for url in asked if not url.startswith((address(), "data:", "blob:", "file:"))] == []
+    assert [url for url in asked if not url.startswith(("http://127.0.0.1:", "data:", "blob:", "file:"))] == []
     assert said == []
 
 

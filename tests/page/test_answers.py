@@ -34,7 +34,14 @@ def test_files_are_those_of_a_table(client):
         answer = client.get(address)
         assert (answer.status_code, answer.content) == (200, FILES[name])
     assert client.get("/viewer/map.js").headers["content-type"].startswith("text/javascript")
-    for address in ("/viewer/app.py", "/viewer/..%2f..%2fapp.py", "/viewer/%2e%2e/app.py", "/etc/passwd", "/api"):
+    for address in (
+        "/viewer/app.py",
+        "/viewer/..%2f..%2fapp.py",
+        "/viewer/%2e%2e/app.py",
+        "/etc/passwd",
+        "/api",
+        "/viewer/map.js/",
+    ):
         answer = client.get(address)
         assert answer.status_code == 404
         assert answer.json()["error"]

@@ -3,8 +3,25 @@
 import json
 import re
 
-from browsing import DOG_HASH, bars, browser, expected, head, needs_chromium, opened, percent, plain, record, word
+import torch
+from browsing import (
+    DOG,
+    DOG_HASH,
+    bars,
+    browser,
+    expected,
+    head,
+    needs_chromium,
+    opened,
+    percent,
+    plain,
+    record,
+    small_model,
+    word,
+)
 from playwright.sync_api import expect
+
+import regard
 
 __all__ = ["browser", "opened"]  # fixtures
 pytestmark = needs_chromium
@@ -181,5 +198,49 @@ def test_what_went_wrong_is_said_and_can_be_tried_again(opened):
     page.get_by_role("button", name="Try again").click()
     expect(page.locator(".source .sentence")).to_contain_text("here")
     expect(trouble).to_be_hidden()
+    gone = {"status": 404, "json": {"error": "this reading is not kept any more: read the text again."}}
+    page.route("**/api/steps*", lambda route: route.fulfill(**gone), times=1)
+    page.get_by_role("tab", name="Steps").click()  # it is read again, and nobody notices
+    expect(page.locator(".step").first).to_be_visible()
+    expect(trouble).to_be_hidden()
     field.fill("word " * 5000)
     expect(trouble).to_contain_text("a text has at most 20,000 characters", ignore_case=True)
+
+
+def test_a_record_opens_as_a_map_and_its_words_can_be_looked_at(opened):
+    page = opened(of="record")
+    expect(page.get_by_role("tabpanel", name="Map")).to_be_visible()
+    expect(page.get_by_role("application")).to_be_visible()
+    assert page.locator("#ask").is_hidden()
+    page.get_by_role("tab", name="Look").click()
+    word(page, "target.11").click()
+    assert bars(page) == expected(record().looks("faim", kind="cross"))
+
+
+def test_a_model_that_reads_one_text(opened):
+    page = opened(DOG_HASH, of="BERT")
+    model, tokenizer = small_model("BERT")
+    with torch.no_grad(), regard.watch(model, tokenizer=tokenizer) as read:
+        model(**tokenizer(DOG, return_tensors="pt"))
+    word(page, "source.6").click()
+    assert bars(page) == expected(read.looks("it"))
+    head(page, "1.2").click()
+    assert bars(page) == expected(read.looks("it", layer=1, head=2))
+    page.get_by_role("button", name="Unfold the steps").click()
+    expect(page.locator(".step").last).to_contain_text("stays inside")
+
+
+def test_a_model_that_writes_on(opened):
+    page = opened("#text=A+dog+ate", of="GPT-2")
+    expect(page.locator(".word.written-on").first).to_be_visible()
+    assert page.locator(".word:not(.written-on)").count() == 3
+    page.get_by_label("new tokens").fill("2")
+    page.get_by_role("button", name="Write on").click()
+    expect(page.locator(".word.written-on")).to_have_count(2)
+    model, tokenizer = small_model("GPT-2")
+    ids = tokenizer("A dog ate", return_tensors="pt")["input_ids"]
+    written = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=2, do_sample=False)
+    with torch.no_grad(), regard.watch(model, tokenizer=tokenizer) as record:
+        model(written)
+    word(page, "source.4").click()
+    assert bars(page) == expected(record.looks(4), 5)

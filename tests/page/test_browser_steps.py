@@ -104,8 +104,12 @@ def test_what_if_a_word_is_hidden_or_a_head_is_off(opened):
 
 
 def test_the_picture_and_the_map_are_saved(opened, tmp_path):
-    page = opened()
+    page = opened(permissions=["clipboard-read", "clipboard-write"])
     page.locator(".word.chosen").wait_for()
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("menuitem", name="Copy the address of this view").click()
+    expect(page.get_by_text("The address of this view is copied.")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == page.evaluate("location.href")
     for item, name in (("Picture as SVG", "x.svg"), ("Picture as PNG", "x.png"), ("Map as one HTML file", "x.html")):
         page.get_by_role("button", name="Save").click()
         with page.expect_download() as download:

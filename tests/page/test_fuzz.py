@@ -202,7 +202,7 @@ def test_no_request_breaks_it(server, tiny_translator):
         answer = client.send(method, target.replace("ID", last[-1]), more, content)
         seen[answer.status] += 1
         assert answer.status in EXPECTED, (request, answer)
-        if answer.text == "Invalid HTTP request received.":  # not HTTP, says uvicorn
+        if answer.status == 400 and answer.headers["content-type"].startswith("text/plain"):  # not HTTP, says uvicorn
             seen["not HTTP"] += 1
             return
         assert answer.headers["content-security-policy"] == HEADERS["content-security-policy"]

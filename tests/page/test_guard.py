@@ -104,6 +104,13 @@ def test_a_body_is_cut_off_where_it_is_too_long(client):
     assert client.post("/api/read", content=b"{}", headers=JSON | {"content-length": "many"}).status_code in (400, 413)
 
 
+@pytest.mark.parametrize(("length", "status"), [("100", None), ("101", 413), ("x", 400), ("", 400)])
+def test_a_body_that_says_it_is_too_long_is_not_waited_for(length, status):
+    headers = [(b"host", b"localhost"), (b"content-length", length.encode())]
+    refused = Guard(None, own_names("127.0.0.1"), 100)._refused({"headers": headers, "path": "/", "method": "POST"})
+    assert (refused and refused[0]) == status
+
+
 def test_there_are_no_web_sockets(page):
     with (
         TestClient(page.app(), base_url="http://127.0.0.1") as client,

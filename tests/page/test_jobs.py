@@ -1,6 +1,7 @@
 """Work in turns: a long job delays nobody, a visitor who leaves ends it, and there is an end to what is taken on."""
 
 import asyncio
+import json
 import threading
 import time
 
@@ -192,6 +193,50 @@ def test_a_long_text_is_read_in_slices(page):
         del page.reader.translator._search
     assert seen[:5] == [1, 2, 4, 8, 8]
     assert len(events) > 40
+
+
+def test_a_visitor_who_closes_the_page_ends_the_job(page):
+    """Over ASGI, as a server tells it: after the first line of the answer the visitor is gone."""
+    ended = []
+    read = page.reader.read
+
+    def watched(asked):
+        try:
+            yield from read(asked)
+            ended.append("read to the end")
+        except GeneratorExit:
+            ended.append("closed")
+            raise
+
+    async def work():
+        body, lines = json.dumps({"text": LONG}).encode(), asyncio.Event()
+        messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive():
+            if messages:
+                return messages.pop()
+            await lines.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message):
+            if message.get("body"):
+                lines.set()
+
+        headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+        scope = {"type": "http", "method": "POST", "path": "/api/read", "raw_path": b"/api/read", "headers": headers,
+                 "query_string": b"", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1"}  # fmt: skip
+        await asyncio.wait_for(page.app()(scope, receive, send), 60)
+        for _ in range(1000):
+            if ended:
+                break
+            await asyncio.sleep(0.01)
+
+    page.reader.read = watched
+    try:
+        asyncio.run(work())
+    finally:
+        del page.reader.read
+    assert ended == ["closed"]
 
 
 def test_a_model_in_the_middle_of_a_job_is_whole(page):

@@ -1,8 +1,10 @@
 """What is kept of texts that were read, and for how long."""
 
+import pytest
 import torch
 
 import regard
+from regard.errors import InputError
 from regard.page.readings import Part, Reading, Readings
 from regard.watching.roles import roles
 
@@ -74,6 +76,19 @@ def test_pinned_ones_stay():
     assert kept.get(first.id) is first
 
 
+def test_the_work_of_a_tile():
+    """Deep tiles are counted, and too large ones refused; coarse ones come from levels, and cost nothing here."""
+    found = reading(6000)
+    one, whole = [(0, 0)], (0, 6000)
+    assert found.work(one, (0, 256), (0, 256), (256, 256)) == 256 * 6000 * 8
+    assert found.work(one, (0, 4096), (0, 4096), (128, 128)) == 0
+    assert found.work(one, (0, 4096), (0, 4096), (129, 128)) == 4096 * 6000 * 8
+    with pytest.raises(InputError, match="too large"):
+        found._multiplied(0, heads=1 << 20, rows=6000)
+    with pytest.raises(InputError, match="bins"):
+        found.work(one, whole, whole, (600, 600))
+
+
 def test_layers_of_several_lengths_have_sides_of_their_own():
     class Shrinks(torch.nn.Module):
         def __init__(self):
@@ -89,4 +104,4 @@ def test_layers_of_several_lengths_have_sides_of_their_own():
     found = Reading(entries, text="abcdef", roles=roles(entries)).about()
     assert [(entry["rows"], entry["columns"]) for entry in found["entries"]] == [("source",) * 2, ("source+",) * 2]
     assert found["sides"]["source"]["count"] == 6
-    assert found["sides"]["source+"] == {"count": 3, "tokens": [" 0", " 1", " 2"], "words": None}
+    assert found["sides"]["source+"] == {"count": 3, "tokens": [" 0", " 1", " 2"], "words": None, "special": []}

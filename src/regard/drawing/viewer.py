@@ -99,15 +99,15 @@ def joined_modules(*names: str) -> str:
     return "\n".join(parts)
 
 
-def page(packed: Packed, title: str = "", theme: str | None = None) -> str:
+def page(packed: Packed, title: str | None = None, theme: str | None = None) -> str:
     """A page with its own numbers, which asks nobody for anything: its policy forbids any request and any other script.
 
-    `theme` is "light" or "dark"; without, it is that of the reader's system.
+    `title` stands for that of the feed; `theme` is "light" or "dark" or, without it, that of the reader's system.
 
     >>> page(Packed({"title": ""}, {}), "<it>").count("<title>&lt;it&gt;</title>")
     1
     """
-    about = packed.about | ({"title": title} if title else {})
+    about = packed.about if title is None else packed.about | {"title": title}
     script, style = joined_modules(*MAP_MODULES, "open.js"), viewer_files()["viewer.css"].decode()
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data: blob:; "
@@ -124,7 +124,7 @@ def page(packed: Packed, title: str = "", theme: str | None = None) -> str:
         f'<!doctype html>\n<html lang="en"{chosen}>\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escaped(title or about['title']) or 'regard'}</title>\n<style>{style}</style>\n</head>\n"
+        f"<title>{escaped(about['title']) or 'regard'}</title>\n<style>{style}</style>\n</head>\n"
         f'<body class="regard-page">\n<main id="regard-map"></main>\n'
         f'<script type="application/json" id="regard-about">{said}</script>\n{"".join(blocks)}'
         f'<script type="module">{script}</script>\n</body>\n</html>\n'

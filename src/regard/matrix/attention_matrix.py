@@ -12,13 +12,23 @@ from torch import Tensor
 
 from regard import backends
 from regard.backends import Attend, Dropout, Entropy, Pool, Received, TransposedProduct
-from regard.errors import InputError, OutOfRangeError, ShapeError
+from regard.errors import InputError, OutOfRangeError
 from regard.matrix.linear_operator import linear_operator
 from regard.matrix.matrix_picture import draw
 from regard.matrix.normalised import NormalisedScores, Source
 from regard.matrix.top import Top
-from regard.matrix.views import Axes, Parts, Stage, Transposed, basic, coordinates, fold_operand
-from regard.scores import Mask, as_mask, bind, check_floats, make_scores, pick
+from regard.matrix.views import (
+    Axes,
+    Parts,
+    Stage,
+    Transposed,
+    basic,
+    coordinates,
+    fold_operand,
+    fold_value,
+    picked,
+)
+from regard.scores import Mask, as_mask, bind, check_floats, make_scores
 from regard.support import Float, ensure_room, inside_func, no_compile, one_of, transformed, whole
 
 if TYPE_CHECKING:
@@ -131,7 +141,7 @@ class AttentionMatrix:
         True
         """
         scores, dropped = self._core.scores, Dropout.of(dropout, seed)
-        value = self._value(value)
+        value = fold_value(self._axes, scores, value, self._key_heads_before)
         if value.shape[1] == scores.key.shape[1]:
             return self._axes.unfold(self._core.compute(Attend(value, dropped)))
         # Values per query head: one pass for each member of a group, keys still shared.
@@ -144,7 +154,7 @@ class AttentionMatrix:
         return self._axes.unfold(torch.stack(outputs, 2).flatten(1, 2))
 
     @property
-    def mT(self) -> Transposed:
+    def mT(self) -> Transposed[AttentionMatrix]:
         """The transposed matrix, as lazy as this one: `A.mT @ x` sends every query's row of x back to the keys.
 
         >>> import torch, regard
@@ -160,7 +170,7 @@ class AttentionMatrix:
         return self._read("weights", index)
 
     @property
-    def part(self) -> Parts:
+    def part(self) -> Parts[AttentionMatrix]:
         """`A.part[...]`: a part that is still lazy, each row normalised over *all* its keys.
 
         A part of grouped heads takes the values of its own heads: one for each, or one for each key head that it reads.
@@ -391,18 +401,6 @@ class AttentionMatrix:
             self._core.compute(TransposedProduct(fold_operand(self._axes, scores.shape, x, name="x")))
         )
 
-    def _value(self, value: Tensor) -> Tensor:
-        """A value as (batch, heads, keys, width), with the heads of the keys or of the queries."""
-        scores = self._core.scores
-        check_floats(query=scores.query, value=value)
-        heads = scores.shape[1]
-        if self._axes.has_heads and value.dim() > 2 and value.shape[-3] == heads and heads in self._key_heads_before:
-            raise ShapeError(
-                f"value has {heads} heads: those of the keys of the matrix that this is a part of, or one for each "
-                "head of this part? Take them one by one: A.part[…, h, :, :] @ value[…, h, :, :]."
-            )
-        return fold_operand(self._axes, scores.shape, value, key_heads=scores.key.shape[1])
-
     def _pool_request(self, rows: int, columns: int, reduce: str) -> Pool:
         rows, columns = whole("rows", rows), whole("columns", columns)
         if rows < 1 or columns < 1:
@@ -429,24 +427,10 @@ class AttentionMatrix:
     @no_compile
     def _part(self, axes: list[int | range | Tensor]) -> AttentionMatrix:
         """The part that an index picks; an int drops its axis, but one of rows or columns keeps it with size 1."""
-        *leading, rows, columns = (
-            range(a, a + 1) if n >= len(axes) - 2 and isinstance(a, int) else a for n, a in enumerate(axes)
-        )
-        assert not isinstance(rows, int)
-        assert not isinstance(columns, int)
-        scores, own = self._core.scores, self._axes
-        heads: int | range | Tensor = leading.pop() if own.has_heads else range(scores.shape[1])
-        batch = torch.arange(scores.shape[0], device="cpu").view(own.batch)
-        for axis, chosen in reversed(list(enumerate(leading))):
-            batch = batch.select(axis, chosen) if isinstance(chosen, int) else pick(batch, axis, chosen)
-        head_list = [heads] if isinstance(heads, int) else [int(h) for h in heads]
-        key_heads, before = scores.key.shape[1], self._key_heads_before
-        reads_all = [head // scores.group for head in head_list] == list(range(key_heads))
-        if not reads_all and len(head_list) != scores.shape[1]:
-            before |= {key_heads}
+        batch, heads, rows, columns, left, before = picked(axes, self._axes, self._core.scores, self._key_heads_before)
         return self._derived(
-            core=self._core.select(batch.flatten().tolist(), head_list, rows, columns),
-            axes=Axes(tuple(batch.shape), own.has_heads and not isinstance(heads, int)),
+            core=self._core.select(batch, heads, rows, columns),
+            axes=left,
             whole=self._whole or self.shape,
             key_heads_before=before,
         )

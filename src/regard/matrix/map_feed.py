@@ -29,6 +29,7 @@ __all__ = ["MapEntry", "MatrixFeed"]
 _TOKENS = 4096  # at once
 _PACKED = 1024  # bins on a side of the level that a file carries; a page computes finer ones, and coarser from it
 _BINS = 2**20  # of a tile: a row of a million tokens is one
+_WAIT = 2**34  # multiply-adds of a tile that one can wait for: about a second
 _NOW = 2**31  # multiply-adds of a sweep for which nobody has to be told to wait
 _Head = tuple[int, int]  # the number of the entry, and the head's own
 
@@ -113,7 +114,7 @@ class MatrixFeed:
         column_bins = Bins.of("columns", columns, bins[1], self.keys)
         if bins[0] * bins[1] > _BINS:
             raise InputError(f"a tile has at most {_BINS:,} bins. Got {bins[0]} × {bins[1]}: ask for a smaller part.")
-        if min(row_bins.size, column_bins.size) < FINEST or max(self.queries, self.keys) <= 2 * FINEST:
+        if self._at_once(runs, row_bins, column_bins):
             with self._sweeps.paused():
                 return _mean(runs, row_bins, column_bins).astype(np.float32)
         return self._levels(heads, runs).tile(rows, columns, bins)
@@ -214,6 +215,14 @@ class MatrixFeed:
             else:
                 runs.append((weights, slice(place, place + 1)))
         return runs
+
+    def _at_once(self, runs: Sequence[_Run], rows: Bins, columns: Bins) -> bool:
+        """Whether a tile is computed from queries and keys: its bins are small, or no level has bins as small."""
+        size = min(rows.size, columns.size)
+        if size < FINEST or max(self.queries, self.keys) <= 2 * FINEST:
+            return True
+        work = sum((part.stop - part.start) * weights.width for weights, part in runs) * rows.tokens * columns.tokens
+        return size < level_size(self.queries, self.keys) and work <= _WAIT
 
     def _levels(self, heads: Sequence[_Head], runs: Sequence[_Run]) -> Levels:
         size = level_size(self.queries, self.keys)

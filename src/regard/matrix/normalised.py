@@ -20,7 +20,7 @@ from regard.errors import ModifiedInPlaceError
 from regard.scores import BoundMask, Positions, Scores, as_range, pick
 from regard.support import Float, Int, no_compile
 
-__all__ = ["NormalisedScores", "Source", "dense_weights"]
+__all__ = ["NormalisedScores", "Source", "check_sources", "dense_weights"]
 
 _POINTS = 2**16  # single points computed at a time
 _LOG2E = math.log2(math.e)
@@ -37,6 +37,16 @@ class Source(NamedTuple):
     def of(cls, **tensors: Tensor) -> list[Source]:
         """Those that have a version counter."""
         return [cls(name, tensor, tensor._version) for name, tensor in tensors.items() if not tensor.is_inference()]
+
+
+def check_sources(sources: Sequence[Source], matrix: str = "AttentionMatrix") -> None:
+    """Raise if one of them was modified in place since its matrix was made."""
+    for name, tensor, version in sources:
+        if tensor._version != version:
+            raise ModifiedInPlaceError(
+                f"{name} was changed in place after this {matrix} was made, so its numbers would no longer "
+                f"agree. Make a new {matrix}, or hand in a copy: {name.split()[0]}.clone()."
+            )
 
 
 class NormalisedScores:
@@ -59,12 +69,7 @@ class NormalisedScores:
 
     def check_sources(self) -> None:
         """Raise if a tensor was modified in place since: the numbers would no longer agree."""
-        for name, tensor, version in self.sources:
-            if tensor._version != version:
-                raise ModifiedInPlaceError(
-                    f"{name} was changed in place after this AttentionMatrix was made, so its numbers would no longer "
-                    f"agree. Make a new AttentionMatrix, or hand in a copy: {name.split()[0]}.clone()."
-                )
+        check_sources(self.sources)
 
     def __getstate__(self) -> dict[str, Any]:
         self.check_sources()

@@ -76,6 +76,7 @@ class Page:
             HTTPException: _http_error, BusyError: _busy, RegardError: _refused, Exception: _broken,
         }  # fmt: skip
         app = Starlette(routes=routes, exception_handlers=handlers)
+        app.router.redirect_slashes = False  # an address is right or it is not there
         return Guard(app, self.names, _BODY)
 
     def close(self) -> None:
@@ -164,7 +165,7 @@ class Page:
         reading = await self._asked_reading(request)
         heads = _pairs(_text(request, "heads"))
         rows, columns, bins = (_two(request, name) for name in ("rows", "columns", "bins"))
-        slow = reading.work(heads, rows, bins) > _QUICK
+        slow = reading.work(heads, rows, columns, bins) > _QUICK
         return await self._numbers(request, lambda: reading.tile(heads, rows, columns, bins), slow)
 
     async def _numbers(

@@ -147,13 +147,17 @@ def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def numbers(tensor: Tensor) -> Any:
-    """The numbers of a tensor as lists: each as short as it can be and still the same float32.
+    """The numbers of a tensor as lists: each as short as it can be and still the same float32; None if it is none.
 
-    >>> numbers(torch.tensor([[0.1, 3.0]]))
-    [[0.1, 3.0]]
+    >>> numbers(torch.tensor([[0.1, 3.0, torch.nan]]))
+    [[0.1, 3.0, None]]
     """
     values = np.asarray(tensor.detach().float().cpu().numpy())
-    return values.astype(str).astype(np.float64).tolist()
+    found: Any = values.astype(str).astype(np.float64)
+    if not np.isfinite(found).all():
+        found = found.astype(object)
+        found[~np.isfinite(values)] = None
+    return found.tolist()
 
 
 # Regard's own Transformer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections import OrderedDict
@@ -9,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -49,6 +50,7 @@ class Asked:
     off: tuple[tuple[int, int], ...] = ()  # heads that give nothing: (entry, head)
 
 
+@runtime_checkable
 class Reader(Protocol):
     """A model, and how it reads."""
 
@@ -146,14 +148,15 @@ class TranslatorReader:
     ) -> Reading:  # fmt: skip
         start, off = time.perf_counter(), off or {}
         with changed(self.translator.model, hide, off):
-            confidence = translation.confidence
+            sure = translation.confidence
+            confidence = round(sure, 4) if math.isfinite(sure) else None
             with kept_inputs(self.translator.model, off) as inside:
                 # A copy, for a translation keeps its record as long as it lives, and this one lives on in its part.
                 entries = list(replace(translation).watch().values())
         foreign = self._english and not translation.looks_english
         english = "This does not look like English, which is what the model reads." if foreign else ""
         return Reading(
-            entries, text=translation.source, written=translation.text.strip(), confidence=round(confidence, 4),
+            entries, text=translation.source, written=translation.text.strip(), confidence=confidence,
             note=" ".join(filter(None, (english, note_on_sinks(entries)))), took=time.perf_counter() - start,
             roles=roles(entries), inside=inside, more={"changed": note} if note else None,
         )  # fmt: skip

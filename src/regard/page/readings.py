@@ -19,6 +19,7 @@ from regard.drawing.token_text import find_text, readable
 from regard.drawing.viewer import page
 from regard.errors import InputError, OutOfRangeError
 from regard.matrix import MapEntry, MatrixFeed
+from regard.matrix.map_levels import FINEST
 from regard.page.inside import Inside, steps
 from regard.watching import Entry
 from regard.watching.rankings import key_side
@@ -174,15 +175,21 @@ class Reading:
         feed, chosen = self._chosen(heads)
         return feed.tile(chosen, rows, columns, bins)
 
-    def work(self, heads: _Heads, rows: _Span, bins: _Span, most: int | None = None) -> int:
-        """The multiply-adds of a tile, or of `most` heads: each of its rows with every key. Too many are refused."""
+    def work(self, heads: _Heads, rows: _Span, columns: _Span, bins: _Span) -> int:
+        """The multiply-adds of a tile, at most; one of too many is refused."""
         feed, chosen = self._chosen(heads)
         if bins[0] * bins[1] > _BINS:
             raise InputError(f"a tile has at most {_BINS:,} bins. Got {bins[0]} × {bins[1]}: ask for a smaller part.")
-        call = self.entries[heads[0][0]].call
-        width = 1 if call is None else call.query.shape[-1]
-        count = len(set(chosen)) if most is None else min(len(set(chosen)), most)
-        found = count * max(min(rows[1], feed.queries) - rows[0], 0) * feed.keys * width
+        sizes = [(stop - start) / max(count, 1) for (start, stop), count in zip((rows, columns), bins, strict=True)]
+        if min(sizes) >= FINEST:
+            return 0  # it is read from levels that are swept in the background
+        return self._multiplied(heads[0][0], len(set(chosen)), min(rows[1], feed.queries) - rows[0])
+
+    def _multiplied(self, index: int, heads: int, rows: int) -> int:
+        """The multiply-adds of some rows of some heads with every key."""
+        entry = self.entry(index)
+        width = 1 if entry.call is None else entry.call.query.shape[-1]
+        found = heads * max(rows, 0) * entry.shape[3] * width
         if found > _LARGEST:
             raise InputError("this part is too large for so many heads: ask for a smaller one, or for fewer heads.")
         return found
@@ -195,8 +202,8 @@ class Reading:
 
     def saved(self, heads: _Heads) -> str:
         """A file with the map of some heads, as many of them as fit: it opens without a server."""
-        self.work(heads, (0, self.entry(heads[0][0]).shape[2]), (1, 1), most=1)
         whole, chosen = self._chosen(heads)
+        self._multiplied(heads[0][0], 1, whole.queries)  # each of them: what fits is few of a long text
         entries = [
             MapEntry(entry.matrix.part[place : place + 1], [head], entry.name, entry.kind, entry.layer)
             for n, entry in enumerate(whole.entries)

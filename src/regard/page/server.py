@@ -51,7 +51,8 @@ def serve(page: Page, listening: socket.socket, *, opened: bool = False) -> None
     """Answer at this address until Ctrl-C, which raises KeyboardInterrupt, or SIGTERM, which does not."""
     config = uvicorn.Config(
         page.app(), log_level="critical", access_log=False, server_header=False, date_header=False, lifespan="off",
-        timeout_keep_alive=30, timeout_graceful_shutdown=1, ws="none", h11_max_incomplete_event_size=65536,
+        timeout_keep_alive=30, timeout_graceful_shutdown=1, ws="none", proxy_headers=False,
+        limit_concurrency=1000, h11_max_incomplete_event_size=65536,
     )  # fmt: skip
     server = _Server(config, page)
     if opened:

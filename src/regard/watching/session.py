@@ -40,6 +40,8 @@ from regard.watching.values import KeptValues, Projections
 __all__ = ["Watching", "watch"]
 
 Links = tuple[tuple[LocatedLink, ...], tuple[LocatedLink, ...]]  # cut or steered, and zeroed
+# What torch.compile, FSDP and activation checkpointing call the module that they wrap.
+_WRAPPERS = frozenset(("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"))
 # Attention modules are found by the name of their class; those that adapt or project what another one gave are none.
 _ATTENTION = re.compile(r"Atte?n(tio)?n(?!\w*(Output|Adapter|Norm|Mask|Bias|Embed|MLP|FeedForward))")
 
@@ -418,13 +420,20 @@ def _kind(kind: Any) -> _Kind:
 
 
 def _modules(model: nn.Module) -> tuple[dict[str, nn.Module], bool]:
-    """The modules by name, as they are without torch.compile, and whether it wraps one of them."""
-    modules, wrapped = {}, False
-    for name, module in model.named_modules():
-        if "_orig_mod" in name:
-            wrapped, name = True, name.replace("_orig_mod.", "").removesuffix("_orig_mod")
+    """The modules by name, as they are without what wraps some of them, and whether torch.compile is among that."""
+    modules, compiled, wrapped = {}, False, set[str]()
+    for path, module in model.named_modules():
+        parts = path.split(".") if path else []
+        compiled = compiled or "_orig_mod" in parts
+        # DDP calls what it wraps "module", a name that others give to modules of their own.
+        inside = (".".join(parts[: n + 1]) for n in range(len(parts)))
+        name = ".".join(
+            part for part, here in zip(parts, inside, strict=True) if part not in _WRAPPERS and here not in wrapped
+        )
+        if isinstance(module, nn.parallel.DistributedDataParallel | nn.DataParallel):
+            wrapped.add(f"{path}.module" if path else "module")
         modules[name] = module
-    return modules, wrapped
+    return modules, compiled
 
 
 def _attends(module: nn.Module, kind: _Kind) -> bool:

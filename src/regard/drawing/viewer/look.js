@@ -143,13 +143,18 @@ export function openLook(root, app) {
       const {index, count} = reading.part;
       const before = turn("‹ before", "The sentence before", () => app.openPart(index - 1), index > 0);
       const next = turn("next ›", "The next sentence", () => app.openPart(index + 1), index + 1 < count);
-      notes.append(` Sentence ${index + 1} of ${count} `, before, " ", next);
+      notes.append(
+        ` ${app.about.task === "record" ? "Text" : "Sentence"} ${index + 1} of ${count} `,
+        before,
+        " ",
+        next,
+      );
     }
     const lengths = ["source", "target"].map(
       name => reading.sides[name]?.words?.length ?? reading.sides[name]?.count ?? 0,
     );
     const count = Math.max(...lengths);
-    if (count > MOST_WORDS) {
+    if (count > MOST_WORDS && stage.units.length) {
       const show = start => () => ((from = start), build(), showNotes());
       const last = Math.min(from + MOST_WORDS, count);
       const before = turn("‹ before", "Words before these", show(Math.max(from - MOST_WORDS, 0)), from > 0);
@@ -180,7 +185,8 @@ export function openLook(root, app) {
       heads.onReading();
       build();
       showNotes();
-      draw();
+      if (stage.units.length) draw();
+      else panel.showLong(app.reading.sides.source?.count ?? 0);
     },
     preview(text, written) {
       stage.root.classList.toggle("waiting", Boolean(text));

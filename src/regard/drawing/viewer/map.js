@@ -15,6 +15,7 @@ import {tokenCache} from "./tokens.js";
 
 const easeTime = 90, flyTime = 420;  // milliseconds
 const wordZoom = Math.log2(26);  // at which words can be read
+const sentence = 64;  // tokens
 const strongestSide = 256;  // tokens of a bin whose strongest pair is looked for
 
 /**
@@ -26,7 +27,7 @@ export function openMap(root, feed, {view: wanted = null, onView = () => {}, emb
   const {about} = feed;
   const still = matchMedia("(prefers-reduced-motion: reduce)");
   const state = {
-    view: null, goal: null, flight: null, choice: choiceFrom(about, wanted), mode: wanted?.colour === "linear" ? "linear" : "log",
+    view: null, goal: null, flight: null, choice: choiceFrom(about, wanted), mode: modeFrom(wanted),
     cell: null, open: false, hover: null, marks: {side: "rows", places: [], current: null}, range: null, share: 1,
     problem: "",
   };
@@ -287,6 +288,7 @@ export function openMap(root, feed, {view: wanted = null, onView = () => {}, emb
   async function tap(point) {
     const area = plot(), at = layout(state.view, about, area);
     surface.focus({preventScroll: true});
+    hover(null);
     const spot = cellAt(point);
     if (spot) {
       openStrongest(spot, at);
@@ -460,10 +462,16 @@ export function openMap(root, feed, {view: wanted = null, onView = () => {}, emb
     return {x, y, z, layer, head, colour: state.mode, cell: state.open ? state.cell : null};
   }
 
+  /** The colours that a view names; else linear for a sentence, where a few weights count, and logarithmic for more. */
+  function modeFrom(view) {
+    if (["log", "linear"].includes(view?.colour)) return view.colour;
+    return Math.max(about.queries, about.keys) <= sentence ? "linear" : "log";
+  }
+
   function setView(next) {
     state.choice = choiceFrom(about, next);
     selects.show(state.choice);
-    state.mode = next?.colour === "linear" ? "linear" : "log";
+    state.mode = modeFrom(next);
     colours.value = state.mode;
     state.goal = state.flight = null;
     if (width) {

@@ -28,6 +28,7 @@ const app = {
   change,
   openPart,
   trouble: showTrouble,
+  writeAddress: () => writeAddress.now(),
   views: {},
 };
 
@@ -140,7 +141,14 @@ function typed(text, soon) {
 
 // What is said when something is wrong
 
+const renewed = new Set(); // readings that were not kept, and whose text was read again
+
 function showTrouble(error) {
+  if (error?.status === 404 && app.reading && app.about.task !== "record" && !renewed.has(app.reading.id)) {
+    renewed.add(app.reading.id);
+    read();
+    return;
+  }
   const box = byId("trouble");
   box.hidden = !error;
   box.replaceChildren();

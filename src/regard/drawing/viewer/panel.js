@@ -31,8 +31,7 @@ export function openPanel(app) {
 
   function show({word, kind, names, looks, by, tied}) {
     const through = headsInWords(app.reading, kind, names);
-    if (!word)
-      return element.replaceChildren(...legend(names.length ? `Faint lines: ${through}.` : "No head is chosen."));
+    if (!word) return element.replaceChildren(...legend(names.length, through));
     const verb = kind === "cross" ? " looked at" : " looks at";
     const title = make("p", {class: "answer-what"}, wordOf(word), verb);
     title.firstElementChild.classList.add("the-word");
@@ -63,12 +62,23 @@ export function openPanel(app) {
     speak(`${word.text}${verb} ${said.join(", ")}. ${through}.`);
   }
 
-  function legend(said) {
+  function legend(count, through) {
     const kinds = kindsOf(app.reading).map(kind =>
       make("li", {"data-kind": kind}, LEGEND[app.reading.sides.target ? kind : "own"]),
     );
     const how = "Point at a word to see what it looks at. Choose it to keep it; Esc lets it go.";
-    return [make("p", {class: "answer-what"}, how), make("ul", {class: "kinds"}, ...kinds), quiet(said)];
+    const drawn = app.weights.dense ? `Faint lines: ${through}.` : `Of ${through}.`;
+    const said = quiet(count ? drawn : "No head is chosen.");
+    return [make("p", {class: "answer-what"}, how), make("ul", {class: "kinds"}, ...kinds), said];
+  }
+
+  /** A text that is too long to stand here. */
+  function showLong(count) {
+    const toMap = () => app.change({tab: "map"}, {history: true});
+    element.replaceChildren(
+      make("p", {class: "answer-what"}, `This text has ${counted(count, "token")}: more than can stand here.`),
+      make("button", {type: "button", class: "primary unfold", click: toMap}, "Open the map →"),
+    );
   }
 
   function row(word, kind, look) {
@@ -142,7 +152,7 @@ export function openPanel(app) {
     app.change({word: placeOfUnit(word), step, tab: "steps"}, {history: true});
   }
 
-  return {element, spoken, show};
+  return {element, spoken, show, showLong};
 }
 
 /** "encoder, layer 3, head 1", or how many heads the mean is over. */

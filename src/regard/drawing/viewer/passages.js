@@ -53,11 +53,9 @@ function quoted(word) {
 }
 
 function passage(title, tokens, marked, before, after) {
-  const text = element("p", {class: "map-text", dir: "auto"}, before ? "…" : "");
-  const join = part => part.join("");
-  const word = tokens[marked], space = /^\s*/.exec(word)[0];
-  text.append(join(tokens.slice(0, marked)), space, element("mark", {}, word.trim() || inOneLine(word)),
-    join(tokens.slice(marked + 1)), after ? " …" : "");
+  const word = tokens[marked], start = tokens.slice(0, marked).join("") + /^\s*/.exec(word)[0];
+  const text = element("p", {class: "map-text", dir: "auto"}, before ? `… ${start.trimStart()}` : start.trimStart(),
+    element("mark", {}, word.trim() || inOneLine(word)), tokens.slice(marked + 1).join("").trimEnd(), after ? " …" : "");
   return element("section", {}, element("h3", {}, title), text);
 }
 

@@ -3,7 +3,7 @@
 
 import {headsOf} from "./answers.js";
 import {getBlob, query} from "./api.js";
-import {makeSvg} from "./ui.js";
+import {later, makeSvg} from "./ui.js";
 
 const TWICE = 2; // pixels of a PNG for each of the page
 
@@ -12,7 +12,8 @@ export function saveMenu(app) {
   const button = document.getElementById("save");
   const menu = document.getElementById("save-menu");
   const items = [...menu.querySelectorAll("button")];
-  const status = document.getElementById("status");
+  const told = document.getElementById("told");
+  const hush = later(() => (told.textContent = ""), 4000);
 
   function show(open) {
     menu.hidden = !open;
@@ -38,7 +39,8 @@ export function saveMenu(app) {
       show(false);
       button.focus();
       try {
-        status.textContent = await ways[item.dataset.save]();
+        told.textContent = await ways[item.dataset.save]();
+        hush();
       } catch (error) {
         app.trouble(error);
       }
@@ -48,6 +50,8 @@ export function saveMenu(app) {
   const name = () => `regard-${app.state.tab}`;
   const ways = {
     async link() {
+      app.writeAddress();
+      if (!navigator.clipboard) return "The address bar has it: copy it from there."; // not over plain http
       await navigator.clipboard.writeText(location.href);
       return "The address of this view is copied.";
     },

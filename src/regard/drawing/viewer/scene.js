@@ -33,7 +33,7 @@ export function paintScene(paint, scene) {
     settled = paintTiles(paint, scene);
     paintGrid(paint, scene, area);
     paintBands(paint, scene, area);
-    paintNumbers(paint, scene);
+    paintNumbers(paint, scene, area);
     paintOutlines(paint, scene);
   });
   paint.outline(area.left - 0.5, area.top - 0.5, area.right - area.left + 1, area.bottom - area.top + 1, colours.line);
@@ -121,7 +121,7 @@ function paintGrid(paint, {at, about, colours}, area) {
   paint.lines(segments, colours.grid);
 }
 
-function paintNumbers(paint, scene) {
+function paintNumbers(paint, scene, area) {
   const {at, about, table, range, tokens, colours} = scene, {columns: width, rows: height} = at.scale;
   if (width < numberCell[0] || height < numberCell[1] || scene.level.some(each => each)) return;
   const sight = inSight(at, about), words = width >= wordCell[0] && height >= wordCell[1];
@@ -132,8 +132,9 @@ function paintNumbers(paint, scene) {
       if (!found || found.size[0] > 1 || found.size[1] > 1) continue;
       const ink = found.value > 0 ? colourOf(shareOf(found.value, range), table).ink : colours.muted;
       const x = at.x(column + 0.5), y = at.y(row + 0.5);
-      const text = percentOf(found.value);
-      paint.text(x, y + size * (words ? 0.75 : 0.36), fittedText(text, width - 4, size), {size, fill: ink, align: "center"});
+      const text = fittedText(percentOf(found.value), width - 4, size), half = (words ? width : textWidth(text, size)) / 2 - 8;
+      if (x - half < area.left || x + half > area.right) continue;  // cut off, it would be another number
+      paint.text(x, y + size * (words ? 0.75 : 0.36), text, {size, fill: ink, align: "center"});
       if (!words) continue;
       const pair = [tokens.rows.get(row), tokens.columns.get(column)].map(token => inOneLine(token ?? ""));
       const room = (width - 22) / 2, small = 11;
@@ -145,15 +146,24 @@ function paintNumbers(paint, scene) {
 
 /** The rows or columns of a word that is followed, and lines from the open cell to its words. */
 function paintBands(paint, {at, about, marks, cell, colours}, area) {
-  const band = (side, place, fill) => {
-    const thick = Math.max(side === "rows" ? at.scale.rows : at.scale.columns, 2);
-    if (side === "rows") paint.rect(area.left, at.y(place + 0.5) - thick / 2, area.right - area.left, thick, fill);
-    else paint.rect(at.x(place + 0.5) - thick / 2, area.top, thick, area.bottom - area.top, fill);
-  };
+  const rows = marks.side === "rows", size = rows ? at.scale.rows : at.scale.columns;
   const [first, last] = inSight(at, about)[marks.side];
-  for (const place of marks.places) if (place >= first && place < last) band(marks.side, place, colours.mark);
-  if (marks.current !== null) band(marks.side, marks.current, colours.mark);
-  if (!cell) return;
+  const band = (place, fill, line) => {
+    const start = rows ? at.y(place) : at.x(place);
+    if (size < 5) {  // too thin for two lines
+      const middle = start + size / 2 - Math.max(size, 2) / 2, thick = Math.max(size, 2);
+      if (rows) paint.rect(area.left, middle, area.right - area.left, thick, fill);
+      else paint.rect(middle, area.top, thick, area.bottom - area.top, fill);
+      return;
+    }
+    paint.lines([start, start + size].map(edge =>
+      rows ? [area.left, edge, area.right, edge] : [edge, area.top, edge, area.bottom]), line, 1.5);
+  };
+  for (const place of marks.places) {
+    if (place >= first && place < last && place !== marks.current) band(place, colours.mark, colours.marked);
+  }
+  if (marks.current !== null) band(marks.current, colours.marked, colours.accent);
+  if (!cell || at.scale.columns >= numberCell[0]) return;  // no line through numbers
   const x = at.x(cell[1] + 0.5), y = at.y(cell[0] + 0.5);
   paint.lines([[area.left, y, x, y], [x, area.top, x, y]], colours.marked, 1.5);
 }
@@ -274,5 +284,5 @@ function paintLegend(paint, {at, range, table, colours, level, footing}, area) {
 }
 
 function legendNumber(value) {
-  return value >= 0.001 ? percentOf(value) : value.toExponential(1);
+  return percentOf(value).replace(/(\.\d*?)0+(?= |$)/, "$1").replace(". ", " ");
 }

@@ -43,6 +43,7 @@ function wordsOf(side, name) {
   const {tokens} = side;
   const words = side.words ?? tokens.map((token, n) => [token, n, n + 1]);
   const special = new Set(side.special ?? []);
+  for (const [text, start] of words) if (/^(<[^<>\s]+>|\[[A-Z]+\])$/.test(text)) special.add(start); // in a record
   return words.map(([text, start, stop]) => ({
     side: name,
     text: shownWord(text),
@@ -76,17 +77,21 @@ export class Stage {
     this.units = units;
     this.root.replaceChildren(this.svg);
     this.sentences = new Map();
+    const backwards = words =>
+      /^\P{L}*[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}]/u.test(words);
     for (const [side, parts] of [
       ["source", ["source"]],
       ["target", ["read", "target"]],
     ]) {
       const mine = units.filter(unit => parts.includes(unit.side));
       if (!mine.length) continue;
+      const text = mine.map(unit => (unit.special ? "" : unit.text)).join(" ");
       const row = make("div", {
         class: "sentence",
         role: "group",
         "aria-label": `${names[side]}: words`,
         lang: names.langs[side] || null,
+        dir: backwards(text) ? "rtl" : null,
       });
       for (const unit of mine) row.append(this.button(unit));
       mine.find(unit => unit.side === side).element.tabIndex = 0; // not the start, which may be hidden

@@ -71,14 +71,15 @@ export function tileStore(feed, changed, failed) {
 
 /** The largest value, a small one (a hundredth of those above 0 are smaller), and whether all are known. */
 function tileStatistics(values) {
-  let largest = 0, complete = true;
-  const sample = [];
-  for (let n = 0; n < values.length; n++) {
-    const value = values[n];
-    if (value !== value) complete = false;
+  let largest = 0, complete = true, positive = 0;
+  for (const value of values) {
+    if (value > 0) positive++;
+    else if (value !== value) complete = false;
     if (value > largest) largest = value;
-    if (value > 0 && n % 61 === 0) sample.push(value);
   }
+  const step = Math.ceil(positive / 1000), sample = [];
+  let count = 0;
+  for (const value of values) if (value > 0 && count++ % step === 0) sample.push(value);
   sample.sort((one, other) => one - other);
   return {largest, small: sample[Math.floor(sample.length / 100)] ?? 0, complete};
 }

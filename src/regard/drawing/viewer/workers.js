@@ -8,43 +8,51 @@ import {
 const smallWork = 2 ** 21;  // multiply–adds, done at once: some milliseconds
 const sliceTime = 5;  // milliseconds of a slice
 
-/** Computes tiles of heads given as `specs`: {parallel, tile({heads, rows, columns, bins}), close}; heads by index. */
+/** Computes tiles of heads given as `specs`: {parallel, tile({heads, rows, columns, bins}), close}, heads by index. */
 export function weightsPool(specs) {
   const opened = new Map();
   const head = number => {
     if (!opened.has(number)) opened.set(number, openHead(specs[number]));
     return opened.get(number);
   };
-  const workers = startWorkers(specs), idle = [...workers], waiting = [];
-  const here = request => inSlices(tileJob(request.heads.map(head), request));
+  const workers = startWorkers(specs), idle = [...workers], jobs = new Map(), waiting = [];
+  const here = ([request, resolve, reject]) => inSlices(tileJob(request.heads.map(head), request)).then(resolve, reject);
 
-  function ask(worker, request, resolve, reject) {
+  function start(worker, job) {
+    jobs.set(worker, job);
+    worker.postMessage(job[0]);
+  }
+
+  for (const worker of workers) {
     worker.onmessage = ({data}) => {
-      const next = waiting.shift();
-      if (next) ask(worker, ...next);
+      const [, resolve, reject] = jobs.get(worker), next = waiting.shift();
+      jobs.delete(worker);
+      if (next) start(worker, next);
       else idle.push(worker);
       if (data.error) reject(new Error(data.error));
       else resolve(data.values);
     };
-    worker.onerror = () => {  // it was not allowed to start
-      workers.splice(workers.indexOf(worker), 1);
-      here(request).then(resolve, reject);
-      for (const [other, ...settle] of workers.length ? [] : waiting.splice(0)) here(other).then(...settle);
+    worker.onerror = event => {  // it may not start here, as in some notebooks
+      event.preventDefault();
+      for (const list of [workers, idle]) if (list.includes(worker)) list.splice(list.indexOf(worker), 1);
+      if (jobs.has(worker)) here(jobs.get(worker));
+      jobs.delete(worker);
+      if (!workers.length) waiting.splice(0).forEach(here);
     };
-    worker.postMessage(request);
   }
 
   return {
     get parallel() {
       return Math.max(workers.length, 1);
     },
-    async tile(request) {
+    tile(request) {
       const [rows, columns] = [request.rows, request.columns].map(([start, stop]) => stop - start);
       const work = rows * columns * request.heads.length * specs[request.heads[0]].width;
-      if (work <= smallWork || !workers.length) return here(request);
       return new Promise((resolve, reject) => {
-        if (idle.length) ask(idle.pop(), request, resolve, reject);
-        else waiting.push([request, resolve, reject]);
+        const job = [request, resolve, reject];
+        if (work <= smallWork || !workers.length) here(job);
+        else if (idle.length) start(idle.pop(), job);
+        else waiting.push(job);
       });
     },
     close() {
@@ -72,7 +80,6 @@ function startWorkers(specs) {
     const address = URL.createObjectURL(new Blob([source], {type: "text/javascript"}));
     for (let n = 0; n < count; n++) {
       const worker = new Worker(address);
-      worker.onerror = event => event.preventDefault();
       worker.postMessage({specs});
       workers.push(worker);
     }
