@@ -108,5 +108,5 @@ print(done.stdout)
 # Until it is gathered, a record knows nothing of other ranks: a question is answered from what this rank computed, and
 # printed, the record says which heads these are. Queries that arrive as DTensors are refused, with what to do. Where
 # the sequence itself lies on several ranks (context parallel), ask a [`ShardedMatrix`](a_sequence_in_shards.py)
-# instead. **Not shown**: several GPUs. The tests run two processes with gloo on a CPU, where every weight is that of the
-# plain model.
+# instead. **Not shown**: several GPUs. The tests run two processes with gloo on a CPU, where every weight is that of
+# the plain model.
