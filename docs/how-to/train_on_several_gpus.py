@@ -9,7 +9,7 @@
 # `torchrun` comes with PyTorch. Without a GPU the processes compute on the CPU, as on this page. On several machines,
 # the same line runs on each of them, with the address of one where all others can reach it:
 #
-#     $ torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint=first-machine:29400 \
+#     $ torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint=first-machine \
 #           -m regard train recipe.toml -o my-model
 #
 # The recipe and the corpora must lie on every machine; they are compared. Only the first process reads and writes the
