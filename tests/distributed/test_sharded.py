@@ -52,7 +52,7 @@ def test_ranks_that_differ_or_do_not_come_leave_nobody_waiting():
 def test_killing_a_rank_at_any_moment_leaves_none_that_hangs():
     done = subprocess.run(
         [sys.executable, worlds.HERE / "failing_ranks.py", "kills", "10", str(_seed())],
-        capture_output=True, text=True, env=worlds.environment(), timeout=280,
+        capture_output=True, text=True, env=worlds.environment(), timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
     assert done.stdout.count("killed: the others ended") == 10
