@@ -3,11 +3,13 @@
 import re
 import xml.etree.ElementTree as ET
 
+import numpy as np
 import pytest
 import torch
 from browser import CHROMIUM, FLAGS
 
 import regard
+from regard.drawing.theme import DARK, LIGHT
 from regard.drawing.viewer import MAP_MODULES, viewer_files
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
@@ -471,3 +473,16 @@ class TestFits:
             r"float16: weights differ from the model's by at most \d[\d.e-]* \(a sample of 64 rows of each head\)", note
         )
         tab.close()
+
+
+def test_colours_are_those_of_pictures(opened, picture):
+    """The scale of the map is that of `Theme.heat`."""
+    for theme in (LIGHT, DARK):
+        tab = opened(picture, scheme=theme.name)
+        svg = ET.fromstring(tab.evaluate("regardMap.svg()"))
+        rects = [node.get("fill", "") for node in svg.iter("{http://www.w3.org/2000/svg}rect")]
+        found = [
+            [int(part) for part in fill[4:-1].split()] for fill in rects if fill.startswith("rgb(") and "/" not in fill
+        ]
+        expected = theme.heat(np.linspace(0, 1, 60)).astype(int)
+        assert np.abs(np.array(found[-60:]) - expected).max() <= 2  # in 256 shades

@@ -19,6 +19,7 @@ MASKS = {
     "padding": lambda: regard.padding([250]),
     "documents": lambda: regard.documents(torch.arange(300) // 120),
     "bias": lambda: regard.bias(torch.randn(300, 300)),
+    "cut": lambda: regard.causal() & regard.cut(slice(210, 240), slice(195, 230)) & regard.cut(250, 240, bias=-2.0),
 }
 
 

@@ -37,6 +37,7 @@ CASES = {
     "a bias by distance": {"mask": regard.bias(numbers(4, 1, 1) * distances())},
     "a bias": {"mask": regard.bias(numbers(TOKENS, TOKENS).masked_fill(numbers(TOKENS, TOKENS, seed=1) < -1, -torch.inf))},
     "the least float hides": {"mask": regard.bias(torch.where(distances() > 0, torch.finfo(torch.float32).min, 0.0))},
+    "cut links": {"mask": regard.causal() & regard.cut(slice(10, 30), slice(2, 8), heads=[0, 2]) & regard.cut(30, 12, bias=-2.0)},
     "scale": {"scale": 0.9},
     "a negative scale": {"scale": -0.2, "mask": regard.causal()},
     "softcap": {"softcap": 2.0, "mask": regard.causal()},

@@ -62,7 +62,7 @@ def test_no_change_has_no_effect(change):
     assert len(effect.changes) == len(change.get("steer", ()))
 
 
-def test_inputs_of_every_form():
+def test_inputs_of_every_form(unchecked):
     torch.manual_seed(0)
     x = torch.randn(2, 6, 16)
     for inputs in (x, [x], {"x": x}):

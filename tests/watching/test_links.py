@@ -299,7 +299,7 @@ def test_links_in_texts_that_differ():
     assert entry[1, :, 7, 2].sum() > 0
 
 
-def test_what_is_refused():
+def test_what_is_refused(unchecked):
     model, inputs = made("Llama"), FAMILIES["Llama"].inputs(None)
 
     def run(**asked):

@@ -25,7 +25,8 @@ _SUFFIXES = (".js", ".css", ".html")
 # What a map is made of; a module comes after those that it imports.
 MAP_MODULES = (
     "elements.js", "texts.js", "colour.js", "blocks.js", "weights.js", "workers.js", "feeds.js", "geometry.js",
-    "gestures.js", "painters.js", "tiles.js", "tokens.js", "choices.js", "find.js", "passages.js", "scene.js", "map.js",
+    "gestures.js", "camera.js", "painters.js", "tiles.js", "tokens.js", "choices.js", "find.js", "passages.js",
+    "scene.js", "screen.js", "map.js",
 )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from regard.errors import TooLargeError
 from regard.matrix.map_bins import Bins
 from regard.matrix.normalised import NormalisedScores, dense_weights
 from regard.scores import Positions, Scores, hides, take
-from regard.scores.bound_mask import at
+from regard.scores.bound_mask import BoundCut, at
 from regard.support import Float
 
 __all__ = ["SAMPLE", "Blocks", "Rounded"]
@@ -164,6 +164,7 @@ def _rules(scores: Scores, blocks: Blocks) -> dict[str, Any]:
     """Bands of distances, kept keys, ids that must agree, and what is added, with the places of rows and columns."""
     mask, rows, columns = scores.mask, scores.rows, scores.columns
     added = [_dense(tensor, scores, blocks) for tensor in (*mask.visible, *mask.biases)]
+    added += [_cut(cut, scores, blocks) for cut in mask.cuts]
     return {
         "rows": _places(rows, blocks),
         "columns": _places(columns, blocks),
@@ -212,13 +213,26 @@ def _dense(tensor: Tensor, scores: Scores, blocks: Blocks) -> dict[str, Any]:
     if _same(tensor[1:, 1:], tensor[:-1, :-1]):
         values = np.concatenate([_numpy(tensor[:, 0])[::-1], _numpy(tensor[0, 1:])])
         return {"by": "distance", "values": blocks.add(_plain(values))}
-    if tensor.numel() > _DENSE:
+    _check_size(rows, columns)
+    return {"by": "both", "values": blocks.add(_plain(_numpy(tensor)))}
+
+
+def _cut(cut: BoundCut, scores: Scores, blocks: Blocks) -> dict[str, Any]:
+    """What is added to the scores of some queries with some keys, as a number for each pair."""
+    _check_size(*scores.shape[2:])
+    device = cut.keys.device
+    apart = (at(scores.columns, device) - at(scores.rows, device)[:, None])[None, None]
+    here = cut.tile(scores.rows, scores.columns, apart)[0, 0].expand(scores.shape[2:])
+    return {"by": "both", "values": blocks.add(_plain(_numpy(torch.where(here, cut.bias, 0.0))))}
+
+
+def _check_size(rows: int, columns: int) -> None:
+    if rows * columns > _DENSE:
         raise TooLargeError(
             f"the mask of this matrix is a tensor over queries × keys = {rows:,} × {columns:,}, and no rule: a file "
             f"can carry up to {_DENSE:,} numbers of it. Choose a part, as in A.part[…, :4000, :4000], or save the "
             "record and open it with `regard serve --record FILE`."
         )
-    return {"by": "both", "values": blocks.add(_plain(_numpy(tensor)))}
 
 
 def _same(one: Tensor, other: Tensor) -> bool:

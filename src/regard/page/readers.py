@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -50,6 +50,7 @@ class Asked:
     off: tuple[tuple[int, int], ...] = ()  # heads that give nothing: (entry, head)
 
 
+@runtime_checkable
 class Reader(Protocol):
     """A model, and how it reads."""
 

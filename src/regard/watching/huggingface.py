@@ -366,9 +366,12 @@ def _attention(
     else:
         output, matrix = call.attend(value, dropout)
     for watcher, own_name in watchers:
-        output = watcher.observe(own_name, call, matrix, output)
+        output = watcher.observe(own_name, call, matrix, output, value)
     weights = matrix.to_dense() if matrix is not None and wants_weights else None
-    return output.transpose(1, 2).contiguous(), weights
+    output = output.transpose(1, 2).contiguous()
+    for watcher, own_name in watchers:
+        watcher.returned(own_name, output)
+    return output, weights
 
 
 # How models name tensors that change the weights; others, such as lengths and positions, are for other kernels.

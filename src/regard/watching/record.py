@@ -20,7 +20,17 @@ from regard.watching.answers import Heads, Looks, Rollout, Spans
 from regard.watching.cache import Forgettable, forgettable
 from regard.watching.entries import Entry, ModuleCalls, mean_over_heads
 from regard.watching.pictures import picture
-from regard.watching.rankings import Span, heads_between, key_side, looked_at, looks, rollout, scored, spans
+from regard.watching.rankings import (
+    Span,
+    heads_between,
+    key_side,
+    looked_at,
+    looks,
+    relevance,
+    rollout,
+    scored,
+    spans,
+)  # fmt: skip
 from regard.watching.shards import gathered
 from regard.watching.sinks import Sinks, find_sinks
 from regard.watching.tokens import Place
@@ -188,6 +198,23 @@ class Record(Mapping[str, Entry]):
         a record that kept only "received" will do.
         """
         return forgettable(list(self.values()), size, by, sequence, window)
+
+    def by_norm(self) -> Record:
+        """The same record with weight × norm in place of weights: how long the vector is that each key brings.
+
+        ‖weight · value · projection‖ of each head (Kobayashi et al. 2020), rows normalised to 1, so that all questions
+        and pictures work; `rollout` is then weighted by values. Needs keep=("matrix", "value").
+        """
+        entries = {name: entry.by_norm() for name, entry in self._entries().items()}
+        said = "weights are multiplied by the norms of what they bring, and normalised to 1"
+        return Record([entries], self.model, self._unseen, changes=(*self.changes, said))
+
+    def relevance(self, what: Place, *, sequence: int = 0) -> Looks:
+        """What a word rests on by gradient × attention, through all layers (Chefer et al. 2021), as shares.
+
+        The gradient is that of the number on which .backward() was called. Needs keep=("matrix", "value", "gradient").
+        """
+        return relevance(list(self.values()), what, sequence)
 
     def weights(
         self, *, layer: int | None = None, head: int | None = None, kind: str | None = None, sequence: int = 0

@@ -6,7 +6,8 @@ import {element} from "./elements.js";
 export function choiceOf(about, layer, head) {
   const {entries} = about;
   const numbers = layer === "all" ? entries.map((_, n) => n) : [layer];
-  const heads = numbers.flatMap(n => entries[n].heads.filter(each => head === "all" || each === head).map(each => [n, each]));
+  const known = n => entries[n].heads.filter(each => head === "all" || each === head);
+  const heads = numbers.flatMap(n => known(n).map(each => [n, each]));
   return {layer, head, heads, name: `${layer}.${head}`, title: choiceTitle(entries, layer, head, heads.length)};
 }
 
@@ -51,8 +52,10 @@ export function headSelects(about, choose) {
   }
 
   const labelled = (text, select) => element("label", {class: "map-field"}, element("span", {}, text), select);
+  const fields = every.length > 1 ? [labelled("Head", heads)] : [];
+  if (entries.length > 1) fields.unshift(labelled("Layer", layers));
   return {
-    fields: every.length > 1 ? [...(entries.length > 1 ? [labelled("Layer", layers)] : []), labelled("Head", heads)] : [],
+    fields,
     show(choice) {
       layers.value = choice.layer;
       fillHeads(choice.layer, choice.head);

@@ -1,9 +1,9 @@
-// Colours of weights: even to the eye, light and dark, by the logarithm or by the weight itself. As theme.py has them.
+// Colours of weights: even to the eye, light and dark, by the logarithm or by the weight itself; as in theme.py.
 
-// Lightness, chroma and hue of the smallest and the largest weight, and the colour of what is not known.
+// Lightness, chroma and hue of the smallest and the largest weight, and the colour of what is not known (yet).
 const ramps = {
-  light: {low: [0.986, 0.007, 250], high: [0.3, 0.095, 250], negative: [0.4, 0.105, 45], missing: [221, 200, 212]},
-  dark: {low: [0.24, 0.018, 250], high: [0.9, 0.1, 225], negative: [0.8, 0.12, 55], missing: [90, 60, 80]},
+  light: {low: [0.986, 0.007, 250], high: [0.3, 0.095, 250], negative: [0.4, 0.105, 45], missing: [226, 230, 235]},
+  dark: {low: [0.24, 0.018, 250], high: [0.9, 0.1, 225], negative: [0.8, 0.12, 55], missing: [46, 54, 63]},
 };
 const shades = 256;
 
@@ -96,5 +96,5 @@ export function percentOf(value) {
   const percent = 100 * value;
   if (percent === 0) return "0";
   if (percent < 0.001) return `${value.toExponential(1)}`;
-  return `${percent >= 99.95 ? percent.toFixed(0) : percent >= 0.1 ? percent.toPrecision(3) : percent.toPrecision(2)} %`;
+  return `${percent >= 99.95 ? "100" : percent.toPrecision(percent >= 0.1 ? 3 : 2)} %`;
 }

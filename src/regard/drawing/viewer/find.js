@@ -5,12 +5,15 @@ import {element} from "./elements.js";
 /** A form; `follow(side, place, places)` is called with each place in turn, place null when there is none. */
 export function findBox(feed, follow) {
   let places = [], current = 0, asked = "";
-  const input = element("input", {type: "search", autocomplete: "off", spellcheck: "false", placeholder: "Find a word"});
-  input.setAttribute("aria-label", "Find a word");
+  const input = element("input", {
+    type: "search", autocomplete: "off", spellcheck: "false", placeholder: "Find a word", "aria-label": "Find a word",
+  });
   const side = element("select", {"aria-label": "Where to find it", change: () => search()},
     element("option", {value: "rows"}, "that looks"), element("option", {value: "columns"}, "that is looked at"));
   const count = element("output", {class: "map-count"});
-  const step = (by, label, text) => element("button", {type: "button", "aria-label": label, title: label, disabled: true, click: () => go(by)}, text);
+  const step = (by, label, text) => element("button", {
+    type: "button", "aria-label": label, title: label, disabled: true, click: () => go(by),
+  }, text);
   const before = step(-1, "The place before", "↑"), after = step(1, "The next place", "↓");
   const form = element("form", {class: "map-find", role: "search", submit(event) {
     event.preventDefault();

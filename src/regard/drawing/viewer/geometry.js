@@ -5,7 +5,7 @@ export const largestCell = 160;  // pixels of a cell at the deepest zoom
 const fullCell = 96;  // pixels of a cell when all of a small matrix is shown
 const roundCell = 24;  // from here on cells are square, however long one of the texts is
 
-/** Pixels of a column and of a row. A text that is much shorter than the other is stretched until its words have room. */
+/** Pixels of a column and of a row. A text much shorter than the other is stretched until its words have room. */
 export function scalesAt(z, {queries, keys}) {
   const small = 2 ** z;
   const stretched = times => Math.max(small, Math.min(small * times, roundCell));

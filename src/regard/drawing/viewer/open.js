@@ -7,7 +7,8 @@ import {openMap} from "./map.js";
 /** A view as the part of an address after "#", and back. */
 export function viewToHash({x, y, z, layer, head, colour, cell}) {
   const values = {x: round(x), y: round(y), z: round(z), layer, head, colour, cell: cell?.join(",")};
-  return new URLSearchParams(Object.entries(values).filter(([, value]) => value !== undefined && value !== null)).toString();
+  const known = Object.entries(values).filter(([, value]) => value !== undefined && value !== null);
+  return new URLSearchParams(known).toString();
 }
 
 export function hashToView(hash) {
@@ -15,8 +16,9 @@ export function hashToView(hash) {
   const number = text => text === undefined || text === "" || text === "all" ? text : Number(text);
   const cell = values.cell?.split(",").map(Number);
   return {
-    x: number(values.x), y: number(values.y), z: number(values.z), layer: number(values.layer), head: number(values.head),
-    colour: values.colour, cell: cell?.length === 2 && cell.every(Number.isInteger) ? cell : null,
+    x: number(values.x), y: number(values.y), z: number(values.z),
+    layer: number(values.layer), head: number(values.head), colour: values.colour,
+    cell: cell?.length === 2 && cell.every(Number.isInteger) ? cell : null,
   };
 }
 
@@ -35,16 +37,13 @@ function openPage() {
   }
   const root = document.getElementById("regard-map"), inFrame = self !== top;
   document.body.prepend(element("h1", {}, about.title || "Attention map"));
-  let written = "", asked = 0;
+  let written = "";
   const map = openMap(root, fileFeed({about, blocks}), {
     view: hashToView(location.hash), embedded: inFrame,
     onView(view) {
       if (inFrame) return;
-      clearTimeout(asked);
-      asked = setTimeout(() => {  // not at every step of a movement
-        written = viewToHash(view);
-        history.replaceState(null, "", `#${written}`);
-      }, 250);
+      written = viewToHash(view);
+      history.replaceState(null, "", `#${written}`);
     },
   });
   addEventListener("hashchange", () => {

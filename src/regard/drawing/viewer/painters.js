@@ -115,12 +115,14 @@ export function svgPainter(width, height, title) {
     },
     image(picture, [fromX, fromY, w, h], [x, y, toWidth, toHeight], smooth) {
       const left = Math.floor(fromX), top = Math.floor(fromY);
-      const right = Math.min(Math.ceil(fromX + w), picture.width), bottom = Math.min(Math.ceil(fromY + h), picture.height);
+      const right = Math.min(Math.ceil(fromX + w), picture.width);
+      const bottom = Math.min(Math.ceil(fromY + h), picture.height);
       const part = Object.assign(document.createElement("canvas"), {width: right - left, height: bottom - top});
       part.getContext("2d").drawImage(picture, -left, -top);
       const [unitX, unitY] = [toWidth / w, toHeight / h];
       group.append(make("image", {
-        x: x + (left - fromX) * unitX, y: y + (top - fromY) * unitY, width: part.width * unitX, height: part.height * unitY,
+        x: x + (left - fromX) * unitX, y: y + (top - fromY) * unitY,
+        width: part.width * unitX, height: part.height * unitY,
         preserveAspectRatio: "none", href: part.toDataURL(), "image-rendering": smooth ? "auto" : "pixelated",
       }));
     },

@@ -1,4 +1,4 @@
-// One cell, opened: both words in their passages, the exact number, what the one looks at most and who looks at the other.
+// One cell, opened: both words in their passages, the exact number, what the one looks at and who looks at the other.
 
 import {percentOf} from "./colour.js";
 import {element} from "./elements.js";
@@ -15,8 +15,9 @@ const waited = 20000;  // tokens of a column for which a feed that computes else
  */
 export async function showPassages(panel, {feed, tokens, choice, cell, go, close, current}) {
   const [row, column] = cell, {about} = feed;
-  const [exact, left, right] = await Promise.all([
-    feed.tile({heads: choice.heads, rows: [row, row + 1], columns: [column, column + 1], bins: [1, 1]}).then(([one]) => one),
+  const one = {heads: choice.heads, rows: [row, row + 1], columns: [column, column + 1], bins: [1, 1]};
+  const [[exact], left, right] = await Promise.all([
+    feed.tile(one),
     tokens.rows.range(row - aroundCell, row + aroundCell + 1),
     tokens.columns.range(column - aroundCell, column + aroundCell + 1),
   ]);
@@ -32,9 +33,10 @@ export async function showPassages(panel, {feed, tokens, choice, cell, go, close
       element("strong", {}, percentOf(exact)), " ",
       element("span", {class: "map-exact"}, Number.isNaN(exact) ? "not computed yet" : exactText(exact))),
     element("p", {class: "map-quiet"}, choice.title),
-    passage(`Looks: token ${row.toLocaleString("en")}`, left, row - rowStart, rowStart > 0, row + aroundCell + 1 < about.queries),
-    passage(`Is looked at: token ${column.toLocaleString("en")}`, right, column - columnStart, columnStart > 0,
-      column + aroundCell + 1 < about.keys),
+    passage(`Looks: token ${row.toLocaleString("en")}`, left, row - rowStart,
+      rowStart > 0, row + aroundCell + 1 < about.queries),
+    passage(`Is looked at: token ${column.toLocaleString("en")}`, right, column - columnStart,
+      columnStart > 0, column + aroundCell + 1 < about.keys),
     lists,
   );
   panel.hidden = false;
@@ -54,8 +56,9 @@ function quoted(word) {
 
 function passage(title, tokens, marked, before, after) {
   const word = tokens[marked], start = tokens.slice(0, marked).join("") + /^\s*/.exec(word)[0];
-  const text = element("p", {class: "map-text", dir: "auto"}, before ? `… ${start.trimStart()}` : start.trimStart(),
-    element("mark", {}, word.trim() || inOneLine(word)), tokens.slice(marked + 1).join("").trimEnd(), after ? " …" : "");
+  const text = element("p", {class: "map-text", dir: "auto"}, `${before ? "… " : ""}${start.trimStart()}`,
+    element("mark", {}, word.trim() || inOneLine(word)),
+    `${tokens.slice(marked + 1).join("").trimEnd()}${after ? " …" : ""}`);
   return element("section", {}, element("h3", {}, title), text);
 }
 
@@ -68,11 +71,12 @@ async function fillLists(lists, {feed, tokens, choice, cell: [row, column], go, 
     if (!current() || !best.length) return;
     const top = values[best[0]];
     lists.append(element("section", {}, title, element("ol", {class: "map-list"}, ...best.map((n, rank) => {
-      const from = Math.max(n - 3, 0), bar = element("meter", {min: 0, max: 1, value: values[n] / top, "aria-hidden": "true"});
+      const from = Math.max(n - 3, 0), here = n === (side === "columns" ? column : row);
+      const bar = element("meter", {min: 0, max: 1, value: values[n] / top, "aria-hidden": "true"});
       const text = element("span", {class: "map-context", dir: "auto"}, words[rank].slice(0, n - from).join(""), " ",
         element("b", {}, inOneLine(words[rank][n - from])), words[rank].slice(n - from + 1).join(""));
       return element("li", {}, element("button", {
-        type: "button", click: () => go(place(n)), "aria-current": n === (side === "columns" ? column : row) ? "true" : null,
+        type: "button", click: () => go(place(n)), "aria-current": here ? "true" : null,
       }, bar, element("span", {class: "map-share"}, percentOf(values[n])), text));
     }))));
   };

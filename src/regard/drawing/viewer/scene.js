@@ -45,10 +45,11 @@ export function paintScene(paint, scene) {
 
 /** The first and the last row and column in sight, as [start, stop]. */
 export function inSight(at, about) {
-  const {plot} = at;
+  const {left, top, width, height} = at.plot;
+  const span = (start, stop, count) => [Math.max(Math.floor(start), 0), Math.min(Math.ceil(stop), count)];
   return {
-    rows: [Math.max(Math.floor(at.row(plot.top)), 0), Math.min(Math.ceil(at.row(plot.top + plot.height)), about.queries)],
-    columns: [Math.max(Math.floor(at.column(plot.left)), 0), Math.min(Math.ceil(at.column(plot.left + plot.width)), about.keys)],
+    rows: span(at.row(top), at.row(top + height), about.queries),
+    columns: span(at.column(left), at.column(left + width), about.keys),
   };
 }
 
@@ -56,8 +57,8 @@ export function inSight(at, about) {
 export function tileAt(store, choice, level, row, column, deepest) {
   for (let up = 0; up <= deepest; up++) {
     const coarser = level.map(each => each + up);
-    const [tileRow, tileColumn] = [row, column].map((token, axis) => Math.floor(token / (tileBins * 2 ** coarser[axis])));
-    const tile = store.get(tileSpec(choice, coarser, tileRow, tileColumn).key);
+    const number = (token, axis) => Math.floor(token / (tileBins * 2 ** coarser[axis]));
+    const tile = store.get(tileSpec(choice, coarser, number(row, 0), number(column, 1)).key);
     if (tile) return tile;
   }
   return null;
@@ -68,7 +69,7 @@ export function valueAt({store, choice, level, about}, row, column) {
   const tile = tileAt(store, choice, level, row, column, deepestLevel(about, level));
   if (!tile) return null;
   const size = tile.level.map(each => 2 ** each);
-  const [i, j] = [Math.floor(row / size[0]) - tile.row * tileBins, Math.floor(column / size[1]) - tile.column * tileBins];
+  const i = Math.floor(row / size[0]) - tile.row * tileBins, j = Math.floor(column / size[1]) - tile.column * tileBins;
   return {value: tile.values[i * tileBins + j], size};
 }
 
@@ -132,7 +133,8 @@ function paintNumbers(paint, scene, area) {
       if (!found || found.size[0] > 1 || found.size[1] > 1) continue;
       const ink = found.value > 0 ? colourOf(shareOf(found.value, range), table).ink : colours.muted;
       const x = at.x(column + 0.5), y = at.y(row + 0.5);
-      const text = fittedText(percentOf(found.value), width - 4, size), half = (words ? width : textWidth(text, size)) / 2 - 8;
+      const text = fittedText(percentOf(found.value), width - 4, size);
+      const half = (words ? width : textWidth(text, size)) / 2 - 8;
       if (x - half < area.left || x + half > area.right) continue;  // cut off, it would be another number
       paint.text(x, y + size * (words ? 0.75 : 0.36), text, {size, fill: ink, align: "center"});
       if (!words) continue;
@@ -196,7 +198,8 @@ function stepFor(pixels, room) {
 
 /** A word in a box on a ruler, where not every word has room. */
 function paintPlace(paint, tokens, place, colours, room, position) {
-  const word = fittedText(inOneLine(tokens.get(place) ?? "…"), room, 12.5, true), width = textWidth(word, 12.5, true) + 10;
+  const word = fittedText(inOneLine(tokens.get(place) ?? "…"), room, 12.5, true);
+  const width = textWidth(word, 12.5, true) + 10;
   const [x, y] = position(width);
   paint.rect(x, y, width, 19, colours.accent);
   paint.text(x + 5, y + 14, word, {size: 12.5, bold: true, fill: colours.onAccent});
@@ -213,7 +216,8 @@ function paintRows(paint, {at, about, tokens, colours, marks, cell, hover}, area
         if (y < plot.top + 3 || y > plot.top + plot.height - 3) continue;
         const bold = strong.includes(row) || (marks.side === "rows" && marks.current === row);
         const word = fittedText(inOneLine(tokens.rows.get(row) ?? "…"), room, 12.5, bold);
-        paint.text(edge - 8, y + 4.5, word, {size: 12.5, bold, fill: bold ? colours.accent : colours.ink, align: "right"});
+        const fill = bold ? colours.accent : colours.ink;
+        paint.text(edge - 8, y + 4.5, word, {size: 12.5, bold, fill, align: "right"});
         continue;
       }
       paint.lines([[edge - 6, Math.round(y) + 0.5, edge - 1, Math.round(y) + 0.5]], colours.muted);
@@ -242,7 +246,8 @@ function paintColumns(paint, {at, about, tokens, colours, marks, cell, hover}, a
         if (x < plot.left + 2 || x > plot.left + plot.width - 2) continue;
         const bold = strong.includes(column) || (marks.side === "columns" && marks.current === column);
         const word = inOneLine(tokens.columns.get(column) ?? "…"), fill = bold ? colours.accent : colours.ink;
-        const style = {size: 12.5, bold, fill}, fitted = fittedText(word, wide ? at.scale.columns - 6 : room, 12.5, bold);
+        const style = {size: 12.5, bold, fill};
+        const fitted = fittedText(word, wide ? at.scale.columns - 6 : room, 12.5, bold);
         if (wide) paint.text(x, edge - 9, fitted, {...style, align: "center"});
         else paint.text(x + 4, edge - 8, fitted, {...style, turn: -turned});
         continue;
@@ -255,8 +260,10 @@ function paintColumns(paint, {at, about, tokens, colours, marks, cell, hover}, a
     }
     const spot = (cell ?? hover)?.[1];
     if (every || spot === undefined || spot < first || spot >= last) return;
-    const inside = (x, width) => Math.min(Math.max(x, plot.left), plot.left + plot.width - width);
-    paintPlace(paint, tokens.columns, spot, colours, 150, width => [inside(at.x(spot + 0.5) - width / 2, width), edge - 56]);
+    paintPlace(paint, tokens.columns, spot, colours, 150, width => {
+      const x = Math.max(at.x(spot + 0.5) - width / 2, plot.left);
+      return [Math.min(x, plot.left + plot.width - width), edge - 56];
+    });
   });
   const corner = {size: 11, fill: colours.muted, align: "right"};
   if (area.left < 92) return;
@@ -265,8 +272,9 @@ function paintColumns(paint, {at, about, tokens, colours, marks, cell, hover}, a
 }
 
 function paintLegend(paint, {at, range, table, colours, level, footing}, area) {
-  const {plot} = at, y = plot.top + plot.height + 14, left = Math.round(Math.max(Math.min(area.left, plot.left + plot.width - 320), plot.left));
-  const right = plot.left + plot.width, wide = Math.round(Math.min((right - left) * 0.45, 180)), steps = 60;
+  const {plot} = at, y = plot.top + plot.height + 14, right = plot.left + plot.width;
+  const left = Math.round(Math.max(Math.min(area.left, right - 320), plot.left));
+  const wide = Math.round(Math.min((right - left) * 0.45, 180)), steps = 60;
   for (let n = 0; n < steps; n++) {
     const x = left + Math.round(n * wide / steps);
     paint.rect(x, y, left + Math.round((n + 1) * wide / steps) - x, 9, colourOf(n / (steps - 1), table).fill);
@@ -275,9 +283,9 @@ function paintLegend(paint, {at, range, table, colours, level, footing}, area) {
   const small = {size: 11, fill: colours.muted}, log = range.mode === "log";
   paint.text(left, y + 22, log ? `≤ ${legendNumber(range.low)}` : "0", small);
   paint.text(left + wide, y + 22, legendNumber(range.high), {...small, align: "right"});
-  const size = level.map(each => 2 ** each), single = level.every(each => each === 0);
-  const said = single ? "Single weights" : `A pixel is the mean of ${size[0]} × ${size[1]} weights`, room = right - left - wide - 16;
-  const whole = textWidth(said, 11) <= room ? [said] : ["A pixel is the mean", `of ${size[0]} × ${size[1]} weights`];
+  const size = level.map(each => 2 ** each), single = level.every(each => each === 0), room = right - left - wide - 16;
+  const halves = single ? ["Single weights"] : ["A pixel is the mean", `of ${size[0]} × ${size[1]} weights`];
+  const whole = textWidth(halves.join(" "), 11) <= room ? [halves.join(" ")] : halves;
   [...whole, footing].filter(Boolean).forEach((text, line) => {
     paint.text(left + wide + 16, y + 9 + 13 * line, fittedText(text, room, 11), small);
   });

@@ -6,7 +6,8 @@ export function readableTokens(tokens) {
     return tokens.map(token => token.replaceAll("<0x0A>", "\n").replace(/[▁Ġ]/g, " ").replaceAll("Ċ", "\n"));
   }
   if (tokens.some(token => /^\s|\s$/.test(token))) return tokens;
-  return tokens.map(token => /^##./.test(token) ? token.slice(2) : /^[.,;:!?)\]}»”…%'’]$/.test(token) ? token : ` ${token}`);
+  const closing = /^[.,;:!?)\]}»”…%'’]$/;  // no space before these
+  return tokens.map(token => /^##./.test(token) ? token.slice(2) : closing.test(token) ? token : ` ${token}`);
 }
 
 /** The tokens at which a text begins, in any case: as whole words or, where there are none, as parts of words. */
@@ -22,7 +23,7 @@ export function findInTokens(tokens, text, limit = 1000) {
   for (let at = joined.indexOf(wanted); at >= 0 && whole.size < limit; at = joined.indexOf(wanted, at + 1)) {
     while (starts[token + 1] <= at) token++;
     const after = at + wanted.length;
-    const cut = (one, other) => one >= 0 && other < joined.length && letter.test(joined[one]) && letter.test(joined[other]);
+    const cut = (one, other) => letter.test(joined[one] ?? "") && letter.test(joined[other] ?? "");
     if (!cut(at - 1, at) && !cut(after - 1, after)) whole.add(token);
     else if (parts.size < limit) parts.add(token);
   }

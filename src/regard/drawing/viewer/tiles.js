@@ -46,7 +46,10 @@ export function tileStore(feed, changed, failed) {
       if (tile) tile.used = ++clock;
       return tile;
     },
-    /** Ask for what is wanted now, the first most; what is no longer wanted is given up. */
+    /**
+     * Ask for what is wanted now, the first most; what is no longer wanted is given up. Gives how many are not there
+     * (`absent`), and how many of those that are have gaps (`partial`).
+     */
     want(specs) {
       const keys = new Set(specs.map(spec => spec.key)), now = performance.now();
       for (const [key, abort] of running) {
@@ -60,7 +63,8 @@ export function tileStore(feed, changed, failed) {
         const there = tile && (tile.complete || now - tile.arrived < retryTime);
         if (!there && !running.has(spec.key) && !(now - failures.get(spec.key) < failTime)) start(spec);
       }
-      return specs.filter(spec => !tiles.get(spec.key)?.complete).length;
+      const there = specs.map(spec => tiles.get(spec.key)).filter(Boolean);
+      return {absent: specs.length - there.length, partial: there.filter(tile => !tile.complete).length};
     },
     close() {
       closed = true;

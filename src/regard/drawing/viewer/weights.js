@@ -4,7 +4,7 @@
 
 import {fromHalves} from "./blocks.js";
 
-/** A head to compute with, from what a file carries of it; three tokens more, so that blocks of four never end early. */
+/** A head to compute with, from what a file carries of it; with three tokens more, so that blocks of four never end. */
 export function openHead(spec) {
   const {mask, width} = spec;
   const queries = spec.query.length / width, keys = spec.key.length / width;

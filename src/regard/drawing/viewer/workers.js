@@ -16,7 +16,8 @@ export function weightsPool(specs) {
     return opened.get(number);
   };
   const workers = startWorkers(specs), idle = [...workers], jobs = new Map(), waiting = [];
-  const here = ([request, resolve, reject]) => inSlices(tileJob(request.heads.map(head), request)).then(resolve, reject);
+  const here = ([request, resolve, reject]) =>
+    inSlices(tileJob(request.heads.map(head), request)).then(resolve, reject);
 
   function start(worker, job) {
     jobs.set(worker, job);

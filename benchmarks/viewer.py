@@ -1,8 +1,8 @@
 """What the page costs: the file of one long head, its tiles in the browser, frames while the map moves, the first view.
 
-python benchmarks/page.py                 print every section
-python benchmarks/page.py --only map      one of them
-python benchmarks/page.py --report        and keep it in benchmarks/reports/
+python benchmarks/viewer.py                 print every section
+python benchmarks/viewer.py --only map      one of them
+python benchmarks/viewer.py --report        and keep it in benchmarks/reports/
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def main() -> None:
     print(text)
     if chosen.report:
         path = Path(__file__).parent / "reports" / f"{date.today()}-page.md"
-        path.write_text(text + "\nMade by `python benchmarks/page.py --report`.\n")
+        path.write_text(text + "\nMade by `python benchmarks/viewer.py --report`.\n")
         progress.print(f"[green]kept in {path.name}")
 
 
