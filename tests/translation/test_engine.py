@@ -17,7 +17,7 @@ from test_pronouns import DOCUMENTS, ROWS
 import regard
 from regard.translation import beam_search, engine, search
 from regard.translation.beam_search import search_all
-from regard.translation.engine import Engine
+from regard.translation.engine import Engine, Target
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 SOURCES = [[7, 8, 9, 10, 0], [5, 0], [11, 12, 5, 5, 6, 0], [20, 0], [30, 31, 32, 33, 34, 35, 36, 0]]
@@ -103,6 +103,38 @@ def test_a_loop_is_searched_again(exact):
     found = search_all(model, SOURCES, beam=2)
     assert tokens(found) == tokens(own(model, SOURCES, beam=2))
     assert all(beam_search._run(tokens, 1) <= 2 for best in found for tokens in [h.tokens for h in best])
+
+
+class Scripted:
+    """An engine that says what it is told to."""
+
+    workers, config = 1, regard.TransformerConfig.tiny(40)
+
+    def __init__(self, *targets):
+        self.targets = [Target(tokens, -float(n), ended) for n, (tokens, ended) in enumerate(targets)]
+
+    def search(self, batches, **_):
+        return [[self.targets for _ in batch] for batch in batches]
+
+
+FINE, SHORT, LOOP, CUT = ([5, 6, 7], True), ([5], True), ([9, 8, 8, 8, 8, 7], True), ([5, 6], False)
+
+
+@pytest.mark.parametrize(
+    ("targets", "needed", "kept"),
+    [
+        ((FINE, SHORT), 2, [FINE, SHORT]),
+        ((FINE, LOOP, SHORT, CUT), 2, [FINE, SHORT]),  # what nobody needs is left out
+        ((FINE, LOOP, SHORT, CUT), 3, None),  # our own search is asked
+        ((LOOP, CUT, FINE), 1, [FINE]),
+        ((LOOP, CUT), 1, None),
+    ],
+)
+def test_only_for_what_is_needed_our_own_search_is_asked(targets, needed, kept):
+    found = [[]]
+    order = beam_search._search_by_engine(Scripted(*targets), [[4, 5, 0]], [0], found, 4, 1.0, 32, needed, None)
+    assert order == ([0] if kept is None else [])
+    assert [(h.tokens, h.ended) for h in found[0]] == (kept or [])
 
 
 def test_what_the_source_repeats_may_be_repeated():
@@ -245,6 +277,10 @@ def test_no_more_batches_run_at_a_time_than_torch_has_threads(monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     assert len(list(made.search([[[5, 0]]] * 9, beam=1, length_penalty=1.0))) == 9
     assert max(most) == 3
+    most.clear()
+    made.workers = 2
+    assert len(list(made.search([[[5, 0]]] * 9, beam=1, length_penalty=1.0))) == 9
+    assert max(most) == 4  # two run, and two wait
 
 
 def test_several_threads_share_one_engine():

@@ -50,13 +50,14 @@ def search_all(
     length_penalty: float = 1.0,
     sentences: int = 32,
     tokens: int | None = None,
+    needed: int | None = None,
     advance: Callable[[float], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """`search` for sources of any number and lengths, on the model's device; results in the order of the sources.
 
     Sources of similar length are searched together: `sentences` of them at a time or, if `tokens` is given, so many
     that about `tokens` tokens are in flight, all beams included. After each batch, `advance` gets the number of its
-    source tokens.
+    source tokens. Who needs only a few of the targets says so by `needed`: the others may be missing.
 
     >>> import regard
     >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval()
@@ -68,7 +69,8 @@ def search_all(
     # CTranslate2 does not take a beam as wide as the vocabulary, and stops early without a length penalty.
     engine = Engine.of(model) if 1 <= beam < model.config.vocabulary // 2 and length_penalty != 0 else None
     if engine is not None and order:
-        order = _search_by_engine(engine, sources, order, found, beam, length_penalty, sentences, advance)
+        needed = beam if needed is None else needed
+        order = _search_by_engine(engine, sources, order, found, beam, length_penalty, sentences, needed, advance)
     while order:
         shortest = max(len(sources[order[0]]), 8)
         size = sentences if tokens is None else max(tokens // (shortest * 2 * beam), 1)
@@ -85,11 +87,13 @@ def search_all(
 
 def _search_by_engine(
     engine: Engine, sources: Sequence[Sequence[int]], order: list[int], found: list[list[Hypothesis]], beam: int,
-    length_penalty: float, sentences: int, advance: Callable[[float], None] | None,
+    length_penalty: float, sentences: int, needed: int, advance: Callable[[float], None] | None,
 ) -> list[int]:  # fmt: skip
     """Fill in what an engine finds; returns the sources, in this order, whose targets our own search would not allow.
 
-    It knows neither the repetition guard nor a maximum length for each sentence.
+    It knows neither the repetition guard nor a maximum length for each sentence. (It can suppress a sequence, but then
+    scales the rest up to 1, so that a loop followed by anything else seems probable.) Targets that break these rules
+    are left out, as long as those remain that are needed.
     """
     size = max(min(sentences, -(-len(order) // engine.workers)), 1)  # a part for each worker
     batches: list[list[int]] = [[]]
@@ -104,8 +108,13 @@ def _search_by_engine(
         done = 0
         for n, targets in zip(batch, best, strict=True):
             most = min(2 * len(sources[n]) + 16, engine.config.positions)
-            if all(t.ended and len(t.tokens) < most and not _loops(sources[n], t.tokens) for t in targets):
-                found[n] = [Hypothesis(*target) for target in targets]
+            allowed = [
+                Hypothesis(*target)
+                for target in targets
+                if target.ended and len(target.tokens) < most and not _loops(sources[n], target.tokens)
+            ]
+            if len(allowed) >= needed:
+                found[n] = allowed
                 done += len(sources[n])
             else:
                 refused.append(n)

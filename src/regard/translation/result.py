@@ -60,8 +60,6 @@ class TranslatedSegment:
 
     def faithful_first(self) -> TranslatedSegment:
         """The same, with the hypotheses that keep all facts before the others."""
-        if self.keeps_facts():
-            return self
         order = sorted(self.hypotheses, key=lambda each: not self.segment.keeps_facts(each.tokens))
         return dataclasses.replace(self, hypotheses=order)
 
@@ -135,23 +133,22 @@ def with_facts(
     """
     found = search(segments)
     first = dict(enumerate(found))
+    again = list(first)
     for level in (1, 2):
-        for n, each in enumerate(found):
-            found[n] = each.faithful_first()
-        again = [n for n, each in enumerate(found) if not each.keeps_facts()]
+        again = [n for n in again if not found[n].keeps_facts()]
+        for n in again:
+            found[n] = found[n].faithful_first()
+        again = [n for n in again if not found[n].keeps_facts()]
         if level == 2:
             for n in again:
                 if first[n].keeps_facts(repair=True):
                     found[n] = first[n]
             again = [n for n in again if found[n] is not first[n]]
-        if not again:
-            break
         hidden = {n: segments[n].read_again(level) for n in again}
         changed = {n: segment for n, segment in hidden.items() if level == 2 or segment.ids != segments[n].ids}
-        if not changed:
-            continue
-        for n, each in zip(changed, search(list(changed.values())), strict=True):
-            found[n] = each
+        if changed:
+            for n, each in zip(changed, search(list(changed.values())), strict=True):
+                found[n] = each
     return found
 
 

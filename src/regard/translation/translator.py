@@ -135,7 +135,8 @@ class Translator:
         for n, text in enumerate(texts):
             require_text(f"texts[{n}]", text)
 
-        search = partial(self._search, beam=max(beam, alternatives), length_penalty=length_penalty)
+        beam = max(beam, alternatives)
+        search = partial(self._search, beam=beam, length_penalty=length_penalty, needed=alternatives)
         segments = [self._split(text, split, typography) for text in texts]
         found = iter(with_facts([segment for parts in segments for segment in parts], search))
         translated = [[next(found) for _ in parts] for parts in segments]
@@ -161,14 +162,13 @@ class Translator:
         style = Style(self.languages == "en-fr", is_typeset(text) if typography is None else typography)
         return split_segments(text, self.words, self.longest, split, style)
 
-    def _search(self, segments: Sequence[Segment], *, beam: int, length_penalty: float) -> list[TranslatedSegment]:
+    def _search(
+        self, segments: Sequence[Segment], *, beam: int, length_penalty: float, needed: int = 1
+    ) -> list[TranslatedSegment]:
         sources = [[*segment.ids, self.words.end] for segment in segments if segment.ids]
+        settings: dict[str, Any] = {"length_penalty": length_penalty, "sentences": _BATCH, "needed": needed}
         with progress("translating", total=sum(map(len, sources))) as advance:
-            found = iter(
-                search_all(
-                    self.model, sources, beam=beam, length_penalty=length_penalty, sentences=_BATCH, advance=advance
-                )
-            )
+            found = iter(search_all(self.model, sources, beam=beam, **settings, advance=advance))
         return [
             TranslatedSegment(each, next(found) if each.ids else [], self.model, self.calibration) for each in segments
         ]
