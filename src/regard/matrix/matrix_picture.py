@@ -111,10 +111,12 @@ def _map(
 def _feed(
     A: AttentionMatrix, left: tuple[str, ...] | None, right: tuple[str, ...] | None, heads: Sequence[int] | None,
     title: str,
-) -> MatrixFeed:  # fmt: skip
-    from regard.matrix.map_feed import MapEntry, MatrixFeed  # it imports AttentionMatrix, which imports this
+) -> MatrixFeed | None:  # fmt: skip
+    """What the map can be walked into from; a matrix in shards has none, for every step would take all ranks."""
+    from regard.matrix.attention_matrix import AttentionMatrix  # which imports this
+    from regard.matrix.map_feed import MapEntry, MatrixFeed  # it imports AttentionMatrix, too
 
-    return MatrixFeed([MapEntry.of(A, heads)], left, right, title=title)
+    return MatrixFeed([MapEntry.of(A, heads)], left, right, title=title) if isinstance(A, AttentionMatrix) else None
 
 
 def _window(
