@@ -112,11 +112,12 @@ def _feed(
     A: AttentionMatrix, left: tuple[str, ...] | None, right: tuple[str, ...] | None, heads: Sequence[int] | None,
     title: str,
 ) -> MatrixFeed | None:  # fmt: skip
-    """What the map can be walked into from; a matrix in shards has none, for every step would take all ranks."""
-    from regard.matrix.attention_matrix import AttentionMatrix  # which imports this
-    from regard.matrix.map_feed import MapEntry, MatrixFeed  # it imports AttentionMatrix, too
+    from regard.matrix.attention_matrix import AttentionMatrix  # here, for it imports this
+    from regard.matrix.map_feed import MapEntry, MatrixFeed
 
-    return MatrixFeed([MapEntry.of(A, heads)], left, right, title=title) if isinstance(A, AttentionMatrix) else None
+    if not isinstance(A, AttentionMatrix):  # in shards: of those, no reader could ask for a part alone
+        return None
+    return MatrixFeed([MapEntry.of(A, heads)], left, right, title=title)
 
 
 def _window(
