@@ -137,6 +137,27 @@ def test_only_for_what_is_needed_our_own_search_is_asked(targets, needed, kept):
     assert [(h.tokens, h.ended) for h in found[0]] == (kept or [])
 
 
+@pytest.mark.parametrize("engine", [True, False])
+def test_a_source_that_comes_twice_is_searched_once(engine, monkeypatch):
+    model, given, done = random_model(), [], []
+    if engine:
+        made = Engine.of(model)
+        original = made.search
+        monkeypatch.setattr(made, "search", lambda all, **k: original([given.extend(b) or b for b in all], **k))
+    else:
+        monkeypatch.setattr(Engine, "of", lambda _: None)
+        original = beam_search.search
+        monkeypatch.setattr(beam_search, "search", lambda m, all, **k: given.extend(all) or original(m, all, **k))
+    once = tokens(search_all(model, SOURCES))
+    given.clear()
+    found = search_all(model, [*SOURCES, *SOURCES[::-1]], advance=done.append)
+    assert tokens(found) == once + once[::-1]
+    assert len(given) == len(SOURCES)
+    assert sum(done) == 2 * sum(map(len, SOURCES))
+    found[0].clear()
+    assert found[-1]  # a list of its own
+
+
 def test_what_the_source_repeats_may_be_repeated():
     assert beam_search._loops([4, 5, 6, 0], [7, 7, 7, 7])
     assert not beam_search._loops([4, 5, 6, 0], [7, 7, 7])

@@ -65,7 +65,11 @@ def search_all(
     [2, 2, 2]
     """
     found: list[list[Hypothesis]] = [[] for _ in sources]
-    order = sorted(range(len(sources)), key=lambda n: len(sources[n]))
+    first: dict[tuple[int, ...], int] = {}
+    same = [first.setdefault(tuple(source), n) for n, source in enumerate(sources)]  # each is searched once
+    order = sorted(first.values(), key=lambda n: len(sources[n]))
+    if advance is not None and len(first) < len(sources):
+        advance(sum(map(len, sources)) - sum(map(len, first)))
     # CTranslate2 does not take a beam as wide as the vocabulary, and stops early without a length penalty.
     engine = Engine.of(model) if 1 <= beam < model.config.vocabulary // 2 and length_penalty != 0 else None
     if engine is not None and order:
@@ -82,7 +86,7 @@ def search_all(
             found[n] = hypotheses
         if advance is not None:
             advance(sum(len(sources[n]) for n in batch))
-    return found
+    return [list(found[n]) for n in same]
 
 
 def _search_by_engine(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, overload
@@ -13,6 +16,7 @@ from regard.nn.files import read_json, write_json
 from regard.support import progress, require_text
 from regard.translation.beam_search import search_all
 from regard.translation.confidence import Calibration
+from regard.translation.engine import Engine
 from regard.translation.result import Tokenizer, TranslatedSegment, Translation, with_facts
 from regard.translation.segments import Segment, Style, split_segments
 from regard.translation.typography import is_typeset
@@ -26,6 +30,8 @@ SHIPPED = Path(__file__).parent / "model"  # English to French: see its README.m
 _BATCH = 32  # segments translated together
 _LONGEST = 120  # tokens: models are trained on sentences, not pages
 _STREAMED = 8  # segments of a stream that are translated together, at most
+_FIRST, _MOST = 64, 1024  # lines of the first window of many lines; later, twice as many each time, at most so many
+_LETTERS = 2**18  # of a window, about, at most: its memory is bounded whatever the lines are
 
 
 class Translator:
@@ -130,17 +136,59 @@ class Translator:
                 [texts], beam=beam, length_penalty=length_penalty, alternatives=alternatives, split=split,
                 typography=typography,
             )[0]  # fmt: skip
+        return self._translate(
+            texts, beam=beam, length_penalty=length_penalty, alternatives=alternatives, split=split,
+            typography=typography,
+        )  # fmt: skip
+
+    def _translate(
+        self, texts: Sequence[str], *, beam: int = 4, length_penalty: float = 1.0, alternatives: int = 1,
+        split: bool = False, typography: bool | None = None, stop: threading.Event | None = None,
+    ) -> list[Translation]:  # fmt: skip
         if beam < 1 or alternatives < 1:
             raise InputError(f"translate takes a beam and alternatives of at least 1. Got {beam=}, {alternatives=}.")
         for n, text in enumerate(texts):
             require_text(f"texts[{n}]", text)
 
         beam = max(beam, alternatives)
-        search = partial(self._search, beam=beam, length_penalty=length_penalty, needed=alternatives)
+        search = partial(self._search, beam=beam, length_penalty=length_penalty, needed=alternatives, stop=stop)
         segments = [self._split(text, split, typography) for text in texts]
         found = iter(with_facts([segment for parts in segments for segment in parts], search))
         translated = [[next(found) for _ in parts] for parts in segments]
         return [Translation.of(text, parts, alternatives) for text, parts in zip(texts, translated, strict=True)]
+
+    def translate_lines(self, lines: Iterable[str], **settings: Any) -> Iterator[Translation]:
+        """Each line's translation, in order, as `translate` with these settings gives it: for files of any size.
+
+        Lines are read in windows, in which those of similar length are translated together. While one window is
+        searched, the next is read and the one before is written, so that no core waits for another.
+
+        >>> import regard
+        >>> lines = (f"I have {n} dogs." for n in range(2, 200))
+        >>> next(regard.Translator.default().translate_lines(lines)).text
+        "J'ai 2 chiens."
+        """
+        stop, ended = threading.Event(), None
+        # Two searches of torch's would only take each other's cores.
+        most = 1 if Engine.of(self.model) is None else 2
+        pool = ThreadPoolExecutor(most, thread_name_prefix="regard-translate")
+        jobs = (pool.submit(self._translate, window, stop=stop, **settings) for window in _windows(lines))
+        running: deque[Future[list[Translation]]] = deque()
+        try:
+            while True:
+                try:
+                    while ended is None and len(running) < most:
+                        running.append(next(jobs))
+                except Exception as error:  # the end, or a line that cannot be read: those before it are translated
+                    ended = error
+                if not running:
+                    break
+                yield from running.popleft().result()
+        finally:
+            stop.set()  # Ctrl-C, or nobody wants the rest: what runs ends after its batch
+            pool.shutdown(cancel_futures=True)
+        if ended is not None and not isinstance(ended, StopIteration):
+            raise ended
 
     def stream(self, text: str) -> Iterator[Translation]:
         """The parts that `translate(text)` reads one by one, each as soon as it is translated; together, its text.
@@ -163,15 +211,41 @@ class Translator:
         return split_segments(text, self.words, self.longest, split, style)
 
     def _search(
-        self, segments: Sequence[Segment], *, beam: int, length_penalty: float, needed: int = 1
-    ) -> list[TranslatedSegment]:
+        self, segments: Sequence[Segment], *, beam: int, length_penalty: float, needed: int = 1,
+        stop: threading.Event | None = None,
+    ) -> list[TranslatedSegment]:  # fmt: skip
         sources = [[*segment.ids, self.words.end] for segment in segments if segment.ids]
         settings: dict[str, Any] = {"length_penalty": length_penalty, "sentences": _BATCH, "needed": needed}
         with progress("translating", total=sum(map(len, sources))) as advance:
-            found = iter(search_all(self.model, sources, beam=beam, **settings, advance=advance))
+
+            def step(amount: float) -> None:
+                if stop is not None and stop.is_set():
+                    raise CancelledError
+                advance(amount)
+
+            found = iter(search_all(self.model, sources, beam=beam, **settings, advance=step))
         return [
             TranslatedSegment(each, next(found) if each.ids else [], self.model, self.calibration) for each in segments
         ]
+
+
+def _windows(lines: Iterable[str]) -> Iterator[list[str]]:
+    """The lines, in windows that grow; a line that cannot be read is an error after those before it."""
+    window: list[str] = []
+    size, letters = _FIRST, 0
+    each, ended = iter(lines), None
+    while ended is None:
+        try:
+            line = next(each)
+            window.append(line)
+            letters += len(line)
+        except Exception as error:
+            ended = error
+        if window and (ended is not None or len(window) == size or letters >= _LETTERS):
+            yield window
+            window, letters, size = [], 0, min(2 * size, _MOST)
+    if not isinstance(ended, StopIteration):
+        raise ended
 
 
 def _read_about(folder: Path) -> dict[str, Any]:
