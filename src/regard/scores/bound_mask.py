@@ -35,11 +35,22 @@ class BoundCut:
     band: tuple[int | None, int | None, int] | None  # only where the distance lies in it: lowest, highest, offset
     bias: float  # -inf: hidden
     runs: tuple[range, ...]  # of queries that it concerns, alike within a run
-    everywhere: bool  # all keys, and in each run all batches and heads
+    columns: range | None = None  # its keys, where they are one run, and it concerns all batches
+    heads: tuple[int, ...] | None = None  # then also its heads; None: all
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether it concerns all keys, in all batches and heads."""
+        return self.columns is not None and self.heads is None and self.columns == range(self.keys.shape[3])
 
     def each(self, change: Callable[[Tensor], Tensor]) -> BoundCut:
-        """The same with `change` applied to both tensors."""
-        return replace(self, queries=change(self.queries), keys=change(self.keys))
+        """The same with `change` applied to both tensors, which may choose other heads."""
+        columns = self.columns if self.heads is None else None
+        return replace(self, queries=change(self.queries), keys=change(self.keys), columns=columns, heads=None)
+
+    def in_all_heads(self) -> BoundCut:
+        """The same for a matrix that has no heads but its own."""
+        return replace(self, queries=self.queries[:, :1], heads=None)
 
     def tile(self, rows: Positions, columns: Positions, apart: Tensor | None) -> Tensor:
         """Which columns it concerns, for each of these rows; `apart`: key - query, which a band needs."""
@@ -382,9 +393,11 @@ def _bind(mask: Mask, shape: tuple[int, ...], device: torch.device, plain: bool)
             rows = rows & chosen.index_fill(0, torch.tensor(atom.heads, device=device, dtype=torch.long), True)[:, None]
         band = None if atom.band is None else (atom.band.lowest, atom.band.highest, atom.band.offset)
         runs = _runs(atom.queries, queries)
-        every = isinstance(atom.keys, range) and atom.keys.start == 0 and atom.keys.stop >= keys
-        every = every and isinstance(atom.queries, range) and atom.heads is None
-        return BoundCut(rows[..., None], columns[:, :, None], band, atom.bias, runs, every)  # type: ignore[arg-type]
+        bound = BoundCut(rows[..., None], columns[:, :, None], band, atom.bias, runs)  # type: ignore[arg-type]
+        if isinstance(atom.keys, Tensor) or isinstance(atom.queries, Tensor) or isinstance(atom.heads, Tensor):
+            return bound
+        places = range(min(atom.keys.start, keys), min(atom.keys.stop, keys))
+        return replace(bound, columns=places, heads=atom.heads)
 
     for atom in mask.atoms:
         if isinstance(atom, Band):
