@@ -1,7 +1,7 @@
 """Matrices with cuts, computed in the pieces that scores/pieces.py finds: the kernels themselves know no cuts.
 
 Pieces of other rows are put one below the other; pieces of the same rows, which show other keys, are joined by their
-normalisers. What cannot be done in pieces (pools, dropout, cuts along a band in some heads only) is left to the tiles.
+normalisers. What cannot be done in pieces (pools, dropout, cuts along a band to some keys only) is left to the tiles.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def compute(
     scores: Scores, request: Request, lse: Float[Tensor, "batch heads queries"] | None = None, *, outer: bool = False
 ) -> tuple[Tensor, Tensor]:
     """(result, normaliser) of one request other than Top, without a graph: `chooser.compute` for any mask."""
-    parts = parts_of(scores, request)
-    if parts is None or isinstance(request, LogSumExp):
+    split = parts_of(scores, request) is not None or (isinstance(request, Attend) and _has_heads(scores, request))
+    if not split or isinstance(request, LogSumExp):
         return chooser.compute(scores, request, lse, outer=outer)
     if not isinstance(request, Attend):
         assert lse is not None
@@ -96,12 +96,32 @@ def compute(
 
 def _attend(scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
     """(weights @ value, logsumexp), without sinks: heads with the same cuts together, in blocks or in pieces."""
-    if any(cut.heads is not None for cut in scores.mask.cuts):
-        return _by_heads(scores, request)
     parts = parts_of(scores, request)
+    cut = [part for part in parts or () if part.cut]
+    if parts and sum(rows.stop - rows.start for rows, _ in _by_rows(cut)) * _FEW <= scores.shape[2]:
+        return _patched(scores, request, cut)
+    if _has_heads(scores, request):
+        return _by_heads(scores, request)
     if parts is None:
         return chooser.forward(replace(scores, sinks=None), request)
-    return _in_blocks(scores, request) or _in_pieces(scores, request, parts)
+    return _in_blocks(scores, request) or _in_pieces(request, parts)
+
+
+def _has_heads(scores: Scores, request: Attend) -> bool:
+    """Whether the product may be computed for some heads at a time, since a cut concerns some only."""
+    some = any(cut.heads is not None for cut in scores.mask.cuts)
+    return some and request.dropout is None and 0 not in scores.shape
+
+
+def _patched(scores: Scores, request: Attend, cut: Sequence[Part]) -> tuple[Tensor, Tensor]:
+    """All rows without any cut, and those that one concerns once more."""
+    plain = replace(scores, mask=replace(scores.mask, cuts=(), cache={}), sinks=None)
+    output, lse = chooser.forward(plain, request)
+    for here, some in _by_rows(cut):
+        output[:, :, here], own = _joined([_forward(part, request) for part in some])
+        lse = lse.to(torch.promote_types(lse.dtype, own.dtype))
+        lse[:, :, here] = own
+    return output, lse
 
 
 def _by_heads(scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
@@ -123,28 +143,17 @@ def _by_heads(scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
     return output.index_select(1, order), lse.index_select(1, order)
 
 
-def _in_pieces(scores: Scores, request: Attend, parts: Sequence[Part]) -> tuple[Tensor, Tensor]:
-    cut = [part for part in parts if part.cut]
-    rows = sum(here.stop - here.start for here, _ in _by_rows(cut))
-    if rows * _FEW > scores.shape[2]:
-        found = [_joined([_forward(part, request) for part in some]) for _, some in _by_rows(parts)]
-        outputs, sums = zip(*found, strict=True)
-        return (outputs[0], sums[0]) if len(found) == 1 else (torch.cat(outputs, 2), torch.cat(sums, 2))
-    plain = replace(scores, mask=replace(scores.mask, cuts=(), cache={}), sinks=None)
-    output, lse = chooser.forward(plain, request)
-    for here, some in _by_rows(cut):
-        output[:, :, here], own = _joined([_forward(part, request) for part in some])
-        lse = lse.to(torch.promote_types(lse.dtype, own.dtype))
-        lse[:, :, here] = own
-    return output, lse
+def _in_pieces(request: Attend, parts: Sequence[Part]) -> tuple[Tensor, Tensor]:
+    found = [_joined([_forward(part, request) for part in some]) for _, some in _by_rows(parts)]
+    outputs, sums = zip(*found, strict=True)
+    return (outputs[0], sums[0]) if len(found) == 1 else (torch.cat(outputs, 2), torch.cat(sums, 2))
 
 
 def _in_blocks(scores: Scores, request: Attend) -> tuple[Tensor, Tensor] | None:
     """The same by kernels that know no mask but the plain causal one, if they can."""
     whole = isinstance(scores.columns, range) and scores.columns == range(scores.shape[3])
     blocks = in_blocks(scores.mask, scores.rows, scores.shape[3]) if whole else None
-    runs = {run for cut in scores.mask.cuts for run in cut.runs}
-    if not blocks or sum(map(len, runs)) * _FEW <= scores.shape[2]:
+    if not blocks:
         return None
     batch, heads = range(scores.shape[0]), range(scores.shape[1])
     bare = replace(scores, mask=BoundMask(), sinks=None)

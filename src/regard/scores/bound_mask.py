@@ -50,12 +50,15 @@ class BoundCut:
 
     def in_all_heads(self) -> BoundCut:
         """The same for a matrix that has no heads but its own."""
-        return replace(self, queries=self.queries[:, :1], heads=None)
+        if self.heads is None or not self.heads:
+            return self
+        first = self.heads[0]
+        return replace(self, queries=self.queries[:, first : first + 1], heads=None)
 
-    def tile(self, rows: Positions, columns: Positions, apart: Tensor | None) -> Tensor:
-        """Which columns it concerns, for each of these rows; `apart`: key - query, which a band needs."""
+    def tile(self, rows: Positions, columns: Positions) -> Tensor:
+        """Which columns it concerns, for each of these rows."""
         here = take(self.queries, 2, rows) & take(self.keys, 3, columns)
-        return here if self.band is None or apart is None else here & _in_band(apart, self.band)
+        return here if self.band is None else here & _band_tile(self.band, rows, columns, self.keys.device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,22 +163,18 @@ class BoundMask:
 
     def tile(self, rows: Positions, columns: Positions, device: torch.device) -> Tensor | None:
         """Which of these columns each of these rows may see, broadcastable to 4-D; None where all may."""
-        seen: list[Tensor] = []
-        if self.bands:
-            apart = (at(columns, device) - at(rows, device)[:, None])[None, None]
-            seen += [_within(apart - offset, lo, hi) for lo, hi, offset in self.bands]
+        seen = [_band_tile(band, rows, columns, device) for band in self.bands]
         seen += [take(kept, 3, columns) for kept in self.kept]
         seen += [take(q, 2, rows) == take(k, 3, columns) for q, k in self.ids]
         seen += [take(take(dense, 2, rows), 3, columns) for dense in self.visible]
-        seen += [~cut for cut, bias in self._cut_tiles(rows, columns, device) if bias == -math.inf]
+        seen += [~cut for cut, bias in self._cut_tiles(rows, columns) if bias == -math.inf]
         return _all(seen)
 
-    def _cut_tiles(self, rows: Positions, columns: Positions, device: torch.device) -> Iterator[tuple[Tensor, float]]:
+    def _cut_tiles(self, rows: Positions, columns: Positions) -> Iterator[tuple[Tensor, float]]:
         top, bottom = ends(rows) if self.cuts and len(rows) else (0, -1)
         for cut in self.cuts:
             if _meet(cut.runs, top, bottom):
-                apart = None if cut.band is None else (at(columns, device) - at(rows, device)[:, None])[None, None]
-                yield cut.tile(rows, columns, apart), cut.bias
+                yield cut.tile(rows, columns), cut.bias
 
     def without_bands(self) -> BoundMask:
         """The mask without what depends on the distance between query and key."""
@@ -187,7 +186,7 @@ class BoundMask:
         Several are summed in this dtype or a wider one; a single one keeps its own.
         """
         biases = [take(take(dense, 2, rows), 3, columns) for dense in self.biases]
-        for cut, bias in self._cut_tiles(rows, columns, self.cuts[0].keys.device) if self.cuts else ():
+        for cut, bias in self._cut_tiles(rows, columns):
             if bias > -math.inf:
                 biases.append(torch.where(cut, bias, 0.0).to(dtype))
         return _sum(biases, dtype)
@@ -212,7 +211,9 @@ class BoundMask:
         biases = [look(dense) for dense in self.biases]
         for cut in self.cuts:
             here = look(cut.queries) & look(cut.keys)
-            here = here if cut.band is None else here & _in_band(apart, cut.band)
+            if cut.band is not None:
+                lowest, highest, offset = cut.band
+                here = here & _within(apart - offset, lowest, highest)
             if cut.bias == -math.inf:
                 seen.append(~here)
             else:
@@ -230,9 +231,18 @@ def _within(apart: Tensor, lowest: int | None, highest: int | None) -> Tensor:
     return seen
 
 
-def _in_band(apart: Tensor, band: tuple[int | None, int | None, int]) -> Tensor:
+def _band_tile(
+    band: tuple[int | None, int | None, int | Tensor], rows: Positions, columns: Positions, device: torch.device
+) -> Tensor:
+    """The band over a tile. Its ends are compared with the columns: distances would take eight bytes a point."""
     lowest, highest, offset = band
-    return _within(apart - offset, lowest, highest)
+    row, column = at(rows, device)[:, None] + offset, at(columns, device)
+    row = row if isinstance(offset, Tensor) else row[None, None]
+    if lowest is None and highest is None:
+        return torch.ones(*row.shape[:3], len(column), dtype=torch.bool, device=device)
+    seen = [] if highest is None else [column <= row + highest]
+    seen += [] if lowest is None else [column >= row + lowest]
+    return seen[0] if len(seen) == 1 else seen[0] & seen[1]
 
 
 def _meet(runs: tuple[range, ...], first: int, last: int) -> bool:
