@@ -69,6 +69,7 @@ IN_SOME_HEADS = {
     "many rows": regard.causal() & regard.cut(slice(90, None), slice(3, 50), heads=[1, 2]),
     "other rows elsewhere": regard.cut(slice(90, None), 9, heads=[0]) & regard.cut(slice(0, 70), slice(3, 50)),
     "a band": regard.causal() & regard.cut(within=regard.window(9, -2), heads=[1, 3]),
+    "of each text": regard.cut(slice(90, None), 9, heads=[0]) & regard.cut(None, 3, heads=torch.rand(2, 4) < 0.5),
     "a weaker band": regard.causal(offset=-20) & regard.cut(within=regard.window(9, -2), heads=[0], bias=-1.0),
 }
 

@@ -133,8 +133,9 @@ def _by_heads(scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
     found: list[tuple[list[int], Tensor, Tensor]] = []
     for concerned, some in alike.items():
         part = replace(scores, sinks=None).select(batch, some, queries, keys)
-        kept = [cut for cut, yes in zip(scores.mask.cuts, concerned, strict=True) if yes]
-        part = replace(part, mask=replace(part.mask, cuts=tuple(cut.in_all_heads() for cut in kept), cache={}))
+        cuts = zip(scores.mask.cuts, part.mask.cuts, concerned, strict=True)
+        kept = tuple(here if cut.heads is None else cut.in_all_heads() for cut, here, yes in cuts if yes)
+        part = replace(part, mask=replace(part.mask, cuts=kept, cache={}))
         value = pick(request.value, 1, as_range(scores.key_heads(some), request.value))
         found.append((some, *_attend(part, replace(request, value=value))))
     output = torch.cat([part for _, part, _ in found], 1)

@@ -50,8 +50,7 @@ class BoundCut:
 
     def in_all_heads(self) -> BoundCut:
         """The same for a matrix that has no heads but its own."""
-        if self.heads is None or not self.heads:
-            return self
+        assert self.heads
         first = self.heads[0]
         return replace(self, queries=self.queries[:, first : first + 1], heads=None)
 
