@@ -276,7 +276,7 @@ class Watching:
         """The call of the module of this name as it is computed: in its place in the text, without the links."""
         if not _recomputed():
             call = self._pass_by(name, call) if self._keep.nothing else self._place(name, call)
-        key = self._placed[0]
+        key = name if _recomputed() else self._placed[0]
         if not self.changes.has_links or (_recomputed() and key not in self._links):
             return call
         if key not in self._links:
@@ -308,7 +308,7 @@ class Watching:
                 calls.values.take(value)
         output = self.changes.without_heads(name, output, call.all_heads, call.heads)
         if self._keep.gradients:
-            recorded = self._passes[-1].get(self._placed[0])
+            recorded = self._passes[-1].get(name if _recomputed() else self._placed[0])
             if recorded is not None and recorded.values is not None:
                 recorded.values.differentiate(output)
         return output
