@@ -130,10 +130,12 @@ class ModuleCalls:
             if self._matrix is None:
                 self._matrix = self._joined.matrix()
         batch, heads, queries, keys = self._shape
-        ids = self._text.ids(self._name, queries, batch)
-        key_ids = ids if queries == keys else None
+        ids, tokens = self._text.side(self._name, "", queries, batch)
+        key_ids, key_tokens = ids, tokens
         if self.kind == "cross":
-            key_ids = self._text.ids("encoder.", keys, batch)
+            key_ids, key_tokens = self._text.side(self._name, "cross", keys, batch)
+        elif queries != keys:
+            key_ids, key_tokens = None, self._text.tokens(None, keys, batch)
         return Entry(
             self._name,
             self.kind,
@@ -143,8 +145,8 @@ class ModuleCalls:
             call=self._joined,
             attention=self._matrix,
             reductions=reductions,
-            tokens=self._text.tokens(ids, queries, batch),
-            key_tokens=self._text.tokens(key_ids, keys, batch),
+            tokens=tokens,
+            key_tokens=key_tokens,
             ids=ids,
             key_ids=key_ids,
         )

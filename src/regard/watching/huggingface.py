@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from regard.watching import registry
 from regard.watching.calls import AttentionCall, check_readable, names_another_sequence, to_one_dtype
 from regard.watching.masks import LazyMask, Pattern, looks_causal
 
-__all__ = ["Name", "PlainGenerate", "calls_torch", "configs", "is_model", "load", "prepare", "routes"]
+__all__ = ["Name", "PlainGenerate", "calls_torch", "configs", "is_model", "load", "prepare", "routes", "wordless"]
 
 NAME = "regard"
 _IMPLEMENTATION = "_attn_implementation_internal"  # not by its setter, which warns and propagates
@@ -67,6 +67,24 @@ class Name(str):
 def is_model(kind: type[nn.Module]) -> bool:
     """Whether modules of a class belong to models of transformers, without importing transformers."""
     return any(base.__module__.startswith("transformers.") for base in kind.__mro__)
+
+
+def wordless(modules: Mapping[str, nn.Module]) -> Callable[[str], bool]:
+    """Whether a module of this name reads something else than words: in a model of transformers, each part says so.
+
+    In a model that also reads images or audio, those are words which the parts read that read nothing else.
+    """
+    read = {name: getattr(module, "input_modalities", "text") for name, module in modules.items() if _is_whole(module)}
+    mixed = any("text" in what and what not in ("text", ("text",)) for what in read.values())
+    others = [f"{name}." for name, what in read.items() if "text" not in what]
+    words = [f"{name}." for name, what in read.items() if what in ("text", ("text",), ["text"])] if mixed else []
+    return functools.cache(
+        lambda name: f"{name}.".startswith(tuple(others)) or bool(words and not f"{name}.".startswith(tuple(words)))
+    )
+
+
+def _is_whole(module: nn.Module) -> bool:
+    return is_model(type(module)) and hasattr(type(module), "get_input_embeddings")
 
 
 def prepare() -> None:

@@ -27,13 +27,14 @@ from regard.matrix import AttentionMatrix, attention
 from regard.nn import Transformer
 from regard.scores import Atom, Band, Mask, as_mask
 from regard.support import some_of
-from regard.watching import huggingface, plain_torch, registry
+from regard.watching import huggingface, packed, plain_torch, registry
 from regard.watching.calls import AttentionCall
 from regard.watching.entries import ModuleCalls
+from regard.watching.images import Stated, check_stated, read_images
 from regard.watching.masks import Pattern
 from regard.watching.record import Record
 from regard.watching.reductions import to_keep
-from regard.watching.tokens import Text, Vocabulary
+from regard.watching.tokens import Images, Text, Vocabulary
 
 __all__ = ["Watching", "watch"]
 
@@ -48,6 +49,7 @@ def watch(
     tokens: Sequence[str] | Sequence[Sequence[str]] | None = None,
     keep: str | Collection[str] = "matrix",
     without: Mapping[str, Collection[int]] | None = None,
+    images: Sequence[tuple[int, ...]] | None = None,
     strict: bool = False,
 ) -> Watching:
     """Record the attention of every layer while the model runs in a `with` block, at the speed of fused kernels.
@@ -59,6 +61,10 @@ def watch(
     "received", "entropy", "pool", "top". `without`: heads to knock out, by module name. Attention that ran where regard
     could not see it is named in `record.unseen`, with a warning at the end of the block; `strict`: with an error.
 
+    `tokenizer`: or the processor of a model that reads images. Which tokens are patches of an image is known of many
+    models (docs/how-to); of others, `images` says it: (rows, columns) of patches for each image of a text, and where
+    the tokens cannot be found by their number alone, (rows, columns, first token).
+
     >>> import torch, regard
     >>> class Layer(torch.nn.Module):
     ...     heads, kind, attend = 2, "encoder", staticmethod(regard.attention)
@@ -69,7 +75,8 @@ def watch(
     >>> record[""].shape
     (1, 2, 2, 2)
     """
-    return Watching(model, Vocabulary(tokenizer, tokens), to_keep(keep), without or {}, strict)
+    tokenizer = getattr(tokenizer, "tokenizer", tokenizer)  # that of a processor
+    return Watching(model, Vocabulary(tokenizer, tokens), to_keep(keep), without or {}, strict, check_stated(images))
 
 
 class Watching:
@@ -82,27 +89,33 @@ class Watching:
         keep: tuple[str, ...] | None,
         without: Mapping[str, Collection[int]],
         strict: bool = False,
+        images: Stated = (),
     ):
         if not isinstance(model, nn.Module):
             raise InputError(f"watch takes a torch module. Got {type(model).__name__}.")
         self._model, self._vocabulary, self._keep, self._strict = model, vocabulary, keep, strict
+        self._images = images
         self._names, self._wrapped = _modules(model)
+        self._wordless = huggingface.wordless(self._names)
         self._without = {name: _check_heads(name, heads, self._names) for name, heads in without.items()}
         self._undo: contextlib.ExitStack | None = None
         self._configs: list[tuple[Any, str]] = []
+        self._takes_parts: set[str] = set()  # names of modules that may call attention several times in a forward
         self._reset()
 
     def _reset(self) -> None:
         self._passes: list[dict[str, ModuleCalls]] = []
-        self._text = Text(self._vocabulary)  # of the last pass
+        self._text = Text(self._vocabulary, self._wordless)  # of the last pass
         self._step = 0  # how often the model, or a part of it, was called from outside
         self._continued_step = -1  # the last step that continued a text
         self._repetitions: dict[str, tuple[int, int]] = {}  # by module: the last step that called it, and how often
         self._new_ids: dict[str, Tensor] = {}  # by module: input ids that no attention was computed for yet
+        self._new_images: Images | None = None  # and images
         self._thread = threading.local()  # .depth: how many hooked modules are running; .running: see _Running
         self._unseen: dict[str, None] = {}  # the names of modules, in order
         self._observed: set[str] = set()
         self._fresh: set[str] = set()  # observed in a forward that has not ended yet
+        self._parts: dict[str, list[tuple[AttentionCall, AttentionMatrix | None]]] = {}  # their calls, see packed.py
 
     # Entering and leaving
 
@@ -117,6 +130,7 @@ class Watching:
         if not ours and not theirs and not plain_torch.may_attend(self._names.values()):
             raise self._nothing_seen()
         attentions = [(n, m, kind) for n, m, kind in found if kind.attention]
+        self._takes_parts = {name for name, _, kind in attentions if kind.parts}
         with contextlib.ExitStack() as undo:
             undo.callback(registry.remove, self)
             registry.add(self, self._names.items())
@@ -140,7 +154,7 @@ class Watching:
             for name, module, kind in attentions:
                 if kind.routes:
                     ends = _Hook(functools.partial(self._routed_ends, name))
-                    undo.callback(module.register_forward_hook(ends).remove)
+                    undo.callback(module.register_forward_hook(ends, with_kwargs=True).remove)
                 else:
                     _hook(undo, module, functools.partial(self._attention_starts, name), self._attention_ends)
             for module in self._names.values():
@@ -202,6 +216,9 @@ class Watching:
         depth = getattr(self._thread, "depth", 0)
         self._thread.depth = depth + 1
         self._step += depth == 0
+        if depth == 0:
+            self._parts, self._new_images = {}, None  # of a forward that ended in an error
+        self._new_images = self._new_images or read_images(name, module, args, kwargs, self._images)
         inputs = {name: kwargs.get("input_ids", args[0] if args else None)}
         if isinstance(module, Transformer):  # its encoder and decoder receive vectors: only here are there ids
             both = inspect.signature(module.forward).bind(*args, **kwargs).arguments
@@ -216,10 +233,13 @@ class Watching:
 
     # Attention that nobody sees
 
-    def _routed_ends(self, name: str, *_: Any) -> None:
+    def _routed_ends(
+        self, name: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *_: Any
+    ) -> None:
         """The same for modules that call transformers' function themselves: one hook is enough for them."""
         if name in self._fresh:
             self._fresh.discard(name)
+            self._record_parts(name, module, args, kwargs)
             return
         self._unseen[name] = None
         if running := self._running():
@@ -252,7 +272,10 @@ class Watching:
         for running in self._running():
             running.seen = True
         if torch._C._current_graph_task_id() == -1:  # in a backward pass, a checkpoint recomputes a recorded call
-            self._record(name, call, matrix)
+            if name in self._takes_parts:
+                self._parts.setdefault(name, []).append((call, matrix))
+            else:
+                self._record(name, call, matrix)
         for head in self._without.get(name, ()):
             if head >= output.shape[1]:
                 raise InputError(f"{name} has {output.shape[1]} heads, numbered from 0. Got without = {head}.")
@@ -260,6 +283,13 @@ class Watching:
             removed = torch.tensor(self._without[name], device=output.device)
             output = output.index_fill(1, removed, 0.0)
         return output
+
+    def _record_parts(self, name: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Record the calls of a forward that has ended: as one, where they are the parts of one row of tokens."""
+        parts = self._parts.pop(name, [])
+        row = packed.joined(module, args, kwargs, [call for call, _ in parts]) if len(parts) > 1 else None
+        for call, matrix in parts if row is None else [(row, None)]:
+            self._record(name, call, matrix)
 
     def _record(self, name: str, call: AttentionCall, matrix: AttentionMatrix | None) -> None:
         step, repetition = self._repetitions.get(name, (-1, 0))
@@ -278,7 +308,7 @@ class Watching:
                     "Watch one plain generation, or the model on the finished text."
                 )
             self._begin_pass()
-        self._text.add(self._new_ids)
+        self._text.add(self._new_ids, self._new_images)
         self._new_ids = {}
         if calls is not None and continues:
             self._continued_step = self._step
@@ -289,7 +319,7 @@ class Watching:
     def _begin_pass(self) -> None:
         for calls in self._passes[-1].values() if self._passes else ():
             calls.finish()
-        self._text = Text(self._vocabulary)
+        self._text = Text(self._vocabulary, self._wordless)
         self._passes.append({})
 
 
@@ -302,6 +332,7 @@ class _Kind:
     generates: bool
     attention: bool
     routes: bool  # calls transformers' AttentionInterface
+    parts: bool  # and may do so several times in a forward, for the parts of one row of tokens
     attend: bool  # has attention of regard's kind
     visible: bool  # attention that calls a function which is replaced
 
@@ -315,7 +346,8 @@ def _kind(kind: Any) -> _Kind:
     routes = attention and huggingface.routes(kind)
     generates, attend = model and hasattr(kind, "generate"), hasattr(kind, "attend")
     visible = routes or issubclass(kind, nn.MultiheadAttention) or (attention and huggingface.calls_torch(kind))
-    return _Kind(transformers, model, generates, attention, routes, attend, visible)
+    parts = routes and packed.takes_parts(kind)
+    return _Kind(transformers, model, generates, attention, routes, parts, attend, visible)
 
 
 def _modules(model: nn.Module) -> tuple[dict[str, nn.Module], bool]:

@@ -6,18 +6,19 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
 import torch
 from torch import Tensor
 
 from regard.errors import InputError
+from regard.watching.patches import Grid, Patch, find_patch, patch_names
 
 __all__ = ["Place", "Text", "Tokens", "Vocabulary", "Word"]
 
 # A word or several in a row, or one occurrence, in brackets, among the words around it: "the old [dog] slept"; the
-# number of a token, or a range of tokens.
-Place = str | int | range
+# number of a token, or a range of tokens; a patch of an image.
+Place = str | int | range | Patch
 _STARTS = ("Ġ", "▁")  # how byte-level and SentencePiece tokens mark a preceding space
 _PAD = "[PAD]"
 _PIECES = re.compile(r"\w+|[^\w\s]")
@@ -59,17 +60,27 @@ class Tokens(Sequence[str]):
         words: Sequence[Word] | None = None,
         *,
         named: bool = True,
+        grids: Sequence[Grid] = (),
+        unplaced: str = "",
     ):
         self.pieces = tuple(pieces)
         self.named = named  # False: the words are unknown, and tokens are called by their number
+        self.grids = tuple(grids)  # of the images among the tokens
+        self.unplaced = unplaced  # why there are none, though the model was shown an image
         self._special = frozenset(special)
         self._tokenizer = tokenizer
+        self._patches = dict(patch_names(self.grids))
         self.words = self._group_words() if words is None else tuple(words)
 
     @classmethod
     def numbered(cls, length: int) -> Tokens:
         """Tokens whose words are unknown."""
         return cls([str(n) for n in range(length)], named=False)
+
+    def with_images(self, grids: Sequence[Grid], unplaced: str = "") -> Tokens:
+        """The same tokens, some of which are patches of images: a patch is a word, called by its row and column."""
+        special = tuple(self._special)
+        return Tokens(self.pieces, special, self._tokenizer, named=self.named, grids=grids, unplaced=unplaced)
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -113,6 +124,9 @@ class Tokens(Sequence[str]):
         >>> tokens.find_all("dog"), tokens.find_all("old [dog] slept")
         ([range(2, 3), range(7, 8)], [range(2, 3)])
         """
+        if isinstance(place, Patch):
+            token = find_patch(self.grids, place)
+            return [range(token, token + 1)]
         if isinstance(place, range):
             if not 0 <= place.start < place.stop <= len(self) or place.step != 1:
                 raise InputError(f"tokens are counted from 0 to {len(self) - 1}. Got {place}.")
@@ -191,7 +205,7 @@ class Tokens(Sequence[str]):
     def _continues_word(self, position: int, marked: bool) -> bool:
         """Whether a token belongs to the word of the token before it."""
         piece, before = self.pieces[position], self.pieces[position - 1]
-        if {piece, before} & self._special:
+        if {piece, before} & self._special or {position, position - 1} & self._patches.keys():
             return False
         if piece.startswith("##"):
             return True
@@ -201,6 +215,8 @@ class Tokens(Sequence[str]):
         return _alphanumeric(piece) == _alphanumeric(before)
 
     def _spelling(self, positions: Sequence[int]) -> str:
+        if positions[0] in self._patches:
+            return self._patches[positions[0]]
         pieces = [self.pieces[position] for position in positions]
         if self._tokenizer is not None and not set(pieces) & self._special:
             text = str(self._tokenizer.convert_tokens_to_string(pieces))
@@ -276,6 +292,18 @@ class Vocabulary:
         return [Tokens(self._tokenizer.convert_ids_to_tokens(row), special, self._tokenizer) for row in ids.tolist()]
 
 
+class Images(Protocol):
+    """The images that a model read in one pass; images.py has them."""
+
+    def sees(self, name: str) -> bool:
+        """Whether a module reads images and no words."""
+
+    def place(
+        self, name: str, cross: bool, length: int, batch: int, tokens: list[Tokens] | None, has_words: bool
+    ) -> list[Tokens] | None:
+        """These tokens of a module (its keys, if `cross`) with the images among them."""
+
+
 class Text:
     """The ids that the modules of a model received in one pass, and the tokens they stand for.
 
@@ -287,14 +315,28 @@ class Text:
     (tensor([[5, 6]]), [Tokens(['A', 'dog'])])
     """
 
-    def __init__(self, vocabulary: Vocabulary):
-        self._vocabulary = vocabulary
+    def __init__(self, vocabulary: Vocabulary, wordless: Callable[[str], bool] = lambda _: False):
+        self._vocabulary, self._wordless = vocabulary, wordless
+        self._images: Images | None = None
         self._ids: dict[str, list[Tensor]] = {}
+        self._read: tuple[Tensor, list[Tokens] | None] = torch.empty(0), None  # the last ids, and their tokens
 
-    def add(self, ids: Mapping[str, Tensor]) -> None:
-        """Ids that reached these modules; in a generation, those of one step."""
+    def add(self, ids: Mapping[str, Tensor], images: Images | None = None) -> None:
+        """Ids that reached these modules, in a generation those of one step; and images, which come with the first."""
         for module, step in ids.items():
             self._ids.setdefault(module, []).append(step)
+        self._images = images if self._images is None else self._images
+
+    def side(self, name: str, kind: str, length: int, batch: int) -> tuple[Tensor | None, list[Tokens] | None]:
+        """The ids and the tokens of so many queries of a module; of its keys, where the kind is "cross"."""
+        sees = self._images is not None and self._images.sees(name)
+        ids = None
+        if not sees and not self._wordless(name):
+            ids = self.ids("encoder." if kind == "cross" else name, length, batch)
+        tokens = self._vocabulary.listed(length, batch) if sees else self.tokens(ids, length, batch)
+        if self._images is None:
+            return ids, tokens
+        return ids, self._images.place(name, kind == "cross", length, batch, tokens, has_words=ids is not None)
 
     def ids(self, name: str, length: int, batch: int) -> Tensor | None:
         """The ids that the innermost module around `name` received, if there are as many as tokens."""
@@ -310,4 +352,8 @@ class Text:
         listed = self._vocabulary.listed(length, batch)
         if listed is None and ids is None:
             self._vocabulary.warn(length, batch)
-        return listed if listed is not None or ids is None else self._vocabulary.read(ids)
+        if listed is not None or ids is None:
+            return listed
+        if not torch.equal(ids, self._read[0]):  # the layers of a model read the same
+            self._read = ids, self._vocabulary.read(ids)
+        return self._read[1]
