@@ -38,7 +38,11 @@ def _of(name: str, **options: Any) -> Processor:
         images = [[picture] for picture in pictures] if "Mllama" in name else list(pictures)
         images = [list(pictures)] if name.startswith(("Idefics3", "SmolVLM")) else images
         given = dict(kind(**options)(images, return_tensors="pt", input_data_format="channels_last"))
-        return {key: value for key, value in given.items() if isinstance(value, Tensor) and key not in ("num_patches", "num_tiles", "num_crops")}
+        return {
+            key: value
+            for key, value in given.items()
+            if isinstance(value, Tensor) and key not in ("num_patches", "num_tiles", "num_crops")
+        }
 
     return process
 

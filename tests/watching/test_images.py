@@ -78,7 +78,11 @@ def test_patches_lie_where_the_model_has_them(name):
     assert not FAMILIES[name].text or any(entry.name not in towers for entry in first.values())
     draw = np.random.default_rng(1)
     for number, picture in enumerate(shown):
-        blocks = [(SQUARE * i, SQUARE * j) for i in range(picture.shape[0] // SQUARE) for j in range(picture.shape[1] // SQUARE)]
+        blocks = [
+            (SQUARE * i, SQUARE * j)
+            for i in range(picture.shape[0] // SQUARE)
+            for j in range(picture.shape[1] // SQUARE)
+        ]
         for place in draw.permutation(len(blocks))[:3]:
             top, left = blocks[place]
             other = list(shown)

@@ -11,6 +11,7 @@ then the kinds of pictures:
     attention_lines   `lines`, `alignment`: words joined by their weights
     all_layers        `grid`, `flow`: all layers and heads of a model
     maps              `landscape`: a long input
+    overlays          `overlay`: the patches of an image, over the image
     arithmetic        `calculation`, `dot`, `mixture`: the calculation in numbers
     schematics        `schematic`, `set_layer`: the calculation as a diagram
     architectures     `architecture`, `mechanism`: a model as boxes and arrows
@@ -24,11 +25,13 @@ from regard.drawing.attention_lines import alignment, lines
 from regard.drawing.charts import bars, curves
 from regard.drawing.maps import Window, landscape
 from regard.drawing.matrices import matrix, tables
+from regard.drawing.overlays import Heat, overlay
 from regard.drawing.picture import Picture
 from regard.drawing.schematics import schematic, set_layer
 from regard.drawing.terminal import Table
 
 __all__ = [
+    "Heat",
     "Picture",
     "Table",
     "Window",
@@ -45,6 +48,7 @@ __all__ = [
     "matrix",
     "mechanism",
     "mixture",
+    "overlay",
     "schematic",
     "set_layer",
     "tables",

@@ -39,8 +39,8 @@ def joined(
     ...     def forward(self, x, cu_seqlens): ...
     >>> row = torch.randn(1, 2, 5, 4)
     >>> parts = [AttentionCall(part, part, Mask()) for part in row.split([3, 2], 2)]
-    >>> joined(Attention(), (row, torch.tensor([0, 3, 5])), {}, parts).mask
-    documents([0, 0, 0, 1, 1])
+    >>> joined(Attention(), (row, torch.tensor([0, 3, 5])), {}, parts).matrix()
+    AttentionMatrix(shape=(1, 2, 5, 5), dtype=float32, device=cpu, mask=documents(int64[5]))
     """
     boundaries = inspect.signature(module.forward).bind_partial(*args, **kwargs).arguments.get(_BOUNDARIES)
     first, sizes = calls[0], [call.query.shape[2] for call in calls]

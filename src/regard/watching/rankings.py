@@ -21,15 +21,19 @@ from regard.watching.tokens import Place, Tokens, Word
 __all__ = [
     "SMALLEST",
     "Span",
+    "given_to",
     "heads_between",
     "key_side",
     "looked_at",
     "looks",
+    "mean_row",
+    "phrase",
     "query_side",
     "rollout",
     "scored",
     "shares_of_spans",
     "spans",
+    "tokens_of",
 ]
 
 _WEIGHTS = 1 << 25  # computed at once, of rows that are not kept
@@ -42,8 +46,8 @@ def looks(entries: Sequence[Entry], place: Place, sequence: int, sinks: Sinks = 
     """What a word looks at, the mean over all heads of these entries; with `sinks` set aside, as shares of the rest."""
     side, keys = query_side(entries[0], sequence), key_side(entries[0], sequence)
     places = side.find_all(place)
-    rows = _tokens(places)
-    weights = mean_over_heads(entries, lambda entry: _mean_row(entry, sequence, places).sum(0))
+    rows = tokens_of(places)
+    weights = mean_over_heads(entries, lambda entry: mean_row(entry, sequence, places).sum(0))
     seen = seen_keys(entries, sequence, rows, weights)
     aside: tuple[Aside, ...] = ()
     if sinks is not None:
@@ -52,7 +56,7 @@ def looks(entries: Sequence[Entry], place: Place, sequence: int, sinks: Sinks = 
         weights, seen = _without(weights, present), _without(seen, present)
     if aside:
         weights = weights / weights.sum().clamp_min(SMALLEST)
-    found = _by_word(_phrase(side, place, places), keys, weights, seen)
+    found = _by_word(phrase(side, place, places), keys, weights, seen)
     if not aside:
         return found
     return replace(found, aside=aside, note=sentence(aside) + ("; of the rest:" if found else ""))
@@ -66,14 +70,14 @@ def looked_at(entries: Sequence[Entry], place: Place, sequence: int, sinks: Sink
     """
     side = key_side(entries[0], sequence)
     places = side.find_all(place)
-    columns = _tokens(places)
-    shares = mean_over_heads(entries, lambda entry: _given_to(entry, sequence, columns).sum(0))
+    columns = tokens_of(places)
+    shares = mean_over_heads(entries, lambda entry: given_to(entry, sequence, columns).sum(0))
     seen = seen_queries(entries, sequence, columns, shares) & real_queries(entries[0], sequence)
     words = _words(query_side(entries[0], sequence), seen)
     aside: tuple[Aside, ...] = ()
     rest = torch.ones_like(shares)
     if not seen.any():
-        return Looks(_phrase(side, place, places), (), note="the mask hides it: nothing looks at it.")
+        return Looks(phrase(side, place, places), (), note="the mask hides it: nothing looks at it.")
     if sinks is not None and not set(columns.tolist()) & set(sinks):
         given, own = to_tokens(entries, sinks, sequence), to_own(entries, sequence)
         aside = named(sinks, given[seen].mean(0).tolist(), side, float(own[seen].mean()))
@@ -82,7 +86,7 @@ def looked_at(entries: Sequence[Entry], place: Place, sequence: int, sinks: Sink
     def share(word: Word) -> float:
         return float(shares[word.start : word.stop].sum() / rest[word.start : word.stop].sum())
 
-    found = _looks(_phrase(side, place, places), (Look(w.text, share(w), w.start) for w in words))
+    found = _looks(phrase(side, place, places), (Look(w.text, share(w), w.start) for w in words))
     return replace(found, aside=aside, note=f"{sentence(aside)} on average; of the rest:") if aside else found
 
 
@@ -108,7 +112,7 @@ def _side(entry: Entry, tokens: Sequence[Tokens] | None, length: int, sequence: 
     return Tokens.numbered(length) if tokens is None else tokens[sequence]
 
 
-def _phrase(side: Tokens, place: Place, places: Sequence[range]) -> str:
+def phrase(side: Tokens, place: Place, places: Sequence[range]) -> str:
     """A place in words: as the user wrote it, and how often it occurs, or all words that it touches."""
     if isinstance(place, str):
         return place if len(places) == 1 else f"{place} ({len(places):,} occurrences)"
@@ -116,13 +120,14 @@ def _phrase(side: Tokens, place: Place, places: Sequence[range]) -> str:
     return " ".join(word.text for word in side.words if word.stop > tokens.start and word.start < tokens.stop)
 
 
-def _tokens(places: Sequence[range]) -> Int[Tensor, " tokens"]:
+def tokens_of(places: Sequence[range]) -> Int[Tensor, " tokens"]:
+    """All tokens of some places, in one row."""
     return torch.tensor([token for place in places for token in place])
 
 
-def _mean_row(entry: Entry, sequence: int, places: Sequence[range]) -> Float[Tensor, "heads keys"]:
+def mean_row(entry: Entry, sequence: int, places: Sequence[range]) -> Float[Tensor, "heads keys"]:
     """The mean row of all occurrences of a word, each of them the mean of its tokens: a block of rows at a time."""
-    rows = _tokens(places)
+    rows = tokens_of(places)
     shares = torch.tensor([1 / len(places) / len(place) for place in places for _ in place])
     size = max(_WEIGHTS // (entry.shape[1] * entry.shape[3]), 1)
     total = torch.zeros(entry.shape[1], entry.shape[3])
@@ -133,7 +138,7 @@ def _mean_row(entry: Entry, sequence: int, places: Sequence[range]) -> Float[Ten
     return total
 
 
-def _given_to(entry: Entry, sequence: int, columns: Int[Tensor, " tokens"]) -> Float[Tensor, "heads queries"]:
+def given_to(entry: Entry, sequence: int, columns: Int[Tensor, " tokens"]) -> Float[Tensor, "heads queries"]:
     """What each query gives to these keys together: a column of A @ x, in O(tokens) memory."""
     matrix = entry.matrix.part[sequence : sequence + 1]
     membership = torch.zeros(entry.shape[3], 1, dtype=matrix.dtype, device=matrix.device)
@@ -203,7 +208,7 @@ def rollout(
         share, stays = _through(entry, flow, sequence, sinks_of(entry))
         rested.append(stays.sum(0) / flow.sum())
         flow = flow / 2 + stays.sum(-1) / 2 + share / 2
-    word = _phrase(side, place, places)
+    word = phrase(side, place, places)
     rolled = _rolled(word, own[0], flow, rested, sequence, sinks_of(own[0]))
     if source is None or not encoder:
         return Rollout(rolled)
@@ -252,8 +257,8 @@ def heads_between(entries: Sequence[Entry], start: Place, end: Place, sequence: 
     """The heads that give most from one word to another: the mean of its occurrences, to all those of the other."""
     sides = query_side(entries[0], sequence), key_side(entries[0], sequence)
     rows, columns = sides[0].find_all(start), sides[1].find_all(end)
-    scores = [_mean_row(entry, sequence, rows)[:, _tokens(columns)].sum(-1) for entry in entries]
-    return _heads(f"{_phrase(sides[0], start, rows)} → {_phrase(sides[1], end, columns)}", entries, scores)
+    scores = [mean_row(entry, sequence, rows)[:, tokens_of(columns)].sum(-1) for entry in entries]
+    return _heads(f"{phrase(sides[0], start, rows)} → {phrase(sides[1], end, columns)}", entries, scores)
 
 
 def _heads(about: str, entries: Sequence[Entry], scores: Sequence[Tensor]) -> Heads:
