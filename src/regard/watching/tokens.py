@@ -6,7 +6,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, overload
+from typing import Any, Protocol, overload, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -292,6 +292,7 @@ class Vocabulary:
         return [Tokens(self._tokenizer.convert_ids_to_tokens(row), special, self._tokenizer) for row in ids.tolist()]
 
 
+@runtime_checkable
 class Images(Protocol):
     """The images that a model read in one pass; images.py has them."""
 
