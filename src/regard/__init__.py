@@ -41,7 +41,7 @@ from regard.nn import (
 )
 from regard.scores import Mask, bias, causal, documents, padding, window
 from regard.translation import Translation, Translator
-from regard.watching import Record, watch
+from regard.watching import Patch, Record, watch
 
 __version__ = "0.1.0"
 
@@ -63,6 +63,7 @@ __all__ = [
     "ModifiedInPlaceError",
     "MultiHeadAttention",
     "OutOfRangeError",
+    "Patch",
     "Picture",
     "Record",
     "RegardError",

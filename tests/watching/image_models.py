@@ -83,7 +83,7 @@ FAMILIES: dict[str, Family] = {
     "llama4": Family(_tiled, _TILED_PICTURES, resized=True),
     "idefics3": Family(_of("Idefics3ImageProcessor", **_IDEFICS), _TILED_PICTURES, resized=True),
     "smolvlm": Family(_of("SmolVLMImageProcessor", **_IDEFICS), _TILED_PICTURES, resized=True),
-    "llava_next": Family(_of("LlavaNextImageProcessor", crop_size=_SQUARE, **_ANYRES), ((64, 96), (64, 32)), resized=True, config=(("image_grid_pinpoints", _PINPOINTS),)),
+    "llava_next": Family(_of("LlavaNextImageProcessor", crop_size=_SQUARE, **_ANYRES), ((48, 96), (64, 32)), resized=True, config=(("image_grid_pinpoints", _PINPOINTS),)),
     "llava_onevision": Family(_of("LlavaOnevisionImageProcessor", **_ANYRES), ((64, 96), (64, 32)), resized=True, config=(("image_grid_pinpoints", _PINPOINTS),)),
     "mllama": Family(_of("MllamaImageProcessor", size=_SQUARE), ((32, 96), (64, 64)), text=False),
     "blip-2": Family(_of("BlipImageProcessor", size=_SQUARE), text=False, config=(("image_token_id", 3),)),

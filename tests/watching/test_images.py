@@ -57,7 +57,7 @@ def _owner(name, shown, batch_entry, grid):
     """Which picture a grid of the tower is of, where each view is an entry of the batch."""
     if not FAMILIES[name].resized:
         return batch_entry
-    counts = [picture.shape[0] * picture.shape[1] // 32**2 + 1 for picture in shown]
+    counts = [-(-picture.shape[0] // 32) * -(-picture.shape[1] // 32) + 1 for picture in shown]  # tiles and the whole
     return next(n for n in range(len(counts)) if batch_entry < sum(counts[: n + 1]))
 
 

@@ -48,8 +48,7 @@ def overlay(
 
     >>> print(overlay(np.zeros((20, 30, 3), np.uint8), [Heat(np.array([[0.1, 0.0, 0.4]]), name="head 3")]))
     head 3, up to 40 %
-    ▓▓  ██
-    Shades by the square root.
+    ▒▒  ██
     """
     pixels = np.asarray(picture)
     if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[-1] != 3 or 0 in pixels.shape:
@@ -59,7 +58,7 @@ def overlay(
     if len(heats) > _PANELS:
         raise TooLargeError(f"an overlay has at most {_PANELS} panels. Got {len(heats)}. Choose a layer or some heads.")
     checked = [_checked(each) for each in heats]
-    notes = [caption, "Shades by the square root."]
+    notes = [caption]
     if any(each.marks is not None and each.marks.any() for each in checked):
         notes.append(f"Dashed: {marked}; they do not set the scale.")
 
@@ -119,7 +118,7 @@ def _veil(canvas: Canvas, each: Heat, x: float, y: float, width: float, height: 
     canvas.labels |= {f"rows of {key}": [f"row {n}" for n in range(rows)]}
     canvas.labels |= {f"columns of {key}": [f"column {n}" for n in range(columns)]}
     raster = Raster(each.weights, each.name or "weights", f"rows of {key}", f"columns of {key}")
-    shares = np.sqrt(np.clip(each.weights, 0, None) / _scale(each))
+    shares = np.clip(each.weights, 0, None) / _scale(each)
     canvas.image(a, b, wide, high, raster, shares, veil=_VEIL)
     for row, column in [] if each.marks is None else np.argwhere(each.marks):
         place = a + column * wide / columns, b + row * high / rows, wide / columns, high / rows
@@ -176,7 +175,7 @@ def _text(each: Heat, room: int) -> Text:
     for row, marked in zip(bins, marks, strict=True):
         line = Text()
         for number, mark in zip(row.tolist(), marked.tolist(), strict=True):
-            share = math.sqrt(min(max(number, 0.0) / scale, 1.0)) if not math.isnan(number) else math.nan
+            share = min(max(number, 0.0) / scale, 1.0) if not math.isnan(number) else math.nan
             sign = "?" if math.isnan(share) else _SHADES[min(math.ceil(share * 5 - 1e-9), 5)]
             style = heat(share)
             line.append(

@@ -6,12 +6,16 @@ session.py      `watch`: the `with` block, and the attention of regard's own lay
 huggingface.py  the same for Hugging Face models; the only file that imports transformers
 plain_torch.py  and for plain PyTorch: nn.MultiheadAttention, and whatever calls torch's attention function
 registry.py     who watches which module, and what is replaced meanwhile
+packed.py       attention that is computed part by part, as the one matrix that it is
 masks.py        `Pattern` and `LazyMask`: masks as rules, without queries × keys numbers
 calls.py        `AttentionCall`, and the steps of a generation that become one
 entries.py      the calls of a module on one text, the `Entry` they become, and what its mask shows
 reductions.py   what an entry can keep instead of its matrix
 pooling.py      the kept picture, which grows with the text
+patches.py      `Grid` and `Patch`: the tokens of an image, and where they lie in it
 tokens.py       tokens, words, and the text that a model read
+image_families.py  how each family of models reads an image
+images.py       the images of one pass: which tokens are their patches, in tower and language model
 record.py       `Record`: entries by module name, and the questions below; `Check`: a sample of it computed again
 answers.py      `Looks`, `Rollout`, `Heads`, `Spans`: what the questions answer, and how it prints
 sinks.py        attention sinks: which tokens they are, and what is given to them
@@ -19,6 +23,8 @@ rankings.py     how the answers are computed: what a word looks at, what it is m
 passages.py     a passage of a long text: its words, what they give to each other, and what goes elsewhere
 written.py      the rows of cross-attention, named after the words that are written
 pictures.py     lines, matrix, grid, flow and map
+framing.py      a picture of the user's, and which part of it each patch saw
+overlays.py     what a word looks at, over the picture
 storage.py      records as files
 knockout.py     `knock_out`: what changes without some heads
 local_models.py models by name, in installed packages and the Hugging Face cache
@@ -27,7 +33,8 @@ see.py          what `regard see` runs
 
 from regard.watching.entries import Entry
 from regard.watching.knockout import Effect, knock_out
+from regard.watching.patches import Patch
 from regard.watching.record import Record
 from regard.watching.session import watch
 
-__all__ = ["Effect", "Entry", "Record", "knock_out", "watch"]
+__all__ = ["Effect", "Entry", "Patch", "Record", "knock_out", "watch"]

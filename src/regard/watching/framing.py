@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from regard.errors import InputError, MissingDependencyError
 from regard.watching.images import correlation
-from regard.watching.patches import Box, Grid
+from regard.watching.patches import WHOLE, Box, Grid
 
 __all__ = ["FITS", "as_pixels", "fitted", "seen_by"]
 
@@ -79,7 +79,7 @@ def fitted(pixels: NDArray[np.uint8], grid: Grid, fit: str | Box | None) -> tupl
     tried = [(_agreement(pixels, grid, region), name, region) for name, region in regions]
     known = [each for each in tried if each[0] is not None]
     if not known:  # one colour, or nothing known of what the model read
-        if fit is None and not same_shape and grid.name != "tiles":
+        if fit is None and not same_shape and grid.name != WHOLE:
             raise InputError(
                 f"the picture is {pixels.shape[1]} × {pixels.shape[0]}, but the patches make one of {grid.aspect:.3g} "
                 f": 1, and how it was fitted cannot be seen. Give fit = {', '.join(map(repr, FITS))} or a box."

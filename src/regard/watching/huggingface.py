@@ -152,7 +152,14 @@ class PlainGenerate:
                 "into one matrix. Generate with num_beams=1 and without an assistant, or watch model(sequences) on "
                 "what came out."
             )
-        return self._original(*args, **options)
+        watchers = registry.watchers(model)
+        for watcher, name in watchers:  # the model encodes its images first, and is then called without them
+            watcher.generates(name, model, {"input_ids": next(iter(args), None)} | options)
+        try:
+            return self._original(*args, **options)
+        finally:
+            for watcher, name in watchers:
+                watcher.generates(name, model, {})
 
 
 @functools.cache

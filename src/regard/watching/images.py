@@ -63,8 +63,8 @@ def read_images(
     said = Said(model, kwargs, stated) if stated else None
     if (tower := tower_of(model)) is None:
         return said
-    inputs = inspect.signature(model.forward).bind_partial(*args, **kwargs).arguments
-    inputs |= inputs.pop("kwargs", {})
+    names = list(inspect.signature(model.forward).parameters)
+    inputs = dict(zip(names, args, strict=False)) | dict(kwargs)
     try:
         views = read_views(model, tower[1], inputs)
     except (

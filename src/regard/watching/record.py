@@ -238,7 +238,7 @@ class Record(Mapping[str, Entry]):
         ░░░░
         ██░░
         encoder, layer 0, head 0. Of what "dog" gives, 50.1 % falls on the image, 49.9 % elsewhere. Drawn on the
-        brightness that the model read: no picture was given. Shades by the square root.
+        brightness that the model read: no picture was given.
         """
         asked = Asked(what, sequence, number, each, looked_at, fit)
         entries = with_image(list(self.at(layer=layer, head=head, kind=kind).values()), asked)

@@ -111,6 +111,7 @@ class Watching:
         self._repetitions: dict[str, tuple[int, int]] = {}  # by module: the last step that called it, and how often
         self._new_ids: dict[str, Tensor] = {}  # by module: input ids that no attention was computed for yet
         self._new_images: Images | None = None  # and images
+        self._images_of_generation: Images | None = None
         self._thread = threading.local()  # .depth: how many hooked modules are running; .running: see _Running
         self._unseen: dict[str, None] = {}  # the names of modules, in order
         self._observed: set[str] = set()
@@ -217,7 +218,8 @@ class Watching:
         self._thread.depth = depth + 1
         self._step += depth == 0
         if depth == 0:
-            self._parts, self._new_images = {}, None  # of a forward that ended in an error
+            self._parts = {}  # of a forward that ended in an error
+            self._new_images = self._images_of_generation
         self._new_images = self._new_images or read_images(name, module, args, kwargs, self._images)
         inputs = {name: kwargs.get("input_ids", args[0] if args else None)}
         if isinstance(module, Transformer):  # its encoder and decoder receive vectors: only here are there ids
@@ -230,6 +232,10 @@ class Watching:
 
     def _after_forward(self, *_: Any) -> None:
         self._thread.depth -= 1
+
+    def generates(self, name: str, model: nn.Module, inputs: Mapping[str, Any]) -> None:
+        """Note the images that a generation begins with."""
+        self._images_of_generation = read_images(name, model, (), inputs, self._images)
 
     # Attention that nobody sees
 
