@@ -60,7 +60,7 @@ def overlay(
     checked = [_checked(each) for each in heats]
     notes = [caption]
     if any(each.marks is not None and each.marks.any() for each in checked):
-        notes.append(f"Dashed: {marked}; they do not set the scale.")
+        notes.append(f"Dashed: {visible(marked, 200)}; they do not set the scale.")
 
     def draw(canvas: Canvas) -> None:
         _draw(canvas, pixels, checked, marked)
