@@ -20,6 +20,8 @@ record.py       `Record`: entries by module name, and the questions below; `Chec
 answers.py      `Looks`, `Rollout`, `Heads`, `Spans`: what the questions answer, and how it prints
 sinks.py        attention sinks: which tokens they are, and what is given to them
 rankings.py     how the answers are computed: what a word looks at, what it is made of, which heads do something
+roles.py        what each head does, in one phrase
+atlas.py        `Atlas`: what every head does, in numbers and in a phrase
 passages.py     a passage of a long text: its words, what they give to each other, and what goes elsewhere
 written.py      the rows of cross-attention, named after the words that are written
 pictures.py     lines, matrix, grid, flow and map

@@ -19,6 +19,7 @@ from regard.watching.sinks import Sinks, named, sentence, to_own, to_tokens
 from regard.watching.tokens import Place, Tokens, Word
 
 __all__ = [
+    "HABITS",
     "SMALLEST",
     "Span",
     "given_to",
@@ -276,10 +277,10 @@ def _heads(about: str, entries: Sequence[Entry], scores: Sequence[Tensor]) -> He
 
 def scored(entries: Sequence[Entry], habit: str, sequence: int) -> Heads:
     """Heads ranked by a habit: "sink", "previous", "diagonal" or "induction"."""
-    if habit not in _HABITS:
-        raise InputError(f"heads are scored by {', '.join(map(repr, _HABITS))}. Got {habit!r}.")
+    if habit not in HABITS:
+        raise InputError(f"heads are scored by {', '.join(map(repr, HABITS))}. Got {habit!r}.")
     own = [entry for entry in entries if entry.kind != "cross"]
-    return _heads(habit, own, [_HABITS[habit](entry, sequence) for entry in own])
+    return _heads(habit, own, [HABITS[habit](entry, sequence) for entry in own])
 
 
 def _sink(entry: Entry, sequence: int) -> Tensor:
@@ -314,7 +315,7 @@ def _induction(entry: Entry, sequence: int) -> Tensor:
     return _mean_of_points(entry, sequence, rows, columns)
 
 
-_HABITS: dict[str, Callable[[Entry, int], Tensor]] = {
+HABITS: dict[str, Callable[[Entry, int], Tensor]] = {
     "sink": _sink,
     "previous": _previous,
     "diagonal": _diagonal,

@@ -17,6 +17,7 @@ from regard.scores import bind
 from regard.support import Float, progress, some_of
 from regard.watching import storage
 from regard.watching.answers import Heads, Looks, Rollout, Spans
+from regard.watching.atlas import Atlas, draw_up
 from regard.watching.entries import Entry, ModuleCalls, mean_over_heads
 from regard.watching.overlays import Asked, over, with_image
 from regard.watching.patches import Box
@@ -153,6 +154,30 @@ class Record(Mapping[str, Entry]):
     def scores(self, habit: str, *, sequence: int = 0) -> Heads:
         """Heads by a habit: "sink" (look at the first token), "previous", "diagonal" (at themselves) or "induction"."""
         return scored(list(self.values()), habit, sequence)
+
+    def atlas(
+        self, *, context: int | Place | None = None, needle: Place | None = None, ids: Tensor | None = None,
+        kind: str | None = None, sequence: int = 0,
+    ) -> Atlas:  # fmt: skip
+        """What every head does: where it looks, in numbers and in a phrase, and what of that it writes down.
+
+        What was written is known of a generation: what came after the prompt. Of another text, `context` says how many
+        tokens, or up to which words, were not the model's own. Retrieval then counts what is copied from anywhere, or
+        from a `needle`: some words, or a range of tokens. The last written token was never read: to count it too, hand
+        in the `ids` that `generate` returned.
+
+        >>> import torch, regard
+        >>> class Layer(torch.nn.Module):
+        ...     heads, kind, attend = 1, "encoder", staticmethod(regard.attention)
+        ...     def forward(self, x):
+        ...         return self.attend(x, x, x)
+        >>> with regard.watch(Layer(), tokens=["A", "dog", "ate", "food"]) as record:
+        ...     output = record.model(5 * torch.eye(4)[None, None])
+        >>> print(record.atlas())
+        1 head on 4 tokens
+        itself    1   0·0 100 %
+        """
+        return draw_up(list(self.at(kind=kind).values()), context, needle, ids, sequence)
 
     def spans(
         self, by: str | Mapping[str, Span], *, layer: int | None = None, head: int | None = None,

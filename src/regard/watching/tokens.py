@@ -75,7 +75,8 @@ class Tokens(Sequence[str]):
     @classmethod
     def numbered(cls, length: int) -> Tokens:
         """Tokens whose words are unknown."""
-        return cls([str(n) for n in range(length)], named=False)
+        words = [Word(str(n), n, n + 1) for n in range(length)]
+        return cls([word.text for word in words], words=words, named=False)
 
     def with_images(self, grids: Sequence[Grid], unplaced: str = "") -> Tokens:
         """The same tokens, some of which are patches of images: a patch is a word, called by its row and column."""
@@ -205,7 +206,9 @@ class Tokens(Sequence[str]):
     def _continues_word(self, position: int, marked: bool) -> bool:
         """Whether a token belongs to the word of the token before it."""
         piece, before = self.pieces[position], self.pieces[position - 1]
-        if {piece, before} & self._special or {position, position - 1} & self._patches.keys():
+        if {piece, before} & self._special:
+            return False
+        if self._patches and (position in self._patches or position - 1 in self._patches):
             return False
         if piece.startswith("##"):
             return True
