@@ -1,6 +1,7 @@
 """What heads do: retrieval and lookback as they were published, the rest as the dense matrix has it."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -151,6 +152,28 @@ def test_a_long_text_is_measured_on_some_of_its_rows():
         assert (head.local, head.same) == pytest.approx((float(near[number]), float(same[number])), abs=1e-5)
 
 
+def test_heads_without_another_role_are_local_or_global():
+    class Layer(torch.nn.Module):
+        heads, kind, attend = 2, "encoder", staticmethod(regard.attention)
+
+        def forward(self, scores):
+            keys = torch.eye(scores.shape[-1])[None, None].expand(1, 2, -1, -1)
+            return self.attend(scores, keys, keys, scale=1.0)
+
+    torch.manual_seed(0)
+    away = (torch.arange(200) - torch.arange(200)[:, None]).abs()
+    scores = 2 * torch.randn(2, 200, 200) + torch.stack([away <= 14, away > 40]) * 6.0
+    with regard.watch(Layer(), tokens=[f"w{n}" for n in range(200)]) as record:
+        record.model(scores[None])
+    dense = record[""].to_dense()[0]
+    rows = torch.arange(1, 200)
+    local = torch.stack([dense[:, n, max(n - 16, 0) : n + 17].sum(-1) for n in rows], -1).mean(-1)
+    first = dense[:, rows, 0].mean(-1)
+    assert [head.role for head in record.atlas()] == ["local", "global"]
+    shares = local / (1 - first)
+    assert [head.share for head in record.atlas()] == pytest.approx([float(shares[0]), 1 - float(shares[1])], abs=1e-5)
+
+
 def test_cross_attention_has_a_role_only(bart):
     atlas = bart.atlas()
     cross = [head for head in atlas if head.kind == "cross"]
@@ -163,7 +186,7 @@ def test_it_prints_and_is_drawn(llama_atlas):
     atlas, _, _ = llama_atlas
     first, *roles = str(atlas).split("\n")
     assert first == f"{len(atlas)} heads on {len(WORDS)} tokens"
-    assert sum(int(line.rsplit("   ", 1)[0].split()[-1]) for line in roles) == len(atlas)
+    assert sum(int(re.search(r" (\d+)(   |$)", line)[1]) for line in roles) == len(atlas)
     picture = atlas.picture("Llama")
     assert picture.to_svg().count('data-mark=""') == len(atlas)
     for head in atlas:

@@ -29,16 +29,17 @@ def head_map(
     rows: Sequence[str] | None = None,
     hints: Sequence[Sequence[str]] | None = None,
     framed: Sequence[Sequence[bool]] | None = None,
+    frame: str = "framed",
     title: str = "",
     caption: str = "",
 ) -> Picture:
     """What each head does, in lines of a layer each, and the share of its attention that goes there.
 
-    `rows` name the layers, `hints` are shown on hover, and cells that are `framed` have a frame.
+    `rows` name the layers, `hints` are shown on hover; cells that are `framed` have a frame, and `frame` is its name.
 
     >>> print(head_map([["previous token", "mixed"], ["first token", "first token"]], [[0.9, 0.0], [0.8, 0.7]]))
-    layer 0  B·
-    layer 1  AA
+    layer 0  B ·
+    layer 1  A A
     A first token     2 heads, 75 % on average
     B previous token  1 head, 90 % on average
     · mixed           1 head
@@ -60,6 +61,7 @@ def head_map(
     legend = [(signs.get(role, "+"), role) for role in frequent[: len(_SIGNS)]]
     legend += [("+", "other")] if len(frequent) > len(_SIGNS) else []
     legend += [("·", role) for role in _PLAIN if any(role in line for line in roles)]
+    in_frames = sum(map(sum, framed)) if framed is not None else 0
 
     def told(role: str) -> str:
         mine = [
@@ -71,11 +73,14 @@ def head_map(
         mean = "" if role in _PLAIN else f", {percent(float(np.mean(mine)))} on average"
         return f"{len(mine)} head{'s' * (len(mine) != 1)}{mean}"
 
+    explained = [(sign, role, told(role)) for sign, role in legend]
+    explained += [("□", frame, f"{in_frames} head{'s' * (in_frames != 1)}")] if in_frames else []
+
     def draw(canvas: Canvas) -> None:
-        _draw(canvas, roles, numbers, names, hints, framed, signs, [(sign, role, told(role)) for sign, role in legend])
+        _draw(canvas, roles, numbers, names, hints, framed, signs, explained)
 
     def text(room: int) -> Text:
-        return _text(roles, names, signs, [(sign, role, told(role)) for sign, role in legend])
+        return _text(roles, names, framed, signs, explained)
 
     width = max(counts)
     held = np.full((len(counts), width), np.nan)
@@ -85,7 +90,8 @@ def head_map(
 
 
 def _colour(canvas: Canvas, sign: str) -> str:
-    return canvas.theme.colour(_SIGNS.index(sign)) if sign in _SIGNS else canvas.theme.muted
+    order = (0, 1, 2, 3, 4, 6, 7, 5)  # the two blues of the palette far apart
+    return canvas.theme.colour(order[_SIGNS.index(sign) % len(order)]) if sign in _SIGNS else canvas.theme.muted
 
 
 def _draw(
@@ -116,22 +122,31 @@ def _draw(
     right = left + width * step + 24
     for n, (sign, role, told) in enumerate(legend):
         y = top + n * 36
-        canvas.rect(right, y, 18, 18, _colour(canvas, sign), rx=3, fill_opacity=0.15 if sign == "·" else 0.7)
-        canvas.text(right + 9, y + 14, sign, 12, "middle")
+        if sign == "□":
+            canvas.rect(right, y, 18, 18, stroke=theme.ink, stroke_width=2.5, rx=3)
+        else:
+            canvas.rect(right, y, 18, 18, _colour(canvas, sign), rx=3, fill_opacity=0.15 if sign == "·" else 0.7)
+            canvas.text(right + 9, y + 14, sign, 12, "middle")
         canvas.text(right + 26, y + 9, shorten(role, _LEGEND, 13), 13, title=in_full(role), data_pick=f"role:{sign}")
         canvas.text(right + 26, y + 24, told, 11, fill=theme.muted)
     canvas.reach(right + _LEGEND, top + max(len(roles) * step, len(legend) * 36))
 
 
 def _text(
-    roles: Sequence[Sequence[str]], names: Sequence[str], signs: dict[str, str], legend: Sequence[tuple[str, str, str]]
-) -> Text:
+    roles: Sequence[Sequence[str]], names: Sequence[str], framed: Sequence[Sequence[bool]] | None,
+    signs: dict[str, str], legend: Sequence[tuple[str, str, str]],
+) -> Text:  # fmt: skip
+    """A letter for each head, and a square after those that are framed."""
     shown = [visible(name) for name in names]
     indent = max(map(len, shown))
     lines = []
-    for name, line in zip(shown, roles, strict=True):
-        letters = "".join(signs.get(role, "·" if role in _PLAIN else "+") for role in line)
-        lines.append(Text.assemble((padded(name, indent), "cyan"), "  ", letters))
+    for n, (name, line) in enumerate(zip(shown, roles, strict=True)):
+        drawn = Text.assemble((padded(name, indent), "cyan"), "  ")
+        for m, role in enumerate(line):
+            in_frame = framed is not None and framed[n][m]
+            drawn.append(f"{signs.get(role, '·' if role in _PLAIN else '+')}{'□' if in_frame else ' '}")
+        drawn.rstrip()
+        lines.append(drawn)
     width = max(len(visible(role, 40)) for _, role, _ in legend)
     lines += [Text(f"{sign} {padded(visible(role, 40), width)}  {told}") for sign, role, told in legend]
     return Text("\n").join(lines)

@@ -16,8 +16,11 @@ retrieval   the share of written tokens at which the head looks most at the very
 lookback    the mean weight of a token of the context, over that and the mean weight of a token of the model's own
             (Chuang and others, 2024)
 
+The role is that of roles.py; a head that has none is "local" or "global" if two thirds of what does not go to the first
+token go to the tokens around, or further away, in a text of at least 64 tokens.
+
 Nothing has queries × keys numbers: what needs whole rows (same, local and the phrase, see roles.py) is measured on at
-most 512 of them, evenly spaced, and the rest takes a few numbers of each row.
+most 256 of them, evenly spaced, and the rest takes a few numbers of each row.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ from regard.watching.answers import Head, Heads
 from regard.watching.entries import Entry, real_tokens
 from regard.watching.rankings import HABITS, key_side
 from regard.watching.roles import Role, roles
-from regard.watching.tokens import Place
+from regard.watching.tokens import Place, Tokens
 
 if TYPE_CHECKING:
     from regard.drawing import Picture
@@ -47,7 +50,8 @@ if TYPE_CHECKING:
 __all__ = ["Atlas", "Habits", "draw_up"]
 
 _LOCAL = 16  # tokens on either side
-_ROWS, _WEIGHTS = 512, 1 << 24  # rows that are measured as a whole; weights of them that are computed at once
+_ROWS, _WEIGHTS = 256, 1 << 24  # rows that are measured as a whole; weights of them that are computed at once
+_SPEAKS, _LONG = 2 / 3, 64  # the share that makes a head local or global, in a text of so many tokens
 _RETRIEVES = 0.1  # from here on Wu and others call it a retrieval head
 _LISTED, _TABLED = 3, 20  # heads of a role that are printed; rows of a table in a notebook
 _NUMBERS = ("first", "previous", "itself", "same", "induction", "local", "retrieval", "lookback")
@@ -109,8 +113,9 @@ class Atlas(Sequence[Habits]):
         groups = [*self._by_role(), *self._retrieving()]
         width = max((len(name) for name, _ in groups), default=0)
         for name, heads in groups:
-            best = ", ".join(f"{h.layer}·{h.head} {percent(score)}" for h, score in heads[:_LISTED])
-            lines.append(f"{name:<{width}} {len(heads):>4}   {best}{' …' if len(heads) > _LISTED else ''}")
+            best = ", ".join(f"{h.layer}·{h.head} {percent(score)}" for h, score in heads[:_LISTED] if score)
+            more = " …" if best and len(heads) > _LISTED else ""
+            lines.append(f"{name:<{width}} {len(heads):>4}   {best}{more}".rstrip())
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -134,13 +139,13 @@ class Atlas(Sequence[Habits]):
                 rows.append([h for h in self if (h.kind, h.layer) == (kind, layer)])
                 names.append(f"{kind} {layer}" if len(kinds) > 1 else f"layer {layer}")
         note = "Paler: a smaller share. Hover shows the numbers."
-        note += f" Framed: retrieval of {percent(_RETRIEVES)} or more." if self._retrieving() else ""
         return head_map(
             [[h.role for h in row] for row in rows],
             [[h.share for h in row] for row in rows],
             rows=names,
             hints=[[_hint(h) for h in row] for row in rows],
             framed=[[h.retrieval >= _RETRIEVES for h in row] for row in rows],
+            frame="retrieval",
             title=title,
             caption=f"{str(self).split(chr(10))[0]}. {note}",
         )
@@ -189,8 +194,17 @@ def _habits(
     numbers["lookback"] = missing if lookback is None else lookback.nanmean(-1)
     columns = [numbers.get(name, missing).tolist() for name in _NUMBERS]
     for n, (head, phrase) in enumerate(zip(entry.heads, phrases, strict=True)):
-        shares = [column[n] for column in columns]
-        yield Habits(entry.name, entry.layer, head, entry.kind, phrase.name, phrase.share, *shares)
+        shares = dict(zip(_NUMBERS, (column[n] for column in columns), strict=True))
+        role = _near_or_far(phrase, shares["local"], shares["first"]) if entry.shape[3] >= _LONG else phrase
+        yield Habits(entry.name, entry.layer, head, entry.kind, role.name, role.share, **shares)
+
+
+def _near_or_far(role: Role, local: float, first: float) -> Role:
+    """A name for a head that has none, if it looks near or far; what rests on the first token is no look."""
+    if role.name != "mixed" or math.isnan(local) or first > 0.99:
+        return role
+    near = min(local / (1 - first), 1.0)
+    return Role("local", near) if near >= _SPEAKS else Role("global", 1 - near) if near <= 1 - _SPEAKS else role
 
 
 # Where tokens look in their own text
@@ -302,9 +316,17 @@ class _Text:
                 )
             known = known if known.dim() == 1 else known[sequence]
         begin = count if start is None else start
-        span = None if needle is None else side.find(needle)
+        span = None if needle is None else _before(side, needle, begin)
         written = (rows if known is None else len(known)) - begin
         return cls(begin, count, known, span, written)
+
+
+def _before(side: Tokens, needle: Place, stop: int) -> range:
+    """Where a needle lies in what was read: that it was also written is no other place of it."""
+    places = [place for place in side.find_all(needle) if place.start < stop]
+    if len(places) != 1:
+        return side.find(needle)  # raises: it says where the places are
+    return places[0]
 
 
 @torch.no_grad()

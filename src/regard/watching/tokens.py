@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -75,8 +76,7 @@ class Tokens(Sequence[str]):
     @classmethod
     def numbered(cls, length: int) -> Tokens:
         """Tokens whose words are unknown."""
-        words = [Word(str(n), n, n + 1) for n in range(length)]
-        return cls([word.text for word in words], words=words, named=False)
+        return _numbered(length)
 
     def with_images(self, grids: Sequence[Grid], unplaced: str = "") -> Tokens:
         """The same tokens, some of which are patches of images: a patch is a word, called by its row and column."""
@@ -227,6 +227,12 @@ class Tokens(Sequence[str]):
                 return text.strip() or _legible(text)
         joined = "".join(piece.removeprefix("##") for piece in pieces)
         return _legible(joined.lstrip("".join(_STARTS)) or joined)
+
+
+@functools.lru_cache(maxsize=4)  # of every layer of a long text
+def _numbered(length: int) -> Tokens:
+    words = [Word(str(n), n, n + 1) for n in range(length)]
+    return Tokens([word.text for word in words], words=words, named=False)
 
 
 def _legible(text: str) -> str:
