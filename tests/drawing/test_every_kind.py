@@ -102,6 +102,8 @@ class TestEdges:
             lambda: drawing.landscape(np.zeros((0, 0)), (0, 0)),
             lambda: drawing.alignment(np.zeros((0, 2)), ["a", "b"], []),
             lambda: drawing.set_layer([]),
+            lambda: drawing.head_map([], []),
+            lambda: drawing.head_map([[]], [[]]),
         ],
     )
     def test_no_token_is_a_clear_error(self, call):
