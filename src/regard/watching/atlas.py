@@ -182,7 +182,7 @@ def draw_up(
             if lookback is not None:
                 steps.append(lookback)
             advance(1)
-    tokens = max(entry.shape[2] for entry in entries)
+    tokens = max(entry.shape[3] if entry.kind != "cross" else entry.shape[2] for entry in entries)
     return Atlas(tuple(found), tokens, 0 if text is None else text.written, torch.cat(steps) if steps else None)
 
 
@@ -290,13 +290,13 @@ class _Text:
         ids: Tensor | None,
         sequence: int,
     ) -> _Text | None:
-        own = [entry for entry in entries if entry.kind == "decoder" and entry.shape[2] == entry.shape[3]]
+        own = [entry for entry in entries if entry.kind == "decoder" and entry.shape[2] <= entry.shape[3]]
         entry = own[0] if own else None
         if entry is None or (context is None and entry.calls == 1):
             if needle is not None or context is not None:
                 raise InputError("retrieval and lookback need a decoder that looks at all of its own text.")
             return None
-        side, rows = key_side(entry, sequence), entry.shape[2]
+        side, rows = key_side(entry, sequence), entry.shape[3]
         start = rows - entry.calls + 1 if entry.calls > 1 else None  # a generation: its first call read the prompt
         if context is None:
             count = start or 0
@@ -306,7 +306,7 @@ class _Text:
             count = side.find(context).stop
         if not 0 < count < rows:
             raise InputError(f"the context is from 1 to {rows - 1} of the {rows} tokens. Got {count}.")
-        known = entry.ids if ids is None else ids.cpu()
+        known = entry.key_ids if ids is None else ids.cpu()
         if known is not None:
             fits = known.shape[-1] in (rows, rows + 1) and (known.dim() == 1 or len(known) == entry.shape[0])
             if not fits:
@@ -316,6 +316,11 @@ class _Text:
                 )
             known = known if known.dim() == 1 else known[sequence]
         begin = count if start is None else start
+        if begin - 1 < rows - entry.shape[2]:
+            raise InputError(
+                f"the rows of the last {entry.shape[2]} tokens were kept, but {rows - begin + 1} wrote: watch with "
+                "more."
+            )
         span = None if needle is None else _before(side, needle, begin)
         written = (rows if known is None else len(known)) - begin
         return cls(begin, count, known, span, written)
@@ -332,9 +337,10 @@ def _before(side: Tokens, needle: Place, stop: int) -> range:
 @torch.no_grad()
 def _of_writing(entry: Entry, text: _Text | None, sequence: int) -> tuple[Tensor | None, Tensor | None]:
     """Retrieval (heads), and lookback (heads, steps): of the rows that wrote a token."""
-    if text is None or entry.kind != "decoder" or entry.shape[2] != entry.shape[3]:
+    missing = entry.shape[3] - entry.shape[2]  # rows that were not kept
+    if text is None or entry.kind != "decoder" or not 0 <= missing < text.start:
         return None, None
-    part = entry.matrix.part[sequence : sequence + 1, :, text.start - 1 :]
+    part = entry.matrix.part[sequence : sequence + 1, :, text.start - 1 - missing :]
     retrieval = None
     if text.ids is not None:
         steps = len(text.ids) - text.start

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from regard.errors import WatchError
 from regard.matrix import AttentionMatrix
-from regard.scores import Dense, Mask, as_mask, bind
+from regard.scores import Atom, Dense, Mask, Same, as_mask, bind
 from regard.support import Float
 from regard.watching.masks import Pattern
 
@@ -57,12 +57,30 @@ class AttentionCall:
         tensors = (self.query, self.key, *self.mask.tensors)
         return any(t.requires_grad for t in tensors) or (self.sinks is not None and self.sinks.requires_grad)
 
+    def last(self, count: int) -> AttentionCall:
+        """The same with the last so many queries only: a copy, so that the others can be forgotten."""
+        if self.query.shape[2] <= count:
+            return self
+        queries = self.queries[-count:]
+        dense = Mask(tuple(_last_rows(atom, count) for atom in self.dense.atoms))
+        mask = self.pattern.mask(queries, self.keys) & dense
+        return replace(self, query=self.query[:, :, -count:].clone(), mask=mask, queries=queries, dense=dense)
+
     def detach(self) -> AttentionCall:
         """The same outside the autograd graph."""
         if not self.requires_grad:
             return self
         sinks = None if self.sinks is None else self.sinks.detach()
         return replace(self, query=self.query.detach(), key=self.key.detach(), sinks=sinks)
+
+
+def _last_rows(atom: Atom, count: int) -> Atom:
+    """What a part of a mask says of the last so many queries."""
+    if isinstance(atom, Dense) and atom.tensor.dim() > 1 and atom.tensor.shape[-2] > 1:
+        return Dense(atom.tensor[..., -count:, :].clone())
+    if isinstance(atom, Same):
+        return Same(atom.queries[..., -count:], atom.keys)
+    return atom
 
 
 # What calls of every origin have to be asked

@@ -52,8 +52,19 @@ class ModuleCalls:
     """
 
     def __init__(
-        self, name: str, call: AttentionCall, matrix: AttentionMatrix | None, keep: Sequence[str] | None, text: Text
+        self,
+        name: str,
+        call: AttentionCall,
+        matrix: AttentionMatrix | None,
+        keep: Sequence[str] | int | None,
+        text: Text,
     ):
+        self._last_rows = False  # whether some rows of the first call are not kept
+        if isinstance(keep, int) and call.kind == "encoder":  # no text that goes on: no rows are the last ones
+            keep = ("received",)
+        elif isinstance(keep, int):
+            self._last_rows = call.query.shape[2] > keep
+            call, matrix, keep = call.last(keep), None if self._last_rows else matrix, None
         self._name, self.kind, self._keep, self._text = name, call.kind, keep, text
         self._count = 1
         self._queries, self._keys = call.queries, call.keys  # of the text so far
@@ -130,12 +141,16 @@ class ModuleCalls:
             if self._matrix is None:
                 self._matrix = self._joined.matrix()
         batch, heads, queries, keys = self._shape
-        ids, tokens = self._text.side(self._name, "", queries, batch)
+        whole = self._queries.stop if self._last_rows else queries
+        ids, tokens = self._text.side(self._name, "", whole, batch)
         key_ids, key_tokens = ids, tokens
         if self.kind == "cross":
             key_ids, key_tokens = self._text.side(self._name, "cross", keys, batch)
-        elif queries != keys:
+        elif whole != keys:
             key_ids, key_tokens = None, self._text.tokens(None, keys, batch)
+        if self._last_rows:
+            ids = None if ids is None else ids[:, -queries:]
+            tokens = [text.last(queries) for text in tokens or [Tokens.numbered(whole)] * batch]
         return Entry(
             self._name,
             self.kind,

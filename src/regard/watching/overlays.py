@@ -148,9 +148,9 @@ def _at(grid: Grid, weights: Float[Tensor, " tokens"]) -> NDArray[np.float64]:
 
 def _usually_given(entries: Sequence[Entry], grids: Sequence[Grid], sequence: int) -> Float[Tensor, " keys"]:
     """What the average query gives to each key: of at most 64 that see all of the image."""
-    last = max(int(grid.tokens.max()) for grid in grids)
-    queries = entries[0].shape[2]
-    first = last + 1 if entries[0].kind == "decoder" and last + 1 < queries else 0
+    _, _, queries, keys = entries[0].shape
+    after = max(int(grid.tokens.max()) for grid in grids) + 1 - (keys - queries)  # the first row that sees it all
+    first = after if entries[0].kind == "decoder" and 0 < after < queries else 0
     step = max(-(-(queries - first) // _ROWS), 1)
     count = len(range(first, queries, step))
 

@@ -74,7 +74,8 @@ def looked_at(entries: Sequence[Entry], place: Place, sequence: int, sinks: Sink
     columns = tokens_of(places)
     shares = mean_over_heads(entries, lambda entry: given_to(entry, sequence, columns).sum(0))
     seen = seen_queries(entries, sequence, columns, shares) & real_queries(entries[0], sequence)
-    words = _words(query_side(entries[0], sequence), seen)
+    others = query_side(entries[0], sequence)
+    words = _words(others, seen)
     aside: tuple[Aside, ...] = ()
     rest = torch.ones_like(shares)
     if not seen.any():
@@ -87,7 +88,7 @@ def looked_at(entries: Sequence[Entry], place: Place, sequence: int, sinks: Sink
     def share(word: Word) -> float:
         return float(shares[word.start : word.stop].sum() / rest[word.start : word.stop].sum())
 
-    found = _looks(phrase(side, place, places), (Look(w.text, share(w), w.start) for w in words))
+    found = _looks(phrase(side, place, places), (Look(w.text, share(w), w.start + others.first) for w in words))
     return replace(found, aside=aside, note=f"{sentence(aside)} on average; of the rest:") if aside else found
 
 
@@ -280,6 +281,8 @@ def scored(entries: Sequence[Entry], habit: str, sequence: int) -> Heads:
     if habit not in HABITS:
         raise InputError(f"heads are scored by {', '.join(map(repr, HABITS))}. Got {habit!r}.")
     own = [entry for entry in entries if entry.kind != "cross"]
+    if any(entry.shape[2] != entry.shape[3] for entry in own):
+        raise InputError("a habit is measured on all rows of a text, and these entries have some of them only.")
     return _heads(habit, own, [HABITS[habit](entry, sequence) for entry in own])
 
 

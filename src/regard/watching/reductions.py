@@ -37,20 +37,23 @@ class Growing(TypedDict, total=False):
     top: Top
 
 
-def to_keep(keep: str | Collection[str]) -> tuple[str, ...] | None:
-    """The reductions that `keep=` asks for; None for the matrix itself.
+def to_keep(keep: str | int | Collection[str]) -> tuple[str, ...] | int | None:
+    """The reductions that `keep=` asks for; None for the matrix itself, a number for so many of its last rows.
 
-    >>> to_keep("matrix"), to_keep("summary"), to_keep(["top"])
-    (None, ('received', 'entropy', 'pool'), ('top',))
+    >>> to_keep("matrix"), to_keep("summary"), to_keep(["top"]), to_keep(64)
+    (None, ('received', 'entropy', 'pool'), ('top',), 64)
     """
+    if isinstance(keep, int) and not isinstance(keep, bool) and keep > 0:
+        return keep
     if keep == "matrix":
         return None
     if keep == "summary":
         return REDUCTIONS[:3]
-    names = (keep,) if isinstance(keep, str) else tuple(keep)
+    names = (keep,) if isinstance(keep, str | int) else tuple(keep)
     if not names or set(names) - set(REDUCTIONS):
         raise InputError(
-            f'keep must be "matrix", "summary" or some of {", ".join(map(repr, REDUCTIONS))}. Got {keep!r}.'
+            f'keep must be "matrix", "summary", a number of rows or some of {", ".join(map(repr, REDUCTIONS))}. '
+            f"Got {keep!r}."
         )
     return tuple(name for name in REDUCTIONS if name in names)
 

@@ -47,7 +47,7 @@ def watch(
     *,
     tokenizer: Any = None,
     tokens: Sequence[str] | Sequence[Sequence[str]] | None = None,
-    keep: str | Collection[str] = "matrix",
+    keep: str | int | Collection[str] = "matrix",
     without: Mapping[str, Collection[int]] | None = None,
     images: Sequence[tuple[int, ...]] | None = None,
     strict: bool = False,
@@ -57,8 +57,10 @@ def watch(
     The model: of Hugging Face, of regard's layers, of `torch.nn`'s, or one of your own that calls
     `torch.nn.functional.scaled_dot_product_attention`; an entry is named after the module that computed it.
 
-    `keep`: "matrix" (queries and keys: ask anything later), "summary" (received, entropy, pool) or a choice of
-    "received", "entropy", "pool", "top". `without`: heads to knock out, by module name. Attention that ran where regard
+    `keep`: "matrix" (queries and keys: ask anything later), "summary" (received, entropy, pool), a choice of
+    "received", "entropy", "pool", "top", or a number: then the rows of so many last tokens of a text and of all that is
+    written after it, which is little memory beside a cache, and of layers that are not causal what is received.
+    `without`: heads to knock out, by module name. Attention that ran where regard
     could not see it is named in `record.unseen`, with a warning at the end of the block; `strict`: with an error.
 
     `tokenizer`: or the processor of a model that reads images. Which tokens are patches of an image is known of many
@@ -86,7 +88,7 @@ class Watching:
         self,
         model: nn.Module,
         vocabulary: Vocabulary,
-        keep: tuple[str, ...] | None,
+        keep: tuple[str, ...] | int | None,
         without: Mapping[str, Collection[int]],
         strict: bool = False,
         images: Stated = (),

@@ -143,7 +143,8 @@ def _describe_tokens(sequences: Sequence[Tokens] | None, tensors: _SharedTensors
             described["grids"] = [
                 {name: tensors.put(value) for name, value in vars(each).items()} for each in text.grids
             ]
-        found.append(described | ({} if text.named else {"named": False}))
+        described |= {} if text.named else {"named": False}
+        found.append(described | ({"first": text.first} if text.first else {}))
     return found
 
 
@@ -283,7 +284,8 @@ def _read_sequence(text: dict[str, Any], length: int, get: Callable[[Any], Any])
     )
     _require(in_order, f"words must be made of all {length} tokens, in order")
     grids = [_read_grid({name: get(value) for name, value in each.items()}, length) for each in text.get("grids", ())]
-    return Tokens(pieces, words=words, named=text.get("named") is not False, grids=grids)
+    named, first = text.get("named") is not False, _whole(text.get("first", 0))
+    return Tokens(pieces, words=words, named=named, grids=grids, first=first)
 
 
 def _read_grid(fields: dict[str, Any], length: int) -> Grid:

@@ -63,8 +63,10 @@ class Tokens(Sequence[str]):
         named: bool = True,
         grids: Sequence[Grid] = (),
         unplaced: str = "",
+        first: int = 0,
     ):
         self.pieces = tuple(pieces)
+        self.first = first  # its number in the text, of which these may be the last tokens
         self.named = named  # False: the words are unknown, and tokens are called by their number
         self.grids = tuple(grids)  # of the images among the tokens
         self.unplaced = unplaced  # why there are none, though the model was shown an image
@@ -82,6 +84,14 @@ class Tokens(Sequence[str]):
         """The same tokens, some of which are patches of images: a patch is a word, called by its row and column."""
         special = tuple(self._special)
         return Tokens(self.pieces, special, self._tokenizer, named=self.named, grids=grids, unplaced=unplaced)
+
+    def last(self, count: int) -> Tokens:
+        """The last so many tokens; numbers still count from the beginning of the text."""
+        start = len(self) - count
+        words = [Word(w.text, max(w.start - start, 0), w.stop - start) for w in self.words if w.stop > start]
+        grids = [grid.shifted(-start) for grid in self.grids if int(grid.tokens.min()) >= start]
+        special, first = tuple(self._special), self.first + start
+        return Tokens(self.pieces[start:], special, self._tokenizer, words, named=self.named, grids=grids, first=first)
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -128,20 +138,24 @@ class Tokens(Sequence[str]):
         if isinstance(place, Patch):
             token = find_patch(self.grids, place)
             return [range(token, token + 1)]
-        if isinstance(place, range):
-            if not 0 <= place.start < place.stop <= len(self) or place.step != 1:
-                raise InputError(f"tokens are counted from 0 to {len(self) - 1}. Got {place}.")
-            return [place]
-        if isinstance(place, int):
-            if not -len(self) <= place < len(self):
-                raise InputError(f"tokens are counted from 0 to {len(self) - 1}. Got {place}.")
-            return [range(place % len(self), place % len(self) + 1)]
+        if isinstance(place, range | int):
+            return [self._numbered_place(place)]
         if not self.named:
             raise InputError(f'"{place}" cannot be found: watch with tokenizer=… or tokens=[…], or give its number.')
         matches = self._search(place, str) or self._search(place, str.casefold)
         if not matches:
             raise InputError(f'"{place}" is not in the text. Its words are: {self._excerpt()}.')
         return matches
+
+    def _numbered_place(self, place: int | range) -> range:
+        whole = self.first + len(self)
+        if isinstance(place, int):
+            place = range(place % whole, place % whole + 1) if -whole <= place < whole else range(whole, whole + 1)
+        found = range(place.start - self.first, place.stop - self.first, place.step)
+        if not 0 <= found.start < found.stop <= len(self) or found.step != 1:
+            kept = f", of which those from {self.first} on were kept" if self.first else ""
+            raise InputError(f"tokens are counted from 0 to {whole - 1}{kept}. Got {place}.")
+        return found
 
     def _search(self, phrase: str, normalize: Callable[[str], str]) -> list[range]:
         """As it is written or, if it does not occur so, with brackets around what is meant."""
@@ -174,7 +188,7 @@ class Tokens(Sequence[str]):
         words = [word for word in self.words if _pieces(word.text)]
         places = {word.start: n for n, word in enumerate(words)}
         stops = {word.stop: n + 1 for n, word in enumerate(words)}
-        listed = {match.start: f"token {match.start}" for match in matches[:_LISTED]}
+        listed = {match.start: f"token {match.start + self.first}" for match in matches[:_LISTED]}
         for size in reversed(_AROUND if matches[0].start in places else ()):  # a line end has no words of its own
             around = {}
             for match in matches:
@@ -186,7 +200,8 @@ class Tokens(Sequence[str]):
                 left, marked, right = around[start]
                 a, b = f" {left}".casefold() if left else "", f"{right} ".casefold() if right else ""
                 if sum(before.endswith(a) and after.startswith(b) for before, after in folded) == 1:
-                    listed[start] = f'"{" ".join(filter(None, (left, f"[{marked}]", right)))}" (token {start})'
+                    text = " ".join(filter(None, (left, f"[{marked}]", right)))
+                    listed[start] = f'"{text}" (token {start + self.first})'
         return ", ".join(listed.values()) + (f" and {len(matches) - _LISTED:,} more" if len(matches) > _LISTED else "")
 
     def _excerpt(self) -> str:
