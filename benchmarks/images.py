@@ -45,6 +45,19 @@ def qwen(width: int, layers: int) -> Any:
         torch.set_default_dtype(before)
 
 
+def held(record: regard.Record, cache: Any) -> float:
+    """MiB that a record holds beside the keys of the cache, which it shares."""
+    shared = {layer.keys.untyped_storage().data_ptr() for layer in cache.layers}
+    found = {}
+    for entry in record.values():
+        tensors = [] if entry.call is None else [entry.call.query, entry.call.key]
+        tensors += [kept for kept in (entry.reductions or {}).values() if isinstance(kept, torch.Tensor)]
+        for tensor in tensors:
+            storage = tensor.untyped_storage()
+            found[storage.data_ptr()] = storage.nbytes()
+    return sum(size for place, size in found.items() if place not in shared) / 2**20
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-images.md")
@@ -85,13 +98,17 @@ def main() -> None:
     calls = {"plain (SDPA)": (plain, lambda: None)}
     calls |= {f"watched, `keep={keep!r}`": (watched(keep), lambda: None) for keep in ("matrix", WORDS, "received")}
     calls["`record.over(word)` afterwards"] = (drawn, kept)
+    own = {}
+    for keep in ("matrix", WORDS, "received"):
+        output, record = watched(keep)(None)
+        own[f"watched, `keep={keep!r}`"] = held(record, output.past_key_values)
     times = {name: taken(call, options.rounds, before) for name, (call, before) in calls.items()}
     base = times["plain (SDPA)"]
-    lines = ["| | least | to plain | peak above the model | to plain |", "| --- " * 5 + "|"]
+    lines = ["| | least | to plain | peak above the model | to plain | held by the record |", "| --- " * 6 + "|"]
     for name, (least, peak) in times.items():
-        lines.append(
-            f"| {name} | {least:,.0f} ms | {least / base[0]:.2f} × | {peak:,.2f} GiB | {peak / base[1]:.2f} × |"
-        )
+        memory = f"{peak:,.2f} GiB | {peak / base[1]:.2f} ×" if GPU else " | "  # a CPU's peak says little
+        holds = f"{own[name]:,.1f} MiB" if name in own else ""
+        lines.append(f"| {name} | {least:,.0f} ms | {least / base[0]:.2f} × | {memory} | {holds} |")
     shape = f"{options.layers} + {options.layers} layers, width {options.width}"
     about = f"{gpu() if GPU else machine()}. {count:,} image tokens of {4 * count:,} patches; {shape}, random weights."
     text = "\n".join(["# Watching a model that reads an image", "", about, "", *lines, ""])

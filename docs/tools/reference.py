@@ -27,7 +27,7 @@ GROUPS: dict[str, tuple[str, list[str]]] = {
             "from_torch",
         ],
     ),
-    "watch": ("Watching a model", ["watch", "Record"]),
+    "watch": ("Watching a model", ["watch", "Record", "Patch"]),
     "translation": ("Translation", ["Translator", "Translation"]),
     "pictures": ("Pictures", ["Picture"]),
     "errors": ("Errors", [name for name in regard.__all__ if name.endswith(("Error", "Warning"))]),

@@ -99,6 +99,16 @@ def test_a_word_over_an_image():
         torch.testing.assert_close(record[name].received(), whole[name].received())
 
 
+def test_memory_beside_a_cache_is_that_of_the_rows():
+    """The keys are those of the cache, and of the queries only the last are there."""
+    model = made("Llama")
+    with torch.no_grad(), regard.watch(model, keep=16) as record:
+        output = model(torch.randint(5, 90, (1, 2048)), use_cache=True, logits_to_keep=1)
+    for entry, layer in zip(record.values(), output.past_key_values.layers, strict=True):
+        assert entry.call.key.data_ptr() == layer.keys.data_ptr()
+        assert entry.call.query.untyped_storage().nbytes() == 4 * 16 * model.config.hidden_size
+
+
 def test_errors():
     for wrong in (0, -3, True):
         with pytest.raises(regard.InputError, match=r'keep must be "matrix", "summary", a number of rows or some of'):

@@ -320,9 +320,23 @@ def test_patches_that_everything_looks_at_are_marked_and_do_not_set_the_scale(pl
     drawn = record.over("w2")
     assert str(drawn).split("\n")[1 + place // 6][2 * (place % 6) : 2 * (place % 6) + 2] == "[]"
     assert "Dashed: patches that most tokens look at, whatever they are; they do not set the scale." in drawn.caption
-    assert ("a patch on the border is given" in drawn.caption) == border
+    assert ("1 of 1 marked patches lie on the border" in drawn.caption) == border
+    assert "On average, a patch on the border" not in drawn.caption  # the others there are like all others
     assert drawn.to_svg().count("stroke-dasharray") == 1
     assert "█" in str(drawn)  # another patch is drawn darkest
+
+
+def test_a_border_that_is_given_more_is_spoken_of():
+    x = torch.zeros(1, 2, 40, 8)
+    x[..., 0] = 1
+    frame = torch.ones(6, 6)
+    frame[1:-1, 1:-1] = 0
+    x[..., 4:, 0] += 3 * frame.flatten()
+    with regard.watch(_Own(), images=[(6, 6, 4)]) as record:
+        record.model(x)
+    given = record[""].to_dense()[0].mean((0, 1))[4:].view(6, 6)
+    times = float(given[frame.bool()].mean() / given[~frame.bool()].mean())
+    assert f"a patch on the border is given {times:.1f} times as much as an inner one" in record.over(0).caption
 
 
 def test_where_nothing_stands_out_nothing_is_marked(llava):

@@ -105,7 +105,7 @@ def over(entries: Sequence[Entry], asked: Asked, image: Any, sinks: Sequence[int
     ]
     word = phrase(own, asked.what, places)
     notes = [_where(entries, panels), _shares(entries, rows, grids, other, sinks, word, asked)]
-    notes += [_on_the_border(grids, usual)] if usual is not None else []
+    notes += [] if usual is None else [_on_the_border(grids, usual, [mark for mark in marks if mark is not None])]
     how = dict.fromkeys(how for _, how in boxes if how)
     notes += [f"The model was shown {' and '.join(how)}."] if how and list(how) != ["all of it"] else []
     notes += ["Drawn on the brightness that the model read: no picture was given."] if image is None else []
@@ -167,17 +167,20 @@ def _marked(grid: Grid, usual: Float[Tensor, " keys"], sinks: Sequence[int]) -> 
     return np.asarray(((often | torch.isin(grid.tokens, torch.tensor([*sinks]))) & (grid.tokens >= 0)).numpy())
 
 
-def _on_the_border(grids: Sequence[Grid], usual: Float[Tensor, " keys"]) -> str:
-    """Whether patches on the border are given more, whatever the word."""
-    for grid in grids:
-        rows, columns = grid.tokens.shape
-        inner = torch.zeros(rows, columns, dtype=torch.bool)
-        inner[1:-1, 1:-1] = True
-        given = usual[grid.tokens.clamp_min(0)]
-        if inner.any() and float(given[~inner].mean()) >= _BORDER * float(given[inner].mean()):
-            times = float(given[~inner].mean()) / max(float(given[inner].mean()), 1e-12)
-            return f"On average, a patch on the border is given {times:.1f} times as much as an inner one."
-    return ""
+def _on_the_border(grids: Sequence[Grid], usual: Float[Tensor, " keys"], marks: Sequence[NDArray[np.bool_]]) -> str:
+    """How many marked patches lie on the border, and whether the others there are given more, whatever the word."""
+    said, marked, at_edge = "", 0, 0
+    for grid, mark in zip(grids, marks, strict=True):
+        edge = torch.ones(grid.tokens.shape, dtype=torch.bool)
+        edge[1:-1, 1:-1] = False
+        own = torch.from_numpy(mark)
+        marked, at_edge = marked + int(own.sum()), at_edge + int((own & edge).sum())
+        given, left = usual[grid.tokens.clamp_min(0)], ~own & (grid.tokens >= 0)
+        if (left & edge).any() and (left & ~edge).any():
+            times = float(given[left & edge].mean()) / max(float(given[left & ~edge].mean()), 1e-12)
+            if times >= _BORDER:
+                said = f"On average, a patch on the border is given {times:.1f} times as much as an inner one."
+    return " ".join(filter(None, (f"{at_edge} of {marked} marked patches lie on the border." if at_edge else "", said)))
 
 
 # What the caption says
