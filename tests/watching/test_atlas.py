@@ -102,36 +102,40 @@ def test_without_a_needle_all_that_is_copied_counts(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def llama_atlas(llama):
-    return llama.atlas(sequence=1), torch.cat([entry.to_dense()[1] for entry in llama.values()]), llama
+def drawn_up():
+    """A text with repeated words that is padded on its left, its atlas and all its weights."""
+    torch.manual_seed(1)
+    ids, real = torch.randint(2, 8, (2, 30)), torch.ones(2, 30, dtype=torch.long)
+    real[1, :4] = 0
+    model = _llama()
+    with torch.no_grad(), regard.watch(model) as record:
+        model(ids, attention_mask=real)
+    return record.atlas(sequence=1), torch.cat([entry.to_dense()[1] for entry in record.values()]), ids[1], record
 
 
-def test_numbers_are_those_of_the_dense_matrix(llama_atlas):
-    """Of a text that is padded on its left."""
-    atlas, dense, llama = llama_atlas
-    ids = next(iter(llama.values())).ids[1]
-    first = int(next(iter(llama.values())).shape[2] - FAMILIES["Llama"].inputs("left")["attention_mask"][1].sum())
-    rows = range(first + 1, len(ids))
+def test_numbers_are_those_of_the_dense_matrix(drawn_up):
+    atlas, dense, ids, record = drawn_up
+    rows = range(5, 30)
+    earlier = {n: [m for m in range(4, n) if ids[m] == ids[n]] for n in rows}
+    repeated = [n for n in rows if earlier[n]]
+    assert 5 < len(repeated) < len(rows)
     for number, head in enumerate(atlas):
         weights = dense[number]
-        assert head.first == pytest.approx(float(weights[rows, first].mean()), abs=1e-6)
-        assert head.previous == pytest.approx(float(torch.stack([weights[n, n - 1] for n in rows]).mean()), abs=1e-6)
-        assert head.itself == pytest.approx(float(torch.stack([weights[n, n] for n in rows]).mean()), abs=1e-6)
-        near = torch.stack([weights[n, max(n - 16, 0) : n + 17].sum() for n in rows])
-        assert head.local == pytest.approx(float(near.mean()), abs=1e-6)
-        earlier = {n: [m for m in range(first, n) if ids[m] == ids[n]] for n in rows}
-        with_one = [n for n in rows if earlier[n]]
-        same = torch.stack([weights[n, earlier[n]].sum() for n in with_one]) if with_one else torch.tensor([math.nan])
-        assert head.same == pytest.approx(float(same.mean()), abs=1e-6, nan_ok=True)
-        after = [weights[n, earlier[n][-1] + 1] for n in with_one]
-        want = float(torch.stack(after).mean()) if after else math.nan
-        assert head.induction == pytest.approx(want, abs=1e-6, nan_ok=True)
+        want = {
+            "first": [weights[n, 4] for n in rows],
+            "previous": [weights[n, n - 1] for n in rows],
+            "itself": [weights[n, n] for n in rows],
+            "local": [weights[n, max(n - 16, 0) : n + 17].sum() for n in rows],
+            "same": [weights[n, earlier[n]].sum() for n in repeated],
+            "induction": [weights[n, earlier[n][-1] + 1] for n in repeated],
+        }
+        for name, shares in want.items():
+            assert getattr(head, name) == pytest.approx(float(torch.stack(shares).mean()), abs=1e-6), name
         assert math.isnan(head.retrieval)
-    assert [(head.layer, head.head) for head in atlas] == [
-        (layer, head) for layer in range(len(llama)) for head in range(4)
-    ]
+        assert math.isnan(head.lookback)
+    assert [(head.layer, head.head) for head in atlas] == [(layer, head) for layer in range(2) for head in range(4)]
     assert atlas.by("previous")[0].score == max(head.previous for head in atlas)
-    assert llama.scores("previous", sequence=1)[0] == atlas.by("previous")[0]
+    assert record.scores("previous", sequence=1)[0] == atlas.by("previous")[0]
 
 
 def test_a_long_text_is_measured_on_some_of_its_rows():
@@ -182,13 +186,13 @@ def test_cross_attention_has_a_role_only(bart):
     assert {head.kind for head in bart.atlas(kind="encoder")} == {"encoder"}
 
 
-def test_it_prints_and_is_drawn(llama_atlas):
-    atlas, _, _ = llama_atlas
+def test_it_prints_and_is_drawn(drawn_up):
+    atlas, *_ = drawn_up
     first, *roles = str(atlas).split("\n")
-    assert first == f"{len(atlas)} heads on {len(WORDS)} tokens"
-    assert sum(int(re.search(r" (\d+)(   |$)", line)[1]) for line in roles) == len(atlas)
+    assert first == "8 heads on 30 tokens"
+    assert sum(int(re.search(r" (\d+)(   |$)", line)[1]) for line in roles) == 8
     picture = atlas.picture("Llama")
-    assert picture.to_svg().count('data-mark=""') == len(atlas)
+    assert picture.to_svg().count('data-mark=""') == 8
     for head in atlas:
         assert f"layer {head.layer}, head {head.head}: {head.role}" in picture.to_svg().replace("&quot;", '"')
     assert "<td" in atlas._repr_html_()

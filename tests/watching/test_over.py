@@ -301,6 +301,14 @@ def test_what_is_written_looks_at_the_image_too():
     torch.testing.assert_close(_numbers(record.over(last, shown[1], number=1, kind="decoder")), want.double())
 
 
+def test_words_that_are_asked_of_patches_look_at_no_image():
+    """In cross-attention the words look, and nothing looks at them."""
+    record, shown = _watched("mllama")
+    assert record.over("w6", shown[0]).numbers["weights"].shape == (4, 12)
+    with pytest.raises(regard.InputError, match='"w6" is not in the text'):
+        record.over("w6", shown[0], looked_at=True)
+
+
 # What is marked
 
 
