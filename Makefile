@@ -51,7 +51,7 @@ wheel:  ## build the wheel, install it for each Python that is found, outside th
 	@echo "Setting up .venv (PyTorch is large: a minute or two, once) …"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "regard needs Python 3.11 or newer: make PYTHON=python3.11")'
 	@$(PYTHON) -m venv .venv
-	@$(PIP) --editable .
+	@$(PIP) --editable '.[page]'
 	@touch $@
 
 # Two small models for the tests and pages of real weights; of the packages that bring them only the weights are used.

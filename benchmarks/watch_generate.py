@@ -26,6 +26,7 @@ import regard
 progress = Console(stderr=True)
 KEPT: dict[str, Any] = {
     "matrix": "matrix",
+    "received": "received",  # all that a cache's scores by H2O need
     "summary": "summary",
     "received, entropy, top": ("received", "entropy", "top"),
 }

@@ -112,6 +112,20 @@ def masks(draw, batch: tuple[int, ...], heads: int, queries: int, keys: int, gen
         low = draw(st.sampled_from([-torch.inf, torch.finfo(torch.float32).min, -6e29, -3.0]))
         return torch.randn(shape, generator=generator).masked_fill(torch.rand(shape, generator=generator) < 0.2, low)
 
+    def cut(biases):
+        def some(length: int):
+            runs = st.tuples(st.integers(0, length), st.integers(0, length)).map(lambda ends: slice(*sorted(ends)))
+            return draw(st.none() | st.integers(0, max(length - 1, 0)) | runs | st.just(bools((*batch, length))))
+
+        numbers = st.just([heads - 1]) | st.just(bools((*batch, heads)))
+        return regard.cut(
+            some(queries),
+            some(keys),
+            within=draw(st.none() | st.none() | st.builds(regard.window, st.integers(-1, 9), st.integers(-1, 3))),
+            heads=None if plain or draw(st.booleans()) else draw(numbers),
+            bias=draw(biases),
+        )
+
     whole = st.integers(-queries - 2, keys + 2)
     atoms = {
         "causal": lambda: regard.causal(draw(st.sampled_from([0, keys - queries]) | whole)),
@@ -127,6 +141,8 @@ def masks(draw, batch: tuple[int, ...], heads: int, queries: int, keys: int, gen
         ),
         "bias": lambda: regard.bias(dense(floats)),
         "visible": lambda: dense(bools),
+        "cut": lambda: cut(st.sampled_from([-torch.inf, -torch.inf, 1.5])),
+        "another cut": lambda: cut(st.just(-torch.inf)),
     }
     chosen = draw(st.lists(st.sampled_from(sorted(atoms)), max_size=3, unique=True))
     mask = None

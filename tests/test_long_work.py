@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import regard
-from regard import cli, support
+from regard import cli, io, support
 from regard.translation import Translator, Vocabulary, beam_search, score
 from regard.watching import see
 
@@ -58,15 +58,15 @@ class Terminal:
 @pytest.fixture
 def slow(monkeypatch):
     """Work never ends before its bar has had the time to appear."""
-    close = support._Bar.close
+    close = io._Bar.close
 
     def late(bar):
         bar._timer.join()
         close(bar)
 
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(support, "_PATIENCE", 0.0)
-    monkeypatch.setattr(support._Bar, "close", late)
+    monkeypatch.setattr(io, "_PATIENCE", 0.0)
+    monkeypatch.setattr(io._Bar, "close", late)
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_long_work_shows_a_bar_on_a_terminal_and_takes_it_away(what, slow, recor
 def test_long_work_is_silent_in_a_pipe(what, slow, record, translator, tmp_path, monkeypatch, capfd):
     translator.folder = tmp_path / "model"
     translator.save(translator.folder)
-    monkeypatch.setattr(support, "_Bar", None)
+    monkeypatch.setattr(io, "_Bar", None)
     WORK[what](translator, record)
     assert capfd.readouterr().err == ""
 
@@ -142,7 +142,7 @@ def test_a_bar_goes_with_an_error(slow):
         with pytest.raises(KeyboardInterrupt), support.progress("working"):
             raise KeyboardInterrupt
         assert terminal.written().endswith("\x1b[2K")
-    assert not support._Bar._only.locked()
+    assert not io._Bar._only.locked()
 
 
 def test_a_command_obeys_the_bar(slow, translator, tmp_path, capsys):

@@ -15,7 +15,8 @@ import regard
 ROOT = Path(regard.__file__).parent
 # In the order data flows; a room imports only from rooms above it. Within a room, files may know each other.
 ROOMS = [
-    "errors", "support", "drawing", "scores", "backends", "matrix", "learn", "nn", "watching", "translation", "cli",
+    "errors", "io", "support", "drawing", "scores", "backends", "matrix", "learn", "nn", "watching", "distributed",
+    "translation", "page", "cli",
 ]  # fmt: skip
 FRAMES = ["__init__", "__main__", "_interrupts"]
 
@@ -35,7 +36,7 @@ def _imports(path: Path) -> set[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "regard":
             names = [node.module] if node.module != "regard" else [f"regard.{alias.name}" for alias in node.names]
-            found |= {name.split(".")[1] for name in names} - {"__version__"}
+            found |= {name.split(".")[1] for name in names} - {"__version__", "_interrupts"}
         elif isinstance(node, ast.Import):
             found |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("regard.")}
     return found
@@ -59,11 +60,25 @@ def test_what_is_exposed_is_all():
     assert sorted(regard.__all__) == list(regard.__all__)
     for name in regard.__all__:
         assert getattr(regard, name).__doc__, f"{name} has no docstring"
-    code = "import regard, types; print(*sorted(n for n in vars(regard) if not n.startswith('_')))"
+    code = "import regard; [getattr(regard, n) for n in dir(regard)]; print(*(n for n in dir(regard) if n[0] != '_'))"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    modules = {_room(path) for path in ROOT.rglob("*.py")}
+    modules = {_room(path) for path in ROOT.rglob("*.py")} | {"TYPE_CHECKING", "Any", "import_module"}
     assert set(shown) - modules - {"textbook"} == set(regard.__all__)  # the README sends people to regard.textbook
-    assert {"attention", "steps", "watch", "textbook"} <= set(shown)
+    assert {"attention", "steps", "watch", "textbook", "backends", "drawing"} <= set(shown)
+
+
+def test_a_name_is_what_a_type_checker_takes_it_for():
+    """`import regard` imports a name when it is first used, and the type checker reads a list of imports."""
+    tree = ast.parse((ROOT / "__init__.py").read_text())
+    imports = [
+        node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module.startswith("regard.")
+    ]
+    listed = {alias.name: importlib.import_module(node.module) for node in imports for alias in node.names}
+    assert set(listed) == {*regard.__all__, "textbook"}
+    for name, room in listed.items():
+        assert getattr(regard, name) is getattr(room, name)
+    with pytest.raises(AttributeError, match="'regard' has no attribute 'nonsense'"):
+        regard.nonsense  # noqa: B018
 
 
 def _packages() -> list[Path]:
@@ -72,7 +87,7 @@ def _packages() -> list[Path]:
 
 @pytest.mark.parametrize("folder", _packages(), ids=lambda path: path.relative_to(ROOT.parent).as_posix())
 def test_nothing_is_both_a_module_and_something_else(folder):
-    """`regard.watch` was: then regard.watch.knock_out cannot be reached."""
+    """`regard.watch` was: then nothing in that module can be reached."""
     name = ".".join(folder.relative_to(ROOT.parent).parts)
     package = importlib.import_module(name)
     below = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
@@ -102,7 +117,7 @@ def test_importing_regard_brings_nothing_heavy():
         "scipy",
         "matplotlib",
     ]
-    code = f"import sys, torch; before = set(sys.modules); import regard; print(*((set(sys.modules) - before) & set({heavy})))"
+    code = f"import sys, torch; before = set(sys.modules); from regard import *; print(*((set(sys.modules) - before) & set({heavy})))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) <= {"jaxtyping"}  # there only where the tests' tools are installed
 

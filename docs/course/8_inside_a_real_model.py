@@ -23,7 +23,6 @@ import torch
 import transformers
 
 import regard
-from regard.watching import knock_out
 from regard.watching.huggingface import load
 
 torch.manual_seed(0)
@@ -287,20 +286,26 @@ print(f"correlation over all heads: {r:.2f}")
 # small effect prove that a head is useless: another head may do the same work while it is out.
 #
 # In the language model we can ask for what it predicts. After "… because it was", which words become more or less
-# probable without the head that ties "it" to "dog"? `knock_out` runs the model with the head and without it.
+# probable without the head that ties "it" to "dog"? `regard.effect` runs the model with the head and without it.
 
 # %%
 start = hungry.rsplit(" ", 1)[0]
 inputs = read(smol_words, start)
 name = pair[hungry].heads("it", "dog")[0].name
-change = knock_out(smol, {name: [best.head]}, **inputs)
-print(f"without layer {best.layer}, head {best.head}: {change}")
-for token, before, after in change.moved(k=4):
-    said = str(token) if smol_words is None else smol_words.decode([token])
-    print(f"  {start} …{said}:  {before:.1%} → {after:.1%}")
+print(regard.effect(smol, inputs, without={name: [best.head]}, tokenizer=smol_words))
 
 # %% [markdown]
 # It does something, but even a language model of this size does not depend on one head.
+#
+# A head does many things at once. To take out no more than what the picture shows, cut the link itself: from here on,
+# no token after "dog" may see it, in any head of any layer. ([How to](../how-to/attention_is_not_cause.py) has more.)
+
+# %%
+place = pair[hungry][name].tokens[0].find("dog") if smol_words is not None else range(1, 2)
+print(regard.effect(smol, inputs, without=regard.Link(slice(place.stop, None), place), tokenizer=smol_words))
+
+# %% [markdown]
+# That is another matter: without a dog in sight, nothing is left that could be hungry.
 #
 # So what can be said? Weights are exact facts about one step of the computation, and good for finding candidates. To
 # show that a candidate *does* something, take it out. To show that it does what its picture suggests, use sentences

@@ -43,7 +43,7 @@ with tempfile.TemporaryDirectory() as folder:  # yours would be Path("figures")
 # | --- | --- |
 # | a sentence and one word in it | `A.picture(words, pick="it")`: lines |
 # | a sentence, all of it | `A.picture(words, kind="matrix")` |
-# | a long text | `A.picture(kind="map")` |
+# | a long text | `A.picture(kind="map")`; saved as .html, it can be zoomed from all of it to a single weight |
 # | the calculation itself | `regard.steps(…).picture()` |
 # | a watched model | `record.picture("lines")`, or "matrix", "grid", "flow", "map" |
 # | a translation | `translation.picture()` |

@@ -17,7 +17,6 @@ from pathlib import Path
 import torch
 
 import regard
-from regard.watching import knock_out
 from regard.watching.huggingface import load
 from regard.watching.local_models import find_model
 
@@ -124,13 +123,11 @@ atlas.picture("What the heads of SmolLM2 do")
 # %% [markdown]
 # ## Take a head out
 #
-# Does a head matter, such as the one that looks from "it" to "dog"? Run once with it and once without.
+# Does the head that looks from "it" to "dog" matter? Run once with it and once without. Single links can be cut as
+# well, or weakened: [attention is not cause](attention_is_not_cause.py).
 
 # %%
-effect = knock_out(model, {best.name: [best.head]}, **inputs)
-print(effect)
-for token, before, after in effect.moved(k=3):  # at the last place
-    print(f"{tokenizer.decode([token])!r}: {before:.2%} → {after:.2%}")
+print(regard.effect(model, inputs, without={best.name: [best.head]}, tokenizer=tokenizer))
 
 # %% [markdown]
 # ## Check and save

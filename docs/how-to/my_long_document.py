@@ -46,6 +46,11 @@ record.picture("map", layer=0, title="Layer 0, from the first token to the last"
 # The upper right is empty: in this model a token sees only what came before it. The largest weights lie along the
 # diagonal, because many heads of this layer look at the tokens just before.
 #
+# Saved as a page, as in `record.picture("map", layer=0).save("map.html")`, the map can be walked into: from the whole
+# matrix to single words and their weights, which your browser computes from the queries and keys in the file. In a
+# notebook it is there at once, and `picture.widget()` asks Python instead, for texts of any length (`pip install
+# 'regard[notebook]'`).
+#
 # ## What each token receives
 #
 # The sum of a column: how much attention goes *to* a token, from all others. In trained models the first token often

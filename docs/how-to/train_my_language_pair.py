@@ -39,6 +39,7 @@ print(Path("recipes/small.toml").read_text())
 # | `vocabulary` | how many subwords to learn, for both languages together |
 # | `steps`, `minutes` | when to end, whichever comes first |
 # | `tokens` | of a batch, padding included: lower it if memory is short |
+# | `accumulate` | passes of a step: with 4, a batch has 4 times the `tokens`, and takes the memory of one |
 # | `rate`, `warmup` | the learning rate at its peak, and the steps until there; then it falls |
 # | `average` | the weights that are tested and kept are a running mean of this length |
 # | `check`, `patience` | steps between looks at the dev corpus, and how many looks without progress end the training |
@@ -111,4 +112,5 @@ work.cleanup()
 
 # %% [markdown]
 # After so few steps that is no translation yet. For the real thing, let the recipe run; for a serious pair, take a GPU
-# (it is used if there is one) and `recipes/tatoeba-en-fr.toml` as a start.
+# (it is used if there is one) and `recipes/tatoeba-en-fr.toml` as a start. Several GPUs, on one machine or many, are
+# [another page](train_on_several_gpus.py).

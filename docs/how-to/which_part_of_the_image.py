@@ -16,7 +16,6 @@ from torch import nn
 from torch.nn import functional
 
 import regard
-from regard.watching import knock_out
 
 rows, columns, patch = 8, 12, 16
 y, x = np.mgrid[0 : rows * patch, 0 : columns * patch]
@@ -70,8 +69,8 @@ record.over("red", picture, head=0, title="What “red” looks at, in the first
 # away, and see what changes:
 
 # %%
-print("without the first head:", knock_out(model, {"": [0]}, pixels))
-print("without the second head:", knock_out(model, {"": [1]}, pixels))
+for head in (0, 1):
+    print(f"without head {head}:", regard.effect(model, pixels, without={"": [head]}))
 
 # %% [markdown]
 # Without the head of the beautiful picture nothing changes at all, for it passes nothing on. Without the one that looks

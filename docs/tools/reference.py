@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import regard
-from regard import drawing, textbook
+from regard import distributed, drawing, textbook
 
 # Which names belong together. A test holds that each public name is in exactly one group.
 GROUPS: dict[str, tuple[str, list[str]]] = {
     "attention": ("The attention matrix", ["AttentionMatrix", "Summary", "Top", "attention"]),
-    "masks": ("Masks", ["Mask", "causal", "window", "padding", "documents", "bias"]),
+    "masks": ("Masks", ["Mask", "causal", "window", "padding", "documents", "bias", "cut"]),
     "steps": ("The four steps", ["steps", "Steps"]),
     "layers": (
         "Layers and the Transformer",
@@ -27,12 +27,14 @@ GROUPS: dict[str, tuple[str, list[str]]] = {
             "from_torch",
         ],
     ),
-    "watch": ("Watching a model", ["watch", "Record", "Patch"]),
+    "watch": ("Watching a model", ["watch", "Record", "Patch", "Link", "effect", "Effect", "effects", "Effects"]),
+    "shards": ("A sequence in shards", []),
     "translation": ("Translation", ["Translator", "Translation"]),
     "pictures": ("Pictures", ["Picture"]),
     "errors": ("Errors", [name for name in regard.__all__ if name.endswith(("Error", "Warning"))]),
 }
 _MORE = {
+    "shards": [f"distributed.{name}" for name in distributed.__all__],
     "steps": [f"textbook.{name}" for name in textbook.__all__],
     "pictures": [f"drawing.{name}" for name in drawing.__all__ if name != "Picture"],
 }

@@ -6,42 +6,50 @@ rest look at all of it in O(tokens) memory. `regard.attention` is the function f
 steps of the calculation on small arrays; what has numbers has a `.picture()`, a `regard.Picture` to print or save.
 """
 
-from regard import _interrupts as _interrupts  # first: importing the rest takes a second or more
-from regard.drawing import Picture
-from regard.errors import (
-    DeviceError,
-    DTypeError,
-    FileError,
-    InputError,
-    MissingDependencyError,
-    ModifiedInPlaceError,
-    OutOfRangeError,
-    RegardError,
-    ShapeError,
-    TooLargeError,
-    UnseenWarning,
-    WatchError,
-)
-from regard.learn import Steps, steps
-from regard.learn import textbook as textbook
-from regard.matrix import AttentionMatrix, Summary, Top, attention
-from regard.nn import (
-    Cache,
-    Decoder,
-    DecoderLayer,
-    Encoder,
-    EncoderLayer,
-    FeedForward,
-    Memory,
-    MultiHeadAttention,
-    SelfAttention,
-    Transformer,
-    TransformerConfig,
-    from_torch,
-)
-from regard.scores import Mask, bias, causal, documents, padding, window
-from regard.translation import Translation, Translator
-from regard.watching import Patch, Record, watch
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from regard import _interrupts as _interrupts
+
+# Everything is imported when it is first used, for torch takes seconds and `regard --help` needs none of it.
+if TYPE_CHECKING:
+    from regard import distributed as distributed
+    from regard.drawing import Picture
+    from regard.errors import (
+        DeviceError,
+        DTypeError,
+        FileError,
+        InputError,
+        MissingDependencyError,
+        ModifiedInPlaceError,
+        OutOfRangeError,
+        RankError,
+        RegardError,
+        ShapeError,
+        TooLargeError,
+        UnseenWarning,
+        WatchError,
+    )
+    from regard.learn import Steps, steps
+    from regard.learn import textbook as textbook
+    from regard.matrix import AttentionMatrix, Summary, Top, attention
+    from regard.nn import (
+        Cache,
+        Decoder,
+        DecoderLayer,
+        Encoder,
+        EncoderLayer,
+        FeedForward,
+        Memory,
+        MultiHeadAttention,
+        SelfAttention,
+        Transformer,
+        TransformerConfig,
+        from_torch,
+    )
+    from regard.scores import Mask, bias, causal, cut, documents, padding, window
+    from regard.translation import Translation, Translator
+    from regard.watching import Effect, Effects, Link, Patch, Record, effect, effects, watch
 
 __version__ = "0.1.0"
 
@@ -52,11 +60,14 @@ __all__ = [
     "Decoder",
     "DecoderLayer",
     "DeviceError",
+    "Effect",
+    "Effects",
     "Encoder",
     "EncoderLayer",
     "FeedForward",
     "FileError",
     "InputError",
+    "Link",
     "Mask",
     "Memory",
     "MissingDependencyError",
@@ -65,6 +76,7 @@ __all__ = [
     "OutOfRangeError",
     "Patch",
     "Picture",
+    "RankError",
     "Record",
     "RegardError",
     "SelfAttention",
@@ -82,10 +94,34 @@ __all__ = [
     "attention",
     "bias",
     "causal",
+    "cut",
     "documents",
+    "effect",
+    "effects",
     "from_torch",
     "padding",
     "steps",
     "watch",
     "window",
 ]
+
+_ROOMS = ("errors", "drawing", "scores", "matrix", "learn", "nn", "watching", "translation")  # that the names are from
+_MODULES = (*_ROOMS, "backends", "distributed", "support")
+
+if not TYPE_CHECKING:  # for a type checker, there are the names above and no others
+
+    def __getattr__(name: str) -> Any:
+        """A name of `__all__` from the room that exports it, or a room itself."""
+        if name == "textbook":
+            return import_module("regard.learn.textbook")
+        if name in _MODULES:
+            return import_module(f"regard.{name}")
+        if name in __all__:
+            for room in _ROOMS:
+                if name in import_module(f"regard.{room}").__all__:
+                    globals()[name] = getattr(import_module(f"regard.{room}"), name)
+                    return globals()[name]
+        raise AttributeError(f"module 'regard' has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__, *_MODULES, "textbook"})

@@ -1,4 +1,4 @@
-"""Ctrl-C while the command `regard` is still importing torch: one line and exit code 130, not a traceback.
+"""Ctrl-C while the command `regard` is still importing what it needs: one line and exit code 130, not a traceback.
 
 Imported before everything else, and without effect where regard is used as a library. `regard.cli.main` takes over.
 """
@@ -7,7 +7,9 @@ import os
 import signal
 import sys
 
-__all__: list[str] = []
+__all__ = ["stop"]
+
+_SHOWN = b"\r\x1b[K\x1b[?25h"  # on a terminal: no bar any more, and the cursor is visible again
 
 
 def _is_command() -> bool:
@@ -18,11 +20,11 @@ def _is_command() -> bool:
     return os.path.basename(started) in ("regard", "regard.exe")
 
 
-def _stop(*_: object) -> None:
+def stop(*_: object) -> None:
     """End at once: nothing has begun yet, and an exception inside an extension's import may turn into another."""
-    os.write(2, b"regard: interrupted.\n")
+    os.write(2, (_SHOWN if os.isatty(2) else b"") + b"regard: interrupted.\n")
     os._exit(130)
 
 
 if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, _stop)
+    signal.signal(signal.SIGINT, stop)

@@ -9,11 +9,28 @@ RegardError
 ├── FileError          a file is missing, damaged or not what it should be   (also an OSError)
 ├── ModifiedInPlaceError   a tensor was changed in place after its matrix was made   (also a RuntimeError)
 ├── MissingDependencyError an extra is not installed                         (also an ImportError)
+├── RankError          another rank ended, failed or made another call       (also a RuntimeError)
 ├── TooLargeError      the result would not fit in memory, or in the size asked for   (also a MemoryError)
 └── WatchError         a model cannot be watched, or not in this way    (also a RuntimeError)
 
 UnseenWarning          some attention of a watched model ran unseen     (a UserWarning)
 """
+
+__all__ = [
+    "DTypeError",
+    "DeviceError",
+    "FileError",
+    "InputError",
+    "MissingDependencyError",
+    "ModifiedInPlaceError",
+    "OutOfRangeError",
+    "RankError",
+    "RegardError",
+    "ShapeError",
+    "TooLargeError",
+    "UnseenWarning",
+    "WatchError",
+]
 
 
 class RegardError(Exception):
@@ -50,6 +67,10 @@ class ModifiedInPlaceError(RegardError, RuntimeError):
 
 class MissingDependencyError(RegardError, ImportError):
     """Something must be installed first: the message says what."""
+
+
+class RankError(RegardError, RuntimeError):
+    """Another rank of a distributed matrix has ended, could not take part, or made another call."""
 
 
 class TooLargeError(RegardError, MemoryError):

@@ -1,12 +1,10 @@
-"""Small helpers that every room uses: shapes in signatures, checks of arguments, memory, threads, a progress bar."""
+"""Small helpers of every room: shapes in signatures, checks of arguments, memory, threads; and those of io.py."""
 
 from __future__ import annotations
 
 import math
 import operator
 import os
-import secrets
-import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +15,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import torch
 from torch import Tensor
 
-from regard.errors import DeviceError, DTypeError, FileError, InputError, RegardError, TooLargeError
+from regard.errors import DeviceError, DTypeError, InputError, TooLargeError
+from regard.io import DRAFT, progress, write_file
 
 __all__ = [
     "DRAFT", "FLOATS", "WHOLE", "Bool", "Float", "Int", "available", "check_dense", "check_stored", "ensure_room",
@@ -132,48 +131,6 @@ def require_text(name: str, value: str) -> None:
         ) from None
 
 
-# Files
-
-
-DRAFT = ".draft"
-
-
-def write_file(path: Path, fill: Callable[[Path], object], before: Callable[[Path], None] | None = None) -> None:
-    """Let `fill` write a draft beside the file, then rename it: readers see the old content or the new, never a part.
-
-    `before` gets the finished draft before it is renamed. Both the content and the name are flushed to the disk.
-    """
-    path = Path(os.path.realpath(path))  # the target of a link, not the link
-    draft = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}{DRAFT}")
-    try:
-        try:
-            draft.touch()
-            mode = draft.stat().st_mode  # as the user wants new files
-            fill(draft)
-            draft.chmod(mode)
-            _flush(draft, os.O_RDWR)
-            if before is not None:
-                before(draft)
-            os.replace(draft, path)
-        finally:
-            draft.unlink(missing_ok=True)
-        if hasattr(os, "O_DIRECTORY"):
-            _flush(path.parent, os.O_RDONLY)
-    except RegardError:
-        raise
-    except OSError as error:
-        why = error.strerror or error
-        raise FileError(f"{path} cannot be written: {why}. What was there before is unharmed.") from None
-
-
-def _flush(path: Path, flags: int) -> None:
-    handle = os.open(path, flags)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 # Memory
 
 
@@ -261,86 +218,6 @@ def _idle_cores() -> int:
     except (OSError, ValueError, IndexError):
         return cores
     return cores - running + 1
-
-
-# Progress
-
-
-_PATIENCE = 2.0  # seconds before a bar appears
-
-
-@contextmanager
-def progress(what: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
-    """Show a bar if the work inside takes longer than two seconds; yields a function that advances it.
-
-    The bar is on standard error, only if that is a terminal, and is removed at the end. Without a total it only moves.
-
-    >>> with progress("squaring", total=3) as advance:
-    ...     for n in range(3):
-    ...         advance(1)
-    """
-    if not all(stream is not None and stream.isatty() for stream in (sys.stderr, sys.__stderr__)):
-        yield lambda amount: None
-        return
-    bar = _Bar(what, total)
-    try:
-        yield bar.advance
-    finally:
-        bar.close()
-
-
-class _Bar:
-    """A bar that a timer shows, unless it is closed before; one at a time."""
-
-    _only = threading.Lock()
-
-    def __init__(self, what: str, total: float | None):
-        self._what, self._total, self._done = what, total, 0.0
-        self._lock, self._closed = threading.Lock(), False
-        self._bar: Any = None
-        self._timer = threading.Timer(_PATIENCE, self._show)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _show(self) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            Progress,
-            ProgressColumn,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-
-        columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn()]
-        columns += [TimeElapsedColumn()] if self._total is None else [TimeRemainingColumn()]
-        with self._lock:
-            if self._closed or not self._only.acquire(blocking=False):
-                return
-            # The stream itself: the one that commands write to shows escape sequences instead of obeying them.
-            console = Console(file=sys.__stderr__)
-            self._bar = Progress(
-                *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
-            )
-            self._task = self._bar.add_task(self._what, total=self._total, completed=self._done)
-            self._bar.start()
-
-    def advance(self, amount: float) -> None:
-        """So much more is done."""
-        self._done += amount
-        with self._lock:
-            if self._bar is not None:
-                self._bar.update(self._task, completed=self._done)
-
-    def close(self) -> None:
-        """Remove the bar, or see to it that it never appears."""
-        self._timer.cancel()
-        with self._lock:
-            self._closed = True
-            if self._bar is not None:
-                self._bar.stop()
-                self._only.release()
 
 
 # Decorators

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import regard
-from regard.scores.masks import hides
+from regard.backends.reference import Reference
+from regard.scores.masks import Cut, hides
 
 RESULTS = {
     "attend": (lambda A, v, x: A @ v, lambda D, v, x: D @ v),
@@ -44,6 +45,10 @@ def _dense(case, query, key, biases, sinks):
         s = cap * torch.tanh(s / cap)
     for bias in biases:
         s = s + bias.masked_fill(hides(bias), 0.0)
+    if isinstance(mask := options.get("mask"), regard.Mask):  # what cuts add
+        weakened = regard.Mask(tuple(a for a in mask.atoms if isinstance(a, Cut) and not a.hides))
+        R = Reference(query, key, mask=weakened)
+        s = s + torch.from_numpy(R.masked - R.scaled)
     hidden = torch.from_numpy(case.reference().masked == -torch.inf)
     s = s.masked_fill(hidden, -torch.inf)
     if sinks is not None:

@@ -112,6 +112,22 @@ def test_see_works_with_no_model_named(default, capsys):
     assert "nothing to watch" in capsys.readouterr().err
 
 
+@pytest.mark.slow
+def test_see_without_a_link(default, capsys):
+    assert cli.main(["see", DOG, "--without", "it->dog", "--without", "it → food"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "it → dog is cut: the other weights are normalised to 1 again"
+    assert [line.split(":")[0] for line in lines[2:]] == ["before", "after"]
+    assert cli.main(["see", DOG, "--without", "it->dog", "--layer", "1", "--from", "it"]) == 0
+    out = capsys.readouterr().out
+    assert "Changed: it → dog (layer 1) is cut" in out
+    assert " dog " not in out.splitlines()[-1]  # it sees none
+    for bad, said in ((["--without", "it dog"], "an arrow"), (["--without", "it->cat"], '"cat" is not in the text'),
+                      (["--without", "it->dog", "--json"], "--json is for answers")):  # fmt: skip
+        assert cli.main(["see", DOG, *bad]) == 2
+        assert said in capsys.readouterr().err
+
+
 def test_see_takes_a_model_of_ours(model, capsys, tmp_path):
     assert cli.main(["see", ENGLISH, "--model", model]) == 0
     printed = capsys.readouterr().out
@@ -139,6 +155,29 @@ def test_see_reads_a_file_and_standard_input(model, capsys, monkeypatch, tmp_pat
         typed(monkeypatch, f"{ENGLISH}\n".encode())
         assert cli.main([*asked, *arguments]) == 0
         assert capsys.readouterr().out == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "hint"),
+    [
+        ("translate", "letter.txt", "letter.txt is a file: to translate what is in it, use -f letter.txt"),
+        ("see", "The dog", "The dog is a file: to look at what is in it, use -f 'The dog'"),
+    ],
+)
+def test_the_name_of_a_file_as_text_is_a_text_and_gets_a_hint(
+    command, name, hint, model, capsys, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    asked = [command, "--model", model, "--json", *name.split()]
+    (tmp_path / name).mkdir()
+    assert cli.main(asked) == 0
+    plain = capsys.readouterr()
+    assert "is a file" not in plain.err
+    (tmp_path / name).rmdir()
+    (tmp_path / name).write_text(ENGLISH)
+    assert cli.main(asked) == 0
+    hinted = capsys.readouterr()
+    assert (hinted.out, hinted.err) == (plain.out, f"regard: {hint}\n{plain.err}")
 
 
 def test_a_picture_of_a_file_has_its_lines_as_one_title(model, tmp_path):
@@ -228,6 +267,7 @@ def test_demo(default, capsys):
     assert head.strip().startswith("encoder, layer ")
     assert head.endswith('of 36 heads, the one that looks most from "it" to "dog"')
     assert LINE in steps
+    assert steps[-1].endswith("regard serve --open")
 
 
 def test_translate_gives_json(model, capsys):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from process import LINE, run
+from test_long_work import Terminal
 
 import regard
 from regard import cli
@@ -42,6 +43,57 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"regard {regard.__version__}\n"
 
 
+QUICK = [
+    ["--version"], ["--help"], [], ["nonsense"], ["translate", "--help"], ["steps", "--example", "bad"],
+    ["see", "-o", "picture.bmp"],
+]  # fmt: skip
+WITHOUT_TORCH = f"""
+import sys
+from regard.cli import main
+codes = []
+for arguments in {QUICK}:
+    try:
+        codes.append(main(arguments))
+    except SystemExit as stop:
+        codes.append(stop.code)
+print(codes, sorted({{"torch", "rich.console"}} & set(sys.modules)))
+"""
+
+
+def test_what_needs_no_torch_does_not_wait_for_it():
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH],
+        env=os.environ | {"PYTHONPATH": str(Path(regard.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "[0, 0, 0, 2, 0, 2, 2] []"
+
+
+STARTING = """
+import sys
+from regard import io
+from regard.cli import main
+io._PATIENCE = 0
+close = io._Bar.close
+io._Bar.close = lambda bar: (bar._timer.join(), close(bar))  # not before the bar has had the time to appear
+sys.exit(main(["steps"]))
+"""
+
+
+@pytest.mark.slow
+def test_a_terminal_says_that_it_is_starting():
+    environment = os.environ | {"PYTHONPATH": str(Path(regard.__file__).parents[1]), "TERM": "xterm"}
+    with Terminal() as terminal:
+        command = [sys.executable, "-c", STARTING]
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=terminal.stream, check=True)
+        shown = terminal.written()
+    assert "starting" in shown
+    assert shown.endswith("\x1b[2K")  # and then no more
+    assert LINE in done.stdout.decode()
+
+
 def test_no_command_is_a_call_for_help(capsys):
     assert cli.main([]) == 0
     help_text = capsys.readouterr().out
@@ -70,7 +122,7 @@ def test_errors_are_one_line(capsys, monkeypatch):
     def broken():
         raise ShapeError("x must be (words, width). Got (3,).")
 
-    monkeypatch.setitem(cli.steps._TEXTBOOK, "good", broken)
+    monkeypatch.setattr(regard.textbook, "i_am_good", broken)
     assert cli.main(["steps"]) == 2
     printed = capsys.readouterr()
     assert printed.err == "regard: x must be (words, width). Got (3,).\n"
@@ -81,7 +133,7 @@ def test_other_errors_are_not_hidden(monkeypatch):
     def broken():
         raise ZeroDivisionError
 
-    monkeypatch.setitem(cli.steps._TEXTBOOK, "good", broken)
+    monkeypatch.setattr(regard.textbook, "i_am_good", broken)
     with pytest.raises(ZeroDivisionError):
         cli.main(["steps"])
 
@@ -148,7 +200,8 @@ def test_a_sentence_of_ones_own_has_the_weights_of_a_head_of_the_model(tiny_tran
     monkeypatch.setattr("regard.translation.Translator.default", lambda: tiny_translator)
     monkeypatch.setattr(cli.steps, "_HEAD", 3)  # it has four
     seen = []
-    monkeypatch.setattr(cli.steps, "steps", lambda *example: seen.append(regard.steps(*example)) or seen[0])
+    steps = regard.steps
+    monkeypatch.setattr("regard.learn.steps", lambda *example: seen.append(steps(*example)) or seen[0])
     sentence = "The dog sees the apple."
     assert cli.main(["steps", sentence]) == 0
     printed = capsys.readouterr().out

@@ -44,6 +44,12 @@ class TestBars:
             bars(numbers)
 
 
+def steps_of(svg):
+    """The labels of the steps' axis, and where they stand."""
+    found = re.findall(r'<text x="([\d.]+)"[^>]*text-anchor="middle"[^>]*>([-\d,.]+)<', svg)
+    return [(label, float(x)) for x, label in found]
+
+
 class TestCurves:
     def test_a_panel_for_each_name_with_its_last_number(self):
         drawn = curves(
@@ -83,14 +89,34 @@ class TestCurves:
         numbers = np.array([-3.92e-05, 0.31, 0.93])
         ticks = re.findall(r'text-anchor="end"[^>]*>([^<]+)<', curves({"x": (np.arange(3), numbers)}).to_svg())
         assert ticks == ["0", "0.5", "1"]
+        svg = curves({"x": (np.arange(3), 1e5 * np.arange(3))}).to_svg()
+        assert re.findall(r'text-anchor="end"[^>]*>([^<]+)<', svg) == ["0", "100,000", "200,000"]
+        assert svg.count(">200,000<") == 2  # the last number, too
 
     def test_the_label_of_a_step_stands_where_the_step_is(self):
         svg = curves({"x": (np.arange(1, 9), np.arange(8.0))}).to_svg()
-        found = {
-            step: float(x) for x, step in re.findall(r'<text x="([\d.]+)"[^>]*text-anchor="middle"[^>]*>(\d+)<', svg)
-        }
-        assert list(found) == ["1", "4", "8"]
-        assert (found["4"] - found["1"]) / (found["8"] - found["1"]) == pytest.approx(3 / 7, abs=0.01)
+        path = re.search(r'd="M([\d. L]+)"[^>]*stroke-width="1.8"', svg)[1]
+        places = [float(point.split(" ")[0]) for point in path.split("L")]  # of steps 1 to 8
+        found = {int(step): x for step, x in steps_of(svg)}
+        assert list(found) == [2, 4, 6, 8]
+        assert [found[step] for step in found] == pytest.approx([places[step - 1] for step in found], abs=0.1)
+
+    @pytest.mark.parametrize(
+        ("steps", "labels"),
+        [
+            (np.arange(1, 7313, 50), ["2,000", "4,000", "6,000"]),
+            (np.arange(0, 100_001, 1000), ["0", "20,000", "40,000", "60,000", "80,000", "100,000"]),
+            (np.array([0, 1, 2]), ["0", "1", "2"]),  # no half steps
+            (np.array([0.0, 0.15, 0.31]), ["0", "0.1", "0.2", "0.3"]),
+            (np.array([-5, 5]), ["-4", "-2", "0", "2", "4"]),
+            (np.array([4, 512]), ["100", "200", "300", "400", "500"]),
+            (np.array([10**12, 10**12 + 3]), [f"1,000,000,000,00{n}" for n in range(4)]),
+            (np.array([7]), ["7"]),
+        ],
+    )  # fmt: skip
+    def test_steps_are_named_by_round_numbers(self, steps, labels):
+        svg = curves({"x": (steps, np.arange(float(len(steps))))}).to_svg()
+        assert [label for label, _ in steps_of(svg)] == labels
 
     def test_a_long_curve_is_thinned(self):
         svg = curves({"x": (np.arange(10_000), np.random.default_rng(0).normal(size=10_000))}).to_svg()

@@ -32,6 +32,17 @@ def numbers(values, **look):
     return [line.split() for line in drawn.split("\n")[1:]]
 
 
+def in_cells(line):
+    """What each cell of a line shows: a character with its accents, or nothing in the second cell of a wide one."""
+    found = []
+    for character in line:
+        if cell_len(character):
+            found += [character, ""][: cell_len(character)]
+        else:
+            found[-1] += character
+    return found
+
+
 class TestWords:
     @pytest.mark.parametrize(
         ("word", "seen"),
@@ -204,9 +215,28 @@ class TestColour:
     def test_rows_that_share_a_line_are_said(self):
         words = [f"w{n}" for n in range(41)]
         assert str(drawing.matrix(np.eye(41), words, words)).endswith(
-            "32 lines for 41 rows, each named\nafter its first row."
+            "32 lines for 41 rows,\n31 places for 41 columns, each\nnamed after its first word."
         )
         assert "lines for" not in str(drawing.matrix(np.eye(30), words[:30], words[:30]))
+
+    @pytest.mark.parametrize("room", [80, 34])
+    def test_the_words_of_columns_stand_above_their_shades(self, room):
+        rows, columns = (
+            [f"row {n}" for n in range(14)],
+            ["Aé", "e\u0301te", "日本語", "extraordinary", "", "x\ty", "of"],
+        )
+        picture = drawing.matrix(np.eye(14, 7)[::-1] + 0.01, rows, columns)
+        above, _, _ = picture.text(room).plain.partition("row 0")
+        assert all(cell_len(line) <= room for line in above.split("\n"))
+        cells = [in_cells(line.ljust(30))[7:] for line in above.split("\n")[:-1]]  # after "row 10 "
+        read = ["".join(line[2 * n] for line in cells).strip() for n in range(7)]
+        assert read == ["Aé", "e\u0301te", "日本語", "extraor…", "", "x␉y", "of"]
+        assert {line[n] for line in cells for n in range(1, 14, 2)} <= {" ", ""}
+
+    def test_words_of_columns_that_share_a_place_are_named_after_the_first(self):
+        words = [f"{n:02}" for n in range(40)]
+        tens, ones = str(drawing.matrix(np.eye(13, 40), words[:13], words)).split("\n")[:2]
+        assert [a + b for a, b in zip(tens[3::2], ones[3::2], strict=True)] == [f"{n * 40 // 31:02}" for n in range(31)]
 
     def test_weights_are_shaded_the_more_the_lighter(self):
         coloured = shown(steps(*i_am_good()), color_system="truecolor", force_terminal=True)

@@ -22,6 +22,10 @@ MASKS = {
     "causal": lambda b: regard.causal(),
     "bool": lambda b: torch.ones(9, 11).tril(3).bool(),
     "bias": lambda b: b,
+    "cut": lambda b: (
+        regard.causal(2) & regard.cut(slice(3, None), 4, heads=[1, 2]) & regard.cut(within=regard.window(1, -1), bias=-1.5)
+        & regard.cut(torch.arange(9) % 2 == 0, slice(2, 5), heads=torch.ones(2, 4).tril().bool())
+    ),
     "all": lambda b: (
         regard.causal(torch.tensor([2, 5])) & regard.window(None, 3, 1) & regard.padding([9, 11]) & regard.bias(b)
         & regard.documents(torch.zeros(2, 9).long(), torch.zeros(2, 11).long())

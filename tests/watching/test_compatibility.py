@@ -7,7 +7,6 @@ from models import FAMILIES, GROUPED, Layer, Layers, made
 from torch import nn
 
 import regard
-from regard.watching import knock_out
 
 # Our own layers
 
@@ -24,7 +23,7 @@ def test_our_own_layers():
     assert record["layers.1"].layer == 1
     assert record.looks("c").of("f") == 0
     assert record.check().difference < 1e-6
-    effect = knock_out(model, {"layers.2": [0]}, x)
+    effect = regard.effect(model, x, without={"layers.2": [0]})
     assert effect.difference > 1e-3
     inside.sum().backward()  # watching keeps the graph
     assert model.layers[0].project.weight.grad.abs().sum() > 0
@@ -215,7 +214,7 @@ def test_knocking_out_a_head_is_zeroing_its_output(name):
     with torch.no_grad(), regard.watch(model) as record:
         model(**inputs)
     target = list(record)[-1]
-    effect = knock_out(model, {target: [1, 3]}, **inputs)
+    effect = regard.effect(model, inputs, without={target: [1, 3]})
     projection = {
         "BERT": "encoder.layer.1.attention.output.dense",
         "GPT-2": "transformer.h.1.attn.c_proj",

@@ -230,7 +230,7 @@ class _Own(torch.nn.Module):
         return self.attend(x, x, x)
 
 
-def test_a_model_of_the_users_has_the_images_that_the_user_says():
+def test_a_model_of_the_users_has_the_images_that_the_user_says(unchecked):
     x = torch.randn(1, 2, 9, 8)
     for images, tokens in (([(2, 3, 3)], range(3, 9)), ([(1, 2, 0), (2, 3, 3)], (0, 1))):
         with regard.watch(_Own(), images=images) as record:

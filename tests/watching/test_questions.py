@@ -1,12 +1,15 @@
 """The questions that a `Record` answers, each against the dense weights."""
 
+import json
+import re
 from dataclasses import replace
 
 import pytest
 import torch
-from models import FAMILIES, Layer, made
+from models import FAMILIES, WORDS, Layer, made
 
 import regard
+from regard.drawing.terminal import percent
 from regard.watching import see
 from regard.watching.tokens import Tokens
 
@@ -50,6 +53,71 @@ def test_heads_between_two_words(llama):
     assert best.score == pytest.approx(float(want.max()), abs=1e-6)
     assert (best.layer, best.head) == tuple(torch.tensor(want.shape).new_tensor(divmod(int(want.argmax()), 4)).tolist())
     assert best.name == f"model.layers.{best.layer}.self_attn"
+
+
+@pytest.mark.parametrize("sinks", [None, True])
+def test_an_answer_says_what_the_words_have_that_are_not_listed(llama, sinks):
+    looks = llama.looks(".", sinks=sinks)  # the last of 11 words
+    assert len(looks) == 11
+    rest = sum(look.weight for look in looks[5:])
+    assert str(looks).endswith(f"  … and 6 others {percent(rest)}")
+    assert re.findall(r"([\d.]+) %", str(looks).rpartition(":")[2])[:5] == [
+        f"{100 * look.weight:.1f}".removesuffix(".0") for look in looks[:5]
+    ]
+    assert f"… and 1 other</td><td{_share(looks[10].weight)}" in re.sub(' style="[^"]*"', "", looks._repr_html_())
+    assert "other" not in str(llama.looks("the"))  # it sees four
+
+
+def test_shares_of_several_rows_have_no_sum(llama):
+    assert str(llama.looked_at("A")).endswith(" %  … and 6 others")
+    assert "… and 1 other</td><td></td>" in re.sub(' style="[^"]*"', "", llama.looked_at("A")._repr_html_())
+
+
+def _share(weight):
+    return f"><span>{percent(weight)}</span>"
+
+
+def test_json_has_all_words_and_all_heads(llama, monkeypatch):
+    def answers(*question):
+        return json.loads(see.describe(llama, see.Question(*question), "…", as_json=True))["answers"]
+
+    (looks,) = answers(".")
+    assert [look["weight"] for look in looks["looks"]] == [look.weight for look in llama.looks(".")]
+    assert "others" not in looks
+    monkeypatch.setattr(see, "_ALL", 10)  # a long text, for which all would be too many
+    (looks,) = answers(".")
+    assert len(looks["looks"]) == 8
+    assert looks["others"] == {"words": 3, "weight": sum(look.weight for look in llama.looks(".")[8:])}
+    assert answers(None, "A")[0]["others"] == {"words": 3, "weight": None}
+    assert len(answers("it", "A")[0]["heads"]) == 8
+
+
+def test_heads_that_the_mask_keeps_from_a_word_are_not_listed(llama):
+    hidden = llama.heads("food", "hungry")  # a causal model does not see what comes later
+    assert len(hidden) == 0
+    assert str(hidden) == "food → hungry: the mask hides it from all heads."
+    assert "the mask hides it" in hidden._repr_html_()
+    question = see.Question("food", "hungry")
+    assert see.describe(llama, question, "…").endswith("from all heads.")
+    (answer,) = json.loads(see.describe(llama, question, "…", as_json=True))["answers"]
+    assert answer == {"question": "food → hungry", "heads": [], "note": "the mask hides it from all heads."}
+
+
+def test_heads_of_a_layer_with_a_window_are_not_listed_beyond_it():
+    model = made("Gemma 3")  # layer 0 looks back 5 tokens, layer 1 at everything
+    with torch.no_grad(), regard.watch(model, tokens=WORDS) as record:
+        model(torch.arange(5, 17)[None])
+    near, far = record.heads("it", "the"), record.heads(".", "A")
+    assert ({head.layer for head in near}, near.note) == ({0, 1}, "")
+    assert ({head.layer for head in far}, far.note) == ({1}, "the mask hides it from 4 of 8 heads.")
+
+
+def test_heads_that_each_have_a_mask():
+    mask = torch.stack([torch.ones(4, 4), torch.eye(4)]).bool()[None]  # a token of the second head sees only itself
+    with regard.watch(Layer(), tokens=["A", "dog", "ate", "it"]) as record:
+        record.model(torch.randn(1, 4, 16), mask)
+    assert [head.head for head in record.heads("it", "dog")] == [0]
+    assert {head.head for head in record.heads("it", "it")} == {0, 1}
 
 
 @pytest.mark.parametrize("habit", ["sink", "previous", "diagonal", "induction"])

@@ -12,7 +12,7 @@ from transformers import modeling_gguf_pytorch_utils
 
 import regard
 from regard import cli
-from regard.watching import knock_out, see
+from regard.watching import see
 from regard.watching.huggingface import load
 from regard.watching.local_models import find_model
 
@@ -99,9 +99,9 @@ def test_minilm_words_of_several_tokens(minilm):
 def test_minilm_without_its_best_head(minilm):
     model, tokenizer = minilm
     inputs = tokenizer(SENTENCE, return_tensors="pt")
-    effect = knock_out(model, {"encoder.layer.5.attention.self": [11]}, **inputs)
+    effect = regard.effect(model, inputs, without={"encoder.layer.5.attention.self": [11]})
     assert 0.1 < effect.difference < 10
-    nothing = knock_out(model, {}, **inputs)
+    nothing = regard.effect(model, inputs)
     assert nothing.difference < 1e-5
 
 

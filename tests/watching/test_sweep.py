@@ -26,7 +26,7 @@ RISKY = [
     "siglip", "aimv2", "paligemma", "gemma3", "aya_vision", "moshi", "doge", "informer", "bert", "llama", "t5", "whisper",
     "gpt_oss", "deepseek_v3", "qwen2_vl", "clip", "vit", "falcon", "mamba",
     "deepseek_v32", "minimax_m3_vl_text", "bridgetower", "nemotron_asr_streaming", "t5gemma2", "sam_vision_model", "rt_detr",
-    "recurrent_gemma", "granite_speech", "muse_glimmer_assistant",
+    "recurrent_gemma", "granite_speech", "muse_glimmer_assistant", "inkling2_text",
 ]  # fmt: skip
 SAMPLE = 25
 

@@ -9,11 +9,12 @@ torch_cpu.py   torch's flash kernel on the CPU, for any mask
 torch_cuda.py  torch's fused kernels on a GPU, plain and causal
 triton/        our kernels on a GPU: any mask, forward, gradients and reductions
 tiles/         plain torch in tiles, any device: everything else
+pieces.py      masks with cuts, as pieces of the matrix that the kernels can compute
 autograd.py    the same results as functions that autograd knows
 """
 
 from regard.backends.autograd import differentiable, gradients, operand
-from regard.backends.chooser import choose, compute, dense, logsumexp, reduce, use
+from regard.backends.chooser import choose, dense, use
 from regard.backends.contract import (
     Attend,
     Dropout,
@@ -29,6 +30,7 @@ from regard.backends.contract import (
     share,
     trusted,
 )
+from regard.backends.pieces import compute, logsumexp, reduce
 
 __all__ = [
     "Attend",

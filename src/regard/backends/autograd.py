@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.backends import chooser, tiles, torch_cpu
-from regard.backends.contract import Attend, Request, TransposedProduct, share, trusted
+from regard.backends import chooser, pieces, tiles, torch_cpu
+from regard.backends.contract import Attend, LogSumExp, Request, TransposedProduct, share, trusted
 from regard.errors import InputError
 from regard.scores import Scores
 from regard.support import inside_func
@@ -62,7 +62,7 @@ class _Differentiable(torch.autograd.Function):
             data, lse = replace(data, sinks=None), outer.detach()
         right = tensors[3]
         request = _with_operand(request, None if right is None else right.detach())
-        result, lse = chooser.compute(data, request, lse, outer=outer is not None)
+        result, lse = pieces.compute(data, request, lse, outer=outer is not None)
         ctx.request = _with_operand(
             request, None if right is None else right.new_empty(0, 0, 0, 0)
         )  # saved below, not here
@@ -98,12 +98,16 @@ def gradients(
         request = chooser.shielded(scores, request)
         float32 = scores.query.dtype == torch.float32 and backend is not torch_cpu.backend
         if float32 and not outer and not trusted(lse, scores.query.dtype):
-            lse = chooser.logsumexp(scores)  # the forward's own has too few digits
+            lse = pieces.logsumexp(scores)  # the forward's own has too few digits
     scores = scores.seeing(lse)
     if outer:
         scores = replace(scores, sinks=None)
-    own = chooser.for_tiles(scores, lse) if backend is tiles.backend else lse
-    found = backend.backward(scores, request, result, own, grad, subtract=not outer, biases=biases)
+    parts = pieces.parts_of(scores, request) if isinstance(request, Attend | LogSumExp) and not biases else None
+    if parts is not None:
+        found = pieces.backward(parts, scores, request, result, lse, grad, outer=outer)
+    else:
+        own = chooser.for_tiles(scores, lse) if backend is tiles.backend else lse
+        found = backend.backward(scores, request, result, own, grad, subtract=not outer, biases=biases)
     row_dot = found.row_dot
     if row_dot is None and (outer or scores.sinks is not None):
         row_dot = (grad.to(lse.dtype) * result).sum(-1)  # in the wider dtype: halves would overflow

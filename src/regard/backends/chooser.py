@@ -30,7 +30,7 @@ from regard.errors import InputError
 from regard.scores import Scores
 from regard.support import Float
 
-__all__ = ["choose", "compute", "dense", "for_tiles", "logsumexp", "reduce", "shielded", "use"]
+__all__ = ["choose", "compute", "dense", "for_tiles", "forward", "logsumexp", "reduce", "shielded", "use"]
 
 _ALL: tuple[Backend, ...] = (torch_cpu.backend, torch_cuda.backend, triton.backend, tiles.backend)
 _allowed = _ALL
@@ -69,18 +69,19 @@ def choose(
 
 
 def _supporting(scores: Scores, request: Request, gradient: bool = False, biases: bool = False) -> Iterator[Backend]:
-    return (b for b in _allowed if b.supports(scores, request, gradient=gradient, biases=biases))
+    allowed = (tiles.backend,) if scores.mask.cuts else _allowed  # see pieces.py
+    return (b for b in allowed if b.supports(scores, request, gradient=gradient, biases=biases))
 
 
 def compute(
     scores: Scores, request: Request, lse: Float[Tensor, "batch heads queries"] | None = None, *, outer: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """(result, normaliser) of one request other than Top, without a graph.
+    """(result, normaliser) of one request other than Top, without a graph, of a mask without cuts.
 
     Only `Attend` finds the normaliser on its way; all others need it. `outer`: it is that of more keys than these.
     """
     if isinstance(request, Attend):
-        output, own = _forward(scores, shielded(scores, request))
+        output, own = forward(scores, shielded(scores, request))
         if not outer:
             return output, own
         assert lse is not None
@@ -93,7 +94,7 @@ def compute(
     return (result.to(request.x.dtype) if isinstance(request, TransposedProduct) else result), lse
 
 
-def _forward(scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
+def forward(scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
     """(weights @ value, logsumexp), sinks included."""
     for backend in _supporting(scores, request):
         try:
@@ -132,7 +133,7 @@ def reduce(scores: Scores, lse: Float[Tensor, "batch heads queries"], requests: 
 
 def dense(scores: Scores, lse: Callable[[], Tensor]) -> Tensor | None:
     """The weights of a few rows as they are, from a kernel, which then asks for the normaliser; None without one."""
-    return triton.backend.dense(scores, lse) if triton.backend in _allowed else None
+    return triton.backend.dense(scores, lse) if triton.backend in _allowed and not scores.mask.cuts else None
 
 
 def for_tiles(scores: Scores, lse: Float[Tensor, "batch heads queries"]) -> Float[Tensor, "batch heads queries"]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.scores import Band, Keep, Mask, Same, as_mask, hides
+from regard.scores import Band, Cut, Keep, Mask, Same, as_mask, hides
 
 __all__ = ["Reference"]
 
@@ -131,6 +131,20 @@ def _spelt_out(mask: Mask, shape: tuple[int, ...]) -> tuple[Array, Array]:
             visible &= j < per_batch(atom.keys, 0)[..., None, None]
         elif isinstance(atom, Same):
             visible &= per_batch(atom.queries, 1)[..., :, None] == per_batch(atom.keys, 1)[..., None, :]
+        elif isinstance(atom, Cut):
+            rows, columns = (
+                per_batch(place, 1) if isinstance(place, torch.Tensor) else (place.start <= n) & (n < place.stop)
+                for n, place in ((np.arange(queries), atom.queries), (j, atom.keys))
+            )
+            here = np.broadcast_to(rows[..., :, None] & columns[..., None, :], shape).copy()
+            if isinstance(atom.heads, torch.Tensor):
+                here &= _whole(atom.heads)[..., None, None]
+            elif atom.heads is not None:
+                here &= np.isin(np.arange(shape[-3]), atom.heads)[:, None, None]
+            if atom.band is not None:
+                here &= _spelt_out(Mask((atom.band,)), shape)[0]
+            visible &= ~here if atom.hides else True
+            added = added if atom.hides else added + np.where(here, atom.bias, 0.0)
         elif atom.tensor.dtype == torch.bool:
             visible &= _whole(atom.tensor)
         else:

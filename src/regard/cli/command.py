@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from regard.cli import streams
 from regard.drawing import Picture
 from regard.drawing.picture import check_path, file_size
 
-__all__ = ["Command", "Stopwatch", "add_options", "save", "show", "show_or_save", "text"]
+__all__ = ["Command", "Stopwatch", "add_options", "joined", "save", "show", "show_or_save", "text"]
 
 
 class Command(NamedTuple):
@@ -68,6 +70,18 @@ def text(argument: str) -> str:
     except UnicodeEncodeError:
         raise argparse.ArgumentTypeError(f"{argument!r} is not UTF-8") from None
     return argument
+
+
+def joined(arguments: Sequence[str], reading: str) -> str:
+    """A TEXT of the command line, its arguments joined; if it is the name of a file, a hint at -f for `reading` that.
+
+    >>> joined(["Hello", "you"], reading="translate")
+    'Hello you'
+    """
+    text = " ".join(arguments)
+    if os.path.isfile(text):
+        streams.report(f"{text} is a file: to {reading} what is in it, use -f {shlex.quote(text)}")
+    return text
 
 
 class Stopwatch:

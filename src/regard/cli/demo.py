@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
+import sys
 from typing import TYPE_CHECKING
 
 from regard.cli.command import Command, Stopwatch
@@ -22,6 +25,14 @@ def _run(_: argparse.Namespace) -> None:
 
     for line in lines(Translator.default()):
         print(line)
+    print(f"\nThe same in your browser, to walk into:  {_regard()} serve --open")
+
+
+def _regard() -> str:
+    """How this command is called: by its path where it cannot be called by its name."""
+    started = sys.argv[0]
+    by_path = os.path.basename(started).startswith("regard") and shutil.which("regard") is None
+    return started if by_path else "regard"
 
 
 def lines(translator: Translator) -> list[str]:
@@ -55,6 +66,6 @@ COMMAND = Command(
     "demo",
     help="the first things to see: a translation, what its words look at, the four steps",
     description=__doc__,
-    epilog="Next:  regard translate, regard see, regard steps; each with --help",
+    epilog="Next:  regard serve, regard translate, regard see, regard steps; each with --help",
     run=_run,
 )

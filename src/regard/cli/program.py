@@ -10,13 +10,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from regard import __version__
-from regard.cli import demo, quiz, score, see, steps, streams, train, translate
+from regard import __version__, _interrupts
+from regard.cli import demo, quiz, score, see, serve, steps, streams, train, translate
 from regard.errors import RegardError
+from regard.io import progress
 
 __all__ = ["main"]
 
-_COMMANDS = [module.COMMAND for module in (steps, see, translate, train, score, quiz, demo)]
+_loading = threading.Event()  # set while torch is imported
+_COMMANDS = [module.COMMAND for module in (steps, see, translate, serve, train, score, quiz, demo)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Traceback (most recent call last):
     SystemExit: 0
     """
-    with streams.guarded(), _interrupts(last=arguments is None) as interrupted:
+    with streams.guarded(), _noted(last=arguments is None) as interrupted:
         if sys.stdout is None:
             streams.report("standard output is closed. To run without output, redirect it to a file or a null device.")
             return 2
@@ -57,11 +59,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 @contextmanager
-def _interrupts(*, last: bool) -> Iterator[threading.Event]:
+def _noted(*, last: bool) -> Iterator[threading.Event]:
     """Note whether Ctrl-C was pressed, for the exception it raises may arrive as another.
 
-    Where this is the `last` thing that the process does, Ctrl-C is ignored afterwards: all has been said, and while
-    Python shuts down it would print a traceback.
+    Where this is the `last` thing that the process does, Ctrl-C while torch is imported ends it at once, and Ctrl-C is
+    ignored afterwards: all has been said, and while Python shuts down it would print a traceback.
     """
     pressed = threading.Event()
     before = signal.getsignal(signal.SIGINT)
@@ -70,6 +72,8 @@ def _interrupts(*, last: bool) -> Iterator[threading.Event]:
         return
 
     def note(*_: Any) -> None:
+        if last and _loading.is_set():
+            _interrupts.stop()
         pressed.set()
         raise KeyboardInterrupt
 
@@ -83,10 +87,22 @@ def _interrupts(*, last: bool) -> Iterator[threading.Event]:
 def _run(arguments: Sequence[str] | None) -> None:
     parser = _parser()
     options = parser.parse_args(arguments)
-    if "run" in options:
-        options.run(options)
-    else:
+    if "run" not in options:
         parser.print_help()
+        return
+    _load()
+    options.run(options)
+
+
+def _load() -> None:
+    """Import what commands use. torch takes seconds on a busy machine, and whoever waits should know."""
+    _loading.set()
+    try:
+        with progress("starting"):
+            import regard.translation
+            import regard.watching  # noqa: F401
+    finally:
+        _loading.clear()
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from regard.cli import command, streams
 from regard.cli.command import Command
-from regard.errors import InputError
+from regard.errors import InputError, WatchError
 
 if TYPE_CHECKING:
-    from regard.translation import Translation
-    from regard.watching import Record
+    from regard.translation import Translation, Translator
+    from regard.watching import Link, Record
     from regard.watching.see import Question
 
 __all__ = ["COMMAND"]
@@ -47,6 +47,13 @@ In real models much attention rests on a token without meaning for the question,
 as the first one, [CLS] or </s>: an attention sink. Sinks are found by measurement and
 set aside, except for a single head: what rests on them is said, and the shares are
 shares of the rest. --sinks shows everything.
+
+An answer lists the five words with the largest shares, and what all others have
+together; --json has every word.
+
+A weight is no cause. --without "it->dog" runs the model without that link (in the
+--layer, --head or --kind, if you name one) and says what it changes: the next tokens, or
+the translation. With --from or --to, the answer is that of the model without the link.
 """
 _EXAMPLES = """\
 Examples:
@@ -59,6 +66,7 @@ Examples:
       or       hf download sentence-transformers/all-MiniLM-L6-v2
   regard see -f letter.txt --model FOLDER --from it --layer -1    the last layer
   regard see -f letter.txt --model FOLDER --from "the old [dog] slept" --lines
+  regard see "A dog ate the food because it was hungry." --without "it->dog"
   echo "A dog ate the food because it was hungry." | regard see --from it
 In Python:  regard.Translator.default().translate(text).watch().looks("it", kind="encoder")
             with regard.watch(model, tokenizer=tokenizer) as record: model(**inputs)
@@ -87,8 +95,12 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--layer", type=int, metavar="N", help="in this layer only, counted from 0; -1 is the last")
     parser.add_argument("--head", type=int, metavar="N", help="in this head only, counted from 0")
     parser.add_argument("--kind", choices=("encoder", "decoder", "cross"), help="of a translator: which attention")
+    parser.add_argument(
+        "--without", action="append", type=command.text, metavar="LINK",
+        help='cut the attention from a word to another: "it->dog"; alone: what does that change?',
+    )  # fmt: skip
     parser.add_argument("--sinks", action="store_true", help="attention sinks are listed too: plain shares")
-    parser.add_argument("--json", action="store_true", help="the same as JSON; of several sentences, a list")
+    parser.add_argument("--json", action="store_true", help="as JSON, with all words; of several sentences, a list")
     parser.add_argument(
         "--trust-remote-code", action="store_true", help="run the Python code in the folder: it can do what you can do"
     )
@@ -106,13 +118,17 @@ def _run(options: argparse.Namespace) -> None:
     text = _text(options)
     question = Question(options.start, options.end, options.layer, options.head, options.kind, options.sinks or None)
     model = None if options.model is None else find_model(options.model)
-    translation = _translated(text, model)
-    if translation is None:
+    links = _links(options)
+    translator = _translator(model)
+    if links and not (options.start or options.end or options.drawing or options.output):
+        print(_changed(translator, model, text, links, options))
+        return
+    if translator is None:
         assert model is not None
-        record = watch_text(model, text, trust_remote_code=options.trust_remote_code)
+        record = watch_text(model, text, without=links, trust_remote_code=options.trust_remote_code)
         asked = [_Asked(record, _from_end(record, question), text)]
     else:
-        asked = _by_sentence(translation, question)
+        asked = _by_sentence(translator.translate(_joined(text)), question, links)
     if options.drawing is not None or options.output is not None:
         if len(asked) > 1:
             raise InputError(f"a picture shows one sentence. Got {len(asked)}: choose one by --from, or give it alone.")
@@ -138,20 +154,52 @@ class _Asked(NamedTuple):
     target: str | None = None  # what a translator wrote
 
 
-def _by_sentence(translation: Translation, question: Question) -> list[_Asked]:
+def _links(options: argparse.Namespace) -> list[Link]:
+    """The links of the command line, in the layer, head and kind that it names."""
+    from regard.watching import Link
+
+    where = {"layers": options.layer, "heads": options.head, "kind": options.kind}
+    return [replace(Link.read(text), **where) for text in options.without or ()]
+
+
+def _changed(
+    translator: Translator | None, model: Path | None, text: str, links: list[Link], options: argparse.Namespace
+) -> str:
+    """What the links change: in the predictions of a model, or in a translation."""
+    if options.json:
+        raise InputError("--json is for answers to --from and --to. Give one, or leave it out.")
+    if translator is None:
+        from regard.watching.see import change_text
+
+        assert model is not None
+        return str(change_text(model, text, links, trust_remote_code=options.trust_remote_code))
+    from regard.watching import watch
+
+    plain = translator.translate(_joined(text))
+    with watch(translator.model, tokenizer=translator.tokenizer, keep=(), without=links) as record:
+        changed = translator.translate(_joined(text))
+    after = changed.text if changed.text != plain.text else "the same"
+    return "\n".join([*record.changes, f"before: {plain.text}", f"after:  {after}"])
+
+
+def _by_sentence(translation: Translation, question: Question, links: list[Link]) -> list[_Asked]:
     """The question about each sentence that has its words, if the text had to be split; else about the whole text."""
     sentences = translation.sentences
     if len(sentences) <= 1:
-        record = translation.watch()
+        record = translation.watch(without=links or None)
         return [_Asked(record, _from_end(record, _with_kind(record, question)), translation.source, translation.text)]
     asked = []
     for sentence in sentences:
-        record = sentence.watch()
+        try:
+            record = sentence.watch(without=links or None)
+        except WatchError:  # the link is in another sentence
+            continue
         about = _from_end(record, _with_kind(record, question))
         if about.fits(record):
             asked.append(_Asked(record, about, sentence.source, sentence.text.strip()))
     if not asked:
-        raise InputError(f"none of the {len(sentences):,} sentences has {question.words}.")
+        words = " and ".join(filter(None, [question.words, *(f'"{link}"' for link in links)]))
+        raise InputError(f"none of the {len(sentences):,} sentences has {words}.")
     return asked
 
 
@@ -162,7 +210,7 @@ def _text(options: argparse.Namespace) -> str:
     if options.text and options.file is not None:
         raise InputError("give a TEXT or a file, not both.")
     if options.text not in ([], ["-"]):
-        return " ".join(options.text)
+        return command.joined(options.text, reading="look at")
     if options.file not in (None, "-"):
         return "\n".join(read_lines(options.file))
     if not options.text and options.file is None and sys.stdin is not None and sys.stdin.isatty():
@@ -170,16 +218,20 @@ def _text(options: argparse.Namespace) -> str:
     return "\n".join(streams.input_lines())
 
 
-def _translated(text: str, model: Path | None) -> Translation | None:
-    """The translation of a text by a translator of regard's; None if the model is of another kind."""
+def _translator(model: Path | None) -> Translator | None:
+    """A translator of regard's, by default the one in this package; None if the model is of another kind."""
     from regard.nn import FORMAT, model_folder
     from regard.translation import Translator
 
-    text = re.sub(r"(?<!\n)\n(?!\n)", " ", text)  # lines of a paragraph are read together: it is watched as a whole
     if model is None:
-        return Translator.default().translate(text)
+        return Translator.default()
     ours = (model / "config.json").is_file() and model_folder.read_config(model).get("format") == FORMAT
-    return Translator.load(model).translate(text) if ours else None
+    return Translator.load(model) if ours else None
+
+
+def _joined(text: str) -> str:
+    """Lines of a paragraph are read together: it is watched as a whole."""
+    return re.sub(r"(?<!\n)\n(?!\n)", " ", text)
 
 
 def _from_end(record: Record, question: Question) -> Question:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from regard.cli import command
 from regard.cli.command import Command
 from regard.errors import InputError
-from regard.learn import steps, textbook
+
+if TYPE_CHECKING:
+    from regard.learn.textbook import Example
 
 __all__ = ["COMMAND"]
 
@@ -53,7 +55,7 @@ Random numbers: X and the matrices W are random, as in an untrained model, so wh
 a word looks at here means nothing. Without --random: the textbook's numbers for its
 sentences, as in `regard steps "I am good"`, and those of a trained model for any other.
 """
-_TEXTBOOK = {"good": textbook.i_am_good, "numbers": textbook.worked_example}
+_TEXTBOOK = {"good": "i_am_good", "numbers": "worked_example"}  # functions of regard.learn.textbook
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
@@ -77,6 +79,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
+    from regard.learn import steps
+
     sentence = " ".join(options.sentence) if options.sentence else None
     example, note = _example(sentence, options)
     done = steps(*example)
@@ -93,12 +97,14 @@ def _run(options: argparse.Namespace) -> None:
     command.save(done.picture(title=title), options)
 
 
-def _example(sentence: str | None, options: argparse.Namespace) -> tuple[textbook.Example, str]:
+def _example(sentence: str | None, options: argparse.Namespace) -> tuple[Example, str]:
     """What to compute with, and a note on where its numbers come from."""
+    from regard.learn import textbook
+
     if sentence is None:
         if options.random:
             raise InputError("--random takes a SENTENCE. Got none.")
-        return _TEXTBOOK[options.example](), _MADE
+        return getattr(textbook, _TEXTBOOK[options.example])(), _MADE
     if options.random:
         return textbook.untrained(sentence), _RANDOM
     example = textbook.known(sentence)
@@ -107,10 +113,11 @@ def _example(sentence: str | None, options: argparse.Namespace) -> tuple[textboo
     return _trained(sentence), _REAL
 
 
-def _trained(sentence: str) -> textbook.Example:
+def _trained(sentence: str) -> Example:
     """The tokens of a sentence as the translator's encoder reads them, and the matrices of one of its heads."""
     import torch
 
+    from regard.learn.textbook import Example
     from regard.translation import Translator
 
     translator = Translator.default()
@@ -132,7 +139,7 @@ def _trained(sentence: str) -> textbook.Example:
         parts = (torch.split(part, attention.head_width)[_HEAD] for part in torch.split(joined, attention.sizes))
         w_q, w_k, w_v = (part.mT.double().numpy() for part in parts)
     names = tuple(piece.removeprefix("\u2581") or piece for piece in words.pieces(ids))
-    return textbook.Example(x.double().numpy(), w_q, w_k, w_v, names)
+    return Example(x.double().numpy(), w_q, w_k, w_v, names)
 
 
 def _pattern(weights: NDArray[np.float64]) -> dict[str, Any]:

@@ -22,12 +22,15 @@ line by line), the sizes of the model, and how long. On the way you see the loss
 the speed, the time left, and a sample translated; the best model by dev chrF2 is
 kept, and a checkpoint from which a stopped training goes on exactly (--resume).
 Ctrl-C stops it after the current step, with a checkpoint; once more, at once.
+On several GPUs or machines, start it with torchrun: the processes train one model,
+and the losses are those of one process.
 """
 _EXAMPLES = """\
 Examples:
   regard train recipes/small.toml -o small-model            two minutes on two cores
   regard train recipes/small.toml -o small-model --resume   go on after a stop
   regard translate --model small-model "Our grandfather found the grass, but it was white."
+  torchrun --standalone --nproc-per-node=8 -m regard train recipe.toml -o my-model   8 GPUs
 
 In the folder: config.json, model.safetensors and vocabulary.spm are the model,
 log.jsonl says what happened, curves.svg shows it, checkpoint.safetensors and the
@@ -43,12 +46,15 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     from regard.translation import Recipe, train
+    from regard.translation.processes import is_first
 
     try:
         train(Recipe.read(options.recipe), options.output, resume=options.resume)
     except KeyboardInterrupt as stop:
         print(f"regard: {stop or 'stopped.'}", file=sys.stderr)
         raise SystemExit(130) from None  # as a shell reports SIGINT
+    if not is_first():
+        return
     picture = _curves(Path(options.output))
     print(picture)
     path = Path(options.output) / "curves.svg"

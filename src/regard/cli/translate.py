@@ -82,8 +82,9 @@ def _run(options: argparse.Namespace) -> None:
     settings = {name: getattr(options, name) for name in ("beam", "length_penalty", "alternatives")}
     settings |= {"split": options.paragraphs, "typography": options.typography or None}
     if options.words:
+        text = command.joined(options.words, reading="translate")
         watch = command.Stopwatch()
-        found = translator.translate(" ".join(options.words), **settings)
+        found = translator.translate(text, **settings)
         if translator.languages.startswith("en-") and not found.looks_english:
             streams.report("this does not look like English, which is what the model reads.")
         _show(found, watch.took(), options)

@@ -17,6 +17,9 @@ then the kinds of pictures:
     schematics        `schematic`, `set_layer`: the calculation as a diagram
     architectures     `architecture`, `mechanism`: a model as boxes and arrows
     charts            `bars`, `curves`: any other numbers
+and the map that can be walked into:
+    viewer            `Feed`, what it is drawn from; the modules in viewer/, which run in a browser as they are
+    token_text        tokens as a text to read and to search
 """
 
 from regard.drawing.all_layers import flow, grid

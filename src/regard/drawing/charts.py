@@ -65,8 +65,12 @@ def bars(numbers: Mapping[str, float], *, title: str = "", caption: str = "") ->
 
 
 def _rounded(number: float) -> str:
-    """Three significant digits, or all digits of a large whole number."""
-    return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
+    """Three significant digits, or all digits before the point of a larger number.
+
+    >>> _rounded(3.14159), _rounded(-12345.6), _rounded(1e30)
+    ('3.14', '-12,346', '1e+30')
+    """
+    return f"{number:,.0f}" if 1000 <= abs(number) < 1e9 else f"{number:.3g}"
 
 
 def curves(
@@ -85,6 +89,8 @@ def curves(
         raise ShapeError("curves needs at least one name with its steps and numbers. Got none.")
     last = max(float(x[-1]) for x, _ in series.values())
     first = min(float(x[0]) for x, _ in series.values())
+    whole = all(bool((x == x.round()).all()) for x, _ in series.values())
+    steps = _ticks_within(first, last, whole=whole)
     ranges = {name: (float(np.nanmin(y)), float(np.nanmax(y))) for name, (_, y) in series.items()}
     if same_scale:
         ranges = dict.fromkeys(
@@ -93,7 +99,7 @@ def curves(
 
     def draw(canvas: Canvas) -> None:
         for n, (name, (x, y)) in enumerate(series.items()):
-            _panel(canvas, n * (_PANEL_HEIGHT + _GAP), name, x, y, (first, last), _ticks(*ranges[name]))
+            _panel(canvas, n * (_PANEL_HEIGHT + _GAP), name, x, y, (first, last), steps, _ticks(*ranges[name]))
 
     def text(room: int) -> Text:
         indent = max(map(len, series))
@@ -122,16 +128,37 @@ def _ticks(low: float, high: float) -> list[float]:
     [0.0, 0.5, 1.0]
     """
     extent = (high - low) or abs(high) or 1.0
-    power = 10.0 ** math.floor(math.log10(extent / 2))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= extent / 3)
+    step = _round_up(extent / 3)
     slack = extent / 100  # so far a curve may reach beyond the first and last tick
     first, last = math.floor((low + slack) / step), math.ceil((high - slack) / step)
     return [float(f"{n * step:.12g}") for n in range(first, max(last, first + 1) + 1)]
 
 
+def _ticks_within(first: float, last: float, *, whole: bool) -> list[float]:
+    """Two to seven round numbers from `first` to `last`, or the only one there is; `whole`: no fractions.
+
+    >>> _ticks_within(1, 7312, whole=True), _ticks_within(0, 3, whole=True), _ticks_within(0, 0.31, whole=False)
+    ([2000.0, 4000.0, 6000.0], [0.0, 1.0, 2.0, 3.0], [0.0, 0.1, 0.2, 0.3])
+    """
+    if first == last:
+        return [first]
+    step = _round_up((last - first) / 6)
+    step = max(step, 1.0) if whole else step
+    slack = step / 1e6  # of rounding
+    return [
+        float(f"{n * step:.15g}") for n in range(math.ceil((first - slack) / step), int((last + slack) // step) + 1)
+    ]
+
+
+def _round_up(number: float) -> float:
+    """The next 1, 2 or 5 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10(number))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= number)
+
+
 def _panel(
     canvas: Canvas, top: float, name: str, x: NDArray[np.float64], y: NDArray[np.float64], span: tuple[float, float],
-    ticks: list[float],
+    steps: list[float], ticks: list[float],
 ) -> None:  # fmt: skip
     theme = canvas.theme
     low, extent = ticks[0], ticks[-1] - ticks[0]
@@ -141,19 +168,19 @@ def _panel(
     for tick in ticks:
         level = lower - (tick - low) / extent * (lower - upper)
         canvas.line(_MARGIN, level, _MARGIN + _PANEL_WIDTH, level, theme.faint, 0.6)
-        canvas.text(_MARGIN - 8, level + 4, f"{tick:.4g}", size=12, fill=theme.muted, anchor="end")
+        canvas.text(_MARGIN - 8, level + 4, f"{tick:,.6g}", size=12, fill=theme.muted, anchor="end")
     length = (span[1] - span[0]) or 1.0
-    middle = round((span[0] + span[1]) / 2)  # a label stands where its number lies
-    for step in dict.fromkeys([span[0], *([middle] if span[0] < middle < span[1] else []), span[1]]):
+    for step in steps:
         place = _MARGIN + (step - span[0]) / length * _PANEL_WIDTH
-        canvas.text(place, lower + 18, f"{step:,.0f}", size=12, fill=theme.muted, anchor="middle")
+        canvas.line(place, lower, place, lower + 4, theme.muted, 0.8)
+        canvas.text(place, lower + 18, f"{step:,.15g}", size=12, fill=theme.muted, anchor="middle")
     across = _MARGIN + (_means(x) - span[0]) / length * _PANEL_WIDTH
     down = lower - (_means(y) - low) / extent * (lower - upper)
     points = [f"{a:.1f} {b:.1f}" for a, b in zip(across, down, strict=True) if np.isfinite(b)]
     canvas.path("M" + "L".join(points), theme.colours[0], 1.8)
     if np.isfinite(down[-1]):
         canvas.circle(across[-1], down[-1], 3, fill=theme.accent, title=f"{name} {y[-1]:.4g}")
-        canvas.text(_MARGIN + _PANEL_WIDTH + 8, float(down[-1]) + 4, f"{y[-1]:.3g}", size=12, fill=theme.accent)
+        canvas.text(_MARGIN + _PANEL_WIDTH + 8, float(down[-1]) + 4, _rounded(float(y[-1])), size=12, fill=theme.accent)
     canvas.reach(_MARGIN + _PANEL_WIDTH + 60, lower + 24)
 
 

@@ -75,13 +75,17 @@ def matrix(
         _legend(canvas, scale)
 
     def text(room: int) -> Text:
+        labels = spans(row_words, small.shape[1])
+        heads = [column_words[n * width // small.shape[2]] for n in range(small.shape[2])]
         drawn = [
-            Text.assemble((f"{name}\n" if name else "", "bold"), shaded(values, spans(row_words, len(values)), room))
+            Text.assemble((f"{name}\n" if name else "", "bold"), shaded(values, labels, room, columns=heads))
             for name, values in zip(titles, small, strict=True)
         ]
-        lines = len(shaded(small[0], [""] * small.shape[1], room).split("\n"))
-        if lines < height:
-            drawn.append(Text(f"{lines} lines for {height:,} rows, each named\nafter its first row."))
+        lines, places = _shaded_bins(small.shape[1:], room)
+        note = [f"{lines} lines for {height:,} rows"] if lines < height else []
+        note += [f"{places} places for {width:,} columns"] if places < width else []
+        if note:
+            drawn.append(Text(",\n".join(note) + ", each\nnamed after its first word."))
         return Text("\n\n").join(drawn)
 
     return Picture("matrix", {"weights": weights}, draw, text, title, caption, row_words)
@@ -367,6 +371,8 @@ def _brackets(canvas: Canvas, left: float, top: float, right: float, bottom: flo
 
 
 _SHADES = " ·░▒▓█"
+_LINES = 32  # of a heat map in the terminal, at most
+_HEIGHT = 8  # letters of a word above a column of shades, at most
 
 
 def pooled(values: NDArray[np.floating], rows: int, columns: int) -> NDArray[np.floating]:
@@ -407,25 +413,63 @@ def pooling_note(shape: tuple[int, ...], bins: tuple[int, ...]) -> str:
     return f"Each cell is the mean of about {shape[0] / bins[0]:.0f} × {shape[1] / bins[1]:.0f} weights."
 
 
-def shaded(values: NDArray[np.floating], rows: Sequence[str], width: int, lines: int = 32) -> Text:
+def shaded(
+    values: NDArray[np.floating], rows: Sequence[str], width: int, lines: int = _LINES, columns: Sequence[str] = ()
+) -> Text:
     """Two characters for each number, darker for larger ones, pooled to fit; legible in a log file too.
 
-    >>> print(shaded(np.array([[1.0, 0.0], [0.5, 0.5]]), ["a", "b"], 80).plain)
+    The words of the columns, if there are any, stand upright above them.
+
+    >>> print(shaded(np.array([[1.0, 0.0], [0.5, 0.5]]), ["a", "b"], 80, columns=["a", "to"]).plain)
+        t
+      a o
     a ██
     b ▒▒▒▒
     """
-    bins = pooled(values, min(len(values), lines), max((width - 18) // 2, 1))
-    unpooled = len(bins) == len(rows)
-    labels = [visible(rows[n if unpooled else n * len(rows) // len(bins)]) for n in range(len(bins))]
+    bins = pooled(values, *_shaded_bins(values.shape, width, lines))
+    labels, heads = (
+        [visible(words[n * len(words) // count]) for n in range(count) if words]
+        for words, count in zip((rows, columns), bins.shape, strict=True)
+    )
     indent = max(map(cell_len, labels))
     scale = largest(bins)
-    drawn = []
+    drawn = [Text(" " * (indent + 1) + line, "cyan") for line in _upright(heads)]
     for label, row in zip(labels, bins, strict=True):
         line = Text.assemble((padded(label, indent) + " ", "cyan"))
         for share in (row / scale).tolist():
             sign = "?" if np.isnan(share) else _SHADES[min(int(np.ceil(share * 5 - 1e-9)), 5)]
             colour = heat(share).bgcolor  # a solid cell in colour; without colour, the character is the shade
             line.append(2 * sign, Style(color=colour, bgcolor=colour))
-        line.rstrip()
         drawn.append(line)
+    for line in drawn:
+        line.rstrip()
     return Text("\n").join(drawn)
+
+
+def _shaded_bins(shape: Sequence[int], width: int, lines: int = _LINES) -> tuple[int, int]:
+    """How many lines a heat map has, and how many places a line, where there is room for `width` cells."""
+    return min(shape[0], lines), min(shape[1], max((width - 18) // 2, 1))
+
+
+def _upright(words: Sequence[str]) -> list[str]:
+    """Words written downwards, two cells for each, ending in the same line.
+
+    >>> _upright(["A", "dog", "ate"])
+    ['  d a ', '  o t ', 'A g e ']
+    """
+    columns = [_characters(word) for word in words]
+    columns = [each if len(each) <= _HEIGHT else [*each[: _HEIGHT - 1], "…"] for each in columns]
+    height = max(map(len, columns), default=0)
+    filled = [[""] * (height - len(each)) + each for each in columns]
+    return ["".join(padded(each[line], 2) for each in filled) for line in range(height)]
+
+
+def _characters(word: str) -> list[str]:
+    """The characters of a word, each with the accents and joiners that follow it and take no cell of their own."""
+    found: list[str] = []
+    for character in word:
+        if found and not cell_len(character):
+            found[-1] += character
+        else:
+            found.append(character)
+    return found

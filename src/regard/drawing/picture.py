@@ -15,11 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.text import Text
 
+from regard.drawing import viewer
 from regard.drawing.svg import FONT, Canvas, Raster, escaped, measure, shorten
 from regard.drawing.terminal import visible
 from regard.drawing.theme import theme_named
+from regard.drawing.viewer import Feed
+from regard.drawing.widget import map_widget
 from regard.errors import InputError, MissingDependencyError, TooLargeError
-from regard.support import write_file
+from regard.io import write_file
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -28,6 +31,9 @@ __all__ = ["Picture", "fragment", "page"]
 
 _MARGIN = 16.0
 _BUDGET = 5_000_000  # bytes
+_MAP_BUDGET = 12_000_000  # of a map that can be walked into: one head of 32,768 tokens takes less than 10 MB
+_NOTEBOOK_BUDGET = 4_000_000  # of such a map in a notebook
+_MAP_HEIGHT = 640  # pixels, in a notebook
 _HEAVY = 1_000_000  # bytes from which the size is logged as a warning
 _SUFFIXES = (".svg", ".png", ".pdf", ".html")
 _log = logging.getLogger("regard")
@@ -55,6 +61,7 @@ class Picture:
     title: str = ""
     caption: str = ""
     words: tuple[str, ...] = field(default=())
+    feed: Feed | None = None  # what a map is drawn from that can be walked into
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name}={values.shape}" for name, values in self.numbers.items())
@@ -72,7 +79,33 @@ class Picture:
         The plain SVG is for viewers that run no scripts, and for export to print.
         """
         canvas, svg = self._drawn("light", None, None, False)
-        return {"text/plain": str(self), "text/html": fragment(svg, canvas), "image/svg+xml": svg}
+        html = self._framed() or fragment(svg, canvas)
+        return {"text/plain": str(self), "text/html": html, "image/svg+xml": svg}
+
+    def _framed(self) -> str | None:
+        """The map that can be walked into, in a frame of its own; None where there is none, or it is too large."""
+        if self.feed is None:
+            return None
+        try:
+            html = viewer.page(self.feed.packed(_NOTEBOOK_BUDGET), self.title, "light")
+        except TooLargeError:
+            return None
+        return (
+            f'<iframe sandbox="allow-scripts allow-downloads" title="{escaped(self.title) or "Attention map"}" '
+            f'width="100%" height="{_MAP_HEIGHT}" style="border:0" srcdoc="{escaped(html)}"></iframe>'
+        )
+
+    def widget(self) -> Any:
+        """A map in a notebook that is computed live by Python, whatever its size: pip install 'regard[notebook]'.
+
+        >>> from regard.drawing import matrix
+        >>> matrix(np.eye(2), ["a", "b"]).widget()
+        Traceback (most recent call last):
+        regard.errors.InputError: a widget shows a map, as of A.picture(kind="map"). Got a picture of kind 'matrix'.
+        """
+        if self.feed is None:
+            raise InputError(f'a widget shows a map, as of A.picture(kind="map"). Got a picture of kind {self.kind!r}.')
+        return map_widget(self.feed)
 
     def to_svg(
         self, *, width: float | None = None, title: str | None = None, theme: str = "light", transparent: bool = False
@@ -86,17 +119,30 @@ class Picture:
         return self._drawn(theme, width, title, transparent)[1]
 
     def to_html(
-        self, *, width: float | None = None, title: str | None = None, theme: str = "light", transparent: bool = False
+        self,
+        *,
+        width: float | None = None,
+        title: str | None = None,
+        theme: str | None = None,
+        transparent: bool = False,
+        budget: int | None = None,
     ) -> str:
         """The drawing as a self-contained page: hover shows each number, a click on a word picks it.
+
+        A map of attention can be walked into, from all of it to a single weight; then `budget` is what its numbers may
+        take, in bytes, and without a theme it is that of the reader's system. `width` and `transparent` are for
+        drawings.
 
         >>> from regard.drawing import matrix
         >>> page = matrix(np.eye(2), ["a", "b"]).to_html()
         >>> page.count("://"), page.count("<script")  # the SVG namespace, and the script for hover
         (1, 1)
         """
-        canvas, svg = self._drawn(theme, width, title, transparent)
-        return page(svg, canvas, self.title if title is None else title, transparent)
+        heading = self.title if title is None else title
+        if self.feed is not None:
+            return viewer.page(self.feed.packed(budget or _MAP_BUDGET), heading, theme)
+        canvas, svg = self._drawn(theme or "light", width, title, transparent)
+        return page(svg, canvas, heading, transparent)
 
     def save(
         self,
@@ -104,11 +150,14 @@ class Picture:
         *,
         width: float | None = None,
         title: str | None = None,
-        theme: str = "light",
+        theme: str | None = None,
         transparent: bool = False,
-        budget: int = _BUDGET,
+        budget: int | None = None,
     ) -> Path:
         """Write it as .svg, .png, .pdf or .html, `width` pixels wide; its size is logged, and limited by a budget.
+
+        The budget is 5 MB, and 12 MB for the page of a map, which has as many heads as fit. Such a page computes exact
+        weights from queries and keys, so that one can zoom from the whole matrix to a single cell.
 
         >>> import tempfile
         >>> from regard.drawing import matrix
@@ -118,8 +167,12 @@ class Picture:
         """
         path = check_path(path)
         suffix = path.suffix.lower()
-        write = self.to_html if suffix == ".html" else self.to_svg
-        text = write(width=width, title=title, theme=theme, transparent=transparent)
+        is_map = suffix == ".html" and self.feed is not None
+        budget = (_MAP_BUDGET if is_map else _BUDGET) if budget is None else budget
+        if suffix == ".html":
+            text = self.to_html(width=width, title=title, theme=theme, transparent=transparent, budget=budget)
+        else:
+            text = self.to_svg(width=width, title=title, theme=theme or "light", transparent=transparent)
         if suffix in (".png", ".pdf"):
             data = _converted(text, suffix, 2 if width is None else 1)
         else:

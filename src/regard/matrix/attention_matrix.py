@@ -12,15 +12,28 @@ from torch import Tensor
 
 from regard import backends
 from regard.backends import Attend, Dropout, Entropy, Pool, Received, TransposedProduct
-from regard.errors import InputError, OutOfRangeError, ShapeError
+from regard.errors import InputError, OutOfRangeError
+from regard.matrix.linear_operator import linear_operator
 from regard.matrix.matrix_picture import draw
 from regard.matrix.normalised import NormalisedScores, Source
 from regard.matrix.top import Top
-from regard.matrix.views import Axes, Parts, Stage, Transposed, basic, coordinates, fold_operand
-from regard.scores import Mask, as_mask, check_floats, make_scores, pick
+from regard.matrix.views import (
+    Axes,
+    Parts,
+    Stage,
+    Transposed,
+    basic,
+    coordinates,
+    fold_operand,
+    fold_value,
+    picked,
+)
+from regard.scores import Mask, as_mask, bind, check_floats, make_scores
 from regard.support import Float, ensure_room, inside_func, no_compile, one_of, transformed, whole
 
 if TYPE_CHECKING:
+    from scipy.sparse.linalg import LinearOperator  # type: ignore[import-untyped]
+
     from regard.drawing import Picture
 
 __all__ = ["AttentionMatrix", "Summary"]
@@ -128,7 +141,7 @@ class AttentionMatrix:
         True
         """
         scores, dropped = self._core.scores, Dropout.of(dropout, seed)
-        value = self._value(value)
+        value = fold_value(self._axes, scores, value, self._key_heads_before)
         if value.shape[1] == scores.key.shape[1]:
             return self._axes.unfold(self._core.compute(Attend(value, dropped)))
         # Values per query head: one pass for each member of a group, keys still shared.
@@ -141,7 +154,7 @@ class AttentionMatrix:
         return self._axes.unfold(torch.stack(outputs, 2).flatten(1, 2))
 
     @property
-    def mT(self) -> Transposed:
+    def mT(self) -> Transposed[AttentionMatrix]:
         """The transposed matrix, as lazy as this one: `A.mT @ x` sends every query's row of x back to the keys.
 
         >>> import torch, regard
@@ -157,7 +170,7 @@ class AttentionMatrix:
         return self._read("weights", index)
 
     @property
-    def part(self) -> Parts:
+    def part(self) -> Parts[AttentionMatrix]:
         """`A.part[...]`: a part that is still lazy, each row normalised over *all* its keys.
 
         A part of grouped heads takes the values of its own heads: one for each, or one for each key head that it reads.
@@ -168,6 +181,38 @@ class AttentionMatrix:
         torch.Size([2, 50])
         """
         return Parts(self, self._part)
+
+    def where(self, mask: Mask | Tensor) -> AttentionMatrix:
+        """The same weights where a mask lets a query see a key, and 0 elsewhere: rows are not normalised again.
+
+        >>> import torch, regard
+        >>> A = regard.AttentionMatrix(torch.randn(100, 16), torch.randn(100, 16), mask=regard.causal())
+        >>> near = A.where(regard.window(9, 0)) @ torch.ones(100, 1)      # what each query gives to its last ten keys
+        >>> bool((near < 1).any()), bool((near[:10] > 0.999).all())
+        (True, True)
+        """
+        chosen, own = as_mask(mask), self._axes
+        if self._whole is not None:
+            raise InputError(
+                "where takes a mask of the whole matrix: A.where(mask).part[…], not A.part[…].where(mask)."
+            )
+        shape = (*own.batch, *self._core.scores.shape[1:])
+        bound = bind(chosen, shape, self.device, plain=not own.has_heads)
+        if bound.biased:
+            raise InputError(f"where takes a mask that shows or hides. Got one that adds to the scores: {chosen}.")
+        named = {f"mask of where ({n})": tensor for n, tensor in enumerate(chosen.tensors)}
+        return self._derived(core=self._core.where(bound, Source.of(**named)), mask=self._mask & chosen)
+
+    def as_linear_operator(self) -> LinearOperator:
+        """One head as SciPy's linear operator, for its solvers: `svds`, `eigs`, `lsmr`, …; the matrix is never stored.
+
+        >>> import torch, regard
+        >>> from scipy.sparse.linalg import svds
+        >>> A = regard.AttentionMatrix(torch.randn(2, 500, 16), torch.randn(2, 500, 16), mask=regard.causal())
+        >>> svds(A.part[0].as_linear_operator(), k=3, return_singular_vectors=False).shape
+        (3,)
+        """
+        return linear_operator(self)
 
     @property
     def scores(self) -> Stage:
@@ -220,6 +265,28 @@ class AttentionMatrix:
         """
         self._core.check_sources()
         return self._axes.unfold(self._core.normaliser().to(self._core.scores.working_dtype, copy=True))
+
+    @property
+    def known_logsumexp(self) -> Float[Tensor, "*leading queries"] | None:
+        """`logsumexp`, if a product or an earlier question has computed it; None otherwise.
+
+        >>> import torch, regard
+        >>> A = regard.AttentionMatrix(torch.randn(1, 2, 5, 16), torch.randn(1, 2, 7, 16))
+        >>> before, output, after = A.known_logsumexp, A @ torch.randn(1, 2, 7, 3), A.known_logsumexp
+        >>> before is None, after.shape
+        (True, torch.Size([1, 2, 5]))
+        """
+        return self._axes.unfold(self._core.lse()) if self._core.knows_lse() else None
+
+    def normalised_by(self, logsumexp: Float[Tensor, "*leading queries"]) -> AttentionMatrix:
+        """The same matrix, its `logsumexp` known already, as from a file: nothing checks that it is the right one.
+
+        >>> import torch, regard
+        >>> A = regard.AttentionMatrix(torch.zeros(3, 4), torch.zeros(2, 4))
+        >>> A.normalised_by(A.logsumexp).received(), A.normalised_by(torch.zeros(3)).received()    # right, and wrong
+        (tensor([1.5000, 1.5000]), tensor([3., 3.]))
+        """
+        return self._derived(core=self._core.normalised_by(logsumexp.reshape(self._core.scores.shape[:3])))
 
     @property
     def sink_share(self) -> Float[Tensor, "*leading queries"]:
@@ -356,18 +423,6 @@ class AttentionMatrix:
             self._core.compute(TransposedProduct(fold_operand(self._axes, scores.shape, x, name="x")))
         )
 
-    def _value(self, value: Tensor) -> Tensor:
-        """A value as (batch, heads, keys, width), with the heads of the keys or of the queries."""
-        scores = self._core.scores
-        check_floats(query=scores.query, value=value)
-        heads = scores.shape[1]
-        if self._axes.has_heads and value.dim() > 2 and value.shape[-3] == heads and heads in self._key_heads_before:
-            raise ShapeError(
-                f"value has {heads} heads: those of the keys of the matrix that this is a part of, or one for each "
-                "head of this part? Take them one by one: A.part[…, h, :, :] @ value[…, h, :, :]."
-            )
-        return fold_operand(self._axes, scores.shape, value, key_heads=scores.key.shape[1])
-
     def _pool_request(self, rows: int, columns: int, reduce: str) -> Pool:
         rows, columns = whole("rows", rows), whole("columns", columns)
         if rows < 1 or columns < 1:
@@ -394,24 +449,10 @@ class AttentionMatrix:
     @no_compile
     def _part(self, axes: list[int | range | Tensor]) -> AttentionMatrix:
         """The part that an index picks; an int drops its axis, but one of rows or columns keeps it with size 1."""
-        *leading, rows, columns = (
-            range(a, a + 1) if n >= len(axes) - 2 and isinstance(a, int) else a for n, a in enumerate(axes)
-        )
-        assert not isinstance(rows, int)
-        assert not isinstance(columns, int)
-        scores, own = self._core.scores, self._axes
-        heads: int | range | Tensor = leading.pop() if own.has_heads else range(scores.shape[1])
-        batch = torch.arange(scores.shape[0], device="cpu").view(own.batch)
-        for axis, chosen in reversed(list(enumerate(leading))):
-            batch = batch.select(axis, chosen) if isinstance(chosen, int) else pick(batch, axis, chosen)
-        head_list = [heads] if isinstance(heads, int) else [int(h) for h in heads]
-        key_heads, before = scores.key.shape[1], self._key_heads_before
-        reads_all = [head // scores.group for head in head_list] == list(range(key_heads))
-        if not reads_all and len(head_list) != scores.shape[1]:
-            before |= {key_heads}
+        batch, heads, rows, columns, left, before = picked(axes, self._axes, self._core.scores, self._key_heads_before)
         return self._derived(
-            core=self._core.select(batch.flatten().tolist(), head_list, rows, columns),
-            axes=Axes(tuple(batch.shape), own.has_heads and not isinstance(heads, int)),
+            core=self._core.select(batch, heads, rows, columns),
+            axes=left,
             whole=self._whole or self.shape,
             key_heads_before=before,
         )

@@ -11,7 +11,7 @@ from torch import Tensor
 from regard import backends
 from regard.backends import Attend, Dropout
 from regard.matrix.views import Axes, fold_operand
-from regard.scores import Atom, Band, Dense, Keep, Mask, Same, Scores, check_floats, make_scores
+from regard.scores import Atom, Band, Cut, Dense, Keep, Mask, Same, Scores, check_floats, make_scores
 
 __all__ = ["attend"]
 
@@ -39,9 +39,7 @@ def _pack(mask: Mask) -> tuple[list[int], list[Tensor]]:
     for atom in mask.atoms:
         if isinstance(atom, Band):
             moving = isinstance(atom.offset, Tensor)
-            lowest = -_OPEN if atom.lowest is None else atom.lowest
-            highest = _OPEN if atom.highest is None else atom.highest
-            spec += [0, lowest, highest, int(moving), 0 if isinstance(atom.offset, Tensor) else atom.offset]
+            spec += [0, *_edges(atom), int(moving), 0 if isinstance(atom.offset, Tensor) else atom.offset]
             tensors += [atom.offset] if isinstance(atom.offset, Tensor) else []
         elif isinstance(atom, Keep):
             spec += [1]
@@ -49,24 +47,50 @@ def _pack(mask: Mask) -> tuple[list[int], list[Tensor]]:
         elif isinstance(atom, Same):
             spec += [2]
             tensors += [atom.queries, atom.keys]
+        elif isinstance(atom, Cut):
+            spec += [4]
+            for places in (atom.queries, atom.keys):
+                spec += [1] if isinstance(places, Tensor) else [0, places.start, places.stop]
+                tensors += [places] if isinstance(places, Tensor) else []
+            if isinstance(atom.heads, Tensor):
+                spec += [-1]
+                tensors += [atom.heads]
+            else:
+                spec += [-2] if atom.heads is None else [len(atom.heads), *atom.heads]
+            spec += [0] if atom.band is None else [1, *_edges(atom.band), atom.band.offset]  # type: ignore[list-item]
+            # As bits: a float tensor would be taken for a bias, which has a gradient.
+            tensors += [torch.tensor(atom.bias, dtype=torch.float64, device="cpu").view(torch.int64)]
         else:
             spec += [3]
             tensors += [atom.tensor]
     return spec, tensors
 
 
+def _edges(band: Band) -> list[int]:
+    return [-_OPEN if band.lowest is None else band.lowest, _OPEN if band.highest is None else band.highest]
+
+
 def _unpack(spec: list[int], tensors: list[Tensor]) -> Mask:
     numbers, rest = iter(spec[1:]), iter(tensors)
+
+    def edges() -> tuple[int | None, int | None]:
+        lowest, highest = next(numbers), next(numbers)
+        return None if lowest == -_OPEN else lowest, None if highest == _OPEN else highest
+
+    def cut() -> Cut:
+        queries, keys = (next(rest) if next(numbers) else range(next(numbers), next(numbers)) for _ in range(2))
+        count = next(numbers)
+        heads = next(rest) if count == -1 else None if count == -2 else tuple(next(numbers) for _ in range(count))
+        band = Band(*edges(), next(numbers)) if next(numbers) else None
+        return Cut(queries, keys, heads, band, float(next(rest).view(torch.float64)))
 
     def atoms() -> Iterator[Atom]:
         for kind in numbers:
             if kind == 0:
-                lowest, highest, moving, offset = (next(numbers) for _ in range(4))
-                yield Band(
-                    None if lowest == -_OPEN else lowest,
-                    None if highest == _OPEN else highest,
-                    next(rest) if moving else offset,
-                )
+                ends, moving, offset = edges(), next(numbers), next(numbers)
+                yield Band(*ends, next(rest) if moving else offset)
+            elif kind == 4:
+                yield cut()
             elif kind == 1:
                 yield Keep(next(rest))
             elif kind == 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from regard.drawing import Picture
     from regard.matrix.attention_matrix import AttentionMatrix
+    from regard.matrix.map_feed import MatrixFeed
 
 __all__ = ["draw"]
 
@@ -102,7 +104,20 @@ def _map(
         said = f"The mean of {len(some)} heads." if len(some) > 1 else f"Head {some[0]}."
     exact = None if window is None else _window(A, left, right, heads, window)
     marks = landmarks([word.strip() for word in left or ()])
-    return landscape(pool, (queries, keys), landmarks=marks, window=exact, title=title, caption=said)
+    drawn = landscape(pool, (queries, keys), landmarks=marks, window=exact, title=title, caption=said)
+    return replace(drawn, feed=_feed(A, left, right, heads, title))
+
+
+def _feed(
+    A: AttentionMatrix, left: tuple[str, ...] | None, right: tuple[str, ...] | None, heads: Sequence[int] | None,
+    title: str,
+) -> MatrixFeed | None:  # fmt: skip
+    from regard.matrix.attention_matrix import AttentionMatrix  # here, for it imports this
+    from regard.matrix.map_feed import MapEntry, MatrixFeed
+
+    if not isinstance(A, AttentionMatrix):  # in shards: of those, no reader could ask for a part alone
+        return None
+    return MatrixFeed([MapEntry.of(A, heads)], left, right, title=title)
 
 
 def _window(

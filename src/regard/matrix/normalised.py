@@ -17,10 +17,10 @@ from torch import Tensor
 from regard import backends
 from regard.backends import Attend, LogSumExp, Reduction, Request, Result
 from regard.errors import ModifiedInPlaceError
-from regard.scores import Positions, Scores, as_range, pick
+from regard.scores import BoundMask, Positions, Scores, as_range, pick
 from regard.support import Float, Int, no_compile
 
-__all__ = ["NormalisedScores", "Source", "dense_weights"]
+__all__ = ["NormalisedScores", "Source", "check_sources", "dense_weights"]
 
 _POINTS = 2**16  # single points computed at a time
 _LOG2E = math.log2(math.e)
@@ -37,6 +37,16 @@ class Source(NamedTuple):
     def of(cls, **tensors: Tensor) -> list[Source]:
         """Those that have a version counter."""
         return [cls(name, tensor, tensor._version) for name, tensor in tensors.items() if not tensor.is_inference()]
+
+
+def check_sources(sources: Sequence[Source], matrix: str = "AttentionMatrix") -> None:
+    """Raise if one of them was modified in place since its matrix was made."""
+    for name, tensor, version in sources:
+        if tensor._version != version:
+            raise ModifiedInPlaceError(
+                f"{name} was changed in place after this {matrix} was made, so its numbers would no longer "
+                f"agree. Make a new {matrix}, or hand in a copy: {name.split()[0]}.clone()."
+            )
 
 
 class NormalisedScores:
@@ -59,12 +69,7 @@ class NormalisedScores:
 
     def check_sources(self) -> None:
         """Raise if a tensor was modified in place since: the numbers would no longer agree."""
-        for name, tensor, version in self.sources:
-            if tensor._version != version:
-                raise ModifiedInPlaceError(
-                    f"{name} was changed in place after this AttentionMatrix was made, so its numbers would no longer "
-                    f"agree. Make a new AttentionMatrix, or hand in a copy: {name.split()[0]}.clone()."
-                )
+        check_sources(self.sources)
 
     def __getstate__(self) -> dict[str, Any]:
         self.check_sources()
@@ -89,7 +94,7 @@ class NormalisedScores:
     @no_compile
     def lse(self) -> Float[Tensor, "batch heads queries"]:
         """The normaliser as data, computed once; float64 unless a kernel returned it and float32 is enough."""
-        if not self._knows_lse():
+        if not self.knows_lse():
             with torch.no_grad():
                 self._lse = backends.logsumexp(self.row_scores.detached())
         assert self._lse is not None
@@ -97,7 +102,7 @@ class NormalisedScores:
             self._lse = self._lse.clone()  # tensors made in inference mode cannot be saved for backward
         return self._lse
 
-    def _knows_lse(self) -> bool:
+    def knows_lse(self) -> bool:
         """Whether the normaliser was computed already, or a kernel returned it with digits enough."""
         if self._lse is None and self._kernel_lse is not None:
             if backends.trusted(self._kernel_lse, self.scores.query.dtype):
@@ -154,10 +159,29 @@ class NormalisedScores:
         keeps_all = self.has_all_keys and isinstance(columns, range) and columns == all_keys
         row_scores = part if keeps_all else self.row_scores.select(batch, heads, rows, all_keys)
         lse = None
-        if self._knows_lse():
+        if self.knows_lse():
             known = self.lse()
             lse = pick(pick(pick(known, 0, as_range(batch, known)), 1, as_range(heads, known)), 2, rows)
         return NormalisedScores(part, self.sources, row_scores, lse)
+
+    def where(self, mask: BoundMask, sources: Sequence[Source]) -> NormalisedScores:
+        """The same with more hidden, each row still normalised over all that it saw before."""
+        scores = replace(self.scores, mask=self.scores.mask & mask)
+        lse = self.lse() if self.knows_lse() else None
+        return NormalisedScores(scores, [*self.sources, *sources], self.row_scores, lse)
+
+    def in_dtype(self, dtype: torch.dtype) -> NormalisedScores:
+        """The same queries and keys, computed with the digits of another dtype; outside any graph."""
+
+        def cast(scores: Scores) -> Scores:
+            return replace(scores, query=scores.query.detach().to(dtype), key=scores.key.detach().to(dtype))
+
+        scores = cast(self.scores)
+        return NormalisedScores(scores, self.sources, scores if self.has_all_keys else cast(self.row_scores))
+
+    def normalised_by(self, lse: Float[Tensor, "batch heads queries"]) -> NormalisedScores:
+        """The same with its normaliser, where that was computed before."""
+        return NormalisedScores(self.scores, self.sources, self.row_scores, lse)
 
     def detach(self) -> NormalisedScores:
         """The same numbers outside any graph; nothing is copied."""

@@ -1,4 +1,4 @@
-"""Ways to look at an `AttentionMatrix`: its transpose, its stages, its parts (all as lazy as itself) and `A[…]`.
+"""Ways to look at a matrix: its transpose, its stages, its parts (all as lazy as itself) and `A[…]`.
 
 Inside, tensors are (batch, heads, …); `Axes` has the leading axes as the user has them.
 """
@@ -9,18 +9,19 @@ import contextlib
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from regard.errors import DTypeError, InputError, OutOfRangeError, ShapeError
+from regard.scores import Scores, check_floats, pick
 from regard.support import WHOLE, Float, check_stored
 
-if TYPE_CHECKING:
-    from regard.matrix.attention_matrix import AttentionMatrix
-
-__all__ = ["Axes", "Parts", "Stage", "Transposed", "basic", "coordinates", "fold_operand"]
+__all__ = [
+    "Axes", "Matrix", "Parts", "Picked", "Stage", "Transposed", "basic", "coordinates", "fold_operand", "fold_value",
+    "picked",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -69,14 +70,83 @@ def fold_operand(
     return spread.reshape(batch, leading[-1] if axes.has_heads else 1, *x.shape[-2:])
 
 
-class Transposed:
+def fold_value(axes: Axes, scores: Scores, value: Tensor, before: frozenset[int]) -> Tensor:
+    """A value as (batch, heads, keys, width), with the heads of the keys or of the queries.
+
+    `before`: the numbers of key heads of matrices that these are a part of.
+    """
+    check_floats(query=scores.query, value=value)
+    heads = scores.shape[1]
+    if axes.has_heads and value.dim() > 2 and value.shape[-3] == heads and heads in before:
+        raise ShapeError(
+            f"value has {heads} heads: those of the keys of the matrix that this is a part of, or one for each "
+            "head of this part? Take them one by one: A.part[…, h, :, :] @ value[…, h, :, :]."
+        )
+    return fold_operand(axes, scores.shape, value, key_heads=scores.key.shape[1])
+
+
+class Picked(NamedTuple):
+    """What an index picks of a folded matrix, and the user's axes that are left."""
+
+    batch: list[int]
+    heads: list[int]
+    rows: range | Tensor
+    columns: range | Tensor
+    axes: Axes
+    key_heads_before: frozenset[int]  # of the whole, where values with as many heads could be meant for either
+
+
+def picked(axes: list[int | range | Tensor], own: Axes, scores: Scores, before: frozenset[int]) -> Picked:
+    """The part that an index picks; an int drops its axis, but one of rows or columns keeps it with size 1."""
+    *leading, rows, columns = (
+        range(a, a + 1) if n >= len(axes) - 2 and isinstance(a, int) else a for n, a in enumerate(axes)
+    )
+    assert not isinstance(rows, int)
+    assert not isinstance(columns, int)
+    heads: int | range | Tensor = leading.pop() if own.has_heads else range(scores.shape[1])
+    batch = torch.arange(scores.shape[0], device="cpu").view(own.batch)
+    for axis, chosen in reversed(list(enumerate(leading))):
+        batch = batch.select(axis, chosen) if isinstance(chosen, int) else pick(batch, axis, chosen)
+    head_list = [heads] if isinstance(heads, int) else [int(h) for h in heads]
+    key_heads = scores.key.shape[1]
+    reads_all = [head // scores.group for head in head_list] == list(range(key_heads))
+    if not reads_all and len(head_list) != scores.shape[1]:
+        before |= {key_heads}
+    left = Axes(tuple(batch.shape), own.has_heads and not isinstance(heads, int))
+    return Picked(batch.flatten().tolist(), head_list, rows, columns, left, before)
+
+
+@runtime_checkable
+class Matrix(Protocol):
+    """What a view asks of its matrix, whether it lies on one device or in shards."""
+
+    @property
+    def shape(self) -> torch.Size:
+        """(*batch, heads, queries, keys)."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The query's."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is computed."""
+
+    def to_dense(self) -> Tensor:
+        """All of it as a tensor."""
+
+
+M = TypeVar("M", bound=Matrix)
+
+
+class Transposed(Generic[M]):
     """`A.mT`: one row per key. `A.mT @ x` streams as `A @ v` does; `A.mT.mT is A`."""
 
-    def __init__(self, matrix: AttentionMatrix, multiply: Callable[[Tensor], Tensor]):
+    def __init__(self, matrix: M, multiply: Callable[[Tensor], Tensor]):
         self._matrix, self._multiply = matrix, multiply
 
     @property
-    def mT(self) -> AttentionMatrix:
+    def mT(self) -> M:
         """The matrix itself."""
         return self._matrix
 
@@ -110,7 +180,7 @@ class Transposed:
 class Stage:
     """One stage before the softmax, computed where it is indexed: `A.scores[..., 3, :]`."""
 
-    def __init__(self, matrix: AttentionMatrix, name: str, read: Callable[[Any], Tensor]):
+    def __init__(self, matrix: Matrix, name: str, read: Callable[[Any], Tensor]):
         self._matrix, self._name, self._read = matrix, name, read
 
     def __getitem__(self, index: Any) -> Tensor:
@@ -120,13 +190,13 @@ class Stage:
         return f"{self._matrix!r}.{self._name}"
 
 
-class Parts:
+class Parts(Generic[M]):
     """`A.part`: `A.part[…]` gives lazy parts of A."""
 
-    def __init__(self, matrix: AttentionMatrix, select: Callable[[list[int | range | Tensor]], AttentionMatrix]):
+    def __init__(self, matrix: M, select: Callable[[list[int | range | Tensor]], M]):
         self._matrix, self._select = matrix, select
 
-    def __getitem__(self, index: Any) -> AttentionMatrix:
+    def __getitem__(self, index: Any) -> M:
         axes = basic(index, tuple(self._matrix.shape))
         if axes is None or any(isinstance(axis, Tensor) for axis in axes):
             raise InputError(

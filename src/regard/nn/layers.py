@@ -244,12 +244,14 @@ def _with_key_in_front(mask: Mask | Tensor | None, shape: tuple[int, ...], devic
             atom.highest is None or atom.highest + atom.offset >= -1
         ):  # fmt: skip
             shifted.append(Band(None, atom.highest, atom.offset + 1))
-        else:  # windows and documents would hide it
+        else:  # windows and documents would hide it, and a cut has the positions of the other keys
             spelt_out.append(atom)
-    seen = bind(Mask(tuple(spelt_out)), shape, device, plain=False).tile(range(queries), range(keys), device)
-    if seen is not None:
-        leading = [1] * len(batch) if len(seen) == 1 else batch
-        shifted.append(Dense(widened(seen.view(*leading, *seen.shape[1:]))))
+    bound = bind(Mask(tuple(spelt_out)), shape, device, plain=False)
+    seen = bound.tile(range(queries), range(keys), device)
+    for dense in (seen, bound.bias_tile(range(queries), range(keys), torch.float32)):
+        if dense is not None:
+            leading = [1] * len(batch) if len(dense) == 1 else batch
+            shifted.append(Dense(widened(dense.view(*leading, *dense.shape[1:]))))
     return Mask(tuple(shifted))
 
 

@@ -2,8 +2,9 @@
 
 Read in this order:
 
-masks.py       masks as values that compose: causal, window, padding, documents, bias
+masks.py       masks as values that compose: causal, window, padding, documents, bias, cut
 bound_mask.py  a mask laid onto one matrix: what any tile of it hides or adds
+pieces.py      a mask with cuts as pieces without any
 scores.py      `Scores`: query, key, mask, scale, softcap and sinks, checked; any stage of any part
 """
 
@@ -12,6 +13,7 @@ from regard.scores.masks import (
     HIDING,
     Atom,
     Band,
+    Cut,
     Dense,
     Keep,
     Mask,
@@ -19,11 +21,13 @@ from regard.scores.masks import (
     as_mask,
     bias,
     causal,
+    cut,
     documents,
     hides,
     padding,
     window,
 )
+from regard.scores.pieces import Piece, in_pieces
 from regard.scores.scores import Scores, as_range, check_floats, make_scores
 
 __all__ = [
@@ -31,9 +35,11 @@ __all__ = [
     "Atom",
     "Band",
     "BoundMask",
+    "Cut",
     "Dense",
     "Keep",
     "Mask",
+    "Piece",
     "Positions",
     "Same",
     "Scores",
@@ -43,8 +49,10 @@ __all__ = [
     "bind",
     "causal",
     "check_floats",
+    "cut",
     "documents",
     "hides",
+    "in_pieces",
     "make_scores",
     "padding",
     "pick",

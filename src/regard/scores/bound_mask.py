@@ -8,21 +8,43 @@ matrix, as a range or an index tensor, so that parts of a matrix are handled lik
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
-from regard.errors import DeviceError, ShapeError
-from regard.scores.masks import FAR, Band, Keep, Mask, Same, hides
+from regard.errors import DeviceError, OutOfRangeError, ShapeError
+from regard.scores.masks import FAR, Band, Cut, Keep, Mask, Same, hides
 from regard.support import inside_func
 
-__all__ = ["BoundMask", "Positions", "at", "bind", "is_transient", "pick", "take"]
+__all__ = ["BoundCut", "BoundMask", "Positions", "at", "bind", "is_transient", "pick", "take"]
 
 Positions = range | Tensor  # where rows or columns lie in the whole matrix
+
+
+@dataclass(frozen=True, eq=False)
+class BoundCut:
+    """A bias on the scores of some queries with some keys; as bools, 4-D and of size 1 where they broadcast."""
+
+    queries: Tensor  # (batch, heads, queries, 1)
+    keys: Tensor  # (batch, heads, 1, keys)
+    band: tuple[int | None, int | None, int] | None  # only where the distance lies in it: lowest, highest, offset
+    bias: float  # -inf: hidden
+    runs: tuple[range, ...]  # of queries that it concerns, alike within a run
+    everywhere: bool  # all keys, and in each run all batches and heads
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> BoundCut:
+        """The same with `change` applied to both tensors."""
+        return replace(self, queries=change(self.queries), keys=change(self.keys))
+
+    def tile(self, rows: Positions, columns: Positions, apart: Tensor | None) -> Tensor:
+        """Which columns it concerns, for each of these rows; `apart`: key - query, which a band needs."""
+        here = take(self.queries, 2, rows) & take(self.keys, 3, columns)
+        return here if self.band is None or apart is None else here & _in_band(apart, self.band)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +56,22 @@ class BoundMask:
     ids: tuple[tuple[Tensor, Tensor], ...] = ()  # (batch, 1, queries, 1) and (batch, 1, 1, keys)
     visible: tuple[Tensor, ...] = ()  # bool, dense
     biases: tuple[Tensor, ...] = ()  # float, dense
+    cuts: tuple[BoundCut, ...] = ()
     cache: dict[Any, Any] = field(default_factory=dict, repr=False)  # what a backend found out about it once
 
     def __bool__(self) -> bool:
-        return bool(self.bands or self.kept or self.ids or self.visible or self.biases)
+        return bool(self.bands or self.kept or self.ids or self.visible or self.biases or self.cuts)
+
+    def __and__(self, other: BoundMask) -> BoundMask:
+        return BoundMask(
+            self.bands + other.bands, self.kept + other.kept, self.ids + other.ids, self.visible + other.visible,
+            self.biases + other.biases, self.cuts + other.cuts,
+        )  # fmt: skip
+
+    @property
+    def biased(self) -> bool:
+        """Whether `bias_tile` has anything to add."""
+        return bool(self.biases) or any(cut.bias > -math.inf for cut in self.cuts)
 
     @property
     def plain_causal(self) -> bool:
@@ -49,12 +83,12 @@ class BoundMask:
     @property
     def only_bands(self) -> bool:
         """Whether it depends on nothing but the distance between query and key."""
-        return not (self.kept or self.ids or self.visible or self.biases)
+        return not (self.kept or self.ids or self.visible or self.biases or self.cuts)
 
     @property
     def shows_every_key(self) -> bool:
         """Whether each key of a square matrix is surely seen by the query at its place, so that none is hidden."""
-        if self.kept or self.visible or self.biases:
+        if self.kept or self.visible or self.biases or any(cut.bias == -math.inf for cut in self.cuts):
             return False
         same = all(a.data_ptr() == b.data_ptr() and a.numel() == b.numel() for a, b in self.ids)
         return same and all(
@@ -70,6 +104,7 @@ class BoundMask:
             tuple((change(a), change(b)) for a, b in self.ids),
             tuple(map(change, self.visible)),
             tuple(map(change, self.biases)),
+            tuple(cut.each(change) for cut in self.cuts),
         )
 
     def span(self, rows: Positions, keys: int) -> tuple[int, int, int, int]:
@@ -94,7 +129,7 @@ class BoundMask:
                 whole_first, whole_end = _first_run(whole_first, whole_end, (key_ids == near).all(0).flatten())
             else:
                 whole_end = whole_first
-        if self.visible:
+        if self.visible or any(cut.bias == -math.inf and _meet(cut.runs, top, bottom) for cut in self.cuts):
             whole_end = whole_first
         first, end = min(first, keys), max(min(end, keys), 0)
         end = max(end, first)
@@ -121,7 +156,15 @@ class BoundMask:
         seen += [take(kept, 3, columns) for kept in self.kept]
         seen += [take(q, 2, rows) == take(k, 3, columns) for q, k in self.ids]
         seen += [take(take(dense, 2, rows), 3, columns) for dense in self.visible]
+        seen += [~cut for cut, bias in self._cut_tiles(rows, columns, device) if bias == -math.inf]
         return _all(seen)
+
+    def _cut_tiles(self, rows: Positions, columns: Positions, device: torch.device) -> Iterator[tuple[Tensor, float]]:
+        top, bottom = ends(rows) if self.cuts and len(rows) else (0, -1)
+        for cut in self.cuts:
+            if _meet(cut.runs, top, bottom):
+                apart = None if cut.band is None else (at(columns, device) - at(rows, device)[:, None])[None, None]
+                yield cut.tile(rows, columns, apart), cut.bias
 
     def without_bands(self) -> BoundMask:
         """The mask without what depends on the distance between query and key."""
@@ -132,7 +175,11 @@ class BoundMask:
 
         Several are summed in this dtype or a wider one; a single one keeps its own.
         """
-        return _sum([take(take(dense, 2, rows), 3, columns) for dense in self.biases], dtype)
+        biases = [take(take(dense, 2, rows), 3, columns) for dense in self.biases]
+        for cut, bias in self._cut_tiles(rows, columns, self.cuts[0].keys.device) if self.cuts else ():
+            if bias > -math.inf:
+                biases.append(torch.where(cut, bias, 0.0).to(dtype))
+        return _sum(biases, dtype)
 
     def points(
         self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor, dtype: torch.dtype
@@ -151,7 +198,15 @@ class BoundMask:
         seen += [look(kept) for kept in self.kept]
         seen += [look(q) == look(k) for q, k in self.ids]
         seen += [look(dense) for dense in self.visible]
-        return _all(seen), _sum([look(dense) for dense in self.biases], dtype)
+        biases = [look(dense) for dense in self.biases]
+        for cut in self.cuts:
+            here = look(cut.queries) & look(cut.keys)
+            here = here if cut.band is None else here & _in_band(apart, cut.band)
+            if cut.bias == -math.inf:
+                seen.append(~here)
+            else:
+                biases.append(torch.where(here, cut.bias, 0.0).to(dtype))
+        return _all(seen), _sum(biases, dtype)
 
 
 def _within(apart: Tensor, lowest: int | None, highest: int | None) -> Tensor:
@@ -162,6 +217,16 @@ def _within(apart: Tensor, lowest: int | None, highest: int | None) -> Tensor:
         seen = apart >= lowest if seen is None else seen & (apart >= lowest)
     assert seen is not None
     return seen
+
+
+def _in_band(apart: Tensor, band: tuple[int | None, int | None, int]) -> Tensor:
+    lowest, highest, offset = band
+    return _within(apart - offset, lowest, highest)
+
+
+def _meet(runs: tuple[range, ...], first: int, last: int) -> bool:
+    """Whether one of the runs has a row from first to last."""
+    return any(run.start <= last and first < run.stop for run in runs)
 
 
 def _all(seen: list[Tensor]) -> Tensor | None:
@@ -258,7 +323,7 @@ def is_transient(device: torch.device) -> bool:
 
 
 def _bind(mask: Mask, shape: tuple[int, ...], device: torch.device, plain: bool) -> BoundMask:
-    *batch, _, queries, keys = shape
+    *batch, heads, queries, keys = shape
     count = math.prod(batch)
     asked = (queries, keys) if plain else shape
     names = "(queries, keys)" if plain else "(*batch, heads, queries, keys)"
@@ -296,6 +361,31 @@ def _bind(mask: Mask, shape: tuple[int, ...], device: torch.device, plain: bool)
     kept, ids = [], []
     visible: list[Tensor] = []
     biases: list[Tensor] = []
+    cuts: list[BoundCut] = []
+
+    def tokens(positions: range | Tensor, length: int, what: str) -> Tensor:
+        """Bools (batch or 1, length)."""
+        if isinstance(positions, range):
+            place = torch.arange(length, device=device)
+            return ((place >= positions.start) & (place < positions.stop))[None]
+        return fit(near(positions), (*batch, length), what).reshape(count, length)
+
+    def bound_cut(atom: Cut) -> BoundCut:
+        rows = tokens(atom.queries, queries, "the queries of a cut")[:, None]
+        columns = tokens(atom.keys, keys, "the keys of a cut")[:, None]
+        if isinstance(atom.heads, Tensor):
+            rows = rows & fit(near(atom.heads), (*batch, heads), "the heads of a cut").reshape(count, heads, 1)
+        elif atom.heads is not None:
+            if atom.heads and atom.heads[-1] >= heads:
+                raise OutOfRangeError(f"a cut has heads up to {heads - 1} here. Got {list(atom.heads)}.")
+            chosen = torch.zeros(heads, dtype=torch.bool, device=device)
+            rows = rows & chosen.index_fill(0, torch.tensor(atom.heads, device=device, dtype=torch.long), True)[:, None]
+        band = None if atom.band is None else (atom.band.lowest, atom.band.highest, atom.band.offset)
+        runs = _runs(atom.queries, queries)
+        every = isinstance(atom.keys, range) and atom.keys.start == 0 and atom.keys.stop >= keys
+        every = every and isinstance(atom.queries, range) and atom.heads is None
+        return BoundCut(rows[..., None], columns[:, :, None], band, atom.bias, runs, every)  # type: ignore[arg-type]
+
     for atom in mask.atoms:
         if isinstance(atom, Band):
             offset = atom.offset
@@ -313,6 +403,20 @@ def _bind(mask: Mask, shape: tuple[int, ...], device: torch.device, plain: bool)
             mine = fit(near(atom.queries), (*batch, queries), "document ids of the queries")
             theirs = fit(near(atom.keys), (*batch, keys), "document ids of the keys")
             ids.append((mine.reshape(count, 1, queries, 1), theirs.reshape(count, 1, 1, keys)))
+        elif isinstance(atom, Cut):
+            cuts.append(bound_cut(atom))
         else:
             (visible if atom.tensor.dtype == torch.bool else biases).append(four(atom.tensor))
-    return BoundMask(tuple(bands), tuple(kept), tuple(ids), tuple(visible), tuple(biases))
+    return BoundMask(tuple(bands), tuple(kept), tuple(ids), tuple(visible), tuple(biases), tuple(cuts))
+
+
+def _runs(queries: range | Tensor, length: int) -> tuple[range, ...]:
+    """The runs of rows that these positions name, in none of which any batch changes."""
+    if isinstance(queries, range):
+        run = range(min(queries.start, length), min(queries.stop, length))
+        return (run,) if len(run) else ()
+    rows = queries.reshape(math.prod(queries.shape[:-1]), queries.shape[-1]).cpu()
+    changes = (rows[:, 1:] != rows[:, :-1]).any(0).nonzero().flatten() + 1
+    edges = [0, *changes.tolist(), rows.shape[-1]]
+    named = rows.any(0)[edges[:-1]].tolist() if rows.shape[-1] else []
+    return tuple(range(a, b) for (a, b), used in zip(pairwise(edges), named, strict=False) if used)

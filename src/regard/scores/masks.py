@@ -6,19 +6,21 @@ A mask never holds queries × keys numbers unless the user passes such a tensor.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.errors import DTypeError
-from regard.support import FLOATS, WHOLE, check_dense, whole
+from regard.errors import DTypeError, InputError
+from regard.support import FLOATS, WHOLE, check_dense, check_stored, number, whole
 
-__all__ = ["Mask", "bias", "causal", "documents", "padding", "window"]
+__all__ = ["Mask", "bias", "causal", "cut", "documents", "padding", "window"]
 
 FAR = 2**60  # further than any key, and sums of a few such distances fit in int64
+_EVERYWHERE = range(FAR)
 HIDING = -1e29  # a bias this low hides a key as -inf does: many libraries write torch.finfo(dtype).min
 
 
@@ -69,7 +71,42 @@ class Dense:
         return f"{'visible' if self.tensor.dtype == torch.bool else 'bias'}({_brief(self.tensor)})"
 
 
-Atom = Band | Keep | Same | Dense
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """A bias on the scores of some queries with some keys: -inf hides these keys from these queries."""
+
+    queries: range | Tensor  # positions, or bools (*batch, queries)
+    keys: range | Tensor
+    heads: tuple[int, ...] | Tensor | None  # numbers, or bools (*batch, heads); None: all
+    band: Band | None  # only where this band lets a query see a key
+    bias: float
+
+    @property
+    def hides(self) -> bool:
+        """Whether it hides, and does not only weaken or strengthen."""
+        return self.bias == -math.inf
+
+    def __repr__(self) -> str:
+        said = [_brief_positions(self.queries), _brief_positions(self.keys)]
+        said += [] if self.band is None else [f"within={self.band!r}"]
+        said += [] if self.heads is None else [f"heads={_brief_heads(self.heads)}"]
+        return f"cut({', '.join(said if self.hides else [*said, f'bias={self.bias:g}'])})"
+
+
+Atom = Band | Keep | Same | Dense | Cut
+
+
+def _brief_positions(positions: range | Tensor) -> str:
+    if isinstance(positions, Tensor):
+        return _brief(positions)
+    if positions == _EVERYWHERE:
+        return "None"
+    last = "None" if positions.stop >= FAR else str(positions.stop)
+    return str(positions.start) if len(positions) == 1 else f"slice({positions.start}, {last})"
+
+
+def _brief_heads(heads: tuple[int, ...] | Tensor) -> str:
+    return _brief(heads) if isinstance(heads, Tensor) else str(list(heads))
 
 
 def _brief(value: int | Tensor) -> str:
@@ -242,3 +279,79 @@ def bias(tensor: Tensor) -> Mask:
         raise DTypeError(f"bias takes a float tensor. Got {got}. Pass a bool mask as mask=… itself, True = attend.")
     check_dense("bias", tensor)
     return Mask((Dense(tensor),))
+
+
+Tokens = int | slice | range | Tensor | None  # as a user names them
+
+
+def cut(
+    queries: Tokens = None,
+    keys: Tokens = None,
+    *,
+    within: Mask | None = None,
+    heads: Collection[int] | Tensor | None = None,
+    bias: float = -math.inf,
+) -> Mask:
+    """Hides some keys from some queries; with a finite `bias` it weakens what they give (below 0), or strengthens it.
+
+    Queries and keys: a number, a slice or a range, counted from 0; a bool tensor (*batch, tokens); or None for all.
+    `within`: only where this window would let a query see a key. `heads`: numbers, or a bool tensor (*batch, heads).
+
+        cut(slice(2, 4), slice(0, 2))    cut(within=window(1, -1))
+        1 1 1 1                          1 1 1 1
+        1 1 1 1                          0 1 1 1
+        0 0 1 1                          1 0 1 1
+        0 0 1 1                          1 1 0 1
+
+    >>> import regard
+    >>> regard.causal() & regard.cut(slice(900, None), slice(0, 100), heads=[3])
+    causal() & cut(slice(900, None), slice(0, 100), heads=[3])
+    """
+    band: Band | None = None
+    if within is not None:
+        atoms: tuple[Atom, ...] = within.atoms if isinstance(within, Mask) else ()
+        if len(atoms) != 1 or not isinstance(atoms[0], Band) or not isinstance(atoms[0].offset, int):
+            got = within if isinstance(within, Mask) else type(within).__name__
+            raise InputError(f"within must be one window or causal mask, with one offset for all. Got {got}.")
+        band = atoms[0]
+    if not (isinstance(bias, float) and bias == -math.inf):
+        bias = number("bias (or -inf to hide)", bias)
+        if bias > -HIDING:
+            raise InputError(f"bias must be at most {-HIDING:.0e}. Got {bias}.")
+    bias = -math.inf if bias <= HIDING else bias
+    return Mask((Cut(_positions("queries", queries), _positions("keys", keys), _heads(heads), band, bias),))
+
+
+def _heads(heads: Collection[int] | Tensor | None) -> tuple[int, ...] | Tensor | None:
+    if heads is None:
+        return None
+    if isinstance(heads, Tensor) and heads.dtype == torch.bool:
+        check_stored("heads", heads)
+        return heads
+    if isinstance(heads, str | Tensor) or not hasattr(heads, "__iter__"):
+        got = heads.dtype if isinstance(heads, Tensor) else type(heads).__name__
+        raise DTypeError(f"heads must be numbers, as in [3], or a bool tensor (*batch, heads). Got {got}.")
+    numbers = tuple(sorted({whole("a head", head) for head in heads}))
+    if numbers and numbers[0] < 0:
+        raise InputError(f"heads are numbered from 0. Got {list(numbers)}.")
+    return numbers
+
+
+def _positions(name: str, given: Tokens) -> range | Tensor:
+    if given is None:
+        return _EVERYWHERE
+    if isinstance(given, Tensor) and given.dim() > 0:
+        if given.dtype != torch.bool:
+            raise DTypeError(f"{name} must be a number, a slice, a range or a bool tensor. Got {given.dtype}.")
+        check_stored(name, given)
+        return given
+    if isinstance(given, slice | range):
+        start, stop = given.start or 0, FAR if given.stop is None else given.stop
+        start, stop, step = (whole(name, n) for n in (start, stop, 1 if given.step is None else given.step))
+        if start < 0 or stop < 0 or step != 1:
+            raise InputError(f"{name} are counted from 0, in steps of 1. Got {given}.")
+        return range(min(start, FAR), max(min(stop, FAR), min(start, FAR)))
+    start = whole(name, given)
+    if start < 0:
+        raise InputError(f"{name} are counted from 0. Got {start}.")
+    return range(min(start, FAR), min(start, FAR) + 1)

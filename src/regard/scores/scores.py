@@ -19,7 +19,8 @@ from torch import Tensor
 
 from regard.errors import DeviceError, DTypeError, InputError, ShapeError
 from regard.scores.bound_mask import BoundMask, Positions, at, bind, is_transient, pick, take
-from regard.scores.masks import Mask, as_mask
+from regard.scores.masks import Mask, as_mask, hides
+from regard.scores.pieces import Piece, in_pieces
 from regard.support import FLOATS, Bool, Float, Int, check_dense, check_stored, no_autocast, number
 
 __all__ = ["Scores", "as_range", "check_floats", "make_scores"]
@@ -189,9 +190,12 @@ class Scores:
         mask, (batch, _, queries, keys) = self.mask, self.shape
         if isinstance(self.rows, range) and self.rows == self.columns and mask.shows_every_key:
             return None
+        if mask.cuts and (found := in_pieces(mask, self.rows)) is not None:
+            return self._unseen_in(found)
         device, dense = self.query.device, (*mask.visible, *mask.biases)
-        if not dense and len(mask.ids) < 2 and isinstance(self.rows, range) and self.rows.step == 1:
-            band = not (mask.kept or mask.ids)
+        alike = not mask.cuts and all(tensor.shape[2] == 1 for tensor in dense)  # the same for all queries
+        if alike and len(mask.ids) < 2 and isinstance(self.rows, range) and self.rows.step == 1:
+            band = not (mask.kept or mask.ids or dense)
             if band and isinstance(self.columns, range) and mask.reaches(self.rows, self.columns):
                 return None
             column = at(self.columns, device)
@@ -201,8 +205,10 @@ class Scores:
                 last = last if lowest is None else torch.minimum(last, column - offset - lowest)
             hidden = first > last
             hidden = hidden[None, None, None] if hidden.dim() == 1 else hidden
-            for kept in mask.kept:
+            for kept in (*mask.kept, *mask.visible):
                 hidden = hidden | ~take(kept, 3, self.columns)
+            for added in mask.biases:
+                hidden = hidden | hides(take(added, 3, self.columns))
             for query_ids, key_ids in mask.ids:
                 span = (edge.view(-1, keys) - self.rows[0] for edge in (first, last))
                 own, other = take(query_ids, 2, self.rows)[:, 0, :, 0], take(key_ids, 3, self.columns)[:, 0, 0]
@@ -217,13 +223,25 @@ class Scores:
             here = _compose(self.rows, range(start, min(start + rows, queries)))
             bias = mask.bias_tile(here, self.columns, self.working_dtype)
             visible = _visible(mask.tile(here, self.columns, device), bias)
-            assert visible is not None
+            if visible is None:  # no cut concerns these rows
+                return None
             any_row = visible.any(2)
             seen = any_row if seen is None else seen | any_row
             if visible.shape[2] == 1:  # the same for every row
                 break
         assert seen is not None
         return ~seen
+
+    def _unseen_in(self, found: Sequence[Piece]) -> Tensor | None:
+        """The keys that are unseen in every piece."""
+        everywhere: Tensor | None = None
+        for piece in found:
+            rows = range(piece.rows.start - self.rows[0], piece.rows.stop - self.rows[0])
+            part = replace(self, query=pick(self.query, 2, rows), mask=piece.mask, rows=piece.rows)
+            if part.unseen is None:
+                return None
+            everywhere = part.unseen if everywhere is None else everywhere & part.unseen
+        return everywhere
 
 
 def _some_query_has_id(

@@ -16,6 +16,7 @@ translator.py   `Translator`: text to text; the shipped model lies in model/
 corpus.py       pairs of sentences from files, near duplicates, and pairs of ids as padded batches
 recipe.py       everything that defines a training
 checkpoint.py   a training on disk, and the time it has taken
+processes.py    the processes of a training that torchrun started, and what each one does
 training.py     `train`: from a recipe to a model
 scoring.py      `score`: BLEU and chrF2
 """

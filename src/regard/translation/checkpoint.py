@@ -1,7 +1,7 @@
 """A training on disk: the lock on its folder, the last two checkpoints, from which it continues exactly, and its clock.
 
 A checkpoint is one safetensors file, written atomically, with a sum of its content. It holds all that a training needs
-beside its recipe and corpora: weights, their average, the optimizer's moments, random state, progress, vocabulary, log.
+beside its recipe and corpora: weights, their average, the optimizer's moments, progress, vocabulary, log.
 Where the rate depends on the time, the clock keeps the seconds of every step in a file of its own.
 """
 
@@ -26,12 +26,12 @@ from torch import Tensor, nn
 from regard.errors import FileError
 from regard.nn.files import read_safetensors, write_bytes, write_safetensors
 
-__all__ = ["CLOCK", "FILE", "PREVIOUS", "Checkpoint", "Clock", "exists", "lock", "read", "restore", "write"]
+__all__ = ["CLOCK", "FILE", "PREVIOUS", "Checkpoint", "Clock", "check", "exists", "lock", "read", "tensors", "write"]
 
 FILE = "checkpoint.safetensors"
 PREVIOUS = "checkpoint.previous.safetensors"
 CLOCK = "clock.f64"
-_FORMAT = "regard.training.2"
+_FORMAT = "regard.training.3"
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 _now = time.monotonic
 
@@ -50,28 +50,30 @@ def exists(folder: Path) -> bool:
     return any((folder / name).is_file() for name in (FILE, PREVIOUS))
 
 
+def tensors(
+    model: nn.Module, average: Mapping[str, Tensor], optimizer: torch.optim.Optimizer, extra: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """All tensors of a training by their names in a checkpoint: themselves, not copies."""
+    found = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+    found |= {f"average.{name}": tensor for name, tensor in average.items()}
+    for name, parameter in model.named_parameters():
+        if not optimizer.state[parameter]:  # before its first step
+            moments = (torch.zeros((), device=parameter.device), *(torch.zeros_like(parameter) for _ in range(2)))
+            optimizer.state[parameter] = dict(zip(_MOMENTS, moments, strict=True))
+        found |= {f"{moment}.{name}": optimizer.state[parameter][moment] for moment in _MOMENTS}
+    return found | {f"extra.{name}": tensor for name, tensor in extra.items()}
+
+
 def write(
     folder: Path,
-    model: nn.Module,
-    average: Mapping[str, Tensor],
-    optimizer: torch.optim.Optimizer,
+    tensors: Mapping[str, Tensor],
     state: Mapping[str, Any],
     *,
     origin: Mapping[str, Any],
     files: Mapping[str, bytes],
-    extra: Mapping[str, Tensor],
 ) -> None:
     """Save everything; the checkpoint before this one is kept too."""
-    tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
-    tensors |= {f"average.{name}": tensor for name, tensor in average.items()}
-    for name, parameter in model.named_parameters():
-        for moment, tensor in optimizer.state[parameter].items():
-            tensors[f"{moment}.{name}"] = tensor
-    tensors |= {f"extra.{name}": tensor for name, tensor in extra.items()}
-    tensors |= {f"file.{name}": _as_tensor(data) for name, data in files.items()}
-    tensors["random"] = torch.get_rng_state()
-    if torch.cuda.is_available():
-        tensors["random.cuda"] = torch.cuda.get_rng_state()
+    tensors = {**tensors, **{f"file.{name}": _as_tensor(data) for name, data in files.items()}}
     metadata = {"format": _FORMAT, "state": json.dumps(state), "origin": json.dumps(origin)}
     metadata["sha256"] = _sum(tensors, metadata)
 
@@ -110,32 +112,12 @@ def _read(path: Path) -> Checkpoint:
     return Checkpoint(tensors, json.loads(metadata["state"]), json.loads(metadata["origin"]), files)
 
 
-def restore(
-    checkpoint: Checkpoint,
-    model: nn.Module,
-    average: Mapping[str, Tensor],
-    optimizer: torch.optim.Optimizer,
-    extra: Mapping[str, Tensor],
-) -> None:
-    """Put everything back in place, random state included."""
-    tensors = checkpoint.tensors
-    expected = {f"model.{name}": tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    stored = {name: tuple(tensor.shape) for name, tensor in tensors.items() if name.startswith("model.")}
-    if stored != expected:
+def check(checkpoint: Checkpoint, expected: Mapping[str, Tensor]) -> None:
+    """Refuse a checkpoint that has not just these tensors."""
+    shapes = {name: tuple(tensor.shape) for name, tensor in expected.items()}
+    stored = {name: tuple(t.shape) for name, t in checkpoint.tensors.items() if not name.startswith("file.")}
+    if stored != shapes:
         raise FileError("the checkpoint is not of this recipe's model. Was it written by another version of regard?")
-    model.load_state_dict({name.removeprefix("model."): tensors[name] for name in expected})
-    for kind, own in (("average", average), ("extra", extra)):
-        for name, tensor in own.items():
-            tensor.copy_(tensors[f"{kind}.{name}"])
-    for name, parameter in model.named_parameters():
-        moments = {m: tensors[f"{m}.{name}"] for m in _MOMENTS if f"{m}.{name}" in tensors}
-        optimizer.state[parameter] = {
-            m: tensor if m == "step" and parameter.device.type == "cpu" else tensor.to(parameter.device)
-            for m, tensor in moments.items()
-        }
-    torch.set_rng_state(tensors["random"])
-    if torch.cuda.is_available() and "random.cuda" in tensors:
-        torch.cuda.set_rng_state(tensors["random.cuda"])
 
 
 def _as_tensor(data: bytes) -> Tensor:

@@ -182,7 +182,7 @@ class Batches:
     """Pairs of ids, the source with its end, the target with start and end.
 
     >>> batches = Batches([([5, 6], [7]), ([5], [7, 8, 9])], end=0, pad=10, tokens=64)
-    >>> source, target = next(iter(batches.epoch(0)))
+    >>> source, target = batches.batch(batches.plan(0)[0])
     >>> sorted(source.tolist()), target.shape
     ([[5, 0, 10, 10, 10, 10, 10, 10], [5, 6, 0, 10, 10, 10, 10, 10]], torch.Size([2, 9]))
     """
@@ -209,12 +209,11 @@ class Batches:
     def __len__(self) -> int:
         return len(self.sides[0])
 
-    def epoch(self, number: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
-        """All pairs once, some of them joined, in a new random order; from batch number `start` on."""
-        yield from (self.batch(rows) for rows in self.plan(number)[start:])
-
     def plan(self, number: int) -> list[list[tuple[int, ...]]]:
-        """The rows of each batch of an epoch, each as the indices of its pairs; most rows are one pair."""
+        """The rows of each batch of an epoch, each as the indices of its pairs; most rows are one pair.
+
+        All pairs once, some of them joined, in a new random order.
+        """
         random = np.random.default_rng((self.seed, number))
         lengths = self.lengths
         extra = random.integers(0, max(len(self), 1), (int(len(self) * self.joined), 2))
@@ -234,7 +233,12 @@ class Batches:
             start = stop
         return [batches[n] for n in random.permutation(len(batches))]
 
-    def batch(self, rows: list[tuple[int, ...]]) -> tuple[Tensor, Tensor]:
+    def labels(self, rows: Sequence[tuple[int, ...]]) -> int:
+        """How many target tokens rows have to learn from, their ends included."""
+        places = np.array([n for row in rows for n in row], dtype=np.int64)
+        return int(self.lengths[places, 1].sum()) - (len(places) - len(rows))  # a row has one end, however many pairs
+
+    def batch(self, rows: Sequence[tuple[int, ...]]) -> tuple[Tensor, Tensor]:
         """The padded source and target ids of rows."""
         single = np.array([row[0] for row in rows if len(row) == 1], dtype=np.int64)
         several = [row for row in rows if len(row) > 1]

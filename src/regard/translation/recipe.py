@@ -14,7 +14,9 @@ from regard.errors import FileError, InputError, RegardError
 from regard.nn import TransformerConfig
 from regard.nn.layers import ACTIVATIONS
 
-__all__ = ["Recipe"]
+__all__ = ["LARGE", "Recipe"]
+
+LARGE = 150_000_000  # parameters: the paper's big model has more, its base model less
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,9 @@ class Recipe:
     vocabulary_from: str | None = None  # a folder whose vocabulary to use instead of learning one
     steps: int = 10_000
     minutes: float | None = None  # stop after this long even if steps remain; the rate then decays with time
-    tokens: int = 8_192  # per batch, padding included
+    tokens: int = 8_192  # per batch, padding included; several processes take a part each
+    accumulate: int = 1  # n: a step's batch has n × tokens, and takes n passes, one after the other
+    shard: bool | None = None  # several processes each keep a part of the weights; by default from 150 M parameters on
     rate: float = 1e-3  # peak learning rate
     warmup: int = 400
     smoothing: float = 0.1
@@ -102,7 +106,7 @@ class Recipe:
             raise InputError(f"far_from must be a list of files. Got {_short(self.far_from)}.")
         for name, kind, what in _KINDS:
             value = getattr(self, name)
-            if not isinstance(value, kind) and not (name == "vocabulary_from" and value is None):
+            if not isinstance(value, kind) and not (name in ("vocabulary_from", "shard") and value is None):
                 raise InputError(f"{name} must be {what}. Got {_short(value)}.")
         for name, least, most in _WHOLE:
             value = getattr(self, name)
@@ -125,6 +129,10 @@ class Recipe:
             raise InputError(f"activation must be one of {', '.join(ACTIVATIONS)}. Got {config.activation!r}.")
         return config
 
+    def shards(self, parameters: int) -> bool:
+        """Whether several processes share the weights of a model so large, rather than each holding all of them."""
+        return parameters >= LARGE if self.shard is None else self.shard
+
     def differences(self, earlier: Mapping[str, Any]) -> list[str]:
         """What is other than in an earlier recipe's `as_json`, in words."""
         now, missing = self.as_json(), object()
@@ -135,8 +143,8 @@ class Recipe:
         ]
 
     def as_json(self) -> dict[str, Any]:
-        """All fields but the folder, as JSON gives them back."""
-        fields = {name: value for name, value in dataclasses.asdict(self).items() if name != "folder"}
+        """All fields that decide what is learned, as JSON gives them back."""
+        fields = {name: value for name, value in dataclasses.asdict(self).items() if name not in ("folder", "shard")}
         found: dict[str, Any] = json.loads(json.dumps(fields))
         return found
 
@@ -147,6 +155,7 @@ _KINDS: list[tuple[str, type, str]] = [
     ("folder", Path, "a path"),
     ("reverse", bool, "true or false"),
     ("marks", bool, "true or false"),
+    ("shard", bool, "true or false"),
     ("languages", str, 'a text such as "en-fr"'),
     ("vocabulary_from", str, "a folder"),
     ("sample", str, "a text"),
@@ -156,6 +165,7 @@ _WHOLE = [  # name, least, most
     ("vocabulary", 4, 2**24),
     ("steps", 1, _MOST),
     ("tokens", 1, _MOST),
+    ("accumulate", 1, 2**20),
     ("warmup", 1, _MOST),
     ("longest", 2, _MOST),
     ("check", 1, _MOST),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,9 +29,10 @@ from regard.watching.written import by_written_word
 
 if TYPE_CHECKING:
     from regard.drawing import Picture
-    from regard.watching import Record
+    from regard.watching import Link
+    from regard.watching.changes import Without
 
-__all__ = ["Alternative", "TranslatedSegment", "Translation", "align", "by_words", "record_attention"]
+__all__ = ["Alternative", "Tokenizer", "TranslatedSegment", "Translation", "align", "by_words", "record_attention"]
 
 _START = "<start>"  # what the decoder reads first; its id is that of padding
 _REPR = 60  # cells of each text in a prompt
@@ -268,14 +269,22 @@ class Translation:
 
     @cached_property
     def _record(self) -> Record:
+        return self._watched(None, None, True)
+
+    def _watched(self, without: Without | None, steer: Mapping[Link, float] | None, renormalise: bool) -> Record:
         pairs = [(each.segment.ids, each.hypotheses[0].tokens) for each in self._segments if each.hypotheses]
         pairs = [(source, target) for source, target in pairs if target]
         if not pairs:
             raise InputError("there is nothing to watch: no word of the text was translated.")
-        return record_attention(self._segments[0].model, self._segments[0].segment.vocabulary, pairs)
+        first, changes = self._segments[0], {"without": without, "steer": steer, "renormalise": renormalise}
+        return record_attention(first.model, first.segment.vocabulary, pairs, changes)
 
-    def watch(self) -> Record:
+    def watch(
+        self, *, without: Without | None = None, steer: Mapping[Link, float] | None = None, renormalise: bool = True
+    ) -> Record:
         """All attention of the model on this source and this translation: encoder, decoder and cross.
+
+        `without` and `steer` change the attention as in `regard.watch`; the translation stays as it is.
 
         Computed when first used, by one more pass through the model, and kept. Of a text in several sentences,
         `record.passes` has one record for each. The rows of cross-attention are named after the words that are being
@@ -290,7 +299,7 @@ class Translation:
         >>> print(record.looks("chien", kind="cross")[0].word)
         dog
         """
-        return self._record
+        return self._record if without is None and steer is None else self._watched(without, steer, renormalise)
 
     def picture(self, title: str = "") -> Picture:
         """The translation below its source, each word joined to the words that it attended to."""
@@ -360,17 +369,18 @@ def by_words(
 
 
 def record_attention(
-    model: Transformer, vocabulary: Vocabulary, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]
-) -> Record:
+    model: Transformer, vocabulary: Vocabulary, pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+    changes: Mapping[str, Any] | None = None,
+) -> Record:  # fmt: skip
     """All attention of a model on pairs of source and target ids, one pass each, as `watch` records it.
 
     The rows of cross-attention are named after what they write: the target, then the end.
     """
     device = model.embedding.weight.device
-    tokenizer = _Tokenizer(vocabulary, model.config.start)
+    tokenizer = Tokenizer(vocabulary, model.config.start)
     with (
         torch.no_grad(),
-        watch(model, tokenizer=tokenizer) as record,
+        watch(model, tokenizer=tokenizer, **changes or {}) as record,
         progress("watching", total=len(pairs)) as advance,
     ):
         for source, target in pairs:
@@ -383,7 +393,7 @@ def record_attention(
     return by_written_word(record, [Tokens(pieces, special, tokenizer) for pieces in written])
 
 
-class _Tokenizer:
+class Tokenizer:
     """The part of a Hugging Face tokenizer's interface that `watch` uses."""
 
     def __init__(self, vocabulary: Vocabulary, start: int):
@@ -391,8 +401,10 @@ class _Tokenizer:
         self.all_special_tokens = [_START, *vocabulary.pieces([vocabulary.end, vocabulary.unknown, vocabulary.pad])]
 
     def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
+        """The token of each id."""
         pieces = self._vocabulary.pieces(ids)
         return [_START if each == self._start else piece for each, piece in zip(ids, pieces, strict=True)]
 
     def convert_tokens_to_string(self, pieces: Sequence[str]) -> str:
+        """Tokens as text."""
         return "".join(pieces).replace("▁", " ")

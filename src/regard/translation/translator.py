@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, overload
 
@@ -12,7 +13,7 @@ from regard.nn.files import read_json, write_json
 from regard.support import progress, require_text
 from regard.translation.beam_search import search_all
 from regard.translation.confidence import Calibration
-from regard.translation.result import TranslatedSegment, Translation, with_facts
+from regard.translation.result import Tokenizer, TranslatedSegment, Translation, with_facts
 from regard.translation.segments import Segment, Style, split_segments
 from regard.translation.typography import is_typeset
 from regard.translation.vocabulary import FILE as VOCABULARY
@@ -24,6 +25,7 @@ ABOUT = "translation.json"  # beside a model: its languages, and the calibration
 SHIPPED = Path(__file__).parent / "model"  # English to French: see its README.md
 _BATCH = 32  # segments translated together
 _LONGEST = 120  # tokens: models are trained on sentences, not pages
+_STREAMED = 8  # segments of a stream that are translated together, at most
 
 
 class Translator:
@@ -55,6 +57,11 @@ class Translator:
         self.languages = languages  # "en-fr": numbers are written as in French; "": as in the source
         self.calibration = Calibration() if calibration is None else calibration
         self.longest = max(min(_LONGEST, (config.positions - 16) // 2), 1)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The `tokenizer=` with which `watch` and `effect` read what `self.model` reads and writes."""
+        return Tokenizer(self.words, self.model.config.start)
 
     # On disk
 
@@ -128,30 +135,43 @@ class Translator:
         for n, text in enumerate(texts):
             require_text(f"texts[{n}]", text)
 
-        def search(segments: Sequence[Segment]) -> list[TranslatedSegment]:
-            sources = [[*segment.ids, self.words.end] for segment in segments if segment.ids]
-            with progress("translating", total=sum(map(len, sources))) as advance:
-                found = iter(
-                    search_all(
-                        self.model, sources, beam=max(beam, alternatives), length_penalty=length_penalty,
-                        sentences=_BATCH, advance=advance,
-                    )
-                )  # fmt: skip
-            return [
-                TranslatedSegment(each, next(found) if each.ids else [], self.model, self.calibration)
-                for each in segments
-            ]
-
-        styles = [
-            Style(self.languages == "en-fr", is_typeset(text) if typography is None else typography) for text in texts
-        ]
-        segments = [
-            split_segments(text, self.words, self.longest, split, style)
-            for text, style in zip(texts, styles, strict=True)
-        ]
+        search = partial(self._search, beam=max(beam, alternatives), length_penalty=length_penalty)
+        segments = [self._split(text, split, typography) for text in texts]
         found = iter(with_facts([segment for parts in segments for segment in parts], search))
         translated = [[next(found) for _ in parts] for parts in segments]
         return [Translation.of(text, parts, alternatives) for text, parts in zip(texts, translated, strict=True)]
+
+    def stream(self, text: str) -> Iterator[Translation]:
+        """The parts that `translate(text)` reads one by one, each as soon as it is translated; together, its text.
+
+        >>> import regard
+        >>> parts = regard.Translator.default().stream("I am good.\\nIt is late.")
+        >>> [part.text for part in parts]
+        ['Je vais bien.\\n', 'Il est tard.']
+        """
+        require_text("text", text)
+        segments, size = self._split(text, False, None), 1
+        while segments:
+            group, segments = segments[:size], segments[size:]
+            size = min(2 * size, _STREAMED)
+            search = partial(self._search, beam=4, length_penalty=1.0)
+            yield from (Translation.of(each.segment.text, [each], 1) for each in with_facts(group, search))
+
+    def _split(self, text: str, split: bool, typography: bool | None) -> list[Segment]:
+        style = Style(self.languages == "en-fr", is_typeset(text) if typography is None else typography)
+        return split_segments(text, self.words, self.longest, split, style)
+
+    def _search(self, segments: Sequence[Segment], *, beam: int, length_penalty: float) -> list[TranslatedSegment]:
+        sources = [[*segment.ids, self.words.end] for segment in segments if segment.ids]
+        with progress("translating", total=sum(map(len, sources))) as advance:
+            found = iter(
+                search_all(
+                    self.model, sources, beam=beam, length_penalty=length_penalty, sentences=_BATCH, advance=advance
+                )
+            )
+        return [
+            TranslatedSegment(each, next(found) if each.ids else [], self.model, self.calibration) for each in segments
+        ]
 
 
 def _read_about(folder: Path) -> dict[str, Any]:

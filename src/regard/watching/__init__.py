@@ -2,12 +2,17 @@
 
 Read in this order:
 
-session.py      `watch`: the `with` block, and the attention of regard's own layers inside it
+session.py      `watch`: the `with` block, and every attention call inside it
+own_layers.py   regard's own layers
 huggingface.py  the same for Hugging Face models; the only file that imports transformers
 plain_torch.py  and for plain PyTorch: nn.MultiheadAttention, and whatever calls torch's attention function
 registry.py     who watches which module, and what is replaced meanwhile
+modules.py      the modules of a model: their names, and what the class of each says about it
 packed.py       attention that is computed part by part, as the one matrix that it is
+links.py        `Link`: attention from some words to others, to be cut or steered
+changes.py      the heads and links that a model runs without
 masks.py        `Pattern` and `LazyMask`: masks as rules, without queries × keys numbers
+shards.py       heads on several ranks (tensor parallel): their numbers, and all of them on one rank
 calls.py        `AttentionCall`, and the steps of a generation that become one
 entries.py      the calls of a module on one text, the `Entry` they become, and what its mask shows
 reductions.py   what an entry can keep instead of its matrix
@@ -24,19 +29,23 @@ roles.py        what each head does, in one phrase
 atlas.py        `Atlas`: what every head does, in numbers and in a phrase
 passages.py     a passage of a long text: its words, what they give to each other, and what goes elsewhere
 written.py      the rows of cross-attention, named after the words that are written
-pictures.py     lines, matrix, grid, flow and map
+cache.py        which tokens a key–value cache may forget; a press for kvpress
 framing.py      a picture of the user's, and which part of it each patch saw
 overlays.py     what a word looks at, over the picture
+pictures.py     lines, matrix, grid, flow and map
 storage.py      records as files
-knockout.py     `knock_out`: what changes without some heads
+comparison.py   `effect`: what changes without some heads or links
+scans.py        `effects`: the same for every head, or for every span of a text, many in one batch
 local_models.py models by name, in installed packages and the Hugging Face cache
 see.py          what `regard see` runs
 """
 
+from regard.watching.comparison import Effect, effect
 from regard.watching.entries import Entry
-from regard.watching.knockout import Effect, knock_out
+from regard.watching.links import Link
 from regard.watching.patches import Patch
 from regard.watching.record import Record
+from regard.watching.scans import Effects, effects
 from regard.watching.session import watch
 
-__all__ = ["Effect", "Entry", "Patch", "Record", "knock_out", "watch"]
+__all__ = ["Effect", "Effects", "Entry", "Link", "Patch", "Record", "effect", "effects", "watch"]

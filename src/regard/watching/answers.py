@@ -15,7 +15,7 @@ from regard.drawing.terminal import Table, beside, elisions, labelled_bar, perce
 from regard.errors import InputError
 from regard.support import Float
 
-__all__ = ["Aside", "Head", "Heads", "Look", "Looks", "Rollout", "Spans"]
+__all__ = ["Aside", "Head", "Heads", "Look", "Looks", "Ranking", "Rollout", "Spans"]
 
 Item = TypeVar("Item")
 
@@ -25,7 +25,7 @@ _BAR = 20  # cells of a bar that stands for all attention
 _PHRASE = 60  # cells of the word or phrase that an answer is about
 
 
-class _Ranking(Sequence[Item]):
+class Ranking(Sequence[Item]):
     """A sequence of items in descending order; a prompt shows what `print` shows."""
 
     found: tuple[Item, ...]
@@ -65,11 +65,11 @@ class Aside(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Looks(_Ranking[Look]):
+class Looks(Ranking[Look]):
     """Words and their shares, the largest first; words that the mask hides are not among them.
 
     Where attention sinks were set aside, `aside` has them with their shares of all attention, the shares of the words
-    are shares of the rest, and `note` says so.
+    are shares of the rest, and `note` says so. Printed, the five largest are listed, and what the others have together.
 
     >>> print(Looks("it", (Look("dog", 0.61, 1), Look("hungry", 0.14, 7))))
     it ━━━━━━━━━━━━ dog 61 %  ━━━ hungry 14 %
@@ -78,12 +78,15 @@ class Looks(_Ranking[Look]):
     it: 50 % rests on [CLS]; of the rest: ━━━━━━━━━━━━ dog 61 %
     >>> print(Looks("it", (Look("dog", 0.5, 1), Look("dog", 0.25, 9))))  # a repeated word is told by its token
     it ━━━━━━━━━━ dog @1 50 %  ━━━━━ dog @9 25 %
+    >>> print(Looks("it", tuple(Look(word, 0.125, n) for n, word in enumerate("abcdefgh"))))
+    it ━━ a 12.5 %  ━━ b 12.5 %  ━━ c 12.5 %  ━━ d 12.5 %  ━━ e 12.5 %  … and 3 others 37.5 %
     """
 
     word: str
     found: tuple[Look, ...]
     aside: tuple[Aside, ...] = ()
     note: str = ""
+    one_row: bool = True  # the shares are parts of one row, and have a sum; False: each is from the row of its own word
 
     def __str__(self) -> str:
         return self.line()
@@ -91,18 +94,33 @@ class Looks(_Ranking[Look]):
     def line(self, question: str = "") -> str:
         """As one line, with what was asked: "it looks at: …", or "it looks at: 50 % rests on …"."""
         listed = self[:_LOOKS]
-        count = Counter(look.word for look in self)
-        labels = [look.word if count[look.word] == 1 else f"{look.word} @{look.position}" for look in listed]
+        times = Counter(look.word for look in self)
+        labels = [look.word if times[look.word] == 1 else f"{look.word} @{look.position}" for look in listed]
         shares = "  ".join(labelled_bar(name, look.weight, _BAR) for name, look in zip(labels, listed, strict=True))
         word = visible(self.word, _PHRASE)
         asked = f"{word} {question}" if question else word
+        count, share = self.others(_LOOKS)
+        if count:
+            shares += f"  {_and_others(count)}" + ("" if share is None else f" {percent(share)}")
         return " ".join(part for part in (f"{asked}:" if question or self.note else asked, self.note, shares) if part)
 
+    def others(self, listed: int) -> tuple[int, float | None]:
+        """How many words come after the first few that are `listed`, and what they have together.
+
+        >>> Looks("it", (Look("dog", 0.5, 1), Look("food", 0.25, 4), Look("ate", 0.25, 2))).others(1)
+        (2, 0.5)
+        """
+        rest = self[listed:]
+        return len(rest), sum(look.weight for look in rest) if self.one_row else None
+
     def _repr_html_(self, caption: str = "") -> str:
-        rows = [(look.word, look.weight, look.position) for look in self[:_ROWS]]
+        rows: list[tuple[Cell, ...]] = [(look.word, look.weight, look.position) for look in self[:_ROWS]]
+        count, share = self.others(_ROWS)
+        if count:
+            rows.append((_and_others(count), share, None))
         note = self.note.removesuffix(":")
         caption = "; ".join(part for part in (caption, note) if part)
-        return html_table(rows, (self.word, "share", "token"), caption=caption, more=len(self) - _ROWS)
+        return html_table(rows, (self.word, "share", "token"), caption=caption)
 
     def of(self, word: str) -> float:
         """The share of a word as it is listed, summed over its occurrences: of the rest, where sinks were set aside.
@@ -119,6 +137,10 @@ class Looks(_Ranking[Look]):
         return sum(listed, 0.0)
 
 
+def _and_others(count: int) -> str:
+    return f"… and {count:,} other{'s' * (count != 1)}"
+
+
 class Head(NamedTuple):
     """One head and its score."""
 
@@ -129,25 +151,32 @@ class Head(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Heads(_Ranking[Head]):
-    """Heads, the largest score first.
+class Heads(Ranking[Head]):
+    """Heads, the largest score first; those from which the mask hides what was asked are left out, and `note` says so.
 
     >>> print(Heads("it → dog", (Head("layers.4.attention", 4, 3, 0.61),)))
     it → dog
     layer  4 head  3   61 %   layers.4.attention
+    >>> print(Heads("dog → it", (), "the mask hides it from all heads."))
+    dog → it: the mask hides it from all heads.
     """
 
     about: str
     found: tuple[Head, ...]
+    note: str = ""
 
     def __str__(self) -> str:
         lines = [f"layer {h.layer:>2} head {h.head:>2} {percent(h.score):>6}   {h.name}" for h in self[:_HEADS]]
         more = [f"… and {len(self) - _HEADS} more"] if len(self) > _HEADS else []
-        return "\n".join([self.about, *lines, *more])
+        return "\n".join([self._title, *lines, *more])
 
     def _repr_html_(self) -> str:
         rows = [(head.layer, head.head, head.score, head.name) for head in self[:_ROWS]]
-        return html_table(rows, ("layer", "head", "score", "module"), caption=self.about, more=len(self) - _ROWS)
+        return html_table(rows, ("layer", "head", "score", "module"), caption=self._title, more=len(self) - _ROWS)
+
+    @property
+    def _title(self) -> str:
+        return f"{self.about}: {self.note}" if self.note else self.about
 
 
 @dataclass(frozen=True, repr=False)

@@ -16,7 +16,9 @@ from regard.errors import WatchError
 from regard.matrix import AttentionMatrix
 from regard.scores import Atom, Dense, Mask, Same, as_mask, bind
 from regard.support import Float
+from regard.watching.links import LocatedLink
 from regard.watching.masks import Pattern
+from regard.watching.shards import Shard
 
 __all__ = ["AttentionCall", "Steps", "check_readable", "names_another_sequence", "to_one_dtype"]
 
@@ -44,18 +46,46 @@ class AttentionCall:
     # What the mask is made of, so that the masks of several steps can be joined:
     pattern: Pattern = field(default_factory=Pattern)  # a rule in positions of the text
     dense: Mask = field(default_factory=Mask)  # what is known for these queries and keys only
+    zeroed: Mask = field(default_factory=Mask)  # hides weights after the softmax: the others stay as they are
+    shard: Shard | None = None  # its heads, where other ranks compute the others
 
     def matrix(self) -> AttentionMatrix:
         """The attention matrix, not computed yet."""
-        return AttentionMatrix(
+        matrix = AttentionMatrix(
             self.query, self.key, mask=self.mask, scale=self.scale, softcap=self.softcap, sinks=self.sinks
         )
+        return matrix.where(self.zeroed) if self.zeroed.atoms else matrix
+
+    def attend(self, value: Tensor, dropout: float = 0.0) -> tuple[Tensor, AttentionMatrix]:
+        """The output, and the matrix that it was computed with."""
+        if dropout or not self.zeroed.atoms:
+            matrix = self.matrix()
+            return matrix.attend(value, dropout), matrix
+        before = replace(self, zeroed=Mask()).matrix()
+        output = before.attend(value)  # right for most rows, and its normalisers are those of the others
+        zeroed = before.where(self.zeroed)
+        first, stop = _rows(self.zeroed, tuple(zeroed.shape), value.device)
+        changed = zeroed.part[:, :, first:stop].attend(value)
+        return torch.cat([output[:, :, :first], changed, output[:, :, stop:]], 2), zeroed
+
+    def changed(self, links: Sequence[LocatedLink], zeroed: Sequence[LocatedLink]) -> AttentionCall:
+        """The same with these links cut or steered, and those set to 0."""
+        pattern = replace(self.pattern, links=self.pattern.links + tuple(links), zeroed=(*self.pattern.zeroed, *zeroed))
+        places = self.queries, self.keys
+        new = replace(Pattern(), links=tuple(links), zeroed=tuple(zeroed))
+        hidden = self.zeroed & new.hidden(*places)
+        return replace(self, mask=self.mask & new.mask(*places), pattern=pattern, zeroed=hidden)
 
     @property
-    def requires_grad(self) -> bool:
-        """Whether it is part of an autograd graph."""
-        tensors = (self.query, self.key, *self.mask.tensors)
-        return any(t.requires_grad for t in tensors) or (self.sinks is not None and self.sinks.requires_grad)
+    def heads(self) -> range:
+        """The numbers of its heads, as the whole model counts them."""
+        first = 0 if self.shard is None else self.shard.first
+        return range(first, first + self.query.shape[1])
+
+    @property
+    def all_heads(self) -> int:
+        """How many heads there are on all ranks."""
+        return self.query.shape[1] if self.shard is None else self.shard.heads
 
     def last(self, count: int) -> AttentionCall:
         """The same with the last so many queries only: a copy, so that the others can be forgotten."""
@@ -63,8 +93,15 @@ class AttentionCall:
             return self
         queries = self.queries[-count:]
         dense = Mask(tuple(_last_rows(atom, count) for atom in self.dense.atoms))
-        mask = self.pattern.mask(queries, self.keys) & dense
-        return replace(self, query=self.query[:, :, -count:].clone(), mask=mask, queries=queries, dense=dense)
+        mask, zeroed = self.pattern.mask(queries, self.keys) & dense, self.pattern.hidden(queries, self.keys)
+        query = self.query[:, :, -count:].clone()
+        return replace(self, query=query, mask=mask, queries=queries, dense=dense, zeroed=zeroed)
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether it is part of an autograd graph."""
+        tensors = (self.query, self.key, *self.mask.tensors)
+        return any(t.requires_grad for t in tensors) or (self.sinks is not None and self.sinks.requires_grad)
 
     def detach(self) -> AttentionCall:
         """The same outside the autograd graph."""
@@ -83,6 +120,12 @@ def _last_rows(atom: Atom, count: int) -> Atom:
     return atom
 
 
+def _rows(mask: Mask, shape: tuple[int, ...], device: torch.device) -> tuple[int, int]:
+    """The first row that a cut of this mask concerns, and the one after the last."""
+    runs = [run for cut in bind(mask, shape, device, plain=False).cuts for run in cut.runs]
+    return min((run.start for run in runs), default=0), max((run.stop for run in runs), default=0)
+
+
 # What calls of every origin have to be asked
 
 
@@ -91,6 +134,11 @@ def check_readable(tensor: Tensor) -> None:
     if tensor.is_meta:
         raise WatchError(
             "the model lies on the meta device, where tensors have no numbers to see. Move it to a real one."
+        )
+    if hasattr(tensor, "full_tensor"):
+        raise WatchError(
+            "the queries are a DTensor, whose shards only torch can put together. Let the projections give each rank "
+            "its own heads: use_local_output=True, as tp_plan does."
         )
     if tensor.is_nested:
         raise WatchError(
@@ -156,6 +204,7 @@ class Steps:
         self.rows = 0  # queries of all calls
         self._steps: list[_Step] = []
         self._last: tuple[float | None, float | None, Tensor | None] = None, None, None  # scale, softcap and sinks
+        self._shard: Shard | None = None
         self._new: list[_NewKeys] = []
         self._checked = 1  # of the new keys, so many were compared with the step before
         self._key: Tensor | None = None  # the keys at the positions below
@@ -178,7 +227,7 @@ class Steps:
             elif written:
                 raise _rewritten()
         self._address = address
-        self._last = call.scale, call.softcap, call.sinks
+        self._last, self._shard = (call.scale, call.softcap, call.sinks), call.shard
         query = call.query.detach() if call.query.requires_grad else call.query
         self.rows += query.shape[2]
         self._steps.append(_Step(query, call.kind, call.queries, call.keys, call.pattern, call.dense))
@@ -210,8 +259,9 @@ class Steps:
         query = torch.cat([step.query for step in self._steps], 2)
         sinks = None if sinks is None else sinks.detach()
         return AttentionCall(
-            query, key.detach(), mask, scale, softcap, sinks, last.kind, *positions, last.pattern, last.dense
-        )
+            query, key.detach(), mask, scale, softcap, sinks, last.kind, *positions, last.pattern, last.dense,
+            last.pattern.hidden(*positions), self._shard,
+        )  # fmt: skip
 
     def check(self) -> None:
         """Raise where the cache was rewritten between two steps: rows would be joined with keys they never saw."""
@@ -298,8 +348,10 @@ def _dense_rows(step: _Step, n: int, keys: range) -> Tensor:
         tensor = tensor.expand(*tensor.shape[:2], queries, len(step.keys))
     else:
         shape = (*like.shape[:3], len(step.keys))
-        tile = bind(Mask((atom,)), shape, like.device, plain=False).tile(range(queries), range(shape[3]), like.device)
-        assert tile is not None
+        bound, place = bind(Mask((atom,)), shape, like.device, plain=False), (range(queries), range(shape[3]))
+        tile = bound.bias_tile(*place) if bound.biased else bound.tile(*place, like.device)
+        if tile is None:  # a cut of other rows
+            return like.new_ones(1, 1, queries, len(keys), dtype=torch.bool)
         tensor = tile.expand(*tile.shape[:2], *shape[2:])
     hidden = -math.inf if tensor.is_floating_point() else False  # keys that were not there in this step
     return functional.pad(tensor, (step.keys.start - keys.start, keys.stop - step.keys.stop), value=hidden)

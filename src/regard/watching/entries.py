@@ -20,24 +20,28 @@ from torch import Tensor
 
 from regard.errors import InputError, WatchError
 from regard.matrix import AttentionMatrix, Parts, Top, Transposed
-from regard.scores import Dense, Keep, bind
+from regard.scores import Dense, Keep, Mask, bias, bind
 from regard.scores.bound_mask import Positions, at
 from regard.support import Bool, Float, Int
 from regard.watching.calls import AttentionCall, Steps
 from regard.watching.masks import Pattern
 from regard.watching.pooling import BINS
 from regard.watching.reductions import Growing, Reductions, extend, finished, reduce, select_heads
+from regard.watching.shards import Shard
 from regard.watching.tokens import Text, Tokens
+from regard.watching.values import Attribution, KeptValues, Values
 
 __all__ = [
     "Entry",
     "ModuleCalls",
+    "layer_of",
     "mean_over_heads",
     "real_queries",
     "real_tokens",
     "seen_keys",
     "seen_queries",
     "shown",
+    "shown_to_heads",
 ]
 
 T = TypeVar("T")
@@ -56,24 +60,27 @@ class ModuleCalls:
         name: str,
         call: AttentionCall,
         matrix: AttentionMatrix | None,
-        keep: Sequence[str] | int | None,
+        keep: Sequence[str] | None,
         text: Text,
+        rows: int | None = None,
     ):
         self._last_rows = False  # whether some rows of the first call are not kept
-        if isinstance(keep, int) and call.kind == "encoder":  # no text that goes on: no rows are the last ones
+        if rows is not None and call.kind == "encoder":  # no text that goes on: no rows are the last ones
             keep = ("received",)
-        elif isinstance(keep, int):
-            self._last_rows = call.query.shape[2] > keep
-            call, matrix, keep = call.last(keep), None if self._last_rows else matrix, None
+        elif rows is not None:
+            self._last_rows = call.query.shape[2] > rows
+            call, matrix = call.last(rows), None if self._last_rows else matrix
         self._name, self.kind, self._keep, self._text = name, call.kind, keep, text
         self._count = 1
         self._queries, self._keys = call.queries, call.keys  # of the text so far
         self._shape = (*call.query.shape[:3], call.key.shape[2])
+        self._first_head, self._shard = call.heads.start, call.shard
         self._steps = Steps()  # with `keep`, those that were not reduced yet
         self._joined: AttentionCall | None = None  # the steps as one call; None until asked for
         self._matrix: AttentionMatrix | None = None
         self._reductions: Growing | None = None
         self._entry: Entry | None = None
+        self.values: KeptValues | None = None  # where they were asked for
         self._last_key = weakref.ref(call.key)
         matrix = call.matrix() if matrix is None else matrix
         if keep is None:
@@ -120,6 +127,8 @@ class ModuleCalls:
     def finish(self) -> None:
         """What was put off is done; nothing of the cache is held any longer that the record does not need."""
         self._steps.check()
+        if self.values is not None and self._count > 1:
+            self.values.settle()
         if self._keep is not None:
             self._reduce_steps()
 
@@ -127,6 +136,8 @@ class ModuleCalls:
         """The attention over the whole text so far."""
         if self._entry is None:
             self._entry = self._make_entry()
+        if self.values is not None:  # a gradient may come later
+            return replace(self._entry, values=self.values.of(self._name, self._shape))
         return self._entry
 
     def _make_entry(self) -> Entry:
@@ -140,30 +151,20 @@ class ModuleCalls:
                 self._joined = self._steps.joined()
             if self._matrix is None:
                 self._matrix = self._joined.matrix()
-        batch, heads, queries, keys = self._shape
-        whole = self._queries.stop if self._last_rows else queries
-        ids, tokens = self._text.side(self._name, "", whole, batch)
-        key_ids, key_tokens = ids, tokens
-        if self.kind == "cross":
-            key_ids, key_tokens = self._text.side(self._name, "cross", keys, batch)
-        elif whole != keys:
-            key_ids, key_tokens = None, self._text.tokens(None, keys, batch)
-        if self._last_rows:
-            ids = None if ids is None else ids[:, -queries:]
-            tokens = [text.last(queries) for text in tokens or [Tokens.numbered(whole)] * batch]
         return Entry(
             self._name,
             self.kind,
-            _layer(self._name),
-            (batch, heads, queries, keys),
+            layer_of(self._name),
+            self._shape,
             self._count,
             call=self._joined,
             attention=self._matrix,
             reductions=reductions,
-            tokens=tokens,
-            key_tokens=key_tokens,
-            ids=ids,
-            key_ids=key_ids,
+            first_head=self._first_head,
+            shard=self._shard,
+            **self._text.sides(
+                self._name, self.kind, self._shape, self._queries.stop if self._last_rows else None
+            )._asdict(),
         )
 
     def _reduce_steps(self) -> None:
@@ -183,10 +184,10 @@ class ModuleCalls:
         return range(call.keys.start - self._keys.start, call.keys.stop - self._keys.start)
 
 
-def _layer(name: str) -> int:
+def layer_of(name: str) -> int:
     """The number of a layer: the first number in its name or, for a module that runs repeatedly, its repetition.
 
-    >>> _layer("encoder.block.2.layer.0.SelfAttention"), _layer("albert.layers.0.attention#3"), _layer("attention")
+    >>> layer_of("encoder.block.2.layer.0.SelfAttention"), layer_of("albert.layers.0.attention#3"), layer_of("attn")
     (2, 3, 0)
     """
     if "#" in name:
@@ -215,11 +216,19 @@ class Entry:
     ids: Tensor | None = None  # the ids of the tokens, as the model received them
     key_ids: Tensor | None = None
     first_head: int = 0
+    shard: Shard | None = None  # which heads the call has, where other ranks have the others
+    values: Values | None = None  # with keep=("matrix", "value")
 
     @property
     def heads(self) -> range:
         """The numbers of its heads, as the model counts them."""
         return range(self.first_head, self.first_head + self.shape[1])
+
+    @property
+    def of_call(self) -> slice:
+        """Its heads among those of the call."""
+        first = self.first_head - (0 if self.shard is None else self.shard.first)
+        return slice(first, first + self.shape[1])
 
     @property
     def matrix(self) -> AttentionMatrix:
@@ -231,6 +240,7 @@ class Entry:
     def __repr__(self) -> str:
         batch, heads, queries, keys = self.shape
         kept = "" if self.reductions is None else f", keeps {', '.join(self.keeps)}"
+        kept += "" if self.shard is None else f", heads {self.heads[0]} to {self.heads[-1]} of {self.shard.heads}"
         return (
             f"Entry({self.name}: {self.kind}, layer {self.layer}, {batch} × {heads} heads × {queries} × {keys}{kept})"
         )
@@ -288,6 +298,47 @@ class Entry:
         if k > top.keys.shape[-1]:
             raise InputError(f"{top.keys.shape[-1]} keys of each query were kept. Got k = {k}.")
         return Top(top.weights[..., :k], top.keys[..., :k])
+
+    def norms(self) -> Float[Tensor, "batch heads keys"]:
+        """The length of what a key brings at a weight of 1: of its value, after the output projection of the head."""
+        heads = slice(self.heads.start, self.heads.stop)
+        return self._kept_values().norms(self._all_heads())[:, heads]
+
+    @property
+    def attribution(self) -> Attribution:
+        """Gradient × attention, of what was differentiated since."""
+        values, heads = self._kept_values(), slice(self.heads.start, self.heads.stop)
+        if values.gradient is None:
+            raise WatchError(
+                f'{self.name} has no gradient: watch with keep=("matrix", "value", "gradient"), gradients enabled, and '
+                "call .backward() on a number of the output."
+            )
+        count = self._all_heads()
+        value = values.value.repeat_interleave(count // values.value.shape[1], 1)[:, heads]
+        return Attribution(self.matrix, value, values.gradient[:, heads])
+
+    def by_norm(self) -> Entry:
+        """The same with weight × norm in place of weights, each row normalised to 1: a softmax again, with a bias.
+
+        What goes to a sink of the model's own, which brings nothing, is not counted.
+        """
+        call, heads = self.call, slice(self.heads.start, self.heads.stop)
+        assert call is not None
+        norms = self._kept_values().norms(self._all_heads()).to(torch.promote_types(call.query.dtype, torch.float32))
+        mask = call.mask & call.zeroed & bias(norms.log()[:, :, None])
+        call = replace(call, mask=mask, sinks=None, zeroed=Mask())
+        matrix = call.matrix()
+        whole = len(self.heads) == matrix.shape[1]
+        return replace(self, call=call, attention=matrix if whole else matrix.part[:, heads])
+
+    def _all_heads(self) -> int:
+        assert self.call is not None
+        return self.call.query.shape[1]
+
+    def _kept_values(self) -> Values:
+        if self.values is None:
+            raise WatchError(f'the values of {self.name} were not kept. Watch with keep=("matrix", "value").')
+        return self.values
 
     def head(self, head: int | slice) -> Entry:
         """The same with one head, or a run of heads."""
@@ -393,15 +444,34 @@ def _seen(
 
 def shown(entry: Entry, sequence: int, rows: Positions, columns: Positions) -> Bool[Tensor, "rows columns"]:
     """Whether any head may see a place, by the mask alone: no score is computed."""
+    return _shown(entry, sequence, rows, columns).any(0)
+
+
+def shown_to_heads(
+    entry: Entry, sequence: int, rows: Tensor, columns: Tensor, scores: Float[Tensor, " heads"]
+) -> Bool[Tensor, " heads"]:
+    """Which heads may see one of these keys from one of these queries; only a head of score 0 can be kept from it."""
+    seen = scores != 0
+    for block in _blocks(rows):
+        if seen.all():
+            break
+        seen = seen | _shown(entry, sequence, block, columns).flatten(1).any(1).cpu()
+    return seen
+
+
+def _shown(
+    entry: Entry, sequence: int, rows: Positions, columns: Positions
+) -> Bool[Tensor, "heads_or_one rows columns"]:
+    """The mask of each head, or one for all heads."""
     call = entry.call
     assert call is not None, "an entry that has its matrix has its call"
     device = call.query.device
     rows, columns = at(rows, device).to(device), at(columns, device).to(device)
-    mask = bind(call.mask, (*call.query.shape[:3], call.key.shape[2]), device, plain=False)
+    mask = bind(call.mask & call.zeroed, (*call.query.shape[:3], call.key.shape[2]), device, plain=False)
     shown = torch.ones(1, 1, len(rows), len(columns), dtype=torch.bool, device=device)
     if (tile := mask.tile(rows, columns, device)) is not None:
         shown = shown & tile
     if (bias := mask.bias_tile(rows, columns)) is not None:
         shown = shown & (bias != -math.inf)
     heads = shown[sequence if len(shown) > 1 else 0]
-    return (heads if len(heads) == 1 else heads[entry.heads.start : entry.heads.stop]).any(0)
+    return heads if len(heads) == 1 else heads[entry.of_call]

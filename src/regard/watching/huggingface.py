@@ -23,6 +23,7 @@ from regard.scores import Dense, Mask
 from regard.watching import registry
 from regard.watching.calls import AttentionCall, check_readable, names_another_sequence, to_one_dtype
 from regard.watching.masks import LazyMask, Pattern, looks_causal
+from regard.watching.shards import shard_of
 
 __all__ = ["Name", "PlainGenerate", "calls_torch", "configs", "is_model", "load", "prepare", "routes", "wordless"]
 
@@ -375,29 +376,38 @@ def _attention(
     sinks = None if s_aux is None else s_aux.to(query.dtype)
     mask, kind = pattern.mask(queries, keys), _kind(module, name, causal_pattern, dense_masks)
     mask = mask & dense if dense_masks else mask
-    call = AttentionCall(query, key, mask, scaling, softcap, sinks, kind, queries, keys, pattern, dense)
+    shard = shard_of(module, name, query.shape[1])
+    call = AttentionCall(query, key, mask, scaling, softcap, sinks, kind, queries, keys, pattern, dense, shard=shard)
+    for watcher, own_name in watchers:
+        call = watcher.change(own_name, call)
     matrix: AttentionMatrix | None = None
-    wants_weights = bool(options.get("output_attentions"))
-    if query.shape[2] == 1 and not (mask.atoms or wants_weights) and softcap is None and sinks is None:
+    wants_weights, masked = bool(options.get("output_attentions")), call.mask.atoms or call.zeroed.atoms
+    if query.shape[2] == 1 and not (masked or wants_weights) and softcap is None and sinks is None:
         # A step of a generation: it becomes a row of the matrix of all steps, and needs none of its own.
         grouped = query.shape[1] != key.shape[1]
         output = functional.scaled_dot_product_attention(
             query, key, value, dropout_p=dropout, scale=scaling, enable_gqa=grouped
         )
     else:
-        matrix = call.matrix()
-        output = matrix.attend(value, dropout)
+        output, matrix = call.attend(value, dropout)
     for watcher, own_name in watchers:
-        output = watcher.observe(own_name, call, matrix, output)
+        output = watcher.observe(own_name, call, matrix, output, value)
     weights = matrix.to_dense() if matrix is not None and wants_weights else None
-    return output.transpose(1, 2).contiguous(), weights
+    output = output.transpose(1, 2).contiguous()
+    for watcher, own_name in watchers:
+        watcher.returned(own_name, output)
+    return output, weights
+
+
+# How models name tensors that change the weights; others, such as lengths and positions, are for other kernels.
+_CHANGES_WEIGHTS = ("indices", "index", "mask", "bias", "sinks", "scores", "logits")
 
 
 def _selected_keys(module: nn.Module, options: dict[str, Any], query: Tensor, keys: int) -> list[Tensor]:
     """The keys that a sparse model's indexer selected: it puts them into the mask for eager attention only."""
     masks = []
     for name, value in options.items():
-        if not isinstance(value, Tensor) or not name.endswith(("indices", "index", "mask", "bias")):
+        if not isinstance(value, Tensor) or not name.endswith(_CHANGES_WEIGHTS):
             continue
         if name == "indices":  # (batch, queries, selected)
             visible = value.new_zeros(*value.shape[:2], keys, dtype=torch.bool)

@@ -420,7 +420,7 @@ def _together(grids: Sequence[Sequence[Grid]], number: int, name: str) -> Grid:
     return Grid(tokens, number, name, aspect=aspect, brightness=side_by_side(shown))
 
 
-def _smaller(numbers: Float[Tensor, "rows columns"], shape: Sequence[int]) -> Float[Tensor, "rows columns"]:
+def _smaller(numbers: Float[Tensor, "rows columns"], shape: Sequence[int]) -> Float[Tensor, "high wide"]:
     return functional.adaptive_avg_pool2d(numbers[None, None], (shape[0], shape[1]))[0, 0]
 
 

@@ -6,6 +6,7 @@ whole text the rule is the same for all of these calls, so the steps of a genera
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +17,14 @@ from torch.utils._pytree import tree_map_only
 
 from regard.scores import Band, Keep, Mask, Same, bind
 from regard.support import Bool
+from regard.watching.links import LocatedLink
 
 __all__ = ["LazyMask", "Pattern", "looks_causal"]
 
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """Bands, padding and documents: what a mask can say without queries × keys numbers.
+    """Bands, padding, documents and links: what a mask can say without queries × keys numbers.
 
     >>> Pattern(bands=((-2, 0),)).mask(queries=range(10, 11), keys=range(4, 11))     # one step with a cache
     window(2, 0, offset=6)
@@ -31,6 +33,8 @@ class Pattern:
     bands: tuple[tuple[int | None, int | None], ...] = ()  # bounds of key position - query position
     padding: tuple[Tensor, ...] = ()  # bool (batch, keys), True = a real token
     documents: tuple[Tensor, ...] = ()  # ids (batch, tokens): a query sees the keys that have its id
+    links: tuple[LocatedLink, ...] = ()  # that are cut or steered
+    zeroed: tuple[LocatedLink, ...] = ()  # whose weights are set to 0 after the softmax
 
     @property
     def causal(self) -> bool:
@@ -48,7 +52,15 @@ class Pattern:
                 atoms.append(Band(lowest, highest, shift))
         atoms += [Keep(_slice(padding, keys)) for padding in self.padding]
         atoms += [Same(_slice(ids, queries), _slice(ids, keys)) for ids in self.documents]
-        return Mask(tuple(atoms))
+        return Mask(tuple(atoms)) & _linked(self.links, queries, keys)
+
+    def hidden(self, queries: range, keys: range) -> Mask:
+        """What is set to 0 after the softmax, for these queries and keys."""
+        return _linked(self.zeroed, queries, keys)
+
+
+def _linked(links: Sequence[LocatedLink], queries: range, keys: range) -> Mask:
+    return Mask(tuple(atom for link in links for atom in link.mask(queries, keys).atoms))
 
 
 def _slice(tensor: Tensor, positions: range) -> Tensor:

@@ -122,7 +122,7 @@ def _weights(entry: Entry, asked: Asked, places: Sequence[range]) -> Float[Tenso
 
 
 def _panels(
-    entries: Sequence[Entry], rows: Sequence[Float[Tensor, "heads tokens"]], each: str | None
+    entries: Sequence[Entry], rows: Sequence[Float[Tensor, "_ tokens"]], each: str | None
 ) -> Iterator[tuple[str, Float[Tensor, " tokens"]]]:
     if each is None:
         yield "", torch.cat(list(rows)).mean(0)

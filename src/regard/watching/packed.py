@@ -8,20 +8,45 @@ for each part. What a reader wants to see is the row.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from regard.matrix import AttentionMatrix
 from regard.scores import documents
 from regard.support import Float
 from regard.watching.calls import AttentionCall
 
-__all__ = ["joined", "takes_parts"]
+__all__ = ["Parts", "joined", "takes_parts"]
 
 _BOUNDARIES = "cu_seqlens"
+
+
+class Parts:
+    """The calls of modules of these names, until the forward that made them has ended."""
+
+    def __init__(self, names: Iterable[str] = ()):
+        self.names = frozenset(names)
+        self._calls: dict[str, list[tuple[AttentionCall, AttentionMatrix | None]]] = {}
+
+    def clear(self) -> None:
+        """Forget the calls so far."""
+        self._calls = {}
+
+    def add(self, name: str, call: AttentionCall, matrix: AttentionMatrix | None) -> None:
+        """A call of a module, and its matrix if it was made."""
+        self._calls.setdefault(name, []).append((call, matrix))
+
+    def ended(
+        self, name: str, module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> list[tuple[AttentionCall, AttentionMatrix | None]]:
+        """The calls of a forward with these arguments, which has ended: as one, if they are the parts of one row."""
+        calls = self._calls.pop(name, [])
+        row = joined(module, args, kwargs, [call for call, _ in calls]) if len(calls) > 1 else None
+        return calls if row is None else [(row, None)]
 
 
 def takes_parts(kind: type[nn.Module]) -> bool:
@@ -57,7 +82,7 @@ def joined(
     return replace(first, query=query, key=key, mask=documents(ids), queries=whole, keys=whole)
 
 
-def _row(parts: Sequence[Float[Tensor, "1 heads part width"]]) -> Float[Tensor, "1 heads tokens width"]:
+def _row(parts: Sequence[Float[Tensor, "1 heads _ width"]]) -> Float[Tensor, "1 heads tokens width"]:
     """The tensor that was cut into these parts, if they still lie in it side by side; else a copy."""
     first, start = parts[0], parts[0].storage_offset()
     step = first.stride(2)

@@ -14,6 +14,7 @@ from regard.drawing import flow, grid, landscape, lines, matrix
 from regard.drawing.maps import landmarks
 from regard.drawing.terminal import percent
 from regard.errors import InputError
+from regard.matrix import MapEntry, MatrixFeed
 from regard.support import Float, one_of, progress, some_of, threads
 from regard.watching.entries import Entry
 from regard.watching.passages import Passage, by_word, flow_layers
@@ -24,7 +25,7 @@ from regard.watching.tokens import Place
 if TYPE_CHECKING:
     from regard.drawing import Picture
 
-__all__ = ["KINDS", "picture"]
+__all__ = ["KINDS", "map_feed", "picture"]
 
 KINDS = ("lines", "matrix", "grid", "flow", "map")
 _BINS, _THUMBNAIL = 192, 64  # on a side, of a map and of each matrix in a grid
@@ -118,7 +119,21 @@ def _map(entries: Sequence[Entry], sequence: int, title: str) -> Picture:
     pool = sum(layer.sum(0) for layer in layers) / sum(map(len, layers))
     words = query_side(entries[0], sequence).words if entries[0].tokens is not None else ()
     marks = landmarks([word.text for word in words], [word.start for word in words])
-    return landscape(pool, entries[0].shape[2:], landmarks=marks, title=title, caption=_caption(entries))
+    drawn = landscape(pool, entries[0].shape[2:], landmarks=marks, title=title, caption=_caption(entries))
+    return replace(drawn, feed=map_feed(entries, sequence, title))
+
+
+def map_feed(entries: Sequence[Entry], sequence: int = 0, title: str = "", note: str = "") -> MatrixFeed | None:
+    """What a map of entries of one kind and shape is drawn from; None where only reductions were kept."""
+    if any(entry.attention is None for entry in entries):
+        return None
+    first = entries[0]
+    rows = None if first.tokens is None else first.tokens[sequence].texts()
+    columns = None if first.key_tokens is None else first.key_tokens[sequence].texts()
+    maps = [
+        MapEntry(entry.matrix.part[sequence], entry.heads, entry.name, entry.kind, entry.layer) for entry in entries
+    ]
+    return MatrixFeed(maps, rows, columns, title=title, note=note)
 
 
 def _names(entries: Sequence[Entry], sequence: int, sinks: Sinks) -> str:

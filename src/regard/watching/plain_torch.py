@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.errors import WatchError
+from regard.matrix import AttentionMatrix
 from regard.scores import HIDING, Dense, Mask
 from regard.watching import registry
 from regard.watching.calls import AttentionCall, check_readable, names_another_sequence, to_one_dtype
@@ -65,17 +66,26 @@ def _watched_attention(original: Callable[..., Tensor]) -> Callable[..., Tensor]
         is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
     ) -> Tensor:  # fmt: skip
         options = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
-        output = original(query, key, value, attn_mask=attn_mask, **options)
-        if torch.compiler.is_compiling():
-            return output
         heads: _Heads | None = getattr(_thread, "heads", None)
-        watchers = _watchers(sys._getframe(1)) if heads is None else heads.watchers
+        compiling = torch.compiler.is_compiling()
+        watchers = [] if compiling else _watchers(sys._getframe(1)) if heads is None else heads.watchers
         if not watchers:
-            return output
+            return original(query, key, value, attn_mask=attn_mask, **options)
         call = _call(watchers[0][1], query, key, attn_mask, is_causal, scale, heads)
-        seen = observed = output.reshape(*call.query.shape[:3], output.shape[-1])
         for watcher, name in watchers:
-            observed = watcher.observe(name, call, None, observed)
+            call = watcher.change(name, call)
+        matrix: AttentionMatrix | None = None
+        if call.pattern.links or call.pattern.zeroed:
+            seen, (observed, matrix) = None, call.attend(_value(value, call), dropout_p)
+            shape = query.shape[:-2] if enable_gqa else torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])  # type: ignore[no-untyped-call]
+            output = observed.reshape(*shape, *observed.shape[-2:])
+        else:
+            output = original(query, key, value, attn_mask=attn_mask, **options)
+            seen = observed = output.reshape(*call.query.shape[:3], output.shape[-1])
+        if heads is not None:
+            heads.matrix = matrix
+        for watcher, name in watchers:
+            observed = watcher.observe(name, call, matrix, observed, _value(value, call))
         if observed is seen:
             return output
         if heads is not None:
@@ -104,6 +114,9 @@ def _watched_multi_head(original: Callable[..., Any]) -> Callable[..., Any]:
         # To return the weights it multiplies matrices itself. A second call shows the queries and keys; it draws no
         # random numbers, so that dropout is what it was.
         again, _ = _inside(heads, original, given | {"need_weights": False, "is_causal": False, "training": False})
+        if heads.matrix is not None and weights is not None:  # without the links
+            shown = heads.matrix.to_dense()
+            weights = (shown.mean(1) if given["average_attn_weights"] else shown).reshape(weights.shape)
         return (again if heads.changed else output), weights
 
     return forward
@@ -118,7 +131,8 @@ class _Heads:
     key: Tensor
     attn_mask: Tensor | None
     key_padding_mask: Tensor | None
-    changed: bool = False  # a watcher removed heads
+    changed: bool = False  # a watcher removed heads or links
+    matrix: AttentionMatrix | None = None  # without the links, where a watcher removed some
 
     def masks(self, query: Tensor, keys: int) -> list[Tensor]:
         """The masks one by one: added up, as torch does, they would be batch × heads × queries × keys numbers."""
@@ -202,6 +216,13 @@ def _with_heads(query: Tensor, key: Tensor, mask: Tensor | None) -> tuple[Tensor
             mask = mask.expand(*batch, *mask.shape[-3:]).flatten(0, -4)
     batch, heads = max(len(query), len(key)), query.shape[1] if query.shape[1] > 1 else key.shape[1]
     return query.expand(batch, heads, -1, -1), key.expand(batch, -1, -1, -1), mask
+
+
+def _value(value: Tensor, call: AttentionCall) -> Tensor:
+    """The values of a call, with a batch and a head axis."""
+    value, _, _ = _with_heads(value, value, None)
+    batch, heads, _, _ = call.key.shape
+    return value.expand(batch, heads if value.shape[1] == 1 else -1, -1, -1).to(call.key.dtype)
 
 
 # The fast path

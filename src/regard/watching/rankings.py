@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import compress, pairwise
 
 import torch
 from torch import Tensor
@@ -14,7 +14,15 @@ from torch import Tensor
 from regard.errors import InputError
 from regard.support import Bool, Float, Int
 from regard.watching.answers import Aside, Head, Heads, Look, Looks, Rollout, Spans
-from regard.watching.entries import Entry, mean_over_heads, real_queries, real_tokens, seen_keys, seen_queries
+from regard.watching.entries import (
+    Entry,
+    mean_over_heads,
+    real_queries,
+    real_tokens,
+    seen_keys,
+    seen_queries,
+    shown_to_heads,
+)
 from regard.watching.sinks import Sinks, named, sentence, to_own, to_tokens
 from regard.watching.tokens import Place, Tokens, Word
 
@@ -28,8 +36,10 @@ __all__ = [
     "looked_at",
     "looks",
     "mean_row",
+    "named_spans",
     "phrase",
     "query_side",
+    "relevance",
     "rollout",
     "scored",
     "shares_of_spans",
@@ -89,6 +99,7 @@ def looked_at(entries: Sequence[Entry], place: Place, sequence: int, sinks: Sink
         return float(shares[word.start : word.stop].sum() / rest[word.start : word.stop].sum())
 
     found = _looks(phrase(side, place, places), (Look(w.text, share(w), w.start + others.first) for w in words))
+    found = replace(found, one_row=False)
     return replace(found, aside=aside, note=f"{sentence(aside)} on average; of the rest:") if aside else found
 
 
@@ -252,15 +263,48 @@ def _through(
     return _without(share, sinks), given * flow[:, None]
 
 
+def relevance(entries: Sequence[Entry], place: Place, sequence: int) -> Looks:
+    """A row of the product of all layers (I + A), where A is the mean over heads of what is positive in gradient ×
+    attention; without the word's own I, as shares."""
+    kinds = {entry.kind for entry in entries}
+    own = _layers(entries, "decoder" if "decoder" in kinds else "encoder")
+    if not own or len({entry.shape[2:] for entry in own}) != 1 or own[0].shape[2] != own[0].shape[3]:
+        raise InputError("relevance needs layers of one text, each looking at itself.")
+    side = query_side(own[-1], sequence)
+    places = side.find_all(place)
+    start = torch.zeros(own[0].shape[2])
+    for tokens in places:
+        start[tokens.start : tokens.stop] += 1 / len(places) / len(tokens)
+    flow = start
+    for entry in reversed(own):
+        flow = flow + entry.attribution.back(flow, sequence)
+    rest = flow - start
+    return _by_word(
+        phrase(side, place, places), key_side(own[0], sequence), rest / rest.sum().clamp_min(SMALLEST), rest > 0
+    )
+
+
 # Which heads look from one word to another
 
 
 def heads_between(entries: Sequence[Entry], start: Place, end: Place, sequence: int) -> Heads:
-    """The heads that give most from one word to another: the mean of its occurrences, to all those of the other."""
+    """The heads that give most from one word to another: the mean of its occurrences, to all those of the other.
+
+    Heads from which the mask hides the other word are left out, as in a layer with a window.
+    """
     sides = query_side(entries[0], sequence), key_side(entries[0], sequence)
     rows, columns = sides[0].find_all(start), sides[1].find_all(end)
     scores = [mean_row(entry, sequence, rows)[:, tokens_of(columns)].sum(-1) for entry in entries]
-    return _heads(f"{phrase(sides[0], start, rows)} → {phrase(sides[1], end, columns)}", entries, scores)
+    ranked = _heads(f"{phrase(sides[0], start, rows)} → {phrase(sides[1], end, columns)}", entries, scores)
+    seeing: set[tuple[str, int]] = set()
+    for entry, score in zip(entries, scores, strict=True):
+        seen = shown_to_heads(entry, sequence, tokens_of(rows), tokens_of(columns), score)
+        seeing.update((entry.name, head) for head in compress(entry.heads, seen))
+    found = tuple(head for head in ranked if (head.name, head.head) in seeing)
+    if len(found) == len(ranked):
+        return ranked
+    some = f"the mask hides it from {len(ranked) - len(found)} of {len(ranked)} heads."
+    return replace(ranked, found=found, note=some if found else "the mask hides it from all heads.")
 
 
 def _heads(about: str, entries: Sequence[Entry], scores: Sequence[Tensor]) -> Heads:
@@ -345,8 +389,8 @@ _COLUMNS = 256  # spans summed in one multiplication
 
 def spans(entries: Sequence[Entry], by: str | Mapping[str, Span], sequence: int) -> Spans:
     """The mean over all heads and over the tokens of each row's span, without ever storing queries × keys."""
-    rows = _named_spans(query_side(entries[0], sequence), by)
-    columns = _named_spans(key_side(entries[0], sequence), by)
+    rows = named_spans(query_side(entries[0], sequence), by)
+    columns = named_spans(key_side(entries[0], sequence), by)
     if not rows or not columns:
         raise InputError(f"no span of {by!r} is in the text.")
     row_spans, column_spans = list(rows.values()), list(columns.values())
@@ -369,7 +413,8 @@ def shares_of_spans(entry: Entry, sequence: int, rows: Sequence[range], columns:
     return torch.cat(parts, -1).cpu()
 
 
-def _named_spans(tokens: Tokens, by: str | Mapping[str, Span]) -> dict[str, range]:
+def named_spans(tokens: Tokens, by: str | Mapping[str, Span]) -> dict[str, range]:
+    """The spans of a text by name: each "word", "sentence" or chat "message", or those that were named."""
     if isinstance(by, Mapping):
         return {name: tokens.find(range(*span) if isinstance(span, tuple) else span) for name, span in by.items()}
     words = tokens.words

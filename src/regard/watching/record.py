@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,23 @@ from regard.support import Float, progress, some_of
 from regard.watching import storage
 from regard.watching.answers import Heads, Looks, Rollout, Spans
 from regard.watching.atlas import Atlas, draw_up
+from regard.watching.cache import Forgettable, forgettable
 from regard.watching.entries import Entry, ModuleCalls, mean_over_heads
 from regard.watching.overlays import Asked, over, with_image
 from regard.watching.patches import Box
 from regard.watching.pictures import picture
-from regard.watching.rankings import Span, heads_between, key_side, looked_at, looks, rollout, scored, spans
+from regard.watching.rankings import (
+    Span,
+    heads_between,
+    key_side,
+    looked_at,
+    looks,
+    relevance,
+    rollout,
+    scored,
+    spans,
+)  # fmt: skip
+from regard.watching.shards import gathered
 from regard.watching.sinks import Sinks, find_sinks
 from regard.watching.tokens import Place
 
@@ -61,9 +73,11 @@ class Record(Mapping[str, Entry]):
         model: nn.Module | None = None,
         unseen: Collection[str] = (),
         whole: Sequence[Entry] | None = None,
+        changes: Sequence[str] = (),
     ):
         self._passes, self.model = passes, model  # a session goes on appending to both while its model runs
         self._unseen = unseen
+        self.changes = tuple(changes)  # what the model ran without, or with a bias: a sentence for each
         self._whole = whole  # all entries, if this is a part of a record: sinks are measured over all of them
 
     def __getitem__(self, name: str) -> Entry:
@@ -82,7 +96,11 @@ class Record(Mapping[str, Entry]):
         more = f", the last of {len(self._passes)} passes" if len(self._passes) > 1 else ""
         lines = [f"Record of {len(self)} attentions{more}", *(f"  {entry!r}" for entry in self.values())]
         lines = lines if len(lines) <= 20 else [*lines[:10], "  …", *lines[-9:]]
-        return "\n".join([*lines, f"  Not seen: {some_of(self._unseen)}."] if self._unseen else lines)
+        lines += [f"  Changed: {change}." for change in self.changes]
+        lines += [f"  Not seen: {some_of(self._unseen)}."] if self._unseen else []
+        if any(entry.shard is not None for entry in self.values()):
+            lines.append("  Other ranks have the other heads: record.gather() brings them to the first.")
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         rows = [
@@ -92,6 +110,7 @@ class Record(Mapping[str, Entry]):
         columns = ("module", "kind", "layer", "texts", "heads", "queries", "keys", "kept")
         about = [f"{len(self)} attentions"]
         about += [f"the last of {len(self._passes)} passes"] if len(self._passes) > 1 else []
+        about += [f"changed: {change}" for change in self.changes]
         about += [f"not seen: {some_of(self._unseen)}"] if self._unseen else []
         return html_table(rows, columns, caption=", ".join(about), more=len(self) - _ROWS)
 
@@ -103,7 +122,7 @@ class Record(Mapping[str, Entry]):
     @property
     def passes(self) -> list[Record]:
         """One record for each text, or batch of texts, that the model read."""
-        return [Record([one], self.model, self._unseen) for one in self._passes]
+        return [Record([one], self.model, self._unseen, changes=self.changes) for one in self._passes]
 
     def at(self, *, layer: int | None = None, head: int | slice | None = None, kind: str | None = None) -> Record:
         """The record of some layers, heads or kinds only; layer -1 is the last, of each kind."""
@@ -123,7 +142,8 @@ class Record(Mapping[str, Entry]):
                 f"nothing was seen of layer = {layer}, kind = {kind}. There are layers {sorted(numbers)}, also counted "
                 f"back from -1, and kinds {sorted(kinds)}."
             )
-        return Record([chosen], self.model, self._unseen, self._whole or list(self._entries().values()))
+        whole = self._whole or list(self._entries().values())
+        return Record([chosen], self.model, self._unseen, whole, self.changes)
 
     # Questions. By default, attention sinks (see sinks.py) are set aside, except for a single head, whose numbers are
     # shown as they are. sinks=True gives the plain numbers; sinks=False sets them aside in any case.
@@ -196,6 +216,33 @@ class Record(Mapping[str, Entry]):
         plain = _plain(entries, sinks)
         return rollout(entries, what, sequence, lambda entry: self._sinks([entry], plain, sequence))
 
+    def forgettable(
+        self, size: int | float = 0.5, *, by: str = "h2o", sequence: int = 0, window: int = 64
+    ) -> Forgettable:  # fmt: skip
+        """Which tokens a key–value cache should keep: a share or a number, by "h2o", "observed", "snapkv" or "tova".
+
+        `by` says how tokens are scored (see regard.watching.cache); `window` is for "snapkv". For the first two rules
+        a record that kept only "received" will do.
+        """
+        return forgettable(list(self.values()), size, by, sequence, window)
+
+    def by_norm(self) -> Record:
+        """The same record with weight × norm in place of weights: how long the vector is that each key brings.
+
+        ‖weight · value · projection‖ of each head (Kobayashi et al. 2020), rows normalised to 1, so that all questions
+        and pictures work; `rollout` is then weighted by values. Needs keep=("matrix", "value").
+        """
+        entries = {name: entry.by_norm() for name, entry in self._entries().items()}
+        said = "weights are multiplied by the norms of what they bring, and normalised to 1"
+        return Record([entries], self.model, self._unseen, changes=(*self.changes, said))
+
+    def relevance(self, what: Place, *, sequence: int = 0) -> Looks:
+        """What a word rests on by gradient × attention, through all layers (Chefer et al. 2021), as shares.
+
+        The gradient is that of the number on which .backward() was called. Needs keep=("matrix", "value", "gradient").
+        """
+        return relevance(list(self.values()), what, sequence)
+
     def weights(
         self, *, layer: int | None = None, head: int | None = None, kind: str | None = None, sequence: int = 0
     ) -> Float[Tensor, "queries keys"]:
@@ -235,7 +282,11 @@ class Record(Mapping[str, Entry]):
         """
         entries = self._comparable(layer, head, kind)
         aside = self._sinks(entries, sinks, sequence) if drawing in ("lines", "flow") else None
-        return picture(entries, drawing, word, sequence, title, self._unseen, around, aside)
+        drawn = picture(entries, drawing, word, sequence, title, self._unseen, around, aside)
+        if not self.changes:
+            return drawn
+        changed = " ".join(f"Changed: {said}." for said in self.changes)
+        return replace(drawn, caption=f"{drawn.caption} {changed}".strip())
 
     def over(
         self, what: Place, image: Any = None, *, layer: int | None = None, head: int | None = None,
@@ -277,17 +328,28 @@ class Record(Mapping[str, Entry]):
         print(result)
         return result
 
+    def gather(self) -> Record | None:
+        """The record with the heads of all ranks, where each has some (tensor parallel): for the first rank alone.
+
+        Every rank must call it; the others get None. Where each rank has all heads, it is the record itself.
+        """
+        if not any(entry.shard is not None for part in self.passes for entry in part.values()):
+            return self
+        found = [gathered(dict(part)) for part in self.passes]
+        whole = [entries for entries in found if entries is not None]
+        return Record(whole, self.model, self._unseen) if len(whole) == len(found) else None
+
     # To a file and back
 
     def save(self, path: str | PathLike[str]) -> None:
         """Everything that was kept of the last pass, as safetensors."""
-        storage.save(self._entries(), self.unseen, path)
+        storage.save(self._entries(), self.unseen, self.changes, path)
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> Record:
         """A record as it was saved."""
-        entries, unseen = storage.load(path)
-        return cls([entries], unseen=unseen)
+        entries, unseen, changes = storage.load(path)
+        return cls([entries], unseen=unseen, changes=changes)
 
     def _entries(self) -> dict[str, Entry]:
         """The entries of the last pass, as they are now."""
@@ -368,7 +430,7 @@ def _dense_rows(entry: Entry, rows: Tensor) -> tuple[Float[Tensor, "batch heads 
     call = entry.call
     assert call is not None
     positions = rows.to(call.query.device)
-    heads = slice(entry.heads.start, entry.heads.stop)
+    heads = entry.of_call
     group = call.query.shape[1] // call.key.shape[1]
     query = call.query[:, heads].index_select(2, positions).double()
     key = call.key.repeat_interleave(group, 1)[:, heads].double()
@@ -386,4 +448,7 @@ def _dense_rows(entry: Entry, rows: Tensor) -> tuple[Float[Tensor, "batch heads 
         scores = torch.cat([scores, sinks.expand(*scores.shape[:3], 1)], -1)
     weights = torch.softmax(scores, -1).nan_to_num(0.0)  # a row that sees no key
     weights = weights if call.sinks is None else weights[..., :-1]
+    zeroed = bind(call.zeroed, shape, call.query.device, plain=False).tile(positions, keys, call.query.device)
+    if zeroed is not None:
+        weights = weights * (zeroed if zeroed.shape[1] == 1 else zeroed[:, heads])
     return weights.cpu(), weights.sum(-1).cpu()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from regard.errors import InputError
 from regard.matrix import AttentionMatrix, Top
 from regard.watching.pooling import PoolSums, pool_sums, whole_bins
 
-__all__ = ["REDUCTIONS", "Growing", "Reductions", "extend", "finished", "reduce", "select_heads", "to_keep"]
+__all__ = ["REDUCTIONS", "Growing", "Keep", "Reductions", "extend", "finished", "reduce", "select_heads", "to_keep"]
 
 REDUCTIONS = ("received", "entropy", "pool", "top")
 _TOP = 8  # keys stored for each query
@@ -37,25 +37,43 @@ class Growing(TypedDict, total=False):
     top: Top
 
 
-def to_keep(keep: str | int | Collection[str]) -> tuple[str, ...] | int | None:
-    """The reductions that `keep=` asks for; None for the matrix itself, a number for so many of its last rows.
+class Keep(NamedTuple):
+    """What is kept of each matrix: reductions, perhaps none at all, or the matrix itself and what goes with it."""
 
-    >>> to_keep("matrix"), to_keep("summary"), to_keep(["top"]), to_keep(64)
-    (None, ('received', 'entropy', 'pool'), ('top',), 64)
+    reductions: tuple[str, ...] | None = None  # None: the matrix
+    values: bool = False
+    gradients: bool = False
+    rows: int | None = None  # of the matrix, so many last ones of a text and all that come later; None: all
+
+    @property
+    def nothing(self) -> bool:
+        """Whether nothing is recorded."""
+        return self.reductions == ()
+
+
+def to_keep(keep: str | int | Collection[str]) -> Keep:
+    """What `keep=` asks for.
+
+    >>> to_keep("matrix") == Keep(), to_keep(["top"]) == Keep(("top",))
+    (True, True)
+    >>> to_keep(["matrix", "value"]) == Keep(values=True), to_keep(64) == Keep(rows=64)
+    (True, True)
     """
-    if isinstance(keep, int) and not isinstance(keep, bool) and keep > 0:
-        return keep
-    if keep == "matrix":
-        return None
+    if isinstance(keep, int):
+        if keep < 1 or isinstance(keep, bool):
+            raise InputError(f"keep takes a number of rows from 1 on. Got {keep!r}.")
+        return Keep(rows=keep)
     if keep == "summary":
-        return REDUCTIONS[:3]
-    names = (keep,) if isinstance(keep, str | int) else tuple(keep)
-    if not names or set(names) - set(REDUCTIONS):
+        return Keep(REDUCTIONS[:3])
+    names = {keep} if isinstance(keep, str) else set(keep)
+    if "matrix" in names and names <= {"matrix", "value", "gradient"}:
+        return Keep(None, "value" in names or "gradient" in names, "gradient" in names)
+    if names - set(REDUCTIONS):
         raise InputError(
-            f'keep must be "matrix", "summary", a number of rows or some of {", ".join(map(repr, REDUCTIONS))}. '
-            f"Got {keep!r}."
+            'keep must be "matrix", with it "value" and "gradient" if you like; "summary"; a number of rows; () for '
+            f"nothing; or some of {', '.join(map(repr, REDUCTIONS))}. Got {keep!r}."
         )
-    return tuple(name for name in REDUCTIONS if name in names)
+    return Keep(tuple(name for name in REDUCTIONS if name in names))
 
 
 def reduce(matrix: AttentionMatrix, names: Collection[str], queries: range, keys: range) -> Growing:

@@ -20,13 +20,21 @@ __all__ = ["Watcher", "add", "remove", "replace", "restore", "watchers"]
 
 @runtime_checkable
 class Watcher(Protocol):
-    """Receives every attention call, and may change its output."""
+    """Receives every attention call, and may change it and its output."""
 
-    def observe(self, name: str, call: AttentionCall, matrix: AttentionMatrix | None, output: Tensor) -> Tensor:
+    def change(self, name: str, call: AttentionCall) -> AttentionCall:
+        """Called before the module of this name computes its attention; returns the call that is computed."""
+
+    def observe(
+        self, name: str, call: AttentionCall, matrix: AttentionMatrix | None, output: Tensor, value: Tensor
+    ) -> Tensor:
         """Called after the module of this name computed its attention; returns the output that the model gets.
 
         `matrix`: the one that the output was computed with, if it was; it knows more than that of the call.
         """
+
+    def returned(self, name: str, output: Tensor) -> None:
+        """Called with the output as the module's code gets it."""
 
     def generates(self, name: str, model: nn.Module, inputs: Mapping[str, Any]) -> None:
         """Called before the model of this name generates from these inputs, and after it, with none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,10 @@ from torch import Tensor, nn
 from regard.errors import InputError
 from regard.support import progress, require_text, some_of, threads
 from regard.watching.answers import Heads, Looks
+from regard.watching.comparison import Effect, effect
 from regard.watching.entries import Entry
 from regard.watching.huggingface import load
+from regard.watching.links import Link
 from regard.watching.record import Record
 from regard.watching.session import watch
 from regard.watching.tokens import Vocabulary, Word
@@ -23,10 +26,11 @@ from regard.watching.written import by_written_word
 if TYPE_CHECKING:
     from regard.drawing import Picture
 
-__all__ = ["Question", "describe", "draw", "watch_text"]
+__all__ = ["Question", "change_text", "describe", "draw", "require_room", "watch_text"]
 
 _NEW_TOKENS = 64  # that a translator writes, at most
-_HEADS, _LOOKS = 10, 8  # of each answer, in JSON
+_ANSWER = 16  # tokens that a language model writes, to be compared
+_ALL, _LARGEST = 100_000, 8  # shares in JSON: all of them up to so many; of more, the largest of each answer
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,8 @@ class Question:
         if self.start is not None and self.end is not None:
             selection = record.at(**where)
             heads = selection.heads(self.start, self.end)
+            if not heads:  # hidden by the mask
+                return {"heads": heads}
             best = heads[0]
             looks = selection.at(layer=best.layer, head=best.head).looks(self.start, sinks=self.sinks)
             return {"heads": heads, f"looks at (layer {best.layer} head {best.head})": looks}
@@ -98,6 +104,7 @@ def describe(record: Record, question: Question, text: str, *, as_json: bool = F
     if as_json:
         about = {"text": text, "model": name} | ({} if target is None else {"translation": target})
         missing = {"unseen": list(record.unseen)} if record.unseen else {}
+        missing |= {"changes": list(record.changes)} if record.changes else {}
         return json.dumps(about | {"answers": _to_json(answers)} | missing, indent=1)
     where = [f"{name} {n}" for name, n in (("layer", question.layer), ("head", question.head)) if n is not None]
     entries = record.at(kind=question.kind)
@@ -105,7 +112,8 @@ def describe(record: Record, question: Question, text: str, *, as_json: bool = F
     kind = f"{question.kind}, " if question.kind is not None else ""
     title = f"{name}, {kind}{', '.join(where) or f'all {heads} heads of {len(entries)} layers'}"
     title = title if target is None else f"→ {target}\n{title}"
-    lines = [title, *(_line(name, answer) for name, answer in answers.items())]
+    changed = [f"Changed: {said}." for said in record.changes]
+    lines = [title, *changed, *(_line(name, answer) for name, answer in answers.items())]
     return "\n".join([*lines, f"Not seen: {some_of(record.unseen)}."] if record.unseen else lines)
 
 
@@ -122,19 +130,14 @@ def _require_one_kind(record: Record, question: Question) -> None:
         raise InputError(f"this model has attention of several kinds: choose --kind {' or --kind '.join(kinds)}.")
 
 
-def watch_text(model: str | Path, text: str, *, trust_remote_code: bool = False) -> Record:
+def watch_text(
+    model: str | Path, text: str, *, without: Sequence[Link] = (), trust_remote_code: bool = False
+) -> Record:
     """The record of a Hugging Face model, from a path on this machine, on a text."""
-    require_text("the text", text)
-    with progress("loading the model"):
-        network, tokenizer = load(model, trust_remote_code=trust_remote_code)
-    encoded = tokenizer(text, return_tensors="pt")
-    inputs: dict[str, Tensor] = {name: encoded[name] for name in ("input_ids", "attention_mask") if name in encoded}
-    if not inputs["input_ids"].numel():
-        raise InputError("the text is empty.")
-    _require_room(network, inputs["input_ids"].shape[1])
-    translates = bool(getattr(getattr(network, "config", None), "is_encoder_decoder", False))
-    work = inputs["input_ids"].numel() * sum(parameter.numel() for parameter in network.parameters())
-    with torch.no_grad(), progress("watching"), threads(work), watch(network, tokenizer=tokenizer) as record:
+    network, tokenizer, inputs, work = _opened(model, text, trust_remote_code)
+    translates = _translates(network)
+    watched = watch(network, tokenizer=tokenizer, without=without)
+    with torch.no_grad(), progress("watching"), threads(work), watched as record:
         if translates:
             ids = network.generate(**inputs, max_new_tokens=_NEW_TOKENS, num_beams=1, do_sample=False)  # type: ignore[operator]
         else:
@@ -145,7 +148,39 @@ def watch_text(model: str | Path, text: str, *, trust_remote_code: bool = False)
     return record if written is None else by_written_word(record, written)
 
 
-def _require_room(network: nn.Module, tokens: int) -> None:
+def change_text(model: str | Path, text: str, without: Sequence[Link], *, trust_remote_code: bool = False) -> Effect:
+    """What changes in the output of a Hugging Face model, and in what it writes, without these links."""
+    network, tokenizer, inputs, work = _opened(model, text, trust_remote_code)
+    if _translates(network):
+        with torch.no_grad():
+            written = network.generate(**inputs, max_new_tokens=_NEW_TOKENS, num_beams=1, do_sample=False)  # type: ignore[operator]
+        given = {**inputs, "decoder_input_ids": written[:, :-1]}
+        options: int | None = _NEW_TOKENS
+    else:
+        given, options = inputs, _ANSWER if hasattr(network, "lm_head") else None
+    with progress("comparing"), threads(work):
+        return effect(network, given, without=without, tokenizer=tokenizer, generate=options)
+
+
+def _opened(model: str | Path, text: str, trust_remote_code: bool) -> tuple[nn.Module, Any, dict[str, Tensor], int]:
+    """A model, its tokenizer, the text as it takes it, and how many multiplications it is worth."""
+    require_text("the text", text)
+    with progress("loading the model"):
+        network, tokenizer = load(model, trust_remote_code=trust_remote_code)
+    encoded = tokenizer(text, return_tensors="pt")
+    inputs: dict[str, Tensor] = {name: encoded[name] for name in ("input_ids", "attention_mask") if name in encoded}
+    if not inputs["input_ids"].numel():
+        raise InputError("the text is empty.")
+    require_room(network, inputs["input_ids"].shape[1])
+    work = inputs["input_ids"].numel() * sum(parameter.numel() for parameter in network.parameters())
+    return network, tokenizer, inputs, work
+
+
+def _translates(network: nn.Module) -> bool:
+    return bool(getattr(getattr(network, "config", None), "is_encoder_decoder", False))
+
+
+def require_room(network: nn.Module, tokens: int) -> None:
     """Refuse a text with more tokens than a model has places for; rotary positions have no end."""
     config: Any = getattr(network, "config", None)
     places = getattr(config, "max_position_embeddings", None)
@@ -155,12 +190,18 @@ def _require_room(network: nn.Module, tokens: int) -> None:
 
 
 def _to_json(answers: dict[str, Looks | Heads]) -> list[dict[str, Any]]:
+    """Each answer with all its shares; of a long text, where every word has a share for every other, the largest."""
+    most = None if sum(map(len, answers.values())) <= _ALL else _LARGEST
     items: list[dict[str, Any]] = []
     for name, answer in answers.items():
         if isinstance(answer, Heads):
-            items.append({"question": answer.about, "heads": [head._asdict() for head in answer[:_HEADS]]})
-        else:
-            looks = [look._asdict() for look in answer[:_LOOKS]]
-            aside = {"aside": [each._asdict() for each in answer.aside]} if answer.aside else {}
-            items.append({"question": name, "word": answer.word, "looks": looks} | aside)
+            note = {"note": answer.note} if answer.note else {}
+            items.append({"question": answer.about, "heads": [head._asdict() for head in answer]} | note)
+            continue
+        looks = [look._asdict() for look in answer[:most]]
+        item: dict[str, Any] = {"question": name, "word": answer.word, "looks": looks}
+        count, share = answer.others(len(looks))
+        item |= {"others": {"words": count, "weight": share}} if count else {}
+        item |= {"aside": [each._asdict() for each in answer.aside]} if answer.aside else {}
+        items.append(item)
     return items

@@ -1,45 +1,47 @@
 """`watch`: a `with` block in which the attention of a model is recorded.
 
 Inside the block the modules of the model call us instead of their usual attention function: regard's own through their
-`attend`, those of Hugging Face through a registered function (huggingface.py), all others through torch's function
-(plain_torch.py). Either way `Watching.observe` receives every call, sorts it into a text, and returns the output.
+`attend` (own_layers.py), those of Hugging Face through a registered function (huggingface.py), all others through
+torch's function (plain_torch.py). Either way `Watching.change` receives every call, sorts it into a text, and takes
+links out of it; `Watching.observe` records it, and returns the output.
 """
 
 from __future__ import annotations
 
 import contextlib
-import difflib
 import functools
 import inspect
-import re
 import threading
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from regard.errors import InputError, UnseenWarning, WatchError
-from regard.matrix import AttentionMatrix, attention
-from regard.nn import Transformer
-from regard.scores import Atom, Band, Mask, as_mask
+from regard.matrix import AttentionMatrix
+from regard.nn import Decoder, Encoder, Transformer
 from regard.support import some_of
-from regard.watching import huggingface, packed, plain_torch, registry
+from regard.watching import huggingface, plain_torch, registry
 from regard.watching.calls import AttentionCall
-from regard.watching.entries import ModuleCalls
+from regard.watching.changes import Changes, Without
+from regard.watching.entries import ModuleCalls, layer_of
 from regard.watching.images import Stated, check_stated, read_images
-from regard.watching.masks import Pattern
+from regard.watching.links import Link, LocatedLink
+from regard.watching.modules import Kind, attends, kind_of, named_modules
+from regard.watching.own_layers import WatchedAttend
+from regard.watching.packed import Parts
 from regard.watching.record import Record
-from regard.watching.reductions import to_keep
-from regard.watching.tokens import Images, Text, Vocabulary
+from regard.watching.reductions import Keep, to_keep
+from regard.watching.tokens import Images, Text, Tokens, Vocabulary
+from regard.watching.values import KeptValues, Projections
 
 __all__ = ["Watching", "watch"]
 
-# Attention modules are found by the name of their class; those that adapt or project what another one gave are none.
-_ATTENTION = re.compile(r"Atte?n(tio)?n(?!\w*(Output|Adapter|Norm|Mask|Bias|Embed|MLP|FeedForward))")
+Links = tuple[tuple[LocatedLink, ...], tuple[LocatedLink, ...]]  # cut or steered, and zeroed
 
 
 def watch(
@@ -48,7 +50,9 @@ def watch(
     tokenizer: Any = None,
     tokens: Sequence[str] | Sequence[Sequence[str]] | None = None,
     keep: str | int | Collection[str] = "matrix",
-    without: Mapping[str, Collection[int]] | None = None,
+    without: Without | None = None,
+    steer: Mapping[Link, float] | None = None,
+    renormalise: bool = True,
     images: Sequence[tuple[int, ...]] | None = None,
     strict: bool = False,
 ) -> Watching:
@@ -57,11 +61,17 @@ def watch(
     The model: of Hugging Face, of regard's layers, of `torch.nn`'s, or one of your own that calls
     `torch.nn.functional.scaled_dot_product_attention`; an entry is named after the module that computed it.
 
-    `keep`: "matrix" (queries and keys: ask anything later), "summary" (received, entropy, pool), a choice of
-    "received", "entropy", "pool", "top", or a number: then the rows of so many last tokens of a text and of all that is
-    written after it, which is little memory beside a cache, and of layers that are not causal what is received.
-    `without`: heads to knock out, by module name. Attention that ran where regard
-    could not see it is named in `record.unseen`, with a warning at the end of the block; `strict`: with an error.
+    `keep`: "matrix" (queries and keys: ask anything later), "summary" (received, entropy, pool) or a choice of
+    "received", "entropy", "pool", "top"; with () nothing is recorded. A number keeps the rows of so many last tokens of
+    a text and of all that is written after it, little beside a cache; of layers that are not causal, what is received.
+    ("matrix", "value") keeps values and output
+    projections too, for `record.by_norm()`; "gradient" beside them what a backward pass inside the block, or after it,
+    brings, for `entry.attribution`. Attention that ran where regard could not see it is named in `record.unseen`, with
+    a warning at the end of the block; `strict`: with an error.
+
+    `without`: what the model runs without: heads by module name, a `Link` or several, or a list of both. Where a link
+    is cut, the other weights of its queries are normalised to 1 again; with renormalise=False they stay as they are.
+    `steer`: a number for each link, which is added to its scores.
 
     `tokenizer`: or the processor of a model that reads images. Which tokens are patches of an image is known of many
     models (docs/how-to); of others, `images` says it: (rows, columns) of patches for each image of a text, and where
@@ -78,7 +88,9 @@ def watch(
     (1, 2, 2, 2)
     """
     tokenizer = getattr(tokenizer, "tokenizer", tokenizer)  # that of a processor
-    return Watching(model, Vocabulary(tokenizer, tokens), to_keep(keep), without or {}, strict, check_stated(images))
+    watching = Watching(model, Vocabulary(tokenizer, tokens), to_keep(keep), strict, check_stated(images))
+    watching.changes.add(without, steer, renormalise)
+    return watching
 
 
 class Watching:
@@ -88,21 +100,20 @@ class Watching:
         self,
         model: nn.Module,
         vocabulary: Vocabulary,
-        keep: tuple[str, ...] | int | None,
-        without: Mapping[str, Collection[int]],
+        keep: Keep,
         strict: bool = False,
         images: Stated = (),
     ):
         if not isinstance(model, nn.Module):
             raise InputError(f"watch takes a torch module. Got {type(model).__name__}.")
         self._model, self._vocabulary, self._keep, self._strict = model, vocabulary, keep, strict
-        self._images = images
-        self._names, self._wrapped = _modules(model)
+        self._stated = images
+        self._names, self._wrapped = named_modules(model)
         self._wordless = huggingface.wordless(self._names)
-        self._without = {name: _check_heads(name, heads, self._names) for name, heads in without.items()}
+        self._projections = Projections(self._names)
+        self.changes = Changes(self._names)
         self._undo: contextlib.ExitStack | None = None
         self._configs: list[tuple[Any, str]] = []
-        self._takes_parts: set[str] = set()  # names of modules that may call attention several times in a forward
         self._reset()
 
     def _reset(self) -> None:
@@ -114,11 +125,16 @@ class Watching:
         self._new_ids: dict[str, Tensor] = {}  # by module: input ids that no attention was computed for yet
         self._new_images: Images | None = None  # and images
         self._images_of_generation: Images | None = None
+        self._parts = Parts()
+        self._placed: tuple[str, ModuleCalls | None] = "", None  # of the call that is computed: see _place
+        self._links: dict[str, Links] = {}  # by module: its links in the text of the last pass
+        self._embedded: Tensor | None = None  # ids that one of our models has embedded last
+        self.seen: dict[str, Seen] = {}  # by module: what is known of its last text, where nothing is recorded
+        self.changes.restart()
         self._thread = threading.local()  # .depth: how many hooked modules are running; .running: see _Running
         self._unseen: dict[str, None] = {}  # the names of modules, in order
         self._observed: set[str] = set()
         self._fresh: set[str] = set()  # observed in a forward that has not ended yet
-        self._parts: dict[str, list[tuple[AttentionCall, AttentionMatrix | None]]] = {}  # their calls, see packed.py
 
     # Entering and leaving
 
@@ -126,19 +142,20 @@ class Watching:
         if self._undo is not None:
             raise WatchError("this watch is already open. Call regard.watch again for another one.")
         self._reset()
-        kinds: dict[Any, _Kind] = {kind: _kind(kind) for kind in set[Any](map(type, self._names.values()))}
+        kinds: dict[Any, Kind] = {kind: kind_of(kind) for kind in set[Any](map(type, self._names.values()))}
         found = [(name, module, kinds[type(module)]) for name, module in self._names.items()]
-        ours = [(n, m) for n, m, kind in found if _attends(m, kind)]
+        ours = [(n, m) for n, m, kind in found if attends(m, kind)]
         theirs = [(n, m) for n, m, kind in found if kind.transformers]
         if not ours and not theirs and not plain_torch.may_attend(self._names.values()):
             raise self._nothing_seen()
         attentions = [(n, m, kind) for n, m, kind in found if kind.attention]
-        self._takes_parts = {name for name, _, kind in attentions if kind.parts}
+        if not (self.changes.has_links or self._keep.values or self._keep.nothing):  # which each part has for itself
+            self._parts = Parts(name for name, _, kind in attentions if kind.parts)
         with contextlib.ExitStack() as undo:
             undo.callback(registry.remove, self)
             registry.add(self, self._names.items())
             for name, module in ours:
-                _replace(undo, module, "attend", functools.partial(_WatchedAttend, module, name))
+                _replace(undo, module, "attend", functools.partial(WatchedAttend, module, name))
             for replacement in plain_torch.replacements(self._names.values()):
                 _replace(undo, *replacement)
             if theirs:
@@ -152,7 +169,10 @@ class Watching:
                 contains = module._modules and not kind.transformers and not isinstance(module, nn.ModuleList)
                 if name == "" or kind.model or contains:  # what a user may call
                     _hook(undo, module, functools.partial(self._before_forward, name), self._after_forward)
-                if kind.generates:
+                if isinstance(module, Transformer):
+                    noted = module.embedding.register_forward_pre_hook(_Hook(self._before_embedding))
+                    undo.callback(noted.remove)
+                if kind.generates and not self._keep.nothing:
                     _replace(undo, module, "generate", huggingface.PlainGenerate)
             for name, module, kind in attentions:
                 if kind.routes:
@@ -163,10 +183,12 @@ class Watching:
             for module in self._names.values():
                 for register, hook in plain_torch.hooks(module):
                     undo.callback(register(_Hook(hook), with_kwargs=True).remove)
+            for module, hook in self._projections.hooks() if self._keep.values else ():
+                undo.callback(module.register_forward_pre_hook(_Hook(hook)).remove)
             if self._wrapped or any(module._compiled_call_impl for module in self._names.values()):
                 undo.enter_context(torch.compiler.set_stance("force_eager"))  # a compiled graph would not call us
             self._undo = undo.pop_all()
-        return Record(self._passes, self._model, self._unseen)
+        return Record(self._passes, self._model, self._unseen, changes=tuple(self.changes))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -176,18 +198,15 @@ class Watching:
         self._undo.close()
         self._undo = None
         own_table = isinstance(error, KeyError) and huggingface.NAME in str(error)  # a model's own lookup by name
-        if self._step and not self._passes and (error is None or own_table):
+        if self._step and not self._observed and (error is None or own_table):
             raise self._nothing_seen() from error
         if changed and error is None:
             raise WatchError(
                 f"the model's attention was set to {', '.join(sorted(map(repr, changed)))} while it was watched, so "
                 "what ran after that was not seen. Choose it before the block; watched, the outputs are the same."
             )
-        idle = [name for name in self._without if name not in self._observed] if self._passes else []
-        if idle and error is None:
-            raise WatchError(
-                f"without: {some_of(idle)} computed no attention that could be seen, so no head was removed."
-            )
+        if error is None and self._observed and (said := self.changes.in_vain()):
+            raise WatchError(said)
         if error is None:
             for calls in (calls for one in self._passes for calls in one.values()):
                 calls.finish()
@@ -220,10 +239,12 @@ class Watching:
         self._thread.depth = depth + 1
         self._step += depth == 0
         if depth == 0:
-            self._parts = {}  # of a forward that ended in an error
+            self._parts.clear()  # of a forward that ended in an error
             self._new_images = self._images_of_generation
-        self._new_images = self._new_images or read_images(name, module, args, kwargs, self._images)
+        self._new_images = self._new_images or read_images(name, module, args, kwargs, self._stated)
         inputs = {name: kwargs.get("input_ids", args[0] if args else None)}
+        if isinstance(module, Encoder | Decoder) and depth == 0:  # of our Transformer, called by its encode or decode
+            inputs, self._embedded = {name: self._embedded}, None
         if isinstance(module, Transformer):  # its encoder and decoder receive vectors: only here are there ids
             both = inspect.signature(module.forward).bind(*args, **kwargs).arguments
             dot = name and f"{name}."
@@ -232,22 +253,24 @@ class Watching:
             if isinstance(ids, Tensor) and not ids.is_floating_point() and ids.dim() == 2:
                 self._new_ids[part] = ids
 
+    def _before_embedding(self, _: nn.Module, args: tuple[Any, ...]) -> None:
+        self._embedded = args[0] if args else None
+
     def _after_forward(self, *_: Any) -> None:
         self._thread.depth -= 1
 
     def generates(self, name: str, model: nn.Module, inputs: Mapping[str, Any]) -> None:
         """Note the images that a generation begins with."""
-        self._images_of_generation = read_images(name, model, (), inputs, self._images)
+        self._images_of_generation = read_images(name, model, (), inputs, self._stated)
 
     # Attention that nobody sees
 
-    def _routed_ends(
-        self, name: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *_: Any
-    ) -> None:
+    def _routed_ends(self, name: str, module: nn.Module, args: Any, kwargs: Any, *_: Any) -> None:
         """The same for modules that call transformers' function themselves: one hook is enough for them."""
         if name in self._fresh:
             self._fresh.discard(name)
-            self._record_parts(name, module, args, kwargs)
+            for call, matrix in self._parts.ended(name, module, args, kwargs):
+                self._record(name, self._place(name, call), matrix, None)
             return
         self._unseen[name] = None
         if running := self._running():
@@ -273,37 +296,63 @@ class Watching:
 
     # Every attention call
 
-    def observe(self, name: str, call: AttentionCall, matrix: AttentionMatrix | None, output: Tensor) -> Tensor:
-        """Record a call of the module of this name; its output, without the heads that are knocked out."""
+    def change(self, name: str, call: AttentionCall) -> AttentionCall:
+        """The call of the module of this name as it is computed: in its place in the text, without the links."""
+        if name in self._parts.names:  # placed when all of them are there
+            return call
+        if not _recomputed():
+            call = self._pass_by(name, call) if self._keep.nothing else self._place(name, call)
+        key = self._placed[0]
+        if not self.changes.has_links or (_recomputed() and key not in self._links):
+            return call
+        if key not in self._links:
+            known = self._known(key, call)
+            self._links[key] = self.changes.located(
+                name, known.layer, known.kind, known.heads, call.heads, *known.sides
+            )
+        links, zeroed = self._links[key]
+        return call.changed(links, zeroed) if links or zeroed else call
+
+    def observe(
+        self, name: str, call: AttentionCall, matrix: AttentionMatrix | None, output: Tensor, value: Tensor
+    ) -> Tensor:
+        """Record a call of the module of this name; its output, without the heads that are removed."""
         self._observed.add(name)
         self._fresh.add(name)
         for running in self._running():
             running.seen = True
-        if torch._C._current_graph_task_id() == -1:  # in a backward pass, a checkpoint recomputes a recorded call
-            if name in self._takes_parts:
-                self._parts.setdefault(name, []).append((call, matrix))
-            else:
-                self._record(name, call, matrix)
-        for head in self._without.get(name, ()):
-            if head >= output.shape[1]:
-                raise InputError(f"{name} has {output.shape[1]} heads, numbered from 0. Got without = {head}.")
-        if name in self._without:
-            removed = torch.tensor(self._without[name], device=output.device)
-            output = output.index_fill(1, removed, 0.0)
+        if not _recomputed() and name in self._parts.names:
+            self._parts.add(name, call, matrix)
+        elif not _recomputed() and not self._keep.nothing:
+            self._record(name, call, matrix, value)
+        output = self.changes.without_heads(name, output, call.all_heads, call.heads)
+        if self._keep.gradients:
+            recorded = self._passes[-1].get(self._placed[0])
+            if recorded is not None and recorded.values is not None:
+                recorded.values.differentiate(output)
         return output
 
-    def _record_parts(self, name: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Record the calls of a forward that has ended: as one, where they are the parts of one row of tokens."""
-        parts = self._parts.pop(name, [])
-        row = packed.joined(module, args, kwargs, [call for call, _ in parts]) if len(parts) > 1 else None
-        for call, matrix in parts if row is None else [(row, None)]:
-            self._record(name, call, matrix)
+    def _record(self, name: str, call: AttentionCall, matrix: AttentionMatrix | None, value: Tensor | None) -> None:
+        """A call that has its place."""
+        key, calls = self._placed
+        if calls is not None:
+            calls.append(call)
+        else:
+            calls = ModuleCalls(key, call, matrix, self._keep.reductions, self._text, self._keep.rows)
+            self._passes[-1][key] = calls
+            if self._keep.values:
+                calls.values = KeptValues(functools.partial(self._projections.of, name))
+        if calls.values is not None and value is not None:
+            calls.values.take(value)
 
-    def _record(self, name: str, call: AttentionCall, matrix: AttentionMatrix | None) -> None:
-        step, repetition = self._repetitions.get(name, (-1, 0))
-        repetition = repetition + 1 if step == self._step else 0
-        self._repetitions[name] = self._step, repetition
-        key = f"{name}#{repetition}" if repetition else name  # ALBERT calls one module for every layer
+    def returned(self, name: str, output: Tensor) -> None:
+        """What the code of a module got: its output projection is recognised by it."""
+        if self._keep.values:
+            self._projections.returned(name, output)
+
+    def _place(self, name: str, call: AttentionCall) -> AttentionCall:
+        """Find the text that a call belongs to, or begin one; the call in its place there."""
+        key = self._key(name)
         if not self._passes:
             self._begin_pass()
         calls = self._passes[-1].get(key)
@@ -318,60 +367,65 @@ class Watching:
             self._begin_pass()
         self._text.add(self._new_ids, self._new_images)
         self._new_ids = {}
-        if calls is not None and continues:
+        if continues:
             self._continued_step = self._step
-            calls.append(call)
-        else:
-            self._passes[-1][key] = ModuleCalls(key, call, matrix, self._keep, self._text)
+        self._placed = key, calls if continues else None
+        return call
+
+    def _pass_by(self, name: str, call: AttentionCall) -> AttentionCall:
+        """`_place` for a call that is not recorded, so that beams may come and go: its links are those of its text."""
+        key = self._key(name)
+        if call.kind != "cross" and call.queries.start == 0 and call.query.shape[2] >= call.key.shape[2]:
+            if key in self._links:  # another text
+                self._text, self._links = Text(self._vocabulary, self._wordless), {}
+            self._text.add(self._new_ids, self._new_images)
+            self._new_ids = {}
+        if key not in self.seen:
+            self.seen[key] = self._known(key, call)
+        self._placed = key, None
+        return call
+
+    def _known(self, key: str, call: AttentionCall) -> Seen:
+        batch, heads, queries, keys = *call.query.shape[:3], call.key.shape[2]
+        found = self._text.sides(key, call.kind, (batch, heads, queries, keys))
+        tokens, key_tokens = (
+            [Tokens.numbered(length)] * batch if side is None else side
+            for side, length in ((found.tokens, queries), (found.key_tokens, keys))
+        )
+        return Seen(layer_of(key), call.kind, call.all_heads, (tokens, key_tokens))
+
+    @property
+    def tokens(self) -> Sequence[Tokens] | None:
+        """The tokens of the text that was read, where nothing is recorded: of a translation, of its target."""
+        own = [seen for seen in self.seen.values() if seen.kind != "cross"]
+        return max(own, key=lambda seen: seen.kind == "decoder").sides[0] if own else None
+
+    def _key(self, name: str) -> str:
+        """The name of a module and, where it runs several times in a step as in ALBERT, which time this is."""
+        step, repetition = self._repetitions.get(name, (-1, 0))
+        repetition = repetition + 1 if step == self._step else 0
+        self._repetitions[name] = self._step, repetition
+        return f"{name}#{repetition}" if repetition else name
 
     def _begin_pass(self) -> None:
         for calls in self._passes[-1].values() if self._passes else ():
             calls.finish()
-        self._text = Text(self._vocabulary, self._wordless)
+        self._text, self._links = Text(self._vocabulary, self._wordless), {}
         self._passes.append({})
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """What the class of a module says about it."""
-
-    transformers: bool  # part of a model of transformers
-    model: bool  # such a model
-    generates: bool
-    attention: bool
-    routes: bool  # calls transformers' AttentionInterface
-    parts: bool  # and may do so several times in a forward, for the parts of one row of tokens
-    attend: bool  # has attention of regard's kind
-    visible: bool  # attention that calls a function which is replaced
+def _recomputed() -> bool:
+    """Whether a checkpoint computes a call again, which was recorded before: it does so in a backward pass."""
+    return bool(torch._C._current_graph_task_id() != -1)
 
 
-@functools.cache
-def _kind(kind: Any) -> _Kind:
-    """The same for each module of a class, so that it is looked up once."""
-    transformers = huggingface.is_model(kind)
-    model = transformers and hasattr(kind, "get_input_embeddings")
-    attention = _ATTENTION.search(kind.__name__) is not None
-    routes = attention and huggingface.routes(kind)
-    generates, attend = model and hasattr(kind, "generate"), hasattr(kind, "attend")
-    visible = routes or issubclass(kind, nn.MultiheadAttention) or (attention and huggingface.calls_torch(kind))
-    parts = routes and packed.takes_parts(kind)
-    return _Kind(transformers, model, generates, attention, routes, parts, attend, visible)
+class Seen(NamedTuple):
+    """What is known of a module and its text: of its queries and keys the tokens, or their numbers."""
 
-
-def _modules(model: nn.Module) -> tuple[dict[str, nn.Module], bool]:
-    """The modules by name, as they are without torch.compile, and whether it wraps one of them."""
-    modules, wrapped = {}, False
-    for name, module in model.named_modules():
-        if "_orig_mod" in name:
-            wrapped, name = True, name.replace("_orig_mod.", "").removesuffix("_orig_mod")
-        modules[name] = module
-    return modules, wrapped
-
-
-def _attends(module: nn.Module, kind: _Kind) -> bool:
-    """Whether a module has `attend`; asking torch for an attribute that it does not have is slow."""
-    has = kind.attend or "attend" in vars(module) or "attend" in module._modules
-    return has and callable(getattr(module, "attend", None))
+    layer: int
+    kind: str
+    heads: int
+    sides: tuple[Sequence[Tokens], Sequence[Tokens]]
 
 
 @dataclass
@@ -407,70 +461,6 @@ def _hook(
     undo.callback(module.register_forward_hook(_Hook(after), always_call=True).remove)
 
 
-class _WatchedAttend:
-    """Replaces `attend` in one of our modules while it is watched."""
-
-    def __deepcopy__(self, _: Any) -> Callable[..., Tensor]:
-        return self._original  # a copy is not watched
-
-    def __init__(self, module: nn.Module, name: str, original: Callable[..., Tensor]):
-        self._module, self._original = module, original
-        self._kind = str(getattr(module, "kind", "cross" if "cross" in name else "encoder"))
-
-    def __call__(
-        self, query: Tensor, key: Tensor, value: Tensor, *, mask: Mask | Tensor | None = None,
-        scale: float | None = None, softcap: float | None = None, sinks: Tensor | float | None = None,
-        dropout: float = 0.0,
-    ) -> Tensor:  # fmt: skip
-        options = {"mask": mask, "scale": scale, "softcap": softcap, "sinks": sinks}
-        matrix = AttentionMatrix(query, key, **options)  # type: ignore[arg-type]
-        if self._original is attention:
-            output = matrix.attend(value, dropout)
-        else:
-            output = self._original(query, key, value, **options, dropout=dropout)
-        call = _our_call(self._kind, query, key, as_mask(mask), scale, softcap, sinks)
-        batched = query.dim() == 4
-        matrix, output = (matrix, output) if batched else (call.matrix(), output[None])
-        for watcher, name in registry.watchers(self._module):
-            output = watcher.observe(name, call, matrix, output)
-        return output if batched else output[0]
-
-
-def _our_call(
-    kind: str, query: Tensor, key: Tensor, mask: Mask, scale: float | None, softcap: float | None,
-    sinks: Tensor | float | None,
-) -> AttentionCall:  # fmt: skip
-    """A call of our own layers, with a batch axis and in positions of the whole text."""
-    if query.dim() == 3:
-        query, key = query[None], key[None]
-    if query.dim() != 4:
-        raise WatchError(f"watch reads queries (batch, heads, queries, width). Got shape {tuple(query.shape)}.")
-    queries, keys = query.shape[2], key.shape[2]
-    first = keys - queries if kind == "decoder" and keys > queries else 0  # the earlier keys come from a cache
-    bands: list[tuple[int | None, int | None]] = []
-    others: list[Atom] = []
-    for atom in mask.atoms:
-        if isinstance(atom, Band) and isinstance(atom.offset, int):
-            shift = atom.offset - first
-            bands.append(tuple(None if edge is None else edge + shift for edge in (atom.lowest, atom.highest)))  # type: ignore[arg-type]
-        else:
-            others.append(atom)
-    sinks = sinks if sinks is None or isinstance(sinks, Tensor) else query.new_tensor(sinks)
-    positions = range(first, first + queries), range(keys)
-    parts = Pattern(tuple(bands)), Mask(tuple(others))
-    return AttentionCall(query, key, mask, scale, softcap, sinks, kind, *positions, *parts)
-
-
 def _replace(undo: contextlib.ExitStack, owner: Any, attribute: str, make: Callable[[Any], Any]) -> None:
     registry.replace(owner, attribute, make)
     undo.callback(registry.restore, owner, attribute)
-
-
-def _check_heads(name: str, heads: Collection[int], names: Mapping[str, nn.Module]) -> list[int]:
-    if name not in names:
-        close = difflib.get_close_matches(name, names, n=3, cutoff=0.3)
-        raise InputError(f"without: the model has no module {name!r}. Did you mean {' or '.join(map(repr, close))}?")
-    numbers = [int(head) for head in heads]
-    if any(head < 0 for head in numbers):
-        raise InputError(f"without: heads are numbered from 0. Got {numbers} for {name!r}.")
-    return numbers

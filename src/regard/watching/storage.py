@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
@@ -18,14 +19,16 @@ from safetensors import safe_open
 from torch import Tensor
 
 from regard.errors import FileError, InputError, RegardError
-from regard.matrix import Top
+from regard.matrix import AttentionMatrix, Top
 from regard.nn.files import write_safetensors
-from regard.scores import Mask, as_mask, documents, padding, window
+from regard.scores import Band, Mask, as_mask, cut, documents, padding, window
 from regard.watching.calls import AttentionCall
 from regard.watching.entries import Entry
 from regard.watching.patches import Grid
 from regard.watching.reductions import REDUCTIONS, Reductions
+from regard.watching.shards import Shard
 from regard.watching.tokens import Tokens, Word
+from regard.watching.values import Values
 
 __all__ = ["load", "save"]
 
@@ -37,18 +40,20 @@ _LARGEST = 2**40  # a number in a description: anything larger overflows in posi
 _LARGEST_EMPTY = 2**20  # the longest axis of a tensor without numbers, of which a file holds no proof
 
 
-def save(entries: Mapping[str, Entry], unseen: Sequence[str], path: str | PathLike[str]) -> None:
-    """Write entries, and the names of what was not seen; a tensor that several share is written once."""
+def save(
+    entries: Mapping[str, Entry], unseen: Sequence[str], changes: Sequence[str], path: str | PathLike[str]
+) -> None:
+    """Write entries, what was not seen, and what was changed; a tensor that several share is written once."""
     tensors = _SharedTensors()
     described = [_describe(entry, tensors) for entry in entries.values()]
-    missing = {"unseen": list(unseen)} if unseen else {}
+    missing = {name: list(said) for name, said in (("unseen", unseen), ("changes", changes)) if said}
     description = json.dumps({"format": _FORMAT, "sum": _SUM, "entries": described} | missing)
     metadata = {"regard": description, _SUM: _checksum(description, tensors.by_name)}
     write_safetensors(Path(path), tensors.by_name, metadata)
 
 
-def load(path: str | PathLike[str]) -> tuple[dict[str, Entry], tuple[str, ...]]:
-    """Read entries, and the names of what was not seen."""
+def load(path: str | PathLike[str]) -> tuple[dict[str, Entry], tuple[str, ...], tuple[str, ...]]:
+    """Read entries, what was not seen, and what was changed."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -69,10 +74,11 @@ def load(path: str | PathLike[str]) -> tuple[dict[str, Entry], tuple[str, ...]]:
             entries = [_read_entry(item, tensors) for item in description["entries"]]
             names = {entry.name: entry for entry in entries}
             _require(len(names) == len(entries), "two entries have one name")
-            unseen = description.get("unseen", [])
-            words = isinstance(unseen, list) and all(isinstance(name, str) for name in unseen)
-            _require(words, "what was not seen is no list of names")
-            return names, tuple(unseen)
+            unseen, changes = (description.get(name, []) for name in ("unseen", "changes"))
+            for said in (unseen, changes):
+                words = isinstance(said, list) and all(isinstance(name, str) for name in said)
+                _require(words, "what was not seen, or changed, is no list of names")
+            return names, tuple(unseen), tuple(changes)
     except Exception as error:  # whatever a description that is not one may cause
         what = str(error) if isinstance(error, RegardError) else f"{type(error).__name__}: {error}"
         raise FileError(f"{path} is damaged: {what.rstrip('.')}. Copy it again, or save the record again.") from error
@@ -126,11 +132,28 @@ def _describe(entry: Entry, tensors: _SharedTensors) -> dict[str, Any]:
     call = entry.call
     assert call is not None
     item["source"] = {name: tensors.put(getattr(call, name)) for name in _SOURCE}
-    item["mask"] = [
-        [type(atom).__name__, {name: tensors.put(value) for name, value in vars(atom).items()}]
-        for atom in call.mask.atoms
-    ]
+    if entry.shard is not None:
+        item["shard"] = [entry.shard.first, entry.shard.heads]
+    item["mask"] = _describe_mask(call.mask, tensors)
+    if call.zeroed.atoms:
+        item["zeroed"] = _describe_mask(call.zeroed, tensors)
+    elif entry.attention is not None and entry.attention.shape[1] == call.query.shape[1]:
+        # The kernel that ran gave the normaliser of each row: with it, no part of a long text waits for all of it.
+        item["normaliser"] = tensors.put(entry.attention.known_logsumexp)
+    if entry.values is not None:
+        item["values"] = {name: tensors.put(tensor) for name, tensor in vars(entry.values).items()}
     return item
+
+
+def _describe_mask(mask: Mask, tensors: _SharedTensors) -> list[Any]:
+    def put(value: Any) -> Any:
+        if isinstance(value, range):
+            return [value.start, value.stop if value.stop <= _LARGEST else None]
+        if isinstance(value, Band):
+            return {name: put(field) for name, field in vars(value).items()}
+        return None if isinstance(value, float) and value == -math.inf else tensors.put(value)
+
+    return [[type(atom).__name__, {name: put(value) for name, value in vars(atom).items()}] for atom in mask.atoms]
 
 
 def _describe_tokens(sequences: Sequence[Tokens] | None, tensors: _SharedTensors) -> Any:
@@ -188,7 +211,13 @@ def _read_entry(item: dict[str, Any], tensors: Mapping[str, Tensor]) -> Entry:
         call = _read_call(item, get)
         matrix = call.matrix()  # which checks shapes and dtypes
         batch, heads, queries, keys = matrix.shape
-        entry = Entry(shape=(batch, heads, queries, keys), call=call, attention=matrix, **about)
+        matrix = _normalised(matrix, get(item.get("normaliser")))
+        values = _read_values(item["values"], get, (batch, heads, queries, keys)) if "values" in item else None
+        entry = Entry(shape=(batch, heads, queries, keys), call=call, attention=matrix, values=values, **about)
+        if "shard" in item:  # of a model on several ranks
+            begin, total = (_whole(number) for number in item["shard"])
+            _require(begin + heads <= total, f"{entry.name} does not have {heads} heads from {begin} on, of {total}")
+            entry = replace(entry, first_head=begin, shard=Shard(begin, total))
         entry = entry if stop - first == heads else entry.head(slice(first, stop))
     _require(entry.heads == range(first, stop), f"{entry.name} does not have heads {first} to {stop - 1}")
     batch, _, queries, keys = entry.shape
@@ -204,6 +233,15 @@ def _read_entry(item: dict[str, Any], tensors: Mapping[str, Tensor]) -> Entry:
     )
 
 
+def _normalised(matrix: AttentionMatrix, logsumexp: Any) -> AttentionMatrix:
+    """The matrix with the normaliser of its rows, if the file has it."""
+    if logsumexp is None:
+        return matrix
+    fits = isinstance(logsumexp, Tensor) and logsumexp.is_floating_point() and logsumexp.shape == matrix.shape[:3]
+    _require(fits and not bool(logsumexp.isnan().any()), "a normaliser does not fit its matrix")
+    return matrix.normalised_by(logsumexp)
+
+
 def _read_call(item: dict[str, Any], get: Callable[[Any], Any]) -> AttentionCall:
     inputs = {name: get(item["source"][name]) for name in _SOURCE}
     query, key = inputs["query"], inputs["key"]
@@ -211,10 +249,33 @@ def _read_call(item: dict[str, Any], get: Callable[[Any], Any]) -> AttentionCall
     for name in ("scale", "softcap"):
         _require(inputs[name] is None or type(inputs[name]) in (int, float), f"{name} must be a number")
     _require(inputs["sinks"] is None or isinstance(inputs["sinks"], Tensor), "sinks must be a tensor")
+    mask, zeroed = _read_mask(item["mask"], get), _read_mask(item.get("zeroed", []), get)
+    return AttentionCall(mask=mask, kind=item["kind"], zeroed=zeroed, **inputs)
+
+
+def _read_mask(atoms: list[Any], get: Callable[[Any], Any]) -> Mask:
     mask = Mask()
-    for kind, fields in item["mask"]:
-        mask &= _read_atom(kind, {name: get(value) for name, value in fields.items()})
-    return AttentionCall(mask=mask, kind=item["kind"], **inputs)
+    for kind, fields in atoms:
+        mask &= _read_cut(fields, get) if kind == "Cut" else _read_atom(kind, {n: get(v) for n, v in fields.items()})
+    return mask
+
+
+def _read_cut(fields: dict[str, Any], get: Callable[[Any], Any]) -> Mask:
+    _require(set(fields) == {"queries", "keys", "heads", "band", "bias"}, "a cut has other parts")
+
+    def places(value: Any) -> Any:
+        if isinstance(value, dict):
+            return get(value)
+        return slice(*(None if end is None else _whole(end) for end in value))
+
+    band, bias, heads = fields["band"], fields["bias"], fields["heads"]
+    return cut(
+        places(fields["queries"]),
+        places(fields["keys"]),
+        within=None if band is None else _read_atom("Band", band),
+        heads=get(heads) if isinstance(heads, dict) else None if heads is None else [_whole(head) for head in heads],
+        bias=-math.inf if bias is None else bias,
+    )
 
 
 def _read_atom(kind: str, fields: dict[str, Any]) -> Mask:
@@ -231,6 +292,23 @@ def _read_atom(kind: str, fields: dict[str, Any]) -> Mask:
         case "Dense", {"tensor": Tensor() as tensor} if len(fields) == 1:
             return as_mask(tensor)
     raise FileError(f"a mask has an unknown part, {kind!r} of {list(fields)}")
+
+
+def _read_values(
+    item: dict[str, Any], get: Callable[[Any], Any], shape: tuple[int, int, int, int]
+) -> Values:  # fmt: skip
+    batch, heads, queries, keys = shape
+    value, projection, gradient = (get(item[name]) for name in ("value", "projection", "gradient"))
+    given = [tensor for tensor in (value, projection, gradient) if tensor is not None]
+    _require(value is not None and all(isinstance(t, Tensor) and t.is_floating_point() for t in given), "no values")
+    fits = value.dim() == 4 and value.shape[0] == batch and value.shape[2] == keys
+    fits = fits and value.shape[1] > 0 and heads % value.shape[1] == 0
+    _require(fits, f"the values do not fit {batch} × {heads} heads × {keys} keys: {tuple(value.shape)}")
+    width = value.shape[3]
+    fits = projection is None or (projection.dim() == 3 and projection.shape[:2] == (heads, width))
+    fits = fits and (gradient is None or gradient.shape == (batch, heads, queries, width))
+    _require(fits, "a projection or a gradient does not fit the values")
+    return Values(value, projection, gradient)
 
 
 def _read_reductions(kept: dict[str, Any], get: Callable[[Any], Any]) -> tuple[tuple[int, int, int, int], Reductions]:

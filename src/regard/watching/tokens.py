@@ -7,15 +7,16 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, overload, runtime_checkable
+from typing import Any, NamedTuple, Protocol, overload, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from regard.drawing.token_text import readable
 from regard.errors import InputError
 from regard.watching.patches import Grid, Patch, find_patch, patch_names
 
-__all__ = ["Place", "Text", "Tokens", "Vocabulary", "Word"]
+__all__ = ["Place", "Sides", "Text", "Tokens", "Vocabulary", "Word"]
 
 # A word or several in a row, or one occurrence, in brackets, among the words around it: "the old [dog] slept"; the
 # number of a token, or a range of tokens; a patch of an image.
@@ -89,7 +90,7 @@ class Tokens(Sequence[str]):
         """The last so many tokens; numbers still count from the beginning of the text."""
         start = len(self) - count
         words = [Word(w.text, max(w.start - start, 0), w.stop - start) for w in self.words if w.stop > start]
-        grids = [grid.shifted(-start) for grid in self.grids if int(grid.tokens.min()) >= start]
+        grids = [grid.shifted(-start) for grid in self.grids if int(grid.tokens[grid.tokens >= 0].min()) >= start]
         special, first = tuple(self._special), self.first + start
         return Tokens(self.pieces[start:], special, self._tokenizer, words, named=self.named, grids=grids, first=first)
 
@@ -105,6 +106,20 @@ class Tokens(Sequence[str]):
 
     def __repr__(self) -> str:
         return f"Tokens({list(self.pieces)})"
+
+    def texts(self) -> list[str] | None:
+        """Each token as it reads, with the space before it, in the letters of the text; None where they are unknown.
+
+        >>> Tokens(["▁A", "▁hun", "gry"]).texts()
+        [' A', ' hun', 'gry']
+        """
+        if not self.named:
+            return None
+        if self._tokenizer is None or not any(piece.startswith("Ġ") for piece in self.pieces):
+            return readable(self.pieces)
+        # Bytes written as letters: "Ã©" is é. A token may have a part of a letter only, and then stays as it is.
+        texts = [str(self._tokenizer.convert_tokens_to_string([piece])) for piece in self.pieces]
+        return [read if "\ufffd" in text else text for text, read in zip(texts, readable(self.pieces), strict=True)]
 
     def is_special(self, position: int) -> bool:
         """Whether the tokenizer calls a token special, as [CLS] or </s>."""
@@ -283,6 +298,13 @@ class Vocabulary:
             sequences = [tokens] if isinstance(tokens[0], str) else tokens
             self._listed = [Tokens([str(token) for token in sequence]) for sequence in sequences]
 
+    def repeated(self, count: int) -> Vocabulary:
+        """The same for a batch in which each text is there so many times in a row."""
+        other = Vocabulary(self._tokenizer)
+        if self._listed is not None:
+            other._listed = [tokens for tokens in self._listed for _ in range(count)]
+        return other
+
     def listed(self, length: int, batch: int) -> list[Tokens] | None:
         """The user's tokens, if they fit; lists of a padded batch may be shorter than the longest."""
         if self._listed is None or len(self._listed) != batch:
@@ -314,6 +336,15 @@ class Vocabulary:
             return None
         special = list(getattr(self._tokenizer, "all_special_tokens", ()))
         return [Tokens(self._tokenizer.convert_ids_to_tokens(row), special, self._tokenizer) for row in ids.tolist()]
+
+
+class Sides(NamedTuple):
+    """The ids and tokens of the queries and of the keys of a matrix, as far as they are known."""
+
+    ids: Tensor | None
+    key_ids: Tensor | None
+    tokens: list[Tokens] | None
+    key_tokens: list[Tokens] | None
 
 
 @runtime_checkable
@@ -352,7 +383,34 @@ class Text:
             self._ids.setdefault(module, []).append(step)
         self._images = images if self._images is None else self._images
 
-    def side(self, name: str, kind: str, length: int, batch: int) -> tuple[Tensor | None, list[Tokens] | None]:
+    def ids(self, name: str, length: int, batch: int) -> Tensor | None:
+        """The ids that the innermost module around `name` received, if there are as many as tokens."""
+        nearest_first = sorted(self._ids, key=lambda module: (not name.startswith(module), -len(module)))
+        for module in nearest_first:
+            ids = torch.cat([step.cpu() for step in self._ids[module]], -1)
+            if ids.shape[-1] == length and batch % ids.shape[0] == 0:
+                return ids.repeat_interleave(batch // ids.shape[0], 0)
+        return None
+
+    def sides(self, name: str, kind: str, shape: Sequence[int], whole: int | None = None) -> Sides:
+        """What is known of the queries and the keys of a module, for a matrix (batch, heads, queries, keys).
+
+        `whole`: its queries are the last ones of a text of so many tokens.
+        """
+        batch, _, queries, keys = shape
+        length = queries if whole is None else whole
+        ids, tokens = self._side(name, "", length, batch)
+        key_ids, key_tokens = ids, tokens
+        if kind == "cross":
+            key_ids, key_tokens = self._side(name, "cross", keys, batch)
+        elif length != keys:
+            key_ids, key_tokens = None, self.tokens(None, keys, batch)
+        if whole is not None:
+            ids = None if ids is None else ids[:, -queries:]
+            tokens = [text.last(queries) for text in tokens or [Tokens.numbered(whole)] * batch]
+        return Sides(ids, key_ids, tokens, key_tokens)
+
+    def _side(self, name: str, kind: str, length: int, batch: int) -> tuple[Tensor | None, list[Tokens] | None]:
         """The ids and the tokens of so many queries of a module; of its keys, where the kind is "cross"."""
         sees = self._images is not None and self._images.sees(name)
         ids = None
@@ -362,15 +420,6 @@ class Text:
         if self._images is None:
             return ids, tokens
         return ids, self._images.place(name, kind == "cross", length, batch, tokens, has_words=ids is not None)
-
-    def ids(self, name: str, length: int, batch: int) -> Tensor | None:
-        """The ids that the innermost module around `name` received, if there are as many as tokens."""
-        nearest_first = sorted(self._ids, key=lambda module: (not name.startswith(module), -len(module)))
-        for module in nearest_first:
-            ids = torch.cat([step.cpu() for step in self._ids[module]], -1)
-            if ids.shape[-1] == length and batch % ids.shape[0] == 0:
-                return ids.repeat_interleave(batch // ids.shape[0], 0)
-        return None
 
     def tokens(self, ids: Tensor | None, length: int, batch: int) -> list[Tokens] | None:
         """The user's tokens or, if they do not fit, those of the ids; one for each sequence."""

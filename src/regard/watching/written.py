@@ -22,7 +22,7 @@ def by_written_word(record: Record, written: Sequence[Tokens]) -> Record:
         {name: _renamed(entry, tokens) for name, entry in one.items()}
         for one, tokens in zip(record.passes, written, strict=True)
     ]
-    return Record(passes, record.model, record.unseen)
+    return Record(passes, record.model, record.unseen, changes=record.changes)
 
 
 def _renamed(entry: Entry, written: Tokens) -> Entry:

@@ -113,9 +113,8 @@ def each_tile(scores: Scores, lse: Float[Tensor, "batch heads queries"] | None, 
                         tanh_slope, _ = slopes.shaped(shape, flat.shape[:2])
                         torch.mul(tile, tile, out=tanh_slope).neg_().add_(1)
                     tile.mul_(scores.softcap * LOG2E)
-                if mask.biases:
-                    bias = mask.bias_tile(here, scores.columns[c], dtype)
-                    assert bias is not None
+                bias = mask.bias_tile(here, scores.columns[c], dtype) if mask.biased else None
+                if bias is not None:
                     tile.add_(bias.to(dtype), alpha=LOG2E).masked_fill_(bias == -math.inf, HIDDEN)
                 for part in subtract:
                     tile.sub_(part)

@@ -1,0 +1,150 @@
+"""Training by one process and by several, in tokens a second: what torchrun's processes and DDP's wrapper cost.
+
+python benchmarks/train_processes.py            print the table
+python benchmarks/train_processes.py --report   and keep it in benchmarks/reports/
+
+One step of `regard train` (batch, forward, backward, clipping, AdamW, average, and the question whether to stop) on
+the corpus of recipes/small.toml. On a CPU: the model of that recipe, float32, batches of 2,048 tokens; one process
+with all cores, two with half of them each. On GPUs: the paper's base model, bf16 autocast, batches of 24,576 tokens;
+then as many processes as there are GPUs. Tokens are those of source and target, padding included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import torch
+from measure import gpu, machine
+from rich.console import Console
+
+from regard.translation import Recipe
+from regard.translation.processes import Loss, Processes, joined
+from regard.translation.training import Trainer
+
+ROOT = Path(__file__).parents[1]
+ON_GPU = torch.cuda.is_available()
+PROCESSES = torch.cuda.device_count() if ON_GPU else 2
+STEPS, ROUNDS = (50, 5) if ON_GPU else (4, 5)
+
+
+def recipe(shard: bool = False) -> Recipe:
+    found = Recipe.read(ROOT / "recipes" / "small.toml")
+    if ON_GPU:
+        found = dataclasses.replace(found, tokens=24_576, model={"positions": 128})
+    return dataclasses.replace(found, shard=shard)
+
+
+def trainer_of(processes: Processes, folder: str, shard: bool = False) -> Trainer:
+    made = Trainer(recipe(shard), Path(folder), Console(quiet=True), processes)
+    made.prepare()
+    return made
+
+
+def rounds(trainers: dict[str, Trainer]) -> dict[str, list[float]]:
+    """Tokens a second of each, in several rounds, the trainers taken in turn; the first round is not counted."""
+    found: dict[str, list[float]] = {name: [] for name in trainers}
+    for number in range(ROUNDS + 1):
+        for name, trainer in trainers.items():
+            batches = trainer.batches.plan(number)[:STEPS]
+            trainer.processes.any(False)  # they begin together
+            trainer.tokens, start = 0, time.perf_counter()
+            for rows in batches:
+                trainer.total += trainer._step(rows, 1e-4)
+                trainer.processes.any(False)
+            tokens = int(trainer.processes.sum(torch.tensor(trainer.tokens)))
+            trainer.total.item()  # a GPU has done it all then
+            trainer.processes.any(False)
+            found[name].append(tokens / (time.perf_counter() - start))
+    return {name: rates[1:] for name, rates in found.items()}
+
+
+def alone() -> dict[str, list[float]]:
+    """One process, without and with DDP's wrapper in a group of one."""
+    from torch import distributed
+    from torch.nn.parallel import DistributedDataParallel
+
+    with tempfile.TemporaryDirectory() as folder:
+        distributed.init_process_group(
+            "cpu:gloo,cuda:nccl" if ON_GPU else "gloo", init_method=f"file://{folder}/store", rank=0, world_size=1
+        )
+        names = "one process", "one process, in DistributedDataParallel"
+        trainers = {name: trainer_of(Processes(), f"{folder}/{n}") for n, name in enumerate(names)}
+        wrapped = trainers[names[1]]
+        wrapped.loss = DistributedDataParallel(Loss(wrapped.model), gradient_as_bucket_view=True)
+        wrapped.loss.broadcast_buffers = False
+        found = rounds(trainers)
+        wrapped.loss = None  # it must not outlive the group
+        distributed.destroy_process_group()
+    return found
+
+
+def worker(output: Path, shard: bool) -> None:
+    """One of several processes, started by torchrun."""
+    with joined(lambda: "start again") as processes:
+        torch.set_num_threads(max((os.cpu_count() or 1) // processes.world, 1))
+        trainer = trainer_of(processes, f"{output}.model", shard)
+        found = rounds({"": trainer})[""]
+        trainer.loss = None
+    if processes.first:
+        output.write_text(json.dumps(found))
+
+
+def several(shard: bool) -> list[float]:
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "rates.json"
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={PROCESSES}"]
+        command += [__file__, "--worker", str(output), *(["--shard"] if shard else [])]
+        subprocess.run(command, check=True)
+        found: list[float] = json.loads(output.read_text())
+        return found
+
+
+def report(found: dict[str, list[float]], load: str) -> str:
+    base = statistics.median(found["one process"])
+    lines = ["| | tokens/s, greatest | median | of one process |", "| --- " * 4 + "|"]
+    lines += [
+        f"| {name} | {max(rates):,.0f} | {statistics.median(rates):,.0f} | {statistics.median(rates) / base:.2f} × |"
+        for name, rates in found.items()
+    ]
+    text = f"# Training by one process and by several\n\n{gpu() if ON_GPU else machine()}{load}. "
+    return text + (__doc__ or "").split("\n\n")[-1].strip() + "\n\n" + "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Print the table, and keep it if asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-train-processes….md")
+    parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--shard", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker is not None:
+        worker(options.worker, options.shard)
+        return
+    torch.set_num_threads(os.cpu_count() or 1)
+    before = os.getloadavg()[0]
+    cases: dict[str, Callable[[], list[float]]] = {}
+    if PROCESSES > 1:
+        cases[f"{PROCESSES} processes, DistributedDataParallel"] = lambda: several(shard=False)
+        cases[f"{PROCESSES} processes, sharded (FSDP2)"] = lambda: several(shard=True)
+    found = alone() | {name: call() for name, call in cases.items()}
+    text = report(found, f"; load average before {before:.1f}, after {os.getloadavg()[0]:.1f}")
+    print(text)
+    if options.report:
+        kind = "train-processes-gpu" if ON_GPU else "train-processes-cpu"
+        path = Path(__file__).parent / "reports" / f"{date.today()}-{kind}.md"
+        path.write_text(text + "\nMade by `python benchmarks/train_processes.py --report`.\n")
+
+
+if __name__ == "__main__":
+    main()

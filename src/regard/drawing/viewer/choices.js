@@ -1,0 +1,64 @@
+// Which heads a map shows: one, or the mean of all of a layer or of all there are.
+
+import {element} from "./elements.js";
+
+/** The choice of a layer (the number of an entry, or "all") and a head (its number, or "all"). */
+export function choiceOf(about, layer, head) {
+  const {entries} = about;
+  const numbers = layer === "all" ? entries.map((_, n) => n) : [layer];
+  const known = n => entries[n].heads.filter(each => head === "all" || each === head);
+  const heads = numbers.flatMap(n => known(n).map(each => [n, each]));
+  return {layer, head, heads, name: `${layer}.${head}`, title: choiceTitle(entries, layer, head, heads.length)};
+}
+
+function choiceTitle(entries, layer, head, count) {
+  const kind = new Set(entries.map(entry => entry.kind)).size === 1 ? entries[0].kind : "";
+  const of = layer === "all" ? (entries.length > 1 ? `${entries.length} layers` : "") : layerName(entries, layer);
+  const which = count === 1 ? (head === "all" ? "" : `head ${head}`) : `mean of ${count} heads`;
+  return [kind, of, which].filter(Boolean).join(", ");
+}
+
+function layerName(entries, number) {
+  const entry = entries[number], twice = entries.filter(each => each.layer === entry.layer).length > 1;
+  return twice && entry.name ? entry.name : `layer ${entry.layer}`;
+}
+
+/** The choice that a view names, or the first: all heads. */
+export function choiceFrom(about, view) {
+  const layer = about.entries[view?.layer] ? view.layer : "all";
+  const known = layer === "all" ? about.entries.flatMap(entry => entry.heads) : about.entries[layer].heads;
+  return choiceOf(about, layer, known.includes(view?.head) ? view.head : "all");
+}
+
+/** Selects for layer and head, if there is something to choose; `choose(choice)` is called with a new choice. */
+export function headSelects(about, choose) {
+  const {entries} = about, every = entries.flatMap(entry => entry.heads);
+  const layers = element("select", {change}), heads = element("select", {change});
+  const option = (value, text) => element("option", {value}, text);
+  if (entries.length > 1) layers.append(option("all", `all ${entries.length} (mean)`));
+  entries.forEach((entry, n) => layers.append(option(n, layerName(entries, n))));
+
+  function fillHeads(layer, head) {
+    const known = layer === "all" ? [...new Set(every)].sort((one, other) => one - other) : entries[layer].heads;
+    heads.replaceChildren(...(known.length > 1 ? [option("all", `all ${known.length} (mean)`)] : []),
+      ...known.map(number => option(number, `head ${number}`)));
+    heads.value = known.includes(head) && known.length > 1 ? head : known.length > 1 ? "all" : known[0];
+  }
+
+  function change() {
+    const layer = layers.value === "all" ? "all" : Number(layers.value);
+    fillHeads(layer, heads.value === "all" ? "all" : Number(heads.value));
+    choose(choiceOf(about, layer, heads.value === "all" ? "all" : Number(heads.value)));
+  }
+
+  const labelled = (text, select) => element("label", {class: "map-field"}, element("span", {}, text), select);
+  const fields = every.length > 1 ? [labelled("Head", heads)] : [];
+  if (entries.length > 1) fields.unshift(labelled("Layer", layers));
+  return {
+    fields,
+    show(choice) {
+      layers.value = choice.layer;
+      fillHeads(choice.layer, choice.head);
+    },
+  };
+}

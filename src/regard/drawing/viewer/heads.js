@@ -1,0 +1,255 @@
+// All heads as a grid of thumbnails, layers × heads, with what each does in words; any mix of them can be chosen.
+
+import {getFloats, query} from "./api.js";
+import {colourTable} from "./colour.js";
+import {asPercent, make, roving, themeNow} from "./ui.js";
+import {headName, headOf, headsOf, kindsOf} from "./answers.js";
+
+const KIND_NAMES = {encoder: "Encoder", cross: "Cross", decoder: "Decoder"};
+const KIND_HINTS = {
+  encoder: "The words of the source look at each other.",
+  cross: "Each written word looks at the words of the source.",
+  decoder: "Each word looks at the words before it.",
+};
+const LARGEST = 48; // cells of a thumbnail on a side
+
+/** The panel of heads in `root`; `point(name or null)` hears which head is pointed at. */
+export function openHeads(root, app, point) {
+  const switcher = make("div");
+  const presets = make("div", {class: "pills presets", role: "group", "aria-label": "Choose heads"});
+  const grid = make("div", {class: "grid", role: "group", "aria-label": "Heads"});
+  const said = make("p", {class: "quiet head-said"});
+  const hint = make("p", {class: "quiet"});
+  root.append(make("h2", {}, "Heads"), switcher, hint, presets, grid, said);
+  let buttons = [];
+  let across = 1;
+  const stops = roving(
+    grid,
+    () => buttons,
+    () => across,
+  );
+  grid.addEventListener("pointerleave", () => point(null));
+  grid.addEventListener("focusout", event => grid.contains(event.relatedTarget) || (point(null), say(null)));
+
+  const kindNow = () => app.state.kind;
+
+  function chosen(kind) {
+    const all = headsOf(app.reading, kind);
+    const names = app.state.heads[kind];
+    return names ? all.filter(name => names.includes(name)) : all;
+  }
+
+  function choose(kind, names) {
+    const all = headsOf(app.reading, kind);
+    const rest = {...app.state.heads};
+    delete rest[kind];
+    const same = names && names.length === all.length;
+    app.change({heads: names && !same ? {...rest, [kind]: names} : rest});
+  }
+
+  /** One head alone if all were chosen; then more can be added, and taken away again. */
+  function toggle(name) {
+    const kind = kindNow();
+    if (!app.state.heads[kind]) return choose(kind, [name]);
+    const now = chosen(kind);
+    choose(kind, now.includes(name) ? now.filter(one => one !== name) : [...now, name]);
+  }
+
+  function toggleLayer(entry) {
+    const kind = kindNow();
+    const mine = app.reading.entries[entry].heads.map(head => headName(entry, head));
+    const now = app.state.heads[kind] ? chosen(kind) : [];
+    const whole = mine.every(name => now.includes(name));
+    choose(kind, whole ? now.filter(name => !mine.includes(name)) : [...new Set([...now, ...mine])]);
+  }
+
+  function build() {
+    const kind = kindNow();
+    const rows = app.reading.entries.map((entry, n) => [entry, n]).filter(([entry]) => entry.kind === kind);
+    across = Math.max(...rows.map(([entry]) => entry.heads.length));
+    grid.style.setProperty("--across", String(across));
+    grid.classList.toggle("small", across > 8);
+    grid.classList.toggle("tall", rows.length > 12);
+    buttons = [];
+    grid.replaceChildren(
+      ...rows.map(([entry, n]) => {
+        const label = make(
+          "button",
+          {
+            type: "button",
+            class: "layer",
+            "aria-label": `All heads of layer ${entry.layer}`,
+            title: `All heads of layer ${entry.layer}`,
+            click: () => toggleLayer(n),
+          },
+          String(entry.layer),
+        );
+        const cells = entry.heads.map((head, place) => thumbnail(n, head, entry.roles?.[place] ?? ""));
+        buttons.push(...cells);
+        return make("div", {class: "layer-row"}, label, ...cells);
+      }),
+    );
+    stops.reset();
+    hint.textContent =
+      kindsOf(app.reading).length > 1 || kind !== "encoder" ? KIND_HINTS[kind] : "The words look at each other.";
+    const focused = switcher.contains(document.activeElement);
+    switcher.replaceChildren(kindSwitch(app, kind, one => app.change({kind: one, word: fitting(one), to: null})));
+    if (focused) switcher.querySelector('[aria-checked="true"]').focus();
+    switcher.hidden = kindsOf(app.reading).length < 2;
+    paint();
+    mark();
+  }
+
+  /** The chosen word if this kind of attention has a row for it. */
+  function fitting(kind) {
+    const word = app.state.word;
+    const side = word && {source: "encoder", target: "cross decoder", read: "decoder"}[word.side];
+    return kindsOf(app.reading).length === 1 || side?.includes(kind) ? word : null;
+  }
+
+  function thumbnail(entry, head, role) {
+    const name = headName(entry, head);
+    const {layer} = app.reading.entries[entry];
+    const canvas = make("canvas", {"aria-hidden": "true", width: 1, height: 1});
+    return make(
+      "button",
+      {
+        type: "button",
+        class: "thumb",
+        tabindex: -1,
+        "aria-pressed": "false",
+        "aria-label": `Layer ${layer}, head ${head}${role ? `: ${role}` : ""}`,
+        "data-head": name,
+        pointerenter: event => event.pointerType !== "touch" && (point(name), say(name)),
+        focus: event => event.target.matches(":focus-visible") && (point(name), say(name)),
+        click: () => {
+          point(null); // what is chosen is seen, not the head that is pointed at
+          toggle(name);
+        },
+      },
+      canvas,
+      make("span", {class: "role"}, role),
+    );
+  }
+
+  function say(name) {
+    if (!name) {
+      said.textContent = "Choose a head to see it alone; choose more to mix them.";
+      return;
+    }
+    const [n, head] = headOf(name);
+    const entry = app.reading.entries[n];
+    const place = entry.heads.indexOf(head);
+    const share = entry.shares?.[place] ? `, ${asPercent(entry.shares[place])} of its attention` : "";
+    said.textContent = `Layer ${entry.layer}, head ${head}${entry.roles?.[place] ? `: ${entry.roles[place]}${share}` : ""}`;
+  }
+
+  /** Show what is chosen. */
+  function mark() {
+    const kind = kindNow();
+    const names = new Set(chosen(kind));
+    for (const button of buttons) button.setAttribute("aria-pressed", String(names.has(button.dataset.head)));
+    const all = headsOf(app.reading, kind);
+    const pill = (label, wanted) => {
+      const same = wanted.length === names.size && wanted.every(name => names.has(name));
+      return make(
+        "button",
+        {type: "button", class: "pill", "aria-pressed": String(same), click: () => choose(kind, wanted)},
+        label,
+      );
+    };
+    const byRole = new Map();
+    for (const name of all) {
+      const [n, head] = headOf(name);
+      const entry = app.reading.entries[n];
+      const role = entry.roles?.[entry.heads.indexOf(head)];
+      if (role) byRole.set(role, [...(byRole.get(role) ?? []), name]);
+    }
+    const roles = byRole.size > 1 ? [...byRole].sort((a, b) => b[1].length - a[1].length).slice(0, 6) : [];
+    const at = presets.contains(document.activeElement) ? [...presets.children].indexOf(document.activeElement) : -1;
+    presets.replaceChildren(
+      pill(`all ${all.length}`, all),
+      pill("none", []),
+      ...roles.map(([role, wanted]) => pill(`${role} · ${wanted.length}`, wanted)),
+    );
+    presets.children[at]?.focus();
+    grid.classList.toggle("all", names.size === all.length);
+    say(null);
+  }
+
+  /** Draw the thumbnails: from the weights that are here, or from the server's small ones. */
+  function paint() {
+    if (!app.reading) return;
+    const table = colourTable(themeNow());
+    for (const button of buttons) {
+      const [n, head] = headOf(button.dataset.head);
+      const entry = app.reading.entries[n];
+      const place = entry.heads.indexOf(head);
+      const data = app.weights.entries.get(n);
+      const draw = (all, [, rows, columns]) => {
+        const cells = all.subarray(place * rows * columns, (place + 1) * rows * columns);
+        paintCells(button.firstElementChild, cells, [rows, columns], entry.keys / columns, table);
+      };
+      if (data) draw(data, [0, entry.queries, entry.keys]);
+      else small(n).then(found => draw(found.data, found.shape), app.trouble);
+    }
+  }
+
+  const asked = new Map();
+  function small(entry) {
+    const address = query("/api/thumbnails", {reading: app.reading.id, entry});
+    if (!asked.has(address)) asked.set(address, getFloats(address));
+    return asked.get(address);
+  }
+
+  return {
+    chosen,
+    chooseAll: kind => choose(kind, null),
+    onReading: build,
+    update: () => (grid.dataset.kind === kindNow() ? mark() : build(), (grid.dataset.kind = kindNow())),
+    paint,
+  };
+}
+
+/** The name of a kind of attention in a sentence. */
+export function kindInWords(kind) {
+  return kind === "cross" ? "cross-attention" : kind;
+}
+
+/** Radio buttons for the kinds of attention of a reading. */
+export function kindSwitch(app, kind, choose) {
+  const buttons = kindsOf(app.reading).map(one => {
+    const checked = {"aria-checked": String(one === kind), tabindex: one === kind ? 0 : -1};
+    return make(
+      "button",
+      {type: "button", role: "radio", "data-kind": one, ...checked, click: () => choose(one)},
+      KIND_NAMES[one],
+    );
+  });
+  const group = make("div", {class: "switch", role: "radiogroup", "aria-label": "Kind of attention"}, ...buttons);
+  roving(group, () => buttons);
+  return group;
+}
+
+/** Weights as pixels, a cell each, or the largest of several where there are many; a mean over `times` keys counts as
+ *  much as they have together. */
+function paintCells(canvas, cells, [rows, columns], times, table) {
+  const [high, wide] = [Math.min(rows, LARGEST), Math.min(columns, LARGEST)];
+  canvas.width = wide;
+  canvas.height = high;
+  const picture = new ImageData(wide, high);
+  const most = new Float32Array(high * wide);
+  for (let row = 0; row < rows; row++) {
+    const y = Math.floor((row * high) / rows);
+    for (let column = 0; column < columns; column++) {
+      const at = y * wide + Math.floor((column * wide) / columns);
+      most[at] = Math.max(most[at], cells[row * columns + column]);
+    }
+  }
+  for (let n = 0; n < most.length; n++) {
+    const step = Math.round(255 * Math.min(Math.sqrt(times * most[n]), 1));
+    picture.data.set(table.subarray(3 * step, 3 * step + 3), 4 * n);
+    picture.data[4 * n + 3] = 255;
+  }
+  canvas.getContext("2d").putImageData(picture, 0, 0);
+}

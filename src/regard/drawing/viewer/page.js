@@ -1,0 +1,311 @@
+// The page of `regard serve`: it asks for a text, has it read, and shows the reading in four views. What was chosen is one
+// plain object, `state`; `change` alters it, tells the views, and writes the address.
+
+import {freshState, hashOf, stateOf} from "./address.js";
+import {ApiError, getJson, postRead} from "./api.js";
+import {openLook} from "./look.js";
+import {openMapTab} from "./map_tab.js";
+import {saveMenu} from "./save.js";
+import {openSteps} from "./steps.js";
+import {later, make, roving, themeNow} from "./ui.js";
+import {Weights, kindsOf} from "./answers.js";
+import {openWhatIf} from "./whatif.js";
+
+const FIRST = "A dog ate the food because it was hungry."; // the textbook's sentence, and what it is shown for
+const PAUSE = 350; // milliseconds without a key before a text is read
+
+const MOST_HIGH = 160; // pixels of the field for the text, which then scrolls
+
+const byId = name => document.getElementById(name);
+const TAB_NAMES = ["look", "steps", "whatif", "map"];
+
+/** What every view gets: the state, the reading and its weights, and the ways to change them. */
+const app = {
+  about: null,
+  state: freshState(),
+  reading: null,
+  weights: null,
+  change,
+  openPart,
+  trouble: showTrouble,
+  writeAddress: () => writeAddress.now(),
+  views: {},
+};
+
+let running = null; // the AbortController of the text that is being read
+
+function change(patch, {history: kept = false} = {}) {
+  Object.assign(app.state, patch);
+  if ("tab" in patch) showTab();
+  for (const [name, view] of Object.entries(app.views)) if (name === app.state.tab) view.update(patch);
+  if (kept) writeAddress.now(true);
+  else writeAddress();
+}
+
+const writeAddress = later(() => writeAddress.now(), 250);
+writeAddress.now = (push = false) => {
+  writeAddress.cancel();
+  const address = hashOf(app.state) || location.pathname;
+  if (address === location.hash) return;
+  history[push ? "pushState" : "replaceState"](null, "", address);
+};
+
+// Reading
+
+async function read() {
+  const text = app.state.text;
+  running?.abort();
+  const {characters} = app.about.limits;
+  if (text.length > characters) {
+    const [most, count] = [characters, text.length].map(number => number.toLocaleString("en"));
+    showTrouble(new ApiError(`a text has at most ${most} characters. This one has ${count}: give a part of it.`));
+  }
+  if (!text.trim() || text.length > characters) return;
+  const mine = (running = new AbortController());
+  showTrouble(null);
+  byId("progress").hidden = false;
+  byId("progress").removeAttribute("value");
+  app.views.look.preview(text, "");
+  const body = {text};
+  if (app.state.part) body.part = app.state.part;
+  if (app.about.task === "generate") body.new_tokens = Number(byId("new-tokens").value);
+  try {
+    const reading = await postRead(body, event => onEvent(event, mine), mine.signal);
+    if (mine === running) await take(reading, mine);
+  } catch (error) {
+    if (error.name === "AbortError" || mine !== running) return;
+    showTrouble(error);
+    app.views.look.preview("", "");
+  } finally {
+    if (mine === running) {
+      running = null;
+      byId("progress").hidden = true;
+    }
+  }
+}
+
+function onEvent(event, mine) {
+  if (mine !== running) return;
+  if (event.written !== undefined) app.views.look.preview(app.state.text, event.written);
+  if (event.progress) byId("status").textContent = event.progress;
+  if (event.share) byId("progress").value = event.share;
+}
+
+/** A reading has come: get its weights, then show it. */
+async function take(reading, mine = running) {
+  const weights = new Weights(reading, app.about.limits.dense);
+  await weights.prefetch();
+  if (mine !== running) return;
+  app.reading = reading;
+  app.weights = weights;
+  const {state} = app;
+  state.part = reading.part?.index ?? 0;
+  const kinds = kindsOf(reading);
+  if (!kinds.includes(state.kind)) state.kind = kinds.includes("cross") ? "cross" : kinds[0];
+  if (state.text === FIRST && !state.word && !location.hash) firstStory(reading);
+  for (const view of Object.values(app.views)) view.onReading();
+  byId("status").textContent = reading.written ? `${reading.written}` : "";
+  document.title = `${reading.text.slice(0, 40)} – regard`;
+  writeAddress();
+}
+
+/** Another sentence of a text that was split. */
+async function openPart(part) {
+  Object.assign(app.state, {part, word: null, to: null, step: null, hide: [], map: ""});
+  try {
+    await take(await getJson(`/api/reading/${encodeURIComponent(app.reading.part.ids[part])}`));
+  } catch (error) {
+    if (error.status === 404)
+      await read(); // it is not kept any more
+    else showTrouble(error);
+  }
+}
+
+/** The textbook's sentence opens as the textbook shows it: what "it" looks at, in the head that ties it to "dog". */
+function firstStory(reading) {
+  const words = reading.sides.source?.words ?? [];
+  const [it, dog] = ["it", "dog"].map(text => words.find(word => word[0] === text));
+  if (!it || !dog || !reading.entries.some(entry => entry.kind === "encoder")) return;
+  Object.assign(app.state, {word: {side: "source", token: it[1]}, to: dog[1], kind: "encoder"});
+}
+
+const readSoon = later(() => read(), PAUSE);
+
+function typed(text, soon) {
+  readSoon.cancel();
+  if (app.state.to !== null) app.state.heads = {}; // they were chosen for two words of the text before
+  Object.assign(app.state, {text, part: 0, word: null, to: null, step: null, hide: [], map: ""});
+  if (soon) readSoon();
+  else read();
+}
+
+// What is said when something is wrong
+
+const renewed = new Set(); // readings that were not kept, and whose text was read again
+
+function showTrouble(error) {
+  if (error?.status === 404 && app.reading && app.about.task !== "record" && !renewed.has(app.reading.id)) {
+    renewed.add(app.reading.id);
+    read();
+    return;
+  }
+  const box = byId("trouble");
+  box.hidden = !error;
+  box.replaceChildren();
+  if (!error) return;
+  const known = error instanceof ApiError;
+  const said = known ? error.message : `Something went wrong in this page: ${error.message}`;
+  const again = () => (app.about ? read() : start());
+  box.append(make("p", {}, said), make("button", {type: "button", click: again}, "Try again"));
+  if (!known) throw error;
+}
+
+// Tabs, theme, form
+
+function showTab() {
+  for (const name of TAB_NAMES) {
+    const tab = byId(`tab-${name}`);
+    const shown = name === app.state.tab;
+    tab.setAttribute("aria-selected", String(shown));
+    tab.tabIndex = shown ? 0 : -1;
+    byId(name).hidden = !shown;
+  }
+  document.body.dataset.tab = app.state.tab;
+  app.views[app.state.tab]?.onShow?.();
+}
+
+function setUpTabs() {
+  const tabs = TAB_NAMES.map(name => byId(`tab-${name}`));
+  roving(tabs[0].parentElement, () => tabs.filter(tab => !tab.hidden));
+  for (const [n, tab] of tabs.entries()) {
+    tab.addEventListener("click", () => change({tab: TAB_NAMES[n]}, {history: true}));
+  }
+}
+
+function setUpTheme() {
+  const button = byId("theme");
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const kept = (() => {
+    try {
+      return localStorage.getItem("regard-theme");
+    } catch {
+      return null; // storage may be switched off
+    }
+  })();
+  let chosen = ["light", "dark"].includes(kept) ? kept : "";
+  const show = () => {
+    if (chosen) document.documentElement.dataset.theme = chosen;
+    button.setAttribute("aria-pressed", String(themeNow() === "dark"));
+    for (const view of Object.values(app.views)) view.onTheme?.();
+  };
+  button.addEventListener("click", () => {
+    chosen = button.getAttribute("aria-pressed") === "true" ? "light" : "dark";
+    try {
+      localStorage.setItem("regard-theme", chosen);
+    } catch {
+      // then the choice lasts as long as the page
+    }
+    show();
+  });
+  dark.addEventListener("change", show);
+  show();
+}
+
+function setUpForm() {
+  const {about} = app;
+  const field = byId("text");
+  const named = {translate: languageNames()[0] || "Text to translate", read: "Text", generate: "Prompt"};
+  byId("ask").hidden = about.task === "record";
+  document.querySelector(".ask-label").textContent = named[about.task] ?? "Text";
+  byId("read").textContent = {translate: "Translate", generate: "Write on", read: "Read"}[about.task] ?? "Read";
+  field.lang = about.task === "translate" ? about.languages.split("-")[0] || "en" : "";
+  byId("about").textContent = about.name;
+  if (about.task === "generate") {
+    const count = {
+      type: "number",
+      id: "new-tokens",
+      min: 1,
+      max: about.limits.new_tokens,
+      value: Math.min(16, about.limits.new_tokens),
+    };
+    byId("about").before(make("label", {class: "quiet"}, make("input", count), " new tokens"));
+  }
+  const grow = () => {
+    field.style.height = "auto";
+    field.style.height = `${Math.min(field.scrollHeight + 2, MOST_HIGH)}px`;
+  };
+  field.addEventListener("input", () => {
+    grow();
+    typed(field.value, about.task !== "generate");
+    if (about.task === "generate") readSoon.cancel(); // writing on takes a while: only when asked
+  });
+  field.addEventListener("keydown", event => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    typed(field.value, false);
+  });
+  byId("ask").addEventListener("submit", event => {
+    event.preventDefault();
+    typed(field.value, false);
+  });
+  addEventListener("resize", grow);
+  app.fill = text => {
+    field.value = text;
+    grow();
+  };
+  byId("examples").append(
+    ...about.examples.map(text =>
+      make("button", {type: "button", lang: field.lang, click: () => (app.fill(text), typed(text, false))}, text),
+    ),
+  );
+}
+
+/** The names of a translator's two languages, or "". */
+function languageNames() {
+  const codes = app.about.languages?.split("-") ?? [];
+  const names = new Intl.DisplayNames(["en"], {type: "language"});
+  return codes.map(code => (code ? names.of(code) : ""));
+}
+
+async function start() {
+  showTrouble(null);
+  try {
+    app.about = await getJson("/api/about");
+  } catch (error) {
+    showTrouble(error);
+    return;
+  }
+  app.languages = languageNames();
+  app.codes = app.about.languages?.split("-") ?? [];
+  setUpForm();
+  app.views.look = openLook(byId("look"), app);
+  app.views.steps = openSteps(byId("steps"), app);
+  app.views.whatif = openWhatIf(byId("whatif"), app);
+  app.views.map = openMapTab(byId("map"), app);
+  setUpTheme();
+  setUpTabs();
+  saveMenu(app);
+  byId("tab-whatif").hidden = app.about.task !== "translate" && app.about.task !== "generate";
+  addEventListener("popstate", restore);
+  await restore();
+}
+
+/** Show what the address holds. */
+async function restore() {
+  const state = stateOf(location.hash);
+  const same = app.reading && state.text === app.state.text && state.part === app.state.part;
+  Object.assign(app.state, state);
+  if (app.about.task === "record" && !location.hash) app.state.tab = "map";
+  showTab();
+  if (app.about.task === "record") {
+    if (!app.reading)
+      await take(await getJson(`/api/reading/${encodeURIComponent(app.about.reading)}`)).catch(showTrouble);
+  } else {
+    if (!app.state.text) app.state.text = app.about.examples[0] ?? FIRST;
+    app.fill(app.state.text);
+    if (!same) await read();
+  }
+  if (app.reading) app.views[app.state.tab].update(app.state);
+}
+
+start();

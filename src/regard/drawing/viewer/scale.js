@@ -1,0 +1,146 @@
+// From scores to shares, computed in the page: the softmax with a divisor that can be moved, and one dot product term by
+// term.
+
+import {largestOf, strip} from "./strip.js";
+import {asNumber, asPercent, make} from "./ui.js";
+
+const TERMS = 6; // of a dot product, in numbers; the rest can be opened
+const SNAP = 0.015; // of the model's own divisor: the slider snaps to it
+
+/** softmax of scores ÷ divisor, capped and biased as the model does, over the visible ones. */
+export function softmaxOf(scores, divisor, {visible, bias, softcap}) {
+  const logits = scores.map((score, n) => (visible[n] ? capped(score / divisor, softcap) + bias[n] : -Infinity));
+  const most = Math.max(...logits);
+  const powers = logits.map(logit => (logit === -Infinity ? 0 : Math.exp(logit - most)));
+  const total = powers.reduce((sum, power) => sum + power, 0);
+  return powers.map(power => (total ? power / total : 0));
+}
+
+function capped(logit, softcap) {
+  return softcap ? softcap * Math.tanh(logit / softcap) : logit;
+}
+
+/** What a model adds to scaled scores before the softmax, such as a bias by distance: its weights tell. */
+export function biasOf({scaled, weights, visible, softcap}) {
+  const found = scaled.map((value, n) =>
+    visible[n] && weights[n] > 0 ? Math.log(weights[n]) - capped(value, softcap) : NaN,
+  );
+  const known = found.filter(value => !Number.isNaN(value));
+  const most = Math.max(...known);
+  const none = most - Math.min(...known) < 1e-2; // rounding
+  return found.map(value => (none || Number.isNaN(value) ? 0 : value - most));
+}
+
+/** In bits: 0 where one word has everything, log₂ n where n words have the same. */
+export function entropyOf(shares) {
+  return shares.reduce((sum, share) => (share > 0 ? sum - share * Math.log2(share) : sum), 0);
+}
+
+/** A whole number as it is, any other with three digits. */
+export function wholeOr(value) {
+  return Math.abs(value - Math.round(value)) < 1e-6 ? String(Math.round(value)) : asNumber(value);
+}
+
+/** The slider for the divisor, what it does to the shares, and the table of the softmax. `moved(divisor or null)` hears
+ *  where the slider is; `set(divisor)` shows it; followers get the shares and whether they are the model's own. */
+export function scaleControl(numbers, names, moved) {
+  const own = 1 / numbers.scale;
+  const largest = 2 * own;
+  const rule = {visible: numbers.visible, softcap: numbers.softcap, bias: biasOf(numbers)};
+  const followers = [];
+  const move = () => {
+    const divisor = Math.exp(Number(slider.value));
+    moved(Math.abs(divisor / own - 1) < SNAP ? null : divisor);
+  };
+  const range = {type: "range", id: "divisor", min: 0, max: Math.log(largest), step: 0.001};
+  const slider = make("input", {...range, "aria-label": "Divide the scores by", input: move});
+  const said = make("output", {for: "divisor", class: "divisor"});
+  const back = make("button", {type: "button", class: "link", click: () => moved(null)}, `back to ÷ ${wholeOr(own)}`);
+  const figures = make("dl", {class: "figures"});
+  const table = make("div", {class: "softmax-rows"});
+  const cells = names.map((name, n) => {
+    const [scaled, bar, share] = ["number", "bar", "number strong"].map(kind => make("span", {class: kind}));
+    const ghost = make("span", {class: "ghost"});
+    ghost.style.setProperty("--share", String(numbers.weights[n]));
+    const row = [make("bdi", {class: "row-name"}, name), scaled, make("span", {class: "bars-over"}, bar, ghost), share];
+    if (numbers.visible[n]) table.append(make("div", {class: "softmax-row"}, ...row));
+    return {scaled, bar, share};
+  });
+
+  function set(divisor) {
+    const same = Math.abs(divisor / own - 1) < 1e-6;
+    const shares = same ? numbers.weights : softmaxOf(numbers.scores, divisor, rule);
+    if (document.activeElement !== slider || same) slider.value = String(Math.log(divisor));
+    slider.setAttribute("aria-valuetext", `÷ ${asNumber(divisor)}`);
+    said.textContent = `÷ ${wholeOr(divisor)}${same && isRoot(own) ? ` = √${numbers.q.length}` : ""}`;
+    back.hidden = same;
+    showFigures(shares);
+    cells.forEach((cell, n) => {
+      if (!numbers.visible[n]) return;
+      cell.scaled.textContent = asNumber(capped(numbers.scores[n] / divisor, numbers.softcap) + rule.bias[n]);
+      cell.bar.style.setProperty("--share", String(shares[n]));
+      cell.share.textContent = asPercent(shares[n]);
+    });
+    for (const follower of followers) follower(shares, same);
+  }
+
+  const isRoot = divisor => Math.abs(divisor / Math.sqrt(numbers.q.length) - 1) < 1e-6;
+
+  function showFigures(shares) {
+    const bits = entropyOf(shares);
+    const best = shares.indexOf(Math.max(...shares));
+    const figure = (name, value) => make("div", {}, make("dt", {}, name), make("dd", {}, value));
+    figures.replaceChildren(
+      figure("largest share", make("bdi", {}, `${names[best]} ${asPercent(shares[best])}`)),
+      figure("entropy", `${bits.toFixed(2)} bits`),
+      figure("as if it looked at", `${(2 ** bits).toFixed(1)} words`),
+    );
+  }
+
+  const ends = [1, largest].map(end => make("span", {}, `÷ ${wholeOr(end)}`));
+  const under = make("div", {class: "slider-ends quiet", "aria-hidden": "true"}, ...ends);
+  return {
+    own,
+    isRoot: isRoot(own),
+    slider: make("div", {class: "slider"}, slider, said, back, under),
+    figures,
+    table,
+    set,
+    also: follower => followers.push(follower),
+  };
+}
+
+/** One dot product: three strips over each other, the largest terms in numbers, and all of them to open. */
+export function dotProduct(root, {q, k, score, names, most}, paints) {
+  const terms = q.map((value, n) => value * k[n]);
+  const line = make("p", {class: "term"});
+  const sum = `${terms.length} products, summed: ${asNumber(score)}`;
+  const equation = n => `${asNumber(q[n])} × ${asNumber(k[n])} = ${asNumber(terms[n])}`;
+  const tell = n => (line.textContent = n === null ? sum : `term ${n}: ${equation(n)}`);
+  const vectors = [
+    [`q(${names[0]})`, q, most],
+    [`k(${names[1]})`, k, most],
+    ["q × k", terms, largestOf(terms)],
+  ];
+  const rows = vectors.map(([name, values, deepest]) => {
+    const made = strip(values, {name, most: deepest, tell});
+    paints.push(made.paint);
+    return make("div", {class: "product-row"}, make("bdi", {}, name), made.box);
+  });
+  const term = n => make("li", {}, equation(n), make("span", {class: "quiet"}, ` (${n})`));
+  const order = terms.map((_, n) => n).sort((a, b) => Math.abs(terms[b]) - Math.abs(terms[a]));
+  tell(null);
+  root.replaceChildren(
+    make("h3", {}, make("bdi", {}, `q(${names[0]}) · k(${names[1]}) = ${asNumber(score)}`)),
+    ...rows,
+    line,
+    make("p", {class: "quiet"}, "The largest terms:"),
+    make("ol", {class: "terms"}, ...order.slice(0, TERMS).map(term)),
+    make(
+      "details",
+      {},
+      make("summary", {}, `all ${terms.length} terms`),
+      make("ol", {class: "terms"}, ...terms.map((_, n) => term(n))),
+    ),
+  );
+}

@@ -1,0 +1,106 @@
+// Small helpers of the page: elements made without HTML strings, words and numbers as they are shown, focus that roves.
+
+const SVG_SPACE = "http://www.w3.org/2000/svg";
+
+/** An element with attributes and children. Text only ever becomes a text node; functions become listeners. */
+export function make(tag, attributes = {}, ...children) {
+  return filled(document.createElement(tag), attributes, children);
+}
+
+/** The same for an element of an SVG. */
+export function makeSvg(tag, attributes = {}, ...children) {
+  return filled(document.createElementNS(SVG_SPACE, tag), attributes, children);
+}
+
+function filled(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(name, value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, String(value));
+  }
+  element.append(...children.filter(child => child !== null && child !== undefined));
+  return element;
+}
+
+const UNSEEN =
+  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+
+const BLANKS = {"\n": "↵", "\t": "⇥"};
+
+/** A word that is safe to show: controls and changes of direction made visible, very long ones cut. */
+export function shownWord(word, longest = 60) {
+  const start = word.slice(0, 4 * longest);
+  const shown = start.replace(UNSEEN, found => {
+    const code = found.charCodeAt(0);
+    if (found in BLANKS) return BLANKS[found];
+    return code < 32 ? String.fromCharCode(0x2400 + code) : `\\u${code.toString(16).padStart(4, "0")}`;
+  });
+  const letters = [...shown];
+  return letters.length > longest ? letters.slice(0, longest - 1).join("") + "…" : shown.trim() ? shown : "␣";
+}
+
+/** A share to a tenth of a per cent, as Python prints it. */
+export function asPercent(share) {
+  return Number.isNaN(share) ? "nan" : `${(100 * share).toFixed(1).replace(/\.0$/, "").replace(/^-0$/, "0")}\u00a0%`;
+}
+
+/** A number with about three digits, and a true minus. */
+export function asNumber(value) {
+  const size = Math.abs(value);
+  if (!Number.isFinite(value)) return Number.isNaN(value) ? "nan" : value > 0 ? "∞" : "−∞";
+  const digits = size >= 99.95 ? 0 : size >= 9.995 ? 1 : size >= 0.9995 ? 2 : 3;
+  return value
+    .toFixed(digits)
+    .replace(/^-(?=0\.?0*$)/, "")
+    .replace("-", "−");
+}
+
+/** "1 head", "36 heads". */
+export function counted(count, noun) {
+  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** One tab stop for many buttons: arrow keys move among them, Home and End go to the ends.
+ *  `items()` lists them in order; `across` (a number, or a function) is how many stand in a row. */
+export function roving(root, items, across = () => 1) {
+  function stop(at) {
+    for (const [n, item] of items().entries()) item.tabIndex = n === at ? 0 : -1;
+  }
+  root.addEventListener("keydown", event => {
+    const all = items();
+    const now = all.indexOf(event.target.closest("button, [tabindex]"));
+    if (now < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
+    const wide = across();
+    const rightwards = getComputedStyle(root).direction === "rtl" ? -1 : 1;
+    const steps = {ArrowRight: rightwards, ArrowLeft: -rightwards, ArrowDown: wide, ArrowUp: -wide};
+    let next = event.key in steps ? now + steps[event.key] : {Home: 0, End: all.length - 1}[event.key];
+    if (next === undefined) return;
+    event.preventDefault();
+    next = Math.min(Math.max(next, 0), all.length - 1);
+    stop(next);
+    all[next].focus();
+  });
+  root.addEventListener("focusin", event => {
+    const at = items().indexOf(event.target.closest("button, [tabindex]"));
+    if (at >= 0) stop(at);
+  });
+  return {reset: (at = 0) => stop(at)};
+}
+
+/** Call `action` once, `wait` milliseconds after the last call. */
+export function later(action, wait) {
+  let timer = 0;
+  const call = (...values) => {
+    clearTimeout(timer);
+    timer = setTimeout(action, wait, ...values);
+  };
+  call.cancel = () => clearTimeout(timer);
+  return call;
+}
+
+/** "light" or "dark", as it is shown. */
+export function themeNow() {
+  return (
+    document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")
+  );
+}

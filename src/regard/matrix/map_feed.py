@@ -1,0 +1,294 @@
+"""`MatrixFeed`: what a map of attention matrices is drawn from, computed when it is asked for."""
+
+from __future__ import annotations
+
+import json
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.drawing.arguments import chosen
+from regard.drawing.token_text import find_text, readable
+from regard.drawing.viewer import Packed
+from regard.errors import InputError, OutOfRangeError, ShapeError, TooLargeError
+from regard.matrix.attention_matrix import AttentionMatrix
+from regard.matrix.map_bins import Bins
+from regard.matrix.map_levels import FINEST, Levels, Sweeps, level_size
+from regard.matrix.map_packing import SAMPLE, Blocks, Rounded
+from regard.matrix.views import Axes
+from regard.support import one_of, progress, threads
+
+__all__ = ["MapEntry", "MatrixFeed"]
+
+_TOKENS = 4096  # at once
+_PACKED = 1024  # bins on a side of the level that a file carries; a page computes finer ones, and coarser from it
+_BINS = 2**20  # of a tile: a row of a million tokens is one
+_WAIT = 2**34  # multiply-adds of a tile that one can wait for: about a second
+_NOW = 2**31  # multiply-adds of a sweep for which nobody has to be told to wait
+_Head = tuple[int, int]  # the number of the entry, and the head's own
+
+
+@dataclass(frozen=True, eq=False)
+class MapEntry:
+    """A matrix (heads, queries, keys) and what it is: the attention of one layer."""
+
+    matrix: AttentionMatrix
+    heads: Sequence[int]  # the numbers of its heads, as the model counts them
+    name: str = ""
+    kind: str = ""
+    layer: int = 0
+
+    @classmethod
+    def of(cls, matrix: AttentionMatrix, heads: Sequence[int] | None = None) -> MapEntry:
+        """Some heads of a matrix (heads, queries, keys) or (queries, keys), or all."""
+        if not matrix._axes.has_heads:
+            matrix = matrix._derived(axes=Axes((), True))
+        some = chosen(heads, len(matrix), len(matrix))
+        if heads is not None:
+            matrix = matrix._part([torch.tensor(some), *(range(size) for size in matrix.shape[1:])])
+        return cls(matrix, some)
+
+
+class MatrixFeed:
+    """A `drawing.viewer.Feed` of matrices with the same queries and keys; `rows` and `columns` are their tokens.
+
+    >>> import torch, regard
+    >>> A = regard.AttentionMatrix(torch.randn(2, 100, 8), torch.randn(2, 100, 8))
+    >>> feed = MatrixFeed([MapEntry(A, heads=[0, 1])])
+    >>> feed.tile([(0, 1)], rows=(0, 100), columns=(40, 44), bins=(50, 4)).shape
+    (50, 4)
+    """
+
+    def __init__(
+        self,
+        entries: Sequence[MapEntry],
+        rows: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        same: bool | None = None,
+        title: str = "",
+        note: str = "",
+    ):
+        shapes = {tuple(entry.matrix.shape[-2:]) for entry in entries}
+        if len(shapes) != 1 or any(entry.matrix.shape[:-2] != (len(entry.heads),) for entry in entries):
+            found = ", ".join(str(tuple(entry.matrix.shape)) for entry in entries) or "none"
+            raise ShapeError(f"a map takes matrices (heads, queries, keys) of the same queries and keys. Got {found}.")
+        ((self.queries, self.keys),) = shapes
+        if not self.queries or not self.keys:
+            raise ShapeError(f"a map takes at least 1 query and 1 key. Got {self.queries} and {self.keys}.")
+        self.entries = [
+            MapEntry(entry.matrix.detach(), entry.heads, entry.name, entry.kind, entry.layer) for entry in entries
+        ]
+        self.title, self.note = title, note
+        self._tokens = {"rows": _tokens("rows", rows, self.queries), "columns": _tokens("columns", columns, self.keys)}
+        self._same = (rows is columns or rows == columns) and self.queries == self.keys if same is None else same
+        self._weights = [_Weights(entry.matrix) for entry in self.entries]
+        self._sweeps = Sweeps()
+        weakref.finalize(self, self._sweeps.close)
+
+    # What a `Feed` has
+
+    def about(self) -> dict[str, Any]:
+        """What it shows, as JSON."""
+        entries = [
+            {"name": entry.name, "kind": entry.kind, "layer": entry.layer, "heads": list(entry.heads)}
+            for entry in self.entries
+        ]
+        dtypes = {str(entry.matrix.dtype).removeprefix("torch.") for entry in self.entries}
+        numbered = {side: known is None for side, known in self._tokens.items()}  # tokens whose texts are unknown
+        size = {"queries": self.queries, "keys": self.keys, "same": self._same, "numbered": numbered}
+        return {"title": self.title, **size, "entries": entries, "exact": ", ".join(sorted(dtypes)), "note": self.note}
+
+    def tile(
+        self, heads: Sequence[_Head], rows: tuple[int, int], columns: tuple[int, int], bins: tuple[int, int]
+    ) -> NDArray[np.float32]:
+        """The mean over these heads of the part rows × columns, averaged over bins."""
+        runs = self._runs(heads)
+        row_bins = Bins.of("rows", rows, bins[0], self.queries)
+        column_bins = Bins.of("columns", columns, bins[1], self.keys)
+        if bins[0] * bins[1] > _BINS:
+            raise InputError(f"a tile has at most {_BINS:,} bins. Got {bins[0]} × {bins[1]}: ask for a smaller part.")
+        if self._at_once(runs, row_bins, column_bins):
+            with self._sweeps.paused():
+                return _mean(runs, row_bins, column_bins).astype(np.float32)
+        return self._levels(heads, runs).tile(rows, columns, bins)
+
+    def ready(self, heads: Sequence[_Head] | None = None) -> float:
+        """The share of the coarse levels that is there, of these heads or of all that were asked for."""
+        return self._sweeps.done(None if heads is None else tuple(sorted(set(heads))))
+
+    def tokens(self, side: str, start: int, stop: int) -> list[str]:
+        """The tokens of "rows" or "columns" as they read; numbers where they are unknown."""
+        one_of("side", side, ("rows", "columns"))
+        count = self.queries if side == "rows" else self.keys
+        if not 0 <= start <= stop <= count or stop - start > _TOKENS:
+            raise OutOfRangeError(
+                f"tokens are asked for from 0 to {side} = {count}, at most {_TOKENS:,} at once. Got {start} to {stop}."
+            )
+        known = self._tokens[side]
+        return [f" {n}" for n in range(start, stop)] if known is None else known[start:stop]
+
+    def find(self, side: str, text: str, limit: int = 1000) -> list[int]:
+        """The tokens at which a text begins; none where the tokens are unknown."""
+        one_of("side", side, ("rows", "columns"))
+        return find_text(self._tokens[side] or (), text, limit)
+
+    def packed(self, budget: int) -> Packed:
+        """What a file of at most `budget` bytes carries: as many heads as fit, in their order."""
+        blocks = Blocks()
+        texts = {side: blocks.add(_json(known)) for side, known in self._tokens.items() if known is not None}
+        heads: list[dict[str, Any]] = []
+        error, every = 0.0, [(number, head) for number, entry in enumerate(self.entries) for head in entry.heads]
+        with progress("packing the map", total=len(every)) as advance:
+            for number, head in every:
+                entry = self.entries[number]
+                before = dict(blocks.found)
+                one = Rounded.of(entry.matrix._core, list(entry.heads).index(head))
+                with torch.no_grad(), threads(self.queries * self.keys * one.query.shape[-1]):
+                    packed = self._packed_head(one, blocks, budget)
+                if packed is None:
+                    blocks = Blocks(before)
+                    break
+                heads.append({"entry": number, "head": head, **packed})
+                error = max(error, one.error())
+                advance(1)
+        if not heads:
+            raise TooLargeError(
+                f"one head of {self.queries:,} × {self.keys:,} tokens must fit in a file of budget = {budget:,} bytes, "
+                "and does not. Choose a part, as in A.part[…, :8000, :8000], hand in a larger budget, or save the "
+                "record and open it with `regard serve --record FILE`."
+            )
+        inside = [(each["entry"], each["head"]) for each in heads]
+        about = self.about() | {
+            "exact": "float16",
+            "error": error,
+            "sample": min(SAMPLE, self.queries),
+            "left_out": len(every) - len(inside),
+            "tokens": texts,
+            "heads": heads,
+        }
+        for number, entry in enumerate(about["entries"]):
+            entry["heads"] = [head for head in entry["heads"] if (number, head) in inside]
+        return Packed(about, blocks.found)
+
+    def _packed_head(self, one: Rounded, blocks: Blocks, budget: int) -> dict[str, Any] | None:
+        """One head in blocks; None where it does not fit, found out before the long computations if possible."""
+        for halves in (one.query, one.key):
+            blocks.add(halves)
+        if blocks.size > budget:
+            return None
+        packed = one.about(blocks)
+        longest = max(self.queries, self.keys)
+        if longest > _PACKED:
+            packed["level"] = one.level(1 << (-(-longest // _PACKED) - 1).bit_length(), blocks)
+        return packed if blocks.size <= budget else None
+
+    def close(self) -> None:
+        """End the sweep that may run in the background."""
+        self._sweeps.close()
+
+    # How it is done
+
+    def _runs(self, heads: Sequence[_Head]) -> list[_Run]:
+        """The heads as runs of neighbours of one entry, each computed at once."""
+        places = []
+        for number, head in sorted(set(heads)):
+            if not 0 <= number < len(self.entries) or head not in self.entries[number].heads:
+                raise OutOfRangeError(
+                    f"heads are pairs (entry, head): entries from 0 to {len(self.entries) - 1}, each with its own "
+                    f"heads. Got {(number, head)}."
+                )
+            places.append((number, list(self.entries[number].heads).index(head)))
+        if not places:
+            raise InputError("a tile takes at least one head. Got none.")
+        runs: list[_Run] = []
+        for number, place in sorted(places):
+            weights = self._weights[number]
+            if runs and runs[-1][0] is weights and runs[-1][1].stop == place:
+                runs[-1] = weights, slice(runs[-1][1].start, place + 1)
+            else:
+                runs.append((weights, slice(place, place + 1)))
+        return runs
+
+    def _at_once(self, runs: Sequence[_Run], rows: Bins, columns: Bins) -> bool:
+        """Whether a tile is computed from queries and keys: its bins are small, or no level has bins as small."""
+        size = min(rows.size, columns.size)
+        if size < FINEST or max(self.queries, self.keys) <= 2 * FINEST:
+            return True
+        work = sum((part.stop - part.start) * weights.width for weights, part in runs) * rows.tokens * columns.tokens
+        return size < level_size(self.queries, self.keys) and work <= _WAIT
+
+    def _levels(self, heads: Sequence[_Head], runs: Sequence[_Run]) -> Levels:
+        size = level_size(self.queries, self.keys)
+        columns = Bins(0, self.keys, size, -(-self.keys // size))
+
+        def band(start: int, stop: int) -> NDArray[np.float64]:
+            return _mean(runs, Bins(start, stop, size, -(-(stop - start) // size)), columns)
+
+        work = sum((part.stop - part.start) * weights.width for weights, part in runs) * self.queries * self.keys
+        key = tuple(sorted(set(heads)))
+        return self._sweeps.levels(key, lambda: Levels(self.queries, self.keys, size, band), at_once=work <= _NOW)
+
+
+def _tokens(name: str, tokens: Sequence[str] | None, count: int) -> list[str] | None:
+    if tokens is None:
+        return None
+    if len(tokens) != count:
+        raise ShapeError(f"{name} must name each token: {count}. Got {len(tokens)}.")
+    return readable(tokens)
+
+
+def _json(tokens: Sequence[str]) -> NDArray[np.uint8]:
+    return np.frombuffer(json.dumps(tokens, ensure_ascii=False).encode("utf-8", "replace"), np.uint8)
+
+
+class _Weights:
+    """The weights of one entry, and the normaliser of each row as far as it is known.
+
+    A tile computes the normalisers of its own rows only, so that nothing deep in a long text waits for all of it.
+    """
+
+    def __init__(self, matrix: AttentionMatrix):
+        self._matrix = matrix
+        self.width = matrix._core.scores.query.shape[-1]
+        self._lse: Tensor | None = None  # (heads, queries), NaN where it is unknown
+
+    def pooled(self, heads: slice, rows: Bins, columns: Bins) -> NDArray[np.float64]:
+        """The sum over some heads of the mean of each bin."""
+        total = np.zeros((rows.bins, columns.bins))
+        with torch.no_grad(), threads((heads.stop - heads.start) * rows.tokens * columns.tokens * self.width):
+            part = self._part(heads, rows, columns)
+            for first_row, row, row_bins in rows.runs():
+                for first_column, column, column_bins in columns.runs():
+                    pool = part.part[:, row, column].pool(row_bins, column_bins)
+                    here = slice(first_row, first_row + row_bins), slice(first_column, first_column + column_bins)
+                    total[here] = pool.double().sum(0).cpu().numpy()
+        return total
+
+    def _part(self, heads: slice, rows: Bins, columns: Bins) -> AttentionMatrix:
+        row, column = slice(rows.start, rows.stop), slice(columns.start, columns.stop)
+        if self._matrix._core.knows_lse():
+            return self._matrix.part[heads, row, column]
+        if self._lse is None:
+            self._lse = torch.full(self._matrix.shape[:2], torch.nan, dtype=torch.float64, device=self._matrix.device)
+        known, part = self._lse[heads, row], self._matrix.part[heads, row]
+        if known.isnan().any():
+            known = part._core.lse()[0].double()
+            self._lse[heads, row] = known
+        return part._derived(core=part._core.normalised_by(known[None])).part[:, :, column]
+
+
+_Run = tuple[_Weights, slice]  # an entry, and neighbouring heads of it
+
+
+def _mean(runs: Sequence[_Run], rows: Bins, columns: Bins) -> NDArray[np.float64]:
+    """The mean over all these heads, from queries and keys."""
+    total = sum(weights.pooled(heads, rows, columns) for weights, heads in runs)
+    mean: NDArray[np.float64] = total / sum(heads.stop - heads.start for _, heads in runs)
+    return mean

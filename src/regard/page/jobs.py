@@ -1,0 +1,178 @@
+"""Work for visitors: a model's in one thread, slice by slice in turn; that for pictures in others.
+
+A model can do one thing at a time. A job is a generator: each `next` is a slice of it, such as a few sentences, and
+jobs take turns, so that a long one delays a short one by a slice. A visitor who leaves cancels the job before its next
+slice. What needs no model never waits for one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from regard.errors import InputError, RegardError
+
+__all__ = ["BROKEN", "BusyError", "Job", "ModelThread", "Pool"]
+
+T = TypeVar("T")
+Event = dict[str, Any]
+
+BROKEN = "something went wrong on the server: its terminal says what. Try another text."
+
+
+class BusyError(RegardError):
+    """There is too much to do already; `seconds` is when to try again."""
+
+    def __init__(self, what: str, seconds: float):
+        self.seconds = max(round(seconds), 1)
+        super().__init__(f"{what}: try again in {self.seconds} s.")
+
+
+class Job:
+    """A generator of events whose slices the model's thread runs; its events are awaited where it was submitted."""
+
+    def __init__(self, work: Iterator[Event]):
+        self.work = work
+        self.cancelled = False
+        self._loop = asyncio.get_running_loop()
+        self._events: asyncio.Queue[Event | None] = asyncio.Queue()
+
+    async def events(self) -> AsyncIterator[Event]:
+        """The events, as they come; whoever stops listening cancels the job."""
+        try:
+            while (event := await self._events.get()) is not None:
+                yield event
+        finally:
+            self.cancelled = True
+
+    def tell(self, event: Event | None) -> None:
+        """From another thread: the next event, or None after the last."""
+        try:
+            self._loop.call_soon_threadsafe(self._events.put_nowait, event)
+        except RuntimeError:  # the server has ended meanwhile
+            self.cancelled = True
+
+
+class ModelThread:
+    """The one thread in which a model runs, and the jobs that take turns in it."""
+
+    def __init__(self, most: int = 16):
+        self._most = most
+        self._jobs: deque[Job] = deque()
+        self._waiting = threading.Condition()
+        self._open = True
+        self._seconds = 1.0  # that a job took of late
+        self._thread = threading.Thread(target=self._run, name="model", daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Iterator[Event]) -> Job:
+        """A job at the end of the line, if that is not too long."""
+        with self._waiting:
+            ahead = len(self._jobs)
+            if ahead >= self._most:
+                raise BusyError(f"{ahead} texts are being read", self._seconds * ahead)
+            job = Job(work)
+            if ahead:
+                job.tell({"progress": f"waiting for {ahead} other{'s' * (ahead > 1)}", "share": 0.0})
+            self._jobs.append(job)
+            self._waiting.notify()
+        return job
+
+    async def run(self, function: Callable[[], T]) -> T:
+        """A function of the model, as a job of one slice."""
+
+        def once() -> Iterator[Event]:
+            yield {"result": function()}
+
+        async for event in self.submit(once()).events():
+            if "error" in event:
+                raise (RuntimeError if event["error"] == BROKEN else InputError)(event["error"])
+            if "result" in event:
+                result: T = event["result"]
+        return result
+
+    def close(self) -> None:
+        """No more jobs, and an end to those there are; what runs is not waited for."""
+        with self._waiting:
+            self._open = False
+            for job in self._jobs:
+                job.cancelled = True
+                job.tell({"error": "the server was ended."})
+                job.tell(None)
+            self._waiting.notify()
+
+    def _run(self) -> None:
+        took: dict[Job, float] = {}
+        while True:
+            with self._waiting:
+                while self._open and not self._jobs:
+                    self._waiting.wait()
+                if not self._open:
+                    return
+                job = self._jobs[0]  # it stays in the line, which counts those that are not done
+            start = time.perf_counter()
+            ended = self._slice(job)
+            took[job] = took.get(job, 0.0) + time.perf_counter() - start
+            with self._waiting:
+                self._jobs.popleft()
+                if ended:
+                    self._seconds = 0.8 * self._seconds + 0.2 * took.pop(job)
+                else:
+                    self._jobs.append(job)
+
+    def _slice(self, job: Job) -> bool:
+        """One slice; whether it was the last."""
+        try:
+            if job.cancelled:
+                job.work.close()  # type: ignore[attr-defined]
+                return True
+            job.tell(next(job.work))
+            return False
+        except StopIteration:
+            pass
+        except RegardError as error:
+            job.tell({"error": str(error)})
+        except Exception:
+            traceback.print_exc(file=sys.stderr)
+            job.tell({"error": BROKEN})
+        job.tell(None)
+        return True
+
+
+class Pool:
+    """Threads for what needs no model: weights, tiles, pages to save."""
+
+    def __init__(self, threads: int = 2, most: int = 512):
+        self._slots, self._most, self._waiting = asyncio.Semaphore(threads), most, 0
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="pictures")
+        self._seconds, self._threads = 0.05, threads
+
+    async def run(self, function: Callable[[], T], still_wanted: Callable[[], Any] | None = None) -> T | None:
+        """What a function returns, computed in one of the threads; None if nobody wants it any more by then.
+
+        A visitor who pans a map asks for more than they wait for.
+        """
+        if self._waiting >= self._most:
+            raise BusyError("many visitors are looking", self._seconds * self._waiting / self._threads)
+        self._waiting += 1
+        try:
+            async with self._slots:
+                if still_wanted is not None and not await still_wanted():
+                    return None
+                start = time.perf_counter()
+                found = await asyncio.get_running_loop().run_in_executor(self._executor, function)
+                self._seconds = 0.95 * self._seconds + 0.05 * (time.perf_counter() - start)
+                return found
+        finally:
+            self._waiting -= 1
+
+    def close(self) -> None:
+        """Nothing more is begun."""
+        self._executor.shutdown(wait=False, cancel_futures=True)

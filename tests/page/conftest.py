@@ -1,0 +1,26 @@
+"""A page of a small translator, and a client that talks to it without a network."""
+
+from contextlib import closing
+
+import pytest
+from page_client import FILES, TEXT, read
+from starlette.testclient import TestClient
+
+from regard.page import Page, TranslatorReader
+
+
+@pytest.fixture(scope="module")
+def page(tiny_translator):
+    with closing(Page(TranslatorReader(tiny_translator, "small"), FILES)) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def client(page):
+    with TestClient(page.app(), base_url="http://127.0.0.1:8765", raise_server_exceptions=False) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def reading(client):
+    return read(client, text=TEXT)

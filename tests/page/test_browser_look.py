@@ -1,0 +1,246 @@
+"""Translate and look, in a real browser: the numbers are Python's; by pointer, keyboard and touch."""
+
+import json
+import re
+
+import torch
+from browsing import (
+    DOG,
+    DOG_HASH,
+    bars,
+    browser,
+    expected,
+    head,
+    needs_chromium,
+    opened,
+    percent,
+    plain,
+    record,
+    small_model,
+    word,
+)
+from playwright.sync_api import expect
+
+import regard
+
+__all__ = ["browser", "opened"]  # fixtures
+pytestmark = needs_chromium
+
+
+def test_the_first_view_ties_it_to_dog_by_the_thickest_line(opened):
+    page = opened()
+    expect(page.locator(".word.chosen .text")).to_have_text("it")
+    looks = record().looks("it", kind="encoder", layer=3, head=1)
+    assert looks[0].word == "dog"
+    assert bars(page) == expected(looks)
+    assert page.locator(".word.best").inner_text().split() == ["dog", "33", "%"]
+    lines = page.locator("path.line.encoder").evaluate_all(
+        "all => all.map(line => [Number(line.getAttribute('stroke-width')), line.getPointAtLength(1e9).x])"
+    )
+    x = word(page, "source.1").evaluate(
+        "e => e.getBoundingClientRect().x + e.offsetWidth / 2 - e.closest('.stage').getBoundingClientRect().x"
+    )
+    assert abs(max(lines)[1] - x) < 2, "the thickest line ends at dog"
+    heads = record().heads("it", "dog", kind="encoder")[:4]
+    ranked = [plain(text) for text in page.locator(".ranking .pill").all_inner_texts()]
+    assert ranked == [*(f"layer {h.layer}, head {h.head} {percent(h.score)}" for h in heads), "mean of all"]
+
+
+def test_a_written_word_shows_where_it_looked_and_sinks_are_set_aside_and_said(opened):
+    page = opened(DOG_HASH)
+    word(page, "target.11").hover()
+    looks = record().looks("faim", kind="cross")
+    assert bars(page) == expected(looks)
+    said = plain(page.locator(".aside-note").inner_text())
+    assert f"Set aside: {percent(looks.aside[0].weight)} on </s>. The shares are of the rest." in said
+    assert page.locator(".word.aside").inner_text().split() == ["</s>", "13", "%"]
+    word(page, "target.11").click()
+    page.get_by_label("Set sinks aside").uncheck()
+    assert bars(page) == expected(record().looks("faim", kind="cross", sinks=True))
+    page.get_by_role("radio", name="Decoder").click()
+    page.get_by_label("Set sinks aside").check()
+    assert bars(page) == expected(record().looks("faim", kind="decoder"))
+
+
+def test_any_mix_of_heads(opened):
+    page = opened(DOG_HASH + "&word=source.6&kind=encoder")
+    assert bars(page) == expected(record().looks("it", kind="encoder"))
+    page.get_by_role("button", name="All heads of layer 4").click()
+    assert bars(page) == expected(record().looks("it", kind="encoder", layer=4))
+    head(page, "3.1").click()
+    page.get_by_role("button", name="All heads of layer 4").click()
+    assert bars(page) == expected(record().looks("it", kind="encoder", layer=3, head=1))
+    head(page, "1.3").click()
+    weights = (record()["encoder.layers.3.attention"][0, 1, 6] + record()["encoder.layers.1.attention"][0, 3, 6]) / 2
+    shares = weights[:-1] / weights[:-1].sum()
+    assert max(bars(page).values(), key=lambda text: float(text[:-2])) == percent(float(shares.max()))
+    page.get_by_role("button", name="none", exact=True).click()
+    expect(page.locator(".answer")).to_contain_text("No head is chosen")
+    page.get_by_role("button", name="all 36").click()
+    assert bars(page) == expected(record().looks("it", kind="encoder"))
+    head(page, "4.1").hover()  # a look at one head, without choosing it
+    assert bars(page) == expected(record().looks("it", kind="encoder", layer=4, head=1))
+    page.locator("h1").hover()
+    assert bars(page) == expected(record().looks("it", kind="encoder"))
+
+
+def test_a_text_is_read_while_it_is_typed(opened):
+    page = opened()
+    page.get_by_label("English", exact=True).fill("I am tired.")
+    expect(page.locator(".target .word .text").last).to_have_text("</s>")
+    expect(page.locator(".target .sentence")).to_contain_text("fatigué")
+    page.get_by_label("English", exact=True).fill("It is late. ")
+    page.keyboard.press("Enter")
+    expect(page.locator(".target .sentence")).to_contain_text("tard")
+    expect(page).to_have_url(re.compile(r"text=It\+is\+late"))
+    expect(page.locator(".target h2")).to_contain_text("confidence")
+    assert page.locator(".target .sentence").get_attribute("lang") == "fr"
+
+
+def test_a_long_text_is_looked_at_sentence_by_sentence(opened):
+    page = opened("#text=I+am+hungry.%0A%0AIt+is+late.&part=1")
+    expect(page.locator(".notes")).to_contain_text("Sentence 2 of 2")
+    expect(page.locator(".source .sentence")).to_contain_text("late")
+    page.get_by_role("button", name="The sentence before").click()
+    expect(page.locator(".source .sentence")).to_contain_text("hungry")
+
+
+def test_everything_by_keyboard(opened):
+    page = opened(DOG_HASH)
+    word(page, "source.0").focus()
+    for _ in range(6):
+        page.keyboard.press("ArrowRight")
+    assert bars(page) == expected(record().looks("it", kind="encoder"))
+    page.keyboard.press("Enter")
+    expect(word(page, "source.6")).to_have_attribute("aria-pressed", "true")
+    page.keyboard.press("End")
+    assert page.evaluate("document.activeElement.dataset.place") == "source.10"
+    page.keyboard.press("Tab")  # from one sentence to the next
+    assert page.evaluate("document.activeElement.dataset.place.split('.')[0]") == "target"
+    page.locator(".thumb").first.focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    expect(head(page, "3.1")).to_have_attribute("aria-pressed", "true")
+    assert page.locator('.thumb[aria-pressed="true"]').count() == 1
+    page.keyboard.press("Escape")
+    expect(word(page, "source.6")).to_have_attribute("aria-pressed", "false")
+    page.get_by_role("tab", name="Look").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("tabpanel", name="Steps")).to_be_visible()
+
+
+def test_by_touch_on_a_phone(opened):
+    page = opened(DOG_HASH, viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+    word(page, "target.1").tap()
+    assert bars(page) == expected(record().looks("chien", kind="cross"))
+    page.get_by_role("button", name="all 24").tap()
+    head(page, "9.1").tap()
+    assert bars(page) == expected(record().looks("chien", kind="cross", layer=1, head=1))
+    word(page, "target.1").tap()  # and lets it go
+    expect(page.locator(".word.chosen")).to_have_count(0)
+
+
+def test_the_address_holds_the_view(opened):
+    page = opened()
+    page.get_by_role("radio", name="Cross").click()
+    head(page, "9.1").click()
+    word(page, "target.3").click()
+    page.get_by_label("Set sinks aside").check()
+    expect(page).to_have_url(re.compile("sinks=aside"))
+    hash, said = page.evaluate("location.hash"), page.locator(".answer").inner_text()
+    assert "mangé" in said
+    again = opened(hash)
+    expect(again.locator(".answer")).to_have_text(page.locator(".answer").text_content())
+    assert again.locator(".answer").inner_text() == said
+    page.get_by_role("tab", name="Steps").click()
+    page.go_back()
+    expect(page.get_by_role("tabpanel", name="Look")).to_be_visible()
+    nonsense = opened(
+        "#text=I+am+hungry.&word=target.999&heads=cross-99.99_x&step=9&tab=else&divisor=-1&hide=x&map=%7B"
+    )
+    expect(nonsense.locator(".answer")).to_contain_text("Point at a word")
+
+
+def test_hostile_words_are_words(opened):
+    hostile = "<img src=x onerror=alert(1)>\u202e\x07</script><b>שלום"
+
+    def replaced(route):
+        answer = route.fetch()
+        lines = [json.loads(line) for line in answer.text().splitlines()]
+        side = lines[-1]["reading"]["sides"]["source"]
+        side["words"][1][0], side["tokens"][1] = hostile, hostile
+        route.fulfill(response=answer, body="\n".join(map(json.dumps, lines)))
+
+    page = opened()
+    page.route("**/api/read", replaced)
+    page.get_by_label("English", exact=True).fill("A cat ate the food because it was hungry.")
+    expect(word(page, "source.1")).to_contain_text("<img src=x onerror=alert(1)>\\u202e␇</script><b>שלום")
+    word(page, "source.6").click()
+    for tab in ("Steps", "What if", "Look"):
+        page.get_by_role("tab", name=tab).click()
+        page.wait_for_timeout(300)
+    assert page.locator("main img, main script").count() == 0
+
+
+def test_what_went_wrong_is_said_and_can_be_tried_again(opened):
+    page = opened(quiet=False)  # a browser notes failed requests itself
+    field, trouble = page.get_by_label("English", exact=True), page.get_by_role("alert")
+    page.route("**/api/read", lambda route: route.abort())
+    field.fill("I am here.")
+    expect(trouble).to_contain_text("The server does not answer")
+    page.unroute("**/api/read")
+    busy = {"status": 503, "json": {"error": "many texts are being read: try again in 5 seconds."}}
+    page.route("**/api/read", lambda route: route.fulfill(**busy))
+    page.get_by_role("button", name="Try again").click()
+    expect(trouble).to_contain_text("Many texts are being read")
+    page.unroute("**/api/read")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.locator(".source .sentence")).to_contain_text("here")
+    expect(trouble).to_be_hidden()
+    gone = {"status": 404, "json": {"error": "this reading is not kept any more: read the text again."}}
+    page.route("**/api/steps*", lambda route: route.fulfill(**gone), times=1)
+    page.get_by_role("tab", name="Steps").click()  # it is read again, and nobody notices
+    expect(page.locator(".step").first).to_be_visible()
+    expect(trouble).to_be_hidden()
+    field.fill("word " * 5000)
+    expect(trouble).to_contain_text("a text has at most 20,000 characters", ignore_case=True)
+
+
+def test_a_record_opens_as_a_map_and_its_words_can_be_looked_at(opened):
+    page = opened(of="record")
+    expect(page.get_by_role("tabpanel", name="Map")).to_be_visible()
+    expect(page.get_by_role("application")).to_be_visible()
+    assert page.locator("#ask").is_hidden()
+    page.get_by_role("tab", name="Look").click()
+    word(page, "target.11").click()
+    assert bars(page) == expected(record().looks("faim", kind="cross"))
+
+
+def test_a_model_that_reads_one_text(opened):
+    page = opened(DOG_HASH, of="BERT")
+    model, tokenizer = small_model("BERT")
+    with torch.no_grad(), regard.watch(model, tokenizer=tokenizer) as read:
+        model(**tokenizer(DOG, return_tensors="pt"))
+    word(page, "source.6").click()
+    assert bars(page) == expected(read.looks("it"))
+    head(page, "1.2").click()
+    assert bars(page) == expected(read.looks("it", layer=1, head=2))
+    page.get_by_role("button", name="Unfold the steps").click()
+    expect(page.locator(".step").last).to_contain_text("stays inside")
+
+
+def test_a_model_that_writes_on(opened):
+    page = opened("#text=A+dog+ate", of="GPT-2")
+    expect(page.locator(".word.written-on").first).to_be_visible()
+    assert page.locator(".word:not(.written-on)").count() == 3
+    page.get_by_label("new tokens").fill("2")
+    page.get_by_role("button", name="Write on").click()
+    expect(page.locator(".word.written-on")).to_have_count(2)
+    model, tokenizer = small_model("GPT-2")
+    ids = tokenizer("A dog ate", return_tensors="pt")["input_ids"]
+    written = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=2, do_sample=False)
+    with torch.no_grad(), regard.watch(model, tokenizer=tokenizer) as record:
+        model(written)
+    word(page, "source.4").click()
+    assert bars(page) == expected(record.looks(4), 5)

@@ -1,0 +1,170 @@
+"""The steps unfolded, what if, save and share, in a real browser; nothing runs over, and axe-core finds nothing serious."""
+
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import torch
+from browsing import DOG_HASH, browser, needs_chromium, opened, percent, plain, record
+from playwright.sync_api import expect
+
+__all__ = ["browser", "opened"]  # fixtures
+pytestmark = needs_chromium
+STEPS = DOG_HASH + "&tab=steps&step=3.1.source.6"
+
+
+def numbers(texts):
+    return np.array([float(plain(text).replace("−", "-").removesuffix(" %")) for text in texts])
+
+
+def test_every_number_of_a_step_is_pythons(opened):
+    page = opened(STEPS)
+    page.locator(".softmax-row").first.wait_for()
+    entry = record()["encoder.layers.3.attention"]
+    query, key = entry.call.query[0, 1, 6].double(), entry.call.key[0, 1].double()
+    scores = numbers(page.locator(".score-row .number").all_inner_texts())
+    assert np.allclose(scores, key @ query, rtol=6e-3, atol=6e-4)
+    shares = [plain(text) for text in page.locator(".softmax-row .strong").all_inner_texts()]
+    assert shares == [percent(weight) for weight in entry[0, 1, 6].tolist()]
+    assert page.locator(".score-row [aria-pressed=true]").inner_text() == "dog"
+    expect(page.locator(".product h3")).to_have_text(f"q(it) · k(dog) = {float(key[1] @ query):.1f}")
+    page.locator(".product summary").click()
+    terms = page.locator(".product details .terms li").all_inner_texts()
+    found = numbers([re.search(r"= (\S+)", term)[1] for term in terms])
+    assert len(found) == 64
+    assert np.allclose(found, query * key[1], rtol=6e-3, atol=6e-4)
+    page.get_by_role("button", name="hungry", exact=True).last.click()
+    expect(page.locator(".product h3")).to_contain_text("k(hungry)")
+    strip = page.get_by_role("slider", name="q(it): 64 numbers").first
+    strip.focus()
+    page.keyboard.press("ArrowRight")
+    assert strip.get_attribute("aria-valuetext").replace("−", "-") == f"number 1: {_said(float(query[1]))}"
+
+
+def _said(value):
+    digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2 if abs(value) >= 0.9995 else 3
+    return f"{value:.{digits}f}"
+
+
+def test_the_slider_shows_what_the_root_of_d_does(opened):
+    page = opened(STEPS)
+    slider = page.get_by_label("Divide the scores by")
+    figures = page.locator(".figures dd")
+    figures.first.wait_for()
+    before = figures.all_inner_texts()
+    slider.fill("0")  # the logarithm of 1: no division
+    expect(page.locator(".divisor")).to_have_text("÷ 1")
+    entry = record()["encoder.layers.3.attention"]
+    scores = entry.call.key[0, 1].double() @ entry.call.query[0, 1, 6].double()
+    undivided = torch.softmax(scores, -1)
+    shares = [plain(text) for text in page.locator(".softmax-row .strong").all_inner_texts()]
+    assert shares == [percent(share) for share in undivided.tolist()]
+    entropy = float(-(undivided * undivided.log2()).sum())
+    assert [plain(text) for text in figures.all_inner_texts()[:2]] == [
+        f"dog {percent(float(undivided.max()))}",
+        f"{entropy:.2f} bits",
+    ]
+    expect(page).to_have_url(re.compile("divisor=1.000"))
+    page.get_by_role("button", name="back to ÷ 8").click()
+    assert figures.all_inner_texts() == before
+
+
+def test_the_walk_goes_on_into_the_next_layer_and_to_other_words_and_heads(opened):
+    page = opened(STEPS)
+    page.get_by_role("button", name="Walk on into layer 4").click()
+    expect(page.get_by_role("combobox", name="layer")).to_have_value("4")
+    expect(page.locator(".step").first).to_contain_text("What layer 3 made of it")
+    page.get_by_role("combobox", name="layer").select_option("0")
+    expect(page.locator(".step").first).to_contain_text("Its embedding, times 19.6")
+    page.get_by_role("combobox", name="attention").select_option("cross")
+    expect(page.locator(".step").first).to_contain_text("own attention")
+    page.locator(".pick", has_text="chien").click()
+    expect(page.locator(".step").first).to_contain_text("x(chien)")
+    page.get_by_role("combobox", name="head").select_option("3")
+    weights = record()["decoder.layers.0.cross"][0, 3, 1].tolist()
+    largest = page.locator(".figures dd").first
+    expect(largest).to_have_text(re.compile(re.escape(f"{100 * max(weights):.1f}".removesuffix(".0")) + "\\s%"))
+
+
+def test_what_if_a_word_is_hidden_or_a_head_is_off(opened):
+    page = opened(DOG_HASH + "&tab=whatif")
+    before, after = page.locator(".written").all()
+    expect(before).to_have_text("Un chien a mangé la nourriture parce qu'il avait faim.")
+    page.locator("#whatif .pick", has_text="hungry").click()
+    expect(page.locator("#whatif [role=status]")).to_contain_text("changed without “hungry”")
+    assert "faim" not in after.inner_text()
+    assert after.locator("mark").count() > 0
+    expect(page).to_have_url(re.compile("hide=8"))
+    page.get_by_role("button", name="put everything back").click()
+    expect(after).to_have_text(before.inner_text())
+    for layer in range(4):
+        page.get_by_label(re.compile(f"Layer {layer}, head 1")).nth(1).click()
+    expect(page.locator("#whatif [role=status]")).to_contain_text("with 4 heads off")
+
+
+def test_the_picture_and_the_map_are_saved(opened, tmp_path):
+    page = opened(permissions=["clipboard-read", "clipboard-write"])
+    page.locator(".word.chosen").wait_for()
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("menuitem", name="Copy the address of this view").click()
+    expect(page.get_by_text("The address of this view is copied.")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == page.evaluate("location.href")
+    for item, name in (("Picture as SVG", "x.svg"), ("Picture as PNG", "x.png"), ("Map as one HTML file", "x.html")):
+        page.get_by_role("button", name="Save").click()
+        with page.expect_download() as download:
+            page.get_by_role("menuitem", name=item).click()
+        download.value.save_as(tmp_path / name)
+    svg = ElementTree.parse(tmp_path / "x.svg").getroot()
+    texts = ["".join(each.itertext()) for each in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"dog", "it", "chien", "</s>"} <= set(texts)
+    assert len(list(svg.iter("{http://www.w3.org/2000/svg}path"))) >= 10
+    assert "var(" not in (tmp_path / "x.svg").read_text(), "colours are written out"
+    from PIL import Image
+
+    with Image.open(tmp_path / "x.png") as picture:
+        assert picture.width > 1000
+        assert len(picture.getcolors(1 << 20)) > 100
+    assert "Attention map" in (tmp_path / "x.html").read_text()
+    page.goto((tmp_path / "x.html").as_uri())
+    expect(page.locator(".map-plot")).to_be_visible()
+
+
+def test_the_map_has_its_tab_and_its_view_is_in_the_address(opened):
+    page = opened(DOG_HASH + "&tab=map&kind=encoder&heads=encoder-3.1")
+    plot = page.get_by_role("application")
+    plot.focus()
+    for key in ["ArrowDown"] * 6 + ["Enter"]:
+        page.keyboard.press(key)
+    expect(page).to_have_url(re.compile("map="))
+    page.get_by_role("radio", name="Cross").click()
+    expect(page.get_by_role("application")).to_have_attribute("aria-label", re.compile("14 rows that look"))
+    expect(page).to_have_url(re.compile("kind=cross"))
+    expect(opened(page.evaluate("location.hash")).get_by_role("radio", name="Cross")).to_be_checked()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_nothing_runs_over_and_axe_finds_nothing_serious(opened, theme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    for width, height in ((1280, 860), (360, 740), (2560, 1440)):
+        page = opened(viewport={"width": width, "height": height}, color_scheme=theme)
+        for tab in ("Look", "Steps", "What if", "Map"):
+            page.get_by_role("tab", name=tab).click()
+            page.get_by_role("tabpanel", name=tab).locator(".card, .map-plot").last.wait_for()
+            assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, f"{tab} at {width}"
+            if width == 1280 or (width, theme) == (360, "light"):
+                found = Axe().run(page).response["violations"]
+                assert [(each["id"], each["nodes"][0]["target"]) for each in found] == [], f"{tab} at {width}, {theme}"
+
+
+def test_the_theme_can_be_chosen_and_is_kept(opened):
+    page = opened(color_scheme="light")
+    colour = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(colour)
+    page.get_by_role("button", name="Dark theme").click()
+    dark = page.evaluate(colour)
+    assert dark != light
+    page.reload()
+    expect(page.get_by_role("button", name="Dark theme")).to_have_attribute("aria-pressed", "true")
+    assert page.evaluate(colour) == dark
