@@ -75,7 +75,7 @@ for head in (0, 1):
 # %% [markdown]
 # Without the head of the beautiful picture nothing changes at all, for it passes nothing on. Without the one that looks
 # everywhere alike, all is gone. A picture of attention shows where a head looked. Whether that mattered, only a change
-# shows: of a head, as here, or of the picture. Paint the ball over, and compare the outputs.
+# shows: of a head, as here, of a single link, or of the picture. Paint the ball over, and compare the outputs.
 #
 # ## A model of transformers
 #
@@ -123,6 +123,15 @@ record.over("ball", picture, each="layer", title="Random weights: where, not wha
 ball = regard.Patch(4, 8)  # in the tokens of the language model, which are 8 × 12
 print(record.looked_at(ball, kind="decoder"))
 record.over(ball, picture, kind="decoder", looked_at=True, layer=1, title="Which patches look at the ball")
+
+# %% [markdown]
+# What would the model have said without that look? [Cut the link](attention_is_not_cause.py) from the word to the
+# patch, and compare:
+
+# %%
+inputs = {"input_ids": ids, "mm_token_type_ids": (ids == 3).long(), **seen}
+effect = regard.effect(qwen, inputs, without=regard.Link("ball", ball), tokens=words)
+print("the largest change of a logit:", f"{effect.difference:.3g}")
 
 # %% [markdown]
 # ## The right picture, or an error

@@ -309,6 +309,25 @@ def test_words_that_are_asked_of_patches_look_at_no_image():
         record.over("w6", shown[0], looked_at=True)
 
 
+def test_a_link_to_a_patch_can_be_cut():
+    """The knock-out beside the picture: the word no longer looks at the patch, and only there anything changes."""
+    for name in ("llava", "qwen2_5_vl", "internvl"):
+        model, shown = made(name), pictures(name)
+        inputs = fed(name, model, shown)
+        words = [f"w{n}" for n in range(inputs["input_ids"].shape[1])]
+        last, patch = len(words) - 1, regard.Patch(1, 1)
+        link = regard.Link(f"w{last}", patch)
+        with torch.no_grad(), regard.watch(model, tokens=words, without=link) as record:
+            output = model(**inputs)
+        entry = list(record.at(kind="decoder").values())[-1]
+        token = entry.tokens[0].find(patch).start
+        assert not entry.to_dense()[0, :, last, token].any()
+        assert entry.to_dense()[0, :, last - 1, token].all()
+        by_number = regard.effect(model, inputs, without=regard.Link(last, token, kind="decoder"))
+        torch.testing.assert_close(by_number.after, output.logits)
+        assert str(link) == f"w{last} → patch 1,1"
+
+
 # What is marked
 
 
