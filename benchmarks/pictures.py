@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from measure import machine, peak_extra, side_by_side
+from measure import machine, peak_extra, rounds
 from rich.console import Console
 
 import regard
@@ -64,7 +64,7 @@ def table() -> list[str]:
             progress.print(f"[dim]{name} …")
             path = Path(folder) / f"picture.{suffix}"
             extra = peak_extra(lambda make=make, path=path: make().save(path))
-            taken = side_by_side({"save": lambda make=make, path=path: make().save(path)}, rounds=3)["save"]
+            taken = rounds({"save": lambda make=make, path=path: make().save(path)}, 3)["save"].least
             lines.append(f"| {name} | .{suffix} | {taken:.2f} | {file_size(path.stat().st_size)} | {extra:.0f} MB |")
     return lines
 

@@ -108,9 +108,8 @@ class Case:
         queries, keys, heads = tokens(q), tokens(k), None
         if not self.plain and draw.random() < 0.4:
             heads = draw.choice([[0], self.uniform(*self.batch, self.heads) < 0.5])
-        within = draw.choice(
-            [None, None, regard.window(draw.choice([None, 2]), draw.choice([None, 1]), draw.randint(-3, 3))]
-        )
+        ends = (draw.choice([None, 2]), draw.choice([None, 1]), draw.randint(-3, 3))
+        within = draw.choice([None, regard.window(*ends)])
         options = {"within": within, "heads": heads, "bias": draw.choice([-torch.inf, -torch.inf, -1.0, 2.0])}
 
         def own(rank):

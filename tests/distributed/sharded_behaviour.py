@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 import regard
 from regard import backends
 from regard.backends.reference import Reference
-from regard.backends.tiles import tile
+from regard.backends.tiles import reductions, tile
 from regard.distributed import ShardedMatrix, attention, gather, shard
 from regard.distributed.ring import Ring
 
@@ -41,7 +41,8 @@ class Memory(TorchDispatchMode):
 
 def memory(rank, size, tokens):
     """What each kind of call takes beyond this rank's share of the inputs."""
-    tile._SIZE = 2**13  # smaller tiles: what is the same for any length shall not hide what grows with it
+    # Small tiles: what is the same for any length shall not hide what grows with it.
+    tile._SIZE, tile._ROWS, reductions._STRIP = 2**13, 64, 2**8
     torch.manual_seed(0)
     whole = torch.randn(3, 1, 2, int(tokens), 64)
     query, key, value = (shard(tensor).requires_grad_() for tensor in whole.unbind(0))
