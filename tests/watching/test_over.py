@@ -326,6 +326,7 @@ def test_a_link_to_a_patch_can_be_cut():
         by_number = regard.effect(model, inputs, without=regard.Link(last, token, kind="decoder"))
         torch.testing.assert_close(by_number.after, output.logits)
         assert str(link) == f"w{last} → patch 1,1"
+        assert f"Changed: w{last} → patch 1,1 is cut" in record.over(last, shown[0], kind="decoder").caption
 
 
 # What is marked

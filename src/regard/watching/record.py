@@ -282,7 +282,10 @@ class Record(Mapping[str, Entry]):
         """
         entries = self._comparable(layer, head, kind)
         aside = self._sinks(entries, sinks, sequence) if drawing in ("lines", "flow") else None
-        drawn = picture(entries, drawing, word, sequence, title, self._unseen, around, aside)
+        return self._captioned(picture(entries, drawing, word, sequence, title, self._unseen, around, aside))
+
+    def _captioned(self, drawn: Picture) -> Picture:
+        """A picture that says what the model was run without."""
         if not self.changes:
             return drawn
         changed = " ".join(f"Changed: {said}." for said in self.changes)
@@ -320,7 +323,7 @@ class Record(Mapping[str, Entry]):
         entries = with_image(list(self.at(layer=layer, head=head, kind=kind).values()), asked)
         self._require_alike(entries)
         sinks = self._sinks(entries, False, sequence) if not looked_at else None
-        return over(entries, asked, image, sinks or (), title)
+        return self._captioned(over(entries, asked, image, sinks or (), title))
 
     def check(self, rows: int = 16) -> Check:
         """Compare a sample of rows with the plain dense computation in float64, print the result, and return it."""
