@@ -348,7 +348,7 @@ def test_patches_that_everything_looks_at_are_marked_and_do_not_set_the_scale(pl
     drawn = record.over("w2")
     assert str(drawn).split("\n")[1 + place // 6][2 * (place % 6) : 2 * (place % 6) + 2] == "[]"
     assert "Dashed: patches that most tokens look at, whatever they are; they do not set the scale." in drawn.caption
-    assert ("1 of 1 marked patches lie on the border" in drawn.caption) == border
+    assert ("Marked patches on the border: 1 of 1." in drawn.caption) == border
     assert "On average, a patch on the border" not in drawn.caption  # the others there are like all others
     assert drawn.to_svg().count("stroke-dasharray") == 1
     assert "█" in str(drawn)  # another patch is drawn darkest

@@ -138,7 +138,7 @@ class Atlas(Sequence[Habits]):
             for layer in sorted({h.layer for h in self if h.kind == kind}):
                 rows.append([h for h in self if (h.kind, h.layer) == (kind, layer)])
                 names.append(f"{kind} {layer}" if len(kinds) > 1 else f"layer {layer}")
-        note = "Paler: a smaller share. Hover shows the numbers."
+        note = "Fainter: a smaller share. Hover shows the numbers."
         return head_map(
             [[h.role for h in row] for row in rows],
             [[h.share for h in row] for row in rows],

@@ -180,7 +180,7 @@ def _on_the_border(grids: Sequence[Grid], usual: Float[Tensor, " keys"], marks: 
             times = float(given[left & edge].mean()) / max(float(given[left & ~edge].mean()), 1e-12)
             if times >= _BORDER:
                 said = f"On average, a patch on the border is given {times:.1f} times as much as an inner one."
-    return " ".join(filter(None, (f"{at_edge} of {marked} marked patches lie on the border." if at_edge else "", said)))
+    return " ".join(filter(None, (f"Marked patches on the border: {at_edge} of {marked}." if at_edge else "", said)))
 
 
 # What the caption says
