@@ -70,8 +70,9 @@ def test_the_picture_is_in_the_file_once_however_many_heads_there_are():
     assert "the picture" in texts(few)
 
 
+@pytest.mark.slow
 def test_sixteen_thousand_patches_and_a_large_photograph_stay_small(tmp_path):
-    large = np.random.default_rng(0).integers(0, 255, (1500, 2000, 3), dtype=np.uint8)
+    large = np.random.default_rng(0).integers(0, 255, (3000, 4000, 3), dtype=np.uint8)
     picture = overlay(large, [Heat(np.random.default_rng(1).random((128, 128)))])
     for suffix in ("svg", "html", "png"):
         assert picture.save(tmp_path / f"large.{suffix}").stat().st_size < 2_000_000
