@@ -81,6 +81,19 @@ def test_tokens_are_numbered_as_in_the_text(both, tmp_path):
     assert record.picture("lines", word="was").to_svg()
 
 
+def test_passages_are_those_of_the_whole_text(both):
+    """What the kept ones give to all of them; a name that is also written among the kept rows is still its passage."""
+    record, whole = both
+    parts = {"beginning": (0, 4), "dog": 1, "middle": range(5, 8), "end": (8, 12), "was": "was"}
+    found, want = record.spans(parts), whole.spans(parts)
+    assert found.names == ("end", "was")
+    assert found.key_names == want.key_names
+    rows = [want.names.index(name) for name in found.names]
+    torch.testing.assert_close(found.weights, want.weights[rows])
+    with pytest.raises(regard.InputError, match="is among the tokens that were kept, from 7 on"):
+        record.spans({"beginning": (0, 4)})
+
+
 def test_a_word_over_an_image():
     model, shown = made_with_images("qwen2_vl"), pictures("qwen2_vl")
     inputs = fed("qwen2_vl", model, shown)

@@ -389,10 +389,15 @@ _COLUMNS = 256  # spans summed in one multiplication
 
 def spans(entries: Sequence[Entry], by: str | Mapping[str, Span], sequence: int) -> Spans:
     """The mean over all heads and over the tokens of each row's span, without ever storing queries × keys."""
-    rows = named_spans(query_side(entries[0], sequence), by)
-    columns = named_spans(key_side(entries[0], sequence), by)
+    side, columns = query_side(entries[0], sequence), named_spans(key_side(entries[0], sequence), by)
+    if side.first and entries[0].kind != "cross":  # of the text, the last rows were kept
+        inside = {name: span for name, span in columns.items() if span.start >= side.first}
+        rows = {name: range(span.start - side.first, span.stop - side.first) for name, span in inside.items()}
+    else:
+        rows = named_spans(side, by)
     if not rows or not columns:
-        raise InputError(f"no span of {by!r} is in the text.")
+        kept = f" that were kept, from {side.first} on" if side.first else " of the text"
+        raise InputError(f"no span of {by!r} is among the tokens{kept}.")
     row_spans, column_spans = list(rows.values()), list(columns.values())
     weights = mean_over_heads(entries, lambda entry: shares_of_spans(entry, sequence, row_spans, column_spans))
     return Spans(tuple(rows), tuple(columns), weights)
