@@ -56,8 +56,20 @@ class ModuleCalls:
     """
 
     def __init__(
-        self, name: str, call: AttentionCall, matrix: AttentionMatrix | None, keep: Sequence[str] | None, text: Text
+        self,
+        name: str,
+        call: AttentionCall,
+        matrix: AttentionMatrix | None,
+        keep: Sequence[str] | None,
+        text: Text,
+        rows: int | None = None,
     ):
+        self._last_rows = False  # whether some rows of the first call are not kept
+        if rows is not None and call.kind == "encoder":  # no text that goes on: no rows are the last ones
+            keep = ("received",)
+        elif rows is not None:
+            self._last_rows = call.query.shape[2] > rows
+            call, matrix = call.last(rows), None if self._last_rows else matrix
         self._name, self.kind, self._keep, self._text = name, call.kind, keep, text
         self._count = 1
         self._queries, self._keys = call.queries, call.keys  # of the text so far
@@ -150,7 +162,9 @@ class ModuleCalls:
             reductions=reductions,
             first_head=self._first_head,
             shard=self._shard,
-            **self._text.sides(self._name, self.kind, self._shape)._asdict(),
+            **self._text.sides(
+                self._name, self.kind, self._shape, self._queries.stop if self._last_rows else None
+            )._asdict(),
         )
 
     def _reduce_steps(self) -> None:

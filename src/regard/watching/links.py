@@ -15,6 +15,7 @@ from torch import Tensor
 from regard.errors import DTypeError, InputError
 from regard.scores import Band, Cut, Mask
 from regard.support import one_of, whole
+from regard.watching.patches import Patch
 from regard.watching.tokens import Place, Tokens
 
 __all__ = ["Link", "LocatedLink", "locate"]
@@ -28,10 +29,10 @@ _KINDS = ("encoder", "decoder", "cross")
 class Link:
     """Attention from some words to others: what `watch` and `effect` can do without, or steer.
 
-    A place is a word or several in a row, the number of a token, a range or slice of tokens, or None for all tokens. A
-    word that occurs several times stands for all its occurrences; "the old [dog] slept" is one of them. `back`: only to
-    keys so many tokens before the query, as a number or a slice. Without `layers`, `heads` or `kind` ("encoder",
-    "decoder", "cross") it is a link in all of them; layer -1 is the last.
+    A place is a word or several in a row, the number of a token, a range or slice of tokens, a patch of an image, or
+    None for all tokens. A word that occurs several times stands for all its occurrences; "the old [dog] slept" is one
+    of them. `back`: only to keys so many tokens before the query, as a number or a slice. Without `layers`, `heads` or
+    `kind` ("encoder", "decoder", "cross") it is a link in all of them; layer -1 is the last.
 
     >>> print(Link("it", "dog", layers=range(4, 8), heads=[3]))
     it → dog (layers 4 to 7, head 3)
@@ -87,9 +88,9 @@ def _place(name: str, place: Any) -> Place | None:
         if place.step not in (None, 1) or whole(name, start) < 0 or whole(name, stop) <= start:
             raise InputError(f"{name} is a run of tokens counted from 0, at least one. Got {place}.")
         return range(start, stop)
-    if place is None or isinstance(place, str | range):
+    if place is None or isinstance(place, str | range | Patch):
         return place
-    return whole(f"{name} (or a word, a range, a slice or None)", place)
+    return whole(f"{name} (or a word, a patch, a range, a slice or None)", place)
 
 
 def _numbers(name: str, given: Any) -> tuple[int, ...] | None:
@@ -117,6 +118,8 @@ def _said(place: Place | None) -> str:
         return "all tokens"
     if isinstance(place, str):
         return place
+    if isinstance(place, Patch):
+        return f"patch {place.row},{place.column}" + (f" of image {place.image}" if place.image else "")
     if isinstance(place, int) or len(place) == 1:
         return f"token {place if isinstance(place, int) else place.start}"
     return f"tokens {place.start} {'on' if place.stop >= _END else f'to {place.stop - 1}'}"
