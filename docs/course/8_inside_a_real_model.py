@@ -340,10 +340,10 @@ print(f"in the mean over all heads: {back.mean():.0%}")
 course.picture("map", layer=layer, head=head, title="Words that look back at themselves")
 
 # %% [markdown]
-# Each dot off the diagonal is a word that looks back at an earlier place of the same word. Turn the wheel (or press +)
-# to zoom in on one until you can read the words and the weights; click a cell to read both passages; search for
-# "vector" and follow it. With `.save("map.html")` the map becomes a file that opens anywhere, and `regard serve --open`
-# draws it for your own texts and models, together with every step of chapters 1 to 6 in numbers: see
+# Each dot off the diagonal is a word that looks back at an earlier place of the same word. Click on one, and turn the
+# wheel or press + until you can read the words and the weights; click a cell to read both passages; search for "vector"
+# and follow it. With `.save("map.html")` the map becomes a file that opens anywhere, and `regard serve --open` draws it
+# for your own texts and models, together with every step of chapters 1 to 6 in numbers: see
 # [Look in the browser](../how-to/look_in_the_browser.md).
 #
 # ## 100,000 tokens on a map
