@@ -301,6 +301,35 @@ def test_what_is_written_looks_at_the_image_too():
     torch.testing.assert_close(_numbers(record.over(last, shown[1], number=1, kind="decoder")), want.double())
 
 
+def test_texts_of_a_batch_have_their_own_images():
+    """One image in the first text, two in the second, and padding before the shorter one."""
+    for name in ("qwen2_vl", "llava", "gemma3"):
+        model, shown = made(name), pictures(name, 1)[:1] + pictures(name)
+        inputs = fed(name, model, shown)
+        row = inputs["input_ids"][0]
+        after = (row == 60).nonzero()[0]  # the word after the first image
+        first = torch.cat([row[: after + 1], row[-4:]])
+        second = torch.cat([row[:3], row[after + 1 :]])
+        padded = torch.cat([torch.zeros(len(second) - len(first), dtype=torch.long), first])
+        ids = torch.stack([padded, second])
+        inputs |= {"input_ids": ids, "attention_mask": (ids != 0).long()}
+        token = model.config.image_token_id
+        inputs |= {"mm_token_type_ids": (ids == token).long()} if "mm_token_type_ids" in inputs else {}
+        with torch.no_grad(), regard.watch(model) as record:
+            model(**inputs)
+        entry = list(record.at(kind="decoder").values())[0]
+        assert [len(text.grids) for text in entry.tokens] == [1, 2]
+        last = ids.shape[1] - 1
+        for sequence, number, picture in ((0, 0, shown[0]), (1, 0, shown[1]), (1, 1, shown[2])):
+            grid = entry.tokens[sequence].grids[number]
+            assert set(ids[sequence][grid.tokens.flatten()].tolist()) == {token}
+            drawn = record.over(last, picture, sequence=sequence, number=number, kind="decoder", layer=0)
+            want = entry.to_dense()[sequence, :, last].mean(0)[grid.tokens]
+            torch.testing.assert_close(_numbers(drawn), want.double())
+        with pytest.raises(regard.InputError, match="not what the model saw"):
+            record.over(last, shown[0], sequence=1, kind="decoder", layer=0)
+
+
 def test_words_that_are_asked_of_patches_look_at_no_image():
     """In cross-attention the words look, and nothing looks at them."""
     record, shown = _watched("mllama")
