@@ -317,7 +317,7 @@ def test_texts_of_a_batch_have_their_own_images():
         inputs |= {"mm_token_type_ids": (ids == token).long()} if "mm_token_type_ids" in inputs else {}
         with torch.no_grad(), regard.watch(model) as record:
             model(**inputs)
-        entry = list(record.at(kind="decoder").values())[0]
+        entry = next(iter(record.at(kind="decoder").values()))
         assert [len(text.grids) for text in entry.tokens] == [1, 2]
         last = ids.shape[1] - 1
         for sequence, number, picture in ((0, 0, shown[0]), (1, 0, shown[1]), (1, 1, shown[2])):
