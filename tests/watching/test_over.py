@@ -236,9 +236,13 @@ def test_a_model_of_the_users_has_the_images_that_the_user_says(unchecked):
         with regard.watch(_Own(), images=images) as record:
             record.model(x)
         drawn = record.over(8)
+        assert "Drawn without a picture: none was given." in drawn.caption
         torch.testing.assert_close(
             _numbers(drawn).flatten(), record[""].to_dense()[0, :, 8, list(tokens)].mean(0).double()
         )
+    for place, said in ((2, "token 2"), (regard.Patch(1, 2, 1), "image 1 patch 1,2")):  # no words are known
+        assert f"Of what {said} gives" in record.over(place).caption
+        assert f"the share that it gives to {said}." in record.over(place, looked_at=True).caption
     with regard.watch(_Own(), images=[(3, 3)]) as record:
         record.model(x)
     assert _numbers(record.over(8)).shape == (3, 3)  # as many patches as tokens: no first one is needed
