@@ -301,13 +301,12 @@ class Entry:
 
     def norms(self) -> Float[Tensor, "batch heads keys"]:
         """The length of what a key brings at a weight of 1: of its value, after the output projection of the head."""
-        heads = slice(self.heads.start, self.heads.stop)
-        return self._kept_values().norms(self._all_heads())[:, heads]
+        return self._kept_values().norms(self._all_heads())[:, self.of_call]
 
     @property
     def attribution(self) -> Attribution:
         """Gradient × attention, of what was differentiated since."""
-        values, heads = self._kept_values(), slice(self.heads.start, self.heads.stop)
+        values, heads = self._kept_values(), self.of_call
         if values.gradient is None:
             raise WatchError(
                 f'{self.name} has no gradient: watch with keep=("matrix", "value", "gradient"), gradients enabled, and '
@@ -322,7 +321,7 @@ class Entry:
 
         What goes to a sink of the model's own, which brings nothing, is not counted.
         """
-        call, heads = self.call, slice(self.heads.start, self.heads.stop)
+        call, heads = self.call, self.of_call
         assert call is not None
         norms = self._kept_values().norms(self._all_heads()).to(torch.promote_types(call.query.dtype, torch.float32))
         mask = call.mask & call.zeroed & bias(norms.log()[:, :, None])

@@ -302,7 +302,7 @@ class Watching:
             return call
         if not _recomputed():
             call = self._pass_by(name, call) if self._keep.nothing else self._place(name, call)
-        key = self._placed[0]
+        key = name if _recomputed() else self._placed[0]
         if not self.changes.has_links or (_recomputed() and key not in self._links):
             return call
         if key not in self._links:
@@ -327,7 +327,7 @@ class Watching:
             self._record(name, call, matrix, value)
         output = self.changes.without_heads(name, output, call.all_heads, call.heads)
         if self._keep.gradients:
-            recorded = self._passes[-1].get(self._placed[0])
+            recorded = self._passes[-1].get(name if _recomputed() else self._placed[0])
             if recorded is not None and recorded.values is not None:
                 recorded.values.differentiate(output)
         return output
