@@ -86,10 +86,13 @@ def main() -> None:
             with torch.no_grad():
                 return model(ids, use_cache=False)
 
-        def watched(ids: torch.Tensor = ids) -> regard.Record:
-            with torch.no_grad(), regard.watch(model) as record:
+        def watched(keep: Any = "matrix", ids: torch.Tensor = ids) -> regard.Record:
+            with torch.no_grad(), regard.watch(model, keep=keep) as record:
                 model(ids, use_cache=False)
             return record
+
+        def of_rows(_: Any = None, rows: int = written + 1) -> regard.Record:
+            return watched(rows)
 
         def atlas(record: regard.Record, context: int = tokens - written) -> Any:
             return record.atlas(context=context, needle=range(context // 2, context // 2 + 64))
@@ -97,7 +100,13 @@ def main() -> None:
         heads = next(iter(watched().values())).shape[1]
         forward = taken(plain, options.rounds)
         dense = f"{options.layers * heads * tokens**2 * model.dtype.itemsize / 2**30:,.1f} GiB"
-        for name, (least, peak) in {"forward": forward, "atlas": taken(atlas, options.rounds, watched)}.items():
+        measured = {
+            "forward": forward,
+            "atlas": taken(atlas, options.rounds, watched),
+            "forward, watched with the rows of what is written": taken(of_rows, options.rounds),
+            "retrieval and lookback of these rows": taken(atlas, options.rounds, of_rows),
+        }
+        for name, (least, peak) in measured.items():
             ratio = f"{least / forward[0]:.2f} ×"
             lines.append(f"| {tokens:,} | {name} | {least:,.0f} ms | {ratio} | {peak:,.2f} GiB | {dense} |")
     dtype = str(model.dtype).removeprefix("torch.")

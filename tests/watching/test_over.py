@@ -236,9 +236,13 @@ def test_a_model_of_the_users_has_the_images_that_the_user_says(unchecked):
         with regard.watch(_Own(), images=images) as record:
             record.model(x)
         drawn = record.over(8)
+        assert "Drawn without a picture: none was given." in drawn.caption
         torch.testing.assert_close(
             _numbers(drawn).flatten(), record[""].to_dense()[0, :, 8, list(tokens)].mean(0).double()
         )
+    for place, said in ((2, "token 2"), (regard.Patch(1, 2, 1), "image 1 patch 1,2")):  # no words are known
+        assert f"Of what {said} gives" in record.over(place).caption
+        assert f"the share that it gives to {said}." in record.over(place, looked_at=True).caption
     with regard.watch(_Own(), images=[(3, 3)]) as record:
         record.model(x)
     assert _numbers(record.over(8)).shape == (3, 3)  # as many patches as tokens: no first one is needed
@@ -299,6 +303,35 @@ def test_what_is_written_looks_at_the_image_too():
     entries = list(record.at(kind="decoder").values())
     want = torch.cat([entry.to_dense()[0, :, last] for entry in entries]).mean(0)[entries[0].tokens[0].grids[1].tokens]
     torch.testing.assert_close(_numbers(record.over(last, shown[1], number=1, kind="decoder")), want.double())
+
+
+def test_texts_of_a_batch_have_their_own_images():
+    """One image in the first text, two in the second, and padding before the shorter one."""
+    for name in ("qwen2_vl", "llava", "gemma3"):
+        model, shown = made(name), pictures(name, 1)[:1] + pictures(name)
+        inputs = fed(name, model, shown)
+        row = inputs["input_ids"][0]
+        after = (row == 60).nonzero()[0]  # the word after the first image
+        first = torch.cat([row[: after + 1], row[-4:]])
+        second = torch.cat([row[:3], row[after + 1 :]])
+        padded = torch.cat([torch.zeros(len(second) - len(first), dtype=torch.long), first])
+        ids = torch.stack([padded, second])
+        inputs |= {"input_ids": ids, "attention_mask": (ids != 0).long()}
+        token = model.config.image_token_id
+        inputs |= {"mm_token_type_ids": (ids == token).long()} if "mm_token_type_ids" in inputs else {}
+        with torch.no_grad(), regard.watch(model) as record:
+            model(**inputs)
+        entry = next(iter(record.at(kind="decoder").values()))
+        assert [len(text.grids) for text in entry.tokens] == [1, 2]
+        last = ids.shape[1] - 1
+        for sequence, number, picture in ((0, 0, shown[0]), (1, 0, shown[1]), (1, 1, shown[2])):
+            grid = entry.tokens[sequence].grids[number]
+            assert set(ids[sequence][grid.tokens.flatten()].tolist()) == {token}
+            drawn = record.over(last, picture, sequence=sequence, number=number, kind="decoder", layer=0)
+            want = entry.to_dense()[sequence, :, last].mean(0)[grid.tokens]
+            torch.testing.assert_close(_numbers(drawn), want.double())
+        with pytest.raises(regard.InputError, match="not what the model saw"):
+            record.over(last, shown[0], sequence=1, kind="decoder", layer=0)
 
 
 def test_words_that_are_asked_of_patches_look_at_no_image():

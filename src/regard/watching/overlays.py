@@ -104,11 +104,16 @@ def over(entries: Sequence[Entry], asked: Asked, image: Any, sinks: Sequence[int
         for grid, (box, _), mark in zip(grids, boxes, marks, strict=True)
     ]
     word = phrase(own, asked.what, places)
+    unquoted = f"token {word}" if not own.named and word.isdigit() else word
+    word = unquoted if isinstance(asked.what, Patch) or unquoted != word else f'"{word}"'
     notes = [_where(entries, panels), _shares(entries, rows, grids, other, sinks, word, asked)]
     notes += [] if usual is None else [_on_the_border(grids, usual, [mark for mark in marks if mark is not None])]
     how = dict.fromkeys(how for _, how in boxes if how)
     notes += [f"The model was shown {' and '.join(how)}."] if how and list(how) != ["all of it"] else []
-    notes += ["Drawn on the brightness that the model read: no picture was given."] if image is None else []
+    if image is None:
+        known = any(grid.brightness is not None for grid in grids)
+        on = "on the brightness that the model read: no picture" if known else "without a picture: none"
+        notes.append(f"Drawn {on} was given.")
     return overlay(pixels, heats, title=title, caption=" ".join(filter(None, notes)), marked=_MARKED)
 
 
@@ -201,7 +206,7 @@ def _shares(
     word: str, asked: Asked,
 ) -> str:  # fmt: skip
     if asked.looked_at:
-        return f'Each patch is shaded by the share that it gives to "{word}".'
+        return f"Each patch is shaded by the share that it gives to {word}."
     mean = torch.cat(list(rows)).mean(0)
     own = {token for grid in grids for token in grid.tokens.flatten().tolist()} - {-1}
     others = {token for grid in other.grids for token in grid.tokens.flatten().tolist()} - {-1} - own
@@ -212,5 +217,4 @@ def _shares(
     parts += [(each.weight, f"on {each.name}") for each in named(outside, given, other)]
     parts += [(float(mean.sum()) - on_image - on_others - sum(given), "elsewhere")]
     said = ", ".join(f"{percent(share)} {where}" for n, (share, where) in enumerate(parts) if share >= 0.0005 or n == 0)
-    whose = f'Of what "{word}" gives, ' if not isinstance(asked.what, Patch) else f"Of what {word} gives, "
-    return f"{whose}{said}."
+    return f"Of what {word} gives, {said}."

@@ -316,8 +316,8 @@ class Record(Mapping[str, Entry]):
         up to 49.9 %
         ░░░░
         ██░░
-        encoder, layer 0, head 0. Of what "dog" gives, 50.1 % falls on the image, 49.9 % elsewhere. Drawn on the
-        brightness that the model read: no picture was given.
+        encoder, layer 0, head 0. Of what "dog" gives, 50.1 % falls on the image, 49.9 % elsewhere. Drawn without a
+        picture: none was given.
         """
         asked = Asked(what, sequence, number, each, looked_at, fit)
         entries = with_image(list(self.at(layer=layer, head=head, kind=kind).values()), asked)
