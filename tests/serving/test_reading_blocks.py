@@ -10,11 +10,11 @@ from vllm import _custom_ops as ops
 from regard.serving.paged import gather
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize(("isa", "block", "width"), [("vec", 32, 64), ("vec", 128, 32), ("vec16", 16, 80), ("amx", 32, 64)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("isa", "block", "width"), [("vec", 32, 64), ("vec", 128, 32), ("vec16", 16, 80), ("amx", 32, 64)]
+)
 def test_keys_come_back_as_they_were_written(isa, block, width, dtype):
-    if isa == "amx" and dtype == torch.float16:
-        pytest.skip("AMX has no float16")
     heads, tokens = 3, 5 * block // 2
     key = torch.randn(tokens, heads, width).to(dtype)
     table = torch.tensor([4, 1, 5])

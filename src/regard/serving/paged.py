@@ -1,8 +1,8 @@
 """The keys of one request, gathered from the blocks of vLLM's cache.
 
 A cache of vLLM is (blocks, key heads, tokens of a block, 2 × width): keys and values side by side. On a GPU they lie
-there as they are. On a CPU the first half of a block has its keys, in the order that its kernel for this processor likes
-best: for most of them transposed, for AMX in pairs. That order is asked of the function that writes the cache.
+there as they are. On a CPU the first half of a block has its keys, in the order that the kernel for the processor likes
+best: mostly transposed, for AMX in pairs. Where each number lies is asked of the function that writes the cache.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ READERS: dict[str, Callable[[Any, Any, str], Tensor]] = {  # by the class that c
 @functools.cache
 def _places(isa: str, dtype: torch.dtype, block: int, width: int) -> Tensor | None:
     """Where in a packed block each number of its keys is; None: transposed."""
-    from vllm import _custom_ops as ops
+    from vllm import _custom_ops as ops  # type: ignore[import-not-found]
 
     whole = {2: torch.int16, 4: torch.int32}[dtype.itemsize]  # bits are copied, so numbers of any kind show the way
     size = block * width

@@ -1,7 +1,7 @@
-"""What vLLM loads (entry point `vllm.general_plugins`), in each of its processes; the only file that imports vllm.
+"""What vLLM loads (entry point `vllm.general_plugins`), in each of its processes.
 
 A step of the server in which a request that asked takes part runs with the attention of each layer wrapped: the layer
-computes as ever, and then what it read, queries and the keys in its paged cache, goes to the request. In all other steps
+computes as ever, and then what it read, queries and the keys in its paged cache, goes to the request. In other steps
 nothing is wrapped, and nothing is looked at but the parameters of requests that are new.
 """
 
@@ -38,8 +38,8 @@ def check_version() -> None:
         raise MissingDependencyError(f"vLLM is not installed: pip install 'regard[vllm]' (made for vLLM {made}).")
     if not any(re.match(rf"{re.escape(version)}(\.|$)", found[0]) for version in VERSIONS):
         raise WatchError(
-            f"regard's plugin is made for vLLM {made}, whose inner parts it reads. Got vLLM {found[0]}: requests run as "
-            "without it, and there is no record of them. Install one of these versions."
+            f"regard's plugin is made for vLLM {made}, whose inner parts it reads. Got vLLM {found[0]}: requests run "
+            "as without it, and there is no record of them. Install one of these versions."
         )
 
 
@@ -51,13 +51,13 @@ def _version(package: str) -> str | None:
 
 
 def register() -> None:
-    """Prepare the workers of this process; vLLM calls it. Where it cannot be, vLLM runs as without it, and it is said."""
+    """Prepare the workers of this process; vLLM calls it. With another version of vLLM, only a warning is given."""
     try:
         check_version()
     except RegardError as error:  # whoever has regard installed for something else has a server that starts
         logging.getLogger("vllm.regard").warning("%s", error)
         return
-    from vllm.v1.worker.worker_base import WorkerBase, WorkerWrapperBase
+    from vllm.v1.worker.worker_base import WorkerBase, WorkerWrapperBase  # type: ignore[import-not-found]
 
     if hasattr(WorkerBase, "regard_record"):  # vLLM may load a plugin several times
         return
@@ -142,9 +142,12 @@ def _impossible(config: Any) -> str:
     parallel = config.parallel_config
     if config.speculative_config is not None:
         return "speculative decoding takes tokens back, which a record cannot. Serve without speculative_config."
-    if max(getattr(parallel, name, 1) for name in ("decode_context_parallel_size", "prefill_context_parallel_size")) > 1:
+    if (
+        max(getattr(parallel, name, 1) for name in ("decode_context_parallel_size", "prefill_context_parallel_size"))
+        > 1
+    ):
         return "with context parallelism no process has all keys. Serve without it."
-    if getattr(parallel, "enable_dbo", False) or getattr(parallel, "ubatch_size", 0) > 1:
+    if parallel.enable_dbo or parallel.ubatch_size > 1:
         return "a batch in two halves (dual batch overlap) is not read. Serve without enable_dbo."
     return ""
 
@@ -267,7 +270,10 @@ def _attended(layer: Any, query: Tensor, kv_cache: Tensor, metadata: Any, row: i
 
 def _shard(heads: int) -> Shard | None:
     """Which heads this process has, where tensor parallelism gives others the rest."""
-    from vllm.distributed import get_tensor_model_parallel_rank, get_tensor_model_parallel_world_size
+    from vllm.distributed import (  # type: ignore[import-not-found]
+        get_tensor_model_parallel_rank,
+        get_tensor_model_parallel_world_size,
+    )
 
     count = get_tensor_model_parallel_world_size()
     return None if count == 1 else Shard(get_tensor_model_parallel_rank() * heads, count * heads)
