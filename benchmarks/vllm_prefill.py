@@ -6,7 +6,7 @@ python benchmarks/vllm_prefill.py --report   and keep it in benchmarks/reports/
 A Llama with random weights (8 layers, 8 query heads, 2 key heads of width 64, float32) served on all cores, prompts in
 chunks of 2,048 tokens, without prefix caching. Each row is a process of its own: without the plugin; with it, for
 requests that do not ask; that ask for the summaries; that ask for the matrix. Prefill is a request for one token; a
-token of an answer, the difference to a request for 33, by 32. The least of several rounds, by the clock, and by the time
+token of an answer, the difference to a request for 33, by 32. The least of several rounds, by the clock and by the time
 that the cores spent on it, which a busy machine does not lengthen as much.
 """
 
