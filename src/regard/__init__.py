@@ -14,6 +14,7 @@ from regard import _interrupts as _interrupts
 # Everything is imported when it is first used, for torch takes seconds and `regard --help` needs none of it.
 if TYPE_CHECKING:
     from regard import distributed as distributed
+    from regard import serving as serving
     from regard.drawing import Picture
     from regard.errors import (
         DeviceError,
@@ -106,7 +107,7 @@ __all__ = [
 ]
 
 _ROOMS = ("errors", "drawing", "scores", "matrix", "learn", "nn", "watching", "translation")  # that the names are from
-_MODULES = (*_ROOMS, "backends", "distributed", "support")
+_MODULES = (*_ROOMS, "backends", "distributed", "serving", "support")
 
 if not TYPE_CHECKING:  # for a type checker, there are the names above and no others
 

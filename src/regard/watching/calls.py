@@ -276,6 +276,11 @@ class Steps:
                 raise _rewritten()
         self._checked = max(len(self._new), 1)
 
+    def resume(self) -> None:
+        """What comes next has keys that were computed again: their last digits may be others."""
+        self.check()
+        self._checked = len(self._new) + 1
+
     def clear(self) -> None:
         """No calls any more; the next one is still compared with the last."""
         self.rows, self._steps, self._key = 0, [], None

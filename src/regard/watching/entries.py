@@ -124,6 +124,12 @@ class ModuleCalls:
         if self._keep is not None and self._steps.rows >= _ROWS:
             self._reduce_steps()
 
+    def resume(self) -> None:
+        """A server has dropped the keys of this text, and computes them again before the next step."""
+        if self._keep is not None:
+            self._reduce_steps()
+        self._steps.resume()
+
     def finish(self) -> None:
         """What was put off is done; nothing of the cache is held any longer that the record does not need."""
         self._steps.check()
