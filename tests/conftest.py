@@ -21,7 +21,17 @@ ROOMS += (
     "matrix.normalised",
     "matrix.views",
 )
-ROOMS += ("distributed", "nn", "page", "scores.bound_mask", "scores.pieces", "scores.scores", "translation", "watching")
+ROOMS += (
+    "distributed",
+    "nn",
+    "page",
+    "scores.bound_mask",
+    "scores.pieces",
+    "scores.scores",
+    "serving",
+    "translation",
+    "watching",
+)
 
 
 def pytest_configure(config):

@@ -93,10 +93,38 @@ print(tokenizer.decode(ids[0]))
 print(tuple(ids.shape), tuple(written[best.name].shape))
 
 # %% [markdown]
+# ## What each head does
+#
+# One pass is enough for an atlas of all heads: what goes to the first token, to the one before, to itself, to the same
+# token elsewhere, to what followed it there (induction), and to the tokens around. Where the model wrote something,
+# `retrieval` is the share of what it wrote that a head looked at most while it was written, and `lookback` compares the
+# context with the model's own words: the definitions of [Wu and others](https://arxiv.org/abs/2404.15574) and of
+# [Chuang and others](https://arxiv.org/abs/2407.07071).
+
+# %%
+needle = "The best thing to do in the old mill is to eat an apple pie by the window."
+story = (
+    "Mr Higgins found the dog in the rain, carried it home and named it Albert. It ate all the food because it was "
+    f"hungry. {needle} In the evening they walked to the river. What is the best thing to do in the old mill? Answer "
+    "with the sentence of the text."
+)
+chat = [{"role": "user", "content": story}]
+prompt = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+with torch.no_grad(), regard.watch(model, tokenizer=tokenizer) as told:
+    ids = model.generate(**prompt, max_new_tokens=24, do_sample=False, pad_token_id=tokenizer.eos_token_id)
+print(tokenizer.decode(ids[0, prompt["input_ids"].shape[1] :]))
+atlas = told.atlas(needle=needle, ids=ids)
+print(atlas)
+print(atlas.by("retrieval"))
+
+# %%
+atlas.picture("What the heads of SmolLM2 do")
+
+# %% [markdown]
 # ## Take a head out
 #
-# Does the head matter? Run once with it and once without. Single links can be cut as well, or weakened:
-# [attention is not cause](attention_is_not_cause.py).
+# Does the head that looks from "it" to "dog" matter? Run once with it and once without. Single links can be cut as
+# well, or weakened: [attention is not cause](attention_is_not_cause.py).
 
 # %%
 print(regard.effect(model, inputs, without={best.name: [best.head]}, tokenizer=tokenizer))

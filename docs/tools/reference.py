@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import regard
-from regard import distributed, drawing, textbook
+from regard import distributed, drawing, serving, textbook
 
 # Which names belong together. A test holds that each public name is in exactly one group.
 GROUPS: dict[str, tuple[str, list[str]]] = {
@@ -27,13 +27,15 @@ GROUPS: dict[str, tuple[str, list[str]]] = {
             "from_torch",
         ],
     ),
-    "watch": ("Watching a model", ["watch", "Record", "Link", "effect", "Effect", "effects", "Effects"]),
+    "watch": ("Watching a model", ["watch", "Record", "Patch", "Link", "effect", "Effect", "effects", "Effects"]),
+    "serving": ("Served models", []),
     "shards": ("A sequence in shards", []),
     "translation": ("Translation", ["Translator", "Translation"]),
     "pictures": ("Pictures", ["Picture"]),
     "errors": ("Errors", [name for name in regard.__all__ if name.endswith(("Error", "Warning"))]),
 }
 _MORE = {
+    "serving": [f"serving.{name}" for name in serving.__all__],
     "shards": [f"distributed.{name}" for name in distributed.__all__],
     "steps": [f"textbook.{name}" for name in textbook.__all__],
     "pictures": [f"drawing.{name}" for name in drawing.__all__ if name != "Picture"],

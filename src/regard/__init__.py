@@ -14,6 +14,7 @@ from regard import _interrupts as _interrupts
 # Everything is imported when it is first used, for torch takes seconds and `regard --help` needs none of it.
 if TYPE_CHECKING:
     from regard import distributed as distributed
+    from regard import serving as serving
     from regard.drawing import Picture
     from regard.errors import (
         DeviceError,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     )
     from regard.scores import Mask, bias, causal, cut, documents, padding, window
     from regard.translation import Translation, Translator
-    from regard.watching import Effect, Effects, Link, Record, effect, effects, watch
+    from regard.watching import Effect, Effects, Link, Patch, Record, effect, effects, watch
 
 __version__ = "0.1.0"
 
@@ -74,6 +75,7 @@ __all__ = [
     "ModifiedInPlaceError",
     "MultiHeadAttention",
     "OutOfRangeError",
+    "Patch",
     "Picture",
     "RankError",
     "Record",
@@ -105,7 +107,7 @@ __all__ = [
 ]
 
 _ROOMS = ("errors", "drawing", "scores", "matrix", "learn", "nn", "watching", "translation")  # that the names are from
-_MODULES = (*_ROOMS, "backends", "distributed", "support")
+_MODULES = (*_ROOMS, "backends", "distributed", "serving", "support")
 
 if not TYPE_CHECKING:  # for a type checker, there are the names above and no others
 

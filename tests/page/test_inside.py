@@ -1,6 +1,5 @@
 """Every number of one token: held to what the model itself computed, module by module."""
 
-
 import numpy as np
 import pytest
 import torch

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from regard.errors import WatchError
 from regard.matrix import AttentionMatrix
-from regard.scores import Dense, Mask, as_mask, bind
+from regard.scores import Atom, Dense, Mask, Same, as_mask, bind
 from regard.support import Float
 from regard.watching.links import LocatedLink
 from regard.watching.masks import Pattern
@@ -87,6 +87,16 @@ class AttentionCall:
         """How many heads there are on all ranks."""
         return self.query.shape[1] if self.shard is None else self.shard.heads
 
+    def last(self, count: int) -> AttentionCall:
+        """The same with the last so many queries only: a copy, so that the others can be forgotten."""
+        if self.query.shape[2] <= count:
+            return self
+        queries = self.queries[-count:]
+        dense = Mask(tuple(_last_rows(atom, count) for atom in self.dense.atoms))
+        mask, zeroed = self.pattern.mask(queries, self.keys) & dense, self.pattern.hidden(queries, self.keys)
+        query = self.query[:, :, -count:].clone()
+        return replace(self, query=query, mask=mask, queries=queries, dense=dense, zeroed=zeroed)
+
     @property
     def requires_grad(self) -> bool:
         """Whether it is part of an autograd graph."""
@@ -99,6 +109,15 @@ class AttentionCall:
             return self
         sinks = None if self.sinks is None else self.sinks.detach()
         return replace(self, query=self.query.detach(), key=self.key.detach(), sinks=sinks)
+
+
+def _last_rows(atom: Atom, count: int) -> Atom:
+    """What a part of a mask says of the last so many queries."""
+    if isinstance(atom, Dense) and atom.tensor.dim() > 1 and atom.tensor.shape[-2] > 1:
+        return Dense(atom.tensor[..., -count:, :].clone())
+    if isinstance(atom, Same):
+        return Same(atom.queries[..., -count:], atom.keys)
+    return atom
 
 
 def _rows(mask: Mask, shape: tuple[int, ...], device: torch.device) -> tuple[int, int]:
@@ -256,6 +275,11 @@ class Steps:
             if not torch.equal(before, now):  # waits for the device: once for all steps
                 raise _rewritten()
         self._checked = max(len(self._new), 1)
+
+    def resume(self) -> None:
+        """What comes next has keys that were computed again: their last digits may be others."""
+        self.check()
+        self._checked = len(self._new) + 1
 
     def clear(self) -> None:
         """No calls any more; the next one is still compared with the last."""

@@ -56,8 +56,20 @@ class ModuleCalls:
     """
 
     def __init__(
-        self, name: str, call: AttentionCall, matrix: AttentionMatrix | None, keep: Sequence[str] | None, text: Text
+        self,
+        name: str,
+        call: AttentionCall,
+        matrix: AttentionMatrix | None,
+        keep: Sequence[str] | None,
+        text: Text,
+        rows: int | None = None,
     ):
+        self._last_rows = False  # whether some rows of the first call are not kept
+        if rows is not None and call.kind == "encoder":  # no text that goes on: no rows are the last ones
+            keep = ("received",)
+        elif rows is not None:
+            self._last_rows = call.query.shape[2] > rows
+            call, matrix = call.last(rows), None if self._last_rows else matrix
         self._name, self.kind, self._keep, self._text = name, call.kind, keep, text
         self._count = 1
         self._queries, self._keys = call.queries, call.keys  # of the text so far
@@ -112,6 +124,12 @@ class ModuleCalls:
         if self._keep is not None and self._steps.rows >= _ROWS:
             self._reduce_steps()
 
+    def resume(self) -> None:
+        """A server has dropped the keys of this text, and computes them again before the next step."""
+        if self._keep is not None:
+            self._reduce_steps()
+        self._steps.resume()
+
     def finish(self) -> None:
         """What was put off is done; nothing of the cache is held any longer that the record does not need."""
         self._steps.check()
@@ -150,7 +168,9 @@ class ModuleCalls:
             reductions=reductions,
             first_head=self._first_head,
             shard=self._shard,
-            **self._text.sides(self._name, self.kind, self._shape)._asdict(),
+            **self._text.sides(
+                self._name, self.kind, self._shape, self._queries.stop if self._last_rows else None
+            )._asdict(),
         )
 
     def _reduce_steps(self) -> None:
@@ -287,13 +307,12 @@ class Entry:
 
     def norms(self) -> Float[Tensor, "batch heads keys"]:
         """The length of what a key brings at a weight of 1: of its value, after the output projection of the head."""
-        heads = slice(self.heads.start, self.heads.stop)
-        return self._kept_values().norms(self._all_heads())[:, heads]
+        return self._kept_values().norms(self._all_heads())[:, self.of_call]
 
     @property
     def attribution(self) -> Attribution:
         """Gradient × attention, of what was differentiated since."""
-        values, heads = self._kept_values(), slice(self.heads.start, self.heads.stop)
+        values, heads = self._kept_values(), self.of_call
         if values.gradient is None:
             raise WatchError(
                 f'{self.name} has no gradient: watch with keep=("matrix", "value", "gradient"), gradients enabled, and '
@@ -308,7 +327,7 @@ class Entry:
 
         What goes to a sink of the model's own, which brings nothing, is not counted.
         """
-        call, heads = self.call, slice(self.heads.start, self.heads.stop)
+        call, heads = self.call, self.of_call
         assert call is not None
         norms = self._kept_values().norms(self._all_heads()).to(torch.promote_types(call.query.dtype, torch.float32))
         mask = call.mask & call.zeroed & bias(norms.log()[:, :, None])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from regard.watching.calls import AttentionCall, check_readable, names_another_s
 from regard.watching.masks import LazyMask, Pattern, looks_causal
 from regard.watching.shards import shard_of
 
-__all__ = ["Name", "PlainGenerate", "calls_torch", "configs", "is_model", "load", "prepare", "routes"]
+__all__ = ["Name", "PlainGenerate", "calls_torch", "configs", "is_model", "load", "prepare", "routes", "wordless"]
 
 NAME = "regard"
 _IMPLEMENTATION = "_attn_implementation_internal"  # not by its setter, which warns and propagates
@@ -68,6 +68,24 @@ class Name(str):
 def is_model(kind: type[nn.Module]) -> bool:
     """Whether modules of a class belong to models of transformers, without importing transformers."""
     return any(base.__module__.startswith("transformers.") for base in kind.__mro__)
+
+
+def wordless(modules: Mapping[str, nn.Module]) -> Callable[[str], bool]:
+    """Whether a module of this name reads something else than words: in a model of transformers, each part says so.
+
+    In a model that also reads images or audio, those are words which the parts read that read nothing else.
+    """
+    read = {name: getattr(module, "input_modalities", "text") for name, module in modules.items() if _is_whole(module)}
+    mixed = any("text" in what and what not in ("text", ("text",)) for what in read.values())
+    others = [f"{name}." for name, what in read.items() if "text" not in what]
+    words = [f"{name}." for name, what in read.items() if what in ("text", ("text",), ["text"])] if mixed else []
+    return functools.cache(
+        lambda name: f"{name}.".startswith(tuple(others)) or bool(words and not f"{name}.".startswith(tuple(words)))
+    )
+
+
+def _is_whole(module: nn.Module) -> bool:
+    return is_model(type(module)) and hasattr(type(module), "get_input_embeddings")
 
 
 def prepare() -> None:
@@ -135,7 +153,14 @@ class PlainGenerate:
                 "into one matrix. Generate with num_beams=1 and without an assistant, or watch model(sequences) on "
                 "what came out."
             )
-        return self._original(*args, **options)
+        watchers = registry.watchers(model)
+        for watcher, name in watchers:  # the model encodes its images first, and is then called without them
+            watcher.generates(name, model, {"input_ids": next(iter(args), None)} | options)
+        try:
+            return self._original(*args, **options)
+        finally:
+            for watcher, name in watchers:
+                watcher.generates(name, model, {})
 
 
 @functools.cache

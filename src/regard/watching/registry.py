@@ -6,7 +6,7 @@ Watching nests: an attribute is restored when the last session that replaced it 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor, nn
@@ -35,6 +35,9 @@ class Watcher(Protocol):
 
     def returned(self, name: str, output: Tensor) -> None:
         """Called with the output as the module's code gets it."""
+
+    def generates(self, name: str, model: nn.Module, inputs: Mapping[str, Any]) -> None:
+        """Called before the model of this name generates from these inputs, and after it, with none."""
 
 
 class _Watched(NamedTuple):
