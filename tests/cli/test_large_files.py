@@ -13,11 +13,12 @@ from concurrent.futures import CancelledError
 from pathlib import Path
 
 import pytest
+import torch
 from test_long_work import Terminal, slow, translator  # noqa: F401
 
 import regard
 from regard import cli
-from regard.translation import Translation, Translator, read_lines
+from regard.translation import Translation, Translator, read_lines, result
 from regard.translation import translator as module
 
 
@@ -28,8 +29,8 @@ def echo(translator, monkeypatch):  # noqa: F811
     class Echo(Translator):
         most, windows, alive = 0, [], weakref.WeakSet()
 
-        def _translate(self, texts, stop, **_):
-            self.stop = stop
+        def _steps(self, texts, **_):
+            yield []  # nothing to search
             self.windows.append(len(texts))
             found = [Translation(text, text.upper(), 0.0, [], [], [], [], [], []) for text in texts]
             with lock:
@@ -59,7 +60,45 @@ def test_lines_come_in_order(piped, echo, tmp_path, monkeypatch, capsys):
     assert sorted(echo.windows) == [64, 128, 256, 512, 740]
 
 
-def test_memory_is_that_of_three_windows(echo, monkeypatch):
+def test_what_is_searched_for_nobody_ends_after_its_batch(translator, monkeypatch):  # noqa: F811
+    started, ended = [], []
+    original = module.search_by_engine
+
+    def search(engine, sources, advance, **asked):
+        started.append(len(sources))
+        try:
+            if len(started) > 1:
+                while True:
+                    advance(0)
+            return original(engine, sources, advance=advance, **asked)
+        except CancelledError:
+            ended.append(len(sources))
+            raise
+
+    monkeypatch.setattr(module, "search_by_engine", search)
+    lines = translator.translate_lines(["The dog ate.", "A cat ran."] * 200)
+    assert next(lines).source == "The dog ate."
+    lines.close()
+    assert ended
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("regard-translate")]
+
+
+def test_the_model_is_used_in_one_thread(translator, monkeypatch):  # noqa: F811
+    """Watched in two, it would be refused, or the records would mix."""
+    there = set()
+    for name in ("search_all", "usable_engine"):
+        original = getattr(module, name)
+        monkeypatch.setattr(
+            module, name, lambda *a, f=original, **k: there.add(threading.current_thread()) or f(*a, **k)
+        )
+    original = result.read_back
+    monkeypatch.setattr(result, "read_back", lambda *a: there.add(threading.current_thread()) or original(*a))
+    monkeypatch.setattr(module, "_FIRST", 2)
+    assert len(list(translator.translate_lines(["The dog 😀 ate."] * 20, aligned=True))) == 20
+    assert there == {threading.main_thread()}
+
+
+def test_memory_is_that_of_four_windows(echo, monkeypatch):
     monkeypatch.setattr(module, "_MOST", 100)
     read = 0
 
@@ -70,9 +109,9 @@ def test_memory_is_that_of_three_windows(echo, monkeypatch):
 
     for n, translation in enumerate(echo.translate_lines(lines())):
         assert translation.text == f"LINE {n}"
-        assert read - n <= 3 * 100
+        assert read - n <= 4 * 100
     assert n == 4999
-    assert echo.most <= 3 * 100 + 1
+    assert echo.most <= 4 * 100 + 1
 
 
 def test_a_window_of_long_lines_has_few(echo, monkeypatch):
@@ -90,13 +129,10 @@ def test_lines_before_one_that_cannot_be_read(tmp_path, echo, capsys):
     assert "line 301: not UTF-8" in written.err
 
 
-def test_who_wants_no_more_leaves_no_thread(echo, translator):  # noqa: F811
+def test_who_wants_no_more_leaves_no_thread(echo):
     lines = echo.translate_lines(LINES)
     assert next(lines).text == "LINE 0"
-    assert not echo.stop.is_set()
     lines.close()
-    with pytest.raises(CancelledError):  # what still runs ends after its batch
-        translator._translate(["The dog ate."], stop=echo.stop)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("regard-translate")]
 
 
@@ -134,10 +170,33 @@ def test_lines_are_translated_as_one_by_one(options, tmp_path, monkeypatch, caps
     expected = [Translator.default().translate(text, alternatives=count) for text in TEXTS]
     if "--json" in options:
         assert [json.loads(line)["text"] for line in written] == [each.text for each in expected]
-        assert all(json.loads(line)["alignment"] == [] for line, text in zip(written, TEXTS, strict=True) if not text)
+        for line, one in zip(map(json.loads, written), expected, strict=True):
+            assert line["alignment"] == pytest.approx(one.alignment.numpy(), abs=1e-3) or not one.words
+            assert [line["confidence"], *line["word_confidence"]] == pytest.approx(
+                [one.confidence, *one.word_confidence], abs=1e-3
+            )
         return
     texts = [[each.text, *(other.text for other in each.alternatives[1:])] for each in expected]
     assert [line.split("\t")[-1] for line in written] == [text for each in texts for text in each]
+
+
+def test_alignments_of_many_lines_take_few_passes(translator, monkeypatch):  # noqa: F811
+    passes = []
+    original = result.read_back
+    monkeypatch.setattr(result, "read_back", lambda model, pairs: passes.append(len(pairs)) or original(model, pairs))
+    monkeypatch.setattr(result, "_READ_TOGETHER", 3)
+    lines = ["The dog ate.", "A cat ran.", "", "The dog ran.", "A cat ate.", "A dog."]
+    found = list(translator.translate_lines(lines, aligned=True))
+    assert passes == [3, 2]
+    alone = [translator.translate(line) for line in lines]
+    for one, other in zip(found, alone, strict=True):
+        assert one.text == other.text
+        torch.testing.assert_close(one.alignment, other.alignment)
+        assert one.confidence == pytest.approx(other.confidence, rel=1e-4)
+    assert passes == [3, 2, 1, 1, 1, 1, 1]
+    monkeypatch.setattr(result, "_READ_TOKENS", 1)
+    list(translator.translate_lines(lines, aligned=True))
+    assert passes[7:] == [1] * 5
 
 
 @pytest.mark.slow

@@ -131,10 +131,8 @@ FINE, SHORT, LOOP, CUT = ([5, 6, 7], True), ([5], True), ([9, 8, 8, 8, 8, 7], Tr
     ],
 )
 def test_only_for_what_is_needed_our_own_search_is_asked(targets, needed, kept):
-    found = [[]]
-    order = beam_search._search_by_engine(Scripted(*targets), [[4, 5, 0]], [0], found, 4, 1.0, 32, needed, None)
-    assert order == ([0] if kept is None else [])
-    assert [(h.tokens, h.ended) for h in found[0]] == (kept or [])
+    found = beam_search.search_by_engine(Scripted(*targets), [[4, 5, 0]], beam=4, length_penalty=1.0, needed=needed)
+    assert {n: [(h.tokens, h.ended) for h in best] for n, best in found.items()} == ({0: kept} if kept else {})
 
 
 @pytest.mark.parametrize("engine", [True, False])

@@ -129,7 +129,7 @@ def _translations(
         for line in lines:
             yield translator.translate(line, **settings)
     else:
-        yield from translator.translate_lines(lines, **settings)
+        yield from translator.translate_lines(lines, aligned=options.json, **settings)
 
 
 def _print_line(translation: Translation, options: argparse.Namespace) -> None:
