@@ -23,6 +23,7 @@ from regard.matrix import AttentionMatrix, Parts, Top, Transposed
 from regard.scores import Dense, Keep, Mask, bias, bind
 from regard.scores.bound_mask import Positions, at
 from regard.support import Bool, Float, Int
+from regard.watching.beams import BeamSteps, Hypotheses
 from regard.watching.calls import AttentionCall, Steps
 from regard.watching.masks import Pattern
 from regard.watching.pooling import BINS
@@ -56,20 +57,24 @@ class ModuleCalls:
     """
 
     def __init__(
-        self, name: str, call: AttentionCall, matrix: AttentionMatrix | None, keep: Sequence[str] | None, text: Text
-    ):
+        self, name: str, call: AttentionCall, matrix: AttentionMatrix | None, keep: Sequence[str] | None, text: Text,
+        beams: bool = False,
+    ):  # fmt: skip
         self._name, self.kind, self._keep, self._text = name, call.kind, keep, text
         self._count = 1
         self._queries, self._keys = call.queries, call.keys  # of the text so far
         self._shape = (*call.query.shape[:3], call.key.shape[2])
         self._first_head, self._shard = call.heads.start, call.shard
-        self._steps = Steps()  # with `keep`, those that were not reduced yet
+        self._steps: Steps | BeamSteps = BeamSteps() if beams else Steps()  # with `keep`, those not reduced yet
         self._joined: AttentionCall | None = None  # the steps as one call; None until asked for
         self._matrix: AttentionMatrix | None = None
         self._reductions: Growing | None = None
         self._entry: Entry | None = None
         self.values: KeptValues | None = None  # where they were asked for
         self._last_key = weakref.ref(call.key)
+        if isinstance(self._steps, BeamSteps):
+            self._steps.add(call)
+            return
         matrix = call.matrix() if matrix is None else matrix
         if keep is None:
             self._matrix, self._joined = (matrix.detach() if call.requires_grad else matrix), call.detach()
@@ -112,6 +117,26 @@ class ModuleCalls:
         if self._keep is not None and self._steps.rows >= _ROWS:
             self._reduce_steps()
 
+    @property
+    def searching(self) -> bool:
+        """Whether the calls are those of a beam search, until `choose`."""
+        return isinstance(self._steps, BeamSteps)
+
+    def choose(self, found: Hypotheses | None) -> None:
+        """The calls of a beam search become those of its hypotheses; None: they stay as they are."""
+        if not isinstance(self._steps, BeamSteps):
+            return
+        call, self._count = self._steps.chosen(found)
+        self._steps, self._entry = Steps(), None
+        self._queries, self._keys = call.queries, call.keys
+        self._shape = (*call.query.shape[:3], call.key.shape[2])
+        if self._keep is None:
+            self._joined, self._matrix = call, call.matrix()
+            self._steps.add(call)
+        else:
+            self._reductions = reduce(call.matrix(), self._keep, range(self._shape[2]), self._columns(call))
+            self._steps.note(call)
+
     def finish(self) -> None:
         """What was put off is done; nothing of the cache is held any longer that the record does not need."""
         self._steps.check()
@@ -130,6 +155,8 @@ class ModuleCalls:
 
     def _make_entry(self) -> Entry:
         reductions: Reductions | None = None
+        if isinstance(self._steps, BeamSteps):
+            self._steps.joined()
         if self._keep is not None:
             self._reduce_steps()
             assert self._reductions is not None
@@ -155,7 +182,7 @@ class ModuleCalls:
 
     def _reduce_steps(self) -> None:
         """The steps that wait, as one matrix, added to what was kept before."""
-        if not self._steps.rows:
+        if isinstance(self._steps, BeamSteps) or not self._steps.rows:
             return
         assert self._keep is not None
         assert self._reductions is not None
