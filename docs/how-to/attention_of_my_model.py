@@ -98,7 +98,7 @@ print(tuple(ids.shape), tuple(written[best.name].shape))
 # %%
 with torch.no_grad(), regard.watch(model, tokenizer=tokenizer) as searched:
     beams = {"num_beams": 4, "num_return_sequences": 2, "pad_token_id": tokenizer.eos_token_id}
-    ids = model.generate(**inputs, max_new_tokens=5, do_sample=False, **beams)
+    ids = model.generate(**inputs, max_new_tokens=9, do_sample=False, **beams)
 for number, text in enumerate(tokenizer.batch_decode(ids)):
     print(text)
     print(searched.looks(ids.shape[1] - 2, sequence=number))
