@@ -1,5 +1,8 @@
 """What the plugin leaves alone, what it refuses, and what it survives; with vLLM, in `make test-vllm`."""
 
+import asyncio
+from importlib.metadata import entry_points
+
 import pytest
 
 pytest.importorskip("vllm", reason="make test-vllm runs these")
@@ -9,7 +12,7 @@ import transformers
 from served import SIZES, Served
 from test_served_models import LONG, SHORT, agrees
 
-from regard import serving
+from regard import Record, serving
 from regard.errors import WatchError
 from regard.serving import plugin
 from regard.serving.requests import WatchedRequest
@@ -20,10 +23,34 @@ def worker_of(served):
 
 
 def test_vllm_loads_it_by_itself():
-    from importlib.metadata import entry_points
-
     (found,) = (one for one in entry_points(group="vllm.general_plugins") if one.name == "regard")
     assert found.load() is serving.register
+
+
+def test_over_http(llama, tmp_path):
+    """The route, in an application of FastAPI's as vLLM's server is one, before the engine of this process."""
+    from fastapi import FastAPI
+    from fastapi.testclient import TestClient
+    from vllm.plugins.endpoint_plugins.interface import EndpointPlugin
+
+    class Engine:
+        async def collective_rpc(self, method, args):
+            return llama.llm.collective_rpc(method, args=args)
+
+    (found,) = (one for one in entry_points(group="vllm.endpoint_plugins") if one.name == "regard")
+    app, endpoint = FastAPI(), found.load()()
+    assert isinstance(endpoint, EndpointPlugin)
+    endpoint.attach_router(app)
+    asyncio.run(endpoint.init_state(Engine(), app.state, None))
+    (output,) = llama.ask(SHORT, keep="matrix", skip_reading_prefix_cache=True)
+    client = TestClient(app)
+    answer = client.get(f"/v1/regard/{output.request_id}")
+    assert answer.status_code == 200
+    (tmp_path / "record.safetensors").write_bytes(answer.content)
+    agrees(llama, output, Record.open(tmp_path / "record.safetensors"))
+    missing = client.get("/v1/regard/nobody")
+    assert missing.status_code == 404
+    assert "no record of request 'nobody'" in missing.json()["error"]["message"]
 
 
 def test_without_a_request_that_asks_nothing_is_wrapped_or_stored(llama, monkeypatch):
