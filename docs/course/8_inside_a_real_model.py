@@ -311,6 +311,41 @@ print(regard.effect(smol, inputs, without=regard.Link(slice(place.stop, None), p
 # show that a candidate *does* something, take it out. To show that it does what its picture suggests, use sentences
 # that tell the difference, such as "hungry" and "rotten". The papers on this are in [further reading](reading.md).
 #
+# ## A map to walk about in
+#
+# Short sentences fit into a picture. Of a longer text, a picture can only show the whole, and what one wants to know is
+# in the details. So a map is not a picture: it holds the queries and keys of its heads, and computes whatever part you
+# look at. Here SmolLM2 reads the beginning of this course. We search for the head that looks most at *earlier places of
+# the same word*. One product finds it: let the value of each token be a 1 in the column of its word; then the weighted
+# sums say how much each token gives to each word.
+
+# %%
+chapters = sorted(path for path in Path("docs/course").glob("*.py") if path.name[0].isdigit())
+lines = [line.strip("# ") for path in chapters for line in path.read_text().split("# %%\n")[0].splitlines()[3:]]
+course = watched(smol, smol_words, " ".join(" ".join(lines).split()[:450]))
+
+
+def looks_back(entry):
+    """For each head, the share of its attention that goes to earlier places of the same word."""
+    words = torch.nn.functional.one_hot(entry.ids[0].unique(return_inverse=True)[1]).float()
+    A = entry.matrix
+    given = ((A @ words) * words).sum(-1) - A.diagonal()
+    return given[0, :, words.cumsum(0).mul(words).sum(-1) > 1].mean(-1)  # where the word stood before
+
+
+back = torch.stack([looks_back(entry) for entry in course.values()])
+layer, head = divmod(back.argmax().item(), back.shape[1])
+print(f"layer {layer}, head {head}: {back.max():.0%} of its attention goes to earlier places of the same word")
+print(f"in the mean over all heads: {back.mean():.0%}")
+course.picture("map", layer=layer, head=head, title="Words that look back at themselves")
+
+# %% [markdown]
+# Each dot off the diagonal is a word that looks back at an earlier place of the same word. Click on one, and turn the
+# wheel or press + until you can read the words and the weights; click a cell to read both passages; search for "vector"
+# and follow it. With `.save("map.html")` the map becomes a file that opens anywhere, and `regard serve --open` draws it
+# for your own texts and models, together with every step of chapters 1 to 6 in numbers: see
+# [Look in the browser](../how-to/look_in_the_browser.md).
+#
 # ## 100,000 tokens on a map
 #
 # Books, code bases and logs are long. The full matrix of one head at 100,000 tokens is too large to store, and need

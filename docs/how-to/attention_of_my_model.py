@@ -82,9 +82,8 @@ print(padded.looks("rotten", sequence=1))
 # ## While it writes
 #
 # `generate` works too: the steps are joined into one matrix, in which the new tokens look at all tokens before them.
-# `keep="summary"` grows with the text: whenever its picture gets too large, two bins become one. Beam search and
-# assisted generation rewrite what was computed before, so they are refused before the first token. Generate with
-# `num_beams=1`, or watch the model on the finished text.
+# `keep="summary"` grows with the text: whenever its picture gets too large, two bins become one. Assisted generation
+# rewrites what was computed before, so it is refused before the first token: watch the model on the finished text.
 
 # %%
 with torch.no_grad(), regard.watch(model, tokenizer=tokenizer) as written:
@@ -93,10 +92,60 @@ print(tokenizer.decode(ids[0]))
 print(tuple(ids.shape), tuple(written[best.name].shape))
 
 # %% [markdown]
+# In a beam search each hypothesis that `generate` returns is a text of its own: its rows are followed through all beams
+# that it came from. Where one ended before the others, its rows are 0 from there on.
+
+# %%
+with torch.no_grad(), regard.watch(model, tokenizer=tokenizer) as searched:
+    beams = {"num_beams": 4, "num_return_sequences": 2, "pad_token_id": tokenizer.eos_token_id}
+    ids = model.generate(**inputs, max_new_tokens=9, do_sample=False, **beams)
+for number, text in enumerate(tokenizer.batch_decode(ids)):
+    print(text)
+    print(searched.looks(ids.shape[1] - 2, sequence=number))
+
+# %% [markdown]
+# With `guidance_scale` a model reads two texts: yours, and one without your prompt or with a negative one. The record
+# is that of your text; the other is the pass before it.
+
+# %%
+with torch.no_grad(), regard.watch(model, tokenizer=tokenizer) as guided:
+    model.generate(**inputs, max_new_tokens=5, do_sample=False, guidance_scale=2.0, pad_token_id=tokenizer.eos_token_id)
+for one in guided.passes:
+    print(one.name or "the text", tuple(one[best.name].shape))
+
+# %% [markdown]
+# ## What each head does
+#
+# One pass is enough for an atlas of all heads: what goes to the first token, to the one before, to itself, to the same
+# token elsewhere, to what followed it there (induction), and to the tokens around. Where the model wrote something,
+# `retrieval` is the share of what it wrote that a head looked at most while it was written, and `lookback` compares the
+# context with the model's own words: the definitions of [Wu and others](https://arxiv.org/abs/2404.15574) and of
+# [Chuang and others](https://arxiv.org/abs/2407.07071).
+
+# %%
+needle = "The best thing to do in the old mill is to eat an apple pie by the window."
+story = (
+    "Mr Higgins found the dog in the rain, carried it home and named it Albert. It ate all the food because it was "
+    f"hungry. {needle} In the evening they walked to the river. What is the best thing to do in the old mill? Answer "
+    "with the sentence of the text."
+)
+chat = [{"role": "user", "content": story}]
+prompt = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+with torch.no_grad(), regard.watch(model, tokenizer=tokenizer) as told:
+    ids = model.generate(**prompt, max_new_tokens=24, do_sample=False, pad_token_id=tokenizer.eos_token_id)
+print(tokenizer.decode(ids[0, prompt["input_ids"].shape[1] :]))
+atlas = told.atlas(needle=needle, ids=ids)
+print(atlas)
+print(atlas.by("retrieval"))
+
+# %%
+atlas.picture("What the heads of SmolLM2 do")
+
+# %% [markdown]
 # ## Take a head out
 #
-# Does the head matter? Run once with it and once without. Single links can be cut as well, or weakened:
-# [attention is not cause](attention_is_not_cause.py).
+# Does the head that looks from "it" to "dog" matter? Run once with it and once without. Single links can be cut as
+# well, or weakened: [attention is not cause](attention_is_not_cause.py).
 
 # %%
 print(regard.effect(model, inputs, without={best.name: [best.head]}, tokenizer=tokenizer))

@@ -99,7 +99,8 @@ print(spans)
 print({name: f"{share:.1%}" for name, share in spans["last it"].items()})
 
 # %% [markdown]
-# With "sentence" or, for a chat, "message", the text is cut for you: `record.spans("message")`.
+# With "sentence" or, for a chat, "message", the text is cut for you: `record.spans("message")`. Of a written answer:
+# [which passage did the answer use?](which_passage_did_the_answer_use.py)
 #
 # ## A word
 #

@@ -47,6 +47,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         made = {".md": written(page), ".ipynb": notebook(page)}
         for suffix, text in made.items():
             files.append(File.generated(config, place.removesuffix(".py") + suffix, content=text))
+        for name, html in page.maps().items():
+            files.append(File.generated(config, f"{path.parent.name}/{name}", content=html))
     for place, text in reference().items():
         files.append(File.generated(config, place, content=text))
     return files

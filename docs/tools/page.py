@@ -20,26 +20,38 @@ from typing import Any
 
 from filelock import FileLock
 
+from regard.errors import TooLargeError
+
 ROOT = Path(__file__).parents[2]
 _MARK = re.compile(r"^# %%(?P<text> \[markdown\])?\s*$")
+_MAP_BUDGET = 4_000_000  # bytes of a map that the site shows in a frame; a larger one stays a drawing
 
 
 @dataclass
 class Output:
-    """What a cell gave: what it printed, and its last value in the media of a notebook, pictures in both themes."""
+    """What a cell gave: what it printed, and its last value in the media of a notebook, pictures in both themes.
+
+    `maps`: by theme, the page of a map that can be walked into, for a frame in place of the drawing.
+    """
 
     printed: str = ""
     value: dict[str, str] = field(default_factory=dict)
     light: str = ""
     dark: str = ""
+    maps: dict[str, str] = field(default_factory=dict)
 
-    def html(self) -> str:
-        """For the site. Search shall not find the numbers of pictures."""
+    def html(self, name: str = "") -> str:
+        """For the site, its maps in files of this name. Search shall not find the numbers of pictures."""
         parts = []
         text = self.printed + ("" if self.light or "text/html" in self.value else self.value.get("text/plain", ""))
         if text.strip():
             parts.append(f'<pre class="output"><code>{escape(text.rstrip())}</code></pre>')
-        if self.light:
+        if self.maps:
+            for theme in self.maps:
+                frame = f'<iframe src="{name}-{theme}.html" loading="lazy" title="A map of attention"></iframe>'
+                alone = f'<a href="{name}-{theme}.html">Open the map alone</a>'
+                parts.append(f'<div class="map picture-{theme}" data-search-exclude>{frame}{alone}</div>')
+        elif self.light:
             for theme, drawn in (("light", self.light), ("dark", self.dark)):
                 parts.append(boxed(drawn, drawn, f"picture-{theme}"))
         elif "text/html" in self.value:
@@ -128,11 +140,19 @@ class Page:
     def markdown(self) -> str:
         """For the site: text, code, and below it what it gave."""
         parts = []
-        for cell in self.cells:
+        for number, cell in enumerate(self.cells):
             text = cell.kind == "markdown"
             parts.append(_linked(cell.source, ".md") if text else f"```python\n{cell.source}\n```")
-            parts.append(cell.output.html())
+            parts.append(cell.output.html(f"maps/{self.path.stem}-{number}"))
         return "\n\n".join(part for part in parts if part) + "\n"
+
+    def maps(self) -> dict[str, str]:
+        """The files beside the page on the site, by their names: its maps in both themes."""
+        return {
+            f"maps/{self.path.stem}-{number}-{theme}.html": html
+            for number, cell in enumerate(self.cells)
+            for theme, html in cell.output.maps.items()
+        }
 
     def notebook(self) -> Any:
         """For Jupyter, with its outputs; links lead to the other notebooks, and other files are named."""
@@ -208,6 +228,9 @@ def _run(cell: Cell, path: Path, names: dict[str, Any]) -> Output:
     picture = value.picture() if hasattr(value, "picture") and hasattr(value, "_repr_mimebundle_") else value
     if hasattr(picture, "to_svg"):
         output.light, output.dark = (picture.to_svg(theme=theme, transparent=True) for theme in ("light", "dark"))
+    if getattr(picture, "feed", None) is not None:
+        with contextlib.suppress(TooLargeError):
+            output.maps = {theme: picture.to_html(theme=theme, budget=_MAP_BUDGET) for theme in ("light", "dark")}
     output.value = {"text/plain": repr(value)}
     if hasattr(value, "_repr_mimebundle_"):
         output.value |= value._repr_mimebundle_()

@@ -27,7 +27,7 @@ GROUPS: dict[str, tuple[str, list[str]]] = {
             "from_torch",
         ],
     ),
-    "watch": ("Watching a model", ["watch", "Record", "Link", "effect", "Effect", "effects", "Effects"]),
+    "watch": ("Watching a model", ["watch", "Record", "Patch", "Link", "effect", "Effect", "effects", "Effects"]),
     "serving": ("Served models", []),
     "shards": ("A sequence in shards", []),
     "translation": ("Translation", ["Translator", "Translation"]),

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     )
     from regard.scores import Mask, bias, causal, cut, documents, padding, window
     from regard.translation import Translation, Translator
-    from regard.watching import Effect, Effects, Link, Record, effect, effects, watch
+    from regard.watching import Effect, Effects, Link, Patch, Record, effect, effects, watch
 
 __version__ = "0.1.0"
 
@@ -75,6 +75,7 @@ __all__ = [
     "ModifiedInPlaceError",
     "MultiHeadAttention",
     "OutOfRangeError",
+    "Patch",
     "Picture",
     "RankError",
     "Record",

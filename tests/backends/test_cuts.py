@@ -8,7 +8,7 @@ import torch
 from cases import TOLERANCE, Case, close, using
 
 import regard
-from regard.backends import chooser
+from regard.backends import chooser, tiles, torch_cpu
 from regard.backends.contract import Attend
 from regard.backends.pieces import parts_of
 from regard.backends.reference import Reference
@@ -63,6 +63,50 @@ def test_where_few_rows_are_cut_the_others_are_not_split():
         output = regard.attention(q, k, v, mask=mask)
     assert calls == [200, 3]
     close(output, Reference(q, k, mask=mask).output(v), 1e-5)
+
+
+IN_SOME_HEADS = {
+    "many rows": regard.causal() & regard.cut(slice(90, None), slice(3, 50), heads=[1, 2]),
+    "other rows elsewhere": regard.cut(slice(90, None), 9, heads=[0]) & regard.cut(slice(0, 70), slice(3, 50)),
+    "a band": regard.causal() & regard.cut(within=regard.window(9, -2), heads=[1, 3]),
+    "of each text": regard.cut(slice(90, None), 9, heads=[0]) & regard.cut(None, 3, heads=torch.rand(2, 4) < 0.5),
+    "a weaker band": regard.causal(offset=-20) & regard.cut(within=regard.window(9, -2), heads=[0], bias=-1.0),
+}
+
+
+@pytest.mark.parametrize("name", IN_SOME_HEADS)
+def test_heads_with_the_same_cuts_have_the_fast_kernel(name, monkeypatch):
+    q, (k, v), mask = torch.randn(2, 4, 200, 16), torch.randn(2, 2, 2, 200, 16), IN_SOME_HEADS[name]
+    monkeypatch.setattr(tiles.backend, "forward", None)
+    close(regard.attention(q, k, v, mask=mask), Reference(q, k, mask=mask).output(v), 1e-5)
+
+
+OFFSETS = [
+    regard.causal(offset=n) & more for n in (-260, -30, 0, 60, 230) for more in (Mask(), regard.padding([99, 0]))
+]
+
+
+@pytest.mark.parametrize("mask", OFFSETS, ids=str)
+def test_what_causal_with_an_offset_shows_needs_no_dense_mask(mask, monkeypatch):
+    shapes = []
+    additive = torch_cpu._additive_mask
+
+    def counted(*args, **kwargs):
+        found = additive(*args, **kwargs)
+        shapes.append(None if found is None else found.shape[2])
+        return found
+
+    monkeypatch.setattr(torch_cpu, "_additive_mask", counted)
+    q, (k, v) = torch.randn(2, 4, 200, 16, requires_grad=True), torch.randn(2, 2, 2, 250, 16)
+    output = regard.attention(q, k, v, mask=mask)
+    close(output.detach(), Reference(q.detach(), k, mask=mask).output(v), 1e-5)
+    (gradient,) = torch.autograd.grad(output.sum(), q)
+    shown = torch.from_numpy(Reference(q.detach(), k, mask=mask).masked > -np.inf)
+    wide = torch.where(shown, q.double() @ k.double().repeat_interleave(2, 1).mT / 4, -torch.inf)
+    dense = wide.softmax(-1).nan_to_num(0.0) @ v.double().repeat_interleave(2, 1)
+    (expected,) = torch.autograd.grad(dense.sum(), q)
+    close(gradient, expected.nan_to_num(0.0), 1e-4)
+    assert set(shapes) <= {None, 1}
 
 
 def test_what_is_cut_from_all_queries_never_leaks():

@@ -92,6 +92,9 @@ def test_the_site_builds_and_loads_nothing_from_elsewhere(site):
     for path, found in read.items():
         for target in found.loads:
             assert not re.match(r"(\w+:)?//", target), f"{path.name} loads {target}"
+            if target.startswith("#"):  # a picture that is drawn several times, and lies in the page once
+                assert target[1:] in found.ids, f"{path.name} draws {target}, which it does not have"
+                continue
             assert (
                 target.startswith("data:") or (path.parent / target.split("?")[0]).exists() or path.name == "404.html"
             )
@@ -141,6 +144,26 @@ def test_every_formula_is_typeset(site):
     for name in ("2_queries_keys_values", "3_scores_and_scaling", "4_weights", "5_the_weighted_sum", "slips"):
         assert "<math" in (folder / "course" / f"{name}.html").read_text()
     assert "$$" in (folder / "course" / "4_weights.ipynb").read_text(), "a notebook sets LaTeX itself"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
+def test_in_a_browser_the_map_of_the_course_can_be_walked_into(site):
+    from playwright.sync_api import sync_playwright
+
+    _, folder = site
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page()
+        page.goto((folder / "course" / "8_inside_a_real_model.html").as_uri())
+        shown = page.locator(".map:visible iframe")
+        assert (shown.count(), page.locator(".map iframe").count()) == (1, 2), "in one theme of two"
+        shown.scroll_into_view_if_needed()
+        frame = shown.element_handle().content_frame()
+        frame.wait_for_selector(".map-plot")
+        rows = frame.evaluate("async () => [...await regardMap.pooled([4, 8], [0, 8], [4, 8])]")
+        assert [round(sum(rows[row * 8 : row * 8 + 8]), 2) for row in range(4)] == [1.0] * 4, "causal: all of each row"
+        browser.close()
 
 
 @pytest.mark.slow

@@ -69,6 +69,19 @@ def _dot(words, weights):
     return drawing.dot(x[0], x[-1], (words[0], words[-1]))
 
 
+def _head_map(words, weights):
+    lines = [list(words) for _ in words]
+    return drawing.head_map(
+        lines, weights.tolist(), rows=words, hints=lines, framed=(weights > 0.4).tolist(), frame=words[0]
+    )
+
+
+def _overlay(words, weights):
+    picture = np.arange(40 * 60 * 3).reshape(40, 60, 3).astype(np.uint8)
+    heats = [drawing.Heat(weights, name=word, marks=np.eye(len(weights), dtype=bool)) for word in words]
+    return drawing.overlay(picture, heats, title=words[0], marked=words[-1])
+
+
 # One call for each kind of picture, of words and weights (words, words).
 KINDS = {
     "lines": lambda words, weights: drawing.lines(weights, words),
@@ -78,7 +91,9 @@ KINDS = {
     "heat map": lambda words, weights: drawing.matrix(np.tile(weights, (7, 7)), list(words) * 7),
     "grid": lambda words, weights: drawing.grid(weights[None, None], words),
     "flow": lambda words, weights: drawing.flow([weights, weights], words, 0),
+    "head map": _head_map,
     "map": _map,
+    "overlay": _overlay,
     "alignment": lambda words, weights: drawing.alignment(weights, words, words),
     "mixture": lambda words, weights: drawing.mixture(weights, _some_vectors(words), words),
     "dot": _dot,

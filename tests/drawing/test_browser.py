@@ -70,6 +70,17 @@ def test_hover_on_a_cell_says_its_number(opened):
     assert tip(page) == "I → am: 7 %"
 
 
+def test_hover_on_a_patch_says_its_number(opened):
+    weights = np.zeros((4, 6))
+    weights[2, 5], weights[0, 0] = 0.125, 0.5
+    heat = drawing.Heat(weights, name="layer 3", marks=weights == 0.5)
+    page = opened(drawing.overlay(np.zeros((80, 120, 3), np.uint8), [heat]))
+    box = page.locator('[data-raster="0"]').bounding_box()
+    for row, column, number in ((2, 5, "0.125"), (0, 0, "0.500"), (3, 1, "0.00")):
+        page.mouse.move(box["x"] + (column + 0.5) * box["width"] / 6, box["y"] + (row + 0.5) * box["height"] / 4)
+        assert re.sub("[\u2068\u2069]", "", tip(page)) == f"layer 3\nrow {row} → column {column}: {number}"
+
+
 def test_hover_on_a_pixel_says_its_number(opened):
     weights = random_weights(2, 3, 40, 40)
     page = opened(drawing.grid(weights, [f"w{n}" for n in range(40)]), theme="dark")

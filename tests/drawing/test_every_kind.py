@@ -18,7 +18,7 @@ class TestWords:
         picture = KINDS[kind](HOSTILE, np.full((6, 6), 1 / 6))
         drawn = picture.to_svg()
         tree = ET.fromstring(drawn)  # well-formed whatever the words
-        allowed = {"svg", "g", "rect", "circle", "path", "text", "tspan", "title", "image"}
+        allowed = {"svg", "g", "rect", "circle", "path", "text", "tspan", "title", "image", "defs", "use"}
         assert {element.tag.removeprefix(SVG) for element in tree.iter()} <= allowed
         assert not any(name.startswith("on") for element in tree.iter() for name in element.attrib)
         page = picture.to_html()
@@ -74,6 +74,7 @@ class TestEdges:
             "heat map",
             "grid",
             "map",
+            "overlay",
             "dot",
             "schematic",
             "set layer",
@@ -101,6 +102,8 @@ class TestEdges:
             lambda: drawing.landscape(np.zeros((0, 0)), (0, 0)),
             lambda: drawing.alignment(np.zeros((0, 2)), ["a", "b"], []),
             lambda: drawing.set_layer([]),
+            lambda: drawing.head_map([], []),
+            lambda: drawing.head_map([[]], [[]]),
         ],
     )
     def test_no_token_is_a_clear_error(self, call):

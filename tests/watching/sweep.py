@@ -342,7 +342,8 @@ def compare_weights(reference: list[Seen], record: Any, real: Tensor | None = No
     for one in record.passes:
         for name, entry in one.items():
             module, _, number = name.partition("#")
-            steps = [calls[int(number or 0)] for calls in ran.get(module, {}).values() if len(calls) > int(number or 0)]
+            steps = [_nth(calls, int(number or 0), entry) for calls in ran.get(module, {}).values()]
+            steps = [step for step in steps if step is not None]
             steps = steps[taken.get(name, 0) :]
             got, rows = entry.to_dense(), 0
             if not steps:
@@ -352,6 +353,15 @@ def compare_weights(reference: list[Seen], record: Any, real: Tensor | None = No
                 queries = want.shape[-2] if want.dim() == 4 else got.shape[2]
                 yield from _differ(name, got[:, :, rows : rows + queries], want, rows + queries, real)
                 rows += queries
+
+
+def _nth(calls: list[Tensor], number: int, entry: Any) -> Tensor | None:
+    """A call of a module in one step; all of them where the entry is a row of parts that were computed one by one."""
+    parts = sum(call.shape[-1] for call in calls) == entry.shape[3] and len(calls) > 1
+    if parts and number == 0 and calls[0].dim() == 4:
+        heads = [torch.block_diag(*(call[0, head] for call in calls)) for head in range(entry.shape[1])]
+        return torch.stack(heads)[None]
+    return calls[number] if len(calls) > number else None
 
 
 def _differ(name: str, got: Tensor, want: Tensor, end: int, real: Tensor | None) -> Iterator[str]:

@@ -252,14 +252,16 @@ def test_our_transformer_token_by_token():
         assert (hidden.sum() == 0) == (entry.kind != "decoder" or entry.layer == 0)
 
 
-def test_links_have_gradients_and_checkpoints_recompute_them():
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_links_have_gradients_and_checkpoints_recompute_them(reentrant):
     model, inputs = made("Llama").train(), FAMILIES["Llama"].inputs(None)
 
     def gradient(checkpoint):
         model.zero_grad()
         if checkpoint:
-            model.gradient_checkpointing_enable()
-        with regard.watch(model, without=Link(6, 2)):
+            model.gradient_checkpointing_enable({"use_reentrant": reentrant})
+            model.enable_input_require_grads()
+        with regard.watch(model, without=[Link(6, 2, layers=0), Link(8, 1, layers=1)]):
             model(**inputs, labels=inputs["input_ids"]).loss.backward()
         return model.model.layers[0].self_attn.q_proj.weight.grad.clone()
 

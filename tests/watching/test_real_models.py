@@ -198,5 +198,18 @@ def test_smollm_from_gguf(capsys):
     assert "user" in spans.names
     assert "assistant" in spans.names
     assert sum(spans["assistant"].values()) == pytest.approx(1, abs=1e-4)
+    needle = "The best thing to do in the old mill is to eat an apple pie by the window."
+    story = f"Mr Higgins found the dog in the rain. {needle} In the evening they walked to the river. What is the best thing to do in the old mill? Answer with the sentence of the text."
+    chat = [{"role": "user", "content": story}]
+    inputs = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+    with torch.no_grad(), regard.watch(model, tokenizer=tokenizer) as record:
+        ids = model.generate(**inputs, max_new_tokens=22, do_sample=False)
+    assert needle in tokenizer.decode(ids[0, inputs["input_ids"].shape[1] :])
+    atlas = record.atlas(needle=needle, ids=ids)
+    best = {(head.layer, head.head) for head in atlas.by("retrieval")[:4]}
+    assert {(17, 3), (18, 6)} <= best  # also in other texts
+    assert atlas.by("retrieval")[0].score > 0.4
+    roles = {(head.layer, head.head): head.role for head in atlas}
+    assert (roles[16, 0], roles[18, 8], roles[11, 6]) == ("previous token", "first token", "itself")
     twice = "The quick brown fox jumps. The quick brown fox jumps."
     assert _watched(model, tokenizer, twice).scores("induction")[0].score > 0.5

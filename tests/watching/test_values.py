@@ -147,7 +147,8 @@ def test_gradient_times_attention_is_that_of_eager_attention(name):
     assert sum(look.weight for look in relevance) == pytest.approx(1, abs=1e-5)
 
 
-def test_gradients_come_after_the_block_and_through_checkpoints():
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_gradients_come_after_the_block_and_through_checkpoints(reentrant):
     model, inputs = made("Llama"), FAMILIES["Llama"].inputs(None)
     keep = ("matrix", "value", "gradient")
     with regard.watch(model, keep=keep) as record:
@@ -158,7 +159,8 @@ def test_gradients_come_after_the_block_and_through_checkpoints():
     plain = record["model.layers.0.self_attn"].attribution.received()
     output = model(**inputs)
     model.train()
-    model.gradient_checkpointing_enable()
+    model.gradient_checkpointing_enable({"use_reentrant": reentrant})
+    model.enable_input_require_grads()
     with regard.watch(model, keep=keep) as again:
         model(**inputs, use_cache=False).logits[0, -1, 3].backward()
     torch.testing.assert_close(again["model.layers.0.self_attn"].attribution.received(), plain, atol=1e-5, rtol=1e-3)

@@ -1,11 +1,12 @@
 """Matrices with cuts, computed in the pieces that scores/pieces.py finds: the kernels themselves know no cuts.
 
 Pieces of other rows are put one below the other; pieces of the same rows, which show other keys, are joined by their
-normalisers. What cannot be done in pieces (pools, dropout, cuts along a band in some heads only) is left to the tiles.
+normalisers. What cannot be done in pieces (pools, dropout, cuts along a band to some keys only) is left to the tiles.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -30,7 +31,7 @@ from regard.backends.contract import (
     share,
     with_sinks,
 )
-from regard.scores import Scores, in_pieces
+from regard.scores import PLAIN, BoundMask, Scores, as_range, in_blocks, in_pieces, pick
 from regard.support import Float
 
 __all__ = ["Part", "backward", "compute", "logsumexp", "parts_of", "reduce"]
@@ -78,29 +79,42 @@ def compute(
     scores: Scores, request: Request, lse: Float[Tensor, "batch heads queries"] | None = None, *, outer: bool = False
 ) -> tuple[Tensor, Tensor]:
     """(result, normaliser) of one request other than Top, without a graph: `chooser.compute` for any mask."""
-    parts = parts_of(scores, request)
-    if parts is None or isinstance(request, LogSumExp):
+    split = parts_of(scores, request) is not None or (isinstance(request, Attend) and _has_heads(scores, request))
+    if not split or isinstance(request, LogSumExp):
         return chooser.compute(scores, request, lse, outer=outer)
     if not isinstance(request, Attend):
         assert lse is not None
         (result,) = reduce(scores, lse, [request])
         assert isinstance(result, Tensor)
         return (result.to(request.x.dtype) if isinstance(request, TransposedProduct) else result), lse
-    output, own = _attend(scores, chooser.shielded(scores, request), parts)
+    output, own = _attend(scores, chooser.shielded(scores, request))
     whole = with_sinks(scores, own) if lse is None or not outer else lse
     if scores.sinks is not None or outer:
         output = (output * share(own, whole)[..., None]).to(output.dtype)
     return output, whole
 
 
-def _attend(scores: Scores, request: Attend, parts: Sequence[Part]) -> tuple[Tensor, Tensor]:
-    """(weights @ value, logsumexp), without sinks."""
-    cut = [part for part in parts if part.cut]
-    rows = sum(here.stop - here.start for here, _ in _by_rows(cut))
-    if rows * _FEW > scores.shape[2]:
-        found = [_joined([_forward(part, request) for part in some]) for _, some in _by_rows(parts)]
-        outputs, sums = zip(*found, strict=True)
-        return (outputs[0], sums[0]) if len(found) == 1 else (torch.cat(outputs, 2), torch.cat(sums, 2))
+def _attend(scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
+    """(weights @ value, logsumexp), without sinks: heads with the same cuts together, in blocks or in pieces."""
+    parts = parts_of(scores, request)
+    cut = [part for part in parts or () if part.cut]
+    if parts and sum(rows.stop - rows.start for rows, _ in _by_rows(cut)) * _FEW <= scores.shape[2]:
+        return _patched(scores, request, cut)
+    if _has_heads(scores, request):
+        return _by_heads(scores, request)
+    if parts is None:
+        return chooser.forward(replace(scores, sinks=None), request)
+    return _in_blocks(scores, request) or _in_pieces(request, parts)
+
+
+def _has_heads(scores: Scores, request: Attend) -> bool:
+    """Whether the product may be computed for some heads at a time, since a cut concerns some only."""
+    some = any(cut.heads is not None for cut in scores.mask.cuts)
+    return some and request.dropout is None and 0 not in scores.shape
+
+
+def _patched(scores: Scores, request: Attend, cut: Sequence[Part]) -> tuple[Tensor, Tensor]:
+    """All rows without any cut, and those that one concerns once more."""
     plain = replace(scores, mask=replace(scores.mask, cuts=(), cache={}), sinks=None)
     output, lse = chooser.forward(plain, request)
     for here, some in _by_rows(cut):
@@ -108,6 +122,65 @@ def _attend(scores: Scores, request: Attend, parts: Sequence[Part]) -> tuple[Ten
         lse = lse.to(torch.promote_types(lse.dtype, own.dtype))
         lse[:, :, here] = own
     return output, lse
+
+
+def _by_heads(scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
+    batch, heads, queries, keys = (range(n) for n in scores.shape)
+    alike: dict[tuple[bool, ...], list[int]] = {}
+    for head in heads:
+        concerned = tuple(cut.heads is None or head in cut.heads for cut in scores.mask.cuts)
+        alike.setdefault(concerned, []).append(head)
+    found: list[tuple[list[int], Tensor, Tensor]] = []
+    for concerned, some in alike.items():
+        part = replace(scores, sinks=None).select(batch, some, queries, keys)
+        cuts = zip(scores.mask.cuts, part.mask.cuts, concerned, strict=True)
+        kept = tuple(here if cut.heads is None else cut.in_all_heads() for cut, here, yes in cuts if yes)
+        part = replace(part, mask=replace(part.mask, cuts=kept, cache={}))
+        value = pick(request.value, 1, as_range(scores.key_heads(some), request.value))
+        found.append((some, *_attend(part, replace(request, value=value))))
+    output = torch.cat([part for _, part, _ in found], 1)
+    lse = torch.cat([part for _, _, part in found], 1)
+    order = torch.tensor([head for some, _, _ in found for head in some], device=output.device).argsort()
+    return output.index_select(1, order), lse.index_select(1, order)
+
+
+def _in_pieces(request: Attend, parts: Sequence[Part]) -> tuple[Tensor, Tensor]:
+    found = [_joined([_forward(part, request) for part in some]) for _, some in _by_rows(parts)]
+    outputs, sums = zip(*found, strict=True)
+    return (outputs[0], sums[0]) if len(found) == 1 else (torch.cat(outputs, 2), torch.cat(sums, 2))
+
+
+def _in_blocks(scores: Scores, request: Attend) -> tuple[Tensor, Tensor] | None:
+    """The same by kernels that know no mask but the plain causal one, if they can."""
+    whole = isinstance(scores.columns, range) and scores.columns == range(scores.shape[3])
+    blocks = in_blocks(scores.mask, scores.rows, scores.shape[3]) if whole else None
+    if not blocks:
+        return None
+    batch, heads = range(scores.shape[0]), range(scores.shape[1])
+    bare = replace(scores, mask=BoundMask(), sinks=None)
+    output: Tensor | None = None
+    for block in blocks:
+        rows = range(block.rows.start - scores.rows[0], block.rows.stop - scores.rows[0])
+        part = bare.select(batch, heads, rows, block.columns)
+        if block.mask is PLAIN:
+            part = replace(part, mask=PLAIN, rows=range(len(rows)), columns=range(len(rows)))
+        elif block.mask is not None:
+            part = replace(part, mask=block.mask)
+        values = replace(request, value=pick(request.value, 2, block.columns))
+        plain = block.mask is None or block.mask is PLAIN
+        if plain and chooser.choose(part, values).name not in ("torch_cpu", "torch_cuda"):
+            return None
+        here, own = chooser.forward(part, values)
+        if output is None:
+            shape = (*scores.shape[:3], here.shape[-1])
+            output, lse = here.new_zeros(shape, dtype=scores.working_dtype), own.new_full(shape[:3], -math.inf)
+        span = slice(rows.start, rows.stop)
+        total = torch.logaddexp(lse[:, :, span], own.to(lse.dtype))
+        old, new = (share(lse_, total)[..., None].to(output.dtype) for lse_ in (lse[:, :, span], own))
+        output[:, :, span] = output[:, :, span] * old + here * new
+        lse[:, :, span] = total
+    assert output is not None
+    return output.to(scores.query.dtype), lse
 
 
 def _forward(part: Part, request: Attend) -> tuple[Tensor, Tensor]:

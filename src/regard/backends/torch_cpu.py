@@ -1,7 +1,9 @@
 """torch's flash kernel for the CPU, forward and backward, with every mask in a form that it accepts.
 
-The kernel knows a causal flag and an additive float mask. Padding becomes one row of mask; a mask that depends on the
-query is cut into blocks of rows, each with the few keys those rows can see and the mask of just that block. What the
+The kernel knows a causal flag and an additive float mask. Padding becomes one row of mask; what `causal` with an offset
+shows is a rectangle and a square with the flag, whose products are joined by their normalisers; any other mask that
+depends on the query is cut into blocks of rows, each with the few keys those rows can see and the mask of just that
+block. What the
 kernel gets wrong is kept away from it: zero-length inputs (they kill the process), strided widths, values wider or
 narrower than keys, and its logsumexp of 0 for a row that sees no key.
 """
@@ -16,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.backends.contract import Attend, Backend, Gradients, Request
+from regard.backends.contract import Attend, Backend, Gradients, Request, share
 from regard.backends.tiles.tile import key_span
 from regard.scores import Positions, Scores
 
@@ -52,6 +54,10 @@ def _blocks(scores: Scores) -> Iterator[_Block]:
             *everything, causal, block_mask, None if block_mask is None else _empty_rows(block_mask, causal, queries)
         )
         return
+    reach = _reach(scores) if shared and queries > 1 else None
+    if reach is not None:
+        yield from _below(scores, reach)
+        return
     heads = max((dense.shape[1] for dense in (*mask.visible, *mask.biases)), default=1)
     rows = min(max(_POINTS // (batch * heads * keys), 16), 1024)
     for begin in range(0, queries, rows):
@@ -67,6 +73,38 @@ def _blocks(scores: Scores) -> Iterator[_Block]:
             block_mask = _additive_mask(scores, here, scores.columns[seen], with_bands=True)
             empty = None if block_mask is None else (block_mask == -math.inf).all(-1)
             yield _Block(part, seen, False, block_mask, empty)
+
+
+def _reach(scores: Scores) -> int | None:
+    """How far right of its own number a row of these sees, where nothing but that depends on the row."""
+    rows, columns, ends = scores.rows, scores.columns, []
+    for lowest, highest, offset in scores.mask.bands:
+        if lowest is not None or highest is None or isinstance(offset, Tensor):
+            return None
+        ends.append(highest + offset)
+    if isinstance(rows, Tensor) or isinstance(columns, Tensor) or rows.step != 1 or columns.step != 1:
+        return None
+    return rows.start + min(ends) - columns.start if scores.scale > 0 else None
+
+
+def _below(scores: Scores, reach: int) -> Iterator[_Block]:
+    """What row i sees of the keys up to i + reach: nothing, a rectangle and a triangle, or all of them."""
+    _, _, queries, keys = scores.shape
+    first = min(max(-reach, 0), queries)
+    last = min(max(keys - reach, first), queries)
+    corner = first + reach
+    for rows, columns, causal in (
+        (slice(0, first), slice(0, 0), False),
+        (slice(first, last), slice(0, corner), False),
+        (slice(first, last), slice(corner, last + reach), True),
+        (slice(last, queries), slice(0, keys), False),
+    ):
+        count = rows.stop - rows.start
+        if count and rows.stop <= first:
+            yield _Block(rows, columns, False, None, scores.query.new_ones(1, 1, count, dtype=torch.bool))
+        elif count and columns.start < columns.stop:
+            mask = _additive_mask(scores, scores.rows[:1], scores.columns[columns], with_bands=False)
+            yield _Block(rows, columns, causal, mask, None if mask is None else _empty_rows(mask, causal, count))
 
 
 def _additive_mask(scores: Scores, rows: Positions, columns: Positions, with_bands: bool) -> Tensor | None:
@@ -119,7 +157,9 @@ class TorchCPU(Backend):
         value = request.value
         width = max(scores.query.shape[-1], value.shape[-1])
         query, key, wide = _widened(width, scores.query, scores.key, value)
-        outputs, sums = [], []
+        outputs: list[Tensor] = []
+        sums: list[Tensor] = []
+        last: slice | None = None
         for block in _blocks(scores):
             q = _part(query, block.rows)
             if block.keys.start == block.keys.stop:
@@ -130,8 +170,14 @@ class TorchCPU(Backend):
             if block.empty is not None:
                 lse = lse.masked_fill(block.empty, -math.inf)
                 out = out.masked_fill(block.empty[..., None], 0.0)
+            if block.rows == last:  # the same rows with other keys
+                total = torch.logaddexp(sums[-1], lse)
+                before, now = (share(part, total)[..., None] for part in (sums[-1], lse))
+                outputs[-1], sums[-1] = (outputs[-1] * before + out * now).to(out.dtype), total
+                continue
             outputs.append(out)
             sums.append(lse)
+            last = block.rows
         output, lse = (outputs[0], sums[0]) if len(outputs) == 1 else (torch.cat(outputs, 2), torch.cat(sums, 2))
         return output if value.shape[-1] == width else output[..., : value.shape[-1]], lse
 
@@ -158,7 +204,7 @@ class TorchCPU(Backend):
                 output[:, :, r].contiguous(), lse[:, :, r].contiguous(), 0.0, block.causal, attn_mask=block.mask,
                 scale=scores.scale,
             )  # fmt: skip
-            d_query[:, :, r] = d_q
+            d_query[:, :, r] += d_q
             d_key[:, :, k] += d_k
             d_value[:, :, k] += d_v
         own = scores.query.shape[-1]

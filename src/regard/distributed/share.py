@@ -156,6 +156,7 @@ class Share:
                 continue
             if covers == [_ALL, _ALL] and all_heads and not bands and cut.bias == -math.inf:
                 return None
+            all_keys = query_range is not None and covers[1] == _ALL and all_heads
             found.append(
                 BoundCut(
                     cut.queries[:, :, rows.offset : rows.offset + rows.length],
@@ -163,7 +164,7 @@ class Share:
                     bands[0] if bands else None,
                     cut.bias,
                     runs,
-                    everywhere=query_range is not None and covers[1] == _ALL and all_heads,
+                    range(columns.length) if all_keys else None,
                 )
             )
         return found

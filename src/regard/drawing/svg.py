@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import struct
 import unicodedata
 import zlib
@@ -28,6 +29,7 @@ _WIDTHS = (
     "667 667 611 278 278 278 469 556 333 556 556 500 556 556 278 556 556 222 222 500 222 833 556 556 556 556 333 500 "
     "278 556 500 722 500 500 500 334 260 334 584"
 )
+_VEIL = 0.85  # of a veil, how opaque it is where a number is largest
 _EM = {chr(32 + n): int(width) / 1000 for n, width in enumerate(_WIDTHS.split())}
 
 
@@ -123,6 +125,7 @@ class Canvas:
     labels: dict[str, list[str]] = field(default_factory=dict)
     rasters: list[Raster] = field(default_factory=list)
     _parts: list[str] = field(default_factory=list)
+    _photographs: set[str] = field(default_factory=set)  # the names of those that are in the file
 
     def body(self) -> str:
         """All elements, in drawing order."""
@@ -186,15 +189,42 @@ class Canvas:
         self._add("text", attributes | more, title, _raised(escaped(text), size) + (subscript if sub else ""))
 
     def image(
-        self, x: float, y: float, width: float, height: float, raster: Raster, shares: NDArray[np.floating]
-    ) -> None:
-        """Numbers as an image, a pixel each: `shares` (from 0 to 1) set the colours, the raster what hover shows."""
+        self, x: float, y: float, width: float, height: float, raster: Raster, shares: NDArray[np.floating],
+        veil: str = "",
+    ) -> None:  # fmt: skip
+        """Numbers as an image, a pixel each: `shares` (from 0 to 1) set the colours, the raster what hover shows.
+
+        With `veil`, a colour as #rrggbb, they set how much of that colour covers what was drawn before.
+        """
         self.reach(x + width, y + height)
-        data = base64.b64encode(_png(shares, self.theme, 2 * max(width, height))).decode()
+        palette, alphas = self.theme.heat(np.append(np.arange(255) / 254, np.nan)), b""
+        if veil:
+            palette = np.tile(np.frombuffer(bytes.fromhex(veil[1:]), np.uint8), (256, 1))
+            alphas = bytes([*(round(_VEIL * n) for n in range(255)), 0])
+        data = base64.b64encode(_png(shares, palette, alphas, 2 * max(width, height))).decode()
         attributes = {"x": x, "y": y, "width": width, "height": height, "preserveAspectRatio": "none"}
         attributes |= {"style": "image-rendering:pixelated", "href": f"data:image/png;base64,{data}"}
         self._add("image", attributes | {"data_raster": len(self.rasters)}, raster.name)
         self.rasters.append(raster)
+
+    def photograph(self, x: float, y: float, width: float, height: float, png: bytes) -> None:
+        """A picture of pixels; one that is drawn several times is in the file once."""
+        self.reach(x + width, y + height)
+        name = f"regard-{hashlib.sha256(png).hexdigest()[:16]}"  # the same in every file, so that files can be joined
+        if name not in self._photographs:
+            self._photographs.add(name)
+            data = base64.b64encode(png).decode()
+            source = {"id": name, "width": 1, "height": 1, "preserveAspectRatio": "none"}
+            with self._inside("defs"):
+                self._add("image", source | {"href": f"data:image/png;base64,{data}"}, "")
+        places = f"translate({_number(x)} {_number(y)}) scale({_number(width)} {_number(height)})"
+        self._add("use", {"href": f"#{name}", "transform": places}, "")
+
+    @contextmanager
+    def _inside(self, tag: str) -> Iterator[None]:
+        self._parts.append(f"<{tag}>")
+        yield
+        self._parts.append(f"</{tag}>")
 
     def _add(self, tag: str, attributes: dict[str, object], title: str, inner: str = "") -> None:
         tooltip = f"<title>{escaped(title)}</title>" if title else ""
@@ -242,17 +272,17 @@ def _legal(character: str) -> str:
     return visible(character) if unicodedata.category(character) in ("Cc", "Cs") and character != "\n" else character
 
 
-def _png(shares: NDArray[np.floating], theme: Theme, pixels: float) -> bytes:
-    """A PNG with a palette of 256: the heat in 255 steps, and the colour for NaN."""
+def _png(shares: NDArray[np.floating], palette: NDArray[np.uint8], alphas: bytes, pixels: float) -> bytes:
+    """A PNG with a palette of 256: 255 steps from 0 to 1, and the colour for NaN; `alphas`: how opaque each is."""
     steps = np.where(np.isnan(shares), 255, np.rint(254 * np.clip(np.nan_to_num(shares), 0, 1))).astype(np.uint8)
     times = max(round(pixels / max(shares.shape)), 1)  # for viewers that blur when they enlarge
     steps = steps.repeat(times, 0).repeat(times, 1)
-    palette = theme.heat(np.append(np.arange(255) / 254, np.nan))
     rows = np.concatenate([np.zeros((len(steps), 1), np.uint8), steps], 1)
     header = struct.pack(">IIBBBBB", steps.shape[1], steps.shape[0], 8, 3, 0, 0, 0)
     chunks: Sequence[tuple[bytes, bytes]] = (
         (b"IHDR", header),
         (b"PLTE", palette.tobytes()),
+        *([(b"tRNS", alphas)] if alphas else []),
         (b"IDAT", zlib.compress(rows.tobytes(), 9)),
         (b"IEND", b""),
     )

@@ -220,9 +220,7 @@ def _dense(tensor: Tensor, scores: Scores, blocks: Blocks) -> dict[str, Any]:
 def _cut(cut: BoundCut, scores: Scores, blocks: Blocks) -> dict[str, Any]:
     """What is added to the scores of some queries with some keys, as a number for each pair."""
     _check_size(*scores.shape[2:])
-    device = cut.keys.device
-    apart = (at(scores.columns, device) - at(scores.rows, device)[:, None])[None, None]
-    here = cut.tile(scores.rows, scores.columns, apart)[0, 0].expand(scores.shape[2:])
+    here = cut.tile(scores.rows, scores.columns)[0, 0].expand(scores.shape[2:])
     return {"by": "both", "values": blocks.add(_plain(_numpy(torch.where(here, cut.bias, 0.0))))}
 
 

@@ -27,11 +27,12 @@ from regard.scores.masks import (
     padding,
     window,
 )
-from regard.scores.pieces import Piece, in_pieces
+from regard.scores.pieces import PLAIN, Piece, in_blocks, in_pieces
 from regard.scores.scores import Scores, as_range, check_floats, make_scores
 
 __all__ = [
     "HIDING",
+    "PLAIN",
     "Atom",
     "Band",
     "BoundMask",
@@ -52,6 +53,7 @@ __all__ = [
     "cut",
     "documents",
     "hides",
+    "in_blocks",
     "in_pieces",
     "make_scores",
     "padding",

@@ -35,16 +35,29 @@ class BoundCut:
     band: tuple[int | None, int | None, int] | None  # only where the distance lies in it: lowest, highest, offset
     bias: float  # -inf: hidden
     runs: tuple[range, ...]  # of queries that it concerns, alike within a run
-    everywhere: bool  # all keys, and in each run all batches and heads
+    columns: range | None = None  # its keys, where they are one run, and it concerns all batches
+    heads: tuple[int, ...] | None = None  # then also its heads; None: all
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether it concerns all keys, in all batches and heads."""
+        return self.columns is not None and self.heads is None and self.columns == range(self.keys.shape[3])
 
     def each(self, change: Callable[[Tensor], Tensor]) -> BoundCut:
-        """The same with `change` applied to both tensors."""
-        return replace(self, queries=change(self.queries), keys=change(self.keys))
+        """The same with `change` applied to both tensors, which may choose other heads."""
+        columns = self.columns if self.heads is None else None
+        return replace(self, queries=change(self.queries), keys=change(self.keys), columns=columns, heads=None)
 
-    def tile(self, rows: Positions, columns: Positions, apart: Tensor | None) -> Tensor:
-        """Which columns it concerns, for each of these rows; `apart`: key - query, which a band needs."""
+    def in_all_heads(self) -> BoundCut:
+        """The same for a matrix that has no heads but its own."""
+        assert self.heads
+        first = self.heads[0]
+        return replace(self, queries=self.queries[:, first : first + 1], heads=None)
+
+    def tile(self, rows: Positions, columns: Positions) -> Tensor:
+        """Which columns it concerns, for each of these rows."""
         here = take(self.queries, 2, rows) & take(self.keys, 3, columns)
-        return here if self.band is None or apart is None else here & _in_band(apart, self.band)
+        return here if self.band is None else here & _band_tile(self.band, rows, columns, self.keys.device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,22 +162,18 @@ class BoundMask:
 
     def tile(self, rows: Positions, columns: Positions, device: torch.device) -> Tensor | None:
         """Which of these columns each of these rows may see, broadcastable to 4-D; None where all may."""
-        seen: list[Tensor] = []
-        if self.bands:
-            apart = (at(columns, device) - at(rows, device)[:, None])[None, None]
-            seen += [_within(apart - offset, lo, hi) for lo, hi, offset in self.bands]
+        seen = [_band_tile(band, rows, columns, device) for band in self.bands]
         seen += [take(kept, 3, columns) for kept in self.kept]
         seen += [take(q, 2, rows) == take(k, 3, columns) for q, k in self.ids]
         seen += [take(take(dense, 2, rows), 3, columns) for dense in self.visible]
-        seen += [~cut for cut, bias in self._cut_tiles(rows, columns, device) if bias == -math.inf]
+        seen += [~cut for cut, bias in self._cut_tiles(rows, columns) if bias == -math.inf]
         return _all(seen)
 
-    def _cut_tiles(self, rows: Positions, columns: Positions, device: torch.device) -> Iterator[tuple[Tensor, float]]:
+    def _cut_tiles(self, rows: Positions, columns: Positions) -> Iterator[tuple[Tensor, float]]:
         top, bottom = ends(rows) if self.cuts and len(rows) else (0, -1)
         for cut in self.cuts:
             if _meet(cut.runs, top, bottom):
-                apart = None if cut.band is None else (at(columns, device) - at(rows, device)[:, None])[None, None]
-                yield cut.tile(rows, columns, apart), cut.bias
+                yield cut.tile(rows, columns), cut.bias
 
     def without_bands(self) -> BoundMask:
         """The mask without what depends on the distance between query and key."""
@@ -176,7 +185,7 @@ class BoundMask:
         Several are summed in this dtype or a wider one; a single one keeps its own.
         """
         biases = [take(take(dense, 2, rows), 3, columns) for dense in self.biases]
-        for cut, bias in self._cut_tiles(rows, columns, self.cuts[0].keys.device) if self.cuts else ():
+        for cut, bias in self._cut_tiles(rows, columns):
             if bias > -math.inf:
                 biases.append(torch.where(cut, bias, 0.0).to(dtype))
         return _sum(biases, dtype)
@@ -201,7 +210,9 @@ class BoundMask:
         biases = [look(dense) for dense in self.biases]
         for cut in self.cuts:
             here = look(cut.queries) & look(cut.keys)
-            here = here if cut.band is None else here & _in_band(apart, cut.band)
+            if cut.band is not None:
+                lowest, highest, offset = cut.band
+                here = here & _within(apart - offset, lowest, highest)
             if cut.bias == -math.inf:
                 seen.append(~here)
             else:
@@ -219,9 +230,18 @@ def _within(apart: Tensor, lowest: int | None, highest: int | None) -> Tensor:
     return seen
 
 
-def _in_band(apart: Tensor, band: tuple[int | None, int | None, int]) -> Tensor:
+def _band_tile(
+    band: tuple[int | None, int | None, int | Tensor], rows: Positions, columns: Positions, device: torch.device
+) -> Tensor:
+    """The band over a tile. Its ends are compared with the columns: distances would take eight bytes a point."""
     lowest, highest, offset = band
-    return _within(apart - offset, lowest, highest)
+    row, column = at(rows, device)[:, None] + offset, at(columns, device)
+    row = row if isinstance(offset, Tensor) else row[None, None]
+    if lowest is None and highest is None:
+        return torch.ones(*row.shape[:3], len(column), dtype=torch.bool, device=device)
+    seen = [] if highest is None else [column <= row + highest]
+    seen += [] if lowest is None else [column >= row + lowest]
+    return seen[0] if len(seen) == 1 else seen[0] & seen[1]
 
 
 def _meet(runs: tuple[range, ...], first: int, last: int) -> bool:
@@ -382,9 +402,11 @@ def _bind(mask: Mask, shape: tuple[int, ...], device: torch.device, plain: bool)
             rows = rows & chosen.index_fill(0, torch.tensor(atom.heads, device=device, dtype=torch.long), True)[:, None]
         band = None if atom.band is None else (atom.band.lowest, atom.band.highest, atom.band.offset)
         runs = _runs(atom.queries, queries)
-        every = isinstance(atom.keys, range) and atom.keys.start == 0 and atom.keys.stop >= keys
-        every = every and isinstance(atom.queries, range) and atom.heads is None
-        return BoundCut(rows[..., None], columns[:, :, None], band, atom.bias, runs, every)  # type: ignore[arg-type]
+        bound = BoundCut(rows[..., None], columns[:, :, None], band, atom.bias, runs)  # type: ignore[arg-type]
+        if isinstance(atom.keys, Tensor) or isinstance(atom.queries, Tensor) or isinstance(atom.heads, Tensor):
+            return bound
+        places = range(min(atom.keys.start, keys), min(atom.keys.stop, keys))
+        return replace(bound, columns=places, heads=atom.heads)
 
     for atom in mask.atoms:
         if isinstance(atom, Band):

@@ -2,6 +2,9 @@
 
 A cut concerns some rows and some keys. In a run of rows that it concerns it is one row of padding or of bias; where it
 goes along a band, the keys on either side of the band, and those in it, are pieces of their own.
+
+Where all cuts hide, and the rest of the mask is at most causal, the matrix is even made of `Block`s that need no mask
+at all, or the plain causal one: the two that the fastest kernels know.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from torch import Tensor
 from regard.scores.bound_mask import BoundCut, BoundMask, Positions
 from regard.scores.masks import FAR
 
-__all__ = ["Piece", "in_pieces"]
+__all__ = ["PLAIN", "Block", "Piece", "in_blocks", "in_pieces"]
 
 
 class Piece(NamedTuple):
@@ -107,3 +110,71 @@ def _hidden(mask: BoundMask, low: int, high: int) -> bool:
         ):
             return True
     return False
+
+
+# Blocks
+
+
+class Block(NamedTuple):
+    """Some rows and columns of the matrix: all of it, what `causal()` shows of a square, or what a mask shows."""
+
+    rows: range
+    columns: range
+    mask: BoundMask | None = None  # None: all; PLAIN: causal in the block's own places; others: in those of the matrix
+
+
+PLAIN = BoundMask(bands=((None, 0, 0),))
+
+
+def in_blocks(mask: BoundMask, rows: Positions, keys: int) -> list[Block] | None:
+    """Blocks that show all that the mask shows, each once; None where it cannot be written so."""
+    if not isinstance(rows, range) or rows.step != 1 or not replace(mask, cuts=()).only_bands:
+        return None
+    if any(cut.bias > -math.inf or cut.columns is None or cut.heads is not None for cut in mask.cuts):
+        return None
+    if any(low is not None or high is None or not isinstance(by, int) for low, high, by in mask.bands):
+        return None
+    reach = min((high + by for _, high, by in mask.bands if high is not None and isinstance(by, int)), default=None)
+    plain = replace(mask, cuts=(), cache={})
+    inside = {e for cut in mask.cuts for run in cut.runs for e in (run.start, run.stop) if rows.start < e < rows.stop}
+    found: list[Block] = []
+    for start, stop in pairwise(sorted({rows.start, rows.stop} | inside)):
+        here, active = range(start, stop), [cut for cut in mask.cuts if any(start in run for run in cut.runs)]
+        if any(cut.band is not None and not cut.everywhere for cut in active):
+            return None
+        seen = _visible([cut.columns for cut in active if cut.band is None and cut.columns is not None], keys)
+        for band, _ in _bands([cut for cut in active if cut.band is not None], plain):
+            low, high = (None, None) if band is None else band[:2]
+            farthest = reach if high is None else high if reach is None else min(high, reach)
+            for columns in seen:
+                if low is None:
+                    found += _below(here, columns, farthest)
+                else:
+                    found.append(Block(here, columns, plain & BoundMask(bands=((low, high, 0),))))
+    return [block for block in found if len(block.rows) and len(block.columns)]
+
+
+def _visible(hidden: Sequence[range], keys: int) -> list[range]:
+    """The runs of keys that are in none of these."""
+    found, start = [], 0
+    for span in sorted(hidden, key=lambda span: span.start):
+        if span.start > start:
+            found.append(range(start, span.start))
+        start = max(start, span.stop)
+    return [*found, range(start, keys)] if start < keys else found
+
+
+def _below(rows: range, columns: range, reach: int | None) -> list[Block]:
+    """What these rows see of a run of columns, where row i sees columns up to i + reach: a triangle and rectangles."""
+    if reach is None:
+        return [Block(rows, columns)]
+    first, last = max(rows.start, columns.start - reach), min(rows.stop, columns.stop - reach)
+    full = range(max(rows.start, min(columns.stop - reach, rows.stop)), rows.stop)  # these see all of them
+    if first >= last:
+        return [Block(full, columns)]
+    corner = first + reach
+    return [
+        Block(range(first, last), range(columns.start, corner)),
+        Block(range(first, last), range(corner, last + reach), PLAIN),
+        Block(full, columns),
+    ]

@@ -121,10 +121,7 @@ class Scores:
 
     def select(self, batch: Sequence[int], heads: Sequence[int], rows: Positions, columns: Positions) -> Scores:
         """Some batches, heads, rows and columns of it, by index; views wherever the indices are evenly spaced."""
-        readers = [head // self.group for head in heads]  # the key head of each
-        groups = sorted(set(readers))
-        even = readers == [g for g in groups for _ in range(len(readers) // len(groups))] if groups else True
-        indices = (batch, heads, groups if even else readers)
+        indices = (batch, heads, self.key_heads(heads))
         b, h, g = (as_range(index, self.query) for index in indices)
 
         def narrow(tensor: Tensor) -> Tensor:
@@ -139,6 +136,13 @@ class Scores:
             rows=_compose(self.rows, rows),
             columns=_compose(self.columns, columns),
         )
+
+    def key_heads(self, heads: Sequence[int]) -> list[int]:
+        """The key heads of a selection of heads: each once where all are read alike often, else one for each head."""
+        readers = [head // self.group for head in heads]
+        groups = sorted(set(readers))
+        even = readers == [g for g in groups for _ in range(len(readers) // len(groups))] if groups else True
+        return groups if even else readers
 
     def detached(self) -> Scores:
         """The same numbers outside any graph, with NaN and inf removed from keys that no query sees."""

@@ -49,7 +49,8 @@ class _Removed:
     text: int | None
 
     def __str__(self) -> str:
-        return f"without head{'s' * (len(self.heads) > 1)} {', '.join(map(str, self.heads))} of {self.module}"
+        which = f"head{'s' * (len(self.heads) > 1)} {', '.join(map(str, self.heads))}"
+        return f"without {which} of {self.module or 'the model'}"
 
 
 class Changes:

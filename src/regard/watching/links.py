@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import torch
@@ -14,11 +15,13 @@ from torch import Tensor
 from regard.errors import DTypeError, InputError
 from regard.scores import Band, Cut, Mask
 from regard.support import one_of, whole
+from regard.watching.patches import Patch
 from regard.watching.tokens import Place, Tokens
 
 __all__ = ["Link", "LocatedLink", "locate"]
 
 _END = 2**60  # of a span that goes on with the text
+_RUNS = 4  # occurrences of a word up to which each is a cut of its own
 _KINDS = ("encoder", "decoder", "cross")
 
 
@@ -26,10 +29,10 @@ _KINDS = ("encoder", "decoder", "cross")
 class Link:
     """Attention from some words to others: what `watch` and `effect` can do without, or steer.
 
-    A place is a word or several in a row, the number of a token, a range or slice of tokens, or None for all tokens. A
-    word that occurs several times stands for all its occurrences; "the old [dog] slept" is one of them. `back`: only to
-    keys so many tokens before the query, as a number or a slice. Without `layers`, `heads` or `kind` ("encoder",
-    "decoder", "cross") it is a link in all of them; layer -1 is the last.
+    A place is a word or several in a row, the number of a token, a range or slice of tokens, a patch of an image, or
+    None for all tokens. A word that occurs several times stands for all its occurrences; "the old [dog] slept" is one
+    of them. `back`: only to keys so many tokens before the query, as a number or a slice. Without `layers`, `heads` or
+    `kind` ("encoder", "decoder", "cross") it is a link in all of them; layer -1 is the last.
 
     >>> print(Link("it", "dog", layers=range(4, 8), heads=[3]))
     it → dog (layers 4 to 7, head 3)
@@ -85,9 +88,9 @@ def _place(name: str, place: Any) -> Place | None:
         if place.step not in (None, 1) or whole(name, start) < 0 or whole(name, stop) <= start:
             raise InputError(f"{name} is a run of tokens counted from 0, at least one. Got {place}.")
         return range(start, stop)
-    if place is None or isinstance(place, str | range):
+    if place is None or isinstance(place, str | range | Patch):
         return place
-    return whole(f"{name} (or a word, a range, a slice or None)", place)
+    return whole(f"{name} (or a word, a patch, a range, a slice or None)", place)
 
 
 def _numbers(name: str, given: Any) -> tuple[int, ...] | None:
@@ -115,6 +118,8 @@ def _said(place: Place | None) -> str:
         return "all tokens"
     if isinstance(place, str):
         return place
+    if isinstance(place, Patch):
+        return f"patch {place.row},{place.column}" + (f" of image {place.image}" if place.image else "")
     if isinstance(place, int) or len(place) == 1:
         return f"token {place if isinstance(place, int) else place.start}"
     return f"tokens {place.start} {'on' if place.stop >= _END else f'to {place.stop - 1}'}"
@@ -143,24 +148,22 @@ class LocatedLink:
     cut(None, 1)
     """
 
-    queries: range | Tensor  # positions, or bools (batch, tokens) on the CPU where texts of a batch differ
-    keys: range | Tensor
+    queries: tuple[range, ...] | Tensor  # positions, or bools (batch, tokens) on the CPU where texts of a batch differ
+    keys: tuple[range, ...] | Tensor
     distances: tuple[int, int] | None  # of the query from the key
     heads: tuple[int, ...] | None
     bias: float
 
     def mask(self, queries: range, keys: range) -> Mask:
         """The link as a mask for these queries and keys; one that hides nothing where it joins none of them."""
-        rows, columns = _among(self.queries, queries), _among(self.keys, keys)
-        if rows is None or columns is None:
-            return Mask()
         band = None
         if self.distances is not None:
             near, far = self.distances
             if queries.stop - 1 - keys.start < near:
                 return Mask()
             band = Band(None if far >= _END else -far, -near, queries.start - keys.start)
-        return Mask((Cut(rows, columns, self.heads, band, self.bias),))
+        places = product(_among(self.queries, queries), _among(self.keys, keys))
+        return Mask(tuple(Cut(rows, columns, self.heads, band, self.bias) for rows, columns in places))
 
 
 def locate(
@@ -190,11 +193,11 @@ def _positions(tokens: Tokens, place: Place | None) -> tuple[range, ...]:
     return tuple(tokens.find_all(place))
 
 
-def _joined(places: dict[int, tuple[range, ...]], batch: int) -> range | Tensor:
-    """The same run in all texts, or bools (batch, tokens); what goes on with the text is True in the last place."""
+def _joined(places: dict[int, tuple[range, ...]], batch: int) -> tuple[range, ...] | Tensor:
+    """A few runs, the same in all texts; or bools (batch, tokens), the last of them for all tokens after it."""
     first = next(iter(places.values()))
-    if len(places) == batch and len(first) == 1 and all(place == first for place in places.values()):
-        return first[0]
+    if len(places) == batch and len(first) <= _RUNS and all(place == first for place in places.values()):
+        return first
     ends = [run.start + 1 if run.stop >= _END else run.stop + 1 for runs in places.values() for run in runs]
     found = torch.zeros(batch, max(ends, default=1), dtype=torch.bool)
     for text, runs in places.items():
@@ -203,17 +206,19 @@ def _joined(places: dict[int, tuple[range, ...]], batch: int) -> range | Tensor:
     return found
 
 
-def _among(places: range | Tensor, positions: range) -> range | Tensor | None:
-    """Which of these positions they name, counted from the first; None where none."""
-    if isinstance(places, range):
-        start, stop = max(places.start, positions.start), min(places.stop, positions.stop)
-        if start >= stop:
-            return None
-        everywhere = start == positions.start and stop == positions.stop
-        return range(_END) if everywhere else range(start - positions.start, stop - positions.start)
+def _among(places: tuple[range, ...] | Tensor, positions: range) -> list[range | Tensor]:
+    """Which of these positions they name, counted from the first."""
+    if isinstance(places, tuple):
+        found: list[range | Tensor] = []
+        for run in places:
+            start, stop = max(run.start, positions.start), min(run.stop, positions.stop)
+            everywhere = start == positions.start and stop == positions.stop
+            if start < stop:
+                found.append(range(_END) if everywhere else range(start - positions.start, stop - positions.start))
+        return found
     known = places.shape[1]
     if positions.stop > known:  # what the last place says holds for all after it
         more = places[:, -1:].expand(-1, positions.stop - known)
         places = torch.cat([places, more], 1)
     here = places[:, positions.start : positions.stop]
-    return here if bool(here.any()) else None
+    return [here] if bool(here.any()) else []

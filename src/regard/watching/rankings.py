@@ -27,19 +27,24 @@ from regard.watching.sinks import Sinks, named, sentence, to_own, to_tokens
 from regard.watching.tokens import Place, Tokens, Word
 
 __all__ = [
+    "HABITS",
     "SMALLEST",
     "Span",
+    "given_to",
     "heads_between",
     "key_side",
     "looked_at",
     "looks",
+    "mean_row",
     "named_spans",
+    "phrase",
     "query_side",
     "relevance",
     "rollout",
     "scored",
     "shares_of_spans",
     "spans",
+    "tokens_of",
 ]
 
 _WEIGHTS = 1 << 25  # computed at once, of rows that are not kept
@@ -52,8 +57,8 @@ def looks(entries: Sequence[Entry], place: Place, sequence: int, sinks: Sinks = 
     """What a word looks at, the mean over all heads of these entries; with `sinks` set aside, as shares of the rest."""
     side, keys = query_side(entries[0], sequence), key_side(entries[0], sequence)
     places = side.find_all(place)
-    rows = _tokens(places)
-    weights = mean_over_heads(entries, lambda entry: _mean_row(entry, sequence, places).sum(0))
+    rows = tokens_of(places)
+    weights = mean_over_heads(entries, lambda entry: mean_row(entry, sequence, places).sum(0))
     seen = seen_keys(entries, sequence, rows, weights)
     aside: tuple[Aside, ...] = ()
     if sinks is not None:
@@ -62,7 +67,7 @@ def looks(entries: Sequence[Entry], place: Place, sequence: int, sinks: Sinks = 
         weights, seen = _without(weights, present), _without(seen, present)
     if aside:
         weights = weights / weights.sum().clamp_min(SMALLEST)
-    found = _by_word(_phrase(side, place, places), keys, weights, seen)
+    found = _by_word(phrase(side, place, places), keys, weights, seen)
     if not aside:
         return found
     return replace(found, aside=aside, note=sentence(aside) + ("; of the rest:" if found else ""))
@@ -76,14 +81,15 @@ def looked_at(entries: Sequence[Entry], place: Place, sequence: int, sinks: Sink
     """
     side = key_side(entries[0], sequence)
     places = side.find_all(place)
-    columns = _tokens(places)
-    shares = mean_over_heads(entries, lambda entry: _given_to(entry, sequence, columns).sum(0))
+    columns = tokens_of(places)
+    shares = mean_over_heads(entries, lambda entry: given_to(entry, sequence, columns).sum(0))
     seen = seen_queries(entries, sequence, columns, shares) & real_queries(entries[0], sequence)
-    words = _words(query_side(entries[0], sequence), seen)
+    others = query_side(entries[0], sequence)
+    words = _words(others, seen)
     aside: tuple[Aside, ...] = ()
     rest = torch.ones_like(shares)
     if not seen.any():
-        return Looks(_phrase(side, place, places), (), note="the mask hides it: nothing looks at it.")
+        return Looks(phrase(side, place, places), (), note="the mask hides it: nothing looks at it.")
     if sinks is not None and not set(columns.tolist()) & set(sinks):
         given, own = to_tokens(entries, sinks, sequence), to_own(entries, sequence)
         aside = named(sinks, given[seen].mean(0).tolist(), side, float(own[seen].mean()))
@@ -92,7 +98,7 @@ def looked_at(entries: Sequence[Entry], place: Place, sequence: int, sinks: Sink
     def share(word: Word) -> float:
         return float(shares[word.start : word.stop].sum() / rest[word.start : word.stop].sum())
 
-    found = _looks(_phrase(side, place, places), (Look(w.text, share(w), w.start) for w in words))
+    found = _looks(phrase(side, place, places), (Look(w.text, share(w), w.start + others.first) for w in words))
     found = replace(found, one_row=False)
     return replace(found, aside=aside, note=f"{sentence(aside)} on average; of the rest:") if aside else found
 
@@ -119,7 +125,7 @@ def _side(entry: Entry, tokens: Sequence[Tokens] | None, length: int, sequence: 
     return Tokens.numbered(length) if tokens is None else tokens[sequence]
 
 
-def _phrase(side: Tokens, place: Place, places: Sequence[range]) -> str:
+def phrase(side: Tokens, place: Place, places: Sequence[range]) -> str:
     """A place in words: as the user wrote it, and how often it occurs, or all words that it touches."""
     if isinstance(place, str):
         return place if len(places) == 1 else f"{place} ({len(places):,} occurrences)"
@@ -127,13 +133,14 @@ def _phrase(side: Tokens, place: Place, places: Sequence[range]) -> str:
     return " ".join(word.text for word in side.words if word.stop > tokens.start and word.start < tokens.stop)
 
 
-def _tokens(places: Sequence[range]) -> Int[Tensor, " tokens"]:
+def tokens_of(places: Sequence[range]) -> Int[Tensor, " tokens"]:
+    """All tokens of some places, in one row."""
     return torch.tensor([token for place in places for token in place])
 
 
-def _mean_row(entry: Entry, sequence: int, places: Sequence[range]) -> Float[Tensor, "heads keys"]:
+def mean_row(entry: Entry, sequence: int, places: Sequence[range]) -> Float[Tensor, "heads keys"]:
     """The mean row of all occurrences of a word, each of them the mean of its tokens: a block of rows at a time."""
-    rows = _tokens(places)
+    rows = tokens_of(places)
     shares = torch.tensor([1 / len(places) / len(place) for place in places for _ in place])
     size = max(_WEIGHTS // (entry.shape[1] * entry.shape[3]), 1)
     total = torch.zeros(entry.shape[1], entry.shape[3])
@@ -144,7 +151,7 @@ def _mean_row(entry: Entry, sequence: int, places: Sequence[range]) -> Float[Ten
     return total
 
 
-def _given_to(entry: Entry, sequence: int, columns: Int[Tensor, " tokens"]) -> Float[Tensor, "heads queries"]:
+def given_to(entry: Entry, sequence: int, columns: Int[Tensor, " tokens"]) -> Float[Tensor, "heads queries"]:
     """What each query gives to these keys together: a column of A @ x, in O(tokens) memory."""
     matrix = entry.matrix.part[sequence : sequence + 1]
     membership = torch.zeros(entry.shape[3], 1, dtype=matrix.dtype, device=matrix.device)
@@ -214,7 +221,7 @@ def rollout(
         share, stays = _through(entry, flow, sequence, sinks_of(entry))
         rested.append(stays.sum(0) / flow.sum())
         flow = flow / 2 + stays.sum(-1) / 2 + share / 2
-    word = _phrase(side, place, places)
+    word = phrase(side, place, places)
     rolled = _rolled(word, own[0], flow, rested, sequence, sinks_of(own[0]))
     if source is None or not encoder:
         return Rollout(rolled)
@@ -273,7 +280,7 @@ def relevance(entries: Sequence[Entry], place: Place, sequence: int) -> Looks:
         flow = flow + entry.attribution.back(flow, sequence)
     rest = flow - start
     return _by_word(
-        _phrase(side, place, places), key_side(own[0], sequence), rest / rest.sum().clamp_min(SMALLEST), rest > 0
+        phrase(side, place, places), key_side(own[0], sequence), rest / rest.sum().clamp_min(SMALLEST), rest > 0
     )
 
 
@@ -287,11 +294,11 @@ def heads_between(entries: Sequence[Entry], start: Place, end: Place, sequence: 
     """
     sides = query_side(entries[0], sequence), key_side(entries[0], sequence)
     rows, columns = sides[0].find_all(start), sides[1].find_all(end)
-    scores = [_mean_row(entry, sequence, rows)[:, _tokens(columns)].sum(-1) for entry in entries]
-    ranked = _heads(f"{_phrase(sides[0], start, rows)} → {_phrase(sides[1], end, columns)}", entries, scores)
+    scores = [mean_row(entry, sequence, rows)[:, tokens_of(columns)].sum(-1) for entry in entries]
+    ranked = _heads(f"{phrase(sides[0], start, rows)} → {phrase(sides[1], end, columns)}", entries, scores)
     seeing: set[tuple[str, int]] = set()
     for entry, score in zip(entries, scores, strict=True):
-        seen = shown_to_heads(entry, sequence, _tokens(rows), _tokens(columns), score)
+        seen = shown_to_heads(entry, sequence, tokens_of(rows), tokens_of(columns), score)
         seeing.update((entry.name, head) for head in compress(entry.heads, seen))
     found = tuple(head for head in ranked if (head.name, head.head) in seeing)
     if len(found) == len(ranked):
@@ -315,10 +322,12 @@ def _heads(about: str, entries: Sequence[Entry], scores: Sequence[Tensor]) -> He
 
 def scored(entries: Sequence[Entry], habit: str, sequence: int) -> Heads:
     """Heads ranked by a habit: "sink", "previous", "diagonal" or "induction"."""
-    if habit not in _HABITS:
-        raise InputError(f"heads are scored by {', '.join(map(repr, _HABITS))}. Got {habit!r}.")
+    if habit not in HABITS:
+        raise InputError(f"heads are scored by {', '.join(map(repr, HABITS))}. Got {habit!r}.")
     own = [entry for entry in entries if entry.kind != "cross"]
-    return _heads(habit, own, [_HABITS[habit](entry, sequence) for entry in own])
+    if any(entry.shape[2] != entry.shape[3] for entry in own):
+        raise InputError("a habit is measured on all rows of a text, and these entries have some of them only.")
+    return _heads(habit, own, [HABITS[habit](entry, sequence) for entry in own])
 
 
 def _sink(entry: Entry, sequence: int) -> Tensor:
@@ -353,7 +362,7 @@ def _induction(entry: Entry, sequence: int) -> Tensor:
     return _mean_of_points(entry, sequence, rows, columns)
 
 
-_HABITS: dict[str, Callable[[Entry, int], Tensor]] = {
+HABITS: dict[str, Callable[[Entry, int], Tensor]] = {
     "sink": _sink,
     "previous": _previous,
     "diagonal": _diagonal,
@@ -380,10 +389,15 @@ _COLUMNS = 256  # spans summed in one multiplication
 
 def spans(entries: Sequence[Entry], by: str | Mapping[str, Span], sequence: int) -> Spans:
     """The mean over all heads and over the tokens of each row's span, without ever storing queries × keys."""
-    rows = named_spans(query_side(entries[0], sequence), by)
-    columns = named_spans(key_side(entries[0], sequence), by)
+    side, columns = query_side(entries[0], sequence), named_spans(key_side(entries[0], sequence), by)
+    if side.first and entries[0].kind != "cross":  # of the text, the last rows were kept
+        inside = {name: span for name, span in columns.items() if span.start >= side.first}
+        rows = {name: range(span.start - side.first, span.stop - side.first) for name, span in inside.items()}
+    else:
+        rows = named_spans(side, by)
     if not rows or not columns:
-        raise InputError(f"no span of {by!r} is in the text.")
+        kept = f" that were kept, from {side.first} on" if side.first else " of the text"
+        raise InputError(f"no span of {by!r} is among the tokens{kept}.")
     row_spans, column_spans = list(rows.values()), list(columns.values())
     weights = mean_over_heads(entries, lambda entry: shares_of_spans(entry, sequence, row_spans, column_spans))
     return Spans(tuple(rows), tuple(columns), weights)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +17,12 @@ from regard.scores import bind
 from regard.support import Float, progress, some_of
 from regard.watching import storage
 from regard.watching.answers import Heads, Looks, Rollout, Spans
+from regard.watching.atlas import Atlas, draw_up
 from regard.watching.cache import Forgettable, forgettable
-from regard.watching.entries import Entry, ModuleCalls, mean_over_heads
+from regard.watching.entries import Entry, mean_over_heads
+from regard.watching.module_calls import ModuleCalls
+from regard.watching.overlays import Asked, over, with_image
+from regard.watching.patches import Box
 from regard.watching.pictures import picture
 from regard.watching.rankings import (
     Span,
@@ -90,7 +94,8 @@ class Record(Mapping[str, Entry]):
         return len(self._entries()) if self._passes else 0
 
     def __repr__(self) -> str:
-        more = f", the last of {len(self._passes)} passes" if len(self._passes) > 1 else ""
+        more = f", {self.name}" if self.name else ""
+        more += f", the last of {len(self._passes)} passes" if len(self._passes) > 1 else ""
         lines = [f"Record of {len(self)} attentions{more}", *(f"  {entry!r}" for entry in self.values())]
         lines = lines if len(lines) <= 20 else [*lines[:10], "  …", *lines[-9:]]
         lines += [f"  Changed: {change}." for change in self.changes]
@@ -115,6 +120,11 @@ class Record(Mapping[str, Entry]):
     def unseen(self) -> tuple[str, ...]:
         """The modules that computed attention where it could not be seen: nothing here says anything about them."""
         return tuple(self._unseen)
+
+    @property
+    def name(self) -> str:
+        """What the text is for: "unconditional" guides the next of the passes (classifier-free guidance), else ""."""
+        return str(getattr(self._passes[-1], "name", "")) if self._passes else ""
 
     @property
     def passes(self) -> list[Record]:
@@ -171,6 +181,30 @@ class Record(Mapping[str, Entry]):
     def scores(self, habit: str, *, sequence: int = 0) -> Heads:
         """Heads by a habit: "sink" (look at the first token), "previous", "diagonal" (at themselves) or "induction"."""
         return scored(list(self.values()), habit, sequence)
+
+    def atlas(
+        self, *, context: int | Place | None = None, needle: Place | None = None, ids: Tensor | None = None,
+        kind: str | None = None, sequence: int = 0,
+    ) -> Atlas:  # fmt: skip
+        """What every head does: where it looks, in numbers and in a phrase, and what of that it writes down.
+
+        What was written is known of a generation: what came after the prompt. Of another text, `context` says how many
+        tokens, or up to which words, were not the model's own. Retrieval then counts what is copied from anywhere, or
+        from a `needle`: some words, or a range of tokens. The last written token was never read: to count it too, hand
+        in the `ids` that `generate` returned.
+
+        >>> import torch, regard
+        >>> class Layer(torch.nn.Module):
+        ...     heads, kind, attend = 1, "encoder", staticmethod(regard.attention)
+        ...     def forward(self, x):
+        ...         return self.attend(x, x, x)
+        >>> with regard.watch(Layer(), tokens=["A", "dog", "ate", "food"]) as record:
+        ...     output = record.model(5 * torch.eye(4)[None, None])
+        >>> print(record.atlas())
+        1 head on 4 tokens
+        itself    1   0·0 100 %
+        """
+        return draw_up(list(self.at(kind=kind).values()), context, needle, ids, sequence)
 
     def spans(
         self, by: str | Mapping[str, Span], *, layer: int | None = None, head: int | None = None,
@@ -255,11 +289,48 @@ class Record(Mapping[str, Entry]):
         """
         entries = self._comparable(layer, head, kind)
         aside = self._sinks(entries, sinks, sequence) if drawing in ("lines", "flow") else None
-        drawn = picture(entries, drawing, word, sequence, title, self._unseen, around, aside)
+        return self._captioned(picture(entries, drawing, word, sequence, title, self._unseen, around, aside))
+
+    def _captioned(self, drawn: Picture) -> Picture:
+        """A picture that says what the model was run without."""
         if not self.changes:
             return drawn
         changed = " ".join(f"Changed: {said}." for said in self.changes)
         return replace(drawn, caption=f"{drawn.caption} {changed}".strip())
+
+    def over(
+        self, what: Place, image: Any = None, *, layer: int | None = None, head: int | None = None,
+        kind: str | None = None, sequence: int = 0, number: int = 0, each: str | None = None, looked_at: bool = False,
+        fit: str | Box | None = None, title: str = "",
+    ) -> Picture:  # fmt: skip
+        """What a word, or a patch of an image, looks at in an image: drawn over the image.
+
+        `image`: a file, a Pillow image or an array; without one, what the model read is drawn in grey. `number` chooses
+        one of several images of a text. `each` = "head" or "layer" draws a panel for each of them instead of the mean.
+        `looked_at`: the other way round, the patches that look at it. Nothing is set aside: patches that most tokens
+        look at are marked, and the caption says what goes elsewhere. How the picture was fitted to the patches is found
+        out by comparing it with what the model read; where that cannot be, `fit` says it: "whole", "middle", "padded",
+        "padded below", or a box (top, left, bottom, right) in shares of the picture.
+
+        >>> import torch, regard
+        >>> class Layer(torch.nn.Module):
+        ...     heads, kind, attend = 1, "encoder", staticmethod(regard.attention)
+        ...     def forward(self, x):
+        ...         return self.attend(x, x, x)
+        >>> with regard.watch(Layer(), tokens=["dog", "", "", "", ""], images=[(2, 2, 1)]) as record:
+        ...     output = record.model(4 * torch.eye(5)[None, None, [3, 0, 1, 3, 4]])
+        >>> print(record.over("dog"))
+        up to 49.9 %
+        ░░░░
+        ██░░
+        encoder, layer 0, head 0. Of what "dog" gives, 50.1 % falls on the image, 49.9 % elsewhere. Drawn without a
+        picture: none was given.
+        """
+        asked = Asked(what, sequence, number, each, looked_at, fit)
+        entries = with_image(list(self.at(layer=layer, head=head, kind=kind).values()), asked)
+        self._require_alike(entries)
+        sinks = self._sinks(entries, False, sequence) if not looked_at else None
+        return self._captioned(over(entries, asked, image, sinks or (), title))
 
     def check(self, rows: int = 16) -> Check:
         """Compare a sample of rows with the plain dense computation in float64, print the result, and return it."""
@@ -309,13 +380,17 @@ class Record(Mapping[str, Entry]):
     def _comparable(self, layer: int | None, head: int | None, kind: str | None) -> list[Entry]:
         """The chosen entries; their mean makes sense only if they have one kind and one shape."""
         entries = list(self.at(layer=layer, head=head, kind=kind).values())
+        self._require_alike(entries)
+        return entries
+
+    @staticmethod
+    def _require_alike(entries: Sequence[Entry]) -> None:
         kinds = sorted({entry.kind for entry in entries})
         if len(kinds) > 1:
             raise InputError(f"the record has attention of {len(kinds)} kinds: choose kind = {' or '.join(kinds)}.")
         shapes = sorted({entry.shape[2:] for entry in entries})
         if len(shapes) > 1:
             raise InputError(f"the layers look at texts of different lengths {shapes}: choose a layer.")
-        return entries
 
 
 def _plain(entries: Sequence[Entry], sinks: bool | None) -> bool:

@@ -43,6 +43,7 @@ class Keep(NamedTuple):
     reductions: tuple[str, ...] | None = None  # None: the matrix
     values: bool = False
     gradients: bool = False
+    rows: int | None = None  # of the matrix, so many last ones of a text and all that come later; None: all
 
     @property
     def nothing(self) -> bool:
@@ -50,14 +51,18 @@ class Keep(NamedTuple):
         return self.reductions == ()
 
 
-def to_keep(keep: str | Collection[str]) -> Keep:
+def to_keep(keep: str | int | Collection[str]) -> Keep:
     """What `keep=` asks for.
 
-    >>> to_keep("matrix"), to_keep(["top"])
-    (Keep(reductions=None, values=False, gradients=False), Keep(reductions=('top',), values=False, gradients=False))
-    >>> to_keep(["matrix", "value"])
-    Keep(reductions=None, values=True, gradients=False)
+    >>> to_keep("matrix") == Keep(), to_keep(["top"]) == Keep(("top",))
+    (True, True)
+    >>> to_keep(["matrix", "value"]) == Keep(values=True), to_keep(64) == Keep(rows=64)
+    (True, True)
     """
+    if isinstance(keep, int):
+        if keep < 1 or isinstance(keep, bool):
+            raise InputError(f"keep takes a number of rows from 1 on. Got {keep!r}.")
+        return Keep(rows=keep)
     if keep == "summary":
         return Keep(REDUCTIONS[:3])
     names = {keep} if isinstance(keep, str) else set(keep)
@@ -65,8 +70,8 @@ def to_keep(keep: str | Collection[str]) -> Keep:
         return Keep(None, "value" in names or "gradient" in names, "gradient" in names)
     if names - set(REDUCTIONS):
         raise InputError(
-            'keep must be "matrix", with it "value" and "gradient" if you like; "summary"; () for nothing; or some of '
-            f"{', '.join(map(repr, REDUCTIONS))}. Got {keep!r}."
+            'keep must be "matrix", with it "value" and "gradient" if you like; "summary"; a number of rows; () for '
+            f"nothing; or some of {', '.join(map(repr, REDUCTIONS))}. Got {keep!r}."
         )
     return Keep(tuple(name for name in REDUCTIONS if name in names))
 

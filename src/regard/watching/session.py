@@ -11,13 +11,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import re
 import threading
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,23 +26,23 @@ from regard.matrix import AttentionMatrix
 from regard.nn import Decoder, Encoder, Transformer
 from regard.support import some_of
 from regard.watching import huggingface, plain_torch, registry
+from regard.watching.beams import Hypotheses
 from regard.watching.calls import AttentionCall
 from regard.watching.changes import Changes, Without
-from regard.watching.entries import ModuleCalls, layer_of
-from regard.watching.links import Link, LocatedLink
+from regard.watching.entries import layer_of
+from regard.watching.images import Stated, check_stated, read_images
+from regard.watching.links import Link
+from regard.watching.module_calls import ModuleCalls
+from regard.watching.modules import Kind, attends, kind_of, named_modules
 from regard.watching.own_layers import WatchedAttend
+from regard.watching.packed import Parts
+from regard.watching.passes import Caches, Pass, Seen
 from regard.watching.record import Record
 from regard.watching.reductions import Keep, to_keep
-from regard.watching.tokens import Text, Tokens, Vocabulary
+from regard.watching.tokens import Images, Tokens, Vocabulary
 from regard.watching.values import KeptValues, Projections
 
 __all__ = ["Watching", "watch"]
-
-Links = tuple[tuple[LocatedLink, ...], tuple[LocatedLink, ...]]  # cut or steered, and zeroed
-# What torch.compile, FSDP and activation checkpointing call the module that they wrap.
-_WRAPPERS = frozenset(("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"))
-# Attention modules are found by the name of their class; those that adapt or project what another one gave are none.
-_ATTENTION = re.compile(r"Atte?n(tio)?n(?!\w*(Output|Adapter|Norm|Mask|Bias|Embed|MLP|FeedForward))")
 
 
 def watch(
@@ -51,10 +50,11 @@ def watch(
     *,
     tokenizer: Any = None,
     tokens: Sequence[str] | Sequence[Sequence[str]] | None = None,
-    keep: str | Collection[str] = "matrix",
+    keep: str | int | Collection[str] = "matrix",
     without: Without | None = None,
     steer: Mapping[Link, float] | None = None,
     renormalise: bool = True,
+    images: Sequence[tuple[int, ...]] | None = None,
     strict: bool = False,
 ) -> Watching:
     """Record the attention of every layer while the model runs in a `with` block, at the speed of fused kernels.
@@ -63,7 +63,9 @@ def watch(
     `torch.nn.functional.scaled_dot_product_attention`; an entry is named after the module that computed it.
 
     `keep`: "matrix" (queries and keys: ask anything later), "summary" (received, entropy, pool) or a choice of
-    "received", "entropy", "pool", "top"; with () nothing is recorded. ("matrix", "value") keeps values and output
+    "received", "entropy", "pool", "top"; with () nothing is recorded. A number keeps the rows of so many last tokens of
+    a text and of all that is written after it, little beside a cache; of layers that are not causal, what is received.
+    ("matrix", "value") keeps values and output
     projections too, for `record.by_norm()`; "gradient" beside them what a backward pass inside the block, or after it,
     brings, for `entry.attribution`. Attention that ran where regard could not see it is named in `record.unseen`, with
     a warning at the end of the block; `strict`: with an error.
@@ -71,6 +73,10 @@ def watch(
     `without`: what the model runs without: heads by module name, a `Link` or several, or a list of both. Where a link
     is cut, the other weights of its queries are normalised to 1 again; with renormalise=False they stay as they are.
     `steer`: a number for each link, which is added to its scores.
+
+    `tokenizer`: or the processor of a model that reads images. Which tokens are patches of an image is known of many
+    models (docs/how-to); of others, `images` says it: (rows, columns) of patches for each image of a text, and where
+    the tokens cannot be found by their number alone, (rows, columns, first token).
 
     >>> import torch, regard
     >>> class Layer(torch.nn.Module):
@@ -82,7 +88,8 @@ def watch(
     >>> record[""].shape
     (1, 2, 2, 2)
     """
-    watching = Watching(model, Vocabulary(tokenizer, tokens), to_keep(keep), strict)
+    tokenizer = getattr(tokenizer, "tokenizer", tokenizer)  # that of a processor
+    watching = Watching(model, Vocabulary(tokenizer, tokens), to_keep(keep), strict, check_stated(images))
     watching.changes.add(without, steer, renormalise)
     return watching
 
@@ -96,11 +103,14 @@ class Watching:
         vocabulary: Vocabulary,
         keep: Keep,
         strict: bool = False,
+        images: Stated = (),
     ):
         if not isinstance(model, nn.Module):
             raise InputError(f"watch takes a torch module. Got {type(model).__name__}.")
         self._model, self._vocabulary, self._keep, self._strict = model, vocabulary, keep, strict
-        self._names, self._wrapped = _modules(model)
+        self._stated = images
+        self._names, self._wrapped = named_modules(model)
+        self._wordless = huggingface.wordless(self._names)
         self._projections = Projections(self._names)
         self.changes = Changes(self._names)
         self._undo: contextlib.ExitStack | None = None
@@ -108,14 +118,18 @@ class Watching:
         self._reset()
 
     def _reset(self) -> None:
-        self._passes: list[dict[str, ModuleCalls]] = []
-        self._text = Text(self._vocabulary)  # of the last pass
+        self._passes: list[Pass] = []
+        self._now = Pass(self._vocabulary, self._wordless)  # that the model works on
+        self._caches, self._given = Caches(), None  # the cache that this step got
+        self._generation = "", 0  # while the model generates: how, and how many passes there were before
         self._step = 0  # how often the model, or a part of it, was called from outside
         self._continued_step = -1  # the last step that continued a text
         self._repetitions: dict[str, tuple[int, int]] = {}  # by module: the last step that called it, and how often
         self._new_ids: dict[str, Tensor] = {}  # by module: input ids that no attention was computed for yet
+        self._new_images: Images | None = None  # and images
+        self._images_of_generation: Images | None = None
+        self._parts = Parts()
         self._placed: tuple[str, ModuleCalls | None] = "", None  # of the call that is computed: see _place
-        self._links: dict[str, Links] = {}  # by module: its links in the text of the last pass
         self._embedded: Tensor | None = None  # ids that one of our models has embedded last
         self.seen: dict[str, Seen] = {}  # by module: what is known of its last text, where nothing is recorded
         self.changes.restart()
@@ -130,13 +144,15 @@ class Watching:
         if self._undo is not None:
             raise WatchError("this watch is already open. Call regard.watch again for another one.")
         self._reset()
-        kinds: dict[Any, _Kind] = {kind: _kind(kind) for kind in set[Any](map(type, self._names.values()))}
+        kinds: dict[Any, Kind] = {kind: kind_of(kind) for kind in set[Any](map(type, self._names.values()))}
         found = [(name, module, kinds[type(module)]) for name, module in self._names.items()]
-        ours = [(n, m) for n, m, kind in found if _attends(m, kind)]
+        ours = [(n, m) for n, m, kind in found if attends(m, kind)]
         theirs = [(n, m) for n, m, kind in found if kind.transformers]
         if not ours and not theirs and not plain_torch.may_attend(self._names.values()):
             raise self._nothing_seen()
         attentions = [(n, m, kind) for n, m, kind in found if kind.attention]
+        if not (self.changes.has_links or self._keep.values or self._keep.nothing):  # which each part has for itself
+            self._parts = Parts(name for name, _, kind in attentions if kind.parts)
         with contextlib.ExitStack() as undo:
             undo.callback(registry.remove, self)
             registry.add(self, self._names.items())
@@ -159,11 +175,11 @@ class Watching:
                     noted = module.embedding.register_forward_pre_hook(_Hook(self._before_embedding))
                     undo.callback(noted.remove)
                 if kind.generates and not self._keep.nothing:
-                    _replace(undo, module, "generate", huggingface.PlainGenerate)
+                    _replace(undo, module, "generate", huggingface.WatchedGenerate)
             for name, module, kind in attentions:
                 if kind.routes:
                     ends = _Hook(functools.partial(self._routed_ends, name))
-                    undo.callback(module.register_forward_hook(ends).remove)
+                    undo.callback(module.register_forward_hook(ends, with_kwargs=True).remove)
                 else:
                     _hook(undo, module, functools.partial(self._attention_starts, name), self._attention_ends)
             for module in self._names.values():
@@ -194,8 +210,8 @@ class Watching:
         if error is None and self._observed and (said := self.changes.in_vain()):
             raise WatchError(said)
         if error is None:
-            for calls in (calls for one in self._passes for calls in one.values()):
-                calls.finish()
+            for one in self._passes:
+                one.finish()
         if self._unseen and error is None:
             said = (
                 f"{some_of(self._unseen)} computed attention without calling transformers' AttentionInterface or "
@@ -223,7 +239,12 @@ class Watching:
         """Count the step, and note the input ids."""
         depth = getattr(self._thread, "depth", 0)
         self._thread.depth = depth + 1
-        self._step += depth == 0
+        if depth == 0:
+            self._step, self._given = self._step + 1, kwargs.get("past_key_values")
+            self._now = self._caches.find(self._given, self._now)
+            self._parts.clear()  # of a forward that ended in an error
+            self._new_images = self._images_of_generation
+        self._new_images = self._new_images or read_images(name, module, args, kwargs, self._stated)
         inputs = {name: kwargs.get("input_ids", args[0] if args else None)}
         if isinstance(module, Encoder | Decoder) and depth == 0:  # of our Transformer, called by its encode or decode
             inputs, self._embedded = {name: self._embedded}, None
@@ -238,15 +259,40 @@ class Watching:
     def _before_embedding(self, _: nn.Module, args: tuple[Any, ...]) -> None:
         self._embedded = args[0] if args else None
 
-    def _after_forward(self, *_: Any) -> None:
+    def _after_forward(self, _: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         self._thread.depth -= 1
+        if self._thread.depth == 0:
+            for cache in (self._given, getattr(output, "past_key_values", None)):
+                self._caches.note(cache, self._now)
+            self._given = None
+
+    def generation_begins(self, mode: str, name: str, model: nn.Module, inputs: Mapping[str, Any]) -> None:
+        """From here on the rows of a step are beams ("beams"), or each second pass is the unconditional ("guided")."""
+        if mode == "beams" and (self._keep.values or self._keep.rows is not None):
+            raise WatchError(
+                "neither values nor the last rows are followed along the hypotheses of a beam search. Watch with "
+                'keep="matrix", generate '
+                "with num_beams=1, or watch model(sequences) on what came out."
+            )
+        self._generation = mode, len(self._passes)
+        # The model encodes its images first, and is then called without them.
+        self._images_of_generation = read_images(name, model, (), inputs, self._stated)
+
+    def generation_ends(self, found: Hypotheses | None) -> None:
+        """Beams become hypotheses; without a cache, where each step is a pass, they stay what they are."""
+        self._generation, self._images_of_generation = ("", 0), None
+        searched = [one for one in self._passes if one.searching]
+        for one in searched if found is not None else ():
+            one.choose(found if len(searched) == 1 else None)
 
     # Attention that nobody sees
 
-    def _routed_ends(self, name: str, *_: Any) -> None:
+    def _routed_ends(self, name: str, module: nn.Module, args: Any, kwargs: Any, *_: Any) -> None:
         """The same for modules that call transformers' function themselves: one hook is enough for them."""
         if name in self._fresh:
             self._fresh.discard(name)
+            for call, matrix in self._parts.ended(name, module, args, kwargs):
+                self._record(name, self._place(name, call), matrix, None)
             return
         self._unseen[name] = None
         if running := self._running():
@@ -274,17 +320,19 @@ class Watching:
 
     def change(self, name: str, call: AttentionCall) -> AttentionCall:
         """The call of the module of this name as it is computed: in its place in the text, without the links."""
+        if name in self._parts.names:  # placed when all of them are there
+            return call
         if not _recomputed():
             call = self._pass_by(name, call) if self._keep.nothing else self._place(name, call)
-        key = self._placed[0]
-        if not self.changes.has_links or (_recomputed() and key not in self._links):
+        key = name if _recomputed() else self._placed[0]
+        if not self.changes.has_links or (_recomputed() and key not in self._now.links):
             return call
-        if key not in self._links:
+        if key not in self._now.links:
             known = self._known(key, call)
-            self._links[key] = self.changes.located(
+            self._now.links[key] = self.changes.located(
                 name, known.layer, known.kind, known.heads, call.heads, *known.sides
             )
-        links, zeroed = self._links[key]
+        links, zeroed = self._now.links[key]
         return call.changed(links, zeroed) if links or zeroed else call
 
     def observe(
@@ -295,23 +343,30 @@ class Watching:
         self._fresh.add(name)
         for running in self._running():
             running.seen = True
-        if not _recomputed() and not self._keep.nothing:
-            key, calls = self._placed
-            if calls is not None:
-                calls.append(call)
-            else:
-                calls = ModuleCalls(key, call, matrix, self._keep.reductions, self._text)
-                self._passes[-1][key] = calls
-                if self._keep.values:
-                    calls.values = KeptValues(functools.partial(self._projections.of, name))
-            if calls.values is not None:
-                calls.values.take(value)
+        if not _recomputed() and name in self._parts.names:
+            self._parts.add(name, call, matrix)
+        elif not _recomputed() and not self._keep.nothing:
+            self._record(name, call, matrix, value)
         output = self.changes.without_heads(name, output, call.all_heads, call.heads)
         if self._keep.gradients:
-            recorded = self._passes[-1].get(self._placed[0])
+            recorded = self._now.get(name if _recomputed() else self._placed[0])
             if recorded is not None and recorded.values is not None:
                 recorded.values.differentiate(output)
         return output
+
+    def _record(self, name: str, call: AttentionCall, matrix: AttentionMatrix | None, value: Tensor | None) -> None:
+        """A call that has its place."""
+        key, calls = self._placed
+        if calls is not None:
+            calls.append(call)
+        else:
+            rows, beams = self._keep.rows, self._generation[0] == "beams"
+            calls = ModuleCalls(key, call, matrix, self._keep.reductions, self._now.text, rows=rows, beams=beams)
+            self._now[key] = calls
+            if self._keep.values:
+                calls.values = KeptValues(functools.partial(self._projections.of, name))
+        if calls.values is not None and value is not None:
+            calls.values.take(value)
 
     def returned(self, name: str, output: Tensor) -> None:
         """What the code of a module got: its output projection is recognised by it."""
@@ -323,7 +378,7 @@ class Watching:
         key = self._key(name)
         if not self._passes:
             self._begin_pass()
-        calls = self._passes[-1].get(key)
+        calls = self._now.get(key)
         call = call if calls is None else calls.located(call)
         continues = calls is not None and calls.continues(call, self._continued_step == self._step)
         if calls is not None and not continues:
@@ -333,7 +388,7 @@ class Watching:
                     "Watch one plain generation, or the model on the finished text."
                 )
             self._begin_pass()
-        self._text.add(self._new_ids)
+        self._now.text.add(self._new_ids, self._new_images)
         self._new_ids = {}
         if continues:
             self._continued_step = self._step
@@ -344,9 +399,9 @@ class Watching:
         """`_place` for a call that is not recorded, so that beams may come and go: its links are those of its text."""
         key = self._key(name)
         if call.kind != "cross" and call.queries.start == 0 and call.query.shape[2] >= call.key.shape[2]:
-            if key in self._links:  # another text
-                self._text, self._links = Text(self._vocabulary), {}
-            self._text.add(self._new_ids)
+            if key in self._now.links:  # another text
+                self._now = Pass(self._vocabulary, self._wordless)
+            self._now.text.add(self._new_ids, self._new_images)
             self._new_ids = {}
         if key not in self.seen:
             self.seen[key] = self._known(key, call)
@@ -355,7 +410,7 @@ class Watching:
 
     def _known(self, key: str, call: AttentionCall) -> Seen:
         batch, heads, queries, keys = *call.query.shape[:3], call.key.shape[2]
-        found = self._text.sides(key, call.kind, (batch, heads, queries, keys))
+        found = self._now.text.sides(key, call.kind, (batch, heads, queries, keys))
         tokens, key_tokens = (
             [Tokens.numbered(length)] * batch if side is None else side
             for side, length in ((found.tokens, queries), (found.key_tokens, keys))
@@ -376,72 +431,16 @@ class Watching:
         return f"{name}#{repetition}" if repetition else name
 
     def _begin_pass(self) -> None:
-        for calls in self._passes[-1].values() if self._passes else ():
-            calls.finish()
-        self._text, self._links = Text(self._vocabulary), {}
-        self._passes.append({})
+        self._now.finish()
+        mode, before = self._generation
+        guide = mode == "guided" and (len(self._passes) - before) % 2 == 1
+        self._now = Pass(self._vocabulary, self._wordless, "unconditional" if guide else "")
+        self._passes.insert(len(self._passes) - guide, self._now)  # before the text that it guides
 
 
 def _recomputed() -> bool:
     """Whether a checkpoint computes a call again, which was recorded before: it does so in a backward pass."""
     return bool(torch._C._current_graph_task_id() != -1)
-
-
-class Seen(NamedTuple):
-    """What is known of a module and its text: of its queries and keys the tokens, or their numbers."""
-
-    layer: int
-    kind: str
-    heads: int
-    sides: tuple[Sequence[Tokens], Sequence[Tokens]]
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """What the class of a module says about it."""
-
-    transformers: bool  # part of a model of transformers
-    model: bool  # such a model
-    generates: bool
-    attention: bool
-    routes: bool  # calls transformers' AttentionInterface
-    attend: bool  # has attention of regard's kind
-    visible: bool  # attention that calls a function which is replaced
-
-
-@functools.cache
-def _kind(kind: Any) -> _Kind:
-    """The same for each module of a class, so that it is looked up once."""
-    transformers = huggingface.is_model(kind)
-    model = transformers and hasattr(kind, "get_input_embeddings")
-    attention = _ATTENTION.search(kind.__name__) is not None
-    routes = attention and huggingface.routes(kind)
-    generates, attend = model and hasattr(kind, "generate"), hasattr(kind, "attend")
-    visible = routes or issubclass(kind, nn.MultiheadAttention) or (attention and huggingface.calls_torch(kind))
-    return _Kind(transformers, model, generates, attention, routes, attend, visible)
-
-
-def _modules(model: nn.Module) -> tuple[dict[str, nn.Module], bool]:
-    """The modules by name, as they are without what wraps some of them, and whether torch.compile is among that."""
-    modules, compiled, wrapped = {}, False, set[str]()
-    for path, module in model.named_modules():
-        parts = path.split(".") if path else []
-        compiled = compiled or "_orig_mod" in parts
-        # DDP calls what it wraps "module", a name that others give to modules of their own.
-        inside = (".".join(parts[: n + 1]) for n in range(len(parts)))
-        name = ".".join(
-            part for part, here in zip(parts, inside, strict=True) if part not in _WRAPPERS and here not in wrapped
-        )
-        if isinstance(module, nn.parallel.DistributedDataParallel | nn.DataParallel):
-            wrapped.add(f"{path}.module" if path else "module")
-        modules[name] = module
-    return modules, compiled
-
-
-def _attends(module: nn.Module, kind: _Kind) -> bool:
-    """Whether a module has `attend`; asking torch for an attribute that it does not have is slow."""
-    has = kind.attend or "attend" in vars(module) or "attend" in module._modules
-    return has and callable(getattr(module, "attend", None))
 
 
 @dataclass

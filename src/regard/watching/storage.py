@@ -24,6 +24,7 @@ from regard.nn.files import write_safetensors
 from regard.scores import Band, Mask, as_mask, cut, documents, padding, window
 from regard.watching.calls import AttentionCall
 from regard.watching.entries import Entry
+from regard.watching.patches import Grid
 from regard.watching.reductions import REDUCTIONS, Reductions
 from regard.watching.shards import Shard
 from regard.watching.tokens import Tokens, Word
@@ -118,8 +119,9 @@ class _SharedTensors:
 def _describe(entry: Entry, tensors: _SharedTensors) -> dict[str, Any]:
     item: dict[str, Any] = {"name": entry.name, "kind": entry.kind, "layer": entry.layer, "calls": entry.calls}
     item |= {"ids": tensors.put(entry.ids), "key_ids": tensors.put(entry.key_ids)}
-    item |= {"tokens": _describe_tokens(entry.tokens), "heads": [entry.heads.start, entry.heads.stop]}
-    item["key_tokens"] = "tokens" if entry.key_tokens is entry.tokens else _describe_tokens(entry.key_tokens)
+    item |= {"tokens": _describe_tokens(entry.tokens, tensors), "heads": [entry.heads.start, entry.heads.stop]}
+    shared = entry.key_tokens is entry.tokens
+    item["key_tokens"] = "tokens" if shared else _describe_tokens(entry.key_tokens, tensors)
     if entry.reductions is not None:
         queries, keys = entry.shape[2:]
         top = entry.reductions.get("top")
@@ -154,10 +156,19 @@ def _describe_mask(mask: Mask, tensors: _SharedTensors) -> list[Any]:
     return [[type(atom).__name__, {name: put(value) for name, value in vars(atom).items()}] for atom in mask.atoms]
 
 
-def _describe_tokens(sequences: Sequence[Tokens] | None) -> Any:
+def _describe_tokens(sequences: Sequence[Tokens] | None, tensors: _SharedTensors) -> Any:
     if sequences is None:
         return None
-    return [{"pieces": text.pieces, "words": [[w.text, w.start, w.stop] for w in text.words]} for text in sequences]
+    found = []
+    for text in sequences:
+        described: dict[str, Any] = {"pieces": text.pieces, "words": [[w.text, w.start, w.stop] for w in text.words]}
+        if text.grids:
+            described["grids"] = [
+                {name: tensors.put(value) for name, value in vars(each).items()} for each in text.grids
+            ]
+        described |= {} if text.named else {"named": False}
+        found.append(described | ({"first": text.first} if text.first else {}))
+    return found
 
 
 # Reading
@@ -210,13 +221,13 @@ def _read_entry(item: dict[str, Any], tensors: Mapping[str, Tensor]) -> Entry:
         entry = entry if stop - first == heads else entry.head(slice(first, stop))
     _require(entry.heads == range(first, stop), f"{entry.name} does not have heads {first} to {stop - 1}")
     batch, _, queries, keys = entry.shape
-    tokens = _read_tokens(item["tokens"], batch, queries)
+    tokens = _read_tokens(item["tokens"], batch, queries, get)
     shared = item["key_tokens"] == "tokens"
     _require(not shared or tokens is None or queries == keys, f"the queries and keys of {entry.name} differ")
     return replace(
         entry,
         tokens=tokens,
-        key_tokens=tokens if shared else _read_tokens(item["key_tokens"], batch, keys),
+        key_tokens=tokens if shared else _read_tokens(item["key_tokens"], batch, keys, get),
         ids=_read_ids(get(item["ids"]), (batch, queries)),
         key_ids=_read_ids(get(item["key_ids"]), (batch, keys)),
     )
@@ -335,14 +346,14 @@ def _read_ids(ids: Any, shape: tuple[int, int]) -> Tensor | None:
     return None if ids is None else ids  # type: ignore[no-any-return]
 
 
-def _read_tokens(sequences: Any, batch: int, length: int) -> list[Tokens] | None:
+def _read_tokens(sequences: Any, batch: int, length: int, get: Callable[[Any], Any]) -> list[Tokens] | None:
     if sequences is None:
         return None
     _require(len(sequences) == batch, f"tokens must be of {batch} sequences")
-    return [_read_sequence(text, length) for text in sequences]
+    return [_read_sequence(text, length, get) for text in sequences]
 
 
-def _read_sequence(text: dict[str, Any], length: int) -> Tokens:
+def _read_sequence(text: dict[str, Any], length: int, get: Callable[[Any], Any]) -> Tokens:
     pieces = [_string(piece) for piece in text["pieces"]]
     words = [Word(_string(word), _whole(start), _whole(stop, 1)) for word, start, stop in text["words"]]
     edges = [0, *(word.stop for word in words)]
@@ -350,4 +361,20 @@ def _read_sequence(text: dict[str, Any], length: int) -> Tokens:
         w.start == e < w.stop for w, e in zip(words, edges, strict=False)
     )
     _require(in_order, f"words must be made of all {length} tokens, in order")
-    return Tokens(pieces, words=words)
+    grids = [_read_grid({name: get(value) for name, value in each.items()}, length) for each in text.get("grids", ())]
+    named, first = text.get("named") is not False, _whole(text.get("first", 0))
+    return Tokens(pieces, words=words, named=named, grids=grids, first=first)
+
+
+def _read_grid(fields: dict[str, Any], length: int) -> Grid:
+    """The patches of an image, each of which is one of so many tokens, or none."""
+    tokens, brightness, box = fields["tokens"], fields["brightness"], fields["box"]
+    fits = _are_whole(tokens) and tokens.dim() == 2 and bool(((tokens >= -1) & (tokens < length)).all())
+    _require(fits, f"the patches of an image are not among {length} tokens")
+    shown = brightness is None or (isinstance(brightness, Tensor) and brightness.is_floating_point())
+    _require(shown and (brightness is None or brightness.shape == tokens.shape), "the brightness of patches is no grid")
+    numbers = [*box, fields["aspect"]]
+    _require(len(numbers) == 5 and all(type(n) in (int, float) for n in numbers), "the box of an image is none")
+    edges = (float(box[0]), float(box[1]), float(box[2]), float(box[3]))
+    image, name = _whole(fields["image"]), _string(fields["name"])
+    return Grid(tokens.long(), image, name, edges, float(fields["aspect"]), brightness)

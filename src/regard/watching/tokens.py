@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, Protocol, overload, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from regard.drawing.token_text import readable
 from regard.errors import InputError
+from regard.watching.patches import Grid, Patch, find_patch, patch_names
 
 __all__ = ["Place", "Sides", "Text", "Tokens", "Vocabulary", "Word"]
 
 # A word or several in a row, or one occurrence, in brackets, among the words around it: "the old [dog] slept"; the
-# number of a token, or a range of tokens.
-Place = str | int | range
+# number of a token, or a range of tokens; a patch of an image.
+Place = str | int | range | Patch
 _STARTS = ("Ġ", "▁")  # how byte-level and SentencePiece tokens mark a preceding space
 _PAD = "[PAD]"
 _PIECES = re.compile(r"\w+|[^\w\s]")
@@ -60,17 +62,37 @@ class Tokens(Sequence[str]):
         words: Sequence[Word] | None = None,
         *,
         named: bool = True,
+        grids: Sequence[Grid] = (),
+        unplaced: str = "",
+        first: int = 0,
     ):
         self.pieces = tuple(pieces)
+        self.first = first  # its number in the text, of which these may be the last tokens
         self.named = named  # False: the words are unknown, and tokens are called by their number
+        self.grids = tuple(grids)  # of the images among the tokens
+        self.unplaced = unplaced  # why there are none, though the model was shown an image
         self._special = frozenset(special)
         self._tokenizer = tokenizer
+        self._patches = dict(patch_names(self.grids))
         self.words = self._group_words() if words is None else tuple(words)
 
     @classmethod
     def numbered(cls, length: int) -> Tokens:
         """Tokens whose words are unknown."""
-        return cls([str(n) for n in range(length)], named=False)
+        return _numbered(length)
+
+    def with_images(self, grids: Sequence[Grid], unplaced: str = "") -> Tokens:
+        """The same tokens, some of which are patches of images: a patch is a word, called by its row and column."""
+        special = tuple(self._special)
+        return Tokens(self.pieces, special, self._tokenizer, named=self.named, grids=grids, unplaced=unplaced)
+
+    def last(self, count: int) -> Tokens:
+        """The last so many tokens; numbers still count from the beginning of the text."""
+        start = len(self) - count
+        words = [Word(w.text, max(w.start - start, 0), w.stop - start) for w in self.words if w.stop > start]
+        grids = [grid.shifted(-start) for grid in self.grids if int(grid.tokens[grid.tokens >= 0].min()) >= start]
+        special, first = tuple(self._special), self.first + start
+        return Tokens(self.pieces[start:], special, self._tokenizer, words, named=self.named, grids=grids, first=first)
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -128,20 +150,27 @@ class Tokens(Sequence[str]):
         >>> tokens.find_all("dog"), tokens.find_all("old [dog] slept")
         ([range(2, 3), range(7, 8)], [range(2, 3)])
         """
-        if isinstance(place, range):
-            if not 0 <= place.start < place.stop <= len(self) or place.step != 1:
-                raise InputError(f"tokens are counted from 0 to {len(self) - 1}. Got {place}.")
-            return [place]
-        if isinstance(place, int):
-            if not -len(self) <= place < len(self):
-                raise InputError(f"tokens are counted from 0 to {len(self) - 1}. Got {place}.")
-            return [range(place % len(self), place % len(self) + 1)]
+        if isinstance(place, Patch):
+            token = find_patch(self.grids, place)
+            return [range(token, token + 1)]
+        if isinstance(place, range | int):
+            return [self._numbered_place(place)]
         if not self.named:
             raise InputError(f'"{place}" cannot be found: watch with tokenizer=… or tokens=[…], or give its number.')
         matches = self._search(place, str) or self._search(place, str.casefold)
         if not matches:
             raise InputError(f'"{place}" is not in the text. Its words are: {self._excerpt()}.')
         return matches
+
+    def _numbered_place(self, place: int | range) -> range:
+        whole = self.first + len(self)
+        if isinstance(place, int):
+            place = range(place % whole, place % whole + 1) if -whole <= place < whole else range(whole, whole + 1)
+        found = range(place.start - self.first, place.stop - self.first, place.step)
+        if not 0 <= found.start < found.stop <= len(self) or found.step != 1:
+            kept = f", of which those from {self.first} on were kept" if self.first else ""
+            raise InputError(f"tokens are counted from 0 to {whole - 1}{kept}. Got {place}.")
+        return found
 
     def _search(self, phrase: str, normalize: Callable[[str], str]) -> list[range]:
         """As it is written or, if it does not occur so, with brackets around what is meant."""
@@ -174,7 +203,7 @@ class Tokens(Sequence[str]):
         words = [word for word in self.words if _pieces(word.text)]
         places = {word.start: n for n, word in enumerate(words)}
         stops = {word.stop: n + 1 for n, word in enumerate(words)}
-        listed = {match.start: f"token {match.start}" for match in matches[:_LISTED]}
+        listed = {match.start: f"token {match.start + self.first}" for match in matches[:_LISTED]}
         for size in reversed(_AROUND if matches[0].start in places else ()):  # a line end has no words of its own
             around = {}
             for match in matches:
@@ -186,7 +215,8 @@ class Tokens(Sequence[str]):
                 left, marked, right = around[start]
                 a, b = f" {left}".casefold() if left else "", f"{right} ".casefold() if right else ""
                 if sum(before.endswith(a) and after.startswith(b) for before, after in folded) == 1:
-                    listed[start] = f'"{" ".join(filter(None, (left, f"[{marked}]", right)))}" (token {start})'
+                    text = " ".join(filter(None, (left, f"[{marked}]", right)))
+                    listed[start] = f'"{text}" (token {start + self.first})'
         return ", ".join(listed.values()) + (f" and {len(matches) - _LISTED:,} more" if len(matches) > _LISTED else "")
 
     def _excerpt(self) -> str:
@@ -208,6 +238,8 @@ class Tokens(Sequence[str]):
         piece, before = self.pieces[position], self.pieces[position - 1]
         if {piece, before} & self._special:
             return False
+        if self._patches and (position in self._patches or position - 1 in self._patches):
+            return False
         if piece.startswith("##"):
             return True
         if not marked or piece.startswith((*_STARTS, "Ċ", "<0x0A>")) or before.startswith(("Ċ", "<0x0A>")):
@@ -216,6 +248,8 @@ class Tokens(Sequence[str]):
         return _alphanumeric(piece) == _alphanumeric(before)
 
     def _spelling(self, positions: Sequence[int]) -> str:
+        if positions[0] in self._patches:
+            return self._patches[positions[0]]
         pieces = [self.pieces[position] for position in positions]
         if self._tokenizer is not None and not set(pieces) & self._special:
             text = str(self._tokenizer.convert_tokens_to_string(pieces))
@@ -223,6 +257,12 @@ class Tokens(Sequence[str]):
                 return text.strip() or _legible(text)
         joined = "".join(piece.removeprefix("##") for piece in pieces)
         return _legible(joined.lstrip("".join(_STARTS)) or joined)
+
+
+@functools.lru_cache(maxsize=4)  # of every layer of a long text
+def _numbered(length: int) -> Tokens:
+    words = [Word(str(n), n, n + 1) for n in range(length)]
+    return Tokens([word.text for word in words], words=words, named=False)
 
 
 def _legible(text: str) -> str:
@@ -307,6 +347,19 @@ class Sides(NamedTuple):
     key_tokens: list[Tokens] | None
 
 
+@runtime_checkable
+class Images(Protocol):
+    """The images that a model read in one pass; images.py has them."""
+
+    def sees(self, name: str) -> bool:
+        """Whether a module reads images and no words."""
+
+    def place(
+        self, name: str, cross: bool, length: int, batch: int, tokens: list[Tokens] | None, has_words: bool
+    ) -> list[Tokens] | None:
+        """These tokens of a module (its keys, if `cross`) with the images among them."""
+
+
 class Text:
     """The ids that the modules of a model received in one pass, and the tokens they stand for.
 
@@ -318,14 +371,21 @@ class Text:
     (tensor([[5, 6]]), [Tokens(['A', 'dog'])])
     """
 
-    def __init__(self, vocabulary: Vocabulary):
-        self._vocabulary = vocabulary
+    def __init__(self, vocabulary: Vocabulary, wordless: Callable[[str], bool] = lambda _: False):
+        self._vocabulary, self._wordless = vocabulary, wordless
+        self._images: Images | None = None
         self._ids: dict[str, list[Tensor]] = {}
+        self._read: tuple[Tensor, list[Tokens] | None] = torch.empty(0), None  # the last ids, and their tokens
 
-    def add(self, ids: Mapping[str, Tensor]) -> None:
-        """Ids that reached these modules; in a generation, those of one step."""
+    def add(self, ids: Mapping[str, Tensor], images: Images | None = None) -> None:
+        """Ids that reached these modules, in a generation those of one step; and images, which come with the first."""
         for module, step in ids.items():
             self._ids.setdefault(module, []).append(step)
+        self._images = images if self._images is None else self._images
+
+    def change(self, each: Callable[[list[Tensor]], list[Tensor]]) -> None:
+        """Put other ids in the place of those that each module received, step by step."""
+        self._ids = {module: each(steps) for module, steps in self._ids.items()}
 
     def ids(self, name: str, length: int, batch: int) -> Tensor | None:
         """The ids that the innermost module around `name` received, if there are as many as tokens."""
@@ -336,18 +396,42 @@ class Text:
                 return ids.repeat_interleave(batch // ids.shape[0], 0)
         return None
 
-    def sides(self, name: str, kind: str, shape: Sequence[int]) -> Sides:
-        """What is known of the queries and the keys of a module, for a matrix (batch, heads, queries, keys)."""
+    def sides(self, name: str, kind: str, shape: Sequence[int], whole: int | None = None) -> Sides:
+        """What is known of the queries and the keys of a module, for a matrix (batch, heads, queries, keys).
+
+        `whole`: its queries are the last ones of a text of so many tokens.
+        """
         batch, _, queries, keys = shape
-        ids = self.ids(name, queries, batch)
-        key_ids = ids if queries == keys else None
+        length = queries if whole is None else whole
+        ids, tokens = self._side(name, "", length, batch)
+        key_ids, key_tokens = ids, tokens
         if kind == "cross":
-            key_ids = self.ids("encoder.", keys, batch)
-        return Sides(ids, key_ids, self.tokens(ids, queries, batch), self.tokens(key_ids, keys, batch))
+            key_ids, key_tokens = self._side(name, "cross", keys, batch)
+        elif length != keys:
+            key_ids, key_tokens = None, self.tokens(None, keys, batch)
+        if whole is not None:
+            ids = None if ids is None else ids[:, -queries:]
+            tokens = [text.last(queries) for text in tokens or [Tokens.numbered(whole)] * batch]
+        return Sides(ids, key_ids, tokens, key_tokens)
+
+    def _side(self, name: str, kind: str, length: int, batch: int) -> tuple[Tensor | None, list[Tokens] | None]:
+        """The ids and the tokens of so many queries of a module; of its keys, where the kind is "cross"."""
+        sees = self._images is not None and self._images.sees(name)
+        ids = None
+        if not sees and not self._wordless(name):
+            ids = self.ids("encoder." if kind == "cross" else name, length, batch)
+        tokens = self._vocabulary.listed(length, batch) if sees else self.tokens(ids, length, batch)
+        if self._images is None:
+            return ids, tokens
+        return ids, self._images.place(name, kind == "cross", length, batch, tokens, has_words=ids is not None)
 
     def tokens(self, ids: Tensor | None, length: int, batch: int) -> list[Tokens] | None:
         """The user's tokens or, if they do not fit, those of the ids; one for each sequence."""
         listed = self._vocabulary.listed(length, batch)
         if listed is None and ids is None:
             self._vocabulary.warn(length, batch)
-        return listed if listed is not None or ids is None else self._vocabulary.read(ids)
+        if listed is not None or ids is None:
+            return listed
+        if not torch.equal(ids, self._read[0]):  # the layers of a model read the same
+            self._read = ids, self._vocabulary.read(ids)
+        return self._read[1]
