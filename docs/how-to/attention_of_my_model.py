@@ -82,15 +82,36 @@ print(padded.looks("rotten", sequence=1))
 # ## While it writes
 #
 # `generate` works too: the steps are joined into one matrix, in which the new tokens look at all tokens before them.
-# `keep="summary"` grows with the text: whenever its picture gets too large, two bins become one. Beam search and
-# assisted generation rewrite what was computed before, so they are refused before the first token. Generate with
-# `num_beams=1`, or watch the model on the finished text.
+# `keep="summary"` grows with the text: whenever its picture gets too large, two bins become one. Assisted generation
+# rewrites what was computed before, so it is refused before the first token: watch the model on the finished text.
 
 # %%
 with torch.no_grad(), regard.watch(model, tokenizer=tokenizer) as written:
     ids = model.generate(**inputs, max_new_tokens=5, do_sample=False, pad_token_id=tokenizer.eos_token_id)
 print(tokenizer.decode(ids[0]))
 print(tuple(ids.shape), tuple(written[best.name].shape))
+
+# %% [markdown]
+# In a beam search each hypothesis that `generate` returns is a text of its own: its rows are followed through all beams
+# that it came from. Where one ended before the others, its rows are 0 from there on.
+
+# %%
+with torch.no_grad(), regard.watch(model, tokenizer=tokenizer) as searched:
+    beams = {"num_beams": 4, "num_return_sequences": 2, "pad_token_id": tokenizer.eos_token_id}
+    ids = model.generate(**inputs, max_new_tokens=9, do_sample=False, **beams)
+for number, text in enumerate(tokenizer.batch_decode(ids)):
+    print(text)
+    print(searched.looks(ids.shape[1] - 2, sequence=number))
+
+# %% [markdown]
+# With `guidance_scale` a model reads two texts: yours, and one without your prompt or with a negative one. The record
+# is that of your text; the other is the pass before it.
+
+# %%
+with torch.no_grad(), regard.watch(model, tokenizer=tokenizer) as guided:
+    model.generate(**inputs, max_new_tokens=5, do_sample=False, guidance_scale=2.0, pad_token_id=tokenizer.eos_token_id)
+for one in guided.passes:
+    print(one.name or "the text", tuple(one[best.name].shape))
 
 # %% [markdown]
 # ## What each head does

@@ -49,7 +49,7 @@ def test_an_effect_is_the_difference_of_two_runs():
     torch.testing.assert_close(effect.after, changed)
     p, q = plain[0].softmax(-1), changed[0].softmax(-1)
     torch.testing.assert_close(effect.divergence[0], (p * (p / q).log()).sum(-1), atol=1e-5, rtol=1e-4)
-    assert (effect.divergence[0, :6] < 1e-9).all()  # before "it" nothing changes
+    assert (effect.divergence[0, :6] < 1e-6).all()  # before "it" nothing changes but the last digits
     assert effect.divergence[0, 6] > 1e-4
     token, before, after = effect.moved(6)[0]
     assert (before, after) == pytest.approx((float(p[6, token]), float(q[6, token])), abs=1e-6)

@@ -12,8 +12,8 @@ from models import FAMILIES, GROUPED, made
 import regard
 from regard.watching import entries, pooling
 from regard.watching.calls import AttentionCall
-from regard.watching.entries import ModuleCalls
 from regard.watching.masks import Pattern
+from regard.watching.module_calls import ModuleCalls
 from regard.watching.tokens import Text, Vocabulary
 
 DECODERS = ["GPT-2", "GPT-NeoX", "OPT", "Llama", "Mistral", "Gemma 2", "Gemma 3", "Phi-3", "GPT-OSS", "DeepSeek-V3"]
@@ -184,20 +184,31 @@ def test_the_picture_of_steps_is_that_of_the_whole(tokens):
 
 
 @pytest.mark.parametrize("name", ["Llama", "BART"])
-@pytest.mark.parametrize("options", [{"num_beams": 3}, {"prompt_lookup_num_tokens": 2}])
-def test_what_rewrites_the_cache_is_refused_before_the_first_token(name, options):
-    model, inputs = made(name), FAMILIES[name].inputs(None)
+def test_what_rewrites_the_cache_is_refused_before_the_first_token(name):
+    model, inputs, options = made(name), FAMILIES[name].inputs(None), {"prompt_lookup_num_tokens": 2}
     inputs.pop("decoder_input_ids", None)
     calls = []
     handle = model.register_forward_pre_hook(lambda *_: calls.append(1))
     config = hf.GenerationConfig(**{**model.generation_config.to_dict(), **options})
     for more in (options, {"generation_config": config}):
-        with pytest.raises(regard.WatchError, match="num_beams=1"), torch.no_grad(), regard.watch(model):
+        with pytest.raises(regard.WatchError, match="without an assistant"), torch.no_grad(), regard.watch(model):
             model.generate(**inputs, max_new_tokens=STEPS, **more)
     handle.remove()
     assert not calls
     assert model.config._attn_implementation == "sdpa"
     assert "generate" not in vars(model)
+
+
+@pytest.mark.parametrize("name", ["Llama", "Mistral"])
+def test_a_prompt_that_generate_reads_in_chunks(name):
+    model, inputs = made(name), FAMILIES[name].inputs(None)
+    with torch.no_grad():
+        with regard.watch(model) as record:
+            text = _generate(model, inputs, prefill_chunk_size=5)
+        with regard.watch(model) as whole:
+            model(text[:, :-1])
+    assert {entry.calls for entry in record.values()} == {STEPS + 2}
+    _same(record, whole, inputs)
 
 
 def test_a_cache_reordered_by_hand_is_refused():

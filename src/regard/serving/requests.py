@@ -18,8 +18,9 @@ from torch.nn import functional
 from regard.errors import InputError, WatchError
 from regard.matrix import Top
 from regard.watching.calls import AttentionCall
-from regard.watching.entries import Entry, ModuleCalls
+from regard.watching.entries import Entry
 from regard.watching.masks import Pattern
+from regard.watching.module_calls import ModuleCalls
 from regard.watching.record import Record
 from regard.watching.reductions import REDUCTIONS, Keep, Reductions, to_keep
 from regard.watching.shards import Shard

@@ -14,7 +14,10 @@ changes.py      the heads and links that a model runs without
 masks.py        `Pattern` and `LazyMask`: masks as rules, without queries × keys numbers
 shards.py       heads on several ranks (tensor parallel): their numbers, and all of them on one rank
 calls.py        `AttentionCall`, and the steps of a generation that become one
-entries.py      the calls of a module on one text, the `Entry` they become, and what its mask shows
+beams.py        the beams of a search, put together as its hypotheses
+passes.py       what all modules computed on one text, and which text a cache belongs to
+entries.py      `Entry`: what a reader sees of a module, and what its mask shows
+module_calls.py  the calls of a module on one text, which become its entry
 reductions.py   what an entry can keep instead of its matrix
 pooling.py      the kept picture, which grows with the text
 patches.py      `Grid` and `Patch`: the tokens of an image, and where they lie in it

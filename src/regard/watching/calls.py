@@ -20,7 +20,16 @@ from regard.watching.links import LocatedLink
 from regard.watching.masks import Pattern
 from regard.watching.shards import Shard
 
-__all__ = ["AttentionCall", "Steps", "check_readable", "names_another_sequence", "to_one_dtype"]
+__all__ = [
+    "AttentionCall",
+    "Step",
+    "Steps",
+    "check_readable",
+    "dense_rows",
+    "joined_mask",
+    "names_another_sequence",
+    "to_one_dtype",
+]
 
 _CROSS = ("cross", "encoder_attn", "encdec", "enc_dec")  # how models name attention to another sequence
 
@@ -173,7 +182,7 @@ def to_one_dtype(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(tensor.to(dtype) for tensor in tensors)
 
 
-class _Step(NamedTuple):
+class Step(NamedTuple):
     """What the call of a step is made of, but for its keys."""
 
     query: Tensor
@@ -202,7 +211,7 @@ class Steps:
 
     def __init__(self) -> None:
         self.rows = 0  # queries of all calls
-        self._steps: list[_Step] = []
+        self._steps: list[Step] = []
         self._last: tuple[float | None, float | None, Tensor | None] = None, None, None  # scale, softcap and sinks
         self._shard: Shard | None = None
         self._new: list[_NewKeys] = []
@@ -230,7 +239,7 @@ class Steps:
         self._last, self._shard = (call.scale, call.softcap, call.sinks), call.shard
         query = call.query.detach() if call.query.requires_grad else call.query
         self.rows += query.shape[2]
-        self._steps.append(_Step(query, call.kind, call.queries, call.keys, call.pattern, call.dense))
+        self._steps.append(Step(query, call.kind, call.queries, call.keys, call.pattern, call.dense))
 
     def note(self, call: AttentionCall) -> None:
         """A call that is not added: only its last key is stored, for the next one to be compared with."""
@@ -255,7 +264,7 @@ class Steps:
             range(self._steps[0].queries.start, self._steps[-1].queries.stop),
             range(self._positions.start, stop),
         )
-        last, mask = self._steps[-1], _joined_mask(self._steps, *positions)
+        last, mask = self._steps[-1], joined_mask(self._steps, *positions)
         query = torch.cat([step.query for step in self._steps], 2)
         sinks = None if sinks is None else sinks.detach()
         return AttentionCall(
@@ -309,22 +318,22 @@ def _version(tensor: Tensor) -> int:
 
 def _rewritten() -> WatchError:
     return WatchError(
-        "the cache was reordered or rewritten between two steps, as beam search does: rows would be put beside "
-        "keys that they never saw. Generate with num_beams=1, or watch model(sequences) on what came out."
+        "the cache was reordered or rewritten between two steps: rows would be put beside keys that they never saw. "
+        "Generate with model.generate, whose beams can be followed, or watch model(sequences) on what came out."
     )
 
 
-def _joined_mask(steps: Sequence[_Step], queries: range, keys: range) -> Mask:
+def joined_mask(steps: Sequence[Step], queries: range, keys: range) -> Mask:
     """The mask of all steps over all of these keys."""
     mask = _without_dropped_keys(steps, queries, keys) & steps[-1].pattern.mask(queries, keys)
     for n in range(max(len(step.dense.atoms) for step in steps)):
-        rows = [_dense_rows(step, n, keys) for step in steps]
+        rows = [dense_rows(step, n, keys) for step in steps]
         shape = [max(sizes) for sizes in zip(*(row.shape[:2] for row in rows), strict=True)]
         mask &= torch.cat([row.expand(*shape, *row.shape[2:]) for row in rows], 2)
     return mask
 
 
-def _without_dropped_keys(steps: Sequence[_Step], queries: range, keys: range) -> Mask:
+def _without_dropped_keys(steps: Sequence[Step], queries: range, keys: range) -> Mask:
     """Hides the keys that a cache had dropped by the time of a step, where the masks of the steps do not say so."""
     dropped = [s for s in steps if s.keys.start > keys.start and s.kind != "cross" and not _hides_dropped(s)]
     if not dropped:
@@ -338,11 +347,11 @@ def _without_dropped_keys(steps: Sequence[_Step], queries: range, keys: range) -
     return as_mask(visible.to(steps[0].query.device))
 
 
-def _hides_dropped(step: _Step) -> bool:
+def _hides_dropped(step: Step) -> bool:
     return any(low is not None and step.queries.start + low >= step.keys.start for low, _ in step.pattern.bands)
 
 
-def _dense_rows(step: _Step, n: int, keys: range) -> Tensor:
+def dense_rows(step: Step, n: int, keys: range) -> Tensor:
     """The n-th dense part of a step's mask as a 4-D tensor, padded to all of these keys."""
     like, queries = step.query, len(step.queries)
     if n >= len(step.dense.atoms):

@@ -21,11 +21,12 @@ from regard.errors import InputError, WatchError
 from regard.matrix import AttentionMatrix
 from regard.scores import Dense, Mask
 from regard.watching import registry
+from regard.watching.beams import Hypotheses
 from regard.watching.calls import AttentionCall, check_readable, names_another_sequence, to_one_dtype
 from regard.watching.masks import LazyMask, Pattern, looks_causal
 from regard.watching.shards import shard_of
 
-__all__ = ["Name", "PlainGenerate", "calls_torch", "configs", "is_model", "load", "prepare", "routes", "wordless"]
+__all__ = ["Name", "WatchedGenerate", "calls_torch", "configs", "is_model", "load", "prepare", "routes", "wordless"]
 
 NAME = "regard"
 _IMPLEMENTATION = "_attn_implementation_internal"  # not by its setter, which warns and propagates
@@ -125,8 +126,8 @@ def calls_torch(kind: type[nn.Module]) -> bool:
     return _mentions(kind, "scaled_dot_product_attention")
 
 
-class PlainGenerate:
-    """Replaces `generate` of a model while it is watched: what could not be put together is refused at the start."""
+class WatchedGenerate:
+    """Replaces `generate` of a model while it is watched: beams are followed, and what cannot be is refused at once."""
 
     def __init__(self, original: Callable[..., Any]):
         self._original = original
@@ -147,20 +148,39 @@ class PlainGenerate:
             mode = config.get_generation_mode(options.get("assistant_model")).value
         except NotImplementedError:  # a model that writes in a way of its own
             return self._original(*args, **options)
-        if mode not in ("greedy_search", "sample"):
+        own = type(model).generate.__module__ != "transformers.generation.utils"
+        if own and any("generate" in vars(part) for part in model.modules() if part is not model):
+            return self._original(*args, **options)  # another model inside writes for it, and is watched too
+        guided = getattr(config, "guidance_scale", None) not in (None, 1) and not own
+        beams = mode in ("beam_search", "beam_sample")
+        if mode not in ("greedy_search", "sample") and not beams:
             raise WatchError(
                 f"{mode.replace('_', ' ')} rewrites the cache between two steps, so the steps cannot be put together "
-                "into one matrix. Generate with num_beams=1 and without an assistant, or watch model(sequences) on "
+                "into one matrix. Generate without an assistant, or watch model(sequences) on what came out."
+            )
+        read = getattr(options.get("past_key_values"), "get_seq_length", int)() > 0
+        if beams and (own or guided or read or options.get("custom_generate") or config.prefill_chunk_size):
+            raise WatchError(
+                "beams cannot be followed together with guidance_scale, prefill_chunk_size, a cache that was filled "
+                "before, or a generate of the model's own. Generate with num_beams=1, or watch model(sequences) on "
                 "what came out."
             )
         watchers = registry.watchers(model)
-        for watcher, name in watchers:  # the model encodes its images first, and is then called without them
-            watcher.generates(name, model, {"input_ids": next(iter(args), None)} | options)
+        wanted = bool(config.return_dict_in_generate)
+        found: Hypotheses | None = None
+        inputs = {"input_ids": next(iter(args), None)} | options
+        for watcher, name in watchers:
+            watcher.generation_begins("beams" if beams else "guided" if guided else "", name, model, inputs)
         try:
+            if beams:
+                output = self._original(*args, **options | {"return_dict_in_generate": True})
+                rows, count = output.beam_indices.long().cpu(), config.num_return_sequences or 1
+                found = Hypotheses(rows, output.sequences, len(rows) // count, config.num_beams)
+                return output if wanted else output.sequences
             return self._original(*args, **options)
         finally:
-            for watcher, name in watchers:
-                watcher.generates(name, model, {})
+            for watcher, _ in watchers:
+                watcher.generation_ends(found)
 
 
 @functools.cache

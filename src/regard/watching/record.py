@@ -19,7 +19,8 @@ from regard.watching import storage
 from regard.watching.answers import Heads, Looks, Rollout, Spans
 from regard.watching.atlas import Atlas, draw_up
 from regard.watching.cache import Forgettable, forgettable
-from regard.watching.entries import Entry, ModuleCalls, mean_over_heads
+from regard.watching.entries import Entry, mean_over_heads
+from regard.watching.module_calls import ModuleCalls
 from regard.watching.overlays import Asked, over, with_image
 from regard.watching.patches import Box
 from regard.watching.pictures import picture
@@ -93,7 +94,8 @@ class Record(Mapping[str, Entry]):
         return len(self._entries()) if self._passes else 0
 
     def __repr__(self) -> str:
-        more = f", the last of {len(self._passes)} passes" if len(self._passes) > 1 else ""
+        more = f", {self.name}" if self.name else ""
+        more += f", the last of {len(self._passes)} passes" if len(self._passes) > 1 else ""
         lines = [f"Record of {len(self)} attentions{more}", *(f"  {entry!r}" for entry in self.values())]
         lines = lines if len(lines) <= 20 else [*lines[:10], "  …", *lines[-9:]]
         lines += [f"  Changed: {change}." for change in self.changes]
@@ -118,6 +120,11 @@ class Record(Mapping[str, Entry]):
     def unseen(self) -> tuple[str, ...]:
         """The modules that computed attention where it could not be seen: nothing here says anything about them."""
         return tuple(self._unseen)
+
+    @property
+    def name(self) -> str:
+        """What the text is for: "unconditional" guides the next of the passes (classifier-free guidance), else ""."""
+        return str(getattr(self._passes[-1], "name", "")) if self._passes else ""
 
     @property
     def passes(self) -> list[Record]:

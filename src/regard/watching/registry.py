@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from regard.errors import WatchError
 from regard.matrix import AttentionMatrix
+from regard.watching.beams import Hypotheses
 from regard.watching.calls import AttentionCall
 
 __all__ = ["Watcher", "add", "remove", "replace", "restore", "watchers"]
@@ -36,8 +37,11 @@ class Watcher(Protocol):
     def returned(self, name: str, output: Tensor) -> None:
         """Called with the output as the module's code gets it."""
 
-    def generates(self, name: str, model: nn.Module, inputs: Mapping[str, Any]) -> None:
-        """Called before the model of this name generates from these inputs, and after it, with none."""
+    def generation_begins(self, mode: str, name: str, model: nn.Module, inputs: Mapping[str, Any]) -> None:
+        """Called before the model of this name writes a text: mode "beams", "guided" or "" for one row per text."""
+
+    def generation_ends(self, found: Hypotheses | None) -> None:
+        """Called after it; with the hypotheses that a beam search found, or None."""
 
 
 class _Watched(NamedTuple):

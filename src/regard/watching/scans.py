@@ -19,8 +19,9 @@ from regard.watching.answers import Ranking
 from regard.watching.changes import Without
 from regard.watching.comparison import Inputs, Output, Subject, spelt
 from regard.watching.links import Link
+from regard.watching.passes import Seen
 from regard.watching.rankings import named_spans
-from regard.watching.session import Seen, Watching
+from regard.watching.session import Watching
 from regard.watching.tokens import Place, Tokens, Vocabulary
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,22 +26,23 @@ from regard.matrix import AttentionMatrix
 from regard.nn import Decoder, Encoder, Transformer
 from regard.support import some_of
 from regard.watching import huggingface, plain_torch, registry
+from regard.watching.beams import Hypotheses
 from regard.watching.calls import AttentionCall
 from regard.watching.changes import Changes, Without
-from regard.watching.entries import ModuleCalls, layer_of
+from regard.watching.entries import layer_of
 from regard.watching.images import Stated, check_stated, read_images
-from regard.watching.links import Link, LocatedLink
+from regard.watching.links import Link
+from regard.watching.module_calls import ModuleCalls
 from regard.watching.modules import Kind, attends, kind_of, named_modules
 from regard.watching.own_layers import WatchedAttend
 from regard.watching.packed import Parts
+from regard.watching.passes import Caches, Pass, Seen
 from regard.watching.record import Record
 from regard.watching.reductions import Keep, to_keep
-from regard.watching.tokens import Images, Text, Tokens, Vocabulary
+from regard.watching.tokens import Images, Tokens, Vocabulary
 from regard.watching.values import KeptValues, Projections
 
 __all__ = ["Watching", "watch"]
-
-Links = tuple[tuple[LocatedLink, ...], tuple[LocatedLink, ...]]  # cut or steered, and zeroed
 
 
 def watch(
@@ -117,8 +118,10 @@ class Watching:
         self._reset()
 
     def _reset(self) -> None:
-        self._passes: list[dict[str, ModuleCalls]] = []
-        self._text = Text(self._vocabulary, self._wordless)  # of the last pass
+        self._passes: list[Pass] = []
+        self._now = Pass(self._vocabulary, self._wordless)  # that the model works on
+        self._caches, self._given = Caches(), None  # the cache that this step got
+        self._generation = "", 0  # while the model generates: how, and how many passes there were before
         self._step = 0  # how often the model, or a part of it, was called from outside
         self._continued_step = -1  # the last step that continued a text
         self._repetitions: dict[str, tuple[int, int]] = {}  # by module: the last step that called it, and how often
@@ -127,7 +130,6 @@ class Watching:
         self._images_of_generation: Images | None = None
         self._parts = Parts()
         self._placed: tuple[str, ModuleCalls | None] = "", None  # of the call that is computed: see _place
-        self._links: dict[str, Links] = {}  # by module: its links in the text of the last pass
         self._embedded: Tensor | None = None  # ids that one of our models has embedded last
         self.seen: dict[str, Seen] = {}  # by module: what is known of its last text, where nothing is recorded
         self.changes.restart()
@@ -173,7 +175,7 @@ class Watching:
                     noted = module.embedding.register_forward_pre_hook(_Hook(self._before_embedding))
                     undo.callback(noted.remove)
                 if kind.generates and not self._keep.nothing:
-                    _replace(undo, module, "generate", huggingface.PlainGenerate)
+                    _replace(undo, module, "generate", huggingface.WatchedGenerate)
             for name, module, kind in attentions:
                 if kind.routes:
                     ends = _Hook(functools.partial(self._routed_ends, name))
@@ -208,8 +210,8 @@ class Watching:
         if error is None and self._observed and (said := self.changes.in_vain()):
             raise WatchError(said)
         if error is None:
-            for calls in (calls for one in self._passes for calls in one.values()):
-                calls.finish()
+            for one in self._passes:
+                one.finish()
         if self._unseen and error is None:
             said = (
                 f"{some_of(self._unseen)} computed attention without calling transformers' AttentionInterface or "
@@ -237,8 +239,9 @@ class Watching:
         """Count the step, and note the input ids."""
         depth = getattr(self._thread, "depth", 0)
         self._thread.depth = depth + 1
-        self._step += depth == 0
         if depth == 0:
+            self._step, self._given = self._step + 1, kwargs.get("past_key_values")
+            self._now = self._caches.find(self._given, self._now)
             self._parts.clear()  # of a forward that ended in an error
             self._new_images = self._images_of_generation
         self._new_images = self._new_images or read_images(name, module, args, kwargs, self._stated)
@@ -256,12 +259,31 @@ class Watching:
     def _before_embedding(self, _: nn.Module, args: tuple[Any, ...]) -> None:
         self._embedded = args[0] if args else None
 
-    def _after_forward(self, *_: Any) -> None:
+    def _after_forward(self, _: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         self._thread.depth -= 1
+        if self._thread.depth == 0:
+            for cache in (self._given, getattr(output, "past_key_values", None)):
+                self._caches.note(cache, self._now)
+            self._given = None
 
-    def generates(self, name: str, model: nn.Module, inputs: Mapping[str, Any]) -> None:
-        """Note the images that a generation begins with."""
+    def generation_begins(self, mode: str, name: str, model: nn.Module, inputs: Mapping[str, Any]) -> None:
+        """From here on the rows of a step are beams ("beams"), or each second pass is the unconditional ("guided")."""
+        if mode == "beams" and (self._keep.values or self._keep.rows is not None):
+            raise WatchError(
+                "neither values nor the last rows are followed along the hypotheses of a beam search. Watch with "
+                'keep="matrix", generate '
+                "with num_beams=1, or watch model(sequences) on what came out."
+            )
+        self._generation = mode, len(self._passes)
+        # The model encodes its images first, and is then called without them.
         self._images_of_generation = read_images(name, model, (), inputs, self._stated)
+
+    def generation_ends(self, found: Hypotheses | None) -> None:
+        """Beams become hypotheses; without a cache, where each step is a pass, they stay what they are."""
+        self._generation, self._images_of_generation = ("", 0), None
+        searched = [one for one in self._passes if one.searching]
+        for one in searched if found is not None else ():
+            one.choose(found if len(searched) == 1 else None)
 
     # Attention that nobody sees
 
@@ -303,14 +325,14 @@ class Watching:
         if not _recomputed():
             call = self._pass_by(name, call) if self._keep.nothing else self._place(name, call)
         key = name if _recomputed() else self._placed[0]
-        if not self.changes.has_links or (_recomputed() and key not in self._links):
+        if not self.changes.has_links or (_recomputed() and key not in self._now.links):
             return call
-        if key not in self._links:
+        if key not in self._now.links:
             known = self._known(key, call)
-            self._links[key] = self.changes.located(
+            self._now.links[key] = self.changes.located(
                 name, known.layer, known.kind, known.heads, call.heads, *known.sides
             )
-        links, zeroed = self._links[key]
+        links, zeroed = self._now.links[key]
         return call.changed(links, zeroed) if links or zeroed else call
 
     def observe(
@@ -327,7 +349,7 @@ class Watching:
             self._record(name, call, matrix, value)
         output = self.changes.without_heads(name, output, call.all_heads, call.heads)
         if self._keep.gradients:
-            recorded = self._passes[-1].get(name if _recomputed() else self._placed[0])
+            recorded = self._now.get(name if _recomputed() else self._placed[0])
             if recorded is not None and recorded.values is not None:
                 recorded.values.differentiate(output)
         return output
@@ -338,8 +360,9 @@ class Watching:
         if calls is not None:
             calls.append(call)
         else:
-            calls = ModuleCalls(key, call, matrix, self._keep.reductions, self._text, self._keep.rows)
-            self._passes[-1][key] = calls
+            rows, beams = self._keep.rows, self._generation[0] == "beams"
+            calls = ModuleCalls(key, call, matrix, self._keep.reductions, self._now.text, rows=rows, beams=beams)
+            self._now[key] = calls
             if self._keep.values:
                 calls.values = KeptValues(functools.partial(self._projections.of, name))
         if calls.values is not None and value is not None:
@@ -355,7 +378,7 @@ class Watching:
         key = self._key(name)
         if not self._passes:
             self._begin_pass()
-        calls = self._passes[-1].get(key)
+        calls = self._now.get(key)
         call = call if calls is None else calls.located(call)
         continues = calls is not None and calls.continues(call, self._continued_step == self._step)
         if calls is not None and not continues:
@@ -365,7 +388,7 @@ class Watching:
                     "Watch one plain generation, or the model on the finished text."
                 )
             self._begin_pass()
-        self._text.add(self._new_ids, self._new_images)
+        self._now.text.add(self._new_ids, self._new_images)
         self._new_ids = {}
         if continues:
             self._continued_step = self._step
@@ -376,9 +399,9 @@ class Watching:
         """`_place` for a call that is not recorded, so that beams may come and go: its links are those of its text."""
         key = self._key(name)
         if call.kind != "cross" and call.queries.start == 0 and call.query.shape[2] >= call.key.shape[2]:
-            if key in self._links:  # another text
-                self._text, self._links = Text(self._vocabulary, self._wordless), {}
-            self._text.add(self._new_ids, self._new_images)
+            if key in self._now.links:  # another text
+                self._now = Pass(self._vocabulary, self._wordless)
+            self._now.text.add(self._new_ids, self._new_images)
             self._new_ids = {}
         if key not in self.seen:
             self.seen[key] = self._known(key, call)
@@ -387,7 +410,7 @@ class Watching:
 
     def _known(self, key: str, call: AttentionCall) -> Seen:
         batch, heads, queries, keys = *call.query.shape[:3], call.key.shape[2]
-        found = self._text.sides(key, call.kind, (batch, heads, queries, keys))
+        found = self._now.text.sides(key, call.kind, (batch, heads, queries, keys))
         tokens, key_tokens = (
             [Tokens.numbered(length)] * batch if side is None else side
             for side, length in ((found.tokens, queries), (found.key_tokens, keys))
@@ -408,24 +431,16 @@ class Watching:
         return f"{name}#{repetition}" if repetition else name
 
     def _begin_pass(self) -> None:
-        for calls in self._passes[-1].values() if self._passes else ():
-            calls.finish()
-        self._text, self._links = Text(self._vocabulary, self._wordless), {}
-        self._passes.append({})
+        self._now.finish()
+        mode, before = self._generation
+        guide = mode == "guided" and (len(self._passes) - before) % 2 == 1
+        self._now = Pass(self._vocabulary, self._wordless, "unconditional" if guide else "")
+        self._passes.insert(len(self._passes) - guide, self._now)  # before the text that it guides
 
 
 def _recomputed() -> bool:
     """Whether a checkpoint computes a call again, which was recorded before: it does so in a backward pass."""
     return bool(torch._C._current_graph_task_id() != -1)
-
-
-class Seen(NamedTuple):
-    """What is known of a module and its text: of its queries and keys the tokens, or their numbers."""
-
-    layer: int
-    kind: str
-    heads: int
-    sides: tuple[Sequence[Tokens], Sequence[Tokens]]
 
 
 @dataclass

@@ -383,6 +383,10 @@ class Text:
             self._ids.setdefault(module, []).append(step)
         self._images = images if self._images is None else self._images
 
+    def change(self, each: Callable[[list[Tensor]], list[Tensor]]) -> None:
+        """Put other ids in the place of those that each module received, step by step."""
+        self._ids = {module: each(steps) for module, steps in self._ids.items()}
+
     def ids(self, name: str, length: int, batch: int) -> Tensor | None:
         """The ids that the innermost module around `name` received, if there are as many as tokens."""
         nearest_first = sorted(self._ids, key=lambda module: (not name.startswith(module), -len(module)))

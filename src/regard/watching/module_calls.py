@@ -1,0 +1,197 @@
+"""`ModuleCalls`: from the calls of a module to its `Entry`.
+
+AttentionCall ──appended to──▶ ModuleCalls ──entry()──▶ Entry
+one call, as the model         all calls of one         what a reader sees: one matrix over the whole
+made it (frozen)               module on one text       text, or its reductions, with the words (frozen)
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from regard.matrix import AttentionMatrix
+from regard.watching.beams import BeamSteps, Hypotheses
+from regard.watching.calls import AttentionCall, Steps
+from regard.watching.entries import Entry, layer_of
+from regard.watching.masks import Pattern
+from regard.watching.reductions import Growing, Reductions, extend, finished, reduce
+from regard.watching.tokens import Text
+from regard.watching.values import KeptValues
+
+__all__ = ["ModuleCalls"]
+
+_ROWS = 64  # so many queries are reduced at once
+
+
+class ModuleCalls:
+    """All calls of one module on one text: a single one, or the steps of a generation.
+
+    The session appends calls; `entry()` gives the state so far as a value that does not change any more. A step of
+    self-attention does not wait for the device and, unless its cache is written in place, copies only its new keys.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        call: AttentionCall,
+        matrix: AttentionMatrix | None,
+        keep: Sequence[str] | None,
+        text: Text,
+        *,
+        rows: int | None = None,
+        beams: bool = False,
+    ):
+        self._last_rows = False  # whether some rows of the first call are not kept
+        if rows is not None and call.kind == "encoder":  # no text that goes on: no rows are the last ones
+            keep = ("received",)
+        elif rows is not None:
+            self._last_rows = call.query.shape[2] > rows
+            call, matrix = call.last(rows), None if self._last_rows else matrix
+        self._name, self.kind, self._keep, self._text = name, call.kind, keep, text
+        self._count = 1
+        self._queries, self._keys = call.queries, call.keys  # of the text so far
+        self._shape = (*call.query.shape[:3], call.key.shape[2])
+        self._first_head, self._shard = call.heads.start, call.shard
+        self._steps: Steps | BeamSteps = BeamSteps() if beams else Steps()  # with `keep`, those not reduced yet
+        self._joined: AttentionCall | None = None  # the steps as one call; None until asked for
+        self._matrix: AttentionMatrix | None = None
+        self._reductions: Growing | None = None
+        self._entry: Entry | None = None
+        self.values: KeptValues | None = None  # where they were asked for
+        self._last_key = weakref.ref(call.key)
+        if isinstance(self._steps, BeamSteps):
+            self._steps.add(call)
+            return
+        matrix = call.matrix() if matrix is None else matrix
+        if keep is None:
+            self._matrix, self._joined = (matrix.detach() if call.requires_grad else matrix), call.detach()
+            self._steps.add(self._joined)
+        else:
+            self._reductions = reduce(matrix.detach(), keep, range(self._shape[2]), self._columns(call))
+            self._steps.note(call)
+
+    def continues(self, call: AttentionCall, text_continues: bool) -> bool:
+        """Whether a call continues this text; `text_continues`: self-attention did so in the same step."""
+        if call.kind != "cross":
+            return 0 < call.queries.start == self._queries.stop
+        last = self._last_key()
+        if last is call.key:  # a cache returns the same tensor each time
+            return True
+        return text_continues and (last is None or (last.shape == call.key.shape and torch.equal(last, call.key)))
+
+    def located(self, call: AttentionCall) -> AttentionCall:
+        """The call, in its place in this text if it is a step with a cache: one query, and one key more than before.
+
+        torch's function is not told where a query stands. Models of transformers and regard's own say so themselves.
+        """
+        last = self._keys.stop
+        is_step = call.kind == "cross" and len(call.queries) == 1 and call.keys == range(last + 1)
+        if not is_step or self.kind != "decoder":
+            return call
+        return replace(call, kind="decoder", queries=range(last, last + 1), pattern=Pattern(((None, 0),)))
+
+    def append(self, call: AttentionCall) -> None:
+        """A further step."""
+        self._count += 1
+        self._entry = self._matrix = self._joined = None
+        self._steps.add(call, self._keys)
+        self._queries = range(self._queries.start, call.queries.stop)
+        self._keys = range(self._keys.start, max(self._keys.stop, call.keys.stop))
+        batch, heads, queries, _ = self._shape
+        self._shape = batch, heads, queries + call.query.shape[2], len(self._keys)
+        if call.kind == "cross":
+            self._last_key = weakref.ref(call.key)
+        if self._keep is not None and self._steps.rows >= _ROWS:
+            self._reduce_steps()
+
+    def resume(self) -> None:
+        """A server has dropped the keys of this text, and computes them again before the next step."""
+        if self._keep is not None:
+            self._reduce_steps()
+        if isinstance(self._steps, Steps):
+            self._steps.resume()
+
+    @property
+    def searching(self) -> bool:
+        """Whether the calls are those of a beam search, until `choose`."""
+        return isinstance(self._steps, BeamSteps)
+
+    def choose(self, found: Hypotheses | None) -> None:
+        """The calls of a beam search become those of its hypotheses; None: they stay as they are."""
+        if not isinstance(self._steps, BeamSteps):
+            return
+        call, self._count = self._steps.chosen(found)
+        self._steps, self._entry = Steps(), None
+        self._queries, self._keys = call.queries, call.keys
+        self._shape = (*call.query.shape[:3], call.key.shape[2])
+        if self._keep is None:
+            self._joined, self._matrix = call, call.matrix()
+            self._steps.add(call)
+        else:
+            self._reductions = reduce(call.matrix(), self._keep, range(self._shape[2]), self._columns(call))
+            self._steps.note(call)
+
+    def finish(self) -> None:
+        """What was put off is done; nothing of the cache is held any longer that the record does not need."""
+        self._steps.check()
+        if self.values is not None and self._count > 1:
+            self.values.settle()
+        if self._keep is not None:
+            self._reduce_steps()
+
+    def entry(self) -> Entry:
+        """The attention over the whole text so far."""
+        if self._entry is None:
+            self._entry = self._make_entry()
+        if self.values is not None:  # a gradient may come later
+            return replace(self._entry, values=self.values.of(self._name, self._shape))
+        return self._entry
+
+    def _make_entry(self) -> Entry:
+        reductions: Reductions | None = None
+        if isinstance(self._steps, BeamSteps):
+            self._steps.joined()
+        if self._keep is not None:
+            self._reduce_steps()
+            assert self._reductions is not None
+            reductions = finished(self._reductions)
+        else:
+            if self._joined is None:
+                self._joined = self._steps.joined()
+            if self._matrix is None:
+                self._matrix = self._joined.matrix()
+        return Entry(
+            self._name,
+            self.kind,
+            layer_of(self._name),
+            self._shape,
+            self._count,
+            call=self._joined,
+            attention=self._matrix,
+            reductions=reductions,
+            first_head=self._first_head,
+            shard=self._shard,
+            **self._text.sides(
+                self._name, self.kind, self._shape, self._queries.stop if self._last_rows else None
+            )._asdict(),
+        )
+
+    def _reduce_steps(self) -> None:
+        """The steps that wait, as one matrix, added to what was kept before."""
+        if isinstance(self._steps, BeamSteps) or not self._steps.rows:
+            return
+        assert self._keep is not None
+        assert self._reductions is not None
+        call = self._steps.joined()
+        queries, keys = range(self._shape[2] - self._steps.rows, self._shape[2]), self._columns(call)
+        found = reduce(call.matrix(), self._keep, queries, keys)
+        self._reductions = extend(self._reductions, found, keys.start, keys.stop)
+        self._steps.clear()
+
+    def _columns(self, call: AttentionCall) -> range:
+        """Where the keys of a call lie in the record, which starts with those of its first call."""
+        return range(call.keys.start - self._keys.start, call.keys.stop - self._keys.start)
