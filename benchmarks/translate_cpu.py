@@ -4,6 +4,7 @@ python benchmarks/translate_cpu.py                 print the table, for the mode
 python benchmarks/translate_cpu.py --random        random weights instead, which end no sentence
 python benchmarks/translate_cpu.py --model FOLDER  another model
 python benchmarks/translate_cpu.py --busy 2        beside two busy processes, with one thread and with all
+python benchmarks/translate_cpu.py --lines FILE    lines a second of a large file (--before SRC: of an older src/ too)
 python benchmarks/translate_cpu.py --report        and keep the table in benchmarks/reports/
 
 `regard` is what `Translator` runs, CTranslate2 in int8 with batches side by side; `regard search` is our own search in
@@ -211,6 +212,56 @@ def beside_busy_processes(busy: int, count: int) -> list[str]:
     return lines
 
 
+LINES = """
+import json, sys, time
+from regard.translation.translator import Translator
+way, path, most = sys.argv[1], sys.argv[2], int(sys.argv[3])
+lines = open(path, encoding="utf-8").read().splitlines()[:most]
+translator = Translator.default()
+if way == "torch":
+    from regard.translation.engine import Engine
+    Engine.of = classmethod(lambda cls, model: None)
+if way == "engine":
+    from regard.translation.beam_search import search_all
+    sources = [[*translator.words.encode(line), translator.words.end] for line in lines]
+translator.translate("I am good.")
+wall, cpu = time.perf_counter(), time.process_time()
+if way == "engine":
+    search_all(translator.model, sources, beam=4)
+elif way == "lines":
+    texts = [each.text for each in translator.translate_lines(lines)]
+else:
+    for start in range(0, len(lines), 512):
+        texts = [each.text for each in translator.translate(lines[start : start + 512])]
+print(json.dumps([time.perf_counter() - wall, time.process_time() - cpu]))
+"""
+
+
+def large_file(path: Path, most: int, before: Path | None, count: int) -> list[str]:
+    """Lines a second of a large file, and of the processor's time: that is the same on a busy machine, nearly."""
+    ways = {"torch's search": "torch", "`regard translate`": "lines", "the engine alone": "engine"}
+    ways = ({"before": "before"} if before else {}) | ways
+    taken: dict[str, list[list[float]]] = {name_: [] for name_ in ways}
+    for _ in range(count):  # in turn, each in a process of its own
+        for name_, way in ways.items():
+            home = [str(before)] if way == "before" else []
+            there = os.environ | {"PYTHONPATH": os.pathsep.join([*home, *sys.path])}
+            command = [sys.executable, "-c", LINES, way, str(path), str(most)]
+            printed = subprocess.run(command, env=there, check=True, capture_output=True, text=True).stdout
+            taken[name_].append(json.loads(printed.splitlines()[-1]))
+    least = {name_: [min(column) for column in zip(*rows, strict=True)] for name_, rows in taken.items()}
+    size = min(most, len(path.read_text("utf-8").splitlines()))
+    wall, cpu = next(iter(least.values()))
+    return [
+        "| | lines/s | × | lines in a second of one core | × |",
+        "| --- | --- | --- | --- | --- |",
+        *(
+            f"| {name_} | {size / w:.0f} | {wall / w:.1f} | {size / c:.0f} | {cpu / c:.1f} |"
+            for name_, (w, c) in least.items()
+        ),
+    ]
+
+
 def main() -> None:
     """Print the table, and keep it if asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -219,6 +270,9 @@ def main() -> None:
     parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-translate-cpu.md")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--busy", type=int, metavar="N", help="beside N busy processes, the model in the package")
+    parser.add_argument("--lines", type=Path, metavar="FILE", help="translate the first lines of this file")
+    parser.add_argument("--most", type=int, default=2000, help="so many of them")
+    parser.add_argument("--before", type=Path, metavar="SRC", help="and with the package in this src/ folder")
     parser.add_argument("--one", choices=ENGINES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one is not None:
@@ -229,6 +283,17 @@ def main() -> None:
         how = f"Beside {options.busy} busy processes on {os.cpu_count()} cores; the model in the package, beam {BEAM}. "
         how += f"The best (and the median) of {options.rounds} rounds, taken in turn."
         _finish("Translating on a busy CPU", how, lines, f"translate-busy-{options.busy}", options.report)
+        return
+    if options.lines is not None:
+        lines = large_file(options.lines, options.most, options.before, options.rounds)
+        how = (
+            f"{options.most:,} lines, the model in the package, beam {BEAM}, each in a process of its own; the best of "
+        )
+        how += f"{options.rounds} rounds, in turn. Load average at the end: {os.getloadavg()[0]:.1f} on "
+        how += (
+            f"{os.cpu_count()} cores. The engine alone gets all sentences at once, without facts, reading or writing."
+        )
+        _finish("Translating a large file", how, lines, "translate-lines", options.report)
         return
     model = None if options.random else options.model
     waited = ["", *waits()] if model == SHIPPED else []
@@ -249,7 +314,8 @@ def _finish(title: str, how: str, lines: list[str], name: str, report: bool) -> 
     print(text)
     if report:
         path = Path(__file__).parent / "reports" / f"{date.today()}-{name}.md"
-        command = " ".join(["python", "benchmarks/translate_cpu.py", *sys.argv[1:]])
+        given = [Path(word).name if word.startswith("/") else word for word in sys.argv[1:]]
+        command = " ".join(["python", "benchmarks/translate_cpu.py", *given])
         path.write_text(f"{text}\nMade by `{command}`.\n")
 
 

@@ -17,7 +17,7 @@ from test_pronouns import DOCUMENTS, ROWS
 import regard
 from regard.translation import beam_search, engine, search
 from regard.translation.beam_search import search_all
-from regard.translation.engine import Engine
+from regard.translation.engine import Engine, Target
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 SOURCES = [[7, 8, 9, 10, 0], [5, 0], [11, 12, 5, 5, 6, 0], [20, 0], [30, 31, 32, 33, 34, 35, 36, 0]]
@@ -103,6 +103,57 @@ def test_a_loop_is_searched_again(exact):
     found = search_all(model, SOURCES, beam=2)
     assert tokens(found) == tokens(own(model, SOURCES, beam=2))
     assert all(beam_search._run(tokens, 1) <= 2 for best in found for tokens in [h.tokens for h in best])
+
+
+class Scripted:
+    """An engine that says what it is told to."""
+
+    workers, config = 1, regard.TransformerConfig.tiny(40)
+
+    def __init__(self, *targets):
+        self.targets = [Target(tokens, -float(n), ended) for n, (tokens, ended) in enumerate(targets)]
+
+    def search(self, batches, **_):
+        return [[self.targets for _ in batch] for batch in batches]
+
+
+FINE, SHORT, LOOP, CUT = ([5, 6, 7], True), ([5], True), ([9, 8, 8, 8, 8, 7], True), ([5, 6], False)
+
+
+@pytest.mark.parametrize(
+    ("targets", "needed", "kept"),
+    [
+        ((FINE, SHORT), 2, [FINE, SHORT]),
+        ((FINE, LOOP, SHORT, CUT), 2, [FINE, SHORT]),  # what nobody needs is left out
+        ((FINE, LOOP, SHORT, CUT), 3, None),  # our own search is asked
+        ((LOOP, CUT, FINE), 1, [FINE]),
+        ((LOOP, CUT), 1, None),
+    ],
+)
+def test_only_for_what_is_needed_our_own_search_is_asked(targets, needed, kept):
+    found = beam_search.search_by_engine(Scripted(*targets), [[4, 5, 0]], beam=4, length_penalty=1.0, needed=needed)
+    assert {n: [(h.tokens, h.ended) for h in best] for n, best in found.items()} == ({0: kept} if kept else {})
+
+
+@pytest.mark.parametrize("engine", [True, False])
+def test_a_source_that_comes_twice_is_searched_once(engine, monkeypatch):
+    model, given, done = random_model(), [], []
+    if engine:
+        made = Engine.of(model)
+        original = made.search
+        monkeypatch.setattr(made, "search", lambda all, **k: original([given.extend(b) or b for b in all], **k))
+    else:
+        monkeypatch.setattr(Engine, "of", lambda _: None)
+        original = beam_search.search
+        monkeypatch.setattr(beam_search, "search", lambda m, all, **k: given.extend(all) or original(m, all, **k))
+    once = tokens(search_all(model, SOURCES))
+    given.clear()
+    found = search_all(model, [*SOURCES, *SOURCES[::-1]], advance=done.append)
+    assert tokens(found) == once + once[::-1]
+    assert len(given) == len(SOURCES)
+    assert sum(done) == 2 * sum(map(len, SOURCES))
+    found[0].clear()
+    assert found[-1]  # a list of its own
 
 
 def test_what_the_source_repeats_may_be_repeated():
@@ -245,6 +296,10 @@ def test_no_more_batches_run_at_a_time_than_torch_has_threads(monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     assert len(list(made.search([[[5, 0]]] * 9, beam=1, length_penalty=1.0))) == 9
     assert max(most) == 3
+    most.clear()
+    made.workers = 2
+    assert len(list(made.search([[[5, 0]]] * 9, beam=1, length_penalty=1.0))) == 9
+    assert max(most) == 4  # two run, and two wait
 
 
 def test_several_threads_share_one_engine():

@@ -11,6 +11,7 @@ from regard.translation.facts import Fact, Numbers, french_number, split_facts
 from regard.translation.placeholders import Placeholders, Removed
 from regard.translation.result import TranslatedSegment, with_facts
 from regard.translation.segments import Segment, Style, split_segments
+from regard.translation.translator import _run
 from regard.translation.vocabulary import MARKS, Vocabulary
 
 pytestmark = pytest.mark.usefixtures("unchecked")  # a search that is played has no model
@@ -235,7 +236,7 @@ class Search:
 
 def test_the_next_hypothesis_that_is_right_is_taken(marked):
     search = Search(marked, {"The dog has 257 books.": ["Le chien a 25 livres.", "Le chien a 257 livres."]})
-    (found,) = with_facts([Segment.read("The dog has 257 books.", "", marked)], search)
+    (found,) = _run(with_facts([Segment.read("The dog has 257 books.", "", marked)]), search)
     assert found.text(0) == "Le chien a 257 livres."
     assert len(search.asked) == 1
 
@@ -245,7 +246,7 @@ def test_what_fails_is_tried_again_in_one_batch(marked):
     answers = {texts[0]: ["Le chien a 2 57 livres."], texts[1]: ["Le chien."], texts[2]: ["Le chien."]}
     answers["The dog has ⟦1⟧ books."] = ["Le chien a ⟦1⟧ ⟦1⟧ livres.", "Le chien a ⟦1⟧ livres."]
     search = Search(marked, answers)
-    found = with_facts([Segment.read(text, "", marked) for text in texts], search)
+    found = _run(with_facts([Segment.read(text, "", marked) for text in texts]), search)
     assert [each.text(0) for each in found] == ["Le chien a 257 livres.", "Le chien.", "Le chien a 38 livres."]
     assert search.asked == [texts, ["The dog has ⟦1⟧ books."] * 2]
 
@@ -255,7 +256,7 @@ def test_a_single_number_that_stays_wrong_is_repaired(marked):
         "The dog has 257 books.": ["Le chien a 25 livres."],
         "The dog has ⟦1⟧ books.": ["Le chien a des livres."],
     }
-    (found,) = with_facts([Segment.read("The dog has 257 books.", "", marked)], Search(marked, answers))
+    (found,) = _run(with_facts([Segment.read("The dog has 257 books.", "", marked)]), Search(marked, answers))
     assert found.text(0) == "Le chien a 257 livres."
 
 
@@ -264,7 +265,7 @@ def test_at_last_it_is_put_back_by_the_alignment(marked, monkeypatch):
     search = Search(marked, answers)
     aligned = property(lambda self: torch.eye(4))
     monkeypatch.setattr(TranslatedSegment, "alignment", aligned)
-    (found,) = with_facts([Segment.read("The dog has {n} books.", "", marked)], search)
+    (found,) = _run(with_facts([Segment.read("The dog has {n} books.", "", marked)]), search)
     assert found.text(0) == "Le chien a {n} livres."
     assert search.asked == [["The dog has ⟦1⟧ books."], ["The dog has books."]]
 

@@ -18,7 +18,7 @@ from regard.errors import InputError
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from regard.translation import Translation
+    from regard.translation import Translation, Translator
 
 __all__ = ["COMMAND"]
 
@@ -45,7 +45,6 @@ Examples:
   echo "I am hungry." | regard translate --json              tokens, scores, word alignment
 In Python:  regard.Translator.default().translate("I am hungry.").text
 """
-_FIRST, _MOST = 64, 512  # lines read before the first is translated; later, twice as many each time, at most so many
 _ALIGNED = 1_000_000  # weights in a line of JSON, at most
 _BAR, _LOOKS, _FAINT = 20, 3, 0.05  # cells of a bar for 100 %; words in a line; smallest weight shown
 
@@ -94,13 +93,12 @@ def _run(options: argparse.Namespace) -> None:
         return
     count, start, foreign = 0, time.perf_counter(), 0
     with _bar(options) as advance:
-        for batch in _batches(options):
-            for translation in translator.translate(batch, **settings):
-                count += 1
-                foreign += translator.languages.startswith("en-") and not translation.looks_english
-                _print_line(translation, options)
+        for translation in _translations(translator, options, settings):
+            count += 1
+            foreign += translator.languages.startswith("en-") and not translation.looks_english
+            _print_line(translation, options)
             sys.stdout.flush()
-            advance(sum(len(line.encode()) + 1 for line in batch))
+            advance(len(translation.source.encode()) + 1)
     seconds = time.perf_counter() - start
     unit = "text" if options.paragraphs else "line"
     if foreign:
@@ -118,24 +116,20 @@ def _bar(options: argparse.Namespace) -> AbstractContextManager[Callable[[float]
     return progress("translating", total=size)
 
 
-def _batches(options: argparse.Namespace) -> Iterator[list[str]]:
-    """The lines, so many at a time that those of similar length can be translated together."""
+def _translations(
+    translator: Translator, options: argparse.Namespace, settings: dict[str, Any]
+) -> Iterator[Translation]:
+    """Those of the lines, in order; of lines that are typed, each at once."""
     from regard.translation import read_lines
 
     lines: Iterable[str] = read_lines(options.file) if options.file else streams.input_lines()
     if options.paragraphs:
-        yield ["\n".join(lines)]
-        return
-    typed = options.file is None and sys.stdin is not None and sys.stdin.isatty()
-    size = 1 if typed else _FIRST
-    batch: list[str] = []
-    for line in lines:
-        batch.append(line)
-        if len(batch) == size:
-            yield batch
-            batch, size = [], 1 if typed else min(2 * size, _MOST)
-    if batch:
-        yield batch
+        yield translator.translate("\n".join(lines), **settings)
+    elif options.file is None and sys.stdin is not None and sys.stdin.isatty():
+        for line in lines:
+            yield translator.translate(line, **settings)
+    else:
+        yield from translator.translate_lines(lines, aligned=options.json, **settings)
 
 
 def _print_line(translation: Translation, options: argparse.Namespace) -> None:

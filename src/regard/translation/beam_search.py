@@ -6,7 +6,7 @@ one for the model; `RepetitionGuard` stops endless loops.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -17,7 +17,7 @@ from regard.nn import Transformer, start_decoding
 from regard.support import Bool, Float, Int, threads
 from regard.translation.engine import Engine
 
-__all__ = ["Hypothesis", "RepetitionGuard", "search", "search_all"]
+__all__ = ["Hypothesis", "RepetitionGuard", "search", "search_all", "search_by_engine", "usable_engine"]
 
 _BLOCK = 64  # log-probabilities of a row are compared in blocks
 _LONGEST_REPEAT = 8  # tokens
@@ -50,25 +50,33 @@ def search_all(
     length_penalty: float = 1.0,
     sentences: int = 32,
     tokens: int | None = None,
+    needed: int | None = None,
     advance: Callable[[float], None] | None = None,
+    known: Mapping[int, list[Hypothesis]] | None = None,
 ) -> list[list[Hypothesis]]:
     """`search` for sources of any number and lengths, on the model's device; results in the order of the sources.
 
     Sources of similar length are searched together: `sentences` of them at a time or, if `tokens` is given, so many
     that about `tokens` tokens are in flight, all beams included. After each batch, `advance` gets the number of its
-    source tokens.
+    source tokens. Who needs only a few of the targets says so by `needed`: the others may be missing. `known` has what
+    `search_by_engine` found for these sources.
 
     >>> import regard
     >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval()
     >>> [len(best) for best in search_all(model, [[5, 6, 7, 0], [8, 0], [9, 5, 0]], beam=2)]
     [2, 2, 2]
     """
-    found: list[list[Hypothesis]] = [[] for _ in sources]
-    order = sorted(range(len(sources)), key=lambda n: len(sources[n]))
-    # CTranslate2 does not take a beam as wide as the vocabulary, and stops early without a length penalty.
-    engine = Engine.of(model) if 1 <= beam < model.config.vocabulary // 2 and length_penalty != 0 else None
-    if engine is not None and order:
-        order = _search_by_engine(engine, sources, order, found, beam, length_penalty, sentences, advance)
+    first = _first(sources)
+    if advance is not None:
+        advance(sum(map(len, sources)) - sum(map(len, first)))  # each is searched once
+    engine = usable_engine(model, beam, length_penalty) if known is None else None
+    if engine is not None:
+        known = search_by_engine(
+            engine, sources, beam=beam, length_penalty=length_penalty, sentences=sentences, needed=needed,
+            advance=advance,
+        )  # fmt: skip
+    found = dict(known or {})
+    order = sorted((n for n in first.values() if n not in found), key=lambda n: len(sources[n]))
     while order:
         shortest = max(len(sources[order[0]]), 8)
         size = sentences if tokens is None else max(tokens // (shortest * 2 * beam), 1)
@@ -76,21 +84,39 @@ def search_all(
         padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(sources[n]) for n in batch], True, model.config.pad)
         with threads(len(batch) * beam * model.config.parameters):  # multiply-adds of a step, about
             best = search(model, padded.to(model.embedding.weight.device), beam=beam, length_penalty=length_penalty)
-        for n, hypotheses in zip(batch, best, strict=True):
-            found[n] = hypotheses
+        found.update(zip(batch, best, strict=True))
         if advance is not None:
             advance(sum(len(sources[n]) for n in batch))
-    return found
+    return [list(found[first[tuple(source)]]) for source in sources]
 
 
-def _search_by_engine(
-    engine: Engine, sources: Sequence[Sequence[int]], order: list[int], found: list[list[Hypothesis]], beam: int,
-    length_penalty: float, sentences: int, advance: Callable[[float], None] | None,
-) -> list[int]:  # fmt: skip
-    """Fill in what an engine finds; returns the sources, in this order, whose targets our own search would not allow.
+def _first(sources: Sequence[Sequence[int]]) -> dict[tuple[int, ...], int]:
+    """Where each source occurs first."""
+    first: dict[tuple[int, ...], int] = {}
+    for n, source in enumerate(sources):
+        first.setdefault(tuple(source), n)
+    return first
 
-    It knows neither the repetition guard nor a maximum length for each sentence.
+
+def usable_engine(model: Transformer, beam: int, length_penalty: float) -> Engine | None:
+    """The engine that may search for this model."""
+    # CTranslate2 does not take a beam as wide as the vocabulary, and stops early without a length penalty.
+    return Engine.of(model) if 1 <= beam < model.config.vocabulary // 2 and length_penalty != 0 else None
+
+
+def search_by_engine(
+    engine: Engine, sources: Sequence[Sequence[int]], *, beam: int, length_penalty: float, sentences: int = 32,
+    needed: int | None = None, advance: Callable[[float], None] | None = None,
+) -> dict[int, list[Hypothesis]]:  # fmt: skip
+    """What an engine finds for each source that is not a repeated one, without those that our own search must do.
+
+    It knows neither the repetition guard nor a maximum length for each sentence. (It can suppress a sequence, but then
+    scales the rest up to 1, so that a loop followed by anything else seems probable.) Targets that break these rules
+    are left out, as long as those remain that are needed. The model itself is not used: any thread may search so.
     """
+    needed = beam if needed is None else needed
+    found: dict[int, list[Hypothesis]] = {}
+    order = sorted(_first(sources).values(), key=lambda n: len(sources[n]))
     size = max(min(sentences, -(-len(order) // engine.workers)), 1)  # a part for each worker
     batches: list[list[int]] = [[]]
     for n in reversed(order):  # the longest first: the last batches, which may keep one worker only, are the shortest
@@ -98,20 +124,22 @@ def _search_by_engine(
             batches.append([])
         batches[-1].append(n)
     batches = [batch for batch in batches if batch]
-    refused = []
     given = ([sources[n] for n in batch] for batch in batches)
     for batch, best in zip(batches, engine.search(given, beam=beam, length_penalty=length_penalty), strict=True):
         done = 0
         for n, targets in zip(batch, best, strict=True):
             most = min(2 * len(sources[n]) + 16, engine.config.positions)
-            if all(t.ended and len(t.tokens) < most and not _loops(sources[n], t.tokens) for t in targets):
-                found[n] = [Hypothesis(*target) for target in targets]
+            allowed = [
+                Hypothesis(*target)
+                for target in targets
+                if target.ended and len(target.tokens) < most and not _loops(sources[n], target.tokens)
+            ]
+            if len(allowed) >= needed:
+                found[n] = allowed
                 done += len(sources[n])
-            else:
-                refused.append(n)
         if advance is not None:
             advance(done)
-    return refused[::-1]
+    return found
 
 
 @torch.inference_mode()

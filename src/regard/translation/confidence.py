@@ -14,10 +14,8 @@ from typing import Any, NamedTuple
 import torch
 
 from regard.errors import InputError
-from regard.nn import Transformer
-from regard.support import threads
 
-__all__ = ["Calibration", "Curve", "token_logs"]
+__all__ = ["Calibration", "Curve"]
 
 _ROUNDS, _RIDGE = 50, 1e-3  # of Newton's method; what keeps the curve finite if the two groups do not overlap
 
@@ -99,22 +97,3 @@ class Calibration(NamedTuple):
         if self.sentence is None or self.word is None:
             return None
         return {"sentence": list(self.sentence), "word": list(self.word)}
-
-
-@torch.no_grad()
-def token_logs(model: Transformer, source: Sequence[int], target: Sequence[int]) -> list[float]:
-    """The log-probability of each token of a target, and of its end.
-
-    >>> import regard
-    >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval()
-    >>> len(token_logs(model, [5, 6, 7, 0], [8, 9]))
-    3
-    """
-    device, config = model.embedding.weight.device, model.config
-    inputs = torch.tensor([[config.start, *target]], device=device)
-    with threads((len(source) + len(target)) * config.parameters):
-        logits = model(torch.tensor([list(source)], device=device), inputs)[0].float()
-    logits[:, config.pad] = -torch.inf  # never generated
-    wanted = torch.tensor([*target, config.end], device=device)
-    logs: list[float] = logits.log_softmax(-1).gather(1, wanted[:, None])[:, 0].tolist()
-    return logs

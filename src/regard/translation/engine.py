@@ -38,7 +38,7 @@ from regard.nn import (
 __all__ = ["Engine", "Target"]
 
 _NEVER = -1e9  # the bias of a token that is never generated
-_POLL = 0.001  # seconds between two looks whether a batch is done: a signal is noticed in between
+_POLL, _LONGEST_POLL = 0.001, 0.01  # seconds between looks whether a batch is done: a signal is noticed in between
 _OURS = (
     nn.Linear, nn.Embedding, nn.LayerNorm, nn.Dropout, nn.ModuleList, MultiHeadAttention, FeedForward, EncoderLayer,
     DecoderLayer, Encoder, Decoder,
@@ -124,9 +124,13 @@ class Engine:
     def search(
         self, batches: Iterable[Sequence[Sequence[int]]], *, beam: int, length_penalty: float
     ) -> Iterator[list[list[Target]]]:
-        """The `beam` best targets of each source, batch by batch, as many batches at a time as torch has threads."""
+        """The `beam` best targets of each source, batch by batch, as many batches at a time as torch has threads.
+
+        For each worker another batch waits, so that none is idle until the batch before its own is done too.
+        """
         running: deque[list[Any]] = deque()
-        most = min(self.workers, torch.get_num_threads())
+        threads = torch.get_num_threads()
+        most = 2 * self.workers if threads >= self.workers else threads
         for batch in batches:
             if len(running) == most:
                 yield self._wait(running.popleft())
@@ -150,9 +154,11 @@ class Engine:
 
     def _wait(self, batch: list[Any]) -> list[list[Target]]:
         """The results of a batch; Ctrl-C does not wait for them."""
+        pause = _POLL
         for result in batch:
             while not result.done():
-                time.sleep(_POLL)
+                time.sleep(pause)
+                pause = min(1.1 * pause, _LONGEST_POLL)
         return [self._targets(each.result()) for each in batch]
 
     def _targets(self, result: Any) -> list[Target]:

@@ -55,6 +55,9 @@ class Placeholders:
     def find(cls, text: str | Sequence[str | Removed], knows: Callable[[str], bool]) -> Placeholders:
         """Separate the characters that a vocabulary knows from those it does not."""
         parts = [text] if isinstance(text, str) else text
+        whole = "".join(part for part in parts if isinstance(part, str))
+        if all(isinstance(part, str) for part in parts) and all(map(knows, {*whole.replace(" ", "")})):
+            return cls(" ".join(whole.split()), ())  # nothing to remove, as in most texts
         letters: list[str | Removed] = [letter for part in parts for letter in _letters(part)]
         spelling: dict[str, str] = {}
         for each in {letter for letter in letters if isinstance(letter, str)}:

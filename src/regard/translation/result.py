@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,7 +19,7 @@ from regard.errors import InputError
 from regard.nn import Transformer
 from regard.support import Float, ensure_room, progress, threads
 from regard.translation.beam_search import Hypothesis
-from regard.translation.confidence import Calibration, token_logs
+from regard.translation.confidence import Calibration
 from regard.translation.language import looks_english
 from regard.translation.segments import Segment, show_marks
 from regard.translation.vocabulary import Vocabulary
@@ -32,11 +32,12 @@ if TYPE_CHECKING:
     from regard.watching import Link
     from regard.watching.changes import Without
 
-__all__ = ["Alternative", "Tokenizer", "TranslatedSegment", "Translation", "align", "by_words", "record_attention"]
+__all__ = ["Alternative", "Tokenizer", "TranslatedSegment", "Translation", "by_words", "read_back", "record_attention"]
 
 _START = "<start>"  # what the decoder reads first; its id is that of padding
 _REPR = 60  # cells of each text in a prompt
 _ROWS = 10  # of a table in a notebook, at most
+_READ_TOGETHER, _READ_TOKENS = 32, 2048  # pairs in a pass through the model, and their tokens, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +61,6 @@ class TranslatedSegment:
 
     def faithful_first(self) -> TranslatedSegment:
         """The same, with the hypotheses that keep all facts before the others."""
-        if self.keeps_facts():
-            return self
         order = sorted(self.hypotheses, key=lambda each: not self.segment.keeps_facts(each.tokens))
         return dataclasses.replace(self, hypotheses=order)
 
@@ -105,15 +104,32 @@ class TranslatedSegment:
         rows, columns = vocabulary.words(target)[1], vocabulary.words(source)[1]
         if not rows:
             return torch.zeros(0, max(columns) + 1)
-        return by_words(align(self.model, [*source, vocabulary.end], target), rows, columns)
+        return by_words(self._reading.weights, rows, columns)
 
-    @cached_property
+    @property
     def logs(self) -> list[float]:
         """The log-probability of each token of the best translation, and of its end."""
-        if not self.hypotheses:
-            return []
-        source = [*self.segment.ids, self.segment.vocabulary.end]
-        return token_logs(self.model, source, self.hypotheses[0].tokens)
+        return self._reading.logs if self.hypotheses else []
+
+    @cached_property
+    def _reading(self) -> Reading:
+        return read_back(self.model, [self._pair])[0]
+
+    @property
+    def _pair(self) -> tuple[list[int], list[int]]:
+        return [*self.segment.ids, self.segment.vocabulary.end], self.hypotheses[0].tokens
+
+    @staticmethod
+    def read_together(segments: Sequence[TranslatedSegment]) -> None:
+        """Compute what `alignment` and `logs` need for many segments, in few passes through the model."""
+        todo = [each for each in segments if each.hypotheses and "_reading" not in each.__dict__]
+        todo.sort(key=lambda each: sum(map(len, each._pair)))
+        while todo:
+            longest = sum(map(len, todo[-1]._pair))  # of all that remain
+            size = max(min(_READ_TOGETHER, _READ_TOKENS // longest), 1)
+            batch, todo = todo[-size:], todo[:-size]
+            for each, reading in zip(batch, read_back(batch[0].model, [one._pair for one in batch]), strict=True):
+                each.__dict__["_reading"] = reading
 
     @property
     def word_confidence(self) -> list[float]:
@@ -125,33 +141,32 @@ class TranslatedSegment:
 
 
 def with_facts(
-    segments: Sequence[Segment], search: Callable[[Sequence[Segment]], list[TranslatedSegment]]
-) -> list[TranslatedSegment]:
-    """Translate segments so that their facts are kept.
+    segments: Sequence[Segment],
+) -> Generator[Sequence[Segment], list[TranslatedSegment], list[TranslatedSegment]]:
+    """Translate segments so that their facts are kept; yields what has to be searched, and is sent what was found.
 
     Where no hypothesis has them all, numbers are hidden and it is tried again, all such segments together. If that
     fails, a single number that is wrong in the first translation is repaired; else all facts are removed and put back
     where the alignment says.
     """
-    found = search(segments)
+    found = list((yield segments))
     first = dict(enumerate(found))
+    again = list(first)
     for level in (1, 2):
-        for n, each in enumerate(found):
-            found[n] = each.faithful_first()
-        again = [n for n, each in enumerate(found) if not each.keeps_facts()]
+        again = [n for n in again if not found[n].keeps_facts()]
+        for n in again:
+            found[n] = found[n].faithful_first()
+        again = [n for n in again if not found[n].keeps_facts()]
         if level == 2:
             for n in again:
                 if first[n].keeps_facts(repair=True):
                     found[n] = first[n]
             again = [n for n in again if found[n] is not first[n]]
-        if not again:
-            break
         hidden = {n: segments[n].read_again(level) for n in again}
         changed = {n: segment for n, segment in hidden.items() if level == 2 or segment.ids != segments[n].ids}
-        if not changed:
-            continue
-        for n, each in zip(changed, search(list(changed.values())), strict=True):
-            found[n] = each
+        if changed:
+            for n, each in zip(changed, (yield list(changed.values())), strict=True):
+                found[n] = each
     return found
 
 
@@ -250,6 +265,18 @@ class Translation:
         """Whether the source looks like English, which is what the model in the package reads."""
         return looks_english(self.source)
 
+    @staticmethod
+    def read_together(translations: Sequence[Translation]) -> None:
+        """Compute alignment and confidence of many translations together, several times as fast as one by one.
+
+        >>> import regard
+        >>> found = regard.Translator.default().translate(["I am hungry.", "Where is the station?"])
+        >>> regard.Translation.read_together(found)
+        >>> round(found[0].alignment.sum().item(), 3) == len(found[0].words)
+        True
+        """
+        TranslatedSegment.read_together([each for translation in translations for each in translation._segments])
+
     def looks(self, most: int) -> Iterator[tuple[str, list[tuple[str, float]]]]:
         """Each word of the translation, and the words of the source that it attended to most, with their weights.
 
@@ -330,23 +357,42 @@ def _score(segments: Sequence[TranslatedSegment], rank: int) -> float:
     return sum(h.score * size for h, size in zip(chosen, sizes, strict=True)) / sum(sizes) if chosen else 0.0
 
 
+class Reading(NamedTuple):
+    """What a model says about a target that is known."""
+
+    weights: Tensor  # target × source: how much each token, while it is predicted, attends to each source token
+    logs: list[float]  # the log-probability of each token, and of the end
+
+
 @torch.no_grad()
-def align(model: Transformer, source: Sequence[int], target: Sequence[int]) -> Float[Tensor, "target source"]:
-    """How much each target token, while it was predicted, attended to each source token: the mean over all heads.
+def read_back(model: Transformer, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[Reading]:
+    """One pass through the model over pairs of source and target; weights are the mean over all heads.
 
     >>> import regard
     >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval()
-    >>> weights = align(model, [5, 6, 7, 0], [8, 9])
-    >>> weights.shape, bool(torch.allclose(weights.sum(-1), torch.ones(2)))
-    (torch.Size([2, 4]), True)
+    >>> one, two = read_back(model, [([5, 6, 7, 0], [8, 9]), ([5, 0], [8, 9, 4])])
+    >>> one.weights.shape, bool(torch.allclose(one.weights.sum(-1), torch.ones(2))), len(two.logs)
+    (torch.Size([2, 4]), True, 4)
     """
-    device = model.embedding.weight.device
+    config, device = model.config, model.embedding.weight.device
+
+    def padded(rows: list[list[int]]) -> Tensor:
+        return torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], True, config.pad).to(device)
+
     # A token is predicted at the place where the one before it is the input.
-    inputs = torch.tensor([[model.config.start, *target[:-1]]], device=device)
-    with threads((len(source) + len(target)) * model.config.parameters), watch(model.decoder) as record:
-        model.states(inputs, model.encode(torch.tensor([list(source)], device=device)))
-    layers = [entry[0].mean(0) for entry in record.values() if entry.kind == "cross"]
-    return torch.stack(layers).mean(0).float().cpu()
+    inputs = padded([[config.start, *target] for _, target in pairs])
+    sources = padded([list(source) for source, _ in pairs])
+    with threads((inputs.numel() + sources.numel()) * config.parameters), watch(model.decoder) as record:
+        logits = model(sources, inputs).float()
+    logits[..., config.pad] = -torch.inf  # never generated
+    wanted = padded([[*target, config.end] for _, target in pairs])
+    logs = logits.log_softmax(-1).gather(-1, wanted[..., None])[..., 0].tolist()
+    cross = [entry for entry in record.values() if entry.kind == "cross"]
+    found = []
+    for n, (source, target) in enumerate(pairs):
+        weights = torch.stack([entry[n].mean(0)[: len(target), : len(source)] for entry in cross]).mean(0)
+        found.append(Reading(weights.float().cpu(), logs[n][: len(target) + 1]))
+    return found
 
 
 def by_words(

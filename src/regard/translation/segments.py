@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import NamedTuple
 
 from regard.translation.facts import Fact, Numbers, split_facts
@@ -61,18 +60,15 @@ class Segment:
     numbers: Numbers = _NO_NUMBERS
 
     @classmethod
-    def read(
-        cls, text: str, gap: str, vocabulary: Vocabulary, knows: Callable[[str], bool] | None = None, *,
-        style: Style = _PLAIN, level: int = 0,
-    ) -> Segment:  # fmt: skip
-        """Prepare a text for the model; `knows` answers as `vocabulary.knows`, from a cache where there are many."""
+    def read(cls, text: str, gap: str, vocabulary: Vocabulary, *, style: Style = _PLAIN, level: int = 0) -> Segment:
+        """Prepare a text for the model."""
         parts = split_facts(text)
         plain = "".join(part for part in parts if isinstance(part, str))
         capitals = plain.isupper() and len(plain.split()) > 1
         hidden = _hide(parts, vocabulary.has_marks, level, style.french, capitals)
         shown = _normalised(hidden.parts, capitals)
-        knows = vocabulary.knows if knows is None else knows
-        placeholders = Placeholders.find(shown, _knowing_marks(knows) if hidden.marks else knows)
+        knows = _knowing_marks(vocabulary.knows) if hidden.marks else vocabulary.knows
+        placeholders = Placeholders.find(shown, knows)
         own = show_marks(placeholders.readable, dict.fromkeys(hidden.marks, ""))
         has_letters = any(letter.isalpha() for letter in own)
         ids = vocabulary.encode(placeholders.readable) if has_letters else []
@@ -238,14 +234,12 @@ def split_segments(
     ['A dog ate.', 'The dog ran.']
     """
 
-    knows = cache(vocabulary.knows)
-
     def read(text: str, gap: str) -> Segment:
-        return Segment.read(text, gap, vocabulary, knows, style=style)
+        return Segment.read(text, gap, vocabulary, style=style)
 
     def count(text: str) -> int:
         forms = [text, text.lower()] if text.isupper() else [text]  # it may be read as part of a text in capitals
-        return max(len(vocabulary.encode(Placeholders.find(clean(form), knows).readable)) for form in forms)
+        return max(len(vocabulary.encode(Placeholders.find(clean(form), vocabulary.knows).readable)) for form in forms)
 
     segments = []
     for block in split_blocks(text):

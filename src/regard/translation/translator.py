@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 from regard.errors import FileError, InputError
 from regard.nn import Transformer, model_folder
 from regard.nn.files import read_json, write_json
 from regard.support import progress, require_text
-from regard.translation.beam_search import search_all
+from regard.translation.beam_search import Hypothesis, search_all, search_by_engine, usable_engine
 from regard.translation.confidence import Calibration
 from regard.translation.result import Tokenizer, TranslatedSegment, Translation, with_facts
 from regard.translation.segments import Segment, Style, split_segments
@@ -26,6 +29,11 @@ SHIPPED = Path(__file__).parent / "model"  # English to French: see its README.m
 _BATCH = 32  # segments translated together
 _LONGEST = 120  # tokens: models are trained on sentences, not pages
 _STREAMED = 8  # segments of a stream that are translated together, at most
+_FIRST, _MOST = 64, 1024  # lines of the first window of many lines; later, twice as many each time, at most so many
+_AHEAD = 3  # windows on their way
+_LETTERS = 2**18  # of a window, about, at most: its memory is bounded whatever the lines are
+
+_Found = TypeVar("_Found")
 
 
 class Translator:
@@ -130,16 +138,58 @@ class Translator:
                 [texts], beam=beam, length_penalty=length_penalty, alternatives=alternatives, split=split,
                 typography=typography,
             )[0]  # fmt: skip
+        steps = self._steps(texts, beam, alternatives, split, typography)
+        return _run(steps, partial(self._search, **_asked(beam, length_penalty, alternatives)))
+
+    def _steps(
+        self, texts: Sequence[str], beam: int = 4, alternatives: int = 1, split: bool = False,
+        typography: bool | None = None, **_: Any,
+    ) -> Generator[Sequence[Segment], list[TranslatedSegment], list[Translation]]:  # fmt: skip
+        """The way from texts to translations: yields what has to be searched, and is sent what was found."""
         if beam < 1 or alternatives < 1:
             raise InputError(f"translate takes a beam and alternatives of at least 1. Got {beam=}, {alternatives=}.")
         for n, text in enumerate(texts):
             require_text(f"texts[{n}]", text)
-
-        search = partial(self._search, beam=max(beam, alternatives), length_penalty=length_penalty)
         segments = [self._split(text, split, typography) for text in texts]
-        found = iter(with_facts([segment for parts in segments for segment in parts], search))
+        found = iter((yield from with_facts([segment for parts in segments for segment in parts])))
         translated = [[next(found) for _ in parts] for parts in segments]
         return [Translation.of(text, parts, alternatives) for text, parts in zip(texts, translated, strict=True)]
+
+    def translate_lines(self, lines: Iterable[str], *, aligned: bool = False, **settings: Any) -> Iterator[Translation]:
+        """Each line's translation, in order, as `translate` with these settings gives it: for files of any size.
+
+        Lines are read in windows, in which those of similar length are translated together. While one window is
+        searched, the next is read and the one before is written, so that no core waits for another. Who will ask for
+        alignments or confidence says so by `aligned`: many are computed together.
+
+        >>> import regard
+        >>> lines = (f"I have {n} dogs." for n in range(2, 200))
+        >>> next(regard.Translator.default().translate_lines(lines)).text
+        "J'ai 2 chiens."
+        """
+        stop, ended = threading.Event(), None
+        windows, running = _windows(lines), deque[_Window]()
+        pool = ThreadPoolExecutor(_AHEAD, thread_name_prefix="regard-translate")
+        try:
+            while True:
+                try:
+                    while ended is None and len(running) < _AHEAD:
+                        running.append(_Window(self, next(windows), pool, stop, settings))
+                except Exception as error:  # the end, or a line that cannot be read: those before it are translated
+                    ended = error
+                if not running:
+                    break
+                found = running.popleft().result()
+                for start in range(0, len(found), _FIRST):
+                    some = found[start : start + _FIRST]
+                    if aligned:
+                        Translation.read_together(some)
+                    yield from some
+        finally:
+            stop.set()  # Ctrl-C, or nobody wants the rest: what runs ends after its batch
+            pool.shutdown(cancel_futures=True)
+        if ended is not None and not isinstance(ended, StopIteration):
+            raise ended
 
     def stream(self, text: str) -> Iterator[Translation]:
         """The parts that `translate(text)` reads one by one, each as soon as it is translated; together, its text.
@@ -154,24 +204,101 @@ class Translator:
         while segments:
             group, segments = segments[:size], segments[size:]
             size = min(2 * size, _STREAMED)
-            search = partial(self._search, beam=4, length_penalty=1.0)
-            yield from (Translation.of(each.segment.text, [each], 1) for each in with_facts(group, search))
+            found = _run(with_facts(group), partial(self._search, **_asked()))
+            yield from (Translation.of(each.segment.text, [each], 1) for each in found)
 
     def _split(self, text: str, split: bool, typography: bool | None) -> list[Segment]:
         style = Style(self.languages == "en-fr", is_typeset(text) if typography is None else typography)
         return split_segments(text, self.words, self.longest, split, style)
 
-    def _search(self, segments: Sequence[Segment], *, beam: int, length_penalty: float) -> list[TranslatedSegment]:
-        sources = [[*segment.ids, self.words.end] for segment in segments if segment.ids]
+    def _sources(self, segments: Sequence[Segment]) -> list[list[int]]:
+        return [[*segment.ids, self.words.end] for segment in segments if segment.ids]
+
+    def _search(
+        self, segments: Sequence[Segment], known: dict[int, list[Hypothesis]] | None = None, **asked: Any
+    ) -> list[TranslatedSegment]:
+        sources = self._sources(segments)
         with progress("translating", total=sum(map(len, sources))) as advance:
-            found = iter(
-                search_all(
-                    self.model, sources, beam=beam, length_penalty=length_penalty, sentences=_BATCH, advance=advance
-                )
-            )
+            found = iter(search_all(self.model, sources, **asked, known=known, advance=advance))
         return [
             TranslatedSegment(each, next(found) if each.ids else [], self.model, self.calibration) for each in segments
         ]
+
+
+def _asked(beam: int = 4, length_penalty: float = 1.0, alternatives: int = 1, **_: Any) -> dict[str, Any]:
+    """What the search is asked for."""
+    settings = {"beam": max(beam, alternatives), "length_penalty": length_penalty}
+    return settings | {"needed": alternatives, "sentences": _BATCH}
+
+
+def _run(
+    steps: Generator[Sequence[Segment], list[TranslatedSegment], _Found],
+    search: Callable[[Sequence[Segment]], list[TranslatedSegment]],
+) -> _Found:
+    """Search what the steps ask for, to their end."""
+    try:
+        segments = next(steps)
+        while True:
+            segments = steps.send(search(segments))
+    except StopIteration as end:
+        found: _Found = end.value
+        return found
+
+
+class _Window:
+    """Lines on their way. An engine searches in a thread; whatever uses the model itself runs in the caller's."""
+
+    def __init__(
+        self, translator: Translator, lines: list[str], pool: ThreadPoolExecutor, stop: threading.Event,
+        settings: dict[str, Any],
+    ):  # fmt: skip
+        self._translator, self._pool, self._stop, self._asked = translator, pool, stop, _asked(**settings)
+        self._steps = translator._steps(lines, **settings)
+        self._begin(next(self._steps))
+
+    def _begin(self, segments: Sequence[Segment]) -> None:
+        self._segments, self._found = segments, None
+        engine = usable_engine(self._translator.model, self._asked["beam"], self._asked["length_penalty"])
+        if engine is not None:
+            sources = self._translator._sources(segments)
+            self._found = self._pool.submit(
+                search_by_engine, engine, sources, **self._asked, advance=lambda _: _check(self._stop)
+            )
+
+    def result(self) -> list[Translation]:
+        """Wait for the end."""
+        while True:
+            known = None if self._found is None else self._found.result()
+            found = self._translator._search(self._segments, known, **self._asked)
+            try:
+                self._begin(self._steps.send(found))
+            except StopIteration as end:
+                translations: list[Translation] = end.value
+                return translations
+
+
+def _check(stop: threading.Event) -> None:
+    if stop.is_set():
+        raise CancelledError
+
+
+def _windows(lines: Iterable[str]) -> Iterator[list[str]]:
+    """The lines, in windows that grow; a line that cannot be read is an error after those before it."""
+    window: list[str] = []
+    size, letters = _FIRST, 0
+    each, ended = iter(lines), None
+    while ended is None:
+        try:
+            line = next(each)
+            window.append(line)
+            letters += len(line)
+        except Exception as error:
+            ended = error
+        if window and (ended is not None or len(window) == size or letters >= _LETTERS):
+            yield window
+            window, letters, size = [], 0, min(2 * size, _MOST)
+    if not isinstance(ended, StopIteration):
+        raise ended
 
 
 def _read_about(folder: Path) -> dict[str, Any]:

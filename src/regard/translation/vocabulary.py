@@ -128,8 +128,17 @@ class Vocabulary:
         return all(self._pieces.PieceToId(mark) != self.unknown for mark in MARKS)
 
     def knows(self, text: str) -> bool:
-        """Whether a text can be encoded without <unk>."""
-        return self.unknown not in self.encode(text)
+        """Whether a text can be encoded without <unk>; of single letters, of which there are few, it is remembered."""
+        known = self._known.get(text)
+        if known is None:
+            known = self.unknown not in self.encode(text)
+            if len(text) == 1:
+                self._known[text] = known
+        return known
+
+    @cached_property
+    def _known(self) -> dict[str, bool]:
+        return {}
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids, without special ones."""
