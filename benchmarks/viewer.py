@@ -16,9 +16,11 @@ import time
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
+from urllib.parse import quote_plus
 
 import torch
 from measure import machine
+from page_server import SENTENCES, serving
 from rich.console import Console
 
 import regard
@@ -62,6 +64,21 @@ FRAMES = """frames => new Promise(resolve => {
     };
     ask(step);
 })"""
+
+
+# Each word pointed at in turn: the time until its lines are drawn, as the frame after them begins, in milliseconds.
+HOVER = """async () => {
+    const took = [], frame = () => new Promise(requestAnimationFrame), answer = document.querySelector(".answer");
+    for (const word of document.querySelectorAll(".sentence .word")) {
+        const before = answer.textContent, start = performance.now();
+        for (const type of ["pointerover", "pointerenter", "mouseover", "mouseenter"])
+            word.dispatchEvent(new PointerEvent(type, {pointerType: "mouse", bubbles: !type.endsWith("enter")}));
+        while (answer.textContent === before && performance.now() - start < 1000) await frame();
+        await frame();
+        took.push(performance.now() - start);
+    }
+    return took.slice(1);
+}"""
 
 
 def long_head() -> regard.Picture:
@@ -110,7 +127,36 @@ def the_map() -> list[str]:
     return lines
 
 
-SECTIONS: dict[str, Callable[[], list[str]]] = {"map": the_map}
+def the_page() -> list[str]:
+    """The page of `regard serve` in Chromium, with the translator in this package."""
+    from playwright.sync_api import sync_playwright
+
+    first, hover = [], []
+    with serving() as server, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        for sentence in [SENTENCES[0], *SENTENCES]:
+            tab = browser.new_page(viewport={"width": 1280, "height": 900})
+            start = time.perf_counter()
+            tab.goto(f"http://{server.host}:{server.port}/#text={quote_plus(sentence)}&word=source.2")
+            tab.wait_for_selector("path.line", state="attached", timeout=60_000)
+            first.append(time.perf_counter() - start)
+            tab.wait_for_timeout(500)
+            hover += tab.evaluate(HOVER)
+            tab.close()
+        browser.close()
+    hover.sort()
+    return [
+        "| what | median | most | must hold |",
+        "| --- | --- | --- | --- |",
+        f"| the very first view of a browser, its modules loaded | {first[0]:.2f} s | | 1 s |",
+        f"| a page with a ten-word sentence, until its lines are drawn | {statistics.median(first[1:]):.2f} s "
+        f"| {max(first[1:]):.2f} s | 1 s |",
+        f"| pointing at a word, until its lines are drawn, {len(hover)} times | {statistics.median(hover):.0f} ms "
+        f"| {hover[-1]:.0f} ms | 50 ms |",
+    ]
+
+
+SECTIONS: dict[str, Callable[[], list[str]]] = {"page": the_page, "map": the_map}
 
 
 def main() -> None:
