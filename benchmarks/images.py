@@ -117,7 +117,7 @@ def main() -> None:
         return record.over(count + 2 + WORDS, kind="decoder")
 
     def taken_by(name: str) -> tuple[float, float]:
-        least, peak = taken(lambda _: run(model, inputs, KEPT[name]), options.rounds, measured=GPU)
+        least, peak = taken(lambda _: run(model, inputs, KEPT[name]), options.rounds)
         return least, peak if GPU else _peak_of_its_own(name)
 
     own = {}
@@ -126,7 +126,7 @@ def main() -> None:
         own[name] = 0.0 if record is None else held(record, output.past_key_values)
     del output, record
     times = {name: taken_by(name) for name in KEPT}
-    least, _ = taken(drawn, options.rounds, lambda: run(model, inputs, WORDS)[1], measured=False)
+    least, _ = taken(drawn, options.rounds, lambda: run(model, inputs, WORDS)[1])
     base = times["plain (SDPA)"]
     lines = ["| | least | to plain | peak above the model | to plain | held by the record |", "| --- " * 6 + "|"]
     for name, (ms, peak) in times.items():
@@ -135,7 +135,8 @@ def main() -> None:
     lines.append(f"| `record.over(word)` afterwards | {least:,.0f} ms | {least / base[0]:.2f} × | | | |")
     shape = f"{options.layers} + {options.layers} layers, width {options.width}"
     about = f"{gpu() if GPU else machine()}. {count:,} image tokens of {options.merge**2 * count:,} patches; {shape}"
-    about = f"{about}, random weights. {options.note}".strip()
+    clock = "" if GPU else "Times are those of the processor, each peak is that of a process of its own. "
+    about = f"{about}, random weights. {clock}{options.note}".strip()
     text = "\n".join(["# Watching a model that reads an image", "", about, "", *lines, ""])
     print(text)
     if options.report:

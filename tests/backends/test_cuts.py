@@ -119,6 +119,18 @@ def test_what_is_cut_from_all_queries_never_leaks():
     assert regard.attention(q, k, v, mask=regard.causal() & apart).isfinite().all()
 
 
+def test_what_a_band_cuts_from_all_queries_of_a_head_never_leaks():
+    """A key that one head alone may see has to be a number; one that neither sees does not."""
+    q, k, v = torch.randn(3, 1, 2, 30, 8, dtype=torch.float64).unbind(0)
+    mask = regard.causal() & regard.cut(None, slice(4, 6), within=regard.window(None, None), heads=[1])
+    expected = regard.attention(q, k, v, mask=mask)
+    close(expected, Reference(q, k, mask=mask).output(v), 1e-12)
+    k, v = k.clone(), v.clone()
+    k[:, 1, 4:6], v[:, 1, 4:6] = torch.nan, torch.inf
+    assert torch.equal(regard.attention(q, k, v, mask=mask), expected)
+    assert regard.AttentionMatrix(q, k, mask=mask).received().isfinite().all()
+
+
 # Zeroed, and not normalised again
 
 

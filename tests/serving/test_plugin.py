@@ -1,5 +1,12 @@
 """What the plugin leaves alone, what it refuses, and what it survives; with vLLM, in `make test-vllm`."""
 
+import asyncio
+import os
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("vllm", reason="make test-vllm runs these")
@@ -9,7 +16,7 @@ import transformers
 from served import SIZES, Served
 from test_served_models import LONG, SHORT, agrees
 
-from regard import serving
+from regard import Record, serving
 from regard.errors import WatchError
 from regard.serving import plugin
 from regard.serving.requests import WatchedRequest
@@ -20,10 +27,35 @@ def worker_of(served):
 
 
 def test_vllm_loads_it_by_itself():
-    from importlib.metadata import entry_points
-
     (found,) = (one for one in entry_points(group="vllm.general_plugins") if one.name == "regard")
     assert found.load() is serving.register
+
+
+def test_over_http(llama, tmp_path):
+    """The route, in an application of FastAPI's as vLLM's server is one, before the engine of this process."""
+    from fastapi import FastAPI
+    from fastapi.testclient import TestClient
+    from vllm.plugins.endpoint_plugins.interface import EndpointPlugin
+
+    class Engine:
+        async def collective_rpc(self, method, args):
+            return llama.llm.collective_rpc(method, args=args)
+
+    (found,) = (one for one in entry_points(group="vllm.endpoint_plugins") if one.name == "regard")
+    app, endpoint = FastAPI(), found.load()()
+    assert isinstance(endpoint, EndpointPlugin)
+    endpoint.attach_router(app)
+    asyncio.run(endpoint.init_state(Engine(), app.state, None))
+    (output,) = llama.ask(SHORT, keep="matrix", skip_reading_prefix_cache=True)
+    client = TestClient(app)
+    answer = client.get(f"/v1/regard/{output.request_id}")
+    assert answer.status_code == 200
+    (tmp_path / "record.safetensors").write_bytes(answer.content)
+    agrees(llama, output, Record.open(tmp_path / "record.safetensors"))
+    missing = client.get("/v1/regard/nobody")
+    assert missing.status_code == 404
+    assert "no record of request 'nobody'" in missing.json()["error"]["message"]
+    assert "-" not in missing.json()["error"]["message"]  # nor the names of others
 
 
 def test_without_a_request_that_asks_nothing_is_wrapped_or_stored(llama, monkeypatch):
@@ -130,3 +162,16 @@ def test_half_precision(tmp_path):
     assert record.check(40).difference < 0.01
     expected = served.dense(served.text(output))[0]
     assert (record["model.layers.0.self_attn.attn"].to_dense() - expected).abs().max() < 0.1
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="each of two workers takes a core")
+def test_heads_in_two_processes(tmp_path):
+    """Tensor parallel: the record is put together from what the processes answer, and brought over from another one."""
+    cores = "|".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
+    command = [sys.executable, str(Path(__file__).parents[1] / "served_in_processes.py"), str(tmp_path)]
+    environment = os.environ | {"VLLM_CPU_OMP_THREADS_BIND": cores, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    differences = [float(line.split()[-1]) for line in done.stdout.splitlines() if line.startswith("differs by")]
+    assert len(differences) == 12
+    assert max(differences) < 2e-4

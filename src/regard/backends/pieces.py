@@ -125,17 +125,8 @@ def _patched(scores: Scores, request: Attend, cut: Sequence[Part]) -> tuple[Tens
 
 
 def _by_heads(scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
-    batch, heads, queries, keys = (range(n) for n in scores.shape)
-    alike: dict[tuple[bool, ...], list[int]] = {}
-    for head in heads:
-        concerned = tuple(cut.heads is None or head in cut.heads for cut in scores.mask.cuts)
-        alike.setdefault(concerned, []).append(head)
     found: list[tuple[list[int], Tensor, Tensor]] = []
-    for concerned, some in alike.items():
-        part = replace(scores, sinks=None).select(batch, some, queries, keys)
-        cuts = zip(scores.mask.cuts, part.mask.cuts, concerned, strict=True)
-        kept = tuple(here if cut.heads is None else cut.in_all_heads() for cut, here, yes in cuts if yes)
-        part = replace(part, mask=replace(part.mask, cuts=kept, cache={}))
+    for some, part in replace(scores, sinks=None).by_heads():
         value = pick(request.value, 1, as_range(scores.key_heads(some), request.value))
         found.append((some, *_attend(part, replace(request, value=value))))
     output = torch.cat([part for _, part, _ in found], 1)

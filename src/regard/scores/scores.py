@@ -137,6 +137,21 @@ class Scores:
             columns=_compose(self.columns, columns),
         )
 
+    def by_heads(self) -> list[tuple[list[int], Scores]]:
+        """The heads that the same cuts concern, and their scores: a cut of these concerns all of them."""
+        batch, heads, queries, keys = (range(n) for n in self.shape)
+        alike: dict[tuple[bool, ...], list[int]] = {}
+        for head in heads:
+            concerned = tuple(cut.heads is None or head in cut.heads for cut in self.mask.cuts)
+            alike.setdefault(concerned, []).append(head)
+        found = []
+        for concerned, some in alike.items():
+            part = self.select(batch, some, queries, keys)
+            cuts = zip(self.mask.cuts, part.mask.cuts, concerned, strict=True)
+            kept = tuple(here if cut.heads is None else cut.in_all_heads() for cut, here, yes in cuts if yes)
+            found.append((some, replace(part, mask=replace(part.mask, cuts=kept, cache={}))))
+        return found
+
     def key_heads(self, heads: Sequence[int]) -> list[int]:
         """The key heads of a selection of heads: each once where all are read alike often, else one for each head."""
         readers = [head // self.group for head in heads]
@@ -196,6 +211,11 @@ class Scores:
             return None
         if mask.cuts and (found := in_pieces(mask, self.rows)) is not None:
             return self._unseen_in(found)
+        if any(cut.heads is not None for cut in mask.cuts):
+            hidden = torch.zeros(batch, self.shape[1], keys, dtype=torch.bool, device=self.query.device)
+            for some, part in self.by_heads():
+                hidden[:, some] = False if part.unseen is None else part.unseen
+            return hidden
         device, dense = self.query.device, (*mask.visible, *mask.biases)
         alike = not mask.cuts and all(tensor.shape[2] == 1 for tensor in dense)  # the same for all queries
         if alike and len(mask.ids) < 2 and isinstance(self.rows, range) and self.rows.step == 1:

@@ -6,6 +6,7 @@ client.py    `record`: what a request that asked has, from the processes of vLLM
 plugin.py    what vLLM loads: it hands the attention of the requests that asked to the store of its process
 requests.py  `WatchedRequest`, what is kept of one; `Store`, all of them in a process
 paged.py     the keys of one request, gathered from the blocks of vLLM's cache
+endpoint.py  a route for the server of `vllm serve`
 
 A request that did not ask is not looked at, and a step of the server without one that asked runs as it did before.
 """

@@ -245,11 +245,10 @@ class Store:
             return known[name]
         alike = [own for own in known if _outside(own) == name]
         if not alike:
-            stored = ", ".join(map(_outside, known)) or "of none"
-            raise InputError(
+            raise InputError(  # no list of the others: over HTTP, who knows the name of a request can read it
                 f"there is no record of request {name!r}: it did not ask, with "
-                f'SamplingParams(extra_args={{"regard": True}}), or is not among the last {_STORED} that did. There '
-                f"are records of: {stored}."
+                f'SamplingParams(extra_args={{"regard": True}}), or is not among the last {_STORED} that did. '
+                "regard.serving.requests_seen(llm) lists them."
             )
         if len(alike) > 1:
             raise InputError(f"request {name!r} has {len(alike)} samples: choose one of {', '.join(alike)}.")

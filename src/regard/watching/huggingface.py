@@ -28,6 +28,7 @@ from regard.watching.shards import shard_of
 
 __all__ = ["Name", "WatchedGenerate", "calls_torch", "configs", "is_model", "load", "prepare", "routes", "wordless"]
 
+_fused = functional.scaled_dot_product_attention  # as it is where nobody watches: see plain_torch.py
 NAME = "regard"
 _IMPLEMENTATION = "_attn_implementation_internal"  # not by its setter, which warns and propagates
 
@@ -405,9 +406,7 @@ def _attention(
     if query.shape[2] == 1 and not (masked or wants_weights) and softcap is None and sinks is None:
         # A step of a generation: it becomes a row of the matrix of all steps, and needs none of its own.
         grouped = query.shape[1] != key.shape[1]
-        output = functional.scaled_dot_product_attention(
-            query, key, value, dropout_p=dropout, scale=scaling, enable_gqa=grouped
-        )
+        output = _fused(query, key, value, dropout_p=dropout, scale=scaling, enable_gqa=grouped)
     else:
         output, matrix = call.attend(value, dropout)
     for watcher, own_name in watchers:
