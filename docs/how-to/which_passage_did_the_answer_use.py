@@ -146,9 +146,17 @@ for name, (watched, wrote) in answers.items():
     print(f"{name:<16} copied by the six {copied:.0%}; lookback, mean of all heads {back:.3f}")
 
 # %% [markdown]
-# ## 100,000 tokens
+# ## In a long text
 #
 # Nothing here has tokens × tokens numbers: the model runs its fused kernels, a passage's share is a matrix–vector
 # product over the rows of the answer, and the record holds these rows and shares the keys of the cache. So the same
-# lines serve a text of 100,000 tokens, wherever the model itself can read it. `benchmarks/atlas.py` measures it beside
-# the forward, in time and memory, up to 131,072 tokens on a GPU.
+# lines serve a text of any length that the model itself can read. This is what is kept of one head, by the number of
+# tokens, beside what its matrix would take:
+
+# %%
+for tokens in (1_000, 100_000, 131_072):
+    kept, matrix = 2 * tokens * 64 * 2, tokens**2 * 2  # keys of 64 numbers, and values, in bfloat16
+    print(f"{tokens:>7,} tokens: {kept / 1e6:5.1f} MB of keys and values, {matrix / 1e9:6.2f} GB of weights")
+
+# %% [markdown]
+# `benchmarks/atlas.py` measures it beside the forward, in time and memory, on a GPU up to 131,072 tokens.

@@ -50,3 +50,17 @@ class Bins:
             yield 0, slice(0, whole * size), whole
         if whole * size < self.tokens:
             yield whole, slice(whole * size, self.tokens), 1
+
+    def within(self, first: int, end: int) -> tuple[int, Bins]:
+        """The bins that have tokens from `first` to before `end`, and the number of the first of them.
+
+        >>> Bins(100, 200, 20, 5).within(130, 141)
+        (1, Bins(start=120, stop=160, size=20, bins=2))
+        """
+        if self.size != int(self.size):
+            return 0, self  # of unequal size: each has its place only beside all others
+        size = int(self.size)
+        low = min(max(first - self.start, 0) // size, self.bins)
+        high = max(min(-(-(min(end, self.stop) - self.start) // size), self.bins), low)
+        start = min(self.start + low * size, self.stop)
+        return low, Bins(start, min(self.start + high * size, self.stop), self.size, high - low)

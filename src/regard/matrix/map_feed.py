@@ -262,14 +262,26 @@ class _Weights:
     def pooled(self, heads: slice, rows: Bins, columns: Bins) -> NDArray[np.float64]:
         """The sum over some heads of the mean of each bin."""
         total = np.zeros((rows.bins, columns.bins))
+        skipped, columns = self._seen(rows, columns)
+        if not columns.tokens:
+            return total
         with torch.no_grad(), threads((heads.stop - heads.start) * rows.tokens * columns.tokens * self.width):
             part = self._part(heads, rows, columns)
             for first_row, row, row_bins in rows.runs():
                 for first_column, column, column_bins in columns.runs():
                     pool = part.part[:, row, column].pool(row_bins, column_bins)
-                    here = slice(first_row, first_row + row_bins), slice(first_column, first_column + column_bins)
+                    place = skipped + first_column
+                    here = slice(first_row, first_row + row_bins), slice(place, place + column_bins)
                     total[here] = pool.double().sum(0).cpu().numpy()
         return total
+
+    def _seen(self, rows: Bins, columns: Bins) -> tuple[int, Bins]:
+        """The bins of keys that some of these rows can see: of a window in a long text, few; others are not read."""
+        scores = self._matrix._core.scores
+        if scores.columns != range(scores.shape[-1]):
+            return 0, columns  # a part of a matrix, whose mask counts other keys
+        first, _, _, end = scores.mask.span(scores.rows[rows.start : rows.stop], columns.stop)
+        return columns.within(first, end)
 
     def _part(self, heads: slice, rows: Bins, columns: Bins) -> AttentionMatrix:
         row, column = slice(rows.start, rows.stop), slice(columns.start, columns.stop)
