@@ -54,19 +54,23 @@ class Started:
                 if name not in codes and (found := os.waitpid(child, os.WNOHANG))[0]:
                     codes[name] = os.waitstatus_to_exitcode(found[1])
             if time.monotonic() > until:
-                for how in (signal.SIGUSR1, signal.SIGKILL):  # the first lets them say where they are
-                    for path in self.home.glob("pid.*"):
-                        with suppress(ProcessLookupError):
-                            os.kill(int(path.read_text()), how)
-                    time.sleep(1)
-                raise AssertionError(f"hung: {set(self.children) - set(codes)}; {self.said()}")
+                self._give_up(f"hung: {set(self.children) - set(codes)}")
             time.sleep(0.01)
         for path in self.home.glob("pid.*"):  # those of an agent are not our children
             number = int(path.read_text())
             while _runs(number):
-                assert time.monotonic() < until, f"{path.name} is left over; {self.said()}"
+                if time.monotonic() > until:
+                    self._give_up(f"{path.name} is left over")
                 time.sleep(0.01)
         return codes
+
+    def _give_up(self, why):
+        for how in (signal.SIGUSR1, signal.SIGKILL):  # the first lets them say where they are
+            for path in self.home.glob("pid.*"):
+                with suppress(ProcessLookupError):
+                    os.kill(int(path.read_text()), how)
+            time.sleep(1)
+        raise AssertionError(f"{why}; {self.said()}")
 
     def said(self, who="*"):
         """All that was written to standard output and error, by any process."""

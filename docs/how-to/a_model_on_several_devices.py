@@ -44,9 +44,9 @@ print("the same as of the plain model:", same)
 # ## On several ranks
 #
 # The script below runs twice, as `torchrun` would start it. With DDP and FSDP2 each rank has its own texts, and records
-# those. In tensor parallel each rank has some heads of each layer, and records those: numbered from 0, so that head `h`
-# of rank `r` is head `r × heads + h` of the model. `record.save(…)` on each rank, and `regard.Record.open(…)` in one
-# process, bring them to one place.
+# those. In tensor parallel each rank has some heads of each layer, and records those, by their numbers in the whole
+# model, which `at(head=…)` and `without=…` take too. `record.gather()`, called on every rank, gives the first rank the
+# record of all heads, and the others `None`.
 
 # %%
 script = """
@@ -73,14 +73,18 @@ def show(name, model, ids):
     for turn in range(dist.get_world_size()):
         dist.barrier()
         if turn == rank:
-            print(f"{name}, rank {rank}: {len(record)} layers, {tuple(entry.shape)}", flush=True)
+            print(f"{name}, rank {rank}: {tuple(entry.shape)}, heads {list(entry.heads)}", flush=True)
+    return record
 
 show("DDP", DistributedDataParallel(load()), ids[rank : rank + 1])
 model = load()
 for layer in model.model.layers:
     fully_shard(layer)
 show("FSDP2", fully_shard(model), ids[rank : rank + 1])
-show("tensor parallel", load(tp_plan="auto"), ids)
+record = show("tensor parallel", load(tp_plan="auto"), ids)
+whole = record.gather()
+if whole is not None:
+    print(f"gathered, rank {rank}: heads {list(whole['model.layers.0.self_attn'].heads)}", flush=True)
 dist.destroy_process_group()
 """
 
@@ -101,6 +105,8 @@ print(done.stdout)
 # %% [markdown]
 # ## What is not seen
 #
-# A record knows nothing of other ranks: a question is answered from what this rank computed. Where the sequence itself
-# lies on several ranks (context parallel), ask a [`ShardedMatrix`](a_sequence_in_shards.py) instead. **Not shown**:
-# several GPUs. The tests run two processes with gloo on a CPU, where every weight is that of the plain model.
+# Until it is gathered, a record knows nothing of other ranks: a question is answered from what this rank computed, and
+# printed, the record says which heads these are. Queries that arrive as DTensors are refused, with what to do. Where
+# the sequence itself lies on several ranks (context parallel), ask a [`ShardedMatrix`](a_sequence_in_shards.py)
+# instead. **Not shown**: several GPUs. The tests run two processes with gloo on a CPU, where every weight is that of
+# the plain model.

@@ -89,14 +89,15 @@ for rank, runs in enumerate(Layout.of(even_lengths(16, 4), zigzag=True).runs):
 #
 # | a mask | what each rank hands in |
 # | --- | --- |
-# | `causal`, `window`, `padding(lengths)` | the same on all ranks, as for the whole sequence |
-# | `padding(bools)`, `documents(ids)` | those of its own tokens |
+# | `causal`, `window`, `padding(lengths)`, `cut` of positions | the same on all ranks, as for the whole sequence |
+# | `padding(bools)`, `documents(ids)`, `cut` of bools | those of its own tokens |
 # | `bias(tensor)`, a bool tensor | its own queries × the keys of all ranks, in the order of the sequence |
 #
 # Blocks of which a mask shows nothing are not computed. What belongs to a query (`A @ value`, `entropy`, `top`,
 # `logsumexp`) lies where the query is, what belongs to a key (`received`, `A.mT @ x`) where the key is; `pool`, slices
 # and pictures are the same everywhere. A parameter that all ranks share, such as sinks, gets each rank's part of its
-# gradient: add them up, as for every weight of a model that sees a part of the tokens.
+# gradient: add them up, as for every weight of a model that sees a part of the tokens. Dropout, index tensors in
+# `A[…]`, `diagonal` and `where` are for matrices on one device only.
 #
 # If queries, keys and values are DTensors with `Shard` on the axis of tokens, leave out `mesh`: theirs is taken, and so
 # is their order; results are DTensors too. Their heads or batches may lie on another dimension of the mesh.

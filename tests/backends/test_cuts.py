@@ -136,3 +136,11 @@ def test_bad_cuts():
     ):
         with pytest.raises(regard.InputError, match=said):
             bad()
+
+
+def test_a_part_whose_rows_no_cut_concerns():
+    """Every other row of it, so that it is not cut into runs of rows."""
+    x = torch.randn(2, 8, 4, dtype=torch.float64)
+    A = regard.AttentionMatrix(x, x, mask=regard.cut(slice(0, 2), slice(0, 3)))
+    part = A.part[..., 4::2, :]
+    assert torch.allclose(part.received(), A.to_dense()[..., 4::2, :].sum(-2))

@@ -107,7 +107,7 @@ def kills(count, seed):
         for handle in (1, 2):
             os.dup2(out.fileno(), handle)
         try:
-            children = worlds.start(size, busy, ready, draw.randrange(10**6), patience=10)
+            children = worlds.start(size, busy, ready, draw.randrange(10**6), patience=30)
         finally:
             for handle, saved in zip((1, 2), before, strict=True):
                 os.dup2(saved, handle)
@@ -118,7 +118,7 @@ def kills(count, seed):
         killed = draw.randrange(size)
         os.kill(children[killed], signal.SIGKILL)
         since = time.monotonic()
-        codes = worlds.ends(children, 30)
+        codes = worlds.ends(children, 90)
         took = time.monotonic() - since
         out.seek(0)
         said = out.read()

@@ -42,7 +42,7 @@ class Case:
         self.options["sinks"] = None
         if draw.random() < 0.3:
             self.options["sinks"] = self.normal(*(() if self.plain else (heads,)))
-        kinds = ["causal", "causal per batch", "window", "lengths", "bools", "documents", "bias", "visible"]
+        kinds = ["causal", "causal per batch", "window", "lengths", "bools", "documents", "bias", "visible", "cut"]
         self.kinds = draw.sample(kinds, draw.choice([0, 1, 1, 1, 2, 2, 3]))
         self.atoms = [self._atom(kind) for kind in self.kinds]
 
@@ -78,6 +78,8 @@ class Case:
             return regard.documents(mine, theirs), lambda rank: regard.documents(
                 cut(mine, self.queries, rank, -1), cut(theirs, self.keys, rank, -1)
             )
+        if kind == "cut":
+            return self._cut(q, k)
         shape = [*self.batch, self.heads, q, k]
         shape = shape[-2:] if self.plain else shape[-draw.randint(2, len(shape)) :]
         shape = [1 if n < len(shape) - 1 and draw.random() < 0.3 else size for n, size in enumerate(shape)]
@@ -93,6 +95,33 @@ class Case:
             return regard.Mask() & (cut(dense, self.queries, rank, -2) if per_query else dense)
 
         return regard.Mask() & dense, own
+
+    def _cut(self, q, k):
+        draw = self.draw
+
+        def tokens(count):
+            if draw.random() < 0.3:
+                return self.uniform(*self.batch, count) < 0.4
+            first = draw.randint(0, count)
+            return draw.choice([None, slice(first, None), slice(first, first + draw.randint(0, 9)), first])
+
+        queries, keys, heads = tokens(q), tokens(k), None
+        if not self.plain and draw.random() < 0.4:
+            heads = draw.choice([[0], self.uniform(*self.batch, self.heads) < 0.5])
+        within = draw.choice(
+            [None, None, regard.window(draw.choice([None, 2]), draw.choice([None, 1]), draw.randint(-3, 3))]
+        )
+        options = {"within": within, "heads": heads, "bias": draw.choice([-torch.inf, -torch.inf, -1.0, 2.0])}
+
+        def own(rank):
+            here, there = queries, keys
+            if isinstance(queries, torch.Tensor):
+                here = cut(queries, self.queries, rank, -1)
+            if isinstance(keys, torch.Tensor):
+                there = cut(keys, self.keys, rank, -1)
+            return regard.cut(here, there, **options)
+
+        return regard.cut(queries, keys, **options), own
 
     def mask(self, rank=None):
         """The whole mask, or what a rank hands in."""

@@ -1,7 +1,9 @@
 """Models on several ranks, watched: jobs for worlds.py. What is seen is what the plain model shows, under the same names."""
 
 import os
+from pathlib import Path
 
+import pytest
 import torch
 import transformers
 from models import FAMILIES, made
@@ -9,6 +11,7 @@ from torch import nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import apply_activation_checkpointing
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, Shard
 from torch.nn.parallel import DistributedDataParallel
 
 import regard
@@ -94,17 +97,90 @@ def own_texts(rank, size):
 
 
 def tensor_parallel(rank, size, folder):
-    """Each rank records its own heads, numbered from 0: those after the heads of the ranks before it."""
+    """Each rank records its own heads, by their numbers in the whole model; the first can have all of them."""
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank)}  # as torchrun sets them
     plain = transformers.AutoModelForCausalLM.from_pretrained(folder)
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, tp_plan="auto")
-    with torch.no_grad(), regard.watch(plain) as expected:
-        output = _llama(plain)
-    with torch.no_grad(), regard.watch(model) as record:
-        assert torch.allclose(_llama(model), output, atol=1e-5)
+    ids, module = FAMILIES["Llama"].inputs(None)["input_ids"], "model.layers.1.self_attn"
+
+    def both(call, **options):
+        with torch.no_grad(), regard.watch(plain, **options) as expected:
+            output = call(plain)
+        with torch.no_grad(), regard.watch(model, **options) as record:
+            assert torch.allclose(call(model), output, atol=1e-5), options
+        return record, expected
+
+    record, expected = both(_llama)
     for name, entry in record.items():
         heads = expected[name].shape[1] // size
         own = slice(rank * heads, (rank + 1) * heads)
-        assert entry.shape[1] == heads
+        assert entry.heads == range(own.start, own.stop)
         assert torch.allclose(entry.to_dense(), expected[name].to_dense()[:, own], atol=1e-6), name
         assert torch.allclose(entry.received(), expected[name].received()[:, own], atol=1e-5), name
+        chosen = record.at(head=own.stop - 1)[name]
+        assert chosen.heads == range(own.stop - 1, own.stop)
+        assert torch.allclose(chosen.to_dense(), entry.to_dense()[:, -1:])
+    assert f"heads {own.start} to {own.stop - 1} of {heads * size}" in repr(record)
+    assert "record.gather()" in repr(record)
+    assert record.check().difference < 1e-5
+    _open_again(record, folder, rank)
+
+    _same_when_gathered(record, expected, rank)
+    generate = {"max_new_tokens": 3, "do_sample": False}
+    for keep in ("matrix", ("received", "entropy", "pool", "top")):
+        record, expected = both(lambda one: one.generate(ids, **generate), keep=keep)
+        _same_when_gathered(record, expected, rank)
+
+    for without in ({module: [0, heads * size - 1]}, regard.Link(None, 0, heads=[heads * size - 1])):
+        both(_llama, without=without)  # heads by their numbers in the whole model
+    for without in ({module: [heads * size]}, regard.Link(None, 0, heads=[heads * size])):
+        match = f"has {heads * size} heads"  # all ranks say so
+        with torch.no_grad(), pytest.raises(regard.InputError, match=match), regard.watch(model, without=without):
+            _llama(model)
+    _dtensors(rank, size)
+
+
+def _dtensors(rank, size):
+    """Queries that torch has in shards are refused, and how to go on is said."""
+    mesh = init_device_mesh("cpu", (size,))
+
+    class Attention(nn.Module):
+        def forward(self, x):
+            return nn.functional.scaled_dot_product_attention(x, x, x)
+
+    query = DTensor.from_local(torch.zeros(1, 2, 3, 4), mesh, [Shard(1)])
+    refused = pytest.raises(regard.WatchError, match="use_local_output=True")
+    with torch.no_grad(), refused, regard.watch(Attention()) as record:
+        record.model(query)
+
+
+def _same_when_gathered(record, expected, rank):
+    found = record.gather()
+    assert (found is None) == (rank > 0)
+    if found is None:
+        return
+    assert list(found) == list(expected)
+    assert repr(found) == repr(expected)
+    for name, entry in found.items():
+        assert entry.shape == expected[name].shape
+        if entry.reductions is None:
+            assert torch.allclose(entry.to_dense(), expected[name].to_dense(), atol=1e-6), name
+            continue
+        for kept in ("received", "entropy", "pool"):
+            assert torch.allclose(entry.reductions[kept], expected[name].reductions[kept], atol=1e-5), (name, kept)
+        assert torch.allclose(entry.top(3).weights, expected[name].top(3).weights, atol=1e-6), name
+    assert found.gather() is found
+
+
+def _open_again(record, folder, rank):
+    """What a rank saves is its shard, and says so."""
+    path = Path(folder) / f"record-{rank}.safetensors"
+    record.save(path)
+    opened = regard.Record.open(path)
+    assert repr(opened) == repr(record)
+    for name, entry in record.items():
+        assert torch.equal(opened[name].to_dense(), entry.to_dense())
+    with pytest.raises(regard.WatchError, match="from a file: the other ranks are gone"):
+        opened.gather()
+    with pytest.raises(regard.WatchError, match="Gather the whole record, then choose heads"):
+        record.at(head=entry.heads[0]).gather()

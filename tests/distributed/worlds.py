@@ -18,10 +18,10 @@ from datetime import timedelta
 from pathlib import Path
 
 HERE = Path(__file__).parent
-PATIENCE = 60  # seconds that ranks wait for each other, unless a job says otherwise
+PATIENCE = 120  # seconds that ranks wait for each other, unless a job says otherwise
 
 
-def run(*jobs, seconds=280):
+def run(*jobs, seconds=600):
     """What the ranks of all worlds printed; fails with it where one of them failed."""
     command = [sys.executable, str(HERE / "worlds.py"), *jobs]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=seconds)
@@ -93,7 +93,7 @@ def main(*jobs):
         size, module, name, *arguments = job.split(":")
         function = getattr(importlib.import_module(module), name)
         children = start(int(size), function, *arguments, patience=getattr(function, "patience", PATIENCE))
-        codes = ends(children, 250)
+        codes = ends(children, 500)
         if any(codes):
             sys.exit(f"{job}: ranks ended with {codes}")
 

@@ -1,5 +1,7 @@
 """What is kept of texts that were read, and for how long."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -80,11 +82,13 @@ def test_the_work_of_a_tile():
     """Deep tiles are counted, and too large ones refused; coarse ones come from levels, and cost nothing here."""
     found = reading(6000)
     one, whole = [(0, 0)], (0, 6000)
-    assert found.work(one, (0, 256), (0, 256), (256, 256)) == 256 * 6000 * 8
+    assert found.work(one, (0, 256), (0, 300), (256, 256)) == 256 * 300 * 8
+    found.entries = (replace(found.entries[0], attention=found.entries[0].call.matrix()),)  # no kernel ran
+    assert found.work(one, (0, 256), (0, 300), (256, 256)) == 256 * 6000 * 8
     assert found.work(one, (0, 4096), (0, 4096), (128, 128)) == 0
     assert found.work(one, (0, 4096), (0, 4096), (129, 128)) == 4096 * 6000 * 8
     with pytest.raises(InputError, match="too large"):
-        found._multiplied(0, heads=1 << 20, rows=6000)
+        found._multiplied(0, heads=1 << 20, rows=6000, keys=6000)
     with pytest.raises(InputError, match="bins"):
         found.work(one, whole, whole, (600, 600))
 

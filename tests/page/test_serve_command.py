@@ -64,7 +64,11 @@ def test_it_answers_and_ends(started):
         open_stream.sendall(head.encode() + body)
         assert open_stream.recv(1000)
         process.send_signal(signal.SIGINT)
+        rest = b""
+        while data := open_stream.recv(100_000):
+            rest += data
         out, err = process.communicate(timeout=60)
+    assert b"the server was ended" in rest
     assert (process.returncode, out, err) == (130, "", "regard: interrupted.\n")
 
 

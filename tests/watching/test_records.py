@@ -69,6 +69,40 @@ def test_saved_and_opened(name, tmp_path):
         torch.testing.assert_close(regard.Record.open(tmp_path / "one").weights(), record.weights(head=2))
 
 
+@pytest.mark.parametrize("name", ["Llama", "Gemma 2", "GPT-OSS", "BERT"])
+def test_the_normaliser_is_saved_too(name, tmp_path):
+    """So that a part of a long text is computed without all the rest of it, and is the same to the last digit."""
+    model, path = made(name), tmp_path / "record.safetensors"
+    with torch.no_grad(), regard.watch(model, tokens=[WORDS, WORDS]) as record:
+        model(**FAMILIES[name].inputs("right"))
+    known = {key: entry.matrix.known_logsumexp for key, entry in record.items()}
+    record.save(path)
+    again = regard.Record.open(path)
+    for key, entry in again.items():
+        assert (entry.matrix.known_logsumexp is None) == (known[key] is None)
+        if known[key] is not None:
+            assert torch.equal(entry.matrix.known_logsumexp, known[key])
+            assert torch.equal(entry.to_dense(), record[key].to_dense())
+    assert any(each is not None for each in known.values())
+    one = record.at(head=1)  # a part of the heads is saved without: its queries are those of all
+    one.save(path)
+    for key, entry in regard.Record.open(path).items():
+        assert torch.allclose(entry.to_dense(), one[key].to_dense(), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "wrong", [torch.zeros(2, 4, 9), torch.zeros(2, 4, 12).long(), torch.full((2, 4, 12), torch.nan)]
+)
+def test_a_normaliser_that_does_not_fit_is_refused(wrong, tmp_path, monkeypatch):
+    model = made("BERT")
+    with torch.no_grad(), regard.watch(model, tokens=[WORDS, WORDS]) as record:
+        model(**FAMILIES["BERT"].inputs(None))
+    monkeypatch.setattr(regard.AttentionMatrix, "known_logsumexp", wrong)
+    record.save(tmp_path / "record.safetensors")
+    with pytest.raises(regard.FileError, match="normaliser"):
+        regard.Record.open(tmp_path / "record.safetensors")
+
+
 def test_saved_and_opened_reductions(tmp_path):
     model = made("BERT")
     with torch.no_grad(), regard.watch(model, keep=("received", "top")) as record:

@@ -37,11 +37,11 @@ class ShardedMatrix:
     What belongs to a key lies where the key is: `received`, `A.mT @ x`. `pool` and `A[…]` are the same on all ranks.
     Indices and keys are counted in the whole sequence. A rank needs memory for its share of the tokens only.
 
-    In a mask, padding as bools and document ids are those of this rank's tokens; a bias (or a dense mask) is that of
-    this rank's queries × the keys of all ranks, in the order of the sequence. What is not per token (offsets, lengths,
-    scale, softcap, sinks) is the same on all ranks; the gradient of sinks, or of a bias that queries share, is each
-    rank's part of a sum. `A @ value`, `A.mT @ x`, `logsumexp`, `received` and `entropy` have gradients; the rest is
-    data.
+    In a mask, document ids, padding and cuts as bools are those of this rank's tokens; a bias (or a dense mask) is that
+    of this rank's queries × the keys of all ranks, in the order of the sequence. What is not per token (offsets,
+    lengths, scale, softcap, sinks) is the same on all ranks; the gradient of sinks, or of a bias that queries share, is
+    each rank's part of a sum. `A @ value`, `A.mT @ x`, `logsumexp`, `received` and `entropy` have gradients; the rest
+    is data.
 
     `mesh` is a DeviceMesh of one dimension or a process group; by default all ranks. For DTensors that are sharded
     along their tokens it is theirs, and results are DTensors.

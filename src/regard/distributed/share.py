@@ -8,6 +8,7 @@ for a GPU in between.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,6 @@ from torch import Tensor
 
 from regard.distributed.layout import Layout, Run
 from regard.distributed.ring import Moving, Ring
-from regard.errors import InputError
 from regard.scores import (
     Atom,
     Band,
@@ -35,6 +35,7 @@ from regard.scores import (
     make_scores,
     take,
 )
+from regard.scores.bound_mask import BoundCut
 
 __all__ = ["Block", "Share", "make_share"]
 
@@ -78,12 +79,13 @@ class Share:
         return self.queries.runs[self.ring.rank]
 
     def moving_keys(self) -> list[Moving]:
-        """What others need of this rank's keys: themselves, which of them are kept, their ids."""
+        """What others need of this rank's keys: themselves, which of them are kept, their ids, which a cut concerns."""
         mask, ranks = self.scores.mask, range(self.ring.size)
         return [
             self.per_key(self.scores.key.detach()),
             *(Moving(kept, 3, [self.facts.keys[rank] for rank in ranks]) for kept in mask.kept),
             *(Moving(ids, 3, [self.facts.keys[rank] for rank in ranks]) for _, ids in mask.ids),
+            *(Moving(cut.keys, 3, [self.facts.keys[rank] for rank in ranks]) for cut in mask.cuts),
         ]
 
     def per_key(self, tensor: Tensor) -> Moving:
@@ -106,8 +108,11 @@ class Share:
     def _mask(self, rows: Run, owner: int, columns: Run, moved: Sequence[Tensor]) -> BoundMask | None:
         """The mask of these two whole runs; None where it hides everything."""
         own, facts = self.scores.mask, self.facts
-        bands = _bands(own, facts, rows, columns)
+        bands = _bands(list(zip(own.bands, facts.offsets, strict=True)), rows, columns)
         if bands is None or not facts.sees(rows, owner, columns):
+            return None
+        cuts = self._cuts(rows, columns, moved[1 + len(own.kept) + len(own.ids) :])
+        if cuts is None:
             return None
         part = slice(columns.offset, columns.offset + columns.length)
         kept, ids = [], []
@@ -135,7 +140,33 @@ class Share:
             return take(take(dense, 2, _whole(rows, rows.offset)), 3, _whole(columns, columns.start))
 
         visible, biases = (tuple(tile(t.detach()) for t in dense) for dense in (own.visible, own.biases))
-        return BoundMask(tuple(bands), tuple(kept), tuple(ids), visible, biases)
+        return BoundMask(tuple(bands), tuple(kept), tuple(ids), visible, biases, tuple(cuts))
+
+    def _cuts(self, rows: Run, columns: Run, moved: Sequence[Tensor]) -> list[BoundCut] | None:
+        """The cuts that concern a block; None where one hides all of it."""
+        found = []
+        for cut, keys, (query_range, key_range, all_heads) in zip(
+            self.scores.mask.cuts, moved, self.facts.cuts, strict=False
+        ):
+            covers = [_covers(query_range, rows), _covers(key_range, columns)]
+            ends = (max(run.start - rows.offset, 0) for run in cut.runs), (run.stop - rows.offset for run in cut.runs)
+            runs = tuple(range(a, min(b, rows.length)) for a, b in zip(*ends, strict=True) if a < min(b, rows.length))
+            bands = _bands([] if cut.band is None else [(cut.band, (cut.band[2], cut.band[2]))], rows, columns)
+            if _NONE in covers or not runs or bands is None:
+                continue
+            if covers == [_ALL, _ALL] and all_heads and not bands and cut.bias == -math.inf:
+                return None
+            found.append(
+                BoundCut(
+                    cut.queries[:, :, rows.offset : rows.offset + rows.length],
+                    keys[..., columns.offset : columns.offset + columns.length],
+                    bands[0] if bands else None,
+                    cut.bias,
+                    runs,
+                    everywhere=query_range is not None and covers[1] == _ALL and all_heads,
+                )
+            )
+        return found
 
     def select(self, batch: Sequence[int], heads: Sequence[int], rows: range, columns: range) -> Share:
         """Some batches, heads, rows and columns, by index in the matrix; each rank keeps what it has of them."""
@@ -159,11 +190,25 @@ def _whole(run: Run, start: int) -> Positions:
     return range(start, start + run.length)
 
 
-def _bands(own: BoundMask, facts: Facts, rows: Run, columns: Run) -> list[tuple[Any, Any, Any]] | None:
-    """The bands that hide some of a block, as its own tokens are counted; None where one hides all of it."""
+def _covers(positions: range | None, run: Run) -> int:
+    """How many tokens of a run these positions name; for bools that is not known here."""
+    if positions is None or not len(positions):
+        return _SOME if positions is None else _NONE
+    if run.start + run.length <= positions.start or positions.stop <= run.start:
+        return _NONE
+    return _ALL if positions.start <= run.start and run.start + run.length <= positions.stop else _SOME
+
+
+def _bands(
+    given: Sequence[tuple[tuple[int | None, int | None, Any], tuple[int, int]]], rows: Run, columns: Run
+) -> list[tuple[int | None, int | None, Any]] | None:
+    """The bands that hide some of a block, as its own tokens are counted; None where one hides all of it.
+
+    Beside each stand the smallest and the largest of its offsets.
+    """
     (top, bottom), (left, right) = ((run.positions[0], run.positions[-1]) for run in (rows, columns))
     bands = []
-    for (lowest, highest, offset), (small, large) in zip(own.bands, facts.offsets, strict=True):
+    for (lowest, highest, offset), (small, large) in given:
         least, most = left - bottom - large, right - top - small  # of key - query - offset
         if (highest is not None and least > highest) or (lowest is not None and most < lowest):
             return None
@@ -183,6 +228,7 @@ class Facts:
     offsets: Sequence[tuple[int, int]]  # of each band, the smallest and the largest
     lengths: Sequence[tuple[int, int]]
     hidden: frozenset[tuple[int, int, int]]  # (own run, rank, its run) that a dense mask of this rank hides
+    cuts: Sequence[tuple[range | None, range | None, bool]]  # of which queries and keys (None: bools), of all heads?
 
     def sees(self, rows: Run, owner: int, columns: Run) -> bool:
         """Whether a dense mask may show something of a block of this rank's queries."""
@@ -198,7 +244,7 @@ def make_share(
 ) -> Share:  # fmt: skip
     """Check what the user handed in, with the others, and fold it into a Share."""
     plain = isinstance(query, Tensor) and query.dim() == 2
-    bands, kept, lengths, ids, dense = _sorted(mask)
+    bands, kept, lengths, ids, dense, cuts = _sorted(mask)
     made: dict[str, Any] = {}
 
     def prepare() -> dict[str, Any]:
@@ -211,11 +257,11 @@ def make_share(
         made.update(scores=scores, own=own, lengths=ends)
         counts = {"queries": scores.shape[2], "keys": scores.shape[3]}
         # In straight order a share is one run, else its first half and its second.
-        cuts = [_halves(n, zigzag) for n in counts.values()]
+        rows, columns = (_halves(n, zigzag) for n in counts.values())
         return counts | {
-            "kept": [[_amount(tensor[..., cut]) for cut in cuts[1]] for tensor in own.kept],
-            "query ids": [[_bounds(mine[:, :, cut]) for cut in cuts[0]] for mine, _ in own.ids],
-            "key ids": [[_bounds(theirs[..., cut]) for cut in cuts[1]] for _, theirs in own.ids],
+            "kept": [[_amount(tensor[..., half]) for half in columns] for tensor in own.kept],
+            "query ids": [[_bounds(mine[:, :, half]) for half in rows] for mine, _ in own.ids],
+            "key ids": [[_bounds(theirs[..., half]) for half in columns] for _, theirs in own.ids],
         }
 
     said = ring.agree(_call(query, key, mask, scale, softcap, sinks, zigzag), prepare)
@@ -223,16 +269,19 @@ def make_share(
     keys = Layout.of([each["keys"] for each in said], zigzag)
     scores: Scores = made["scores"]
     own: BoundMask = made["own"]
-    if dense:
-        shape = (*query.shape[:-3], *scores.shape[1:3], keys.size)
+    if dense or cuts:
+        leading, device = (*query.shape[:-3], scores.shape[1]), scores.query.device
 
         def lay() -> dict[str, Any]:
-            laid = made["dense"] = bind(Mask(tuple(dense)), shape, scores.query.device, plain)
+            laid = made["dense"] = bind(Mask(tuple(dense)), (*leading, scores.shape[2], keys.size), device, plain)
+            places = (queries.runs[ring.rank], keys.runs[ring.rank])
+            local = [_own_tokens(cut, *places, device) for cut in cuts]
+            made["cuts"] = bind(Mask(tuple(local)), (*leading, *scores.shape[2:]), device, plain).cuts
             both = laid.visible + laid.biases
             return {"same": [f"{_kind(t)}[{t.shape[0]}, {t.shape[1]}, queries, {t.shape[3]}]" for t in both]}
 
-        ring.agree("ShardedMatrix(…) with a bias or a dense mask", lay)
-        own = replace(own, visible=made["dense"].visible, biases=made["dense"].biases)
+        ring.agree("ShardedMatrix(…) with a bias, a dense mask or a cut", lay)
+        own = replace(own, visible=made["dense"].visible, biases=made["dense"].biases, cuts=made["cuts"])
     facts = Facts(
         [each["keys"] for each in said],
         [each["kept"] for each in said],
@@ -241,17 +290,36 @@ def make_share(
         [_offset_bounds(offset) for _, _, offset in own.bands],
         [tuple(_bounds(tensor)) for tensor in made["lengths"]],  # type: ignore[misc]
         _hidden(own, queries.runs[ring.rank], keys),
+        [(_range(cut.queries), _range(cut.keys), cut.heads is None) for cut in cuts],
     )
     return Share(ring, queries, keys, replace(scores, mask=own), tuple(made["lengths"]), facts)
 
 
-def _sorted(mask: Mask) -> tuple[list[Band], list[Keep], list[Keep], list[Same], list[Dense]]:
+def _own_tokens(cut: Cut, rows: Sequence[Run], columns: Sequence[Run], device: torch.device) -> Cut:
+    """A cut of some positions as one of this rank's own tokens; its band stays that of the whole matrix."""
+
+    def own(positions: range | Tensor, runs: Sequence[Run]) -> Tensor:
+        if isinstance(positions, Tensor):
+            return positions
+        places = [torch.arange(run.start, run.start + run.length, device=device) for run in runs]
+        place = torch.cat(places) if places else torch.arange(0, device=device)
+        return (place >= positions.start) & (place < positions.stop)
+
+    return replace(cut, queries=own(cut.queries, rows), keys=own(cut.keys, columns))
+
+
+def _range(positions: range | Tensor) -> range | None:
+    return positions if isinstance(positions, range) else None
+
+
+def _sorted(mask: Mask) -> tuple[list[Band], list[Keep], list[Keep], list[Same], list[Dense], list[Cut]]:
     """The parts of a mask by what they are of: the whole, own keys, each text, own tokens, own queries × all keys."""
     bands = [atom for atom in mask.atoms if isinstance(atom, Band)]
     keeps = [atom for atom in mask.atoms if isinstance(atom, Keep)]
     kept, lengths = ([atom for atom in keeps if (atom.keys.dtype == torch.bool) is own] for own in (True, False))
     ids = [atom for atom in mask.atoms if isinstance(atom, Same)]
-    return bands, kept, lengths, ids, [atom for atom in mask.atoms if isinstance(atom, Dense)]
+    dense = [atom for atom in mask.atoms if isinstance(atom, Dense)]
+    return bands, kept, lengths, ids, dense, [atom for atom in mask.atoms if isinstance(atom, Cut)]
 
 
 def _per_batch(values: Tensor, batch: tuple[int, ...], device: torch.device) -> Tensor:
@@ -333,8 +401,7 @@ def _said(atom: Atom) -> str:
     if isinstance(atom, Same):
         return "documents"
     if isinstance(atom, Cut):
-        raise InputError(
-            f"links are cut on one device only. Got {atom} for a sequence in shards. Give a bool tensor or a bias with "
-            f"the rows of this rank's queries instead."
-        )
+        places = ["bools" if isinstance(place, Tensor) else repr(place) for place in (atom.queries, atom.keys)]
+        heads = f"heads {per_batch(atom.heads)}" if isinstance(atom.heads, Tensor) else f"heads={atom.heads}"
+        return f"cut({', '.join(places)}, within={atom.band}, {heads}, bias={atom.bias})"
     return "visible" if atom.tensor.dtype == torch.bool else "bias"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import torch
@@ -41,7 +42,7 @@ def dense(
 
 
 def _query_side(mask: BoundMask) -> list[Tensor]:
-    return [*(mine for mine, _ in mask.ids), *mask.visible, *mask.biases]
+    return [*(mine for mine, _ in mask.ids), *(cut.queries for cut in mask.cuts), *mask.visible, *mask.biases]
 
 
 def _picked(tensor: Tensor, share: Share) -> Tensor:
@@ -68,8 +69,17 @@ def _block(share: Share, run: Run, own: Run, query: Tensor, sides: list[Tensor])
     places = torch.arange(own.positions.start, own.positions.stop, own.positions.step, device=device)
     seen += [places < length for length in share.lengths]
     seen += [ids == theirs[..., keys] for ids, (_, theirs) in zip(hers, mask.ids, strict=False)]
-    tiles = [take(tensor, 3, own.positions) for tensor in hers[len(mask.ids) :]]
+    after = len(mask.ids) + len(mask.cuts)
+    tiles = [take(tensor, 3, own.positions) for tensor in hers[after:]]
     visible, biases = tiles[: len(mask.visible)], tiles[len(mask.visible) :]
+    for cut, rows in zip(mask.cuts, hers[len(mask.ids) : after], strict=True):
+        band = None if cut.band is None else BoundMask(bands=(cut.band,)).tile(run.positions, own.positions, device)
+        here = rows & cut.keys[..., keys]
+        here = here if band is None else here & band
+        if cut.bias == -math.inf:
+            seen.append(~here)
+        else:
+            biases.append(torch.where(here, cut.bias, 0.0).to(scores.working_dtype))
     every = [tensor for tensor in (*seen, *visible) if tensor is not None]
     return replace(
         scores,

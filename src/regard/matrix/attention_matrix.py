@@ -267,6 +267,28 @@ class AttentionMatrix:
         return self._axes.unfold(self._core.normaliser().to(self._core.scores.working_dtype, copy=True))
 
     @property
+    def known_logsumexp(self) -> Float[Tensor, "*leading queries"] | None:
+        """`logsumexp`, if a product or an earlier question has computed it; None otherwise.
+
+        >>> import torch, regard
+        >>> A = regard.AttentionMatrix(torch.randn(1, 2, 5, 16), torch.randn(1, 2, 7, 16))
+        >>> before, output, after = A.known_logsumexp, A @ torch.randn(1, 2, 7, 3), A.known_logsumexp
+        >>> before is None, after.shape
+        (True, torch.Size([1, 2, 5]))
+        """
+        return self._axes.unfold(self._core.lse()) if self._core.knows_lse() else None
+
+    def normalised_by(self, logsumexp: Float[Tensor, "*leading queries"]) -> AttentionMatrix:
+        """The same matrix, its `logsumexp` known already, as from a file: nothing checks that it is the right one.
+
+        >>> import torch, regard
+        >>> A = regard.AttentionMatrix(torch.zeros(3, 4), torch.zeros(2, 4))
+        >>> A.normalised_by(A.logsumexp).received(), A.normalised_by(torch.zeros(3)).received()    # right, and wrong
+        (tensor([1.5000, 1.5000]), tensor([3., 3.]))
+        """
+        return self._derived(core=self._core.normalised_by(logsumexp.reshape(self._core.scores.shape[:3])))
+
+    @property
     def sink_share(self) -> Float[Tensor, "*leading queries"]:
         """The share of each row that its sink takes: rows sum to 1 - sink_share."""
         rows = self._core.row_scores

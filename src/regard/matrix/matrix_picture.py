@@ -111,9 +111,12 @@ def _map(
 def _feed(
     A: AttentionMatrix, left: tuple[str, ...] | None, right: tuple[str, ...] | None, heads: Sequence[int] | None,
     title: str,
-) -> MatrixFeed:  # fmt: skip
-    from regard.matrix.map_feed import MapEntry, MatrixFeed  # it imports AttentionMatrix, which imports this
+) -> MatrixFeed | None:  # fmt: skip
+    from regard.matrix.attention_matrix import AttentionMatrix  # here, for it imports this
+    from regard.matrix.map_feed import MapEntry, MatrixFeed
 
+    if not isinstance(A, AttentionMatrix):  # in shards: of those, no reader could ask for a part alone
+        return None
     return MatrixFeed([MapEntry.of(A, heads)], left, right, title=title)
 
 

@@ -183,13 +183,15 @@ class Reading:
         sizes = [(stop - start) / max(count, 1) for (start, stop), count in zip((rows, columns), bins, strict=True)]
         if min(sizes) >= FINEST:
             return 0  # it is read from levels that are swept in the background
-        return self._multiplied(heads[0][0], len(set(chosen)), min(rows[1], feed.queries) - rows[0])
+        known = self.entries[heads[0][0]].matrix.known_logsumexp is not None
+        keys = min(columns[1], feed.keys) - columns[0] if known else feed.keys
+        return self._multiplied(heads[0][0], len(set(chosen)), min(rows[1], feed.queries) - rows[0], keys)
 
-    def _multiplied(self, index: int, heads: int, rows: int) -> int:
-        """The multiply-adds of some rows of some heads with every key."""
-        entry = self.entry(index)
-        width = 1 if entry.call is None else entry.call.query.shape[-1]
-        found = heads * max(rows, 0) * entry.shape[3] * width
+    def _multiplied(self, index: int, heads: int, rows: int, keys: int) -> int:
+        """The multiply-adds of some rows of some heads with some keys; too many are refused."""
+        call = self.entry(index).call
+        width = 1 if call is None else call.query.shape[-1]
+        found = heads * max(rows, 0) * max(keys, 0) * width
         if found > _LARGEST:
             raise InputError("this part is too large for so many heads: ask for a smaller one, or for fewer heads.")
         return found
@@ -203,7 +205,7 @@ class Reading:
     def saved(self, heads: _Heads) -> str:
         """A file with the map of some heads, as many of them as fit: it opens without a server."""
         whole, chosen = self._chosen(heads)
-        self._multiplied(heads[0][0], 1, whole.queries)  # each of them: what fits is few of a long text
+        self._multiplied(heads[0][0], 1, whole.queries, whole.keys)  # each of them: of a long text few fit
         entries = [
             MapEntry(entry.matrix.part[place : place + 1], [head], entry.name, entry.kind, entry.layer)
             for n, entry in enumerate(whole.entries)

@@ -223,7 +223,8 @@ class Scores:
             here = _compose(self.rows, range(start, min(start + rows, queries)))
             bias = mask.bias_tile(here, self.columns, self.working_dtype)
             visible = _visible(mask.tile(here, self.columns, device), bias)
-            assert visible is not None
+            if visible is None:  # no cut concerns these rows
+                return None
             any_row = visible.any(2)
             seen = any_row if seen is None else seen | any_row
             if visible.shape[2] == 1:  # the same for every row

@@ -10,6 +10,7 @@ registry.py     who watches which module, and what is replaced meanwhile
 links.py        `Link`: attention from some words to others, to be cut or steered
 changes.py      the heads and links that a model runs without
 masks.py        `Pattern` and `LazyMask`: masks as rules, without queries × keys numbers
+shards.py       heads on several ranks (tensor parallel): their numbers, and all of them on one rank
 calls.py        `AttentionCall`, and the steps of a generation that become one
 entries.py      the calls of a module on one text, the `Entry` they become, and what its mask shows
 reductions.py   what an entry can keep instead of its matrix

@@ -18,6 +18,7 @@ from regard.scores import Dense, Mask, as_mask, bind
 from regard.support import Float
 from regard.watching.links import LocatedLink
 from regard.watching.masks import Pattern
+from regard.watching.shards import Shard
 
 __all__ = ["AttentionCall", "Steps", "check_readable", "names_another_sequence", "to_one_dtype"]
 
@@ -46,6 +47,7 @@ class AttentionCall:
     pattern: Pattern = field(default_factory=Pattern)  # a rule in positions of the text
     dense: Mask = field(default_factory=Mask)  # what is known for these queries and keys only
     zeroed: Mask = field(default_factory=Mask)  # hides weights after the softmax: the others stay as they are
+    shard: Shard | None = None  # its heads, where other ranks compute the others
 
     def matrix(self) -> AttentionMatrix:
         """The attention matrix, not computed yet."""
@@ -75,6 +77,17 @@ class AttentionCall:
         return replace(self, mask=self.mask & new.mask(*places), pattern=pattern, zeroed=hidden)
 
     @property
+    def heads(self) -> range:
+        """The numbers of its heads, as the whole model counts them."""
+        first = 0 if self.shard is None else self.shard.first
+        return range(first, first + self.query.shape[1])
+
+    @property
+    def all_heads(self) -> int:
+        """How many heads there are on all ranks."""
+        return self.query.shape[1] if self.shard is None else self.shard.heads
+
+    @property
     def requires_grad(self) -> bool:
         """Whether it is part of an autograd graph."""
         tensors = (self.query, self.key, *self.mask.tensors)
@@ -102,6 +115,11 @@ def check_readable(tensor: Tensor) -> None:
     if tensor.is_meta:
         raise WatchError(
             "the model lies on the meta device, where tensors have no numbers to see. Move it to a real one."
+        )
+    if hasattr(tensor, "full_tensor"):
+        raise WatchError(
+            "the queries are a DTensor, whose shards only torch can put together. Let the projections give each rank "
+            "its own heads: use_local_output=True, as tp_plan does."
         )
     if tensor.is_nested:
         raise WatchError(
@@ -167,6 +185,7 @@ class Steps:
         self.rows = 0  # queries of all calls
         self._steps: list[_Step] = []
         self._last: tuple[float | None, float | None, Tensor | None] = None, None, None  # scale, softcap and sinks
+        self._shard: Shard | None = None
         self._new: list[_NewKeys] = []
         self._checked = 1  # of the new keys, so many were compared with the step before
         self._key: Tensor | None = None  # the keys at the positions below
@@ -189,7 +208,7 @@ class Steps:
             elif written:
                 raise _rewritten()
         self._address = address
-        self._last = call.scale, call.softcap, call.sinks
+        self._last, self._shard = (call.scale, call.softcap, call.sinks), call.shard
         query = call.query.detach() if call.query.requires_grad else call.query
         self.rows += query.shape[2]
         self._steps.append(_Step(query, call.kind, call.queries, call.keys, call.pattern, call.dense))
@@ -222,7 +241,7 @@ class Steps:
         sinks = None if sinks is None else sinks.detach()
         return AttentionCall(
             query, key.detach(), mask, scale, softcap, sinks, last.kind, *positions, last.pattern, last.dense,
-            last.pattern.hidden(*positions),
+            last.pattern.hidden(*positions), self._shard,
         )  # fmt: skip
 
     def check(self) -> None:

@@ -6,7 +6,7 @@ import difflib
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -129,9 +129,19 @@ class Changes:
         return bool(self._links)
 
     def located(
-        self, name: str, layer: int, kind: str, heads: int, queries: Sequence[Tokens], keys: Sequence[Tokens]
+        self,
+        name: str,
+        layer: int,
+        kind: str,
+        heads: int,
+        own: range,
+        queries: Sequence[Tokens],
+        keys: Sequence[Tokens],
     ) -> tuple[tuple[LocatedLink, ...], tuple[LocatedLink, ...]]:
-        """The links of a module in texts of these tokens: those that are cut or steered, and those that are zeroed."""
+        """The links of a module in texts of these tokens: those that are cut or steered, and those that are zeroed.
+
+        Of its `heads`, this rank has its `own`.
+        """
         found: tuple[list[LocatedLink], list[LocatedLink]] = [], []
         for change in self._links:
             link = change.link
@@ -142,11 +152,14 @@ class Changes:
             if link.heads is not None and any(head >= heads for head in link.heads):
                 raise InputError(f"{name} has {heads} heads, numbered from 0. Got {list(link.heads)} in {link}.")
             try:
-                found[change.zeroed].append(locate(link, queries, keys, bias=change.bias, sequence=change.text))
+                located = locate(link, queries, keys, bias=change.bias, sequence=change.text)
             except InputError as error:  # this text does not have the words; another may
                 self._failures.setdefault(change, str(error))
                 continue
             self._applied.add(change)
+            here = None if link.heads is None else tuple(head - own.start for head in link.heads if head in own)
+            if here != ():
+                found[change.zeroed].append(replace(located, heads=here))
         return tuple(found[0]), tuple(found[1])
 
     def _has_layer(self, link: Link, name: str, layer: int) -> bool:
@@ -160,20 +173,18 @@ class Changes:
 
     # Heads
 
-    def without_heads(self, name: str, output: Tensor) -> Tensor:
-        """The output (batch, heads, queries, width) of a module, 0 for the heads that are removed."""
+    def without_heads(self, name: str, output: Tensor, heads: int, own: range) -> Tensor:
+        """The output (batch, own heads, queries, width) of a module, 0 for those of its heads that are removed."""
         removed: Tensor | None = None
         for change in self._heads:
             if change.module != name:
                 continue
-            if any(head >= output.shape[1] for head in change.heads):
-                raise InputError(
-                    f"{name} has {output.shape[1]} heads, numbered from 0. Got without = {list(change.heads)}."
-                )
+            if any(head >= heads for head in change.heads):
+                raise InputError(f"{name} has {heads} heads, numbered from 0. Got without = {list(change.heads)}.")
             self._applied.add(change)
             removed = torch.zeros(*output.shape[:2], 1, 1, dtype=torch.bool) if removed is None else removed
             texts = slice(None) if change.text is None else slice(change.text, change.text + 1)
-            removed[texts, list(change.heads)] = True
+            removed[texts, [head - own.start for head in change.heads if head in own]] = True
         return output if removed is None else output.masked_fill(removed.to(output.device), 0.0)
 
     # What was asked for in vain

@@ -18,6 +18,7 @@ from regard.nn import Transformer
 from regard.support import Float
 from regard.watching.changes import Without
 from regard.watching.links import Link
+from regard.watching.reductions import Keep
 from regard.watching.session import Watching
 from regard.watching.tokens import Tokens, Vocabulary
 
@@ -240,7 +241,7 @@ class Subject:
 
     def changed(self, texts: int = 1) -> Watching:
         """The model in a `with` block that changes it and records nothing; each of its texts so many times in a row."""
-        return Watching(self.model, self._vocabulary.repeated(texts), ())
+        return Watching(self.model, self._vocabulary.repeated(texts), Keep(()))
 
     def run(
         self, options: Mapping[str, Any] | None = None, repeat: Callable[[Any], Any] = lambda given: given

@@ -20,14 +20,16 @@ from torch import Tensor
 
 from regard.errors import InputError, WatchError
 from regard.matrix import AttentionMatrix, Parts, Top, Transposed
-from regard.scores import Dense, Keep, bind
+from regard.scores import Dense, Keep, Mask, bias, bind
 from regard.scores.bound_mask import Positions, at
 from regard.support import Bool, Float, Int
 from regard.watching.calls import AttentionCall, Steps
 from regard.watching.masks import Pattern
 from regard.watching.pooling import BINS
 from regard.watching.reductions import Growing, Reductions, extend, finished, reduce, select_heads
+from regard.watching.shards import Shard
 from regard.watching.tokens import Text, Tokens
+from regard.watching.values import Attribution, KeptValues, Values
 
 __all__ = [
     "Entry",
@@ -60,11 +62,13 @@ class ModuleCalls:
         self._count = 1
         self._queries, self._keys = call.queries, call.keys  # of the text so far
         self._shape = (*call.query.shape[:3], call.key.shape[2])
+        self._first_head, self._shard = call.heads.start, call.shard
         self._steps = Steps()  # with `keep`, those that were not reduced yet
         self._joined: AttentionCall | None = None  # the steps as one call; None until asked for
         self._matrix: AttentionMatrix | None = None
         self._reductions: Growing | None = None
         self._entry: Entry | None = None
+        self.values: KeptValues | None = None  # where they were asked for
         self._last_key = weakref.ref(call.key)
         matrix = call.matrix() if matrix is None else matrix
         if keep is None:
@@ -111,6 +115,8 @@ class ModuleCalls:
     def finish(self) -> None:
         """What was put off is done; nothing of the cache is held any longer that the record does not need."""
         self._steps.check()
+        if self.values is not None and self._count > 1:
+            self.values.settle()
         if self._keep is not None:
             self._reduce_steps()
 
@@ -118,6 +124,8 @@ class ModuleCalls:
         """The attention over the whole text so far."""
         if self._entry is None:
             self._entry = self._make_entry()
+        if self.values is not None:  # a gradient may come later
+            return replace(self._entry, values=self.values.of(self._name, self._shape))
         return self._entry
 
     def _make_entry(self) -> Entry:
@@ -140,6 +148,8 @@ class ModuleCalls:
             call=self._joined,
             attention=self._matrix,
             reductions=reductions,
+            first_head=self._first_head,
+            shard=self._shard,
             **self._text.sides(self._name, self.kind, self._shape)._asdict(),
         )
 
@@ -192,11 +202,19 @@ class Entry:
     ids: Tensor | None = None  # the ids of the tokens, as the model received them
     key_ids: Tensor | None = None
     first_head: int = 0
+    shard: Shard | None = None  # which heads the call has, where other ranks have the others
+    values: Values | None = None  # with keep=("matrix", "value")
 
     @property
     def heads(self) -> range:
         """The numbers of its heads, as the model counts them."""
         return range(self.first_head, self.first_head + self.shape[1])
+
+    @property
+    def of_call(self) -> slice:
+        """Its heads among those of the call."""
+        first = self.first_head - (0 if self.shard is None else self.shard.first)
+        return slice(first, first + self.shape[1])
 
     @property
     def matrix(self) -> AttentionMatrix:
@@ -208,6 +226,7 @@ class Entry:
     def __repr__(self) -> str:
         batch, heads, queries, keys = self.shape
         kept = "" if self.reductions is None else f", keeps {', '.join(self.keeps)}"
+        kept += "" if self.shard is None else f", heads {self.heads[0]} to {self.heads[-1]} of {self.shard.heads}"
         return (
             f"Entry({self.name}: {self.kind}, layer {self.layer}, {batch} × {heads} heads × {queries} × {keys}{kept})"
         )
@@ -265,6 +284,47 @@ class Entry:
         if k > top.keys.shape[-1]:
             raise InputError(f"{top.keys.shape[-1]} keys of each query were kept. Got k = {k}.")
         return Top(top.weights[..., :k], top.keys[..., :k])
+
+    def norms(self) -> Float[Tensor, "batch heads keys"]:
+        """The length of what a key brings at a weight of 1: of its value, after the output projection of the head."""
+        heads = slice(self.heads.start, self.heads.stop)
+        return self._kept_values().norms(self._all_heads())[:, heads]
+
+    @property
+    def attribution(self) -> Attribution:
+        """Gradient × attention, of what was differentiated since."""
+        values, heads = self._kept_values(), slice(self.heads.start, self.heads.stop)
+        if values.gradient is None:
+            raise WatchError(
+                f'{self.name} has no gradient: watch with keep=("matrix", "value", "gradient"), gradients enabled, and '
+                "call .backward() on a number of the output."
+            )
+        count = self._all_heads()
+        value = values.value.repeat_interleave(count // values.value.shape[1], 1)[:, heads]
+        return Attribution(self.matrix, value, values.gradient[:, heads])
+
+    def by_norm(self) -> Entry:
+        """The same with weight × norm in place of weights, each row normalised to 1: a softmax again, with a bias.
+
+        What goes to a sink of the model's own, which brings nothing, is not counted.
+        """
+        call, heads = self.call, slice(self.heads.start, self.heads.stop)
+        assert call is not None
+        norms = self._kept_values().norms(self._all_heads()).to(torch.promote_types(call.query.dtype, torch.float32))
+        mask = call.mask & call.zeroed & bias(norms.log()[:, :, None])
+        call = replace(call, mask=mask, sinks=None, zeroed=Mask())
+        matrix = call.matrix()
+        whole = len(self.heads) == matrix.shape[1]
+        return replace(self, call=call, attention=matrix if whole else matrix.part[:, heads])
+
+    def _all_heads(self) -> int:
+        assert self.call is not None
+        return self.call.query.shape[1]
+
+    def _kept_values(self) -> Values:
+        if self.values is None:
+            raise WatchError(f'the values of {self.name} were not kept. Watch with keep=("matrix", "value").')
+        return self.values
 
     def head(self, head: int | slice) -> Entry:
         """The same with one head, or a run of heads."""
@@ -400,4 +460,4 @@ def _shown(
     if (bias := mask.bias_tile(rows, columns)) is not None:
         shown = shown & (bias != -math.inf)
     heads = shown[sequence if len(shown) > 1 else 0]
-    return heads if len(heads) == 1 else heads[entry.heads.start : entry.heads.stop]
+    return heads if len(heads) == 1 else heads[entry.of_call]

@@ -23,6 +23,7 @@ from regard.scores import Dense, Mask
 from regard.watching import registry
 from regard.watching.calls import AttentionCall, check_readable, names_another_sequence, to_one_dtype
 from regard.watching.masks import LazyMask, Pattern, looks_causal
+from regard.watching.shards import shard_of
 
 __all__ = ["Name", "PlainGenerate", "calls_torch", "configs", "is_model", "load", "prepare", "routes"]
 
@@ -350,7 +351,8 @@ def _attention(
     sinks = None if s_aux is None else s_aux.to(query.dtype)
     mask, kind = pattern.mask(queries, keys), _kind(module, name, causal_pattern, dense_masks)
     mask = mask & dense if dense_masks else mask
-    call = AttentionCall(query, key, mask, scaling, softcap, sinks, kind, queries, keys, pattern, dense)
+    shard = shard_of(module, name, query.shape[1])
+    call = AttentionCall(query, key, mask, scaling, softcap, sinks, kind, queries, keys, pattern, dense, shard=shard)
     for watcher, own_name in watchers:
         call = watcher.change(own_name, call)
     matrix: AttentionMatrix | None = None
@@ -364,9 +366,12 @@ def _attention(
     else:
         output, matrix = call.attend(value, dropout)
     for watcher, own_name in watchers:
-        output = watcher.observe(own_name, call, matrix, output)
+        output = watcher.observe(own_name, call, matrix, output, value)
     weights = matrix.to_dense() if matrix is not None and wants_weights else None
-    return output.transpose(1, 2).contiguous(), weights
+    output = output.transpose(1, 2).contiguous()
+    for watcher, own_name in watchers:
+        watcher.returned(own_name, output)
+    return output, weights
 
 
 # How models name tensors that change the weights; others, such as lengths and positions, are for other kernels.

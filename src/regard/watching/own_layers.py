@@ -44,7 +44,7 @@ class WatchedAttend:
             output, matrix = self._original(query, key, value, **options), call.matrix()
             output = output if batched else output[None]
         for watcher, name in watchers:
-            output = watcher.observe(name, call, matrix, output)
+            output = watcher.observe(name, call, matrix, output, value if batched or value.dim() < 3 else value[None])
         return output if batched else output[0]
 
 

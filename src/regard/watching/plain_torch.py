@@ -85,7 +85,7 @@ def _watched_attention(original: Callable[..., Tensor]) -> Callable[..., Tensor]
         if heads is not None:
             heads.matrix = matrix
         for watcher, name in watchers:
-            observed = watcher.observe(name, call, matrix, observed)
+            observed = watcher.observe(name, call, matrix, observed, _value(value, call))
         if observed is seen:
             return output
         if heads is not None:

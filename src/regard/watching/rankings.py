@@ -35,6 +35,7 @@ __all__ = [
     "looks",
     "named_spans",
     "query_side",
+    "relevance",
     "rollout",
     "scored",
     "shares_of_spans",
@@ -253,6 +254,27 @@ def _through(
         return share, torch.zeros(len(flow), 1)
     given = torch.cat([to_tokens([entry], sinks, sequence), to_own([entry], sequence)[:, None]], -1)
     return _without(share, sinks), given * flow[:, None]
+
+
+def relevance(entries: Sequence[Entry], place: Place, sequence: int) -> Looks:
+    """A row of the product of all layers (I + A), where A is the mean over heads of what is positive in gradient ×
+    attention; without the word's own I, as shares."""
+    kinds = {entry.kind for entry in entries}
+    own = _layers(entries, "decoder" if "decoder" in kinds else "encoder")
+    if not own or len({entry.shape[2:] for entry in own}) != 1 or own[0].shape[2] != own[0].shape[3]:
+        raise InputError("relevance needs layers of one text, each looking at itself.")
+    side = query_side(own[-1], sequence)
+    places = side.find_all(place)
+    start = torch.zeros(own[0].shape[2])
+    for tokens in places:
+        start[tokens.start : tokens.stop] += 1 / len(places) / len(tokens)
+    flow = start
+    for entry in reversed(own):
+        flow = flow + entry.attribution.back(flow, sequence)
+    rest = flow - start
+    return _by_word(
+        _phrase(side, place, places), key_side(own[0], sequence), rest / rest.sum().clamp_min(SMALLEST), rest > 0
+    )
 
 
 # Which heads look from one word to another

@@ -20,7 +20,18 @@ from regard.watching.answers import Heads, Looks, Rollout, Spans
 from regard.watching.cache import Forgettable, forgettable
 from regard.watching.entries import Entry, ModuleCalls, mean_over_heads
 from regard.watching.pictures import picture
-from regard.watching.rankings import Span, heads_between, key_side, looked_at, looks, rollout, scored, spans
+from regard.watching.rankings import (
+    Span,
+    heads_between,
+    key_side,
+    looked_at,
+    looks,
+    relevance,
+    rollout,
+    scored,
+    spans,
+)  # fmt: skip
+from regard.watching.shards import gathered
 from regard.watching.sinks import Sinks, find_sinks
 from regard.watching.tokens import Place
 
@@ -83,7 +94,10 @@ class Record(Mapping[str, Entry]):
         lines = [f"Record of {len(self)} attentions{more}", *(f"  {entry!r}" for entry in self.values())]
         lines = lines if len(lines) <= 20 else [*lines[:10], "  …", *lines[-9:]]
         lines += [f"  Changed: {change}." for change in self.changes]
-        return "\n".join([*lines, f"  Not seen: {some_of(self._unseen)}."] if self._unseen else lines)
+        lines += [f"  Not seen: {some_of(self._unseen)}."] if self._unseen else []
+        if any(entry.shard is not None for entry in self.values()):
+            lines.append("  Other ranks have the other heads: record.gather() brings them to the first.")
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         rows = [
@@ -185,6 +199,23 @@ class Record(Mapping[str, Entry]):
         """
         return forgettable(list(self.values()), size, by, sequence, window)
 
+    def by_norm(self) -> Record:
+        """The same record with weight × norm in place of weights: how long the vector is that each key brings.
+
+        ‖weight · value · projection‖ of each head (Kobayashi et al. 2020), rows normalised to 1, so that all questions
+        and pictures work; `rollout` is then weighted by values. Needs keep=("matrix", "value").
+        """
+        entries = {name: entry.by_norm() for name, entry in self._entries().items()}
+        said = "weights are multiplied by the norms of what they bring, and normalised to 1"
+        return Record([entries], self.model, self._unseen, changes=(*self.changes, said))
+
+    def relevance(self, what: Place, *, sequence: int = 0) -> Looks:
+        """What a word rests on by gradient × attention, through all layers (Chefer et al. 2021), as shares.
+
+        The gradient is that of the number on which .backward() was called. Needs keep=("matrix", "value", "gradient").
+        """
+        return relevance(list(self.values()), what, sequence)
+
     def weights(
         self, *, layer: int | None = None, head: int | None = None, kind: str | None = None, sequence: int = 0
     ) -> Float[Tensor, "queries keys"]:
@@ -235,6 +266,17 @@ class Record(Mapping[str, Entry]):
         result = _compare(list(self.values()), rows)
         print(result)
         return result
+
+    def gather(self) -> Record | None:
+        """The record with the heads of all ranks, where each has some (tensor parallel): for the first rank alone.
+
+        Every rank must call it; the others get None. Where each rank has all heads, it is the record itself.
+        """
+        if not any(entry.shard is not None for part in self.passes for entry in part.values()):
+            return self
+        found = [gathered(dict(part)) for part in self.passes]
+        whole = [entries for entries in found if entries is not None]
+        return Record(whole, self.model, self._unseen) if len(whole) == len(found) else None
 
     # To a file and back
 
@@ -323,7 +365,7 @@ def _dense_rows(entry: Entry, rows: Tensor) -> tuple[Float[Tensor, "batch heads 
     call = entry.call
     assert call is not None
     positions = rows.to(call.query.device)
-    heads = slice(entry.heads.start, entry.heads.stop)
+    heads = entry.of_call
     group = call.query.shape[1] // call.key.shape[1]
     query = call.query[:, heads].index_select(2, positions).double()
     key = call.key.repeat_interleave(group, 1)[:, heads].double()

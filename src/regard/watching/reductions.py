@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from regard.errors import InputError
 from regard.matrix import AttentionMatrix, Top
 from regard.watching.pooling import PoolSums, pool_sums, whole_bins
 
-__all__ = ["REDUCTIONS", "Growing", "Reductions", "extend", "finished", "reduce", "select_heads", "to_keep"]
+__all__ = ["REDUCTIONS", "Growing", "Keep", "Reductions", "extend", "finished", "reduce", "select_heads", "to_keep"]
 
 REDUCTIONS = ("received", "entropy", "pool", "top")
 _TOP = 8  # keys stored for each query
@@ -37,23 +37,38 @@ class Growing(TypedDict, total=False):
     top: Top
 
 
-def to_keep(keep: str | Collection[str]) -> tuple[str, ...] | None:
-    """The reductions that `keep=` asks for, perhaps none; None for the matrix itself.
+class Keep(NamedTuple):
+    """What is kept of each matrix: reductions, perhaps none at all, or the matrix itself and what goes with it."""
 
-    >>> to_keep("matrix"), to_keep("summary"), to_keep(["top"]), to_keep(())
-    (None, ('received', 'entropy', 'pool'), ('top',), ())
+    reductions: tuple[str, ...] | None = None  # None: the matrix
+    values: bool = False
+    gradients: bool = False
+
+    @property
+    def nothing(self) -> bool:
+        """Whether nothing is recorded."""
+        return self.reductions == ()
+
+
+def to_keep(keep: str | Collection[str]) -> Keep:
+    """What `keep=` asks for.
+
+    >>> to_keep("matrix"), to_keep(["top"])
+    (Keep(reductions=None, values=False, gradients=False), Keep(reductions=('top',), values=False, gradients=False))
+    >>> to_keep(["matrix", "value"])
+    Keep(reductions=None, values=True, gradients=False)
     """
-    if keep == "matrix":
-        return None
     if keep == "summary":
-        return REDUCTIONS[:3]
-    names = (keep,) if isinstance(keep, str) else tuple(keep)
-    if set(names) - set(REDUCTIONS):
+        return Keep(REDUCTIONS[:3])
+    names = {keep} if isinstance(keep, str) else set(keep)
+    if "matrix" in names and names <= {"matrix", "value", "gradient"}:
+        return Keep(None, "value" in names or "gradient" in names, "gradient" in names)
+    if names - set(REDUCTIONS):
         raise InputError(
-            f'keep must be "matrix", "summary", () for nothing, or some of {", ".join(map(repr, REDUCTIONS))}. '
-            f"Got {keep!r}."
+            'keep must be "matrix", with it "value" and "gradient" if you like; "summary"; () for nothing; or some of '
+            f"{', '.join(map(repr, REDUCTIONS))}. Got {keep!r}."
         )
-    return tuple(name for name in REDUCTIONS if name in names)
+    return Keep(tuple(name for name in REDUCTIONS if name in names))
 
 
 def reduce(matrix: AttentionMatrix, names: Collection[str], queries: range, keys: range) -> Growing:

@@ -25,11 +25,16 @@ class Watcher(Protocol):
     def change(self, name: str, call: AttentionCall) -> AttentionCall:
         """Called before the module of this name computes its attention; returns the call that is computed."""
 
-    def observe(self, name: str, call: AttentionCall, matrix: AttentionMatrix | None, output: Tensor) -> Tensor:
+    def observe(
+        self, name: str, call: AttentionCall, matrix: AttentionMatrix | None, output: Tensor, value: Tensor
+    ) -> Tensor:
         """Called after the module of this name computed its attention; returns the output that the model gets.
 
         `matrix`: the one that the output was computed with, if it was; it knows more than that of the call.
         """
+
+    def returned(self, name: str, output: Tensor) -> None:
+        """Called with the output as the module's code gets it."""
 
 
 class _Watched(NamedTuple):

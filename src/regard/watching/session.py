@@ -33,8 +33,9 @@ from regard.watching.entries import ModuleCalls, layer_of
 from regard.watching.links import Link, LocatedLink
 from regard.watching.own_layers import WatchedAttend
 from regard.watching.record import Record
-from regard.watching.reductions import to_keep
+from regard.watching.reductions import Keep, to_keep
 from regard.watching.tokens import Text, Tokens, Vocabulary
+from regard.watching.values import KeptValues, Projections
 
 __all__ = ["Watching", "watch"]
 
@@ -62,8 +63,10 @@ def watch(
     `torch.nn.functional.scaled_dot_product_attention`; an entry is named after the module that computed it.
 
     `keep`: "matrix" (queries and keys: ask anything later), "summary" (received, entropy, pool) or a choice of
-    "received", "entropy", "pool", "top"; with () nothing is recorded. Attention that ran where regard could not see it
-    is named in `record.unseen`, with a warning at the end of the block; `strict`: with an error.
+    "received", "entropy", "pool", "top"; with () nothing is recorded. ("matrix", "value") keeps values and output
+    projections too, for `record.by_norm()`; "gradient" beside them what a backward pass inside the block, or after it,
+    brings, for `entry.attribution`. Attention that ran where regard could not see it is named in `record.unseen`, with
+    a warning at the end of the block; `strict`: with an error.
 
     `without`: what the model runs without: heads by module name, a `Link` or several, or a list of both. Where a link
     is cut, the other weights of its queries are normalised to 1 again; with renormalise=False they stay as they are.
@@ -91,13 +94,14 @@ class Watching:
         self,
         model: nn.Module,
         vocabulary: Vocabulary,
-        keep: tuple[str, ...] | None,
+        keep: Keep,
         strict: bool = False,
     ):
         if not isinstance(model, nn.Module):
             raise InputError(f"watch takes a torch module. Got {type(model).__name__}.")
         self._model, self._vocabulary, self._keep, self._strict = model, vocabulary, keep, strict
         self._names, self._wrapped = _modules(model)
+        self._projections = Projections(self._names)
         self.changes = Changes(self._names)
         self._undo: contextlib.ExitStack | None = None
         self._configs: list[tuple[Any, str]] = []
@@ -154,7 +158,7 @@ class Watching:
                 if isinstance(module, Transformer):
                     noted = module.embedding.register_forward_pre_hook(_Hook(self._before_embedding))
                     undo.callback(noted.remove)
-                if kind.generates and self._keep != ():
+                if kind.generates and not self._keep.nothing:
                     _replace(undo, module, "generate", huggingface.PlainGenerate)
             for name, module, kind in attentions:
                 if kind.routes:
@@ -165,6 +169,8 @@ class Watching:
             for module in self._names.values():
                 for register, hook in plain_torch.hooks(module):
                     undo.callback(register(_Hook(hook), with_kwargs=True).remove)
+            for module, hook in self._projections.hooks() if self._keep.values else ():
+                undo.callback(module.register_forward_pre_hook(_Hook(hook)).remove)
             if self._wrapped or any(module._compiled_call_impl for module in self._names.values()):
                 undo.enter_context(torch.compiler.set_stance("force_eager"))  # a compiled graph would not call us
             self._undo = undo.pop_all()
@@ -269,29 +275,48 @@ class Watching:
     def change(self, name: str, call: AttentionCall) -> AttentionCall:
         """The call of the module of this name as it is computed: in its place in the text, without the links."""
         if not _recomputed():
-            call = self._place(name, call) if self._keep != () else self._pass_by(name, call)
+            call = self._pass_by(name, call) if self._keep.nothing else self._place(name, call)
         key = self._placed[0]
         if not self.changes.has_links or (_recomputed() and key not in self._links):
             return call
         if key not in self._links:
             known = self._known(key, call)
-            self._links[key] = self.changes.located(name, known.layer, known.kind, known.heads, *known.sides)
+            self._links[key] = self.changes.located(
+                name, known.layer, known.kind, known.heads, call.heads, *known.sides
+            )
         links, zeroed = self._links[key]
         return call.changed(links, zeroed) if links or zeroed else call
 
-    def observe(self, name: str, call: AttentionCall, matrix: AttentionMatrix | None, output: Tensor) -> Tensor:
+    def observe(
+        self, name: str, call: AttentionCall, matrix: AttentionMatrix | None, output: Tensor, value: Tensor
+    ) -> Tensor:
         """Record a call of the module of this name; its output, without the heads that are removed."""
         self._observed.add(name)
         self._fresh.add(name)
         for running in self._running():
             running.seen = True
-        if not _recomputed() and self._keep != ():
+        if not _recomputed() and not self._keep.nothing:
             key, calls = self._placed
             if calls is not None:
                 calls.append(call)
             else:
-                self._passes[-1][key] = ModuleCalls(key, call, matrix, self._keep, self._text)
-        return self.changes.without_heads(name, output)
+                calls = ModuleCalls(key, call, matrix, self._keep.reductions, self._text)
+                self._passes[-1][key] = calls
+                if self._keep.values:
+                    calls.values = KeptValues(functools.partial(self._projections.of, name))
+            if calls.values is not None:
+                calls.values.take(value)
+        output = self.changes.without_heads(name, output, call.all_heads, call.heads)
+        if self._keep.gradients:
+            recorded = self._passes[-1].get(self._placed[0])
+            if recorded is not None and recorded.values is not None:
+                recorded.values.differentiate(output)
+        return output
+
+    def returned(self, name: str, output: Tensor) -> None:
+        """What the code of a module got: its output projection is recognised by it."""
+        if self._keep.values:
+            self._projections.returned(name, output)
 
     def _place(self, name: str, call: AttentionCall) -> AttentionCall:
         """Find the text that a call belongs to, or begin one; the call in its place there."""
@@ -335,7 +360,7 @@ class Watching:
             [Tokens.numbered(length)] * batch if side is None else side
             for side, length in ((found.tokens, queries), (found.key_tokens, keys))
         )
-        return Seen(layer_of(key), call.kind, heads, (tokens, key_tokens))
+        return Seen(layer_of(key), call.kind, call.all_heads, (tokens, key_tokens))
 
     @property
     def tokens(self) -> Sequence[Tokens] | None:

@@ -19,13 +19,15 @@ from safetensors import safe_open
 from torch import Tensor
 
 from regard.errors import FileError, InputError, RegardError
-from regard.matrix import Top
+from regard.matrix import AttentionMatrix, Top
 from regard.nn.files import write_safetensors
 from regard.scores import Band, Mask, as_mask, cut, documents, padding, window
 from regard.watching.calls import AttentionCall
 from regard.watching.entries import Entry
 from regard.watching.reductions import REDUCTIONS, Reductions
+from regard.watching.shards import Shard
 from regard.watching.tokens import Tokens, Word
+from regard.watching.values import Values
 
 __all__ = ["load", "save"]
 
@@ -128,9 +130,16 @@ def _describe(entry: Entry, tensors: _SharedTensors) -> dict[str, Any]:
     call = entry.call
     assert call is not None
     item["source"] = {name: tensors.put(getattr(call, name)) for name in _SOURCE}
+    if entry.shard is not None:
+        item["shard"] = [entry.shard.first, entry.shard.heads]
     item["mask"] = _describe_mask(call.mask, tensors)
     if call.zeroed.atoms:
         item["zeroed"] = _describe_mask(call.zeroed, tensors)
+    elif entry.attention is not None and entry.attention.shape[1] == call.query.shape[1]:
+        # The kernel that ran gave the normaliser of each row: with it, no part of a long text waits for all of it.
+        item["normaliser"] = tensors.put(entry.attention.known_logsumexp)
+    if entry.values is not None:
+        item["values"] = {name: tensors.put(tensor) for name, tensor in vars(entry.values).items()}
     return item
 
 
@@ -191,7 +200,13 @@ def _read_entry(item: dict[str, Any], tensors: Mapping[str, Tensor]) -> Entry:
         call = _read_call(item, get)
         matrix = call.matrix()  # which checks shapes and dtypes
         batch, heads, queries, keys = matrix.shape
-        entry = Entry(shape=(batch, heads, queries, keys), call=call, attention=matrix, **about)
+        matrix = _normalised(matrix, get(item.get("normaliser")))
+        values = _read_values(item["values"], get, (batch, heads, queries, keys)) if "values" in item else None
+        entry = Entry(shape=(batch, heads, queries, keys), call=call, attention=matrix, values=values, **about)
+        if "shard" in item:  # of a model on several ranks
+            begin, total = (_whole(number) for number in item["shard"])
+            _require(begin + heads <= total, f"{entry.name} does not have {heads} heads from {begin} on, of {total}")
+            entry = replace(entry, first_head=begin, shard=Shard(begin, total))
         entry = entry if stop - first == heads else entry.head(slice(first, stop))
     _require(entry.heads == range(first, stop), f"{entry.name} does not have heads {first} to {stop - 1}")
     batch, _, queries, keys = entry.shape
@@ -205,6 +220,15 @@ def _read_entry(item: dict[str, Any], tensors: Mapping[str, Tensor]) -> Entry:
         ids=_read_ids(get(item["ids"]), (batch, queries)),
         key_ids=_read_ids(get(item["key_ids"]), (batch, keys)),
     )
+
+
+def _normalised(matrix: AttentionMatrix, logsumexp: Any) -> AttentionMatrix:
+    """The matrix with the normaliser of its rows, if the file has it."""
+    if logsumexp is None:
+        return matrix
+    fits = isinstance(logsumexp, Tensor) and logsumexp.is_floating_point() and logsumexp.shape == matrix.shape[:3]
+    _require(fits and not bool(logsumexp.isnan().any()), "a normaliser does not fit its matrix")
+    return matrix.normalised_by(logsumexp)
 
 
 def _read_call(item: dict[str, Any], get: Callable[[Any], Any]) -> AttentionCall:
@@ -257,6 +281,23 @@ def _read_atom(kind: str, fields: dict[str, Any]) -> Mask:
         case "Dense", {"tensor": Tensor() as tensor} if len(fields) == 1:
             return as_mask(tensor)
     raise FileError(f"a mask has an unknown part, {kind!r} of {list(fields)}")
+
+
+def _read_values(
+    item: dict[str, Any], get: Callable[[Any], Any], shape: tuple[int, int, int, int]
+) -> Values:  # fmt: skip
+    batch, heads, queries, keys = shape
+    value, projection, gradient = (get(item[name]) for name in ("value", "projection", "gradient"))
+    given = [tensor for tensor in (value, projection, gradient) if tensor is not None]
+    _require(value is not None and all(isinstance(t, Tensor) and t.is_floating_point() for t in given), "no values")
+    fits = value.dim() == 4 and value.shape[0] == batch and value.shape[2] == keys
+    fits = fits and value.shape[1] > 0 and heads % value.shape[1] == 0
+    _require(fits, f"the values do not fit {batch} × {heads} heads × {keys} keys: {tuple(value.shape)}")
+    width = value.shape[3]
+    fits = projection is None or (projection.dim() == 3 and projection.shape[:2] == (heads, width))
+    fits = fits and (gradient is None or gradient.shape == (batch, heads, queries, width))
+    _require(fits, "a projection or a gradient does not fit the values")
+    return Values(value, projection, gradient)
 
 
 def _read_reductions(kept: dict[str, Any], get: Callable[[Any], Any]) -> tuple[tuple[int, int, int, int], Reductions]:
