@@ -96,7 +96,7 @@ def the_map() -> list[str]:
                 "an exact tile, 256 × 256 weights" if tokens == 1 else f"a tile of {tokens} × {tokens} weights a pixel"
             )
             lines.append(f"| {what} | {tab.evaluate(TILE, [tokens, times]):.0f} ms | {must} |")
-        for zoom, name in ((2.0, "single weights"), (-3.0, "8 × 8 weights a pixel"), (-6.0, "64 × 64 a pixel")):
+        for zoom, name in ((2.0, "single weights"), (-3.0, "8 × 8 weights a pixel"), (-5.0, "32 × 32 a pixel")):
             tab.evaluate("z => regardMap.setView({x: 9000, y: 20000, z})", zoom)
             tab.wait_for_timeout(300)
             seen = tab.evaluate(FRAMES, 240)
@@ -117,7 +117,7 @@ def main() -> None:
     """Print the sections, and keep them if asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=SECTIONS, help="one section")
-    parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-page.md")
+    parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-viewer.md")
     chosen = parser.parse_args()
     text = f"# The page\n\n{machine()}. Load before it began: {os.getloadavg()[0]:.1f} of {os.cpu_count()} cores.\n"
     for name, section in SECTIONS.items():
@@ -126,7 +126,7 @@ def main() -> None:
             text += f"\n## {(section.__doc__ or name).strip()}\n\n" + "\n".join(section()) + "\n"
     print(text)
     if chosen.report:
-        path = Path(__file__).parent / "reports" / f"{date.today()}-page.md"
+        path = Path(__file__).parent / "reports" / f"{date.today()}-viewer.md"
         path.write_text(text + "\nMade by `python benchmarks/viewer.py --report`.\n")
         progress.print(f"[green]kept in {path.name}")
 
