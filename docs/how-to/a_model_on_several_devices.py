@@ -11,6 +11,7 @@
 # layer of a small Llama with random weights lies on the disk.
 
 # %%
+import logging
 import tempfile
 from pathlib import Path
 
@@ -20,6 +21,7 @@ import transformers
 import regard
 
 transformers.logging.disable_progress_bar()
+logging.getLogger("accelerate").setLevel(logging.ERROR)  # it would warn that some weights lie elsewhere
 sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4}
 config = transformers.LlamaConfig(vocab_size=100, num_key_value_heads=2, **sizes)
 torch.manual_seed(0)

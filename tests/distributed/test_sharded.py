@@ -31,16 +31,14 @@ def test_how_it_behaves():
 
 
 def test_the_memory_of_a_rank_falls_as_there_are_more():
-    """No tensor is much larger than a rank's share of the queries, and all that live at one time fall with it."""
+    """No tensor is larger than twice a rank's share of the queries, and all that live at one time fall with it."""
     said = worlds.run(*(f"{size}:sharded_behaviour:memory:1024" for size in (1, 2, 4)))
     found = dict(zip((1, 2, 4), map(json.loads, said.splitlines()), strict=True))
     shares = {size: sizes.pop("share") for size, sizes in found.items()}
     for size, sizes in found.items():
         assert shares[size] == shares[1] // size
         for name, (peak, largest) in sizes.items():
-            assert largest <= 1.25 * shares[size], (
-                f"{name} on {size} ranks: {largest} bytes, a share has {shares[size]}"
-            )
+            assert largest <= 2 * shares[size], f"{name} on {size} ranks: {largest} bytes, a share has {shares[size]}"
             assert peak <= 17 * shares[size], f"{name} on {size} ranks: {peak} bytes, a share has {shares[size]}"
     for name in found[1]:
         assert found[4][name][0] < 0.5 * found[1][name][0], name

@@ -41,7 +41,6 @@ calls = {{
     "reverse": lambda: A.mT @ v.detach(),
     "window": lambda: data(regard.window(100, 0)).summary(top=4),
     "documents": lambda: data(regard.documents(torch.arange(N) // 999) & regard.causal()) @ v.detach(),
-    "cut": lambda: data(regard.causal() & regard.cut(slice(N // 2, None), slice(9, 99), heads=[1])) @ v.detach(),
     "a band cut": lambda: data(regard.causal() & regard.cut(within=regard.window(9, -2))).summary(top=4),
     "zeroed": lambda: A.where(regard.cut(slice(99, 199), slice(9, 99))) @ v.detach(),
     "gradient": lambda: (matrix(regard.causal()) @ v).sum().backward(),
@@ -56,8 +55,8 @@ def test_nothing_allocates_queries_times_keys():
     done = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     taken = json.loads(done.stdout)
-    assert len(taken) == 18
-    assert all(extra < LIMIT for extra in taken.values()), taken
+    assert len(taken) == 17
+    assert {name: extra for name, extra in taken.items() if extra >= LIMIT} == {}
 
 
 @pytest.mark.slow

@@ -207,7 +207,7 @@ def _own(
     return found, formulas, ""
 
 
-def _norm(norm: Any, x: Float[Tensor, " width"]) -> Tensor:
+def _norm(norm: Any, x: Float[Tensor, "*any width"]) -> Tensor:
     return functional.layer_norm(x, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
 
 

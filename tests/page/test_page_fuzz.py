@@ -1,6 +1,6 @@
 """Requests that nobody would send: no error of ours, memory that stays, and a page that is alive afterwards.
 
-`REGARD_REQUESTS=10000 pytest tests/page/test_fuzz.py -s` is the long version; it prints what came back.
+`REGARD_REQUESTS=10000 pytest tests/page/test_page_fuzz.py -s` is the long version; it prints what came back.
 """
 
 import contextlib
