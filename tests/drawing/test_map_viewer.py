@@ -10,7 +10,7 @@ from browser import CHROMIUM, FLAGS
 
 import regard
 from regard.drawing.theme import DARK, LIGHT
-from regard.drawing.viewer import MAP_MODULES, viewer_files
+from regard.drawing.viewer import MAP_MODULES, Packed, page, viewer_files
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
 TOKENS = 400
@@ -461,10 +461,14 @@ class TestFits:
 
     def test_what_is_not_inside_is_said(self, A, browser, tmp_path):
         picture = A.picture(WORDS, kind="map")
-        blocks = picture.feed.packed(10**7).blocks
+        without, numbers = (
+            len(page(Packed({"title": ""}, {}))),
+            sum(len(block.text) for block in picture.feed.packed(10**7).blocks.values()),
+        )
         tab = browser.new_page()
-        path = tmp_path / "some.html"
-        path.write_text(picture.to_html(budget=sum(len(block.text) for block in blocks.values()) // 2))
+        budget = without + numbers * 6 // 10
+        path = picture.save(tmp_path / "some.html", budget=budget)
+        assert budget - numbers // 3 < path.stat().st_size <= budget
         tab.goto(path.as_uri())
         note = tab.locator(".map-note").inner_text()
         assert "1 of 3 heads are inside" in note

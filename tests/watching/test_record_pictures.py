@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import regard
+from regard.watching.tokens import Tokens
 
 torch.manual_seed(0)
 WORDS = ["A", "dog", "ate", "it"]
@@ -130,3 +131,28 @@ def test_a_map_of_all_heads_is_one_sweep_over_one_sequence_for_each_layer(kind, 
     assert swept == [(2, 40, 40)] * 3
     found = numbers["pool"] if kind == "map" else np.mean([layer.mean(0) for layer in numbers.values()], 0)
     np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+class ByteTokenizer:
+    """As byte-level tokenizers read: Ġ is a space, and letters outside of ASCII are bytes written as letters."""
+
+    all_special_tokens = ()
+
+    def convert_tokens_to_string(self, tokens):
+        return {"Ġcaf": " caf", "Ã©": "é", "Ã": "\ufffd", "Ċ": "\n"}.get("".join(tokens), "".join(tokens))
+
+
+def test_tokens_of_a_map_read_as_the_text():
+    texts = Tokens(["Ġcaf", "Ã©", "Ċ", "Ã"], tokenizer=ByteTokenizer()).texts()
+    assert texts == [" caf", "é", "\n", "Ã"]  # the last has a part of a letter only
+    assert Tokens(["a", "##b", "."]).texts() == [" a", "b", "."]
+    assert Tokens.numbered(3).texts() is None
+
+
+def test_a_map_of_a_summary_stays_a_drawing():
+    model = Model().eval()
+    with torch.no_grad(), regard.watch(model, keep="summary") as record:
+        model(torch.randn(1, 300, 16))
+    picture = record.picture("map")
+    assert picture.feed is None
+    assert "<svg" in picture.to_html()

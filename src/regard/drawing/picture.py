@@ -87,7 +87,7 @@ class Picture:
         if self.feed is None:
             return None
         try:
-            html = viewer.page(self.feed.packed(_NOTEBOOK_BUDGET), self.title, "light")
+            html = viewer.page_within(self.feed, _NOTEBOOK_BUDGET, self.title, "light")
         except TooLargeError:
             return None
         return (
@@ -129,9 +129,8 @@ class Picture:
     ) -> str:
         """The drawing as a self-contained page: hover shows each number, a click on a word picks it.
 
-        A map of attention can be walked into, from all of it to a single weight; then `budget` is what its numbers may
-        take, in bytes, and without a theme it is that of the reader's system. `width` and `transparent` are for
-        drawings.
+        A map of attention can be walked into, from all of it to a single weight; then `budget` is its size in bytes at
+        most, and without a theme it is that of the reader's system. `width` and `transparent` are for drawings.
 
         >>> from regard.drawing import matrix
         >>> page = matrix(np.eye(2), ["a", "b"]).to_html()
@@ -140,7 +139,7 @@ class Picture:
         """
         heading = self.title if title is None else title
         if self.feed is not None:
-            return viewer.page(self.feed.packed(budget or _MAP_BUDGET), heading, theme)
+            return viewer.page_within(self.feed, _MAP_BUDGET if budget is None else budget, heading, theme)
         canvas, svg = self._drawn(theme or "light", width, title, transparent)
         return page(svg, canvas, heading, transparent)
 

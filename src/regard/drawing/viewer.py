@@ -19,9 +19,10 @@ from regard.drawing.svg import escaped
 from regard.drawing.theme import theme_named
 from regard.drawing.viewer_blocks import Block
 
-__all__ = ["MAP_MODULES", "Feed", "Packed", "joined_modules", "page", "viewer_files"]
+__all__ = ["MAP_MODULES", "Feed", "Packed", "joined_modules", "page", "page_within", "viewer_files"]
 
 _SUFFIXES = (".js", ".css", ".html")
+_ABOUT = 500  # bytes that a page says about its numbers, besides each head
 # What a map is made of; a module comes after those that it imports.
 MAP_MODULES = (
     "elements.js", "texts.js", "colour.js", "blocks.js", "weights.js", "workers.js", "feeds.js", "geometry.js",
@@ -130,6 +131,18 @@ def page(packed: Packed, title: str | None = None, theme: str | None = None) -> 
         f'<script type="application/json" id="regard-about">{said}</script>\n{"".join(blocks)}'
         f'<script type="module">{script}</script>\n</body>\n</html>\n'
     )
+
+
+def page_within(feed: Feed, budget: int, title: str | None = None, theme: str | None = None) -> str:
+    """The page of a feed in at most `budget` bytes, with as much of it as fits.
+
+    >>> import torch, regard
+    >>> picture = regard.AttentionMatrix(torch.randn(3, 50, 8), torch.randn(3, 50, 8)).picture(kind="map")
+    >>> len(page_within(picture.feed, budget=150_000)) <= 150_000
+    True
+    """
+    around = len(page(Packed(feed.about(), {}), title, theme).encode())
+    return page(feed.packed(budget - around - _ABOUT), title, theme)
 
 
 def _hash(text: str) -> str:

@@ -144,7 +144,8 @@ class MatrixFeed:
         blocks = Blocks()
         texts = {side: blocks.add(_json(known)) for side, known in self._tokens.items() if known is not None}
         heads: list[dict[str, Any]] = []
-        error, every = 0.0, [(number, head) for number, entry in enumerate(self.entries) for head in entry.heads]
+        whole, error = budget, 0.0
+        every = [(number, head) for number, entry in enumerate(self.entries) for head in entry.heads]
         with progress("packing the map", total=len(every)) as advance:
             for number, head in every:
                 entry = self.entries[number]
@@ -156,11 +157,12 @@ class MatrixFeed:
                     blocks = Blocks(before)
                     break
                 heads.append({"entry": number, "head": head, **packed})
+                budget -= len(json.dumps(heads[-1]))
                 error = max(error, one.error())
                 advance(1)
         if not heads:
             raise TooLargeError(
-                f"one head of {self.queries:,} × {self.keys:,} tokens must fit in a file of budget = {budget:,} bytes, "
+                f"one head of {self.queries:,} × {self.keys:,} tokens must fit in {whole:,} bytes of a file, "
                 "and does not. Choose a part, as in A.part[…, :8000, :8000], hand in a larger budget, or save the "
                 "record and open it with `regard serve --record FILE`."
             )
@@ -175,6 +177,7 @@ class MatrixFeed:
         }
         for number, entry in enumerate(about["entries"]):
             entry["heads"] = [head for head in entry["heads"] if (number, head) in inside]
+        about["entries"] = [entry for entry in about["entries"] if entry["heads"]]  # the first ones
         return Packed(about, blocks.found)
 
     def _packed_head(self, one: Rounded, blocks: Blocks, budget: int) -> dict[str, Any] | None:

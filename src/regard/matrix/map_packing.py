@@ -28,6 +28,7 @@ from regard.support import Float
 __all__ = ["SAMPLE", "Blocks", "Rounded"]
 
 SAMPLE = 64  # rows of a head on which the error is measured
+_NAMED = 128  # bytes around a block in a page
 _DENSE = 2**24  # numbers of a mask that is no rule, at most
 _TRUSTED = 32.0  # up to here a float32 normaliser gives weights right to about 1e-6
 _DECADES, _LEVELS = 6, 254  # of a coarse level: what is smaller is drawn as its smallest
@@ -54,8 +55,8 @@ class Blocks:
 
     @property
     def size(self) -> int:
-        """In bytes."""
-        return sum(len(each.text) for each in self.found.values())
+        """In bytes, with the names that they have in a page."""
+        return sum(len(each.text) + _NAMED for each in self.found.values())
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,8 @@ export function fileFeed({about, blocks}) {
     words[name] ??= array(name).then(bytes => JSON.parse(new TextDecoder().decode(bytes)));
     return words[name];
   };
-  let pool = null, pyramids = [];
+  const pyramids = [];
+  let pool = null;
 
   async function openPool() {
     const specs = await Promise.all(heads.map(async head => {

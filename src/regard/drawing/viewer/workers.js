@@ -47,7 +47,7 @@ export function weightsPool(specs) {
       return Math.max(workers.length, 1);
     },
     tile(request) {
-      const [rows, columns] = [request.rows, request.columns].map(([start, stop]) => stop - start);
+      const [rows, columns] = [request.rows, request.columns].map(([from, to]) => to - from);
       const work = rows * columns * request.heads.length * specs[request.heads[0]].width;
       return new Promise((resolve, reject) => {
         const job = [request, resolve, reject];
