@@ -94,7 +94,7 @@ def reduce(scores: Scores, norm: Normaliser, requests: Sequence[Reduction]) -> l
 
     entropies, tops, pools, received = map(positions, (Entropy, Top, Pool, Received))
     for n in positions(TransposedProduct):
-        found = columns(scores, norm, x=requests[n].x)  # type: ignore[union-attr]
+        found = columns(scores, norm, product=requests[n])  # type: ignore[arg-type]
         assert found.product is not None
         results[n] = found.product
     even_pools = [n for n in pools if even(scores, requests[n])]  # type: ignore[arg-type]
@@ -279,15 +279,15 @@ def _empty_top(scores: Scores, k: int) -> tuple[Tensor, Tensor]:
 
 
 def columns(
-    scores: Scores, norm: Normaliser, received: Received | None = None, x: Tensor | None = None,
+    scores: Scores, norm: Normaliser, received: Received | None = None, product: TransposedProduct | None = None,
     pool: Pool | None = None,
 ) -> PassResult:  # fmt: skip
     """What each key receives, the transposed matrix times x, or the matrix in bins."""
     from regard.backends.triton import reduction_kernels
 
     batch, heads, queries, keys = scores.shape
-    name = "columns_product" if x is not None else "columns" if pool is None else "columns_pool"
-    block_m, block_n, options = tuning.blocks(name, scores, *(() if x is None else (x.shape[-1],)))
+    name = "columns_product" if product is not None else "columns" if pool is None else "columns_pool"
+    block_m, block_n, options = tuning.blocks(name, scores, *(() if product is None else (product.x.shape[-1],)))
     bins, bin_rows, pooled = (1, 1, 1.0), 0, None
     if pool is not None:
         bin_rows = queries // pool.rows
@@ -295,12 +295,13 @@ def columns(
         pooled = norm.high.new_zeros(batch, heads, pool.rows, keys // 16)
     prepared = prepare(scores, block_m, block_n)
     total = norm.high.new_empty(batch, heads, keys)
-    x_desc, layout, product, width = prepared.q, prepared.layouts.q, None, 1
-    if x is not None:
+    x_desc, layout, out, width, rounded = prepared.q, prepared.layouts.q, None, 1, False
+    if product is not None:
         # In half precision the product is one of the tensor cores.
-        x_desc, layout = describe(x.to(scores.query.dtype), block_m)
-        width = x.shape[-1]
-        product = norm.high.new_empty(batch, heads, keys, width)
+        x, dtype = product.x, scores.query.dtype
+        x_desc, layout = describe(x.to(dtype), block_m)
+        width, rounded = x.shape[-1], product.rounded and x.dtype == dtype != torch.float32
+        out = norm.high.new_empty(batch, heads, keys, width, dtype=dtype if rounded else None)
     flags = prepared.along_queries(block_m, norm)
     if not (flags.stages[0] or flags.stages[2]):
         flags = flags._replace(stages=(True, True, True))
@@ -308,15 +309,15 @@ def columns(
     flags = flags._replace(causal=False, aligned=queries % 4 == 0)
     prepared.launch(
         reduction_kernels.columns, prepared.grid(cdiv(keys, block_n), batch * heads),
-        prepared.q, prepared.k, x_desc, norm, total, product, pooled, prepared.queries_problem,
+        prepared.q, prepared.k, x_desc, norm, total, out, pooled, prepared.queries_problem,
         prepared.layouts._replace(v=layout), bins, FLAGS=flags,
-        MAXIMUM=received is not None and received.reduce == "max", BIN_ROWS=bin_rows, PRODUCT=x is not None,
-        PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
-        BLOCK_X=x_desc.block_shape[1] if x is not None else 1, WIDTH=width, **options,
+        MAXIMUM=received is not None and received.reduce == "max", BIN_ROWS=bin_rows,
+        PRODUCT=0 if out is None else 1 + rounded, PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
+        BLOCK_X=x_desc.block_shape[1] if out is not None else 1, WIDTH=width, **options,
     )  # fmt: skip
     while pooled is not None and pooled.shape[3] > bins[1]:  # torch is slow at sums of a few numbers each
         pooled = pooled[..., ::2] + pooled[..., 1::2]
-    return PassResult(total, None, pooled, product)
+    return PassResult(total, None, pooled, out)
 
 
 class BinShape(NamedTuple):

@@ -157,7 +157,8 @@ def columns(
     FLAGS: tl.constexpr, MAXIMUM: tl.constexpr, BIN_ROWS: tl.constexpr, PRODUCT: tl.constexpr,
     PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_X: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """What each key receives, as sum or MAXIMUM, and the matrix in bins; or PRODUCT, the transposed matrix times x.
+    """What each key receives, as sum or MAXIMUM, and the matrix in bins; or PRODUCT, the transposed matrix times x, in
+    float32 (1) or in the dtype of x (2).
 
     BIN_ROWS, if not 0: bins of so many rows, a power of two and 8 at least, and sixteen keys, to be added up; not with
     MAXIMUM.
