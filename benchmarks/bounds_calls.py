@@ -44,19 +44,6 @@ class Row(NamedTuple):
 # Handing over
 
 
-class Seen(dict[Any, Any]):
-    """The kernels compiled so far, which remembers those that were looked for."""
-
-    def __init__(self, known: dict[Any, Any]):
-        super().__init__(known)
-        self.found: list[Any] = []
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        found = super().get(key, default)
-        self.found.append(found)
-        return found
-
-
 class Counted(TorchDispatchMode):
     """Which operators of torch run."""
 
@@ -70,34 +57,55 @@ class Counted(TorchDispatchMode):
 
 
 class Launch(NamedTuple):
-    """One launch of ours: the kernel, what it was called with, and the launch as a whole."""
+    """A kernel that was launched, and with what."""
 
     kernel: Any
     grid: tuple[int, ...]
     values: tuple[Any, ...]
-    again: Callable[[], Any]
+
+    def again(self) -> None:
+        self.kernel[self.grid](*self.values)
 
 
 def launches(call: Callable[[], Any]) -> list[Launch]:
-    """All launches of ours in a call whose kernels are compiled."""
+    """What a call launches, where Triton has compiled it before."""
+    from triton.compiler import CompiledKernel
+
     found: list[Launch] = []
-    launch, known, seen = problem.Prepared.launch, problem._COMPILED, Seen(problem._COMPILED)
+    getitem = CompiledKernel.__getitem__
 
-    def kept(self: Any, kernel: Any, grid: Any, *args: Any, **constants: Any) -> None:
-        def again() -> None:
-            launch(self, kernel, grid, *args, **constants)
+    def kept(self: Any, grid: tuple[int, ...]) -> Callable[..., Any]:
+        run = getitem(self, grid)
 
-        seen.found.clear()
-        again()
-        values = (*args, *[constants[name] for name in kernel.arg_names[len(args) :]])
-        found.append(Launch(seen.found[-1], (*grid, 1, 1)[:3], values, again))
+        def runner(*values: Any) -> None:
+            found.append(Launch(self, grid, values))
+            run(*values)
 
-    problem._COMPILED, problem.Prepared.launch = seen, kept  # type: ignore[method-assign]
+        return runner
+
+    CompiledKernel.__getitem__ = kept
     try:
         call()
     finally:
-        problem._COMPILED, problem.Prepared.launch = known, launch  # type: ignore[method-assign]
+        CompiledKernel.__getitem__ = getitem
     return found
+
+
+def whole_launch(call: Callable[[], Any]) -> Callable[[], Any]:
+    """The one launch of a call, with all that we do for it."""
+    found: list[Callable[[], Any]] = []
+    launch = problem.Prepared.launch
+
+    def kept(self: Any, *args: Any, **constants: Any) -> None:
+        found.append(lambda: launch(self, *args, **constants))
+        launch(self, *args, **constants)
+
+    problem.Prepared.launch = kept  # type: ignore[method-assign]
+    try:
+        call()
+    finally:
+        problem.Prepared.launch = launch  # type: ignore[method-assign]
+    return found[0]
 
 
 def paced(call: Callable[[], Any], repeats: int = 20, rounds: int = 25) -> float:
@@ -146,8 +154,8 @@ def handed() -> list[Row]:
         "backends.compute": lambda: backends.compute(data, request, lse),
         "backend.reduce": lambda: backend.reduce(data, lse, [request]),
         "reduce_launch.columns": lambda: reduce_launch.columns(data, norm, request),
-        "Prepared.launch": own.again,
-        "compiled[grid](…)": lambda: own.kernel[own.grid](*own.values),
+        "Prepared.launch": whole_launch(A.received),
+        "compiled[grid](…)": own.again,
     }
     print("    received, each within the one before, µs:", end=" ")
     print(", ".join(f"{name} {paced(call):.1f}" for name, call in layers.items()))
@@ -157,7 +165,7 @@ def handed() -> list[Row]:
             call()
         allocated = sum("empty" in operator for operator in counted.names)
         others = [operator for operator in counted.names if "empty" not in operator and operator != "detach"]
-        ours = [paced(lambda o=one: o.kernel[o.grid](*o.values)) for one in launches(call)]  # type: ignore[misc]
+        ours = [paced(launch.again) for launch in launches(call)]
         measured, bound = paced(call), sum(ours) + allocated * empty
         why = (
             f"Triton's launcher takes {' + '.join(f'{t:.0f}' for t in ours)} µs of it (of a kernel without arguments "

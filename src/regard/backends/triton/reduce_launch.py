@@ -27,6 +27,7 @@ from regard.backends.tiles.tile import Tile
 from regard.backends.triton import tuning
 from regard.backends.triton.problem import (
     Chunk,
+    Launch,
     Normaliser,
     cdiv,
     describe,
@@ -460,25 +461,28 @@ def top(scores: Scores, norm: Normaliser, k: int, entropy: bool) -> PassResult:
         part = Chunk(start, min(chunk, cdiv(queries - start, block_m) * block_m))
         if short:
             open_rows[:1] = 0
-        prepared.launch(
+        single = (singles, buffers, norm, prepared.problem, part)
+        launches = [Launch(
             top_kernels.top_pass, prepared.grid(part.rows // block_m * segments, lanes),
-            prepared.q, prepared.k, parts, buffers, norm, problem, prepared.layouts, part, FLAGS=flags,
-            TOP=shape, ENTROPY=entropy, PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n, **options,
-        )  # fmt: skip
+            (prepared.q, prepared.k, parts, buffers, norm, problem, prepared.layouts, part),
+            {"FLAGS": flags, "TOP": shape, "ENTROPY": entropy, "PRECISION": prepared.precision, "BLOCK_M": block_m,
+             "BLOCK_N": block_n, **options},
+        )]  # fmt: skip
+        if not short:
+            launches.append(Launch(
+                top_kernels.top_settle, (cdiv(part.rows, settle_rows), *head_grid(lanes)), single,
+                {"FLAGS": any_stages, "TOP": shape, "WIDTH": width, "STEP": min(next_power(width), settle_step),
+                 "ROWS": settle_rows, "num_warps": settle_warps},
+            ))  # fmt: skip
+        launches.append(Launch(
+            top_kernels.top_search, (min(lanes * part.rows, search_programs),), single,
+            {"FLAGS": any_stages, "TOP": shape, "WIDTH": width, "STEP": min(next_power(width), search_step),
+             "BLOCK_N": block_n, "num_warps": search_warps, "enable_fp_fusion": False},
+        ))  # fmt: skip
+        prepared.launch_all(*launches)
         if not direct:
             assert entropies is not None
             assert parts is not None
             summed = parts[: lanes * part.rows].view(batch, heads, part.rows, segments).sum(-1)
             entropies[:, :, start : start + part.rows] = summed[:, :, : queries - start]
-        if not short:
-            prepared.launch(
-                top_kernels.top_settle, (cdiv(part.rows, settle_rows), *head_grid(lanes)),
-                singles, buffers, norm, prepared.problem, part, FLAGS=any_stages, TOP=shape, WIDTH=width,
-                STEP=min(next_power(width), settle_step), ROWS=settle_rows, num_warps=settle_warps,
-            )  # fmt: skip
-        prepared.launch(
-            top_kernels.top_search, (min(lanes * part.rows, search_programs),),
-            singles, buffers, norm, prepared.problem, part, FLAGS=any_stages, TOP=shape, WIDTH=width,
-            STEP=min(next_power(width), search_step), BLOCK_N=block_n, num_warps=search_warps, enable_fp_fusion=False,
-        )  # fmt: skip
     return PassResult(entropy=entropies, top=(weights, indices))
