@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -260,7 +260,7 @@ _SPECIALISED = (int, tuple, Chunk, Layouts)  # arguments of these types differ f
 
 def _key(launch: Launch) -> Any:
     """All that Triton compiles in of a launch, beside the problem."""
-    others = tuple([_specialisation(a) for a in launch.args if type(a) in _SPECIALISED])
+    others = tuple([_specialised(a) for a in launch.args if type(a) in _SPECIALISED])
     return id(launch.kernel), others, *launch.constants.values()
 
 
@@ -294,6 +294,9 @@ def _specialisation(argument: Any) -> Any:
     if isinstance(argument, Tensor):
         return argument.dtype, argument.data_ptr() % 16 == 0
     return type(argument) if isinstance(argument, float) else argument
+
+
+_specialised = lru_cache(maxsize=4096)(_specialisation)  # of numbers and tuples of them; a kernel's have the same types
 
 
 def prepare(scores: Scores, block_m: int, block_n: int, interleave: bool = True) -> Prepared:

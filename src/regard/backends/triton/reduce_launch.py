@@ -12,7 +12,6 @@ from torch import Tensor
 
 from regard.backends.contract import (
     HIDDEN,
-    LN2,
     Entropy,
     Pool,
     Received,
@@ -48,7 +47,7 @@ class PassResult(NamedTuple):
     """What one pass over the tiles has found."""
 
     received: Tensor | None = None  # sums or maxima
-    entropy: Tensor | None = None  # in bits
+    entropy: Tensor | None = None
     pool: Tensor | None = None
     product: Tensor | None = None
     top: tuple[Tensor, Tensor] | None = None
@@ -74,6 +73,8 @@ def reduce(scores: Scores, norm: Normaliser, requests: Sequence[Reduction]) -> l
     products = TransposedProduct if not capturing(scores.query) else (TransposedProduct, Pool)  # its bins are a copy
     if few(scores) and not any(isinstance(request, products) for request in requests):
         return _of_few_rows(scores, norm, requests)
+    if len(requests) == 1 and isinstance(requests[0], (Received, Entropy)):
+        return [_alone(scores, norm, requests[0])]
     results: dict[int, Result] = {}  # by position in `requests`
 
     def positions(kind: type) -> list[int]:
@@ -88,7 +89,7 @@ def reduce(scores: Scores, norm: Normaliser, requests: Sequence[Reduction]) -> l
             results[received] = found.received / scores.shape[2] if mean else found.received
         if entropy is not None:
             assert found.entropy is not None
-            results[entropy] = found.entropy * LN2
+            results[entropy] = found.entropy
         if pool is not None:
             assert found.pool is not None
             results[pool] = found.pool
@@ -125,6 +126,16 @@ def reduce(scores: Scores, norm: Normaliser, requests: Sequence[Reduction]) -> l
             found = sums(scores, norm, kind, e is not None, pool)
         keep(found, r, e, p)
     return [results[n] for n in range(len(requests))]
+
+
+def _alone(scores: Scores, norm: Normaliser, request: Received | Entropy) -> Tensor:
+    """A reduction that has a pass to itself: there is nothing to plan."""
+    if isinstance(request, Entropy):
+        found = rows(scores, norm, 0, True).entropy
+    else:
+        found = columns(scores, norm, request).received
+    assert found is not None
+    return found / scores.shape[2] if isinstance(request, Received) and request.reduce == "mean" else found
 
 
 # How much workspace a pass may take, and how it is shared
@@ -447,6 +458,7 @@ def top(scores: Scores, norm: Normaliser, k: int, entropy: bool) -> PassResult:
     values = logs if short else norm.high.new_empty(lanes * chunk, segments, slots)
     places = norm.high.new_empty(lanes * chunk, 2 * slots if short else segments * slots, dtype=torch.int32)
     open_rows = norm.high.new_empty(lanes * chunk + 1, dtype=torch.int32)
+    how_many = open_rows[:1]
     weights, indices = _empty_top(scores, k)
     buffers = TopBuffers(values, places, dropped, open_rows, logs, weights, indices)
     entropies = norm.high.new_empty(batch, heads, queries) if entropy else None
@@ -460,7 +472,7 @@ def top(scores: Scores, norm: Normaliser, k: int, entropy: bool) -> PassResult:
     for start in range(0, queries, chunk):
         part = Chunk(start, min(chunk, cdiv(queries - start, block_m) * block_m))
         if short:
-            open_rows[:1] = 0
+            how_many.zero_()
         single = (singles, buffers, norm, prepared.problem, part)
         launches = [Launch(
             top_kernels.top_pass, prepared.grid(part.rows // block_m * segments, lanes),

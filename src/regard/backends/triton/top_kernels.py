@@ -20,6 +20,7 @@ import triton.language as tl
 from regard.backends.triton.kernels import (
     HIDDEN,
     HIDING,
+    LN2,
     find_head,
     flat_head,
     key_bounds,
@@ -125,7 +126,7 @@ def top_pass(
 
     Of each, buffers.candidates are its larger log2 weight, tagged, and buffers.keys its first key; up to TOP.pairs
     follow that may count too. buffers.dropped is the largest that came third in its class; entropy_ptr, with ENTROPY,
-    the entropy of the segment in bits. The list of open rows is made empty for `top_settle`.
+    the entropy of the segment. The list of open rows is made empty for `top_settle`.
 
     In short rows the results go to buffers.weights and buffers.indices, and buffers.open_rows, the first number of
     which is its length, lists the rows for `top_search`, as -1 - row where tags may have changed their order. For those
@@ -162,7 +163,7 @@ def top_pass(
     line = (flat * chunk.rows + row - chunk.start).to(tl.int64)
     inside = row < tl.minimum(chunk.start + chunk.rows, problem.queries)
     if ENTROPY:
-        tl.store(entropy_ptr + line * TOP.segments + segment, tl.sum(entropy, 1), mask=inside)
+        tl.store(entropy_ptr + line * TOP.segments + segment, tl.sum(entropy, 1) * LN2, mask=inside)
     dropped = tl.max(dropped, 1)
     SLOTS: tl.constexpr = TOP.slots  # Triton 3.6 takes no field of a constexpr in a shape
     slot = tl.arange(0, SLOTS)[None, :]
