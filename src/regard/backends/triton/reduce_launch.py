@@ -307,11 +307,12 @@ def columns(
         pooled = norm.high.new_zeros(batch, heads, pool.rows, keys // 16)
     prepared = prepare(scores, block_m, block_n)
     total = norm.high.new_empty(batch, heads, keys)
-    x_desc, layout, out, width, rounded = prepared.q, prepared.layouts.q, None, 1, False
+    x_desc, layouts, out, width, rounded = None, prepared.layouts, None, 1, False
     if product is not None:
         # In half precision the product is one of the tensor cores.
         x, dtype = product.x, scores.query.dtype
         x_desc, layout = describe(x.to(dtype), block_m)
+        layouts = layouts._replace(v=layout)
         width, rounded = x.shape[-1], product.rounded and x.dtype == dtype != torch.float32
         out = norm.high.new_empty(batch, heads, keys, width, dtype=dtype if rounded else None)
     flags = prepared.along_queries(block_m, norm)
@@ -322,10 +323,9 @@ def columns(
     prepared.launch(
         reduction_kernels.columns, prepared.grid(cdiv(keys, block_n), batch * heads),
         prepared.q, prepared.k, x_desc, norm, total, out, pooled, prepared.queries_problem,
-        prepared.layouts._replace(v=layout), bins, FLAGS=flags,
-        MAXIMUM=received is not None and received.reduce == "max", BIN_ROWS=bin_rows,
+        layouts, bins, FLAGS=flags, MAXIMUM=received is not None and received.reduce == "max", BIN_ROWS=bin_rows,
         PRODUCT=0 if out is None else 1 + rounded, PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
-        BLOCK_X=x_desc.block_shape[1] if out is not None else 1, WIDTH=width, **options,
+        BLOCK_X=1 if x_desc is None else x_desc.block_shape[1], WIDTH=width, **options,
     )  # fmt: skip
     while pooled is not None and pooled.shape[3] > bins[1]:  # torch is slow at sums of a few numbers each
         pooled = pooled[..., ::2] + pooled[..., 1::2]
