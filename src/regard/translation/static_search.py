@@ -196,7 +196,8 @@ class StaticSearch:
             state = self._states[beam, others] = _State(
                 new(beam), new(beam, dtype=torch.float32), new(beam, positions, dtype=torch.int16),
                 tuple(new(beam, LAGS) for _ in range(3)), new(), new(), new(dtype=torch.bool), new(),
-                tuple(new(positions, beam, dtype=dtype) for dtype in history), new(1, others, dtype=self.embedding.dtype),
+                tuple(new(positions, beam, dtype=dtype) for dtype in history),
+                self.embedding.new_zeros((sentences, 1, others)),
                 tuple(flat[: math.prod(shape)].view(shape) for flat in self._room),
                 tuple(self.embedding.new_zeros((sentences, others, *heads)) for _ in self._room),
             )  # fmt: skip
