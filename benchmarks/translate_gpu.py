@@ -47,6 +47,7 @@ def sentences(count: int) -> list[str]:
     """Different texts of one, two or three sentences, by the same seed each time."""
     names = ("pronouns.tsv", "neutral.txt", "documents.txt")
     lines = [line.split("\t")[0] for name in names for line in (DATA / name).read_text("utf-8").splitlines()]
+    lines.remove("English")  # the head of a column
     draw, made = random.Random(0), dict[str, None]()
     while len(made) < count:
         made[" ".join(draw.sample(lines, draw.choice((1, 1, 2, 3))))] = None

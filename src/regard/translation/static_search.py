@@ -25,6 +25,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -45,7 +46,7 @@ from regard.translation.hypotheses import (
 
 __all__ = ["StaticSearch"]
 
-Array = np.ndarray[Any, Any]
+Array = NDArray[Any]
 
 _CHECK = 4  # steps between looks at what is done: a look waits for the GPU
 _MOST = 4096  # targets of a batch: no GPU needs more to be busy
