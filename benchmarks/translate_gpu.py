@@ -4,6 +4,7 @@ python benchmarks/translate_gpu.py               on CUDA: the model in the packa
 python benchmarks/translate_gpu.py --text FILE   the first 1,024 different lines of a file
 python benchmarks/translate_gpu.py --static      transformers also with a static cache, compiled: may take minutes
 python benchmarks/translate_gpu.py --tiny        on a CPU: random weights, 24 sentences, no graphs
+python benchmarks/translate_gpu.py --profile     where our time goes: the parts of a search, then the kernels
 python benchmarks/translate_gpu.py --report      and keep it in benchmarks/reports/
 
 Where there is no sentencepiece, give the sentences as numbers: --write-ids FILE makes such a file, --ids FILE reads it.
@@ -235,6 +236,43 @@ def table(options: argparse.Namespace) -> list[str]:
     return lines
 
 
+def profile(options: argparse.Namespace) -> None:
+    """Print where the time of our search goes, in bfloat16."""
+    model, ids = inputs(options)
+    model = model.to("cpu" if options.tiny else "cuda")
+    run, wait = ours(model, ids), (lambda: None) if options.tiny else torch.cuda.synchronize
+    parts = ("_refresh", "_begin", "_advance", "_targets", "search")
+    whole = {name: getattr(StaticSearch, name) for name in parts}
+    for beam in (4, 1):
+        for _ in range(3):
+            run(beam, "bfloat16")
+        taken, calls = dict.fromkeys(parts, 0.0), dict.fromkeys(parts, 0)
+
+        def timed(name: str, taken: dict[str, float] = taken, calls: dict[str, int] = calls) -> Callable[..., Any]:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                wait()
+                start = time.perf_counter()
+                result = whole[name](*args, **kwargs)
+                wait()
+                taken[name] += time.perf_counter() - start
+                calls[name] += 1
+                return result
+
+            return call
+
+        for name in parts:
+            setattr(StaticSearch, name, timed(name))
+        run(beam, "bfloat16")
+        for name, function in whole.items():
+            setattr(StaticSearch, name, function)
+        print(f"beam {beam}, waiting for the GPU after each part:")
+        print("\n".join(f"    {name} {taken[name] * 1e3:.1f} ms, {calls[name]} times" for name in parts))
+        with torch.profiler.profile() as found:
+            run(beam, "bfloat16")
+        by = "self_cpu_time_total" if options.tiny else "self_device_time_total"
+        print(found.key_averages().table(sort_by=by, row_limit=30, max_name_column_width=90))
+
+
 def main() -> None:
     """Print the table, and keep it if asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -245,6 +283,7 @@ def main() -> None:
     parser.add_argument("--write-ids", type=Path, metavar="FILE", help="write such a file, and end")
     parser.add_argument("--static", action="store_true", help="transformers also with a static cache, compiled")
     parser.add_argument("--tiny", action="store_true", help="on a CPU, in a minute")
+    parser.add_argument("--profile", action="store_true", help="where our time goes")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-translate-gpu.md")
     parser.add_argument("--one", help=argparse.SUPPRESS)
@@ -255,6 +294,9 @@ def main() -> None:
         return
     if options.one is not None:
         options.out.write_text(json.dumps(one(options.one, options)))
+        return
+    if options.profile:
+        profile(options)
         return
     lines = table(options)
     _, ids = inputs(options)

@@ -1,8 +1,11 @@
 """The search in fixed shapes, as a GPU runs it: the targets and scores of `search`, whatever the model and the batch."""
 
 import gc
+import subprocess
+import sys
 import threading
 import weakref
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,6 +20,7 @@ from regard.translation.beam_search import search_all
 from regard.translation.engine import Engine, is_plain
 from regard.translation.static_search import StaticSearch
 
+KINDS = ("bfloat16", "float32")
 pytestmark = pytest.mark.usefixtures("unchecked", "small")
 
 
@@ -226,6 +230,20 @@ def test_the_check_above_sees_what_waits():
     with Calls() as calls:
         torch.ones(2).nonzero()
     assert any("nonzero" in name for name in calls.names)
+
+
+# Its benchmark
+
+
+@pytest.mark.slow
+def test_the_benchmark_runs():
+    script = Path(__file__).parents[2] / "benchmarks" / "translate_gpu.py"
+    command = [sys.executable, str(script), "--tiny", "--rounds", "1"]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
+    rows = [line.strip("| ").split(" | ") for line in printed.splitlines() if line.startswith(("| beam", "| greedy"))]
+    assert [row[0] for row in rows] == [f"{way}, {kind}" for way in ("beam 4", "greedy") for kind in KINDS]
+    assert float(rows[1][4].rstrip("%")) > 50  # the same targets as transformers, which stops no loop
+    assert "finds the same target for 100.0%" in printed
 
 
 # Where it is used

@@ -366,7 +366,7 @@ class StaticSearch:
                 x.flatten(0, 1).to(self.bias.dtype), self.embedding.to(self.bias.dtype), self.bias
             )
         logits = logits.float()
-        logits[:, config.pad] = -torch.inf  # padding is never generated
+        logits[:, config.pad].fill_(-torch.inf)  # padding is never generated
         return logits
 
     def _attend_own(
