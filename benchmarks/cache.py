@@ -162,7 +162,9 @@ def table(head: str, found: list[list[str] | str], names: list[str]) -> list[str
     lines = [head, "| --- " * columns + "|"]
     for name, some in zip(names, found, strict=True):
         failed = isinstance(some, str) and some.startswith("failed")
-        lines += [f"| {name} | {some} |" + " |" * (columns - 2)] if failed else [some] if isinstance(some, str) else some
+        lines += (
+            [f"| {name} | {some} |" + " |" * (columns - 2)] if failed else [some] if isinstance(some, str) else some
+        )
     return lines
 
 

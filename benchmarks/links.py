@@ -102,9 +102,7 @@ def errors(layers: int) -> dict[str, tuple[float, float]]:
         plain = without(model, ids, ())
         with edited(model, links, SMALL):
             expected = without(model, ids, ())
-        found[name] = tuple(
-            float((other - expected).abs().max()) for other in (without(model, ids, links), plain)
-        )
+        found[name] = tuple(float((other - expected).abs().max()) for other in (without(model, ids, links), plain))
     return found
 
 
