@@ -253,7 +253,7 @@ def _by_rows(
     local, same = torch.zeros(2, heads, device=device)
     repeated = torch.zeros((), dtype=torch.long, device=device)
     size = max(_WEIGHTS // (heads * keys), 1)
-    for block in rows.to(device).split(size):
+    for block in torch.split(rows.to(device), size):
         weights = entry.matrix[sequence, :, block].float()
         near = (columns - block[:, None]).abs() <= _LOCAL
         local += weights.flatten(1) @ near.flatten().float()
