@@ -33,12 +33,12 @@ class Shape(NamedTuple):
     key_heads: int
     width: int  # of a head
     tokens: tuple[int, ...]
-    keys: tuple[int, ...]  # in the cache of a step
+    caches: tuple[tuple[int, int], ...]  # of a step: texts, and keys of each
     dtype: torch.dtype
 
 
-LARGE = Shape(32, 8, 128, (4_096, 16_384, 65_536, 131_072), (16_384, 131_072), torch.bfloat16)
-SMALL = Shape(8, 2, 64, (1_024, 4_096, 16_384), (256, 1_024), torch.float32)
+LARGE = Shape(32, 8, 128, (4_096, 16_384, 65_536, 131_072), ((1, 16_384), (1, 131_072), (8, 131_072)), torch.bfloat16)
+SMALL = Shape(8, 2, 64, (1_024, 4_096, 16_384), ((1, 256), (1, 4_096)), torch.float32)
 SHAPE, DEVICE = (LARGE, "cuda") if GPU else (SMALL, "cpu")
 DENSE = 4_096  # tokens up to which the weights are computed too, to compare with
 STEPS = 256  # that are timed together: so many are reduced at once
@@ -102,57 +102,39 @@ def prompt(tokens: int, rounds: int) -> list[str]:
 # While it writes
 
 
-class Step(NamedTuple):
-    """Milliseconds of one step: as the user waits for it, and those that the GPU itself worked (0: not known)."""
-
-    waited: float
-    worked: float
-
-
-def step_of(model: Any, keys: int, watched: bool, profiled: bool) -> Step:
-    """A step of the model on so many keys, the mean of as many as are reduced at once, after a few that warm up."""
-    ids = torch.randint(0, 32_000, (1, keys), device=model.device)
+def step_of(model: Any, texts: int, keys: int, watched: bool) -> float:
+    """Milliseconds of a step on so many keys: the mean of as many as are reduced at once, after a few that warm up."""
+    cache, config = transformers.DynamicCache(), model.config
+    shape = (texts, config.num_key_value_heads, keys, config.hidden_size // config.num_attention_heads)
+    for layer in range(config.num_hidden_layers):
+        cache.update(*(torch.randn(shape, dtype=model.dtype, device=model.device) for _ in range(2)), layer)
+    token = torch.zeros(texts, 1, dtype=torch.long, device=model.device)
+    clock = time.perf_counter if GPU else time.process_time
     block = regard.watch(model, keep="received") if watched else contextlib.nullcontext()
     with torch.no_grad(), block:
-        cache = model(ids, use_cache=True).past_key_values
-
-        def write(count: int) -> None:
-            for _ in range(count):
-                model(ids[:, :1], past_key_values=cache, use_cache=True)
+        for count in (8, STEPS):
             wait()
-
-        write(8)
-        start = time.perf_counter() if GPU else time.process_time()
-        write(STEPS)
-        waited = (time.perf_counter() if GPU else time.process_time()) - start
-        worked = attempt("the GPU's own time", lambda: gpu_time(lambda: write(STEPS))) if profiled else 0.0
-    return Step(waited / STEPS * 1e3, 0.0 if isinstance(worked, str) else worked / STEPS)
+            start = clock()
+            for _ in range(count):
+                model(token, past_key_values=cache, use_cache=True)
+            wait()
+        return (clock() - start) / STEPS * 1e3
 
 
-def gpu_time(call: Callable[[], None]) -> float:
-    """Milliseconds of all kernels of a call together."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        call()
-    return sum(event.self_device_time_total for event in profile.key_averages()) / 1e3
-
-
-def writing(model: Any, keys: int, rounds: int) -> list[str]:
+def writing(model: Any, texts: int, keys: int, rounds: int) -> list[str]:
     """The lines of one length: both ways taken in turn, the first of each not counted."""
-    found: dict[bool, list[Step]] = {False: [], True: []}
+    found: dict[bool, list[float]] = {False: [], True: []}
     for number in range(rounds + 1):
-        for watched, steps in found.items():
-            step = step_of(model, keys, watched, profiled=GPU and number == rounds)
-            steps += [step] if number else []
-    lines, base = [], found[False]
+        for watched, times in found.items():
+            taken = step_of(model, texts, keys, watched)
+            times += [taken] if number else []
+    lines = []
     for watched, name in ((False, "plain (SDPA)"), (True, 'watched, `keep="received"`')):
-        own = found[watched]
         least, median = (
-            [statistic(step.waited for step in steps) for steps in (own, base)]
-            for statistic in (min, statistics.median)
+            [statistic(found[which]) for which in (watched, False)] for statistic in (min, statistics.median)
         )
-        worked = f"{own[-1].worked:.3f} ms | {own[-1].worked / base[-1].worked:.3f} ×" if base[-1].worked else " | "
         ratios = f"{least[0] / least[1]:.3f} × | {median[0] / median[1]:.3f} ×"
-        lines.append(f"| {keys:,} | {name} | {least[0]:.3f} ms | {ratios} | {worked} |")
+        lines.append(f"| {texts} × {keys:,} | {name} | {least[0]:.3f} ms | {ratios} |")
     return lines
 
 
@@ -182,13 +164,12 @@ def main() -> None:
     )
     model = llama(SHAPE.heads * SHAPE.width, options.layers)
     found = []
-    for keys in SHAPE.keys:
-        found.append(attempt(f"a step on {keys:,} keys", lambda keys=keys: writing(model, keys, 2 if GPU else 3)))
+    for texts, keys in SHAPE.caches:
+        name = f"a step on {texts} × {keys:,} keys"
+        found.append(attempt(name, lambda n=texts, keys=keys: writing(model, n, keys, 2 if GPU else 3)))
         print(found[-1], flush=True)
-    while_writing = table(
-        "| keys | a step | least | to plain | medians to plain | the GPU's own time | to plain |", found,
-        [f"{n:,}" for n in SHAPE.keys],
-    )  # fmt: skip
+    names = [f"{texts} × {keys:,}" for texts, keys in SHAPE.caches]
+    while_writing = table("| texts × keys | a step | least | to plain | medians to plain |", found, names)
     dtype = str(SHAPE.dtype).removeprefix("torch.")
     heads = f"{model.config.num_attention_heads}/{model.config.num_key_value_heads} heads"
     text = f"""# What a cache may forget
@@ -205,8 +186,8 @@ and their sums, without the product by the values.
 
 ## While it writes
 
-{options.layers} layers, width {SHAPE.heads * SHAPE.width}, {heads}, {dtype}, random weights; the mean of {STEPS}
-steps, the ways taken in turn{"" if GPU else "; times are those of the processor"}.
+{options.layers} layers, width {SHAPE.heads * SHAPE.width}, {heads}, {dtype}, random weights, a cache of random keys and
+values; the mean of {STEPS} steps, the ways taken in turn{"" if GPU else "; times are those of the processor"}.
 
 {chr(10).join(while_writing)}
 """
