@@ -225,7 +225,6 @@ class StaticSearch:
         for mine, theirs in zip(state.guard, guard, strict=True):
             mine[:count] = theirs.view(count, beam, LAGS)
         state.limit[:count] = torch.tensor(limits).to(device)
-        state.done[count:] = True
         state.hidden[:count] = -torch.inf  # not in places without a sentence: a softmax of nothing would be NaN
         state.hidden[:count, 0, :tokens].masked_fill_(memory.visible, 0.0)
         self._read(memory.states, state)
@@ -266,7 +265,6 @@ class StaticSearch:
                 smaller = state.first(size)
                 for old, new in zip(state.tensors(), smaller.tensors(), strict=True):
                     new.copy_(old.index_select(0, rows))
-                smaller.done[len(left) :] = True
                 state = smaller
             there = [there[place] for place in left]
         if ended is not None:
