@@ -307,11 +307,12 @@ def columns(
         pooled = norm.high.new_zeros(batch, heads, pool.rows, keys // 16)
     prepared = prepare(scores, block_m, block_n)
     total = norm.high.new_empty(batch, heads, keys)
-    x_desc, layout, out, width, rounded = prepared.q, prepared.layouts.q, None, 1, False
+    x_desc, layouts, out, width, rounded = None, prepared.layouts, None, 1, False
     if product is not None:
         # In half precision the product is one of the tensor cores.
         x, dtype = product.x, scores.query.dtype
         x_desc, layout = describe(x.to(dtype), block_m)
+        layouts = layouts._replace(v=layout)
         width, rounded = x.shape[-1], product.rounded and x.dtype == dtype != torch.float32
         out = norm.high.new_empty(batch, heads, keys, width, dtype=dtype if rounded else None)
     flags = prepared.along_queries(block_m, norm)
@@ -322,10 +323,9 @@ def columns(
     prepared.launch(
         reduction_kernels.columns, prepared.grid(cdiv(keys, block_n), batch * heads),
         prepared.q, prepared.k, x_desc, norm, total, out, pooled, prepared.queries_problem,
-        prepared.layouts._replace(v=layout), bins, FLAGS=flags,
-        MAXIMUM=received is not None and received.reduce == "max", BIN_ROWS=bin_rows,
+        layouts, bins, FLAGS=flags, MAXIMUM=received is not None and received.reduce == "max", BIN_ROWS=bin_rows,
         PRODUCT=0 if out is None else 1 + rounded, PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
-        BLOCK_X=x_desc.block_shape[1] if out is not None else 1, WIDTH=width, **options,
+        BLOCK_X=1 if x_desc is None else x_desc.block_shape[1], WIDTH=width, **options,
     )  # fmt: skip
     while pooled is not None and pooled.shape[3] > bins[1]:  # torch is slow at sums of a few numbers each
         pooled = pooled[..., ::2] + pooled[..., 1::2]
@@ -344,7 +344,7 @@ class BinShape(NamedTuple):
 
 def bins(scores: Scores, norm: Normaliser, pool: Pool) -> PassResult:
     """The matrix in bins of any size, and what each key receives."""
-    from regard.backends.triton import reduction_kernels
+    from regard.backends.triton import bin_kernels
 
     batch, heads, queries, keys = scores.shape
     block_m, block_n, options = tuning.blocks("bins", scores)
@@ -357,7 +357,8 @@ def bins(scores: Scores, norm: Normaliser, pool: Pool) -> PassResult:
     blocks = cdiv(pool.columns * parts, mine)
     splits = min(cdiv(4 * tuning.processors(scores.query.device), blocks * batch * heads), cdiv(pool.rows, together))
     prepared = prepare(scores, block_m, block_n)
-    flags = prepared.along_queries(block_m, norm)._replace(stages=(True, True, True), causal=False, full_blocks=False)
+    # Queries and keys beyond the last are in no bin, so nothing has to hide them.
+    flags = prepared.along_queries(block_m, norm)._replace(stages=(True, True, True), causal=False, full_blocks=True)
     total = norm.high.new_empty(batch, heads, splits, keys)
     pooled = norm.high.new_zeros(batch, heads, pool.rows, pool.columns * parts)
     across = max(next_power(mine), 16 if together > 1 else 1)
@@ -365,7 +366,7 @@ def bins(scores: Scores, norm: Normaliser, pool: Pool) -> PassResult:
     bits = max((queries + 1) * pool.rows, (keys + 1) * pool.columns * parts).bit_length()
     shape = BinShape(together, 16, across, exact, bits > 31)
     prepared.launch(
-        reduction_kernels.bins, prepared.grid(blocks * splits, batch * heads),
+        bin_kernels.bins, prepared.grid(blocks * splits, batch * heads),
         prepared.q, prepared.k, norm, total, pooled, prepared.queries_problem, prepared.layouts,
         (pool.rows, pool.columns * parts, mine, parts, splits), FLAGS=flags, SHAPE=shape,
         PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n, **options,
