@@ -65,18 +65,7 @@ class _Asked(NamedTuple):
 
 
 def roles(entries: Sequence[Entry], sequence: int = 0) -> list[list[Role]]:
-    """The role of each head of each entry.
-
-    >>> import torch, regard
-    >>> class Layer(torch.nn.Module):
-    ...     heads, kind, attend = 1, "encoder", staticmethod(regard.attention)
-    ...     def forward(self, x):
-    ...         return self.attend(x, x, x)
-    >>> with regard.watch(Layer(), tokens=["A", "dog", "ate", "food"]) as record:
-    ...     output = record.model(5 * torch.eye(4)[None, None])
-    >>> [[role.name for role in heads] for heads in roles(list(record.values()))]
-    [['itself']]
-    """
+    """The role of each head of each entry; `Record.atlas` shows them."""
     sinks: dict[tuple[object, ...], dict[int, str]] = {}  # those of all entries of one kind and shape
     for entry in entries:
         alike = (entry.kind, entry.shape[2:])
