@@ -41,7 +41,7 @@ from regard.support import Float, Int, one_of, progress
 from regard.watching.answers import Head, Heads
 from regard.watching.entries import Entry, real_tokens
 from regard.watching.rankings import HABITS, key_side
-from regard.watching.roles import Role, roles
+from regard.watching.roles import Role, roles, token_numbers
 from regard.watching.tokens import Place, Tokens
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def _own_numbers(entry: Entry, sequence: int) -> dict[str, Float[Tensor, " heads
     found = {name: HABITS[habit](entry, sequence) for name, habit in _AS_SCORED.items()}
     tokens = real_tokens(entry, sequence)[1:]
     rows = tokens[:: max(-(-len(tokens) // _ROWS), 1)]
-    names = _token_numbers(entry, sequence)
+    names = _real_token_numbers(entry, sequence)
     if names is not None and len(set(names.tolist())) < len(names):
         found["induction"] = HABITS["induction"](entry, sequence)
     return found | _by_rows(entry, sequence, rows, names)
@@ -225,15 +225,10 @@ def _own_numbers(entry: Entry, sequence: int) -> dict[str, Float[Tensor, " heads
 _AS_SCORED = {"first": "sink", "previous": "previous", "itself": "diagonal"}
 
 
-def _token_numbers(entry: Entry, sequence: int) -> Int[Tensor, " tokens"] | None:
-    """A number for each token, the same for the same token; None where tokens are unknown. Padding is no token."""
-    side = key_side(entry, sequence)
-    if entry.ids is not None:
-        numbers = entry.ids[sequence].cpu().clone()
-    elif side.named:
-        known: dict[str, int] = {}
-        numbers = torch.tensor([known.setdefault(piece, len(known)) for piece in side])
-    else:
+def _real_token_numbers(entry: Entry, sequence: int) -> Int[Tensor, " tokens"] | None:
+    """A number for each token, the same for the same token; padding is no token, and like no other."""
+    numbers = token_numbers(entry, sequence)
+    if numbers is None:
         return None
     real = real_tokens(entry, sequence)
     if len(real) == len(numbers):
@@ -248,24 +243,23 @@ def _by_rows(
     """What is near, and what is the same token: sums over whole rows, a block of them at a time."""
     _, heads, _, keys = entry.shape
     device = entry.matrix.device
-    columns = torch.arange(keys, device=device)
-    local, same, repeated = torch.zeros(heads), torch.zeros(heads), 0
+    columns, own = torch.arange(keys, device=device), None if names is None else names.to(device)
+    # Sums stay on the device until the end: waiting for it block by block is what would take time on a GPU.
+    local, same = torch.zeros(2, heads, device=device)
+    repeated = torch.zeros((), dtype=torch.long, device=device)
     size = max(_WEIGHTS // (heads * keys), 1)
-    for start in range(0, len(rows), size):
-        block = rows[start : start + size].to(device)
+    for block in torch.split(rows.to(device), size):
         weights = entry.matrix[sequence, :, block].float()
         near = (columns - block[:, None]).abs() <= _LOCAL
-        local += torch.einsum("hrk,rk->h", weights, near.float()).cpu()
-        if names is not None:
-            own = names.to(device)
+        local += weights.flatten(1) @ near.flatten().float()
+        if own is not None:
             alike = (own == own[block][:, None]) & (columns != block[:, None])
             if entry.kind == "decoder":
                 alike &= columns < block[:, None]
-            has = alike.any(-1)
-            same += torch.einsum("hrk,rk->h", weights, (alike & has[:, None]).float()).cpu()
-            repeated += int(has.sum())
-    found = {"local": local / max(len(rows), 1)}
-    return found | ({"same": same / repeated} if repeated else {})
+            same += weights.flatten(1) @ alike.flatten().float()
+            repeated += alike.any(-1).sum()
+    found = {"local": local.cpu() / max(len(rows), 1)}
+    return found | ({"same": same.cpu() / int(repeated)} if int(repeated) else {})
 
 
 # What was written
