@@ -186,6 +186,23 @@ def test_a_picture_of_a_file_has_its_lines_as_one_title(model, tmp_path):
     assert f">{ENGLISH}</text>" in (tmp_path / "see.svg").read_text(encoding="utf-8")
 
 
+def test_a_picture_from_a_word_to_another_is_of_the_head_that_looks_most(model, capsys, tmp_path):
+    """--to was ignored, and the picture was the mean of all heads."""
+    asked = ["see", "--model", model, ENGLISH, "--from", "sees", "--to", "dog"]
+    assert cli.main(asked) == 0
+    layer, head, share = re.search(r"layer +(\d+) head +(\d+) +([\d.]+ %)", capsys.readouterr().out).groups()
+    for drawing in (["--lines"], ["--matrix"], ["-o", str(tmp_path / "see.svg")]):
+        assert cli.main([*asked, *drawing]) == 0
+        drawn = (tmp_path / "see.svg").read_text(encoding="utf-8") if "-o" in drawing else capsys.readouterr().out
+        assert f"encoder, layer {layer}, head {head}. Of " in " ".join(drawn.split())
+        assert share in drawn
+    for refused in ("--flow", "--grid", "--map"):
+        assert cli.main([*asked, refused]) == 2
+        assert f"it takes --from, and --lines or --matrix. Got {refused}." in capsys.readouterr().err
+    assert cli.main(["see", "--model", model, ENGLISH, "--to", "dog", "--lines"]) == 2
+    assert "Got --to alone." in capsys.readouterr().err
+
+
 def test_see_without_a_text_it_can_read_is_one_line(capsys, monkeypatch, tmp_path):
     typed(monkeypatch, b"fine\n\xff\n")
     assert cli.main(["see"]) == 2

