@@ -203,6 +203,21 @@ def test_a_picture_from_a_word_to_another_is_of_the_head_that_looks_most(model, 
     assert "Got --to alone." in capsys.readouterr().err
 
 
+def test_a_terminal_gets_answers_in_lines_that_fit(model, terminal, capsys):
+    """In 80 columns they were wrapped anywhere; through a pipe each answer stays one line."""
+    asked = ["see", "--model", model, ENGLISH]
+    assert cli.main(asked) == 0
+    whole = capsys.readouterr().out
+    assert max(map(len, whole.splitlines())) > 80
+    seen = terminal(lambda: cli.main(asked)).replace("\r\n", "\n")
+    lines = seen.splitlines()
+    assert max(map(len, lines)) <= 80  # of a dumb terminal
+    assert any(line.startswith("    ━") for line in lines)
+    assert seen.split() == whole.split()  # nothing is lost
+    as_json = terminal(lambda: cli.main([*asked, "--json", "--from", "dog"]))
+    assert json.loads(as_json)["text"] == ENGLISH
+
+
 def test_see_without_a_text_it_can_read_is_one_line(capsys, monkeypatch, tmp_path):
     typed(monkeypatch, b"fine\n\xff\n")
     assert cli.main(["see"]) == 2

@@ -139,12 +139,12 @@ def _run(options: argparse.Namespace) -> None:
         command.show_or_save(draw(record, question, options.drawing or "lines", title), options)
         return
     answers = [describe(*each[:3], as_json=options.json, target=each.target) for each in asked]
-    if len(asked) == 1:
-        print(answers[0])
-    elif options.json:
-        print(f"[{', '.join(answers)}]")
+    if options.json:
+        print(answers[0] if len(asked) == 1 else f"[{', '.join(answers)}]")
+    elif len(asked) == 1:
+        streams.print_folded(answers[0])
     else:
-        print("\n\n".join(f"{each.text}\n{answer}" for each, answer in zip(asked, answers, strict=True)))
+        streams.print_folded("\n\n".join(f"{each.text}\n{said}" for each, said in zip(asked, answers, strict=True)))
 
 
 class _Asked(NamedTuple):
