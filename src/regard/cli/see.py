@@ -133,7 +133,11 @@ def _run(options: argparse.Namespace) -> None:
         asked = _by_sentence(translator.translate(_joined(text)), question, links)
     if options.drawing is not None or options.output is not None:
         if len(asked) > 1:
-            raise InputError(f"a picture shows one sentence. Got {len(asked)}: choose one by --from, or give it alone.")
+            having = f" with {question.words}" if question.words else ""
+            raise InputError(
+                f"a picture shows one sentence. Got {len(asked):,}{having}. Choose one by words that only it has, the "
+                f'WORD in brackets, as in --from "the old [dog] slept"; or give it alone.'
+            )
         ((record, question, text, _),) = asked
         title = " ".join(text.split()) if options.title is None else options.title  # a file may have several lines
         command.show_or_save(draw(record, question, options.drawing or "lines", title), options)
