@@ -227,6 +227,33 @@ def test_in_a_browser_nothing_is_cut_off_and_one_theme_is_seen(site):
         browser.close()
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
+def test_in_a_browser_the_search_works_without_a_server(site):
+    """Opened as a file, as `make docs` says, the page had a dead search, because a file may start no Worker."""
+    from playwright.sync_api import sync_playwright
+
+    _, folder = site
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.goto((folder / "course" / "4_weights.html").as_uri())
+        page.locator(".md-search__input").click()
+        page.keyboard.type("entropy")
+        page.locator(".md-search-result__link").first.click(timeout=60_000)
+        page.wait_for_url("**/reference/*.html**", timeout=60_000)
+        browser.close()
+
+
+def test_a_build_says_which_page_it_runs(caplog):
+    """It was silent for minutes."""
+    from hooks import announced
+
+    with caplog.at_level("INFO", "mkdocs"):
+        assert len(list(announced(pages(DOCS)))) == len(NAMES)
+    assert f"Running {NAMES[1]} (2 of {len(NAMES)})" in caplog.text
+
+
 def test_every_public_name_is_in_the_reference():
     listed = [name for _, names in GROUPS.values() for name in names]
     assert sorted(listed) == list(regard.__all__)
