@@ -267,7 +267,7 @@ def test_see_counts_layers_from_the_end(model, tiny_translator, capsys):
         assert cli.main([*asked, str(layer - layers)]) == 0
         assert capsys.readouterr().out == expected
     assert cli.main([*asked, str(-layers - 1)]) == 2
-    said = f"nothing was seen of layer = {-layers - 1}, kind = encoder. There are cross layers 0, 1; "
+    said = f"nothing was seen of layer = {-layers - 1}, kind = encoder. There are encoder layers 0, 1. "
     assert said in capsys.readouterr().err
 
 

@@ -145,6 +145,7 @@ class Record(Mapping[str, Entry]):
         }
         if not chosen:
             asked = ", ".join(f"{name} = {n}" for name, n in (("layer", layer), ("kind", kind)) if n is not None)
+            layers = {of: numbers for of, numbers in layers.items() if of == kind} or layers
             there = "; ".join(f"{of} layers {_listed(numbers)}" for of, numbers in layers.items())
             raise InputError(
                 f"nothing was seen of {asked or 'any layer'}. There are {there or 'no layers'}. Layers also count back "
