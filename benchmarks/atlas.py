@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 import transformers
-from measure import GPU, arguments, attempt, build, keep_report, taken, where
+from measure import GPU, arguments, attempt, build, finish, taken, where
 
 import regard
 
@@ -89,10 +89,8 @@ def main() -> None:
     dtype = str(model.dtype).removeprefix("torch.")
     clock = "" if GPU else "Times are those of the processor. "
     about = f"{where()}, transformers {transformers.__version__}. {shape}, {dtype}, random weights. {clock}"
-    text = "\n".join(["# An atlas of heads", "", f"{about}{options.note}".strip(), "", *lines, ""])
-    print(f"\n{text}")
-    if options.report:
-        keep_report(f"atlas-{'gpu' if GPU else 'cpu'}", text)
+    text = "\n".join(["# An atlas of heads", "", about.strip(), "", *lines, ""])
+    finish(options, f"atlas-{'gpu' if GPU else 'cpu'}", text)
 
 
 if __name__ == "__main__":

@@ -6,19 +6,16 @@ python benchmarks/attention_cpu.py --report   and keep them in benchmarks/report
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from datetime import date
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from measure import machine, overhead, peak_extra, rounds
+from measure import arguments, finish, machine, overhead, peak_extra, rounds
 from rich.console import Console
 
 import regard
@@ -222,9 +219,8 @@ def memory() -> list[str]:
 
 def main() -> None:
     """Print the tables, and keep them if asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-attention-cpu.md")
-    report = parser.parse_args().report
+    parser = arguments(__doc__)
+    options = parser.parse_args()
     torch.manual_seed(0)
     parts = {
         "Attention and its sight": ratios(),
@@ -238,11 +234,7 @@ def main() -> None:
     text = f"# Attention on a CPU\n\n{machine()}. {how}\n"
     for title, lines in parts.items():
         text += f"\n## {title}\n\n" + "\n".join(lines) + "\n"
-    print(text)
-    if report:
-        path = Path(__file__).parent / "reports" / f"{date.today()}-attention-cpu.md"
-        path.write_text(text + "\nMade by `python benchmarks/attention_cpu.py --report`.\n")
-        progress.print(f"[green]kept in {path.name}")
+    finish(options, "attention-cpu", text)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import torch
 import transformers
 from atlas import llama
-from measure import GPU, arguments, attempt, keep_report, where
+from measure import GPU, arguments, attempt, finish, where
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -174,7 +174,7 @@ def main() -> None:
     heads = f"{model.config.num_attention_heads}/{model.config.num_key_value_heads} heads"
     text = f"""# What a cache may forget
 
-{where()}, transformers {transformers.__version__}.{options.note and " " + options.note}
+{where()}, transformers {transformers.__version__}.
 
 ## After a prompt
 
@@ -191,9 +191,7 @@ values; the mean of {STEPS} steps, the ways taken in turn{"" if GPU else "; time
 
 {chr(10).join(while_writing)}
 """
-    print(f"\n{text}")
-    if options.report:
-        keep_report(f"cache-{'gpu' if GPU else 'cpu'}", text)
+    finish(options, f"cache-{'gpu' if GPU else 'cpu'}", text)
 
 
 if __name__ == "__main__":

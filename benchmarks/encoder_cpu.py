@@ -6,12 +6,8 @@ python benchmarks/encoder_cpu.py --report   and keep it in benchmarks/reports/
 
 from __future__ import annotations
 
-import argparse
-from datetime import date
-from pathlib import Path
-
 import torch
-from measure import machine, rounds
+from measure import arguments, finish, machine, rounds
 from torch import nn
 
 import regard
@@ -44,9 +40,8 @@ def row(batch: int, tokens: int) -> str:
 
 def main() -> None:
     """Print the table, and keep it if asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-encoder-cpu.md")
-    report = parser.parse_args().report
+    parser = arguments(__doc__)
+    options = parser.parse_args()
     torch.manual_seed(0)
     lines = [
         "| batch × tokens | `nn.TransformerEncoder` | ours | the same, padded | ours |",
@@ -55,10 +50,7 @@ def main() -> None:
     ]
     how = "float32, eval mode. The least of 15 rounds, calls taken in turn, with the ratio of the medians in brackets."
     text = f"# The base encoder on a CPU\n\n{machine()}. {how}\n\n" + "\n".join(lines) + "\n"
-    print(text)
-    if report:
-        path = Path(__file__).parent / "reports" / f"{date.today()}-encoder-cpu.md"
-        path.write_text(text + "\nMade by `python benchmarks/encoder_cpu.py --report`.\n")
+    finish(options, "encoder-cpu", text)
 
 
 if __name__ == "__main__":

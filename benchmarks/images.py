@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 import transformers
-from measure import GPU, arguments, attempt, build, keep_report, peak_extra, taken, where
+from measure import GPU, arguments, attempt, build, finish, peak_extra, taken, where
 
 import regard
 
@@ -131,11 +131,9 @@ def main() -> None:
     about = f"{where()}, transformers {transformers.__version__}. {count:,} image tokens of "
     about += f"{options.merge**2 * count:,} patches; {shape}, {str(model.dtype).removeprefix('torch.')}, random weights"
     clock = "" if GPU else "Times are those of the processor, each peak is that of a process of its own. "
-    about = f"{about}. {clock}{options.note}".strip()
+    about = f"{about}. {clock}".strip()
     text = "\n".join(["# Watching a model that reads an image", "", about, "", *lines, ""])
-    print(f"\n{text}")
-    if options.report:
-        keep_report(f"images-{'gpu' if GPU else 'cpu'}", text)
+    finish(options, f"images-{'gpu' if GPU else 'cpu'}", text)
 
 
 def _peak_of_its_own(name: str) -> float:

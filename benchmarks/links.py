@@ -18,7 +18,7 @@ from typing import Any
 import torch
 import transformers
 from atlas import llama
-from measure import GPU, arguments, attempt, keep_report, taken, where
+from measure import GPU, arguments, attempt, finish, taken, where
 from torch import Tensor
 
 import regard
@@ -166,10 +166,8 @@ def main() -> None:
         "float32, in brackets that of the model with all links. "
     )
     about = f"{where()}, transformers {transformers.__version__}. {shape}, {dtype}, random weights. {clock}{compared}"
-    text = "\n".join(["# A model without some links", "", f"{about}{options.note}".strip(), "", *lines, ""])
-    print(f"\n{text}")
-    if options.report:
-        keep_report(f"links-{'gpu' if GPU else 'cpu'}", text)
+    text = "\n".join(["# A model without some links", "", about.strip(), "", *lines, ""])
+    finish(options, f"links-{'gpu' if GPU else 'cpu'}", text)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import platform
+import shlex
 import statistics
 import sys
 import time
@@ -17,8 +18,8 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 
 __all__ = [
-    "GPU", "Times", "arguments", "attempt", "build", "gpu", "keep_report", "machine", "overhead", "peak_extra",
-    "rounds", "taken", "where",
+    "GPU", "Times", "arguments", "attempt", "build", "finish", "gpu", "machine", "overhead", "peak_extra", "rounds",
+    "taken", "where",
 ]  # fmt: skip
 
 GPU = torch.cuda.is_available()
@@ -160,8 +161,11 @@ def attempt(name: str, call: Callable[[], T]) -> T | str:
         return f"failed: {type(error).__name__}: {str(error).partition(chr(10))[0][:120]}"
 
 
-def keep_report(name: str, text: str) -> None:
-    """Write a report of this name and today's date, with the command that made it."""
-    path = Path(__file__).parent / "reports" / f"{date.today()}-{name}.md"
-    command = " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
-    path.write_text(f"{text.rstrip()}\n\nMade by `{command}`.\n")
+def finish(options: argparse.Namespace, name: str, text: str) -> None:
+    """Print a report, with the note if there is one; where it is asked for, keep it by this name and today's date."""
+    text = f"{text.rstrip()}\n" + (f"\n{options.note}\n" if options.note else "")
+    print(f"\n{text}")
+    if options.report:
+        command = shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+        path = Path(__file__).parent / "reports" / f"{date.today()}-{name}.md"
+        path.write_text(f"{text}\nMade by `{command}`.\n")

@@ -6,15 +6,13 @@ python benchmarks/pictures.py --report   and keep it in benchmarks/reports/
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 
 import numpy as np
 import torch
-from measure import machine, peak_extra, rounds
+from measure import arguments, finish, machine, peak_extra, rounds
 from rich.console import Console
 
 import regard
@@ -71,18 +69,13 @@ def table() -> list[str]:
 
 def main() -> None:
     """Print the table, and keep it if asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-pictures.md")
-    report = parser.parse_args().report
+    parser = arguments(__doc__)
+    options = parser.parse_args()
     how = (
         "From the numbers to the file, the least of three times. Budget: 5 MB and 5 s for 12 × 12 heads at 512 tokens."
     )
     text = f"# Pictures\n\n{machine()}. {how}\n\n" + "\n".join(table()) + "\n"
-    print(text)
-    if report:
-        path = Path(__file__).parent / "reports" / f"{date.today()}-pictures.md"
-        path.write_text(text + "\nMade by `python benchmarks/pictures.py --report`.\n")
-        progress.print(f"[green]kept in {path.name}")
+    finish(options, "pictures", text)
 
 
 if __name__ == "__main__":

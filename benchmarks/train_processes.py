@@ -26,7 +26,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 import torch
-from measure import GPU, arguments, attempt, keep_report, where
+from measure import GPU, arguments, attempt, finish, where
 from rich.console import Console
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
@@ -159,11 +159,8 @@ def main() -> None:
         cases[f"{PROCESSES} processes, DistributedDataParallel"] = lambda: several(shard=False)
         cases[f"{PROCESSES} processes, sharded (FSDP2)"] = lambda: several(shard=True)
     found = alone() | {name: attempt(name, call) for name, call in cases.items()}
-    note = options.note and f"; {options.note}"
-    text = report(found, f"; load average before {before:.1f}, after {os.getloadavg()[0]:.1f}{note}")
-    print(text)
-    if options.report:
-        keep_report(f"train-processes-{'gpu' if GPU else 'cpu'}", text)
+    text = report(found, f"; load average before {before:.1f}, after {os.getloadavg()[0]:.1f}")
+    finish(options, f"train-processes-{'gpu' if GPU else 'cpu'}", text)
 
 
 if __name__ == "__main__":

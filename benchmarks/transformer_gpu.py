@@ -9,14 +9,11 @@ forward, backward and fused AdamW. Fresh random tokens in every step.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 from collections.abc import Callable
-from datetime import date
-from pathlib import Path
 
 import torch
-from measure import gpu
+from measure import arguments, finish, gpu
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -112,9 +109,8 @@ CASES = [
 
 def main() -> None:
     """Print the table, and keep it if asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-transformer-gpu.md")
-    report = parser.parse_args().report
+    parser = arguments(__doc__)
+    options = parser.parse_args()
     torch.manual_seed(0)
     found: dict[str, tuple[float, float]] = {}
     for name, kind, mode in CASES:
@@ -132,10 +128,7 @@ def main() -> None:
     ]
     text = f"# Training the base model on a GPU\n\n{gpu()}. {__doc__.split(chr(10) * 2)[-1].strip()}\n\n"
     text += "\n".join(lines) + "\n"
-    print(text)
-    if report:
-        path = Path(__file__).parent / "reports" / f"{date.today()}-transformer-gpu.md"
-        path.write_text(text + "\nMade by `python benchmarks/transformer_gpu.py --report`.\n")
+    finish(options, "transformer-gpu", text)
 
 
 if __name__ == "__main__":

@@ -7,19 +7,17 @@ python benchmarks/viewer.py --report        and keep it in benchmarks/reports/
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 from urllib.parse import quote_plus
 
 import torch
-from measure import machine
+from measure import arguments, finish, machine
 from page_server import SENTENCES, serving
 from rich.console import Console
 
@@ -161,20 +159,15 @@ SECTIONS: dict[str, Callable[[], list[str]]] = {"page": the_page, "map": the_map
 
 def main() -> None:
     """Print the sections, and keep them if asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("--only", choices=SECTIONS, help="one section")
-    parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-page.md")
-    chosen = parser.parse_args()
+    options = parser.parse_args()
     text = f"# The page\n\n{machine()}. Load before it began: {os.getloadavg()[0]:.1f} of {os.cpu_count()} cores.\n"
     for name, section in SECTIONS.items():
-        if chosen.only in (None, name):
+        if options.only in (None, name):
             progress.print(f"[dim]{name} …")
             text += f"\n## {(section.__doc__ or name).strip()}\n\n" + "\n".join(section()) + "\n"
-    print(text)
-    if chosen.report:
-        path = Path(__file__).parent / "reports" / f"{date.today()}-page.md"
-        path.write_text(text + "\nMade by `python benchmarks/viewer.py --report`.\n")
-        progress.print(f"[green]kept in {path.name}")
+    finish(options, "page", text)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ python benchmarks/vllm_prefill.py --report   and keep it in benchmarks/reports/
 A Llama with random weights (8 layers, 8 query heads, 2 key heads of width 64, float32) served on one core, prompts in
 chunks of 2,048 tokens, without prefix caching. Each row is a process of its own: without the plugin; with it, for
 requests that do not ask; that ask for the summaries; that ask for the matrix. Prefill is a request for one token; a
-token of an answer, the difference to a request for 65, by 64. Times are those that the core spent on it, the least of
+token of an answer, the difference to a request for 257, by 256. Times are those that the core spent on it, the least of
 several rounds.
 """
 
@@ -19,14 +19,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from datetime import date
 from pathlib import Path
 from typing import Any
 
-from measure import machine
+from measure import arguments, finish, machine
 
 LENGTHS = (2048, 4096)
-ROUNDS, ANSWER = 3, 64  # after so many tokens, their rows are reduced
+ROUNDS, ANSWER = 3, 256  # after so many tokens, their rows are reduced
 CASES = {
     "without the plugin": ("", None),
     "with it, not asked": ("regard", None),
@@ -40,8 +39,9 @@ def worker(folder: str, wanted: Any) -> list[tuple[float, float]]:
     from vllm import LLM, SamplingParams
 
     llm = LLM(
-        model=folder, skip_tokenizer_init=True, enforce_eager=True, dtype="float32", max_model_len=max(LENGTHS) + 100,
-        max_num_batched_tokens=2048, enable_prefix_caching=False, disable_log_stats=True,
+        model=folder, skip_tokenizer_init=True, enforce_eager=True, dtype="float32",
+        max_model_len=max(LENGTHS) + ANSWER + 8, max_num_batched_tokens=2048, enable_prefix_caching=False,
+        disable_log_stats=True,
     )  # fmt: skip
 
     def seconds(length: int, tokens: int) -> float:
@@ -115,8 +115,7 @@ def vllm() -> str:
 
 def main() -> None:
     """Print the table, and keep it if asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-vllm-prefill.md")
+    parser = arguments(__doc__)
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
@@ -126,10 +125,7 @@ def main() -> None:
     vllm()
     before = os.getloadavg()[0]
     text = report(measured(), f"; load average before {before:.1f}, after {os.getloadavg()[0]:.1f}")
-    print(text)
-    if options.report:
-        path = Path(__file__).parent / "reports" / f"{date.today()}-vllm-prefill.md"
-        path.write_text(text + "\nMade by `python benchmarks/vllm_prefill.py --report`.\n")
+    finish(options, "vllm-prefill", text)
 
 
 if __name__ == "__main__":

@@ -6,16 +6,14 @@ python benchmarks/watch_cpu.py --report   and keep them in benchmarks/reports/
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from measure import machine, peak_extra, rounds
+from measure import arguments, finish, machine, peak_extra, rounds
 from rich.console import Console
 
 import regard
@@ -87,9 +85,8 @@ def table(model: Any, ids: torch.Tensor, kept: dict[str, Any], count: int) -> li
 
 def main() -> None:
     """Print the tables, and keep them if asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-watch-cpu.md")
-    report = parser.parse_args().report
+    parser = arguments(__doc__)
+    options = parser.parse_args()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     torch.manual_seed(0)
@@ -101,11 +98,7 @@ def main() -> None:
     text = f"# Watching on a CPU\n\n{machine()}, transformers {transformers.__version__}. {how}\n"
     for title, lines in parts.items():
         text += f"\n## {title}\n\n" + "\n".join(lines) + "\n"
-    print(text)
-    if report:
-        path = Path(__file__).parent / "reports" / f"{date.today()}-watch-cpu.md"
-        path.write_text(text + "\nMade by `python benchmarks/watch_cpu.py --report`.\n")
-        progress.print(f"[green]kept in {path.name}")
+    finish(options, "watch-cpu", text)
 
 
 if __name__ == "__main__":

@@ -6,38 +6,21 @@ python benchmarks/watch_gpu.py --report   and keep them in benchmarks/reports/
 
 from __future__ import annotations
 
-import argparse
 import gc
 import statistics
 from collections.abc import Callable
-from datetime import date
-from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
+from atlas import llama
+from measure import arguments, finish, gpu
 from rich.console import Console
 
 import regard
 
 progress = Console(stderr=True)
 KEPT = ("received", "entropy", "pool")
-
-
-def llama(width: int, layers: int, heads: int, key_heads: int) -> Any:
-    """A Llama with random weights, made on the device."""
-    config = transformers.LlamaConfig(
-        hidden_size=width, intermediate_size=int(3.5 * width), num_hidden_layers=layers, num_attention_heads=heads,
-        num_key_value_heads=key_heads, vocab_size=32_000, max_position_embeddings=2**18, rope_theta=500_000.0,
-    )  # fmt: skip
-    config.dtype = torch.bfloat16
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.bfloat16)
-    try:
-        with torch.device("cuda"):
-            return transformers.LlamaModel(config).eval()
-    finally:
-        torch.set_default_dtype(before)
 
 
 def measured(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, tuple[float, float, float]]:
@@ -110,8 +93,7 @@ def table(model: Any, tokens: int, kept: dict[str, Any], with_eager: bool, round
 
 def main() -> None:
     """Print the tables, and keep them if asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-watch-gpu.md")
+    parser = arguments(__doc__)
     parser.add_argument("--width", type=int, default=4096)
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--tokens", type=int, nargs=2, default=(8192, 131_072), help="beside eager; without it")
@@ -119,22 +101,17 @@ def main() -> None:
     transformers.logging.set_verbosity_error()
     torch.manual_seed(0)
     heads = options.width // 128
-    model = llama(options.width, options.layers, heads, max(heads // 4, 1))
+    model = llama(options.width, options.layers)
     few, many = options.tokens
     parts = {
         f"{few:,} tokens": table(model, few, {"matrix": "matrix", "summary": KEPT}, with_eager=True, rounds=5),
         f"{many:,} tokens": table(model, many, {"matrix": "matrix", "summary": KEPT}, with_eager=False, rounds=2),
     }
-    where = f"{date.today()}, {torch.cuda.get_device_name()}, torch {torch.__version__}"
     shape = f"{options.layers} layers, width {options.width}, {heads} heads, bf16, random weights"
-    text = f"# Watching on a GPU\n\n{where}, transformers {transformers.__version__}. {shape}.\n"
+    text = f"# Watching on a GPU\n\n{gpu()}, transformers {transformers.__version__}. {shape}.\n"
     for title, lines in parts.items():
         text += f"\n## {title}\n\n" + "\n".join(lines) + "\n"
-    print(text)
-    if options.report:
-        path = Path(__file__).parent / "reports" / f"{date.today()}-watch-gpu.md"
-        path.write_text(text + "\nMade by `python benchmarks/watch_gpu.py --report`.\n")
-        progress.print(f"[green]kept in {path.name}")
+    finish(options, "watch-gpu", text)
 
 
 if __name__ == "__main__":

@@ -150,3 +150,12 @@ def terminal(monkeypatch):
         return b"".join(arrived).decode().replace("\r\n", "\n")
 
     return run
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium, the same for all tests of a file."""
+    from browser import launched
+
+    with launched() as started:
+        yield started

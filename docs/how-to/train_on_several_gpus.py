@@ -153,4 +153,10 @@ work.cleanup()
 # - With `minutes` in the recipe, the clock of the first process counts.
 # - Other launchers work too if they set `RANK`, `WORLD_SIZE`, `LOCAL_RANK`, `MASTER_ADDR` and `MASTER_PORT`.
 #
+# ## What it costs
+#
+# On one H200, where the wrapper has nothing to average:
+#
+# <!-- report train-processes-gpu -->
+#
 # Not shown here, for it takes more than a CPU: several GPUs (NCCL instead of gloo) and several machines.

@@ -108,5 +108,8 @@ print(running.forgettable(0.25, by="h2o").tokens, "tokens, with those that were 
 #     cache = model(**inputs).past_key_values
 # ```
 #
-# What the scores cost is measured by `benchmarks/cache.py`, and the sums of a generation by
-# `benchmarks/watch_generate.py`.
+# ## What it costs
+#
+# Measured on one H200:
+#
+# <!-- report cache-gpu -->

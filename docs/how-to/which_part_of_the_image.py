@@ -166,4 +166,6 @@ print(record)
 print(record.over("ball", picture, layer=1))
 
 # %% [markdown]
-# What that costs beside the plain model is measured by `benchmarks/images.py`.
+# What that costs beside the plain model, measured on one H200:
+#
+# <!-- report images-gpu -->

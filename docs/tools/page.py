@@ -18,6 +18,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from figures import with_figures
 from filelock import FileLock
 
 from regard.errors import TooLargeError
@@ -142,7 +143,7 @@ class Page:
         parts = []
         for number, cell in enumerate(self.cells):
             text = cell.kind == "markdown"
-            parts.append(_linked(cell.source, ".md") if text else f"```python\n{cell.source}\n```")
+            parts.append(_linked(with_figures(cell.source), ".md") if text else f"```python\n{cell.source}\n```")
             parts.append(cell.output.html(f"maps/{self.path.stem}-{number}"))
         return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -161,7 +162,7 @@ class Page:
         cells = []
         for number, cell in enumerate(self.cells):
             if cell.kind == "markdown":
-                made = v4.new_markdown_cell(self._named_files(_linked(cell.source, ".ipynb")))
+                made = v4.new_markdown_cell(self._named_files(_linked(with_figures(cell.source), ".ipynb")))
             else:
                 made = v4.new_code_cell(cell.source, outputs=_outputs(cell.output))
             made["id"] = f"cell-{number}"  # or a new one each time

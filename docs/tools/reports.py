@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from figures import newest
 from page import Output
 
 from regard.drawing import bars
@@ -22,14 +23,11 @@ DRAWN = {
 
 def reports(folder: Path) -> str:
     """All of them, as Markdown; each heading can be linked to by the report's name."""
-    newest: dict[str, Path] = {}
-    for path in sorted(folder.glob("*.md")):
-        newest[path.stem[len("2026-01-01-") :]] = path  # the dates sort
     parts = [
         "## The reports\n\nThe newest report of each script in `benchmarks/`, as the script wrote it when it ran; "
         "hardware and versions are in its first line. The bars are drawn from the tables below them."
     ]
-    for name, path in newest.items():
+    for name, path in newest(folder).items():
         text = re.sub(r"^#", "###", path.read_text(), flags=re.MULTILINE)
         heading, _, rest = text.partition("\n")
         drawn = _bars(name, text)

@@ -1,9 +1,12 @@
 """How a Python file of cells becomes a page, and the small tools of the site."""
 
+import re
+
+import figures
 import pytest
 from doctests import fenced
 from formulas import typeset
-from page import Page
+from page import ROOT, Page, pages
 from reports import table
 
 
@@ -42,6 +45,26 @@ def test_a_page_shows_what_is_printed_and_its_last_line(tmp_path):
     assert "&lt;a&gt;" in made
     assert ">6<" in made
     assert page.cells[1].output.value == {}
+
+
+def test_a_page_shows_the_newest_report(tmp_path, monkeypatch):
+    for day, number in ((2, 8), (1, 9)):
+        report = f"# Trains\n\nOne GPU.\n\n## Long ones\n\n| ms |\n| --- |\n| {number} |\n\nMade by `x`.\n"
+        (tmp_path / f"2026-01-0{day}-trains-gpu.md").write_text(report)
+    monkeypatch.setattr(figures.with_figures, "__defaults__", (tmp_path,))
+    text = "# %% [markdown]\n# # A page\n#\n# <!-- report trains-gpu -->\n#\n# <!-- report night-trains-gpu -->\n"
+    page = Page.read(write(tmp_path, text))
+    for made in (page.markdown(), page.notebook().cells[0].source):
+        assert "One GPU.\n\n**Long ones**\n\n| ms |\n| --- |\n| 8 |\n" in made
+        assert "# Trains" not in made
+        assert "Not measured yet: `python benchmarks/night_trains.py --report`" in made
+
+
+def test_what_a_page_shows_has_a_script():
+    asked = [name for path in pages() for name in re.findall(r"<!-- report ([\w-]+) -->", path.read_text())]
+    assert len(asked) >= 5
+    for name in asked:
+        assert (ROOT / "benchmarks" / f"{name.rpartition('-')[0].replace('-', '_')}.py").exists(), name
 
 
 def test_an_error_names_the_line_of_the_file(tmp_path):

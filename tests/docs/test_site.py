@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from browser import CHROMIUM, FLAGS
+from browser import in_browser, launched
 from filelock import FileLock
 from lists import INDEXES, REFERENCE, filled
 from page import Page, pages
@@ -149,13 +149,10 @@ def test_every_formula_is_typeset(site):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
+@in_browser
 def test_in_a_browser_the_map_of_the_course_can_be_walked_into(site):
-    from playwright.sync_api import sync_playwright
-
     _, folder = site
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with launched() as browser:
         page = browser.new_page()
         page.goto((folder / "course" / "8_inside_a_real_model.html").as_uri())
         shown = page.locator(".map:visible iframe")
@@ -165,17 +162,13 @@ def test_in_a_browser_the_map_of_the_course_can_be_walked_into(site):
         frame.wait_for_selector(".map-plot")
         rows = frame.evaluate("async () => [...await regardMap.pooled([4, 8], [0, 8], [4, 8])]")
         assert [round(sum(rows[row * 8 : row * 8 + 8]), 2) for row in range(4)] == [1.0] * 4, "causal: all of each row"
-        browser.close()
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
+@in_browser
 def test_in_a_browser_every_question_is_answered_by_choosing(site):
-    from playwright.sync_api import sync_playwright
-
     _, folder = site
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with launched() as browser:
         page = browser.new_page()
         for path in sorted((folder / "course").glob("[0-9]_*.html")):
             page.goto(path.as_uri())
@@ -198,20 +191,14 @@ def test_in_a_browser_every_question_is_answered_by_choosing(site):
                     )
                     > 5
                 )
-        browser.close()
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
+@in_browser
 def test_in_a_browser_nothing_is_cut_off_and_one_theme_is_seen(site):
-    from playwright.sync_api import sync_playwright
-
     read, _ = site
-    with sync_playwright() as playwright:
-        # By default a headless browser hides the scrollbars that are checked here.
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=FLAGS, ignore_default_args=["--hide-scrollbars"]
-        )
+    # By default a headless browser hides the scrollbars that are checked here.
+    with launched(ignore_default_args=["--hide-scrollbars"]) as browser:
         for scheme in ("light", "dark"):
             page = browser.new_context(color_scheme=scheme).new_page()
             asked = []
@@ -226,7 +213,6 @@ def test_in_a_browser_nothing_is_cut_off_and_one_theme_is_seen(site):
                     assert all((f"picture-{scheme}" in name) == (height > 0) for name, height in seen), path.name
                     assert not clipped, f"{path.name} at {width} pixels: {clipped}"
             assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
-        browser.close()
 
 
 @pytest.mark.slow

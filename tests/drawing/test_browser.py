@@ -4,23 +4,13 @@ import re
 
 import numpy as np
 import pytest
-from browser import CHROMIUM, FLAGS
+from browser import in_browser
 from samples import DOG, HOSTILE, random_weights
 
 import regard
 from regard import drawing, textbook
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
+pytestmark = in_browser
 
 
 @pytest.fixture

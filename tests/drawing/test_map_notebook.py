@@ -7,26 +7,15 @@ import sys
 import numpy as np
 import pytest
 import torch
-from browser import CHROMIUM, FLAGS
+from browser import in_browser
 
 import regard
 from regard.drawing import widget
 from regard.drawing.widget import answer
 
-in_browser = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
 TOKENS = 400
 WORDS = [f"w{n}" for n in range(TOKENS)]
 WORDS[37] = "dog"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,13 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 import torch
-from browser import CHROMIUM, FLAGS
+from browser import in_browser
 
 import regard
 from regard.drawing.theme import DARK, LIGHT
 from regard.drawing.viewer import MAP_MODULES, Packed, page, viewer_files
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
+pytestmark = in_browser
 TOKENS = 400
 WORDS = [f"w{n}" for n in range(TOKENS)]
 WORDS[37], WORDS[201], WORDS[333] = "dog", "Dog", "doghouse"
@@ -30,16 +30,6 @@ def matrix(heads=3, tokens=TOKENS, **options):
     generator = torch.Generator().manual_seed(0)
     query, key = (torch.randn(1, heads, tokens, 8, generator=generator) * 1.5 for _ in range(2))
     return regard.AttentionMatrix(query, key, **options)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

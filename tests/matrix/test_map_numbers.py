@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from browser import CHROMIUM, FLAGS
+from browser import in_browser
 
 import regard
 from regard.drawing.viewer import page
 from regard.drawing.viewer_blocks import decoded
 from regard.matrix import MapEntry, MatrixFeed
 
-in_browser = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
 TOKENS = 60  # as many rows as the error is measured on, so that it bounds every weight
 
 
@@ -62,16 +61,6 @@ def rounded(tensor):
     """To the eleven binary digits of a float16, whatever its size."""
     fraction, exponent = torch.frexp(tensor.double())
     return torch.ldexp((fraction * 2**11).round() / 2**11, exponent)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import threading
 from functools import cache, partial
 
 import pytest
-from browser import CHROMIUM, FLAGS
 from playwright.sync_api import expect
 
 from regard.drawing.terminal import percent
@@ -14,10 +13,8 @@ __all__ = [
     "DOG_HASH",
     "address",
     "bars",
-    "browser",
     "expected",
     "head",
-    "needs_chromium",
     "opened",
     "percent",
     "plain",
@@ -29,7 +26,6 @@ __all__ = [
 DOG = "A dog ate the food because it was hungry."
 DOG_HASH = "#text=A+dog+ate+the+food+because+it+was+hungry."
 expect.set_options(timeout=30_000)  # a busy machine
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
 
 
 @cache
@@ -102,16 +98,6 @@ def record():
     import regard
 
     return regard.Translator.default().translate(DOG).watch()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

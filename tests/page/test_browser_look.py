@@ -4,14 +4,13 @@ import json
 import re
 
 import torch
+from browser import in_browser
 from browsing import (
     DOG,
     DOG_HASH,
     bars,
-    browser,
     expected,
     head,
-    needs_chromium,
     opened,
     percent,
     plain,
@@ -23,8 +22,8 @@ from playwright.sync_api import expect
 
 import regard
 
-__all__ = ["browser", "opened"]  # fixtures
-pytestmark = needs_chromium
+__all__ = ["opened"]  # a fixture
+pytestmark = in_browser
 
 
 def test_the_first_view_ties_it_to_dog_by_the_thickest_line(opened):

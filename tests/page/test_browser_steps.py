@@ -6,11 +6,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import torch
-from browsing import DOG_HASH, browser, needs_chromium, opened, percent, plain, record
+from browser import in_browser
+from browsing import DOG_HASH, opened, percent, plain, record
 from playwright.sync_api import expect
 
-__all__ = ["browser", "opened"]  # fixtures
-pytestmark = needs_chromium
+__all__ = ["opened"]  # a fixture
+pytestmark = in_browser
 STEPS = DOG_HASH + "&tab=steps&step=3.1.source.6"
 
 

@@ -74,16 +74,22 @@ def die(who, step, moment, rank):
 
 def test_ctrl_c_goes_through_the_agent(whole, tmp_path):
     """torchrun hands the signal on, and waits."""
-    folder, path = tmp_path / "out", ranks.recipe(tmp_path)
-    started = ranks.train(tmp_path / "run", 2, [path, "-o", folder], before=slow, agent=True)
-    until(folder, 8)
-    os.kill(started.children["agent"], signal.SIGINT)
-    started.end()
+    folder, path, started = signalled(signal.SIGINT, tmp_path)
     (line,) = started.lines()
     assert "stopped after step " in line
     assert "go on with --resume" in line
     train(Recipe.read(path), folder, resume=True, quiet=True)
     ranks.close(folder, whole())
+
+
+def signalled(number, tmp_path):
+    """A training of two processes whose agent got a signal after its eighth step, and that has ended since."""
+    folder, path = tmp_path / "out", ranks.recipe(tmp_path)
+    started = ranks.train(tmp_path / "run", 2, [path, "-o", folder], before=slow, agent=True)
+    until(folder, 8)
+    os.kill(started.children["agent"], number)
+    started.end()
+    return folder, path, started
 
 
 def slow(_):
@@ -102,11 +108,7 @@ def until(folder, step):
 
 def test_without_its_agent_a_training_ends_with_a_checkpoint(whole, tmp_path):
     """Nobody could end it by Ctrl-C, nor see it."""
-    folder, path = tmp_path / "out", ranks.recipe(tmp_path)
-    started = ranks.train(tmp_path / "run", 2, [path, "-o", folder], before=slow, agent=True)
-    until(folder, 8)
-    os.kill(started.children["agent"], signal.SIGKILL)
-    started.end()
+    folder, path, started = signalled(signal.SIGKILL, tmp_path)
     state = checkpoint.read(folder)[0].state
     assert 8 <= state["step"] < 24
     assert started.lines() == [f"regard: stopped after step {state['step']}; go on with --resume ({folder})."]

@@ -12,40 +12,19 @@ import ctranslate2
 import pytest
 import tiny
 import torch
+from random_models import SOURCES, STACKS, random_model, tokens
 from test_pronouns import DOCUMENTS, ROWS
 
 import regard
-from regard.translation import beam_search, engine, search
+from regard.translation import beam_search, engine, hypotheses, search
 from regard.translation.beam_search import search_all
 from regard.translation.engine import Engine, Target
 
 pytestmark = pytest.mark.usefixtures("unchecked")
-SOURCES = [[7, 8, 9, 10, 0], [5, 0], [11, 12, 5, 5, 6, 0], [20, 0], [30, 31, 32, 33, 34, 35, 36, 0]]
-STACKS = [
-    {}, {"norm_first": True}, {"bias": False}, {"activation": "silu", "decoder_layers": 1}, {"activation": "gelu"},
-    {"pad": 3}, {"pad": 3, "start": 4, "end": 39},
-]  # fmt: skip
-
-
-def random_model(seed=0, **changes):
-    torch.manual_seed(seed)
-    sizes = {"width": 32, "heads": 4, "hidden": 48, "positions": 64}
-    model = regard.Transformer(regard.TransformerConfig.tiny(40, **sizes | changes)).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.1)
-        model.output_bias.normal_()
-        model.output_bias[model.config.end] += 2
-        model.embedding.weight.mul_(model.live)
-    return model
 
 
 def own(model, sources, **settings):
     return [search(model, torch.tensor([source]), **settings)[0] for source in sources]
-
-
-def tokens(found):
-    return [[hypothesis.tokens for hypothesis in best] for best in found]
 
 
 @pytest.fixture
@@ -99,10 +78,10 @@ def test_a_loop_is_searched_again(exact):
     with torch.no_grad():
         model.output_bias[13] += 12  # it says nothing else, if nobody stops it
     (free,) = Engine.of(model).search([SOURCES], beam=2, length_penalty=1.0)
-    assert any(beam_search._run(target.tokens, 1) > 2 for best in free for target in best)
+    assert any(hypotheses._run(target.tokens, 1) > 2 for best in free for target in best)
     found = search_all(model, SOURCES, beam=2)
     assert tokens(found) == tokens(own(model, SOURCES, beam=2))
-    assert all(beam_search._run(tokens, 1) <= 2 for best in found for tokens in [h.tokens for h in best])
+    assert all(hypotheses._run(tokens, 1) <= 2 for best in found for tokens in [h.tokens for h in best])
 
 
 class Scripted:
@@ -157,11 +136,11 @@ def test_a_source_that_comes_twice_is_searched_once(engine, monkeypatch):
 
 
 def test_what_the_source_repeats_may_be_repeated():
-    assert beam_search._loops([4, 5, 6, 0], [7, 7, 7, 7])
-    assert not beam_search._loops([4, 5, 6, 0], [7, 7, 7])
-    assert not beam_search._loops([5, 5, 5, 5, 0], [7, 7, 7, 7])
-    assert beam_search._loops([4, 0], [1, 2] * 4)
-    assert not beam_search._loops([4, 0], [1, 2] * 3)
+    assert hypotheses.loops([4, 5, 6, 0], [7, 7, 7, 7])
+    assert not hypotheses.loops([4, 5, 6, 0], [7, 7, 7])
+    assert not hypotheses.loops([5, 5, 5, 5, 0], [7, 7, 7, 7])
+    assert hypotheses.loops([4, 0], [1, 2] * 4)
+    assert not hypotheses.loops([4, 0], [1, 2] * 3)
 
 
 def test_targets_without_an_end_are_cut_off_where_our_own_search_does(exact):

@@ -62,7 +62,7 @@ def register() -> None:
     if hasattr(WorkerBase, "regard_record"):  # vLLM may load a plugin several times
         return
     WorkerBase.regard_record, WorkerBase.regard_requests = _record, _requests
-    WorkerWrapperBase.execute_model = _with_eyes(WorkerWrapperBase.execute_model)
+    WorkerWrapperBase.execute_model = _looking(WorkerWrapperBase.execute_model)
 
 
 # What the processes are asked from outside, by name
@@ -86,8 +86,8 @@ def _requests(worker: Any) -> list[str]:
 # Each step of the server
 
 
-def _with_eyes(execute_model: Callable[..., Any]) -> Callable[..., Any]:
-    """The method that runs a step, for steps with requests that asked."""
+def _looking(execute_model: Callable[..., Any]) -> Callable[..., Any]:
+    """The method that runs a step of the server: as ever, or with what requests that asked take part in wrapped."""
 
     @functools.wraps(execute_model)
     def step(self: Any, scheduler_output: Any) -> Any:

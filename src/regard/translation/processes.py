@@ -20,13 +20,16 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.distributed.rendezvous import rendezvous
 
-from regard.errors import InputError, RegardError
+from regard.errors import InputError, RegardError, TooLargeError
 from regard.nn import Transformer
+from regard.support import available
 
 __all__ = ["Loss", "Processes", "is_first", "joined", "restarted"]
 
 _PATIENCE = timedelta(minutes=10)  # for each other: then a process that does not answer counts as lost
 _GRACE = 10.0  # seconds after SIGTERM for a process to end by itself; torchrun sends SIGKILL after 30
+
+_ADAM = 5 * 4  # bytes per parameter: the weight, its gradient, two moments and the average
 
 Row = TypeVar("Row")
 
@@ -95,6 +98,19 @@ class Processes:
     def beside(self) -> int:
         """How many of the processes share the memory of this machine, this one included."""
         return min(_number("LOCAL_WORLD_SIZE", 1), self.world)
+
+    def check_room(self, parameters: int, *, shard: bool) -> None:
+        """Raise where the memory of this process's device is too small to train so many parameters."""
+        needed, free = parameters * _ADAM, available(self.device)
+        if shard:
+            needed //= self.world
+        if self.device.type == "cpu":
+            needed *= self.beside
+        if free is not None and needed > free:
+            raise TooLargeError(
+                f"to train {parameters:,} parameters takes {needed / 2**30:,.1f} GiB, {free / 2**30:,.1f} GiB are free "
+                f"on {self.device}. Lower the sizes in [model]."
+            )
 
     # The work of each
 

@@ -21,7 +21,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from regard.errors import FileError, InputError, RegardError, TooLargeError
 from regard.nn import Transformer, TransformerConfig
 from regard.nn.files import make_folder, remove_drafts, sha256, write_bytes
-from regard.support import available
 from regard.translation import checkpoint
 from regard.translation.beam_search import search_all
 from regard.translation.corpus import Batches, Corpus, near, read_lines, read_pairs
@@ -42,7 +41,6 @@ _LOG_STEPS = 10  # steps between lines of the log
 _NEAR = 0.7  # similarity to a line of `far_from` at which a training pair is dropped
 # Not cuDNN: it would build a new plan for each of the many batch shapes.
 _KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-_ADAM = 5 * 4  # bytes per parameter: the weight, its gradient, two moments and the average
 
 
 def train(recipe: Recipe, folder: str | Path, *, resume: bool = False, quiet: bool = False) -> Transformer:
@@ -136,7 +134,7 @@ class Trainer:
         self.dev = self._corpus([recipe.dev], "dev").pairs
         self.words = self._vocabulary(pairs, found)
         config = recipe.config(len(self.words))
-        self._check_memory(config)
+        self.processes.check_room(config.parameters, shard=recipe.shards(config.parameters))
         self._stop_if_asked()
         self.batches = self._batches(self._encode(pairs), config)
         torch.manual_seed(recipe.seed)
@@ -236,18 +234,6 @@ class Trainer:
         if self.recipe.compile:
             model.compile_for_training()
         return model.to(self.device)
-
-    def _check_memory(self, config: TransformerConfig) -> None:
-        needed, free = config.parameters * _ADAM, available(self.device)
-        if self.recipe.shards(config.parameters):
-            needed //= self.processes.world
-        if self.device.type == "cpu":
-            needed *= self.processes.beside
-        if free is not None and needed > free:
-            raise TooLargeError(
-                f"to train {config.parameters:,} parameters takes {needed / 2**30:,.1f} GiB, {free / 2**30:,.1f} GiB "
-                f"are free on {self.device}. Lower the sizes in [model]."
-            )
 
     def _batches(self, ids: list[tuple[list[int], list[int]]], config: TransformerConfig) -> Batches:
         recipe, words = self.recipe, self.words

@@ -41,7 +41,7 @@ from regard.support import Float, Int, one_of, progress
 from regard.watching.answers import Head, Heads
 from regard.watching.entries import Entry, real_tokens
 from regard.watching.rankings import HABITS, key_side
-from regard.watching.roles import Role, roles
+from regard.watching.roles import Role, roles, token_numbers
 from regard.watching.tokens import Place, Tokens
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def _own_numbers(entry: Entry, sequence: int) -> dict[str, Float[Tensor, " heads
     found = {name: HABITS[habit](entry, sequence) for name, habit in _AS_SCORED.items()}
     tokens = real_tokens(entry, sequence)[1:]
     rows = tokens[:: max(-(-len(tokens) // _ROWS), 1)]
-    names = _token_numbers(entry, sequence)
+    names = _real_token_numbers(entry, sequence)
     if names is not None and len(set(names.tolist())) < len(names):
         found["induction"] = HABITS["induction"](entry, sequence)
     return found | _by_rows(entry, sequence, rows, names)
@@ -225,15 +225,10 @@ def _own_numbers(entry: Entry, sequence: int) -> dict[str, Float[Tensor, " heads
 _AS_SCORED = {"first": "sink", "previous": "previous", "itself": "diagonal"}
 
 
-def _token_numbers(entry: Entry, sequence: int) -> Int[Tensor, " tokens"] | None:
-    """A number for each token, the same for the same token; None where tokens are unknown. Padding is no token."""
-    side = key_side(entry, sequence)
-    if entry.ids is not None:
-        numbers = entry.ids[sequence].cpu().clone()
-    elif side.named:
-        known: dict[str, int] = {}
-        numbers = torch.tensor([known.setdefault(piece, len(known)) for piece in side])
-    else:
+def _real_token_numbers(entry: Entry, sequence: int) -> Int[Tensor, " tokens"] | None:
+    """A number for each token, the same for the same token; padding is no token, and like no other."""
+    numbers = token_numbers(entry, sequence)
+    if numbers is None:
         return None
     real = real_tokens(entry, sequence)
     if len(real) == len(numbers):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.errors import InputError
 from regard.support import number, some_of
 from regard.watching.links import Link, LocatedLink, locate
-from regard.watching.tokens import Tokens
+from regard.watching.passes import Links, Seen
 
 __all__ = ["Changes", "Without"]
 
@@ -129,31 +129,22 @@ class Changes:
         """Whether there is a link to look for."""
         return bool(self._links)
 
-    def located(
-        self,
-        name: str,
-        layer: int,
-        kind: str,
-        heads: int,
-        own: range,
-        queries: Sequence[Tokens],
-        keys: Sequence[Tokens],
-    ) -> tuple[tuple[LocatedLink, ...], tuple[LocatedLink, ...]]:
-        """The links of a module in texts of these tokens: those that are cut or steered, and those that are zeroed.
+    def located(self, name: str, seen: Seen, own: range) -> Links:
+        """The links of a module in its text: those that are cut or steered, and those that are zeroed.
 
-        Of its `heads`, this rank has its `own`.
+        Of its heads, this rank has its `own`.
         """
         found: tuple[list[LocatedLink], list[LocatedLink]] = [], []
         for change in self._links:
             link = change.link
-            if link.kind not in (None, kind) or not self._has_layer(link, name, layer):
+            if link.kind not in (None, seen.kind) or not self._has_layer(link, name, seen.layer):
                 continue
-            if link.back is not None and kind == "cross":  # two texts have no distance
+            if link.back is not None and seen.kind == "cross":  # two texts have no distance
                 continue
-            if link.heads is not None and any(head >= heads for head in link.heads):
-                raise InputError(f"{name} has {heads} heads, numbered from 0. Got {list(link.heads)} in {link}.")
+            if link.heads is not None and any(head >= seen.heads for head in link.heads):
+                raise InputError(f"{name} has {seen.heads} heads, numbered from 0. Got {list(link.heads)} in {link}.")
             try:
-                located = locate(link, queries, keys, bias=change.bias, sequence=change.text)
+                located = locate(link, *seen.sides, bias=change.bias, sequence=change.text)
             except InputError as error:  # this text does not have the words; another may
                 self._failures.setdefault(change, str(error))
                 continue

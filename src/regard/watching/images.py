@@ -55,30 +55,29 @@ def check_stated(images: Any) -> Stated:
 
 def read_images(
     name: str, model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], stated: Stated
-) -> Shown | Said | None:
+) -> ReadImages | StatedImages | None:
     """What a model of this name is shown by these arguments; None where there is no image."""
     given = [*args, *(kwargs.get(pixels) for pixels in _PIXELS)]
     if not any(isinstance(each, Tensor) and each.is_floating_point() for each in given):
         return None
-    said = Said(model, kwargs, stated) if stated else None
+    said = StatedImages(model, kwargs, stated) if stated else None
     if (tower := tower_of(model)) is None:
         return said
     names = list(inspect.signature(model.forward).parameters)
     inputs = dict(zip(names, args, strict=False)) | dict(kwargs)
     try:
         views = read_views(model, tower[1], inputs)
-    except (
-        Exception
-    ) as error:  # a version of transformers whose inputs look otherwise: the record is right all the same
-        return Said(model, kwargs, stated, f"its inputs could not be read ({type(error).__name__}: {error})")
+    except Exception as error:
+        # A version of transformers whose inputs look otherwise: the record is right all the same.
+        return StatedImages(model, kwargs, stated, f"its inputs could not be read ({type(error).__name__}: {error})")
     if views is None:
         return None
     inside = ".".join(filter(None, (name, tower[0])))
     kept = {key: value for key, value in inputs.items() if isinstance(value, Tensor) and not value.is_floating_point()}
-    return Shown(model, inside, tower[1], views, kept, said)
+    return ReadImages(model, inside, tower[1], views, kept, said)
 
 
-class Said:
+class StatedImages:
     """The images of a model of which nothing is known but what the user says."""
 
     def __init__(self, model: Any, inputs: Mapping[str, Any], stated: Stated, unread: str = ""):
@@ -86,7 +85,7 @@ class Said:
         self._token = _image_token(getattr(model, "config", None))
 
     def sees(self, name: str) -> bool:
-        """Nobody knows."""
+        """Whether a module lies in a tower: of such a model that is not known."""
         return False
 
     def place(
@@ -137,11 +136,17 @@ def _image_token(config: Any) -> int | None:
     return next((token for token in found if token is not None), None)
 
 
-class Shown:
+class ReadImages:
     """The images of one pass through a model of transformers, as its tower read them."""
 
     def __init__(
-        self, model: Any, tower: str, config: Any, views: list[View], inputs: Mapping[str, Tensor], said: Said | None
+        self,
+        model: Any,
+        tower: str,
+        config: Any,
+        views: list[View],
+        inputs: Mapping[str, Tensor],
+        said: StatedImages | None,
     ):
         self._model, self._tower, self._config = model, tower, config
         self._views, self._inputs, self._said = views, inputs, said

@@ -31,9 +31,8 @@ from regard.support import Bool, Float, Int
 from regard.watching.entries import Entry, real_queries, shown
 from regard.watching.rankings import key_side, query_side
 from regard.watching.sinks import find_sinks, named
-from regard.watching.tokens import Tokens
 
-__all__ = ["Role", "roles"]
+__all__ = ["Role", "roles", "token_numbers"]
 
 _ROWS, _KEYS = 32, 3  # rows of a head that are measured; keys that a row must see to count
 _EVEN, _SHARE, _WIDE, _ONE, _TIMES_EQUAL = 0.95, 0.4, 0.8, 0.6, 2.0
@@ -65,18 +64,7 @@ class _Asked(NamedTuple):
 
 
 def roles(entries: Sequence[Entry], sequence: int = 0) -> list[list[Role]]:
-    """The role of each head of each entry.
-
-    >>> import torch, regard
-    >>> class Layer(torch.nn.Module):
-    ...     heads, kind, attend = 1, "encoder", staticmethod(regard.attention)
-    ...     def forward(self, x):
-    ...         return self.attend(x, x, x)
-    >>> with regard.watch(Layer(), tokens=["A", "dog", "ate", "food"]) as record:
-    ...     output = record.model(5 * torch.eye(4)[None, None])
-    >>> [[role.name for role in heads] for heads in roles(list(record.values()))]
-    [['itself']]
-    """
+    """The role of each head of each entry; `Record.atlas` shows them."""
     sinks: dict[tuple[object, ...], dict[int, str]] = {}  # those of all entries of one kind and shape
     for entry in entries:
         alike = (entry.kind, entry.shape[2:])
@@ -123,7 +111,7 @@ def _candidates(
     if own:
         away = columns - places[:, None]
         found += [_Candidate(name, away == n) for name, n in (("previous token", -1), ("next token", 1), ("itself", 0))]
-        found += _repetitions(_names(entry, query_side(entry, sequence), sequence), places)
+        found += _repetitions(token_numbers(entry, sequence), places)
     blank = [not any(letter.isalnum() for letter in piece) for piece in keys] if keys.named else []
     if any(blank):
         found.append(_Candidate("punctuation", torch.tensor(blank, device=seen.device).expand_as(seen)))
@@ -131,8 +119,9 @@ def _candidates(
     return [*found, _Candidate("nearby tokens", (away.abs() <= _NEAR) & seen, _WIDE)] if own else found
 
 
-def _names(entry: Entry, side: Tokens, sequence: int) -> Tensor | None:
+def token_numbers(entry: Entry, sequence: int) -> Int[Tensor, " tokens"] | None:
     """A number for each token, the same for the same token; None where the tokens are unknown."""
+    side = query_side(entry, sequence)
     if entry.ids is not None:
         return entry.ids[sequence].cpu()
     if not side.named:

@@ -65,10 +65,9 @@ def watch(
     `keep`: "matrix" (queries and keys: ask anything later), "summary" (received, entropy, pool) or a choice of
     "received", "entropy", "pool", "top"; with () nothing is recorded. A number keeps the rows of so many last tokens of
     a text and of all that is written after it, little beside a cache; of layers that are not causal, what is received.
-    ("matrix", "value") keeps values and output
-    projections too, for `record.by_norm()`; "gradient" beside them what a backward pass inside the block, or after it,
-    brings, for `entry.attribution`. Attention that ran where regard could not see it is named in `record.unseen`, with
-    a warning at the end of the block; `strict`: with an error.
+    ("matrix", "value") keeps values and output projections too, for `record.by_norm()`; "gradient" beside them what a
+    backward pass inside the block, or after it, brings, for `entry.attribution`. Attention that ran where regard could
+    not see it is named in `record.unseen`, with a warning at the end of the block; `strict`: with an error.
 
     `without`: what the model runs without: heads by module name, a `Link` or several, or a list of both. Where a link
     is cut, the other weights of its queries are normalised to 1 again; with renormalise=False they stay as they are.
@@ -271,8 +270,7 @@ class Watching:
         if mode == "beams" and (self._keep.values or self._keep.rows is not None):
             raise WatchError(
                 "neither values nor the last rows are followed along the hypotheses of a beam search. Watch with "
-                'keep="matrix", generate '
-                "with num_beams=1, or watch model(sequences) on what came out."
+                'keep="matrix", generate with num_beams=1, or watch model(sequences) on what came out.'
             )
         self._generation = mode, len(self._passes)
         # The model encodes its images first, and is then called without them.
@@ -328,10 +326,7 @@ class Watching:
         if not self.changes.has_links or (_recomputed() and key not in self._now.links):
             return call
         if key not in self._now.links:
-            known = self._known(key, call)
-            self._now.links[key] = self.changes.located(
-                name, known.layer, known.kind, known.heads, call.heads, *known.sides
-            )
+            self._now.links[key] = self.changes.located(name, self._known(key, call), call.heads)
         links, zeroed = self._now.links[key]
         return call.changed(links, zeroed) if links or zeroed else call
 
