@@ -1,8 +1,10 @@
 """The map of a long input: landmarks, and an exact window."""
 
 import numpy as np
+import torch
 from samples import marks, random_weights, texts
 
+import regard
 from regard import drawing
 
 
@@ -11,6 +13,14 @@ class TestMap:
         marks_ = [(0, "Chapter 1"), (500, "Chapter 2")]
         shown = texts(drawing.landscape(np.full((10, 10), 0.1), (1000, 1000), landmarks=marks_))
         assert [text for text in shown if text.startswith("Chapter")] == ["Chapter 1", "Chapter 2"] * 2
+
+    def test_of_a_short_text_each_word_stands_alone(self):
+        """Four words stood at each single one, and a weight was "the mean of about 1 × 1"."""
+        words = ["A", "dog", "ate", "the", "food", "because", "it", "was", "hungry"]
+        A = regard.AttentionMatrix(torch.eye(9), torch.eye(9))
+        drawn = A.picture(words, "map")
+        assert [text for text in drawn.words if " " in text] == []
+        assert drawn.caption.endswith("9 × 9 weights in cells of their own; shades by the logarithm.")
 
     def test_the_window_is_exact(self):
         weights = random_weights(3, 3)

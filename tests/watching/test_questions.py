@@ -278,7 +278,7 @@ def test_a_word_is_found_or_the_error_says_why(llama):
 def test_names_that_were_not_seen(llama):
     with pytest.raises(KeyError, match="was not seen"):
         llama["layers.0"]
-    with pytest.raises(regard.InputError, match=r"layers \[0, 1\]"):
+    with pytest.raises(regard.InputError, match=r"decoder layers 0, 1\. Layers also count back from -1"):
         llama.at(layer=7)
     with pytest.raises(regard.InputError, match="heads 0 to 3"):
         llama.looks("it", head=9)

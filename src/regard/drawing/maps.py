@@ -60,10 +60,9 @@ def landscape(
         raise ShapeError(f"the window must have at most {_WINDOW} rows and columns. Got {np.shape(window.weights)}.")
     marks = marks if len(marks) <= _LANDMARKS else [marks[n * len(marks) // _LANDMARKS] for n in range(_LANDMARKS)]
     (height, width), sides = values.shape, (tokens[0] / values.shape[0], tokens[1] / values.shape[1])
-    note = (
-        f"{tokens[0]:,} × {tokens[1]:,} weights in {height} × {width} cells, "
-        f"each the mean of about {sides[0]:.0f} × {sides[1]:.0f}; shades by the logarithm."
-    )
+    cells = f"in {height} × {width} cells, each the mean of about {sides[0]:.0f} × {sides[1]:.0f}"
+    cells = "in cells of their own" if (height, width) == tokens else cells
+    note = f"{tokens[0]:,} × {tokens[1]:,} weights {cells}; shades by the logarithm."
     low, high = _range(values)
     shares = np.clip(np.log(np.maximum(values, low) / low) / np.log(high / low), 0, 1)
 
@@ -168,10 +167,13 @@ def _text(
 
 
 def landmarks(words: Sequence[str], places: Sequence[int] | None = None, count: int = 16) -> list[tuple[int, str]]:
-    """About `count` landmarks from a text: every so often four words in a row, and the place of the first.
+    """About `count` landmarks from a text: every so often up to four words in a row, and the place of the first.
 
     >>> landmarks("A dog ate the food because it was hungry".split(), count=2)
     [(0, 'A dog ate the'), (4, 'food because it was'), (8, 'hungry')]
+    >>> landmarks(["A", "dog"])  # none says what the next one says
+    [(0, 'A'), (1, 'dog')]
     """
     step = max(len(words) // count, 1)
-    return [(n if places is None else places[n], " ".join(words[n : n + 4])) for n in range(0, len(words), step)]
+    long = min(step, 4)
+    return [(n if places is None else places[n], " ".join(words[n : n + long])) for n in range(0, len(words), step)]

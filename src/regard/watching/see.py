@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
+from regard.drawing.terminal import visible
 from regard.errors import InputError
 from regard.support import progress, require_text, some_of, threads
 from regard.watching.answers import Heads, Looks
@@ -89,11 +90,30 @@ def _is_asked(entry: Entry, word: Word) -> bool:
 
 
 def draw(record: Record, question: Question, drawing: str, title: str) -> Picture:
-    """The same as a picture; in lines and flows, the word that the question starts from stands out."""
+    """The same as a picture; in lines and flows, the word that the question starts from stands out.
+
+    From a word to another, it is the picture of the head that looks most from here to there.
+    """
     _require_one_kind(record, question)
     word = question.start if drawing in ("lines", "matrix", "flow") else None
     where: dict[str, Any] = {"layer": question.layer, "head": question.head, "kind": question.kind}
-    return record.picture(drawing, word=word, title=title, sinks=question.sinks, **where)
+    if question.end is None:
+        return record.picture(drawing, word=word, title=title, sinks=question.sinks, **where)
+    if word is None or drawing == "flow":
+        asked = f"--{drawing}" if question.start is not None else "--to alone"
+        raise InputError(
+            f"a picture with --to is of the head that looks most from one word to another: it takes --from, and "
+            f"--lines or --matrix. Got {asked}."
+        )
+    heads = record.at(**where).heads(word, question.end)
+    if not heads:  # hidden by the mask
+        raise InputError(str(heads))
+    best = heads[0]
+    drawn = record.picture(
+        drawing, word=word, title=title, sinks=question.sinks, layer=best.layer, head=best.head, kind=question.kind
+    )
+    said = f'Of {len(heads):,} heads, the one that looks most from "{visible(word)}" to "{visible(question.end)}".'
+    return replace(drawn, caption=f"{drawn.caption} {said}") if len(heads) > 1 else drawn
 
 
 def describe(record: Record, question: Question, text: str, *, as_json: bool = False, target: str | None = None) -> str:
