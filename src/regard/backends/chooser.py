@@ -127,6 +127,8 @@ def logsumexp(scores: Scores) -> Float[Tensor, "batch heads queries"]:
 def reduce(scores: Scores, lse: Float[Tensor, "batch heads queries"], requests: Sequence[Reduction]) -> list[Result]:
     """Each reduction by the first backend that supports it, all of one backend in one call."""
     chosen = [choose(scores, request) for request in requests]
+    if len(chosen) == 1:
+        return chosen[0].reduce(scores, for_tiles(scores, lse) if chosen[0] is tiles.backend else lse, requests)
     results: dict[int, Result] = {}
     for backend in dict.fromkeys(chosen):
         places = [n for n, other in enumerate(chosen) if other is backend]

@@ -240,6 +240,17 @@ class Prepared:
     def _kernels(self) -> dict[Any, Any]:
         return {}
 
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` gives, made once for this problem."""
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = make()
+        return found
+
+    @cached_property
+    def _made(self) -> dict[Any, Any]:
+        return {}
+
     def _flags(self, start: bool, end: bool, norm: Normaliser | None) -> Flags:
         split = norm is not None and norm.low is not None
         return self.flags._replace(stages=(start, True, end), split_lse=split)

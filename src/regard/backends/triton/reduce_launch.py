@@ -26,6 +26,7 @@ from regard.backends.tiles import reductions as tiles
 from regard.backends.tiles.tile import Tile
 from regard.backends.triton import tuning
 from regard.backends.triton.problem import (
+    Flags,
     Normaliser,
     cdiv,
     describe,
@@ -253,13 +254,18 @@ def sums(scores: Scores, norm: Normaliser, received: Received | None, entropy: b
             bins[1] == pool.columns and bin_keys <= block_n and (not scores.mask.bands and not prepared.flags.limits)
         )
         pooled = (norm.high.new_empty if written else norm.high.new_zeros)(batch, heads, *bins[:2])
-    ragged, flags = keys % block_n > 0, prepared.along_queries(block_m, norm)
-    flags = flags._replace(stages=(flags.stages[0] or ragged, True, flags.stages[2]))
+    ragged = keys % block_n > 0
+
+    def planned() -> Flags:
+        flags = prepared.along_queries(block_m, norm)
+        return flags._replace(stages=(flags.stages[0] or ragged, True, flags.stages[2]))
+
     kind = "" if received is None else "max" if received.reduce == "max" else "sum"
     prepared.launch(
         reduction_kernels.sums, (programs, *head_grid(batch * heads)),
         prepared.q, prepared.k, norm, total, lines, row_sums, pooled, prepared.queries_problem, prepared.layouts, bins,
-        (max(bin_keys // block_n, 1), cdiv(units, programs)), FLAGS=flags, ENTROPY=entropy, RECEIVED=kind, POOL=how,
+        (max(bin_keys // block_n, 1), cdiv(units, programs)), FLAGS=prepared.once(("sums", norm.low is None), planned),
+        ENTROPY=entropy, RECEIVED=kind, POOL=how,
         BIN_ROWS=bin_rows, BIN_KEYS=bin_keys, RAGGED=ragged, PRECISION=prepared.precision, CHUNK=4096,
         BLOCK_M=block_m, BLOCK_N=block_n, **options,
     )  # fmt: skip
@@ -314,15 +320,20 @@ def columns(
         layouts = layouts._replace(v=layout)
         width, rounded = x.shape[-1], product.rounded and x.dtype == dtype != torch.float32
         out = norm.high.new_empty(batch, heads, keys, width, dtype=dtype if rounded else None)
-    flags = prepared.along_queries(block_m, norm)
-    if not (flags.stages[0] or flags.stages[2]):
-        flags = flags._replace(stages=(True, True, True))
-    # Two comparisons compile to a shorter program here than the one of `causal`.
-    flags = flags._replace(causal=False, aligned=queries % 4 == 0)
+
+    def planned() -> tuple[tuple[int, ...], Flags]:
+        flags = prepared.along_queries(block_m, norm)
+        if not (flags.stages[0] or flags.stages[2]):
+            flags = flags._replace(stages=(True, True, True))
+        # Two comparisons compile to a shorter program here than the one of `causal`.
+        flags = flags._replace(causal=False, aligned=queries % 4 == 0)
+        return prepared.grid(cdiv(keys, block_n), batch * heads), flags
+
+    grid, flags = prepared.once(("columns", norm.low is None), planned)
     prepared.launch(
-        reduction_kernels.columns, prepared.grid(cdiv(keys, block_n), batch * heads),
-        prepared.q, prepared.k, x_desc, norm, total, out, pooled, prepared.queries_problem,
-        layouts, bins, FLAGS=flags, MAXIMUM=received is not None and received.reduce == "max", BIN_ROWS=bin_rows,
+        reduction_kernels.columns, grid,
+        prepared.q, prepared.k, x_desc, norm, total, out, pooled, prepared.queries_problem, layouts, bins, FLAGS=flags,
+        MAXIMUM=received is not None and received.reduce == "max", BIN_ROWS=bin_rows,
         PRODUCT=0 if out is None else 1 + rounded, PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
         BLOCK_X=1 if x_desc is None else x_desc.block_shape[1], WIDTH=width, **options,
     )  # fmt: skip

@@ -8,7 +8,18 @@ import torch
 from torch import Tensor
 
 from regard.backends.triton import tuning
-from regard.backends.triton.problem import Chunk, Launch, Normaliser, cdiv, head_grid, next_power, prepare, tensors
+from regard.backends.triton.problem import (
+    Chunk,
+    Flags,
+    Launch,
+    Normaliser,
+    Tensors,
+    cdiv,
+    head_grid,
+    next_power,
+    prepare,
+    tensors,
+)
 from regard.scores import Scores
 
 __all__ = ["empty_top", "top"]
@@ -72,8 +83,15 @@ def top(scores: Scores, norm: Normaliser, k: int, entropy: bool) -> tuple[tuple[
     entropies = norm.high.new_empty(batch, heads, queries) if entropy else None
     direct = entropies is None or (segments == 1 and chunk == queries)
     parts = entropies if direct else torch.empty_like(dropped)
-    flags, singles = prepared.along_keys(block_n, norm), tensors(scores)
-    any_stages = flags._replace(stages=(True, True, True))  # where there are no tiles: not compiled for each of them
+
+    def planned() -> tuple[Flags, Flags, Tensors]:
+        flags = prepared.along_keys(block_n, norm)
+        any_stages = flags._replace(
+            stages=(True, True, True)
+        )  # where there are no tiles: not compiled for each of them
+        return flags, any_stages, tensors(scores)
+
+    flags, any_stages, singles = prepared.once(("top", norm.low is None), planned)
     settle_rows, settle_step, settle_warps = tuning.SETTLE
     search_step, search_warps, search_programs = tuning.search(scores)
     problem = prepared.keys_problem
