@@ -8,21 +8,16 @@ On a CPU every peak is that of a process of its own, which has run the model on 
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
-from datetime import date
-from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from atlas import taken
-from measure import gpu, machine, peak_extra
+from measure import GPU, arguments, attempt, build, keep_report, peak_extra, taken, where
 
 import regard
 
-GPU = torch.cuda.is_available()
 WORDS = 64  # after the image
 IMAGE = 5  # the id of an image token
 
@@ -43,13 +38,7 @@ def qwen(width: int, layers: int, merge: int) -> Any:
                      "head_dim": 128, "max_position_embeddings": 2**17},
         image_token_id=IMAGE, vision_start_token_id=6, vision_end_token_id=7, video_token_id=8,
     )  # fmt: skip
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.bfloat16 if GPU else torch.float32)
-    try:
-        with torch.device("cuda" if GPU else "cpu"):
-            return transformers.Qwen2VLForConditionalGeneration(config).eval()
-    finally:
-        torch.set_default_dtype(before)
+    return build(lambda: transformers.Qwen2VLForConditionalGeneration(config).eval())
 
 
 def held(record: regard.Record, cache: Any) -> float:
@@ -93,14 +82,13 @@ KEPT: dict[str, Any] = {"plain (SDPA)": None} | {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-images-{gpu,cpu}.md")
+    """Print the table, and keep it if asked."""
+    parser = arguments(__doc__)
     parser.add_argument("--side", type=int, default=128, help="image tokens on a side")
     parser.add_argument("--merge", type=int, default=2 if GPU else 1, help="patches on a side of an image token")
     parser.add_argument("--width", type=int, default=3584 if GPU else 512)
-    parser.add_argument("--layers", type=int, default=28 if GPU else 2)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--note", default="", help="a sentence for the report: what else the machine did, say")
+    parser.add_argument("--layers", type=int, default=8 if GPU else 2)
+    parser.add_argument("--rounds", type=int, default=2 if GPU else 3)
     parser.add_argument("--peak-of", choices=KEPT, help="print the peak of this one in GiB, and nothing else")
     options = parser.parse_args()
     transformers.logging.set_verbosity_error()
@@ -113,35 +101,41 @@ def main() -> None:
         print(peak_extra(lambda: run(model, inputs, keep)) * 1e6 / 2**30)
         return
 
+    def measured(name: str) -> tuple[float, float, float]:
+        least, peak = taken(lambda _: run(model, inputs, KEPT[name]), options.rounds)
+        output, record = run(model, inputs, KEPT[name])
+        own = 0.0 if record is None else held(record, output.past_key_values)
+        return least, peak if GPU else _peak_of_its_own(name), own
+
+    lines = ["| | least | to plain | peak above the model | to plain | held by the record |", "| --- " * 6 + "|"]
+    base = (float("nan"), float("nan"))
+    for name, keep in KEPT.items():
+        found = attempt(name, lambda name=name: measured(name))
+        if isinstance(found, str):
+            lines.append(f"| {name} | {found} | | | | |")
+        else:
+            ms, peak, own = found
+            base = (ms, peak) if keep is None else base
+            memory = f"{peak:,.2f} GiB | {peak / base[1]:.2f} × | {own:,.1f} MiB"
+            lines.append(f"| {name} | {ms:,.0f} ms | {ms / base[0]:.2f} × | {memory} |")
+        print(lines[-1], flush=True)
+
     def drawn(record: regard.Record) -> Any:
         return record.over(count + 2 + WORDS, kind="decoder")
 
-    def taken_by(name: str) -> tuple[float, float]:
-        least, peak = taken(lambda _: run(model, inputs, KEPT[name]), options.rounds)
-        return least, peak if GPU else _peak_of_its_own(name)
-
-    own = {}
-    for name, keep in KEPT.items():
-        output, record = run(model, inputs, keep)
-        own[name] = 0.0 if record is None else held(record, output.past_key_values)
-    del output, record
-    times = {name: taken_by(name) for name in KEPT}
-    least, _ = taken(drawn, options.rounds, lambda: run(model, inputs, WORDS)[1])
-    base = times["plain (SDPA)"]
-    lines = ["| | least | to plain | peak above the model | to plain | held by the record |", "| --- " * 6 + "|"]
-    for name, (ms, peak) in times.items():
-        memory = f"{peak:,.2f} GiB | {peak / base[1]:.2f} × | {own[name]:,.1f} MiB"
-        lines.append(f"| {name} | {ms:,.0f} ms | {ms / base[0]:.2f} × | {memory} |")
-    lines.append(f"| `record.over(word)` afterwards | {least:,.0f} ms | {least / base[0]:.2f} × | | | |")
+    name = "`record.over(word)` afterwards"
+    found = attempt(name, lambda: taken(drawn, options.rounds, lambda: run(model, inputs, WORDS)[1]))
+    times = found if isinstance(found, str) else f"{found[0]:,.0f} ms | {found[0] / base[0]:.2f} ×"
+    lines.append(f"| {name} | {times} |" + " |" * (4 if isinstance(found, str) else 3))
     shape = f"{options.layers} + {options.layers} layers, width {options.width}"
-    about = f"{gpu() if GPU else machine()}. {count:,} image tokens of {options.merge**2 * count:,} patches; {shape}"
+    about = f"{where()}, transformers {transformers.__version__}. {count:,} image tokens of "
+    about += f"{options.merge**2 * count:,} patches; {shape}, {str(model.dtype).removeprefix('torch.')}, random weights"
     clock = "" if GPU else "Times are those of the processor, each peak is that of a process of its own. "
-    about = f"{about}, random weights. {clock}{options.note}".strip()
+    about = f"{about}. {clock}{options.note}".strip()
     text = "\n".join(["# Watching a model that reads an image", "", about, "", *lines, ""])
-    print(text)
+    print(f"\n{text}")
     if options.report:
-        path = Path(__file__).parent / "reports" / f"{date.today()}-images-{'gpu' if GPU else 'cpu'}.md"
-        path.write_text(text + "\nMade by `python benchmarks/images.py --report`.\n")
+        keep_report(f"images-{'gpu' if GPU else 'cpu'}", text)
 
 
 def _peak_of_its_own(name: str) -> float:

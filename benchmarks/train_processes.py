@@ -12,6 +12,7 @@ then as many processes as there are GPUs. Tokens are those of source and target,
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
@@ -20,27 +21,28 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from datetime import date
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 
 import torch
-from measure import gpu, machine
+from measure import GPU, arguments, attempt, keep_report, where
 from rich.console import Console
+from torch import distributed
+from torch.nn.parallel import DistributedDataParallel
 
 from regard.translation import Recipe
 from regard.translation.processes import Loss, Processes, joined
 from regard.translation.training import Trainer
 
 ROOT = Path(__file__).parents[1]
-ON_GPU = torch.cuda.is_available()
-PROCESSES = torch.cuda.device_count() if ON_GPU else 2
-STEPS, ROUNDS = (50, 5) if ON_GPU else (4, 5)
+PROCESSES = torch.cuda.device_count() if GPU else 2
+STEPS, ROUNDS = (30, 4) if GPU else (4, 5)
 
 
 def recipe(shard: bool = False) -> Recipe:
     found = Recipe.read(ROOT / "recipes" / "small.toml")
-    if ON_GPU:
+    if GPU:
         found = dataclasses.replace(found, tokens=24_576, model={"positions": 128})
     return dataclasses.replace(found, shard=shard)
 
@@ -56,7 +58,8 @@ def rounds(trainers: dict[str, Trainer]) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {name: [] for name in trainers}
     for number in range(ROUNDS + 1):
         for name, trainer in trainers.items():
-            batches = trainer.batches.plan(number)[:STEPS]
+            epochs = (trainer.batches.plan(number * STEPS + more) for more in range(STEPS))  # a small corpus has few
+            batches = list(islice(chain.from_iterable(epochs), STEPS))
             trainer.processes.any(False)  # they begin together
             trainer.tokens, start = 0, time.perf_counter()
             for rows in batches:
@@ -69,24 +72,40 @@ def rounds(trainers: dict[str, Trainer]) -> dict[str, list[float]]:
     return {name: rates[1:] for name, rates in found.items()}
 
 
-def alone() -> dict[str, list[float]]:
+def alone() -> dict[str, list[float] | str]:
     """One process, without and with DDP's wrapper in a group of one."""
-    from torch import distributed
-    from torch.nn.parallel import DistributedDataParallel
-
+    name = "one process, in DistributedDataParallel"
+    failures: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
-        distributed.init_process_group(
-            "cpu:gloo,cuda:nccl" if ON_GPU else "gloo", init_method=f"file://{folder}/store", rank=0, world_size=1
-        )
-        names = "one process", "one process, in DistributedDataParallel"
-        trainers = {name: trainer_of(Processes(), f"{folder}/{n}") for n, name in enumerate(names)}
-        wrapped = trainers[names[1]]
+        plain = trainer_of(Processes(), f"{folder}/plain")
+        for backend in ("nccl", "gloo") if GPU else ("gloo",):
+            found = attempt(f"{name} ({backend})", lambda b=backend: beside_wrapped(plain, b, f"{folder}/{b}"))
+            if not isinstance(found, str):
+                return dict(zip(("one process", f"{name} ({backend})"), found.values(), strict=True)) | failures
+            failures[f"{name} ({backend})"] = found
+        return rounds({"one process": plain}) | failures
+
+
+def beside_wrapped(plain: Trainer, backend: str, folder: str) -> dict[str, list[float]]:
+    """A trainer as it is, and another one in the wrapper, taken in turn."""
+    with group_of_one(backend):
+        wrapped = trainer_of(Processes(), folder)
         wrapped.loss = DistributedDataParallel(Loss(wrapped.model), gradient_as_bucket_view=True)
         wrapped.loss.broadcast_buffers = False
-        found = rounds(trainers)
-        wrapped.loss = None  # it must not outlive the group
+        try:
+            return rounds({"plain": plain, "wrapped": wrapped})
+        finally:
+            wrapped.loss = None  # it must not outlive the group
+
+
+@contextlib.contextmanager
+def group_of_one(backend: str) -> Iterator[None]:
+    """A process group that needs neither files nor the network to meet."""
+    distributed.init_process_group(backend, store=distributed.HashStore(), rank=0, world_size=1)
+    try:
+        yield
+    finally:
         distributed.destroy_process_group()
-    return found
 
 
 def worker(output: Path, shard: bool) -> None:
@@ -110,21 +129,23 @@ def several(shard: bool) -> list[float]:
         return found
 
 
-def report(found: dict[str, list[float]], load: str) -> str:
-    base = statistics.median(found["one process"])
+def report(found: dict[str, list[float] | str], load: str) -> str:
+    known = found.get("one process")
+    base = statistics.median(known) if isinstance(known, list) else float("nan")
     lines = ["| | tokens/s, greatest | median | of one process |", "| --- " * 4 + "|"]
-    lines += [
-        f"| {name} | {max(rates):,.0f} | {statistics.median(rates):,.0f} | {statistics.median(rates) / base:.2f} × |"
-        for name, rates in found.items()
-    ]
-    text = f"# Training by one process and by several\n\n{gpu() if ON_GPU else machine()}{load}. "
-    return text + (__doc__ or "").split("\n\n")[-1].strip() + "\n\n" + "\n".join(lines) + "\n"
+    for name, rates in found.items():
+        if isinstance(rates, str):
+            lines.append(f"| {name} | {rates} | | |")
+        else:
+            median = statistics.median(rates)
+            lines.append(f"| {name} | {max(rates):,.0f} | {median:,.0f} | {median / base:.2f} × |")
+    about = (__doc__ or "").split("\n\n")[-1].strip()
+    return f"# Training by one process and by several\n\n{where()}{load}. {about}\n\n" + "\n".join(lines) + "\n"
 
 
 def main() -> None:
     """Print the table, and keep it if asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-train-processes….md")
+    parser = arguments(__doc__)
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--shard", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -137,13 +158,12 @@ def main() -> None:
     if PROCESSES > 1:
         cases[f"{PROCESSES} processes, DistributedDataParallel"] = lambda: several(shard=False)
         cases[f"{PROCESSES} processes, sharded (FSDP2)"] = lambda: several(shard=True)
-    found = alone() | {name: call() for name, call in cases.items()}
-    text = report(found, f"; load average before {before:.1f}, after {os.getloadavg()[0]:.1f}")
+    found = alone() | {name: attempt(name, call) for name, call in cases.items()}
+    note = options.note and f"; {options.note}"
+    text = report(found, f"; load average before {before:.1f}, after {os.getloadavg()[0]:.1f}{note}")
     print(text)
     if options.report:
-        kind = "train-processes-gpu" if ON_GPU else "train-processes-cpu"
-        path = Path(__file__).parent / "reports" / f"{date.today()}-{kind}.md"
-        path.write_text(text + "\nMade by `python benchmarks/train_processes.py --report`.\n")
+        keep_report(f"train-processes-{'gpu' if GPU else 'cpu'}", text)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """The kernels of `top`: classes, tags, short rows and segments, in Triton's interpreter where there is no GPU."""
 
+import contextlib
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +11,15 @@ from cases import DEVICE, Case, close, there, using
 from test_triton import HALVES, MASKS
 
 import regard
-from regard.backends.triton import tuning
+from regard.backends.triton import problem, reduce_launch, tuning
 
 pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(autouse=True)
+def _kernels_of_top(monkeypatch):
+    """Rows as few as here would be stored as they are, and `top` be torch's."""
+    monkeypatch.setattr(reduce_launch, "few", lambda scores: False)
 
 
 def _counted(keys: list[int], many: int = 320) -> tuple[torch.Tensor, torch.Tensor]:
@@ -264,3 +272,22 @@ def test_the_largest_weight_that_is_nan(monkeypatch, short):
     lost[3] = True
     assert (top.weights.isnan().flatten().cpu() == lost).all()
     assert ((top.keys < 0).flatten().cpu() == lost).all()
+
+
+def test_new_kernels_are_compiled_side_by_side(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "device", lambda number: contextlib.nullcontext())
+    all_at_once = threading.Barrier(3, timeout=20)
+
+    class Kernel:
+        def __init__(self, name):
+            self.name = name
+
+        def warmup(self, *args, grid, **constants):
+            all_at_once.wait()  # breaks if one is compiled after the other
+            return {grid: None, "name": self.name, "with": (*args, *constants.values())}
+
+    launches = [problem.Launch(Kernel(name), (7,), (name,), {"BLOCK": 1}) for name in "abc"]
+    compiled = problem._compile_side_by_side(launches)
+    assert [kernel["name"] for kernel in compiled] == ["a", "b", "c"]
+    assert [kernel["with"] for kernel in compiled] == [("a", 1), ("b", 1), ("c", 1)]

@@ -463,6 +463,17 @@ def test_results_come_in_the_order_of_the_requests():
     close(found[7], R.received("sum"), 1e-5)
 
 
+def test_a_transposed_product_may_come_in_the_dtype_of_x():
+    torch.manual_seed(0)
+    q, k, x = (there(tensor) for tensor in torch.randn(3, 1, 2, 40, 16).half())
+    with using("triton", False):
+        scores = regard.AttentionMatrix(q, k)._core.scores
+        requests = [TransposedProduct(x), TransposedProduct(x, rounded=True)]
+        full, rounded = backend.reduce(scores, backend.logsumexp(scores), requests)
+    assert (full.dtype, rounded.dtype) == (torch.float32, torch.float16)
+    assert torch.equal(full.half(), rounded)
+
+
 @pytest.mark.parametrize("subtract", [True, False])
 def test_gradients_with_and_without_the_row_sums(subtract):
     torch.manual_seed(0)

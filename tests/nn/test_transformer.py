@@ -10,7 +10,8 @@ import torch
 
 import regard
 from regard.nn import sinusoids
-from regard.translation.beam_search import _best, search
+from regard.translation.beam_search import search
+from regard.translation.hypotheses import _best
 
 torch.manual_seed(0)
 

@@ -15,7 +15,7 @@ import torch
 from test_pronouns import DOCUMENTS, ROWS
 
 import regard
-from regard.translation import beam_search, engine, search
+from regard.translation import beam_search, engine, hypotheses, search
 from regard.translation.beam_search import search_all
 from regard.translation.engine import Engine, Target
 
@@ -99,10 +99,10 @@ def test_a_loop_is_searched_again(exact):
     with torch.no_grad():
         model.output_bias[13] += 12  # it says nothing else, if nobody stops it
     (free,) = Engine.of(model).search([SOURCES], beam=2, length_penalty=1.0)
-    assert any(beam_search._run(target.tokens, 1) > 2 for best in free for target in best)
+    assert any(hypotheses._run(target.tokens, 1) > 2 for best in free for target in best)
     found = search_all(model, SOURCES, beam=2)
     assert tokens(found) == tokens(own(model, SOURCES, beam=2))
-    assert all(beam_search._run(tokens, 1) <= 2 for best in found for tokens in [h.tokens for h in best])
+    assert all(hypotheses._run(tokens, 1) <= 2 for best in found for tokens in [h.tokens for h in best])
 
 
 class Scripted:
@@ -157,11 +157,11 @@ def test_a_source_that_comes_twice_is_searched_once(engine, monkeypatch):
 
 
 def test_what_the_source_repeats_may_be_repeated():
-    assert beam_search._loops([4, 5, 6, 0], [7, 7, 7, 7])
-    assert not beam_search._loops([4, 5, 6, 0], [7, 7, 7])
-    assert not beam_search._loops([5, 5, 5, 5, 0], [7, 7, 7, 7])
-    assert beam_search._loops([4, 0], [1, 2] * 4)
-    assert not beam_search._loops([4, 0], [1, 2] * 3)
+    assert hypotheses.loops([4, 5, 6, 0], [7, 7, 7, 7])
+    assert not hypotheses.loops([4, 5, 6, 0], [7, 7, 7])
+    assert not hypotheses.loops([5, 5, 5, 5, 0], [7, 7, 7, 7])
+    assert hypotheses.loops([4, 0], [1, 2] * 4)
+    assert not hypotheses.loops([4, 0], [1, 2] * 3)
 
 
 def test_targets_without_an_end_are_cut_off_where_our_own_search_does(exact):

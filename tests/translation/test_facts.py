@@ -6,8 +6,8 @@ import re
 import pytest
 import torch
 
-from regard.translation.beam_search import Hypothesis
 from regard.translation.facts import Fact, Numbers, french_number, split_facts
+from regard.translation.hypotheses import Hypothesis
 from regard.translation.placeholders import Placeholders, Removed
 from regard.translation.result import TranslatedSegment, with_facts
 from regard.translation.segments import Segment, Style, split_segments

@@ -201,6 +201,7 @@ def test_near_is_the_plain_comparison(written):
     for threshold in (0.3, 0.7):
         plain = [any(line and jaccard(line, other) >= threshold for other in KEPT_AWAY) for line in lines]
         assert near(lines, KEPT_AWAY, threshold) == plain
+        assert near(lines * 5, KEPT_AWAY, threshold) == plain * 5  # more lines than others: the others are indexed
         assert any(plain)
         assert not all(plain)
     with pytest.raises(InputError, match=r"Got 0"):

@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import torch
 from tiny_recipe import losses
 
 import regard
+from regard.errors import FileError
 from regard.translation import Recipe, read_pairs, train
 from regard.translation.corpus import Batches, Corpus
 from regard.translation.training import Trainer
@@ -44,6 +46,19 @@ def test_it_learns_and_what_it_leaves_opens(recipe, tmp_path):
     looks = [line for line in map(json.loads, (tmp_path / "out" / "log.jsonl").open()) if "chrf" in line]
     assert looks[-1]["chrf"] > 50
     assert isinstance(looks[-1]["sample"], str)
+
+
+def test_it_can_begin_with_the_weights_of_another_training(recipe, tmp_path):
+    train(Recipe.read(recipe(steps=60, check=60)), tmp_path / "first", quiet=True)
+    vocabulary = {"vocabulary_from": "first", "weights_from": "first"}
+    train(Recipe.read(recipe(steps=10, check=10, rate=1e-9, **vocabulary)), tmp_path / "second", quiet=True)
+    before, after = losses(tmp_path / "first"), losses(tmp_path / "second")
+    assert after[10] < before[10] - 0.5
+    first, second = (regard.Transformer.load(tmp_path / name) for name in ("first", "second"))
+    torch.testing.assert_close(second.state_dict(), first.state_dict(), atol=1e-4, rtol=0)
+    other = Recipe.read(recipe(steps=1, **vocabulary))
+    with pytest.raises(FileError, match=r"first is another model: hidden is \d+ there, 40 here"):
+        train(replace(other, model=other.model | {"hidden": 40}), tmp_path / "third", quiet=True)
 
 
 def test_a_logged_loss_is_the_mean_since_the_last_one(recipe, tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import transformers as hf
 from models import FAMILIES, GROUPED, made
 
 import regard
-from regard.watching import entries, pooling
+from regard.watching import module_calls, pooling
 from regard.watching.calls import AttentionCall
 from regard.watching.masks import Pattern
 from regard.watching.module_calls import ModuleCalls
@@ -144,7 +144,7 @@ def _blocks(dense, bins):
 def test_summaries_grow_too(name, cache, bins, monkeypatch):
     """Also where bins double, and where the steps are reduced a few at a time."""
     monkeypatch.setattr(pooling, "BINS", bins)
-    monkeypatch.setattr(entries, "_ROWS", 3)
+    monkeypatch.setattr(module_calls, "_ROWS", 3)
     model, inputs = made(name), FAMILIES[name].inputs("left" if name != "BART" else "right")
     inputs.pop("decoder_input_ids", None)
     options = {"cache_implementation": "static", "disable_compile": True} if cache == "static" else {}

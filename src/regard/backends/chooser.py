@@ -89,9 +89,13 @@ def compute(
     assert lse is not None
     if isinstance(request, LogSumExp):
         return lse.clone(), lse
+    if isinstance(request, TransposedProduct):
+        (result,) = reduce(scores, lse, [replace(request, rounded=True)])
+        assert isinstance(result, Tensor)
+        return result.to(request.x.dtype), lse
     (result,) = reduce(scores, lse, [request])
     assert isinstance(result, Tensor)
-    return (result.to(request.x.dtype) if isinstance(request, TransposedProduct) else result), lse
+    return result, lse
 
 
 def forward(scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:

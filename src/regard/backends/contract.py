@@ -117,9 +117,10 @@ class Pool:
 
 @dataclass(frozen=True, eq=False)
 class TransposedProduct:
-    """weightsᵀ @ x: (batch, heads, keys, width)."""
+    """weightsᵀ @ x: (batch, heads, keys, width); rounded: a backend may give it in the dtype of x."""
 
     x: Float[Tensor, "batch heads queries width"]
+    rounded: bool = False
 
 
 Reduction = Received | Entropy | Top | Pool | TransposedProduct  # what `reduce` takes

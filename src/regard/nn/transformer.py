@@ -195,6 +195,7 @@ class Transformer(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         self.config = config
+        self._compiled = False  # see compile_for_training
         shared: dict[str, Any] = {
             "width": config.width, "heads": config.heads, "hidden": config.hidden, "key_heads": config.key_heads,
             "activation": config.activation, "norm_first": config.norm_first, "bias": config.bias,
@@ -278,7 +279,18 @@ class Transformer(nn.Module):
         states = self.states(target[:, :-1], self.encode(source)).flatten(0, 1)
         labels = target[:, 1:].flatten()
         pad = self.config.pad
-        return token_loss(states, self._head(), self.output_bias, labels, ignore=pad, smoothing=smoothing)
+        return token_loss(
+            states, self._head(), self.output_bias, labels, ignore=pad, smoothing=smoothing, compiled=self._compiled
+        )
+
+    def compile_for_training(self) -> None:
+        """Compile the layers and the loss with torch.compile: a minute at the first step, then steps are faster.
+
+        The layers are compiled one by one for any number of sentences and tokens; those of one kind share their code.
+        """
+        for layer in (*self.encoder.layers, *self.decoder.layers):
+            layer.compile(dynamic=True)
+        self._compiled = True
 
     def _head(self) -> Tensor:
         weight = self.embedding.weight

@@ -7,7 +7,9 @@ facts.py        what must come out as it went in: numbers, addresses, code, mark
 typography.py   plain French as it is printed
 placeholders.py what is removed before a model reads a text, and put back by the alignment
 segments.py     a text as segments that a model can read, with their facts hidden
+hypotheses.py   a hypothesis, its score and its longest length; how a beam grows
 engine.py       CTranslate2 with our weights, for the search on a CPU
+static_search.py the search on a GPU, in fixed shapes
 beam_search.py  the most probable target, token by token, in batches
 language.py     whether a text looks like English
 confidence.py   how sure a translation is
@@ -21,8 +23,9 @@ training.py     `train`: from a recipe to a model
 scoring.py      `score`: BLEU and chrF2
 """
 
-from regard.translation.beam_search import Hypothesis, search
+from regard.translation.beam_search import search
 from regard.translation.corpus import read_lines, read_pairs
+from regard.translation.hypotheses import Hypothesis
 from regard.translation.recipe import Recipe
 from regard.translation.result import Translation
 from regard.translation.scoring import Score, score, score_files

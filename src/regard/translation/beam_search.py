@@ -1,7 +1,7 @@
 """`search`: the most probable targets of each source, token by token, greedy (beam = 1) or with a beam.
 
 `search_all` does it for any number of sources, in batches of similar length, on a CPU by an `Engine` where there is
-one for the model; `RepetitionGuard` stops endless loops.
+one for the model, on a GPU by a `StaticSearch`.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from regard.errors import InputError, RegardError
+from regard.errors import InputError
 from regard.nn import Transformer, start_decoding
-from regard.support import Bool, Float, Int, threads
+from regard.support import Int, threads
 from regard.translation.engine import Engine
+from regard.translation.hypotheses import (
+    REPEATS,
+    Grown,
+    Hypothesis,
+    RepetitionGuard,
+    grow,
+    longest_target,
+    loops,
+    ranked,
+    score,
+)
+from regard.translation.static_search import StaticSearch
 
-__all__ = ["Hypothesis", "RepetitionGuard", "search", "search_all", "search_by_engine", "usable_engine"]
+__all__ = ["search", "search_all", "search_by_engine", "usable_engine"]
 
-_BLOCK = 64  # log-probabilities of a row are compared in blocks
-_LONGEST_REPEAT = 8  # tokens
-_REPEATS = 3  # times in a row
 _AT_ONCE = 1024  # source tokens of a batch for an engine, at most: Ctrl-C waits for a batch to end
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """A target that was found: its tokens without the end, and its mean log-probability (length penalty 1)."""
-
-    tokens: list[int]
-    score: float
-    ended: bool = True  # False: cut off at the maximum length
 
 
 @dataclass
@@ -57,9 +57,9 @@ def search_all(
     """`search` for sources of any number and lengths, on the model's device; results in the order of the sources.
 
     Sources of similar length are searched together: `sentences` of them at a time or, if `tokens` is given, so many
-    that about `tokens` tokens are in flight, all beams included. After each batch, `advance` gets the number of its
-    source tokens. Who needs only a few of the targets says so by `needed`: the others may be missing. `known` has what
-    `search_by_engine` found for these sources.
+    that about `tokens` tokens are in flight, all beams included; on a GPU, as many as keep it busy. After each batch,
+    `advance` gets the number of its source tokens. Who needs only a few of the targets says so by `needed`: the others
+    may be missing. `known` has what `search_by_engine` found for these sources.
 
     >>> import regard
     >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval()
@@ -77,6 +77,12 @@ def search_all(
         )  # fmt: skip
     found = dict(known or {})
     order = sorted((n for n in first.values() if n not in found), key=lambda n: len(sources[n]))
+    static = StaticSearch.of(model) if order and beam >= 1 else None
+    if static is not None:
+        given = [sources[n] for n in order]
+        best = static.search(model, given, beam=beam, length_penalty=length_penalty, needed=needed, advance=advance)
+        found.update(zip(order, best, strict=True))
+        order = []
     while order:
         shortest = max(len(sources[order[0]]), 8)
         size = sentences if tokens is None else max(tokens // (shortest * 2 * beam), 1)
@@ -128,11 +134,11 @@ def search_by_engine(
     for batch, best in zip(batches, engine.search(given, beam=beam, length_penalty=length_penalty), strict=True):
         done = 0
         for n, targets in zip(batch, best, strict=True):
-            most = min(2 * len(sources[n]) + 16, engine.config.positions)
+            most = longest_target(len(sources[n]), engine.config.positions)
             allowed = [
                 Hypothesis(*target)
                 for target in targets
-                if target.ended and len(target.tokens) < most and not _loops(sources[n], target.tokens)
+                if target.ended and len(target.tokens) < most and not loops(sources[n], target.tokens)
             ]
             if len(allowed) >= needed:
                 found[n] = allowed
@@ -150,7 +156,7 @@ def search(
     beam: int = 4,
     length_penalty: float = 1.0,
     max_tokens: int | None = None,
-    repeats: int = _REPEATS,
+    repeats: int = REPEATS,
 ) -> list[list[Hypothesis]]:
     """The `beam` best targets of each source, best first.
 
@@ -173,23 +179,20 @@ def search(
     session, visible = start_decoding(model, source), source.ne(config.pad)
     longest = config.positions if max_tokens is None else min(max_tokens, config.positions)
     lengths = visible.sum(-1).tolist()
-    sentences = [_Sentence(longest if max_tokens else min(2 * length + 16, longest)) for length in lengths]
+    sentences = [_Sentence(longest if max_tokens else longest_target(length, longest)) for length in lengths]
     active = list(sentences)
     scores = torch.full((len(source), beam), -torch.inf, device=device)
     scores[:, 0] = 0.0
     tokens = torch.full((len(source) * beam, 1), config.start, device=device)
-    guard = RepetitionGuard(source, visible, beam, repeats)
+    guard = RepetitionGuard.over(source, visible, beam, repeats)
     for step in range(1, longest + 1):
         # All beams begin with the same token: the first step is computed for one of them.
         first = step == 1
         logs = session.step(tokens[::beam, -1]).repeat_interleave(beam, 0) if first else session.step(tokens[:, -1])
-        guard.forbid(logs, tokens)
-        values, parents, chosen = _best(logs, scores, 2 * beam)
-        ended = chosen == config.end
-        _collect(active, tokens, values, parents, ended, step, beam, length_penalty)
-        # The beam continues with its best candidates that did not end.
-        order = ended.long().argsort(dim=-1, stable=True)[:, :beam]
-        scores, parents, chosen = (t.gather(1, order) for t in (values, parents, chosen))
+        guard.forbid(logs)
+        grown = grow(logs, scores, config.end)
+        _collect(active, tokens, grown, step, length_penalty)
+        scores, parents, chosen = grown.scores, grown.parents, grown.tokens
         rows = (torch.arange(len(active), device=device)[:, None] * beam + parents).flatten()
         tokens = torch.cat([tokens[rows], chosen.view(-1, 1)], 1)
         remaining = [n for n, s in enumerate(active) if len(s.found) < beam and step < s.limit]
@@ -207,125 +210,24 @@ def search(
             tokens, scores, rows = tokens[kept], scores[kept_sources], rows[kept]
             active = [active[n] for n in remaining]
         session.reorder(rows // beam if first else rows, kept_sources)
-        guard.advance(tokens, rows)
-    if not all(sentence.found for sentence in sentences):
-        raise RegardError(
-            "the search found no target: the model's probabilities are NaN or 0 throughout. Are its weights damaged?"
-        )
-    return [sorted(s.found, key=lambda h: -h.score)[:beam] for s in sentences]
+        guard = guard.after(tokens[:, -1], rows)
+    return [ranked(sentence.found, beam) for sentence in sentences]
 
 
-def _best(
-    logs: Float[Tensor, "rows vocabulary"], scores: Float[Tensor, "batch beam"], count: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """(score, beam it continues, token) of the best continuations of each sentence.
-
-    The k largest numbers lie in the k blocks with the largest maxima, so only those are compared one by one.
-    """
-    (batch, beam), size = scores.shape, logs.shape[-1]
-    count = min(count, beam * size)
-    width = _BLOCK if size >= 2 * count * _BLOCK else 1
-    blocks = size // width
-    maxima = logs[:, : blocks * width].view(batch, beam, blocks, width).amax(-1) + scores[..., None]
-    block = maxima.flatten(1).topk(count, -1).indices
-    parent = block // blocks
-    first = parent * size + block % blocks * width
-    places = (first[..., None] + torch.arange(width, device=logs.device)).flatten(1)
-    so_far = scores.gather(1, parent).repeat_interleave(width, 1)
-    if blocks * width < size:  # the rest after the last whole block
-        rows = size * torch.arange(beam, device=logs.device)[:, None]
-        rest = (rows + torch.arange(blocks * width, size, device=logs.device)).flatten()
-        places = torch.cat([places, rest.expand(batch, -1)], 1)
-        so_far = torch.cat([so_far, scores.repeat_interleave(size - blocks * width, 1)], 1)
-    values, chosen = (logs.view(batch, -1).gather(1, places) + so_far).topk(count, -1)
-    places = places.gather(1, chosen)
-    return values, places // size, places % size
-
-
-def _collect(
-    sentences: list[_Sentence], tokens: Tensor, values: Tensor, parents: Tensor, ended: Tensor, step: int, beam: int,
-    length_penalty: float,
-) -> None:  # fmt: skip
-    """Keep the candidates that ended, if they rank within the beam."""
-    sentence, rank = (ended[:, :beam] & (values[:, :beam] > -torch.inf)).nonzero(as_tuple=True)
+def _collect(sentences: list[_Sentence], tokens: Tensor, grown: Grown, step: int, length_penalty: float) -> None:
+    """Keep the candidates that ended."""
+    sentence, rank = (grown.ended > -torch.inf).nonzero(as_tuple=True)
     if not len(sentence):
         return
     # One transfer for all of them: each would wait for a GPU.
-    targets = tokens[sentence * beam + parents[sentence, rank], 1:].tolist()
-    for n, target, score in zip(sentence.tolist(), targets, values[sentence, rank].tolist(), strict=True):
-        sentences[n].found.append(Hypothesis(target, score / step**length_penalty))
+    beam = grown.ended.shape[1]
+    targets = tokens[sentence * beam + grown.ended_parents[sentence, rank], 1:].tolist()
+    for n, target, total in zip(sentence.tolist(), targets, grown.ended[sentence, rank].tolist(), strict=True):
+        sentences[n].found.append(Hypothesis(target, score(total, step, length_penalty)))
 
 
 def _cut_off(sentence: _Sentence, tokens: Tensor, scores: Tensor, step: int, length_penalty: float) -> None:
     """At the maximum length, keep unfinished targets as they are."""
-    for target, score in zip(tokens[:, 1:].tolist(), scores.tolist(), strict=True):
-        if score > -torch.inf:
-            sentence.found.append(Hypothesis(target, score / step**length_penalty, ended=False))
-
-
-class RepetitionGuard:
-    """Forbids the token that would repeat the same 1 to 8 tokens more than `repeats` times in a row.
-
-    For each lag n it counts how many of the last tokens equal the one n before them: 3 n of them are the same n tokens
-    four times. Where the source itself repeats more often, as in 10,000,000, the target may too.
-
-    >>> source = torch.tensor([[5, 6, 7]])
-    >>> guard, logits = RepetitionGuard(source, source > 0, beam=1, repeats=3), torch.zeros(1, 10)
-    >>> tokens = torch.tensor([[9]])
-    >>> for token in (4, 4, 4):
-    ...     tokens = torch.cat([tokens, torch.tensor([[token]])], 1)
-    ...     guard.advance(tokens, torch.tensor([0]))
-    >>> guard.forbid(logits, tokens)
-    >>> logits[0, 4]
-    tensor(-inf)
-    """
-
-    def __init__(
-        self, source: Int[Tensor, "batch tokens"], visible: Bool[Tensor, "batch tokens"], beam: int, repeats: int
-    ):
-        lags = torch.arange(1, _LONGEST_REPEAT + 1, device=source.device)
-        in_source = [_longest_run(source, visible, lag) for lag in range(1, _LONGEST_REPEAT + 1)]
-        allowed = torch.maximum(torch.stack(in_source, 1), repeats * lags - 1)
-        self._allowed = allowed.repeat_interleave(beam, 0)
-        self._run = torch.zeros_like(self._allowed)  # by row and lag: last tokens that equal the one `lag` before
-
-    def forbid(self, logits: Float[Tensor, "rows vocabulary"], tokens: Int[Tensor, "rows length"]) -> None:
-        """Set the logit of a token that would be one repetition too many to -inf."""
-        row, lag = (self._run >= self._allowed).nonzero(as_tuple=True)
-        if len(row):
-            logits[row, tokens[row, -1 - lag]] = -torch.inf
-
-    def advance(self, tokens: Int[Tensor, "rows length"], rows: Int[Tensor, " rows"]) -> None:
-        """Continue with these targets (the last token is new), which extend the previous ones at `rows`."""
-        generated = tokens[:, 1:]  # without the start
-        before = generated[:, :-1][:, -_LONGEST_REPEAT:].flip(1)
-        equal = torch.zeros_like(self._run[rows], dtype=torch.bool)
-        equal[:, : before.shape[1]] = before == generated[:, -1:]
-        self._run = torch.where(equal, self._run[rows] + 1, 0)
-        self._allowed = self._allowed[rows]
-
-
-def _longest_run(source: Tensor, visible: Tensor, lag: int) -> Tensor:
-    """The longest run of tokens that equal the one `lag` before them."""
-    if source.shape[1] <= lag:
-        return source.new_zeros(len(source))
-    equal = (source[:, lag:] == source[:, :-lag]) & visible[:, lag:]
-    count = equal.cumsum(1)
-    at_last_difference = torch.where(equal, 0, count).cummax(1).values
-    return (count - at_last_difference).amax(1)
-
-
-def _loops(source: Sequence[int], target: Sequence[int]) -> bool:
-    """Whether the repetition guard would have forbidden a token of this target."""
-    if len(target) - len(set(target)) < _REPEATS:
-        return False
-    return any(_run(target, lag) > max(_run(source, lag), _REPEATS * lag - 1) for lag in range(1, _LONGEST_REPEAT + 1))
-
-
-def _run(tokens: Sequence[int], lag: int) -> int:
-    """The longest run of tokens that equal the one `lag` before them."""
-    longest = run = 0
-    for before, token in zip(tokens, tokens[lag:], strict=False):
-        run = run + 1 if token == before else 0
-        longest = max(longest, run)
-    return longest
+    for target, total in zip(tokens[:, 1:].tolist(), scores.tolist(), strict=True):
+        if total > -torch.inf:
+            sentence.found.append(Hypothesis(target, score(total, step, length_penalty), ended=False))

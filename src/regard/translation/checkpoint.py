@@ -8,6 +8,7 @@ Where the rate depends on the time, the clock keeps the seconds of every step in
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import hashlib
 import json
@@ -24,9 +25,13 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import FileError
+from regard.nn import Transformer
 from regard.nn.files import read_safetensors, write_bytes, write_safetensors
 
-__all__ = ["CLOCK", "FILE", "PREVIOUS", "Checkpoint", "Clock", "check", "exists", "lock", "read", "tensors", "write"]
+__all__ = [
+    "CLOCK", "FILE", "PREVIOUS", "Checkpoint", "Clock", "begin_with", "check", "exists", "lock", "read", "tensors",
+    "write",
+]  # fmt: skip
 
 FILE = "checkpoint.safetensors"
 PREVIOUS = "checkpoint.previous.safetensors"
@@ -48,6 +53,19 @@ class Checkpoint(NamedTuple):
 def exists(folder: Path) -> bool:
     """Whether a folder holds a checkpoint."""
     return any((folder / name).is_file() for name in (FILE, PREVIOUS))
+
+
+def begin_with(model: Transformer, folder: Path) -> None:
+    """Give a model the weights of another training's, which must be the same model but for its dropout."""
+    earlier = Transformer.load(folder)
+    for field in dataclasses.fields(model.config):
+        there, here = getattr(earlier.config, field.name), getattr(model.config, field.name)
+        if there != here and field.name != "dropout":
+            raise FileError(
+                f"{folder} is another model: {field.name} is {there} there, {here} here. "
+                "Make [model] and the vocabulary the same."
+            )
+    model.load_state_dict(earlier.state_dict())
 
 
 def tensors(

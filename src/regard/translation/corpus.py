@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -141,38 +142,56 @@ def jaccard(one: str, other: str) -> float:
     return len(a & b) / len(a | b) if a or b else 1.0
 
 
-def near(lines: Iterable[str], others: Sequence[str], threshold: float) -> list[bool]:
-    """For each line, whether its `jaccard` with any of the others reaches the threshold.
-
-    Exact: an inverted index from n-grams to the others counts how many n-grams each pair shares.
+def near(lines: Iterable[str], others: Iterable[str], threshold: float) -> list[bool]:
+    """For each line, whether its `jaccard` with any of the others reaches the threshold: exact, for millions of either.
 
     >>> near(["The dog ate.", "The dog ate!", "It rains.", ""], ["The dog ate.", "Hello."], 0.7)
     [True, True, False, False]
     """
     if not 0 < threshold <= 1:
         raise InputError(f"threshold must be above 0 and at most 1. Got {threshold}.")
-    ngrams = [character_ngrams(line) for line in lines]
-    index = {ngram: array("i") for line in ngrams for ngram in line}
-    sizes = []
-    for number, other in enumerate(dict.fromkeys(others)):
-        other_ngrams = character_ngrams(other)
-        sizes.append(len(other_ngrams))
-        for ngram in other_ngrams & index.keys():
-            index[ngram].append(number)
-    postings = {ngram: np.frombuffer(numbers, np.int32) for ngram, numbers in index.items() if numbers}
-    counts = np.array(sizes, np.int64)
-    return [_reaches(line, postings, counts, threshold) for line in ngrams]
+    lines, others = list(lines), list(dict.fromkeys(others))
+    if len(lines) > len(others):
+        index = _Similar(others, threshold)
+        return [next(index.to(line), None) is not None for line in lines]
+    index = _Similar(lines, threshold)
+    found = [False] * len(lines)
+    for other in others:
+        for number in index.to(other):
+            found[number] = True
+    return found
 
 
-def _reaches(
-    line: frozenset[str], postings: dict[str, NDArray[np.int32]], sizes: NDArray[np.int64], threshold: float
-) -> bool:
-    shared_lists = [postings[ngram] for ngram in line if ngram in postings]
-    # The intersection has at most so many n-grams, the union at least those of the line.
-    if not shared_lists or len(shared_lists) < threshold * len(line):
-        return False
-    shared = np.bincount(np.concatenate(shared_lists), minlength=len(sizes))
-    return bool((shared >= threshold * (len(line) + sizes - shared)).any())
+class _Similar:
+    """Finds the texts that are similar to another one, by an index from n-grams to texts.
+
+    Of n n-grams a similar text lacks at most (1 - threshold) n. So of some more than these, the rarest, it has the
+    rest: the few texts that do are compared in full, and the long lists of frequent n-grams are never read.
+    """
+
+    def __init__(self, texts: Sequence[str], threshold: float):
+        self._threshold = threshold
+        self._ngrams = [character_ngrams(text) for text in texts]
+        index: dict[str, array[int]] = {}
+        for number, ngrams in enumerate(self._ngrams):
+            for ngram in ngrams:
+                index.setdefault(ngram, array("i")).append(number)
+        self._postings = {ngram: np.frombuffer(numbers, np.int32) for ngram, numbers in index.items()}
+
+    def to(self, text: str) -> Iterator[int]:
+        """The numbers of the texts whose `jaccard` with this one reaches the threshold."""
+        ngrams, postings = character_ngrams(text), self._postings
+        lists = [postings[ngram] for ngram in ngrams if ngram in postings]
+        lacking = len(ngrams) - math.ceil(self._threshold * len(ngrams) - 1e-9) - (len(ngrams) - len(lists))
+        if not lists or lacking < 0:
+            return
+        lists.sort(key=len)
+        asked = lists[: lacking + max(len(ngrams) // 5, 1)]
+        shared_asked = np.bincount(np.concatenate(asked), minlength=len(self._ngrams))
+        for number in np.flatnonzero(shared_asked >= max(len(asked) - lacking, 1)).tolist():
+            shared, both = len(ngrams & self._ngrams[number]), len(ngrams) + len(self._ngrams[number])
+            if shared >= self._threshold * (both - shared):
+                yield number
 
 
 _MULTIPLE = 8  # lengths are padded to multiples of it: fewer shapes, and whole tiles for the kernels

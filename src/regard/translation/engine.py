@@ -34,8 +34,9 @@ from regard.nn import (
     MultiHeadAttention,
     Transformer,
 )
+from regard.translation.hypotheses import longest_target
 
-__all__ = ["Engine", "Target"]
+__all__ = ["Engine", "Target", "is_plain"]
 
 _NEVER = -1e9  # the bias of a token that is never generated
 _POLL, _LONGEST_POLL = 0.001, 0.01  # seconds between looks whether a batch is done: a signal is noticed in between
@@ -94,14 +95,9 @@ class Engine:
         if model.config.key_heads not in (None, model.config.heads) or find_spec("ctranslate2") is None:
             return False
         first = next(model.parameters())
-        if model.training or first.device.type != "cpu" or first.dtype != torch.float32:
+        if first.device.type != "cpu" or first.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
             return False
-        if torch.is_autocast_enabled("cpu") or model._forward_hooks or model._forward_pre_hooks:
-            return False
-        # Neither overridden nor patched:
-        if any(getattr(getattr(model, name), "__func__", None) is not getattr(Transformer, name) for name in _METHODS):
-            return False
-        return all(map(_is_ours, (model.encoder, model.decoder, model.embedding)))
+        return is_plain(model)
 
     @classmethod
     def of(cls, model: Transformer) -> Engine | None:
@@ -134,7 +130,7 @@ class Engine:
         for batch in batches:
             if len(running) == most:
                 yield self._wait(running.popleft())
-            longest = min(2 * max(map(len, batch)) + 16, self.config.positions)
+            longest = longest_target(max(map(len, batch)), self.config.positions)
             running.append(
                 self._translator.translate_batch(
                     [[str(token) for token in source] for source in batch],
@@ -168,6 +164,24 @@ class Engine:
             ended = bool(tokens) and tokens[-1] == self.config.end
             targets.append(Target(tokens[:-1] if ended else tokens, score, ended))
         return targets
+
+
+def is_plain(model: Transformer) -> bool:
+    """Whether nobody would notice if another computation took the place of the model's own.
+
+    >>> import regard
+    >>> model = regard.Transformer(regard.TransformerConfig.tiny()).eval()
+    >>> with regard.watch(model):
+    ...     watched = is_plain(model)
+    >>> is_plain(model), watched
+    (True, False)
+    """
+    if model.training or model._forward_hooks or model._forward_pre_hooks:
+        return False
+    # Neither overridden nor patched:
+    if any(getattr(getattr(model, name), "__func__", None) is not getattr(Transformer, name) for name in _METHODS):
+        return False
+    return all(map(_is_ours, (model.encoder, model.decoder, model.embedding)))
 
 
 def _is_ours(module: nn.Module) -> bool:

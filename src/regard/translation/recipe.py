@@ -42,6 +42,8 @@ class Recipe:
     marks: bool = False  # ⟦1⟧ to ⟦9⟧ are pieces: for corpora in which they stand for numbers, names or code
     languages: str = ""  # "en-fr": numbers in translations are written as in French
     vocabulary_from: str | None = None  # a folder whose vocabulary to use instead of learning one
+    weights_from: str | None = None  # a folder whose model to begin with, instead of random numbers
+    compile: bool = False  # torch.compile: a minute at the start, then steps are faster; for long trainings on a GPU
     steps: int = 10_000
     minutes: float | None = None  # stop after this long even if steps remain; the rate then decays with time
     tokens: int = 8_192  # per batch, padding included; several processes take a part each
@@ -106,7 +108,9 @@ class Recipe:
             raise InputError(f"far_from must be a list of files. Got {_short(self.far_from)}.")
         for name, kind, what in _KINDS:
             value = getattr(self, name)
-            if not isinstance(value, kind) and not (name in ("vocabulary_from", "shard") and value is None):
+            if not isinstance(value, kind) and not (
+                name in ("vocabulary_from", "weights_from", "shard") and value is None
+            ):
                 raise InputError(f"{name} must be {what}. Got {_short(value)}.")
         for name, least, most in _WHOLE:
             value = getattr(self, name)
@@ -157,7 +161,9 @@ _KINDS: list[tuple[str, type, str]] = [
     ("marks", bool, "true or false"),
     ("shard", bool, "true or false"),
     ("languages", str, 'a text such as "en-fr"'),
+    ("compile", bool, "true or false"),
     ("vocabulary_from", str, "a folder"),
+    ("weights_from", str, "a folder"),
     ("sample", str, "a text"),
     ("model", dict, "a table of the fields of TransformerConfig"),
 ]

@@ -18,8 +18,8 @@ from regard.drawing.terminal import visible
 from regard.errors import InputError
 from regard.nn import Transformer
 from regard.support import Float, ensure_room, progress, threads
-from regard.translation.beam_search import Hypothesis
 from regard.translation.confidence import Calibration
+from regard.translation.hypotheses import Hypothesis
 from regard.translation.language import looks_english
 from regard.translation.segments import Segment, show_marks
 from regard.translation.vocabulary import Vocabulary

@@ -140,7 +140,7 @@ class Trainer:
         self._stop_if_asked()
         self.batches = self._batches(self._encode(pairs), config)
         torch.manual_seed(recipe.seed)
-        self.model = Transformer(config).to(self.device)
+        self.model = self._model(config)
         self.loss = self.processes.wrap(self.model, shard=recipe.shards(config.parameters))
         self.average = {name: p.detach().clone() for name, p in self.model.named_parameters()}
         self.optimizer = torch.optim.AdamW(
@@ -228,6 +228,14 @@ class Trainer:
         self.processes.await_first("vocabulary")
         model = self.processes.bytes_of_first(words.model if words is not None else b"")
         return words or Vocabulary(model)
+
+    def _model(self, config: TransformerConfig) -> Transformer:
+        model = Transformer(config)
+        if self.recipe.weights_from is not None:
+            checkpoint.begin_with(model, self.recipe.folder / self.recipe.weights_from)
+        if self.recipe.compile:
+            model.compile_for_training()
+        return model.to(self.device)
 
     def _check_memory(self, config: TransformerConfig) -> None:
         needed, free = config.parameters * _ADAM, available(self.device)

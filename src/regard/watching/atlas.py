@@ -248,24 +248,23 @@ def _by_rows(
     """What is near, and what is the same token: sums over whole rows, a block of them at a time."""
     _, heads, _, keys = entry.shape
     device = entry.matrix.device
-    columns = torch.arange(keys, device=device)
-    local, same, repeated = torch.zeros(heads), torch.zeros(heads), 0
+    columns, own = torch.arange(keys, device=device), None if names is None else names.to(device)
+    # Sums stay on the device until the end: waiting for it block by block is what would take time on a GPU.
+    local, same = torch.zeros(2, heads, device=device)
+    repeated = torch.zeros((), dtype=torch.long, device=device)
     size = max(_WEIGHTS // (heads * keys), 1)
-    for start in range(0, len(rows), size):
-        block = rows[start : start + size].to(device)
+    for block in torch.split(rows.to(device), size):
         weights = entry.matrix[sequence, :, block].float()
         near = (columns - block[:, None]).abs() <= _LOCAL
-        local += torch.einsum("hrk,rk->h", weights, near.float()).cpu()
-        if names is not None:
-            own = names.to(device)
+        local += weights.flatten(1) @ near.flatten().float()
+        if own is not None:
             alike = (own == own[block][:, None]) & (columns != block[:, None])
             if entry.kind == "decoder":
                 alike &= columns < block[:, None]
-            has = alike.any(-1)
-            same += torch.einsum("hrk,rk->h", weights, (alike & has[:, None]).float()).cpu()
-            repeated += int(has.sum())
-    found = {"local": local / max(len(rows), 1)}
-    return found | ({"same": same / repeated} if repeated else {})
+            same += weights.flatten(1) @ alike.flatten().float()
+            repeated += alike.any(-1).sum()
+    found = {"local": local.cpu() / max(len(rows), 1)}
+    return found | ({"same": same.cpu() / int(repeated)} if int(repeated) else {})
 
 
 # What was written

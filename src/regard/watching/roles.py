@@ -56,6 +56,14 @@ class _Candidate(NamedTuple):
     least: float = _SHARE
 
 
+class _Asked(NamedTuple):
+    """A role that some rows can have: the share that makes it theirs, and whether it is asked before the last two."""
+
+    name: str
+    least: float
+    early: bool
+
+
 def roles(entries: Sequence[Entry], sequence: int = 0) -> list[list[Role]]:
     """The role of each head of each entry.
 
@@ -84,19 +92,19 @@ def roles(entries: Sequence[Entry], sequence: int = 0) -> list[list[Role]]:
 def _of_entry(entry: Entry, sequence: int, sinks: dict[int, str]) -> list[Role]:
     _, heads, queries, keys = entry.shape
     step = max(-(-queries // _ROWS), 1)
-    seen = shown(entry, sequence, range(0, queries, step), range(keys)).cpu()
-    counted = (seen.sum(-1) >= _KEYS) & real_queries(entry, sequence)[::step]
+    seen = shown(entry, sequence, range(0, queries, step), range(keys))
+    counted = (seen.sum(-1) >= _KEYS).cpu() & real_queries(entry, sequence)[::step]
     places = torch.arange(0, queries, step)[counted]
     if not len(places):
         return [Role("too short to tell", 0.0)] * heads
+    counted, places = counted.to(seen.device), places.to(seen.device)
     seen = seen[counted]
     candidates = _candidates(entry, sequence, places, seen, sinks)
     found: list[Role] = []
     size = max(_WEIGHTS // (len(places) * keys), 1)
     for start in range(0, heads, size):
         rows = entry.matrix.part[sequence, start : start + size, ::step]
-        weights = rows.to_dense().float().cpu()[:, counted]
-        found += [role(head, seen, candidates) for head in weights]
+        found += roles_of_heads(rows.to_dense().float()[:, counted], seen, candidates)
     return found
 
 
@@ -104,7 +112,7 @@ def _candidates(
     entry: Entry, sequence: int, places: Int[Tensor, " rows"], seen: Bool[Tensor, "rows keys"], sinks: dict[int, str]
 ) -> list[_Candidate]:
     keys = key_side(entry, sequence)
-    columns = torch.arange(len(keys))
+    columns = torch.arange(len(keys), device=seen.device)
     found = [
         _Candidate("first token" if position == 0 else f"{name} (a sink)", (columns == position).expand_as(seen))
         for position, name in sinks.items()
@@ -118,7 +126,7 @@ def _candidates(
         found += _repetitions(_names(entry, query_side(entry, sequence), sequence), places)
     blank = [not any(letter.isalnum() for letter in piece) for piece in keys] if keys.named else []
     if any(blank):
-        found.append(_Candidate("punctuation", torch.tensor(blank).expand_as(seen)))
+        found.append(_Candidate("punctuation", torch.tensor(blank, device=seen.device).expand_as(seen)))
     found = [_Candidate(name, which & seen, least) for name, which, least in found]
     return [*found, _Candidate("nearby tokens", (away.abs() <= _NEAR) & seen, _WIDE)] if own else found
 
@@ -136,36 +144,46 @@ def _names(entry: Entry, side: Tokens, sequence: int) -> Tensor | None:
 def _repetitions(names: Int[Tensor, " tokens"] | None, places: Int[Tensor, " rows"]) -> list[_Candidate]:
     if names is None:
         return []
-    columns = torch.arange(len(names))
+    names, columns = names.to(places.device), torch.arange(len(names), device=places.device)
     same = (names == names[places][:, None]) & (columns != places[:, None])
     before = torch.where(same & (columns < places[:, None]), columns, -1).amax(-1)  # the last earlier place, or -1
     after = (columns == before[:, None] + 1) & (before >= 0)[:, None] & (columns != places[:, None])
     return [_Candidate("same word", same), _Candidate("after same word", after)]
 
 
-def role(
-    weights: Float[Tensor, "rows keys"], seen: Bool[Tensor, "rows keys"], candidates: Sequence[_Candidate]
-) -> Role:
-    """The role of one head, from some of its rows, the keys that each of them may see, and the candidates in order.
+def roles_of_heads(
+    weights: Float[Tensor, "heads rows keys"], seen: Bool[Tensor, "rows keys"], candidates: Sequence[_Candidate]
+) -> list[Role]:
+    """The role of each head, from some of its rows, the keys that each of them may see, and the candidates in order.
 
     >>> everywhere = torch.ones(2, 4, dtype=torch.bool)
-    >>> role(torch.full((2, 4), 0.25), everywhere, [])
-    Role(name='all alike', share=1.0)
+    >>> roles_of_heads(torch.full((1, 2, 4), 0.25), everywhere, [])
+    [Role(name='all alike', share=1.0)]
     """
     count = seen.sum(-1)
-    entropy = -(weights * weights.clamp_min(1e-30).log()).sum(-1) / count.log()
-    if (even := float(entropy.mean())) >= _EVEN:
-        return Role("all alike", min(even, 1.0))
-    best = Role("mixed", 0.0)
+    entropy = (-(weights * weights.clamp_min(1e-30).log()).sum(-1) / count.log()).mean(-1)
+    asked: list[_Asked] = []
+    shares: list[Tensor] = []
     for name, keys, least in candidates:
         counted = keys.any(-1)
         if int(counted.sum()) < 2:  # one row is no habit
             continue
-        share = float((weights * keys)[counted].sum(-1).mean())
         equal = float((keys.sum(-1) / count)[counted].mean())
-        holds = share >= max(least, _TIMES_EQUAL * equal)
-        if holds and share > best.share + 1e-6 and (least == _SHARE or best.share == 0):
+        asked.append(_Asked(name, max(least, _TIMES_EQUAL * equal), early=least == _SHARE))
+        shares.append(weights.flatten(1) @ keys.flatten().to(weights.dtype) / counted.sum())
+    largest = weights.amax(-1).mean(-1)
+    # All numbers leave the device together: waiting for it once is what takes time on a GPU.
+    numbers = torch.stack([entropy, largest, *shares], -1).tolist()
+    return [_role(even, most, own, asked, int(count.min())) for even, most, *own in numbers]
+
+
+def _role(even: float, largest: float, shares: Sequence[float], asked: Sequence[_Asked], fewest: int) -> Role:
+    if even >= _EVEN:
+        return Role("all alike", min(even, 1.0))
+    best = Role("mixed", 0.0)
+    for (name, least, early), share in zip(asked, shares, strict=True):
+        if share >= least and share > best.share + 1e-6 and (early or best.share == 0):
             best = Role(name, share)
-    if best.share == 0 and (largest := float(weights.amax(-1).mean())) >= max(_ONE, _TIMES_EQUAL / float(count.min())):
+    if best.share == 0 and largest >= max(_ONE, _TIMES_EQUAL / fewest):
         return Role("one at a time", largest)
     return best

@@ -7,9 +7,10 @@ parameters as if they were spelt out.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -20,8 +21,8 @@ from regard.backends.triton import limits, tuning
 from regard.scores import HIDING, BoundMask, Positions, Scores, take
 
 __all__ = [
-    "MAX_GRID", "OUT_OF_REACH", "AxisStrides", "Chunk", "Flags", "Layout", "Layouts", "Normaliser", "Prepared",
-    "Problem", "Tensors", "cdiv", "describe", "head_grid", "next_power", "prepare", "tensors",
+    "MAX_GRID", "OUT_OF_REACH", "AxisStrides", "Chunk", "Flags", "Launch", "Layout", "Layouts", "Normaliser",
+    "Prepared", "Problem", "Tensors", "cdiv", "describe", "head_grid", "next_power", "prepare", "tensors",
 ]  # fmt: skip
 
 OUT_OF_REACH = 2**30  # further than any key
@@ -205,23 +206,76 @@ class Prepared:
         Looking at some fifty arguments takes it longer than the launch. Besides numbers and layouts, arguments must be
         this problem and its tensors, or new tensors of which `constants` say whether and in what dtype they are there.
         """
-        others = tuple(_specialisation(a) for a in args if type(a) in _SPECIALISED)
-        key = (id(kernel), self._compiled_for, others, *constants.values())
-        compiled = _COMPILED.get(key)
+        launch = Launch(kernel, grid, args, constants)
+        self._launch(launch, self._find(_key(launch)))
+
+    def launch_all(self, *launches: Launch) -> None:
+        """One launch after the other. Kernels that are new are compiled before the first, side by side."""
+        keys = [_key(launch) for launch in launches]
+        new = [(key, launch) for key, launch in zip(keys, launches, strict=True) if self._find(key) is None]
+        if len(new) > 1 and self.q.base.device.type == "cuda":
+            compiled = _compile_side_by_side([launch for _, launch in new])
+            for (key, _), kernel in zip(new, compiled, strict=True):
+                _COMPILED[key, self._compiled_for] = kernel
+        for key, launch in zip(keys, launches, strict=True):
+            self._launch(launch, self._find(key))
+
+    def _find(self, key: Any) -> Any:
+        """The kernel compiled for this problem, if there is one."""
+        found = self._kernels.get(key)
+        if found is None:
+            found = self._kernels[key] = _COMPILED.get((key, self._compiled_for))
+        return found
+
+    def _launch(self, launch: Launch, compiled: Any) -> None:
+        kernel, grid, args, constants = launch
         if compiled is not None:
             compiled[(*grid, 1, 1)[:3]](*args, *[constants[name] for name in kernel.arg_names[len(args) :]])
             return
         compiled = kernel[grid](*args, **constants)
         if compiled is not None:  # the interpreter compiles nothing
-            _COMPILED[key] = compiled
+            _COMPILED[_key(launch), self._compiled_for] = compiled
+
+    @cached_property
+    def _kernels(self) -> dict[Any, Any]:
+        return {}
 
     def _flags(self, start: bool, end: bool, norm: Normaliser | None) -> Flags:
         split = norm is not None and norm.low is not None
         return self.flags._replace(stages=(start, True, end), split_lse=split)
 
 
+class Launch(NamedTuple):
+    """A kernel and what it is called with."""
+
+    kernel: Any
+    grid: tuple[int, ...]
+    args: tuple[Any, ...]
+    constants: dict[str, Any]
+
+
 _COMPILED: dict[Any, Any] = {}
 _SPECIALISED = (int, tuple, Chunk, Layouts)  # arguments of these types differ from call to call
+
+
+def _key(launch: Launch) -> Any:
+    """All that Triton compiles in of a launch, beside the problem."""
+    others = tuple([_specialised(a) for a in launch.args if type(a) in _SPECIALISED])
+    return id(launch.kernel), others, *launch.constants.values()
+
+
+def _compile_side_by_side(launches: Sequence[Launch]) -> list[Any]:
+    """Most of what compiling a kernel takes is outside Python: LLVM, ptxas, and a C compiler for its launcher."""
+    device = torch.cuda.current_device()
+
+    def compiled(launch: Launch) -> Any:
+        with torch.cuda.device(device):  # each thread has a current device of its own
+            found = launch.kernel.warmup(*launch.args, grid=launch.grid, **launch.constants)
+            found[launch.grid]  # which loads it
+        return found
+
+    with ThreadPoolExecutor(len(launches)) as threads:
+        return list(threads.map(compiled, launches))
 
 
 @cache
@@ -240,6 +294,9 @@ def _specialisation(argument: Any) -> Any:
     if isinstance(argument, Tensor):
         return argument.dtype, argument.data_ptr() % 16 == 0
     return type(argument) if isinstance(argument, float) else argument
+
+
+_specialised = lru_cache(maxsize=4096)(_specialisation)  # of numbers and tuples of them; a kernel's have the same types
 
 
 def prepare(scores: Scores, block_m: int, block_n: int, interleave: bool = True) -> Prepared:

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from regard.backends.contract import (
     HIDDEN,
-    LN2,
     Entropy,
     Pool,
     Received,
@@ -27,6 +26,7 @@ from regard.backends.tiles.tile import Tile
 from regard.backends.triton import tuning
 from regard.backends.triton.problem import (
     Chunk,
+    Launch,
     Normaliser,
     cdiv,
     describe,
@@ -47,7 +47,7 @@ class PassResult(NamedTuple):
     """What one pass over the tiles has found."""
 
     received: Tensor | None = None  # sums or maxima
-    entropy: Tensor | None = None  # in bits
+    entropy: Tensor | None = None
     pool: Tensor | None = None
     product: Tensor | None = None
     top: tuple[Tensor, Tensor] | None = None
@@ -73,6 +73,8 @@ def reduce(scores: Scores, norm: Normaliser, requests: Sequence[Reduction]) -> l
     products = TransposedProduct if not capturing(scores.query) else (TransposedProduct, Pool)  # its bins are a copy
     if few(scores) and not any(isinstance(request, products) for request in requests):
         return _of_few_rows(scores, norm, requests)
+    if len(requests) == 1 and isinstance(requests[0], (Received, Entropy)):
+        return [_alone(scores, norm, requests[0])]
     results: dict[int, Result] = {}  # by position in `requests`
 
     def positions(kind: type) -> list[int]:
@@ -87,14 +89,14 @@ def reduce(scores: Scores, norm: Normaliser, requests: Sequence[Reduction]) -> l
             results[received] = found.received / scores.shape[2] if mean else found.received
         if entropy is not None:
             assert found.entropy is not None
-            results[entropy] = found.entropy * LN2
+            results[entropy] = found.entropy
         if pool is not None:
             assert found.pool is not None
             results[pool] = found.pool
 
     entropies, tops, pools, received = map(positions, (Entropy, Top, Pool, Received))
     for n in positions(TransposedProduct):
-        found = columns(scores, norm, x=requests[n].x)  # type: ignore[union-attr]
+        found = columns(scores, norm, product=requests[n])  # type: ignore[arg-type]
         assert found.product is not None
         results[n] = found.product
     even_pools = [n for n in pools if even(scores, requests[n])]  # type: ignore[arg-type]
@@ -124,6 +126,16 @@ def reduce(scores: Scores, norm: Normaliser, requests: Sequence[Reduction]) -> l
             found = sums(scores, norm, kind, e is not None, pool)
         keep(found, r, e, p)
     return [results[n] for n in range(len(requests))]
+
+
+def _alone(scores: Scores, norm: Normaliser, request: Received | Entropy) -> Tensor:
+    """A reduction that has a pass to itself: there is nothing to plan."""
+    if isinstance(request, Entropy):
+        found = rows(scores, norm, 0, True).entropy
+    else:
+        found = columns(scores, norm, request).received
+    assert found is not None
+    return found / scores.shape[2] if isinstance(request, Received) and request.reduce == "mean" else found
 
 
 # How much workspace a pass may take, and how it is shared
@@ -279,15 +291,15 @@ def _empty_top(scores: Scores, k: int) -> tuple[Tensor, Tensor]:
 
 
 def columns(
-    scores: Scores, norm: Normaliser, received: Received | None = None, x: Tensor | None = None,
+    scores: Scores, norm: Normaliser, received: Received | None = None, product: TransposedProduct | None = None,
     pool: Pool | None = None,
 ) -> PassResult:  # fmt: skip
     """What each key receives, the transposed matrix times x, or the matrix in bins."""
     from regard.backends.triton import reduction_kernels
 
     batch, heads, queries, keys = scores.shape
-    name = "columns_product" if x is not None else "columns" if pool is None else "columns_pool"
-    block_m, block_n, options = tuning.blocks(name, scores, *(() if x is None else (x.shape[-1],)))
+    name = "columns_product" if product is not None else "columns" if pool is None else "columns_pool"
+    block_m, block_n, options = tuning.blocks(name, scores, *(() if product is None else (product.x.shape[-1],)))
     bins, bin_rows, pooled = (1, 1, 1.0), 0, None
     if pool is not None:
         bin_rows = queries // pool.rows
@@ -295,12 +307,13 @@ def columns(
         pooled = norm.high.new_zeros(batch, heads, pool.rows, keys // 16)
     prepared = prepare(scores, block_m, block_n)
     total = norm.high.new_empty(batch, heads, keys)
-    x_desc, layout, product, width = prepared.q, prepared.layouts.q, None, 1
-    if x is not None:
+    x_desc, layout, out, width, rounded = prepared.q, prepared.layouts.q, None, 1, False
+    if product is not None:
         # In half precision the product is one of the tensor cores.
-        x_desc, layout = describe(x.to(scores.query.dtype), block_m)
-        width = x.shape[-1]
-        product = norm.high.new_empty(batch, heads, keys, width)
+        x, dtype = product.x, scores.query.dtype
+        x_desc, layout = describe(x.to(dtype), block_m)
+        width, rounded = x.shape[-1], product.rounded and x.dtype == dtype != torch.float32
+        out = norm.high.new_empty(batch, heads, keys, width, dtype=dtype if rounded else None)
     flags = prepared.along_queries(block_m, norm)
     if not (flags.stages[0] or flags.stages[2]):
         flags = flags._replace(stages=(True, True, True))
@@ -308,15 +321,15 @@ def columns(
     flags = flags._replace(causal=False, aligned=queries % 4 == 0)
     prepared.launch(
         reduction_kernels.columns, prepared.grid(cdiv(keys, block_n), batch * heads),
-        prepared.q, prepared.k, x_desc, norm, total, product, pooled, prepared.queries_problem,
+        prepared.q, prepared.k, x_desc, norm, total, out, pooled, prepared.queries_problem,
         prepared.layouts._replace(v=layout), bins, FLAGS=flags,
-        MAXIMUM=received is not None and received.reduce == "max", BIN_ROWS=bin_rows, PRODUCT=x is not None,
-        PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
-        BLOCK_X=x_desc.block_shape[1] if x is not None else 1, WIDTH=width, **options,
+        MAXIMUM=received is not None and received.reduce == "max", BIN_ROWS=bin_rows,
+        PRODUCT=0 if out is None else 1 + rounded, PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
+        BLOCK_X=x_desc.block_shape[1] if out is not None else 1, WIDTH=width, **options,
     )  # fmt: skip
     while pooled is not None and pooled.shape[3] > bins[1]:  # torch is slow at sums of a few numbers each
         pooled = pooled[..., ::2] + pooled[..., 1::2]
-    return PassResult(total, None, pooled, product)
+    return PassResult(total, None, pooled, out)
 
 
 class BinShape(NamedTuple):
@@ -445,6 +458,7 @@ def top(scores: Scores, norm: Normaliser, k: int, entropy: bool) -> PassResult:
     values = logs if short else norm.high.new_empty(lanes * chunk, segments, slots)
     places = norm.high.new_empty(lanes * chunk, 2 * slots if short else segments * slots, dtype=torch.int32)
     open_rows = norm.high.new_empty(lanes * chunk + 1, dtype=torch.int32)
+    how_many = open_rows[:1]
     weights, indices = _empty_top(scores, k)
     buffers = TopBuffers(values, places, dropped, open_rows, logs, weights, indices)
     entropies = norm.high.new_empty(batch, heads, queries) if entropy else None
@@ -458,26 +472,29 @@ def top(scores: Scores, norm: Normaliser, k: int, entropy: bool) -> PassResult:
     for start in range(0, queries, chunk):
         part = Chunk(start, min(chunk, cdiv(queries - start, block_m) * block_m))
         if short:
-            open_rows[:1] = 0
-        prepared.launch(
+            how_many.zero_()
+        single = (singles, buffers, norm, prepared.problem, part)
+        launches = [Launch(
             top_kernels.top_pass, prepared.grid(part.rows // block_m * segments, lanes),
-            prepared.q, prepared.k, parts, buffers, norm, problem, prepared.layouts, part, FLAGS=flags,
-            TOP=shape, ENTROPY=entropy, PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n, **options,
-        )  # fmt: skip
+            (prepared.q, prepared.k, parts, buffers, norm, problem, prepared.layouts, part),
+            {"FLAGS": flags, "TOP": shape, "ENTROPY": entropy, "PRECISION": prepared.precision, "BLOCK_M": block_m,
+             "BLOCK_N": block_n, **options},
+        )]  # fmt: skip
+        if not short:
+            launches.append(Launch(
+                top_kernels.top_settle, (cdiv(part.rows, settle_rows), *head_grid(lanes)), single,
+                {"FLAGS": any_stages, "TOP": shape, "WIDTH": width, "STEP": min(next_power(width), settle_step),
+                 "ROWS": settle_rows, "num_warps": settle_warps},
+            ))  # fmt: skip
+        launches.append(Launch(
+            top_kernels.top_search, (min(lanes * part.rows, search_programs),), single,
+            {"FLAGS": any_stages, "TOP": shape, "WIDTH": width, "STEP": min(next_power(width), search_step),
+             "BLOCK_N": block_n, "num_warps": search_warps, "enable_fp_fusion": False},
+        ))  # fmt: skip
+        prepared.launch_all(*launches)
         if not direct:
             assert entropies is not None
             assert parts is not None
             summed = parts[: lanes * part.rows].view(batch, heads, part.rows, segments).sum(-1)
             entropies[:, :, start : start + part.rows] = summed[:, :, : queries - start]
-        if not short:
-            prepared.launch(
-                top_kernels.top_settle, (cdiv(part.rows, settle_rows), *head_grid(lanes)),
-                singles, buffers, norm, prepared.problem, part, FLAGS=any_stages, TOP=shape, WIDTH=width,
-                STEP=min(next_power(width), settle_step), ROWS=settle_rows, num_warps=settle_warps,
-            )  # fmt: skip
-        prepared.launch(
-            top_kernels.top_search, (min(lanes * part.rows, search_programs),),
-            singles, buffers, norm, prepared.problem, part, FLAGS=any_stages, TOP=shape, WIDTH=width,
-            STEP=min(next_power(width), search_step), BLOCK_N=block_n, num_warps=search_warps, enable_fp_fusion=False,
-        )  # fmt: skip
     return PassResult(entropy=entropies, top=(weights, indices))

@@ -13,6 +13,7 @@ import triton.language as tl
 from regard.backends.triton.kernels import (
     HIDDEN,
     HIDING,
+    LN2,
     find_head,
     flat_head,
     key_bounds,
@@ -57,7 +58,7 @@ def rows(
     FLAGS: tl.constexpr, ENTROPY: tl.constexpr, SHARED: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr,
     PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """The entropy of each row, in bits; where SHARED is not 0, its largest weight and the key that has it.
+    """The entropy of each row; where SHARED is not 0, its largest weight and the key that has it.
 
     On the way SHARED keys of a tile share one maximum, and only its tile is remembered. Which of them it was is found
     at the end, where `tensors` are read again for these few keys.
@@ -83,7 +84,7 @@ def rows(
     entropy, best, best_start = state
     line = flat * problem.queries + row
     if ENTROPY:
-        tl.store(entropy_ptr + line, tl.sum(entropy, 1), mask=inside)
+        tl.store(entropy_ptr + line, tl.sum(entropy, 1) * LN2, mask=inside)
     if SHARED:
         most = tl.max(best, 1)
         seen = most > HIDING
@@ -157,7 +158,8 @@ def columns(
     FLAGS: tl.constexpr, MAXIMUM: tl.constexpr, BIN_ROWS: tl.constexpr, PRODUCT: tl.constexpr,
     PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_X: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """What each key receives, as sum or MAXIMUM, and the matrix in bins; or PRODUCT, the transposed matrix times x.
+    """What each key receives, as sum or MAXIMUM, and the matrix in bins; or PRODUCT, the transposed matrix times x, in
+    float32 (1) or in the dtype of x (2).
 
     BIN_ROWS, if not 0: bins of so many rows, a power of two and 8 at least, and sixteen keys, to be added up; not with
     MAXIMUM.
@@ -405,7 +407,7 @@ def _sums_step(
     if RECEIVED == "max":
         total = max_nan(total, p)
     if ENTROPY:
-        tl.store(entropy_ptr + row, before - tl.sum(p * log2, 1), mask=inside)
+        tl.store(entropy_ptr + row, before - tl.sum(p * log2, 1) * LN2, mask=inside)
     if POOL == "bins":
         side: tl.constexpr = BIN_KEYS if BIN_KEYS < BLOCK_N else BLOCK_N
         few: tl.constexpr = side if side < 8 else 8  # up to these eight, threads exchange no numbers
@@ -429,7 +431,7 @@ def sums(
     BIN_KEYS: tl.constexpr, RAGGED: tl.constexpr, PRECISION: tl.constexpr, CHUNK: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """What each key receives (RECEIVED: "sum", "max" or ""), the entropy of each row in bits, and the matrix in bins.
+    """What each key receives (RECEIVED: "sum", "max" or ""), the entropy of each row, and the matrix in bins.
 
     turns: how many blocks of keys are taken one after the other, and how many turns a program has. On every other turn
     the order of the programs is reversed, so that all have the same amount of work.

@@ -20,6 +20,7 @@ import triton.language as tl
 from regard.backends.triton.kernels import (
     HIDDEN,
     HIDING,
+    LN2,
     find_head,
     flat_head,
     key_bounds,
@@ -125,7 +126,7 @@ def top_pass(
 
     Of each, buffers.candidates are its larger log2 weight, tagged, and buffers.keys its first key; up to TOP.pairs
     follow that may count too. buffers.dropped is the largest that came third in its class; entropy_ptr, with ENTROPY,
-    the entropy of the segment in bits. The list of open rows is made empty for `top_settle`.
+    the entropy of the segment. The list of open rows is made empty for `top_settle`.
 
     In short rows the results go to buffers.weights and buffers.indices, and buffers.open_rows, the first number of
     which is its length, lists the rows for `top_search`, as -1 - row where tags may have changed their order. For those
@@ -162,7 +163,7 @@ def top_pass(
     line = (flat * chunk.rows + row - chunk.start).to(tl.int64)
     inside = row < tl.minimum(chunk.start + chunk.rows, problem.queries)
     if ENTROPY:
-        tl.store(entropy_ptr + line * TOP.segments + segment, tl.sum(entropy, 1), mask=inside)
+        tl.store(entropy_ptr + line * TOP.segments + segment, tl.sum(entropy, 1) * LN2, mask=inside)
     dropped = tl.max(dropped, 1)
     SLOTS: tl.constexpr = TOP.slots  # Triton 3.6 takes no field of a constexpr in a shape
     slot = tl.arange(0, SLOTS)[None, :]
@@ -352,8 +353,7 @@ def _repeated(classes):
 @triton.jit
 def _look_at_classes(
     state, classes, left, right, row, tensors, norm, problem,
-    FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, MANY: tl.constexpr, UNIT: tl.constexpr,
-    BLOCK_N: tl.constexpr,
+    FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, MANY: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     """Look at all keys of those classes that occur in `classes` twice: a third of theirs may count too."""
     member, remaining = tl.arange(0, MANY), _repeated(classes)
@@ -361,7 +361,7 @@ def _look_at_classes(
         one = tl.max(remaining, 0)
         remaining = tl.where(remaining == one, -1, remaining)
         for start in range(left + one, right, MANY * BLOCK_N // 2):
-            key = start + member // UNIT * (BLOCK_N * UNIT // 2) + member % UNIT
+            key = start + member * (BLOCK_N // 2)
             state = _look(state, key, key < right, row, tensors, norm, problem, FLAGS, WIDTH, STEP)
     return state
 
@@ -407,7 +407,7 @@ def _search_short(
             state = _sort_best(log2, key, TOP)
             classes = tl.where(key >= 0, tl.where(dropped, key % (BLOCK_N // 2), -1), -1)
             state = _look_at_classes(state, classes, 0, problem.keys, row, tensors, norm, problem, FLAGS, WIDTH, STEP,
-                                     MEMBERS, 1, BLOCK_N)  # fmt: skip
+                                     MEMBERS, BLOCK_N)  # fmt: skip
         # As in `top_settle`: a tagged weight is right where products have fewer digits.
         log2, keys = state
         same = (keys[:, None] == known[None, :]) & (known >= 0)[None, :]
@@ -429,20 +429,24 @@ def _search_segment(
     value, keys = tl.load(buffers.candidates + at + slot), tl.load(buffers.keys + at + slot)
     segment_keys: tl.constexpr = BLOCK_N << TOP.tag_bits
     left, right = segment * segment_keys, tl.minimum((segment + 1) * segment_keys, problem.keys)
-    if (
-        tl.load(buffers.candidates + at + TOP.pairs - 1) >= bound
-    ):  # pairs that were not handed on may count: look at all
-        for start in range(left, right, 2 * TOP.slots):
-            state = _look(state, start + both, start + both < right, row, tensors, norm, problem, FLAGS, WIDTH,
-                          STEP)  # fmt: skip
-    elif tl.max(value, 0) >= bound:
-        key = tl.load(buffers.keys + at + both // 2) + both % 2
-        near = tl.load(buffers.candidates + at + both // 2) >= bound
-        state = _look(state, key, near, row, tensors, norm, problem, FLAGS, WIDTH, STEP)
-        if tl.load(buffers.dropped + line.to(tl.int64) * TOP.segments + segment) >= bound:
-            classes = tl.where(value > HIDING, keys % BLOCK_N, -1)
-            state = _look_at_classes(state, classes, left, right, row, tensors, norm, problem, FLAGS, WIDTH, STEP,
-                                     2 * TOP.slots, TOP.unit, BLOCK_N)  # fmt: skip
+    everything = tl.load(buffers.candidates + at + TOP.pairs - 1) >= bound  # pairs that were not handed on may count
+    more = everything | (tl.max(value, 0) >= bound)
+    bound = tl.where(everything, -HIDDEN, bound)  # then no single ones are looked at
+    dropped = tl.load(buffers.dropped + line.to(tl.int64) * TOP.segments + segment) >= bound
+    key = tl.load(buffers.keys + at + both // 2) + both % 2
+    wanted = tl.load(buffers.candidates + at + both // 2) >= bound
+    remaining = tl.where(dropped, _repeated(tl.where(value > HIDING, keys % BLOCK_N, -1)), -1)
+    apart, start = tl.where(everything, 2, BLOCK_N), tl.where(everything, left, right)
+    while more:  # first pairs that were handed on. One place for all: weighing is most of what there is to compile
+        state = _look(state, key, wanted, row, tensors, norm, problem, FLAGS, WIDTH, STEP)
+        one = tl.max(remaining, 0)
+        more = (start < right) | (one >= 0)
+        if (start >= right) & (one >= 0):  # the next class
+            start = left + one
+            remaining = tl.where(remaining == one, -1, remaining)
+        key = start + both // 2 * apart + both % 2
+        wanted = key < right
+        start += TOP.slots * apart
     return state
 
 

@@ -1,0 +1,198 @@
+"""What all searches share: a hypothesis and its score, its longest length, how a beam grows, and `RepetitionGuard`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.errors import RegardError
+from regard.support import Bool, Float, Int
+
+__all__ = [
+    "LAGS",
+    "REPEATS",
+    "Grown",
+    "Hypothesis",
+    "RepetitionGuard",
+    "grow",
+    "longest_target",
+    "loops",
+    "ranked",
+    "score",
+]
+
+_BLOCK = 64  # log-probabilities of a row are compared in blocks
+LAGS = 8  # tokens of the longest sequence that is watched
+REPEATS = 3  # times in a row
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A target that was found: its tokens without the end, and its mean log-probability (length penalty 1)."""
+
+    tokens: list[int]
+    score: float
+    ended: bool = True  # False: cut off at the maximum length
+
+
+def score(total: Any, length: Any, length_penalty: float) -> Any:
+    """The score of a target: the sum of its log-probabilities over a power of its length, the end counted.
+
+    >>> score(-6.0, 3, 1.0), score(-6.0, 4, 0.5)
+    (-2.0, -3.0)
+    """
+    return total / length**length_penalty
+
+
+def longest_target(source: int, positions: int) -> int:
+    """The number of tokens, with the end, at which a target of a source of so many tokens is cut off."""
+    return min(2 * source + 16, positions)
+
+
+def ranked(found: Sequence[Hypothesis], beam: int) -> list[Hypothesis]:
+    """The best of those that were found for one source, best first; none at all is an error."""
+    if not found:
+        raise RegardError(
+            "the search found no target: the model's probabilities are NaN or 0 throughout. Are its weights damaged?"
+        )
+    return sorted(found, key=lambda h: -h.score)[:beam]
+
+
+# How a beam grows
+
+
+class Grown(NamedTuple):
+    """What a step makes of the targets of each sentence: those that go on, and those that end."""
+
+    scores: Float[Tensor, "batch beam"]  # sums of log-probabilities
+    parents: Int[Tensor, "batch beam"]  # the target that each continues
+    tokens: Int[Tensor, "batch beam"]
+    ended: Float[Tensor, "batch beam"]  # sums of those that end, if they rank within the beam; -inf elsewhere
+    ended_parents: Int[Tensor, "batch beam"]
+
+
+def grow(logs: Float[Tensor, "rows vocabulary"], scores: Float[Tensor, "batch beam"], end: int) -> Grown:
+    """One step of a beam search, by the log-probabilities of each target's next token; never waits for a GPU.
+
+    >>> logs = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.8, 0.1]]).log()
+    >>> grown = grow(logs, torch.tensor([[-1.0, -2.0]]), end=0)
+    >>> grown.tokens, grown.parents, grown.ended.exp()
+    (tensor([[1, 1]]), tensor([[0, 1]]), tensor([[0.1839, 0.0000]]))
+    """
+    beam = scores.shape[1]
+    values, parents, tokens = _best(logs, scores, 2 * beam)
+    ended = tokens == end
+    # The beam continues with its best candidates that did not end.
+    order = ended.long().argsort(dim=-1, stable=True)[:, :beam]
+    going, their_parents, their_tokens = (t.gather(1, order) for t in (values, parents, tokens))
+    # A sum that is NaN never counts as found.
+    counts = ended[:, :beam] & (values[:, :beam] > -torch.inf)
+    ends = torch.where(counts, values[:, :beam], -torch.inf)
+    return Grown(going, their_parents, their_tokens, ends, parents[:, :beam])
+
+
+def _best(
+    logs: Float[Tensor, "rows vocabulary"], scores: Float[Tensor, "batch beam"], count: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(score, beam it continues, token) of the best continuations of each sentence.
+
+    The k largest numbers lie in the k blocks with the largest maxima, so only those are compared one by one.
+    """
+    (batch, beam), size = scores.shape, logs.shape[-1]
+    count = min(count, beam * size)
+    width = _BLOCK if size >= 2 * count * _BLOCK else 1
+    blocks = size // width
+    maxima = logs[:, : blocks * width].view(batch, beam, blocks, width).amax(-1) + scores[..., None]
+    block = maxima.flatten(1).topk(count, -1).indices
+    parent = block // blocks
+    first = parent * size + block % blocks * width
+    places = (first[..., None] + torch.arange(width, device=logs.device)).flatten(1)
+    so_far = scores.gather(1, parent).repeat_interleave(width, 1)
+    if blocks * width < size:  # the rest after the last whole block
+        rows = size * torch.arange(beam, device=logs.device)[:, None]
+        rest = (rows + torch.arange(blocks * width, size, device=logs.device)).flatten()
+        places = torch.cat([places, rest.expand(batch, -1)], 1)
+        so_far = torch.cat([so_far, scores.repeat_interleave(size - blocks * width, 1)], 1)
+    values, chosen = (logs.view(batch, -1).gather(1, places) + so_far).topk(count, -1)
+    places = places.gather(1, chosen)
+    return values, places // size, places % size
+
+
+# What may not be repeated
+
+
+class RepetitionGuard(NamedTuple):
+    """Forbids the token that would repeat the same 1 to 8 tokens more than `repeats` times in a row.
+
+    For each lag n it counts how many of the last tokens equal the one n before them: 3 n of them are the same n tokens
+    four times. Where the source itself repeats more often, as in 10,000,000, the target may too.
+
+    >>> source = torch.tensor([[5, 6, 7]])
+    >>> guard, logits = RepetitionGuard.over(source, source > 0, beam=1, repeats=3), torch.zeros(1, 10)
+    >>> for token in (4, 4, 4):
+    ...     guard = guard.after(torch.tensor([token]), torch.tensor([0]))
+    >>> guard.forbid(logits)
+    >>> logits[0, 4]
+    tensor(-inf)
+    """
+
+    allowed: Int[Tensor, "rows lags"]
+    run: Int[Tensor, "rows lags"]  # last tokens that equal the one `lag` before
+    recent: Int[Tensor, "rows lags"]  # the last tokens, the newest first; -1 before the first
+
+    @classmethod
+    def over(
+        cls, source: Int[Tensor, "batch tokens"], visible: Bool[Tensor, "batch tokens"], beam: int, repeats: int
+    ) -> RepetitionGuard:
+        """The guard of `beam` targets of each source, before their first token."""
+        lags = torch.arange(1, LAGS + 1, device=source.device)
+        in_source = [_longest_run(source, visible, lag) for lag in range(1, LAGS + 1)]
+        allowed = torch.maximum(torch.stack(in_source, 1), repeats * lags - 1).repeat_interleave(beam, 0)
+        return cls(allowed, torch.zeros_like(allowed), torch.full_like(allowed, -1))
+
+    def forbid(self, logits: Float[Tensor, "rows vocabulary"]) -> None:
+        """Set the logit of a token that would be one repetition too many to -inf."""
+        forbidden = (self.run >= self.allowed) & (self.recent >= 0)
+        # No row is looked up: that would wait for a GPU.
+        most = torch.where(forbidden, -torch.inf, torch.inf).to(logits.dtype)
+        logits.scatter_reduce_(1, self.recent.clamp(min=0), most, "amin")
+
+    def after(self, tokens: Int[Tensor, " kept"], rows: Int[Tensor, " kept"]) -> RepetitionGuard:
+        """The guard of the targets that extend the present ones at `rows` by these tokens."""
+        recent = self.recent[rows]
+        run = torch.where(recent == tokens[:, None], self.run[rows] + 1, 0)
+        return RepetitionGuard(self.allowed[rows], run, torch.cat([tokens[:, None], recent[:, :-1]], 1))
+
+
+def _longest_run(source: Tensor, visible: Tensor, lag: int) -> Tensor:
+    """The longest run of tokens that equal the one `lag` before them."""
+    if source.shape[1] <= lag:
+        return source.new_zeros(len(source))
+    equal = (source[:, lag:] == source[:, :-lag]) & visible[:, lag:]
+    count = equal.cumsum(1)
+    at_last_difference = torch.where(equal, 0, count).cummax(1).values
+    return (count - at_last_difference).amax(1)
+
+
+def loops(source: Sequence[int], target: Sequence[int]) -> bool:
+    """Whether the repetition guard would have forbidden a token of this target.
+
+    >>> loops([4, 5, 6, 0], [7, 7, 7]), loops([4, 5, 6, 0], [7, 7, 7, 7])
+    (False, True)
+    """
+    if len(target) - len(set(target)) < REPEATS:
+        return False
+    return any(_run(target, lag) > max(_run(source, lag), REPEATS * lag - 1) for lag in range(1, LAGS + 1))
+
+
+def _run(tokens: Sequence[int], lag: int) -> int:
+    """The longest run of tokens that equal the one `lag` before them."""
+    longest = run = 0
+    for before, token in zip(tokens, tokens[lag:], strict=False):
+        run = run + 1 if token == before else 0
+        longest = max(longest, run)
+    return longest
