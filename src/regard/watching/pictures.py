@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "map_feed", "picture"]
 
 KINDS = ("lines", "matrix", "grid", "flow", "map")
+_NAMED = 64  # words on a side of a matrix up to which one finds one's own
 _BINS, _THUMBNAIL = 192, 64  # on a side, of a map and of each matrix in a grid
 
 
@@ -75,7 +76,7 @@ def _lines(
 def _matrix(
     entries: Sequence[Entry], word: Place | None, around: Place | None, sequence: int, title: str, _: Sinks
 ) -> Picture:  # fmt: skip
-    crop = by_word(entries, word, around, sequence)
+    crop = by_word(entries, word, around, sequence, whole=_NAMED)
     crop = replace(crop, rows=replace(crop.rows, picked=()))  # no row stands out
     caption = _caption(entries, crop.note())
     return matrix(_numbers(crop.weights), crop.rows.names, crop.key_names, title=title, caption=caption)
