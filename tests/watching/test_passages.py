@@ -355,5 +355,7 @@ def test_layers_count_from_the_last(novel, bart):
     assert {(entry.kind, entry.layer) for entry in bart.at(layer=-1).values()} == {
         ("encoder", 1), ("decoder", 1), ("cross", 1),
     }  # fmt: skip
-    with pytest.raises(regard.InputError, match=r"layer = -4.* layers \[0, 1, 2\], also counted back from -1"):
+    with pytest.raises(
+        regard.InputError, match=r"layer = -4\. There is: encoder, layers 0 to 2, also counted back from -1"
+    ):
         novel.at(layer=-4)

@@ -144,11 +144,9 @@ class Record(Mapping[str, Entry]):
             and layer in (None, entry.layer, layers[entry.kind].index(entry.layer) - len(layers[entry.kind]))
         }
         if not chosen:
-            numbers, kinds = ({getattr(e, what) for e in self.values()} for what in ("layer", "kind"))
-            raise InputError(
-                f"nothing was seen of layer = {layer}, kind = {kind}. There are layers {sorted(numbers)}, also counted "
-                f"back from -1, and kinds {sorted(kinds)}."
-            )
+            asked = ", ".join(f"{name} = {x}" for name, x in (("layer", layer), ("kind", kind)) if x is not None)
+            there = "; ".join(f"{of}, layers {_ranges(numbers)}" for of, numbers in layers.items())
+            raise InputError(f"nothing was seen of {asked}. There is: {there}, also counted back from -1.")
         whole = self._whole or list(self._entries().values())
         return Record([chosen], self.model, self._unseen, whole, self.changes)
 
@@ -462,3 +460,9 @@ def _dense_rows(entry: Entry, rows: Tensor) -> tuple[Float[Tensor, "batch heads 
     if zeroed is not None:
         weights = weights * (zeroed if zeroed.shape[1] == 1 else zeroed[:, heads])
     return weights.cpu(), weights.sum(-1).cpu()
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Numbers in ascending order, as "0 to 5" where none is missing."""
+    whole = len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1
+    return f"{numbers[0]} to {numbers[-1]}" if whole else ", ".join(map(str, numbers))
