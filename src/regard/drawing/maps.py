@@ -200,10 +200,13 @@ def _text(
 
 
 def landmarks(words: Sequence[str], places: Sequence[int] | None = None, count: int = 16) -> list[tuple[int, str]]:
-    """About `count` landmarks from a text: every so often four words in a row, and the place of the first.
+    """About `count` landmarks from a text: every so often up to four words in a row, and the place of the first.
 
     >>> landmarks("A dog ate the food because it was hungry".split(), count=2)
     [(0, 'A dog ate the'), (4, 'food because it was'), (8, 'hungry')]
+    >>> landmarks(["A", "dog", "ate"])  # no word is in two landmarks
+    [(0, 'A'), (1, 'dog'), (2, 'ate')]
     """
     step = max(len(words) // count, 1)
-    return [(n if places is None else places[n], " ".join(words[n : n + 4])) for n in range(0, len(words), step)]
+    several = min(step, 4)
+    return [(n if places is None else places[n], " ".join(words[n : n + several])) for n in range(0, len(words), step)]

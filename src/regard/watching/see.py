@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,7 +114,12 @@ def describe(record: Record, question: Question, text: str, *, as_json: bool = F
     title = f"{name}, {kind}{', '.join(where) or f'all {heads} heads of {len(entries)} layers'}"
     title = title if target is None else f"→ {target}\n{title}"
     changed = [f"Changed: {said}." for said in record.changes]
-    lines = [title, *changed, *(_line(name, answer) for name, answer in answers.items())]
+    said = [_line(name, answer) for name, answer in answers.items()]
+    if repeated := re.search(r" @(\d+) [\d.]+ %", "\n".join(said)):
+        said.append(
+            f"@{repeated[1]} is token {repeated[1]} of the text, counted from 0: the word occurs several times."
+        )
+    lines = [title, *changed, *said]
     return "\n".join([*lines, f"Not seen: {some_of(record.unseen)}."] if record.unseen else lines)
 
 
