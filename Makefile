@@ -36,7 +36,7 @@ bench: .venv/test  ## set up, then time us and the peers, side by side
 
 docs: .venv/docs  ## set up, run every page of the course, and build the site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
-	@echo "Open site/index.html, or with search: $(BIN)/python -m http.server --directory site"
+	@echo "Open site/index.html"
 
 notebooks: .venv/docs  ## set up, run every page, and write them as notebooks in notebooks/
 	$(BIN)/python docs/tools/notebooks.py notebooks

@@ -241,7 +241,7 @@ def profile(options: argparse.Namespace) -> None:
     model, ids = inputs(options)
     model = model.to("cpu" if options.tiny else "cuda")
     run, wait = ours(model, ids), (lambda: None) if options.tiny else torch.cuda.synchronize
-    parts = ("_refresh", "_begin", "_advance", "_targets", "search")
+    parts = ("_refresh", "_begin", "_advance", "_run", "search")
     whole = {name: getattr(StaticSearch, name) for name in parts}
     for beam in (4, 1):
         for _ in range(3):

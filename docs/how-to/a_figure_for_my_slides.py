@@ -71,7 +71,7 @@ print(picture)
 # %% [markdown]
 # ## On the command line
 #
-#     $ regard see "A dog ate the food because it was hungry." --from it --lines -o it.svg
+#     $ regard see "A dog ate the food because it was hungry." --from it --to dog --lines -o it.svg
 #     $ regard steps "I am good" -o steps.svg
 #     $ regard translate "A dog ate the food because it was hungry." --picture -o alignment.svg
 #

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from reports import reports
 from regard.learn.questions import chapter
 
 DOCS = ROOT / "docs"
+_log = logging.getLogger("mkdocs.hooks")  # shown as mkdocs' own messages are
 CACHE = Path(os.environ.get("REGARD_PAGES", ROOT / ".cache" / "pages"))  # what the pages gave when they last ran
 
 
@@ -38,7 +41,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Take the Python files out, and put in what they become."""
-    for path in pages(DOCS):
+    for path in announced(pages(DOCS)):
         place = path.relative_to(DOCS).as_posix()
         known = files.get_file_from_path(place)
         if known is not None:
@@ -52,6 +55,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for place, text in reference().items():
         files.append(File.generated(config, place, content=text))
     return files
+
+
+def announced(paths: list[Path]) -> Iterator[Path]:
+    """The pages one by one, each after a line that says which it is: to run all of them takes minutes."""
+    for number, path in enumerate(paths, 1):
+        _log.info("Running %s (%d of %d)", path.relative_to(DOCS).as_posix(), number, len(paths))
+        yield path
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:

@@ -50,8 +50,32 @@ def test_translate_draws(model, capsys, tmp_path):
     assert capsys.readouterr().err.startswith(f"{path}: ")
     drawn = path.read_text()
     assert all(word in drawn for word in [*ENGLISH.split(), *FRENCH.split()])
-    assert cli.main(["translate", "--model", model, " ", "-o", str(path)]) == 2
-    assert "nothing to draw" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n"])
+def test_translate_without_a_word_is_one_line(model, blank, capsys, tmp_path):
+    """It printed an arrow and the time."""
+    for drawing in ([], ["-o", str(tmp_path / "it.svg")]):
+        assert cli.main(["translate", "--model", model, blank, *drawing]) == 2
+        printed = capsys.readouterr()
+        assert (printed.out, printed.err) == (
+            "",
+            f"regard: no words: the TEXT must have at least one. Got {blank!r}.\n",
+        )
+    assert cli.main(["translate", "--model", model, blank, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["text"].strip() == ""
+
+
+def test_translate_says_that_it_waits_for_somebody_who_types(model, capsys, monkeypatch):
+    typed(monkeypatch, ENGLISH.encode() + b"\n")
+    assert cli.main(["translate", "--model", model]) == 0
+    assert "type" not in capsys.readouterr().err
+    typed(monkeypatch, ENGLISH.encode() + b"\n")
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    assert cli.main(["translate", "--model", model]) == 0
+    printed = capsys.readouterr()
+    assert printed.err.startswith("regard: type what to translate, then Enter; Ctrl-")
+    assert printed.out == f"{FRENCH}\n"
 
 
 def test_translate_prints_a_picture(model, capsys, tmp_path):
@@ -186,6 +210,38 @@ def test_a_picture_of_a_file_has_its_lines_as_one_title(model, tmp_path):
     assert f">{ENGLISH}</text>" in (tmp_path / "see.svg").read_text(encoding="utf-8")
 
 
+def test_a_picture_from_a_word_to_another_is_of_the_head_that_looks_most(model, capsys, tmp_path):
+    """--to was ignored, and the picture was the mean of all heads."""
+    asked = ["see", "--model", model, ENGLISH, "--from", "sees", "--to", "dog"]
+    assert cli.main(asked) == 0
+    layer, head, share = re.search(r"layer +(\d+) head +(\d+) +([\d.]+ %)", capsys.readouterr().out).groups()
+    for drawing in (["--lines"], ["--matrix"], ["-o", str(tmp_path / "see.svg")]):
+        assert cli.main([*asked, *drawing]) == 0
+        drawn = (tmp_path / "see.svg").read_text(encoding="utf-8") if "-o" in drawing else capsys.readouterr().out
+        assert f"encoder, layer {layer}, head {head}. Of " in " ".join(drawn.split())
+        assert share in drawn
+    for refused in ("--flow", "--grid", "--map"):
+        assert cli.main([*asked, refused]) == 2
+        assert f"it takes --from, and --lines or --matrix. Got {refused}." in capsys.readouterr().err
+    assert cli.main(["see", "--model", model, ENGLISH, "--to", "dog", "--lines"]) == 2
+    assert "Got --to alone." in capsys.readouterr().err
+
+
+def test_a_terminal_gets_answers_in_lines_that_fit(model, terminal, capsys):
+    """In 80 columns they were wrapped anywhere; through a pipe each answer stays one line."""
+    asked = ["see", "--model", model, ENGLISH]
+    assert cli.main(asked) == 0
+    whole = capsys.readouterr().out
+    assert max(map(len, whole.splitlines())) > 80
+    seen = terminal(lambda: cli.main(asked)).replace("\r\n", "\n")
+    lines = seen.splitlines()
+    assert max(map(len, lines)) <= 80  # of a dumb terminal
+    assert any(line.startswith("    ━") for line in lines)
+    assert seen.split() == whole.split()  # nothing is lost
+    as_json = terminal(lambda: cli.main([*asked, "--json", "--from", "dog"]))
+    assert json.loads(as_json)["text"] == ENGLISH
+
+
 def test_see_without_a_text_it_can_read_is_one_line(capsys, monkeypatch, tmp_path):
     typed(monkeypatch, b"fine\n\xff\n")
     assert cli.main(["see"]) == 2
@@ -211,7 +267,8 @@ def test_see_counts_layers_from_the_end(model, tiny_translator, capsys):
         assert cli.main([*asked, str(layer - layers)]) == 0
         assert capsys.readouterr().out == expected
     assert cli.main([*asked, str(-layers - 1)]) == 2
-    assert f"nothing was seen of layer = {-layers - 1}, kind = encoder" in capsys.readouterr().err
+    said = f"nothing was seen of layer = {-layers - 1}, kind = encoder. There are encoder layers 0, 1. "
+    assert said in capsys.readouterr().err
 
 
 def test_see_joins_its_arguments(model, capsys):
@@ -251,7 +308,8 @@ def test_see_answers_sentence_by_sentence_where_a_text_is_too_long(model, capsys
     assert capsys.readouterr().err == 'regard: none of the 23 sentences has "horse".\n'
     picture = tmp_path / "see.svg"
     assert cli.main(["see", text, "--model", model, "--from", "dog", "-o", str(picture)]) == 2
-    assert "a picture shows one sentence. Got 2" in capsys.readouterr().err
+    said = 'a picture shows one sentence. Got 2 with "dog". Choose one by words that only it has, the WORD in brackets'
+    assert said in capsys.readouterr().err
     assert cli.main(["see", text, "--model", model, "--from", "bird", "-o", str(picture)]) == 0
     assert f">{bird}</text>" in picture.read_text(encoding="utf-8")
 

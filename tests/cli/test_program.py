@@ -12,6 +12,7 @@ from test_long_work import Terminal
 
 import regard
 from regard import cli
+from regard.drawing.terminal import told_apart
 from regard.errors import ShapeError
 
 
@@ -208,7 +209,7 @@ def test_a_sentence_of_ones_own_has_the_weights_of_a_head_of_the_model(tiny_tran
     assert printed.startswith("Numbers of a trained model: the translator in this package, encoder, layer 1, head 3.")
     words = tiny_translator.words  # how it cuts "dog" is not the same on every machine
     pieces = [piece.removeprefix("▁") or piece for piece in words.pieces(words.encode(sentence))]
-    assert all(f'z("{piece}") = ' in printed for piece in [*pieces, "</s>"])
+    assert all(f'z("{piece}") = ' in printed for piece in told_apart([*pieces, "</s>"]))
     record = tiny_translator.translate(sentence).watch().at(layer=1, kind="encoder")
     (entry,) = record.values()
     expected = entry.matrix.to_dense()[0, 3].double().numpy()
@@ -253,6 +254,15 @@ def test_a_picture_can_be_saved(capsys, tmp_path, suffix):
     assert path.stat().st_size > 5000
     if suffix in ("svg", "html"):
         assert "Mine" in path.read_text()
+
+
+def test_the_size_of_a_large_picture_is_said_once(capsys, caplog, monkeypatch, tmp_path):
+    monkeypatch.setattr("regard.drawing.picture._HEAVY", 0)
+    assert cli.main(["steps", "-o", str(tmp_path / "steps.svg")]) == 0
+    assert "steps.svg: " in capsys.readouterr().out
+    assert caplog.records == []
+    regard.steps(*regard.textbook.i_am_good()).picture().save(tmp_path / "steps.svg")
+    assert len(caplog.records) == 1  # as ever, in Python
 
 
 def test_where_it_cannot_be_saved_it_says_so(capsys, tmp_path):

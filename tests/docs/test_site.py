@@ -31,6 +31,8 @@ LOADING = ("script", "link", "img", "image", "iframe", "source", "use", "object"
 # scroll in it by the mouse (a scrollbar that takes up room), by the keyboard and by its name.
 LOOK = """async () => {
   for (let frame = 0; frame < 2; frame++) await new Promise(requestAnimationFrame);  // until it is laid out anew
+  const moving = document.getAnimations().filter(one => isFinite(one.effect.getComputedTiming().endTime));
+  await Promise.allSettled(moving.map(one => one.finished));  // the box of the search takes its new place slowly
   const root = document.documentElement, clipped = [];
   for (const shown of document.querySelectorAll(".md-content :is(svg, img, math, pre, pre > code, table)")) {
     const {right, width} = shown.getBoundingClientRect();
@@ -211,6 +213,33 @@ def test_in_a_browser_nothing_is_cut_off_and_one_theme_is_seen(site):
                     assert all((f"picture-{scheme}" in name) == (height > 0) for name, height in seen), path.name
                     assert not clipped, f"{path.name} at {width} pixels: {clipped}"
             assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
+def test_in_a_browser_the_search_works_without_a_server(site):
+    """Opened as a file, as `make docs` says, the page had a dead search, because a file may start no Worker."""
+    from playwright.sync_api import sync_playwright
+
+    _, folder = site
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.goto((folder / "course" / "4_weights.html").as_uri())
+        page.locator(".md-search__input").click()
+        page.keyboard.type("entropy")
+        page.locator(".md-search-result__link").first.click(timeout=60_000)
+        page.wait_for_url("**/reference/*.html**", timeout=60_000)
+        browser.close()
+
+
+def test_a_build_says_which_page_it_runs(caplog):
+    """It was silent for minutes."""
+    from hooks import announced
+
+    with caplog.at_level("INFO", "mkdocs"):
+        assert len(list(announced(pages(DOCS)))) == len(NAMES)
+    assert f"Running {NAMES[1]} (2 of {len(NAMES)})" in caplog.text
 
 
 def test_every_public_name_is_in_the_reference():

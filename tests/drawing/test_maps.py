@@ -1,8 +1,10 @@
 """The map of a long input: landmarks, and an exact window."""
 
 import numpy as np
+import torch
 from samples import marks, random_weights, texts
 
+import regard
 from regard import drawing
 
 
@@ -11,6 +13,14 @@ class TestMap:
         marks_ = [(0, "Chapter 1"), (500, "Chapter 2")]
         shown = texts(drawing.landscape(np.full((10, 10), 0.1), (1000, 1000), landmarks=marks_))
         assert [text for text in shown if text.startswith("Chapter")] == ["Chapter 1", "Chapter 2"] * 2
+
+    def test_of_a_short_text_each_word_stands_alone(self):
+        """Four words stood at each single one, and a weight was "the mean of about 1 × 1"."""
+        words = ["A", "dog", "ate", "the", "food", "because", "it", "was", "hungry"]
+        A = regard.AttentionMatrix(torch.eye(9), torch.eye(9))
+        drawn = A.picture(words, "map")
+        assert [text for text in drawn.words if " " in text] == []
+        assert drawn.caption.endswith("9 × 9 weights in cells of their own; shades by the logarithm.")
 
     def test_the_window_is_exact(self):
         weights = random_weights(3, 3)
@@ -21,3 +31,7 @@ class TestMap:
 
     def test_a_matrix_with_only_zeros(self):
         assert drawing.landscape(np.zeros((4, 4)), (8, 8)).to_svg()
+
+    def test_a_short_text_is_not_said_to_be_pooled(self):
+        assert drawing.landscape(np.eye(4), (4, 4)).caption == "4 × 4 weights; shades by the logarithm."
+        assert "in 4 × 2 cells" in drawing.landscape(np.ones((4, 2)), (4, 4)).caption

@@ -187,6 +187,12 @@ class TestMixtures:
         assert even.count("10 % v(") == 8
         assert even.endswith(" + 20 % of 2 others")
 
+    def test_one_word_is_never_left_over(self):
+        words = [f"w{n}" for n in range(9)]
+        even = mixtures(words, np.full((9, 9), 1 / 9), 300).plain.split("\n")[0]
+        assert even.count("11.1 % v(") == 9
+        assert "other" not in even
+
     def test_a_long_one_is_broken_before_a_term(self):
         words = ("first", "second", "third")
         text = mixtures(words, np.full((3, 3), 1 / 3), 40).plain

@@ -12,6 +12,7 @@ import ctranslate2
 import pytest
 import tiny
 import torch
+from random_models import SOURCES, STACKS, random_model, tokens
 from test_pronouns import DOCUMENTS, ROWS
 
 import regard
@@ -20,32 +21,10 @@ from regard.translation.beam_search import search_all
 from regard.translation.engine import Engine, Target
 
 pytestmark = pytest.mark.usefixtures("unchecked")
-SOURCES = [[7, 8, 9, 10, 0], [5, 0], [11, 12, 5, 5, 6, 0], [20, 0], [30, 31, 32, 33, 34, 35, 36, 0]]
-STACKS = [
-    {}, {"norm_first": True}, {"bias": False}, {"activation": "silu", "decoder_layers": 1}, {"activation": "gelu"},
-    {"pad": 3}, {"pad": 3, "start": 4, "end": 39},
-]  # fmt: skip
-
-
-def random_model(seed=0, **changes):
-    torch.manual_seed(seed)
-    sizes = {"width": 32, "heads": 4, "hidden": 48, "positions": 64}
-    model = regard.Transformer(regard.TransformerConfig.tiny(40, **sizes | changes)).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.1)
-        model.output_bias.normal_()
-        model.output_bias[model.config.end] += 2
-        model.embedding.weight.mul_(model.live)
-    return model
 
 
 def own(model, sources, **settings):
     return [search(model, torch.tensor([source]), **settings)[0] for source in sources]
-
-
-def tokens(found):
-    return [[hypothesis.tokens for hypothesis in best] for best in found]
 
 
 @pytest.fixture
@@ -364,13 +343,32 @@ def test_weights_that_are_nan_are_named():
         search_all(model, [[7, 0]])
 
 
-def test_torch_keeps_its_threads():
+def test_torch_keeps_its_threads(monkeypatch):
+    """But a model is converted by one: on a busy machine, two take ten times as long for so many small steps."""
+    describe, used = engine._specification, []
+    monkeypatch.setattr(
+        engine,
+        "_specification",
+        lambda *args, **options: used.append(torch.get_num_threads()) or describe(*args, **options),
+    )
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        engine = Engine(regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval())
+        made = Engine(regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval())
+        assert (used, made.workers, torch.get_num_threads()) == ([1], 2, 2)
+        list(made.search([[[5, 6, 0]], [[7, 0]]], beam=2, length_penalty=1.0))
         assert torch.get_num_threads() == 2
-        list(engine.search([[[5, 6, 0]], [[7, 0]]], beam=2, length_penalty=1.0))
-        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_model_is_loaded_by_one_thread(monkeypatch):
+    load, used = regard.Transformer.load, []
+    monkeypatch.setattr(regard.Transformer, "load", lambda folder: used.append(torch.get_num_threads()) or load(folder))
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        regard.Translator.default()
+        assert (used, torch.get_num_threads()) == ([1], 2)
     finally:
         torch.set_num_threads(before)

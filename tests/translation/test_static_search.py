@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_engine import SOURCES, STACKS, random_model, tokens
+from random_models import SOURCES, STACKS, random_model, tokens
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import regard
@@ -67,8 +67,9 @@ def test_the_targets_and_scores_of_our_own_search(seed, beam, length_penalty, so
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_in_float32(beam):
-    model = random_model()
+@pytest.mark.parametrize("changes", [{}, {"key_heads": 2}])
+def test_in_float32(beam, changes):
+    model = random_model(**changes)
     check(StaticSearch(model).search(model, SOURCES, beam=beam), own(model, SOURCES, beam=beam))
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from regard.cli import streams
@@ -104,8 +106,19 @@ def show(printable: Any) -> None:
 
 def save(picture: Picture, options: argparse.Namespace, *, report: Any = None) -> None:
     """Write the picture to the file of -o, and report its path and size on standard output or another stream."""
-    path = picture.save(options.output, theme=options.theme)
+    with _without_log():  # which says the size of a large file, too
+        path = picture.save(options.output, theme=options.theme)
     print(f"{path}: {file_size(path.stat().st_size)}", file=report or sys.stdout)
+
+
+@contextmanager
+def _without_log() -> Iterator[None]:
+    log = logging.getLogger("regard")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
 
 
 def show_or_save(picture: Picture, options: argparse.Namespace, *, report: Any = None) -> None:

@@ -109,7 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "regard",
         description="Self-attention computed at full speed, with nothing hidden.",
-        epilog="Start with:  regard steps",
+        epilog="Start with:  regard demo",
     )
     parser.add_argument("--version", action="version", version=f"regard {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="command")

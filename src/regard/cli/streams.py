@@ -16,7 +16,7 @@ from regard.errors import FileError
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Terminal", "console", "discard_output", "guarded", "input_lines", "report"]
+__all__ = ["Terminal", "console", "discard_output", "folded", "guarded", "input_lines", "print_folded", "report"]
 
 _COLOUR = re.compile(r"(\x1b\[[\d;]*m)")
 
@@ -90,6 +90,32 @@ def console(**options: Any) -> Console:
     if made.is_terminal:
         made.push_render_hook(Hook())
     return made
+
+
+def folded(text: str, width: int) -> str:
+    """A text whose lines are broken where they are too wide: between parts, which two spaces or more separate.
+
+    >>> print(folded("it ━━━ dog 30 %  ━━ food 20 %  ━ ate 10 %", 30))
+    it ━━━ dog 30 %  ━━ food 20 %
+        ━ ate 10 %
+    """
+    from rich.cells import cell_len
+
+    lines: list[str] = []
+    for line in text.split("\n"):
+        first, *parts = re.split(r"(?<=\S)(?= {2,}\S)", line)
+        lines.append(first)
+        for part in parts:
+            if cell_len(lines[-1] + part) <= width:
+                lines[-1] += part
+            else:
+                lines.append(f"    {part.lstrip()}")
+    return "\n".join(lines)
+
+
+def print_folded(text: str) -> None:
+    """Print a text; on a terminal, lines that are too wide for it are broken between their parts."""
+    print(folded(text, console().width) if sys.stdout is not None and sys.stdout.isatty() else text)
 
 
 def input_lines() -> Iterator[str]:

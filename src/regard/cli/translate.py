@@ -45,6 +45,7 @@ Examples:
   echo "I am hungry." | regard translate --json              tokens, scores, word alignment
 In Python:  regard.Translator.default().translate("I am hungry.").text
 """
+_END_OF_INPUT = "Ctrl-Z and Enter" if os.name == "nt" else "Ctrl-D"
 _ALIGNED = 1_000_000  # weights in a line of JSON, at most
 _BAR, _LOOKS, _FAINT = 20, 3, 0.05  # cells of a bar for 100 %; words in a line; smallest weight shown
 
@@ -82,6 +83,8 @@ def _run(options: argparse.Namespace) -> None:
     settings |= {"split": options.paragraphs, "typography": options.typography or None}
     if options.words:
         text = command.joined(options.words, reading="translate")
+        if not text.strip() and not options.json:
+            raise InputError(f"no words: the TEXT must have at least one. Got {text!r}.")
         watch = command.Stopwatch()
         found = translator.translate(text, **settings)
         if translator.languages.startswith("en-") and not found.looks_english:
@@ -91,6 +94,8 @@ def _run(options: argparse.Namespace) -> None:
             picture = found.picture(title=found.text)
             command.show_or_save(picture, options, report=sys.stderr)
         return
+    if options.file is None and sys.stdin is not None and sys.stdin.isatty():
+        streams.report(f"type what to translate, then Enter; {_END_OF_INPUT} ends it.")
     count, start, foreign = 0, time.perf_counter(), 0
     with _bar(options) as advance:
         for translation in _translations(translator, options, settings):

@@ -12,13 +12,13 @@ from regard.drawing.arguments import as_numbers, as_weights, as_words, largest, 
 from regard.drawing.matrices import cells, strip, symbol
 from regard.drawing.picture import Picture
 from regard.drawing.svg import Canvas, measure, rgb, shorten
-from regard.drawing.terminal import Table, formatted, made_of, mixtures, percent, visible
+from regard.drawing.terminal import Table, formatted, made_of, mixtures, percent, told_apart, visible
 from regard.errors import InputError
 
 __all__ = ["calculation", "dot", "mixture"]
 
 _LINE_WIDTH = 1080.0  # pixels until a new line of tables begins
-_TERMS = 10  # of a sum; of more words only those with the largest weights are drawn
+_TERMS = 10  # of a sum: where more than one word would be left over, only those with the largest weights are drawn
 _TERMS_PER_LINE = 5
 _LINE_HEIGHT = 52.0  # of a sum
 
@@ -159,14 +159,15 @@ def mixture(
     vectors = as_weights("values", values, ("words", "d")).astype(np.float64)
     names = as_words("words", words, len(vectors), "values' rows")
     rows = places("pick", pick, names) or tuple(range(len(shares)))
+    labels = told_apart(names)
 
     def draw(canvas: Canvas) -> None:
-        _mixture_lines(canvas, 0, 0, shares, vectors, names, rows)
+        _mixture_lines(canvas, 0, 0, shares, vectors, labels, rows)
 
     def text(room: int) -> Text:
         if len(rows) == len(names):
-            return mixtures(names, shares, room)
-        return Text("\n").join(made_of(row, names, shares[row], room) for row in rows)
+            return mixtures(labels, shares, room)
+        return Text("\n").join(made_of(row, labels, shares[row], room) for row in rows)
 
     return Picture("mixture", {"weights": shares, "values": vectors}, draw, text, title, caption, names)
 
@@ -178,11 +179,12 @@ def _mixture_lines(
     """A line of terms for each row, below (x, y)."""
     output = weights @ values
     scale = largest(np.abs(np.concatenate([values, output])))
+    named = len(words) if len(words) <= _TERMS + 1 else _TERMS
     for row in rows:
         width = strip(canvas, x, y, output[row], scale)
         symbol(canvas, x + width / 2, y + 32, "z", words[row], "middle")
         at = x + width + 10
-        terms = np.argsort(-np.nan_to_num(weights[row]), kind="stable")[:_TERMS]
+        terms = np.argsort(-np.nan_to_num(weights[row]), kind="stable")[:named]
         for n, place in enumerate(sorted(terms.tolist())):
             if n and n % _TERMS_PER_LINE == 0:
                 at, y = x + width + 10, y + _LINE_HEIGHT

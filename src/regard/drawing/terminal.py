@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -18,11 +19,11 @@ from rich.text import Text
 
 __all__ = [
     "Table", "bar", "beside", "elisions", "formatted", "heat", "labelled_bar", "made_of", "mixtures", "padded",
-    "percent", "shown", "visible",
+    "percent", "shown", "told_apart", "visible",
 ]  # fmt: skip
 
 _LABEL_WIDTH, _HEADER_WIDTH = 16, 7  # cells for a word beside its row, above its column
-_TERMS = 8  # a mixture of more words names only the largest
+_TERMS = 8  # of a mixture: where more than one word would be left over, only the largest are named
 _INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # controls, directions, lone surrogates, line ends
 _JOINERS = "\u200c\u200d"  # invisible as well, but part of words and emoji
 # What a terminal obeys instead of showing it: controls, other line ends, changes of direction, lone surrogates.
@@ -101,6 +102,16 @@ def visible(word: str, width: int = _LABEL_WIDTH) -> str:
     start = word[: 4 * width]  # a word can be very long
     shown = start if start.isprintable() else "".join(map(_printable, start))
     return shown if cell_len(shown) <= width else set_cell_size(shown, width - 1).rstrip() + "…"
+
+
+def told_apart(words: Sequence[str]) -> tuple[str, ...]:
+    """The words, each that occurs several times with its number, counted from 0.
+
+    >>> told_apart(("dog", "bites", "dog"))
+    ('dog @0', 'bites', 'dog @2')
+    """
+    times = Counter(words)
+    return tuple(word if times[word] == 1 else f"{word} @{n}" for n, word in enumerate(words))
 
 
 def _printable(character: str) -> str:
@@ -279,8 +290,9 @@ def made_of(row: int, words: Sequence[str], weights: NDArray[np.float64], width:
     >>> made_of(1, ("I", "am"), np.array([0.025, 0.975]), 80).plain
     'z("am") = 2.5 % v("I") + 97.5 % v("am")'
     """
-    elided = len(words) > _TERMS
-    heaviest = sorted(np.argsort(-weights)[:_TERMS].tolist())  # in word order
+    elided = len(words) > _TERMS + 1
+    named = _TERMS if elided else len(words)
+    heaviest = sorted(np.argsort(-weights)[:named].tolist())  # in word order
     shares = {place: float(weights[place]) for place in heaviest}
     if elided:
         shares = {place: share for place, share in shares.items() if percent(share) != "0 %"}

@@ -15,7 +15,7 @@ from rich.text import Text
 from torch import Tensor
 
 from regard.drawing import calculation
-from regard.drawing.terminal import Table, beside, mixtures, visible
+from regard.drawing.terminal import Table, beside, mixtures, told_apart, visible
 from regard.errors import DeviceError, DTypeError, ShapeError
 from regard.matrix import AttentionMatrix
 from regard.support import Float
@@ -93,13 +93,13 @@ class Steps(Generic[Array]):
         """
         queries, keys, values, weights = map(_numbers, (self.queries, self.keys, self.values, self.weights))
         return calculation(
-            self._sections(), words=self.words, queries=queries, keys=keys, weights=weights, values=values,
+            self._sections(), words=told_apart(self.words), queries=queries, keys=keys, weights=weights, values=values,
             text=self._text, cell=cell, title=" ".join(map(visible, self.words[:20])) if title is None else title,
         )  # fmt: skip
 
     def _sections(self) -> list[tuple[str, list[Table]]]:
         """Sentences and their tables, in the order of the computation."""
-        words = self.words
+        words, columns = told_apart(self.words), self.words
         (n, m), d, d_v = self.x.shape, self.w_q.shape[1], self.w_v.shape[1]
         root = math.sqrt(d)
         divided = f"÷ √{d} " + (f"= {root:.0f}" if root.is_integer() else f"≈ {root:.4g}")
@@ -118,9 +118,9 @@ class Steps(Generic[Array]):
             Table(values, "values", "V = X W_V", f"{n}×{d_v} = ({n}×{m})({m}×{d_v})", words),
         ]
         compared = [
-            Table(scores, "1 scores", "QKᵀ", f"{n}×{n} = ({n}×{d})({d}×{n})", words, words),
-            Table(scaled, "2 scaled", divided, f"{n}×{n}", words, words),
-            Table(weights, "3 weights", "softmax", f"{n}×{n}  each row is 100 %", words, words, shares=True),
+            Table(scores, "1 scores", "QKᵀ", f"{n}×{n} = ({n}×{d})({d}×{n})", words, columns),
+            Table(scaled, "2 scaled", divided, f"{n}×{n}", words, columns),
+            Table(weights, "3 weights", "softmax", f"{n}×{n}  each row is 100 %", words, columns, shares=True),
         ]
         mixed = Table(output, "4 output", f"Z = softmax(QKᵀ/√{d}) V", f"{n}×{d_v} = ({n}×{n})({n}×{d_v})", words)
         return [
@@ -134,7 +134,7 @@ class Steps(Generic[Array]):
         sections: list[Text] = [
             Text.assemble((sentence, "italic"), "\n", beside(tables, width)) for sentence, tables in self._sections()
         ]
-        return Text("\n\n").join([*sections, mixtures(self.words, _numbers(self.weights), width)])
+        return Text("\n\n").join([*sections, mixtures(told_apart(self.words), _numbers(self.weights), width)])
 
 
 def steps(x: Array, w_q: Array, w_k: Array, w_v: Array, words: Iterable[str] | None = None) -> Steps[Array]:

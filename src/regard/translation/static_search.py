@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -209,9 +210,10 @@ class StaticSearch:
     ) -> _State:
         """The state before the first step."""
         config, device, count, tokens = self.config, self.step.device, len(sources), max(map(len, sources))
-        # One tensor of all, which travels once
-        rows = [[*source, *[config.pad] * (tokens - len(source))] for source in sources]
-        source = torch.tensor(rows, dtype=torch.long).to(device)
+        # Lists of lists would take longer than all steps.
+        lengths, padded = np.array([len(source) for source in sources]), np.full((count, tokens), config.pad)
+        padded[np.arange(tokens) < lengths[:, None]] = np.fromiter(chain.from_iterable(sources), int, lengths.sum())
+        source = torch.from_numpy(padded).to(device)
         memory = model.encode(source)
         state = self._place(_double(_LEAST, count), beam, others)
         for tensor in state.tensors():
@@ -223,7 +225,6 @@ class StaticSearch:
         for mine, theirs in zip(state.guard, guard, strict=True):
             mine[:count] = theirs.view(count, beam, LAGS)
         state.limit[:count] = torch.tensor(limits).to(device)
-        state.done[count:] = True
         state.hidden[:count] = -torch.inf  # not in places without a sentence: a softmax of nothing would be NaN
         state.hidden[:count, 0, :tokens].masked_fill_(memory.visible, 0.0)
         self._read(memory.states, state)
@@ -244,58 +245,31 @@ class StaticSearch:
         """All steps of a batch; the best targets of each of its sentences."""
         found: dict[int, list[Hypothesis]] = {}
         there, step = list(range(len(limits))), 0  # which sentence lies in each place
+        ended: tuple[list[int], list[Array]] | None = None  # sentences that are done, and what was said for them
         while there:
             for _ in range(min(_CHECK, max(limits) - step)):
                 self._advance(state, step)
                 step += 1
+            if ended is not None:  # while a GPU takes these steps
+                found.update(zip(ended[0], _targets(ended[1], length_penalty, needed), strict=True))
+                ended = None
             done = state.done.tolist()
             left = [place for place in range(len(there)) if not done[place]]
             size = _double(_LEAST, len(left))
             if left and size == len(state.tokens):
                 continue
-            ended = [place for place in range(len(there)) if done[place]]
-            best = self._targets(state, ended, step, length_penalty, needed)
-            found.update(zip([there[place] for place in ended], best, strict=True))
+            places = [place for place in range(len(there)) if done[place]]
+            ended = [there[place] for place in places], _history(state, places, step)
             if left:  # the others move together
                 rows = torch.tensor(left + [left[0]] * (size - len(left))).to(state.done.device)
                 smaller = state.first(size)
                 for old, new in zip(state.tensors(), smaller.tensors(), strict=True):
                     new.copy_(old.index_select(0, rows))
-                smaller.done[len(left) :] = True
                 state = smaller
             there = [there[place] for place in left]
+        if ended is not None:
+            found.update(zip(ended[0], _targets(ended[1], length_penalty, needed), strict=True))
         return [found[n] for n in range(len(limits))]
-
-    def _targets(
-        self, state: _State, places: list[int], steps: int, length_penalty: float, needed: int
-    ) -> list[list[Hypothesis]]:
-        """The targets of the sentences in these places, read back from the history of all steps."""
-        rows = torch.tensor(places).to(state.done.device)
-        history = (h[:, :steps].index_select(0, rows).cpu().numpy() for h in state.history)
-        totals, parents, tokens, ended, ended_parents = history
-        last = state.steps.index_select(0, rows).cpu().numpy()  # what came after a sentence was done does not count
-        within = np.arange(steps)[None, :, None] < last[:, None, None]
-        sentence, at, rank = ((ended > -np.inf) & within).nonzero()
-        cut = np.bincount(sentence, minlength=len(places)) < state.tokens.shape[1]  # at the maximum length
-        final = np.take_along_axis(totals, last[:, None, None] - 1, 1)[:, 0]
-        unfinished, beam = ((final > -np.inf) & cut[:, None]).nonzero()
-        # Of both kinds: sentence, sum, length, the target that it continues and where that one's last token lies
-        total = np.concatenate([ended[sentence, at, rank], final[unfinished, beam]]).astype(float)
-        parent = np.concatenate([ended_parents[sentence, at, rank], beam])
-        length = np.concatenate([at + 1, last[unfinished]])
-        end = np.concatenate([at - 1, last[unfinished] - 1])
-        sentence = np.concatenate([sentence, unfinished])
-        points = score(total, length.astype(float), length_penalty)
-        order = np.lexsort((-points, sentence))  # by sentence, the best first; of equal ones the first found
-        first = np.searchsorted(sentence[order], np.arange(len(places)))
-        order = order[np.arange(len(order)) - first[sentence[order]] < needed]
-        said = _walk(tokens, parents, sentence[order], end[order], parent[order])
-        found: list[list[Hypothesis]] = [[] for _ in places]
-        for n, target, point, whole in zip(
-            sentence[order].tolist(), said, points[order].tolist(), (end < length - 1)[order].tolist(), strict=True
-        ):
-            found[n].append(Hypothesis(target, point, whole))
-        return [ranked(each, needed) for each in found]
 
     # A step
 
@@ -407,13 +381,47 @@ def _attend(layer: MultiHeadAttention, query: Tensor, key: Tensor, value: Tensor
     return joined
 
 
+def _history(state: _State, places: list[int], steps: int) -> list[Array]:
+    """Of the sentences in these places: what `grow` returned in each step, and how many steps they took."""
+    rows = torch.tensor(places).to(state.done.device)
+    history = [h[:, :steps].index_select(0, rows) for h in state.history]
+    return [tensor.cpu().numpy() for tensor in (*history, state.steps.index_select(0, rows))]
+
+
+def _targets(history: list[Array], length_penalty: float, needed: int) -> list[list[Hypothesis]]:
+    """The best targets of sentences, read back from their history."""
+    totals, parents, tokens, ended, ended_parents, last = history
+    sentences, steps, width = totals.shape
+    within = np.arange(steps)[None, :, None] < last[:, None, None]  # what came after it was done does not count
+    sentence, at, rank = ((ended > -np.inf) & within).nonzero()
+    cut = np.bincount(sentence, minlength=sentences) < width  # at the maximum length
+    final = np.take_along_axis(totals, last[:, None, None] - 1, 1)[:, 0]
+    unfinished, beam = ((final > -np.inf) & cut[:, None]).nonzero()
+    # Of both kinds: the sum, the length, which target it continues, and the step of that one's last token
+    total = np.concatenate([ended[sentence, at, rank], final[unfinished, beam]]).astype(float)
+    parent = np.concatenate([ended_parents[sentence, at, rank], beam])
+    length = np.concatenate([at + 1, last[unfinished]])
+    end = np.concatenate([at - 1, last[unfinished] - 1])
+    sentence = np.concatenate([sentence, unfinished])
+    points = score(total, length.astype(float), length_penalty)
+    order = np.lexsort((-points, sentence))  # by sentence, the best first; of equal ones the first found
+    first = np.searchsorted(sentence[order], np.arange(sentences))
+    order = order[np.arange(len(order)) - first[sentence[order]] < needed]
+    said = _walk(tokens, parents, sentence[order], end[order], parent[order])
+    whole = (end < length - 1)[order].tolist()
+    found: list[list[Hypothesis]] = [[] for _ in range(sentences)]
+    for n, target, point, ends in zip(sentence[order].tolist(), said, points[order].tolist(), whole, strict=True):
+        found[n].append(Hypothesis(target, point, ends))
+    return [ranked(each, needed) for each in found]
+
+
 def _walk(tokens: Array, parents: Array, sentence: Array, end: Array, beam: Array) -> list[list[int]]:
     """The tokens from each (sentence, step, beam) back to the first step, in the order in which they were said."""
     said = np.zeros((len(end), tokens.shape[1]), int)
     for step in range(int(end.max(initial=-1)), -1, -1):
         said[:, step] = tokens[sentence, step, beam]
         beam = np.where(step <= end, parents[sentence, step, beam], beam)
-    return [row[: last + 1].tolist() for row, last in zip(said, end.tolist(), strict=True)]
+    return [row[: last + 1] for row, last in zip(said.tolist(), end.tolist(), strict=True)]
 
 
 def _double(least: int, needed: int) -> int:

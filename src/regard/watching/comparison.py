@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.drawing.html_table import html_table
-from regard.drawing.terminal import percent, visible
+from regard.drawing.terminal import percent, told_apart, visible
 from regard.errors import InputError
 from regard.nn import Transformer
 from regard.support import Float
@@ -149,9 +148,7 @@ class Effect:
         """A name for each place; a repeated word by its number too."""
         if self.tokens is None or not self.tokens[0].named or len(self.tokens[0]) < count:
             return [str(n) for n in range(count)]
-        pieces = words_of(self.tokens[0])[-count:]
-        repeated = Counter(pieces)
-        return [piece if repeated[piece] == 1 else f"{piece} @{n}" for n, piece in enumerate(pieces)]
+        return list(told_apart(words_of(self.tokens[0])[-count:]))
 
 
 def words_of(tokens: Tokens) -> list[str]:

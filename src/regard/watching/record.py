@@ -144,10 +144,12 @@ class Record(Mapping[str, Entry]):
             and layer in (None, entry.layer, layers[entry.kind].index(entry.layer) - len(layers[entry.kind]))
         }
         if not chosen:
-            numbers, kinds = ({getattr(e, what) for e in self.values()} for what in ("layer", "kind"))
+            asked = ", ".join(f"{name} = {n}" for name, n in (("layer", layer), ("kind", kind)) if n is not None)
+            layers = {of: numbers for of, numbers in layers.items() if of == kind} or layers
+            there = "; ".join(f"{of} layers {_listed(numbers)}" for of, numbers in layers.items())
             raise InputError(
-                f"nothing was seen of layer = {layer}, kind = {kind}. There are layers {sorted(numbers)}, also counted "
-                f"back from -1, and kinds {sorted(kinds)}."
+                f"nothing was seen of {asked or 'any layer'}. There are {there or 'no layers'}. Layers also count back "
+                f"from -1."
             )
         whole = self._whole or list(self._entries().values())
         return Record([chosen], self.model, self._unseen, whole, self.changes)
@@ -462,3 +464,13 @@ def _dense_rows(entry: Entry, rows: Tensor) -> tuple[Float[Tensor, "batch heads 
     if zeroed is not None:
         weights = weights * (zeroed if zeroed.shape[1] == 1 else zeroed[:, heads])
     return weights.cpu(), weights.sum(-1).cpu()
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """Numbers in ascending order, in short where none is missing.
+
+    >>> _listed([0, 1, 2, 3]), _listed([3, 7])
+    ('0 to 3', '3, 7')
+    """
+    whole = len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1
+    return f"{numbers[0]} to {numbers[-1]}" if whole else ", ".join(map(str, numbers))

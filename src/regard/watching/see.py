@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
+from regard.drawing.terminal import visible
 from regard.errors import InputError
 from regard.support import progress, require_text, some_of, threads
 from regard.watching.answers import Heads, Looks
@@ -89,11 +91,30 @@ def _is_asked(entry: Entry, word: Word) -> bool:
 
 
 def draw(record: Record, question: Question, drawing: str, title: str) -> Picture:
-    """The same as a picture; in lines and flows, the word that the question starts from stands out."""
+    """The same as a picture; in lines and flows, the word that the question starts from stands out.
+
+    From a word to another, it is the picture of the head that looks most from here to there.
+    """
     _require_one_kind(record, question)
     word = question.start if drawing in ("lines", "matrix", "flow") else None
     where: dict[str, Any] = {"layer": question.layer, "head": question.head, "kind": question.kind}
-    return record.picture(drawing, word=word, title=title, sinks=question.sinks, **where)
+    if question.end is None:
+        return record.picture(drawing, word=word, title=title, sinks=question.sinks, **where)
+    if word is None or drawing == "flow":
+        asked = f"--{drawing}" if question.start is not None else "--to alone"
+        raise InputError(
+            f"a picture with --to is of the head that looks most from one word to another: it takes --from, and "
+            f"--lines or --matrix. Got {asked}."
+        )
+    heads = record.at(**where).heads(word, question.end)
+    if not heads:  # hidden by the mask
+        raise InputError(str(heads))
+    best = heads[0]
+    drawn = record.picture(
+        drawing, word=word, title=title, sinks=question.sinks, layer=best.layer, head=best.head, kind=question.kind
+    )
+    said = f'Of {len(heads):,} heads, the one that looks most from "{visible(word)}" to "{visible(question.end)}".'
+    return replace(drawn, caption=f"{drawn.caption} {said}") if len(heads) > 1 else drawn
 
 
 def describe(record: Record, question: Question, text: str, *, as_json: bool = False, target: str | None = None) -> str:
@@ -113,7 +134,12 @@ def describe(record: Record, question: Question, text: str, *, as_json: bool = F
     title = f"{name}, {kind}{', '.join(where) or f'all {heads} heads of {len(entries)} layers'}"
     title = title if target is None else f"→ {target}\n{title}"
     changed = [f"Changed: {said}." for said in record.changes]
-    lines = [title, *changed, *(_line(name, answer) for name, answer in answers.items())]
+    said = [_line(name, answer) for name, answer in answers.items()]
+    if repeated := re.search(r" @(\d+) [\d.]+ %", "\n".join(said)):
+        said.append(
+            f"@{repeated[1]} is token {repeated[1]} of the text, counted from 0: the word occurs several times."
+        )
+    lines = [title, *changed, *said]
     return "\n".join([*lines, f"Not seen: {some_of(record.unseen)}."] if record.unseen else lines)
 
 
@@ -165,12 +191,14 @@ def change_text(model: str | Path, text: str, without: Sequence[Link], *, trust_
 def _opened(model: str | Path, text: str, trust_remote_code: bool) -> tuple[nn.Module, Any, dict[str, Tensor], int]:
     """A model, its tokenizer, the text as it takes it, and how many multiplications it is worth."""
     require_text("the text", text)
+    if not text.strip():  # [CLS] and [SEP] alone would answer
+        raise InputError("the text is empty.")
     with progress("loading the model"):
         network, tokenizer = load(model, trust_remote_code=trust_remote_code)
-    encoded = tokenizer(text, return_tensors="pt")
+    encoded = tokenizer(text, return_tensors="pt", verbose=False)  # `require_room` says more than its warning
     inputs: dict[str, Tensor] = {name: encoded[name] for name in ("input_ids", "attention_mask") if name in encoded}
     if not inputs["input_ids"].numel():
-        raise InputError("the text is empty.")
+        raise InputError("the text has no tokens of this model.")
     require_room(network, inputs["input_ids"].shape[1])
     work = inputs["input_ids"].numel() * sum(parameter.numel() for parameter in network.parameters())
     return network, tokenizer, inputs, work
