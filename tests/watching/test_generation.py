@@ -58,6 +58,30 @@ def test_steps_join_to_the_matrix_of_the_whole_text(name, cache):
     assert record.check().difference < 2e-6
 
 
+def test_listed_words_are_those_of_the_prompt(recwarn):
+    """What is written after them is called by its number."""
+    model, inputs = made("GPT-2"), FAMILIES["GPT-2"].inputs("left")
+    read = inputs["input_ids"].shape[1]
+    words = [[f"{name}{n}" for n in range(read)] for name in "ab"]
+    with torch.no_grad(), regard.watch(model, tokens=words) as record:
+        _generate(model, inputs)
+    tokens = record[next(iter(record))].tokens
+    assert [list(text) for text in tokens] == [[*each, *map(str, range(read, read + STEPS - 1))] for each in words]
+    assert f"b{read - 1}" in {look.word for look in record.looks(str(read), sequence=1)}
+    assert not [each for each in recwarn if "tokens has" in str(each.message)]
+
+
+def test_words_that_do_not_fit_are_said_to_be_unknown():
+    model, inputs = made("GPT-2"), FAMILIES["GPT-2"].inputs("left")
+    with torch.no_grad(), regard.watch(model, tokens=["A", "dog"]) as record:
+        model(**inputs)
+    with (
+        pytest.warns(UserWarning, match=r"tokens has 1 list\(s\) of 2 tokens"),
+        pytest.raises(regard.InputError, match=rf"each of the {inputs['input_ids'].shape[1]} tokens, in one list"),
+    ):
+        record.looks("dog")
+
+
 @pytest.mark.parametrize("name", TRANSLATORS)
 def test_translators_too(name):
     model, inputs = made(name), FAMILIES[name].inputs("right")

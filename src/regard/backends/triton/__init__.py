@@ -4,6 +4,7 @@ Read in this order:
 
 launch.py             `TritonBackend`: what it supports; the launches of the softmax
 reduce_launch.py      which passes the reductions take, and their launches
+top_launch.py         the launches of `top`
 gradient_launch.py    what each request hands to the gradient kernels, and their launches
 problem.py            scores, mask and normaliser as kernels take them: NamedTuples and tensor descriptors
 limits.py             which tiles padding and documents hide, or leave whole

@@ -25,8 +25,6 @@ from regard.backends.tiles import reductions as tiles
 from regard.backends.tiles.tile import Tile
 from regard.backends.triton import tuning
 from regard.backends.triton.problem import (
-    Chunk,
-    Launch,
     Normaliser,
     cdiv,
     describe,
@@ -35,10 +33,11 @@ from regard.backends.triton.problem import (
     prepare,
     tensors,
 )
+from regard.backends.triton.top_launch import empty_top, top
 from regard.scores import Scores
 from regard.support import Float
 
-__all__ = ["bins", "columns", "dense_rows", "few", "reduce", "rows", "sums", "supports", "top"]
+__all__ = ["bins", "columns", "dense_rows", "few", "reduce", "rows", "sums", "supports"]
 
 MAX_TOP = 16
 
@@ -111,7 +110,11 @@ def reduce(scores: Scores, norm: Normaliser, requests: Sequence[Reduction]) -> l
         small = any(not _bins_by_columns(scores, requests[p], requests[r]) for p, r in pairs)  # type: ignore[arg-type]
         entropy = entropies.pop() if entropies and not small else None
         k = requests[n].k  # type: ignore[union-attr]
-        found = (rows if k == 1 else top)(scores, norm, k, entropy is not None)
+        if k == 1:
+            found = rows(scores, norm, 1, entropy is not None)
+        else:
+            best, entropies_too = top(scores, norm, k, entropy is not None)
+            found = PassResult(entropy=entropies_too, top=best)
         assert found.top is not None
         results[n] = found.top
         keep(found, entropy=entropy)
@@ -218,7 +221,7 @@ def _of_few_rows(scores: Scores, norm: Normaliser, requests: Sequence[Reduction]
     return [next(tops if isinstance(request, Top) else rest) for request in requests]
 
 
-# Launches: each makes what it needs, launches one kernel (`top`: three) and returns what that found
+# Launches: each makes what it needs, launches one kernel and returns what that found; `top` has three: top_launch.py
 
 
 def sums(scores: Scores, norm: Normaliser, received: Received | None, entropy: bool, pool: Pool | None) -> PassResult:
@@ -274,7 +277,7 @@ def rows(scores: Scores, norm: Normaliser, k: int, entropy: bool) -> PassResult:
     prepared, width = prepare(scores, block_m, block_n), scores.query.shape[-1]
     shared = tuning.SHARED_MAXIMUM[keys > tuning.SHORT_ROW] if k else 0
     entropies = norm.high.new_empty(batch, heads, queries) if entropy else None
-    weights, indices = _empty_top(scores, 1) if k else (None, None)
+    weights, indices = empty_top(scores, 1) if k else (None, None)
     prepared.launch(
         reduction_kernels.rows, prepared.grid(cdiv(queries, block_m), batch * heads),
         prepared.q, prepared.k, norm, entropies, weights, indices, tensors(scores), prepared.keys_problem,
@@ -283,11 +286,6 @@ def rows(scores: Scores, norm: Normaliser, k: int, entropy: bool) -> PassResult:
         BLOCK_M=block_m, BLOCK_N=block_n, **options,
     )  # fmt: skip
     return PassResult(entropy=entropies, top=None if weights is None or indices is None else (weights, indices))
-
-
-def _empty_top(scores: Scores, k: int) -> tuple[Tensor, Tensor]:
-    shape = (*scores.shape[:3], k)
-    return tuple(scores.query.new_empty(shape, dtype=dtype) for dtype in (torch.float32, torch.int64))  # type: ignore[return-value]
 
 
 def columns(
@@ -389,7 +387,7 @@ def dense_rows(
     prepared.launch(
         kernels.dense_rows, (cdiv(scores.shape[3], block_n), *head_grid(scores.shape[0] * scores.key.shape[1])),
         prepared.q, prepared.k, norm, out, prepared.problem, prepared.layouts, FLAGS=flags, GROUP=scores.group,
-        LOG2=log2, FULL=dtype == torch.float32, PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
+        LOG2=log2, PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
         **options,
     )  # fmt: skip
     return out
@@ -411,91 +409,3 @@ def _top_of_few(log2: Float[Tensor, "batch heads queries keys"], k: int, strip: 
         values, order = values.topk(k)
         places = places.gather(-1, order)
     return values.exp2(), places.masked_fill_(values <= HIDDEN / 2, -1)
-
-
-class TopShape(NamedTuple):
-    """What the kernels of `top` are compiled for."""
-
-    k: int
-    unit: int  # keys that a tag names: 1 in short rows, 2 elsewhere
-    tag_bits: int
-    segments: int  # of as many tiles as there are tags
-    slots: int  # pairs that a row and segment hands on, at most
-    pairs: int  # … of which so many are used
-    room: int  # the smallest power of two that is at least k
-
-
-class TopBuffers(NamedTuple):
-    """What the kernels of `top` hand on to one another, and the results."""
-
-    candidates: Tensor  # tagged log2 weights (`values` is a name of Triton's own tuples)
-    keys: Tensor
-    dropped: Tensor  # the largest weight that came third in its class
-    open_rows: Tensor  # how many, then which
-    logs: Tensor  # log2 weights of the open rows
-    weights: Tensor
-    indices: Tensor
-
-
-def top(scores: Scores, norm: Normaliser, k: int, entropy: bool) -> PassResult:
-    """The k largest weights, and entropies in the same pass: their exponentials run beside the comparisons."""
-    from regard.backends.triton import top_kernels
-
-    batch, heads, queries, keys = scores.shape
-    lanes, width = batch * heads, scores.query.shape[-1]
-    short = scores.query.dtype != torch.float32 and keys <= tuning.SHORT_ROW
-    name = "top_short" if short else "top" if scores.mask.only_bands else "top_masked"  # else registers would spill
-    block_m, block_n, options = tuning.blocks(name, scores)
-    prepared, room, tiles = prepare(scores, block_m, block_n), next_power(k), cdiv(keys, block_n)
-    bits, (fewest, most) = (tiles - 1).bit_length(), tuning.TAG_BITS
-    bits = bits + 1 if short else max(fewest, min(bits, most), bits - 4)  # not more than 16 segments
-    pairs = room + 4  # some more, since tags may have changed their order
-    slots, segments = room if short else next_power(pairs), next_power(cdiv(tiles, 1 << bits))
-    shape = TopShape(k, 1 if short else 2, bits, segments, slots, pairs, room)
-    row_bytes = 8 * segments * slots + 4 * k
-    fitting = tuning.WORKSPACE // (row_bytes * lanes * block_m)  # blocks of rows
-    chunk = max(min(fitting, cdiv(queries, block_m)), 1) * block_m
-    logs, dropped = norm.high.new_empty(lanes * chunk, k), norm.high.new_empty(lanes * chunk, segments)
-    values = logs if short else norm.high.new_empty(lanes * chunk, segments, slots)
-    places = norm.high.new_empty(lanes * chunk, 2 * slots if short else segments * slots, dtype=torch.int32)
-    open_rows = norm.high.new_empty(lanes * chunk + 1, dtype=torch.int32)
-    how_many = open_rows[:1]
-    weights, indices = _empty_top(scores, k)
-    buffers = TopBuffers(values, places, dropped, open_rows, logs, weights, indices)
-    entropies = norm.high.new_empty(batch, heads, queries) if entropy else None
-    direct = entropies is None or (segments == 1 and chunk == queries)
-    parts = entropies if direct else torch.empty_like(dropped)
-    flags, singles = prepared.along_keys(block_n, norm), tensors(scores)
-    any_stages = flags._replace(stages=(True, True, True))  # where there are no tiles: not compiled for each of them
-    settle_rows, settle_step, settle_warps = tuning.SETTLE
-    search_step, search_warps, search_programs = tuning.search(scores)
-    problem = prepared.keys_problem
-    for start in range(0, queries, chunk):
-        part = Chunk(start, min(chunk, cdiv(queries - start, block_m) * block_m))
-        if short:
-            how_many.zero_()
-        single = (singles, buffers, norm, prepared.problem, part)
-        launches = [Launch(
-            top_kernels.top_pass, prepared.grid(part.rows // block_m * segments, lanes),
-            (prepared.q, prepared.k, parts, buffers, norm, problem, prepared.layouts, part),
-            {"FLAGS": flags, "TOP": shape, "ENTROPY": entropy, "PRECISION": prepared.precision, "BLOCK_M": block_m,
-             "BLOCK_N": block_n, **options},
-        )]  # fmt: skip
-        if not short:
-            launches.append(Launch(
-                top_kernels.top_settle, (cdiv(part.rows, settle_rows), *head_grid(lanes)), single,
-                {"FLAGS": any_stages, "TOP": shape, "WIDTH": width, "STEP": min(next_power(width), settle_step),
-                 "ROWS": settle_rows, "num_warps": settle_warps},
-            ))  # fmt: skip
-        launches.append(Launch(
-            top_kernels.top_search, (min(lanes * part.rows, search_programs),), single,
-            {"FLAGS": any_stages, "TOP": shape, "WIDTH": width, "STEP": min(next_power(width), search_step),
-             "BLOCK_N": block_n, "num_warps": search_warps, "enable_fp_fusion": False},
-        ))  # fmt: skip
-        prepared.launch_all(*launches)
-        if not direct:
-            assert entropies is not None
-            assert parts is not None
-            summed = parts[: lanes * part.rows].view(batch, heads, part.rows, segments).sum(-1)
-            entropies[:, :, start : start + part.rows] = summed[:, :, : queries - start]
-    return PassResult(entropy=entropies, top=(weights, indices))
