@@ -107,7 +107,7 @@ class _Shaded:
 def _note(cells: tuple[int, int], tokens: tuple[int, int]) -> str:
     weights = f"{tokens[0]:,} × {tokens[1]:,} weights"
     if cells == tokens:
-        return f"{weights}; shades by the logarithm."
+        return f"{weights} in cells of their own; shades by the logarithm."
     sides = tokens[0] / cells[0], tokens[1] / cells[1]
     each = f"each the mean of about {sides[0]:.0f} × {sides[1]:.0f}"
     return f"{weights} in {cells[0]} × {cells[1]} cells, {each}; shades by the logarithm."
