@@ -7,12 +7,14 @@ import select
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import torch
 
 import regard
 from regard import cli, io, support
+from regard.backends.tiles import reductions
 from regard.translation import Translator, Vocabulary, beam_search, score
 from regard.watching import see
 
@@ -204,9 +206,31 @@ def test_large_work_gets_idle_cores_only(cores, expected, four, monkeypatch):
 def test_idle_cores(monkeypatch):
     monkeypatch.setattr(support.os, "cpu_count", lambda: 8)
     monkeypatch.setattr(support.Path, "read_text", lambda _: "0.50 0.40 0.30 3/512 4711\n")
-    assert support._idle_cores() == 6  # two others run
+    for own, idle in ((1, 6), (2, 7), (3, 8), (9, 8)):  # of three that run; torch's threads wait in a loop for a while
+        monkeypatch.setattr(support, "_own_running", lambda own=own: own)
+        assert support._idle_cores() == idle
     monkeypatch.setattr(support.Path, "read_text", lambda _: "")
     assert support._idle_cores() == 8
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc")
+def test_threads_of_this_process_that_run():
+    assert 1 <= support._own_running() <= len(list(Path("/proc/self/task").iterdir()))
+
+
+@pytest.mark.parametrize(("cores", "expected"), [(1, 1), (3, 3), (8, 4)])
+def test_long_sweeps_get_idle_cores_only(cores, expected, four, monkeypatch):
+    """Where another process has a core, threads that share a tile wait for each other: ten times as long as one."""
+    monkeypatch.setattr(support, "_idle_cores", lambda: cores)
+    used, add = [], reductions._Received.add
+    monkeypatch.setattr(reductions._Received, "add", lambda *args: used.append(torch.get_num_threads()) or add(*args))
+    x = torch.randn(3000, 4)
+    regard.AttentionMatrix(x, x).received()
+    assert set(used) == {expected}
+    used.clear()
+    regard.AttentionMatrix(x[:90], x[:90]).received()  # too short to ask
+    assert set(used) == {4}
+    assert torch.get_num_threads() == 4
 
 
 @pytest.mark.parametrize(("share", "expected"), [(2**30, 1), (1, 4)])
@@ -229,7 +253,7 @@ def test_a_search_a_sweep_and_a_pass_run_in_threads_by_their_size(
     assert found[0].alignment.shape[1] == 3
     found[0].watch()
     monkeypatch.setattr(regard.AttentionMatrix, "pool", noted(regard.AttentionMatrix.pool))
-    record.picture("map")
+    str(record.picture("map"))
     assert used
     assert set(used) == {expected}
     assert torch.get_num_threads() == 4

@@ -7,7 +7,7 @@ import operator
 import os
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -180,8 +180,11 @@ _SHARE = 2**30  # multiply-adds: what a core does in about 30 ms
 
 
 @contextmanager
-def threads(work: float) -> Iterator[int]:
+def threads(work: float | None = None) -> Iterator[int]:
     """Compute with as many threads as this work is worth: one for each 2³⁰ multiply-adds between two steps.
+
+    Without a work, with all that have an idle core: for many steps that are worth several threads as long as none of
+    these has to wait for another process.
 
     Threads that share a small step spend their time waiting for each other, in a loop that keeps the cores busy. If
     another process needs one of the cores, every operator waits until that process is interrupted: decoding a sentence
@@ -193,7 +196,7 @@ def threads(work: float) -> Iterator[int]:
     (1, 1)
     """
     before = torch.get_num_threads()
-    count = max(min(before, int(work // _SHARE)), 1)
+    count = before if work is None else max(min(before, int(work // _SHARE)), 1)
     count = count if count == 1 else max(min(count, _idle_cores()), 1)
     if count == before:
         yield count
@@ -211,13 +214,22 @@ def threads(work: float) -> Iterator[int]:
 
 
 def _idle_cores() -> int:
-    """Cores on which nothing else runs at this moment; all of them where that is unknown."""
+    """Cores on which no other process runs at this moment; all of them where that is unknown."""
     cores = os.cpu_count() or 1
     try:
         running = int(Path("/proc/loadavg").read_text().split()[3].split("/")[0])  # this thread is one of them
+        return cores if running <= 1 else cores - max(running - _own_running(), 0)
     except (OSError, ValueError, IndexError):
         return cores
-    return cores - running + 1
+
+
+def _own_running() -> int:
+    """Threads of this process that run: those of torch wait for more to do in a loop, some milliseconds long."""
+    states = []
+    for task in os.listdir("/proc/self/task"):
+        with suppress(OSError):  # it has ended
+            states.append(Path(f"/proc/self/task/{task}/stat").read_text().rpartition(")")[2].split()[0])
+    return states.count("R")
 
 
 # Decorators

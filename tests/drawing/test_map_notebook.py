@@ -60,6 +60,32 @@ def test_the_map_is_in_a_frame_of_its_own(browser, picture):
     assert said == []
 
 
+def test_the_still_picture_waits_until_it_is_drawn(A, monkeypatch):
+    """A widget of a long text, or a page, would wait for it in vain."""
+    pool, asked = regard.AttentionMatrix.pool, []
+
+    def counting(A, *bins):
+        asked.append((bins, torch.get_num_threads()))
+        return pool(A, *bins)
+
+    monkeypatch.setattr(regard.AttentionMatrix, "pool", counting)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        picture = A.picture(WORDS, kind="map")
+        picture.widget()
+        assert repr(picture) == "Picture('map', pool=(192, 192))"
+        assert list(picture.numbers) == ["pool"]
+        assert "400 × 400 weights in 192 × 192 cells" in picture.caption
+        assert asked == []
+        assert "w0 w1 w2 w3" in str(picture)
+        picture.to_svg()
+        assert picture.numbers["pool"].shape == (192, 192)
+        assert asked == [((192, 192), 1)]  # once, and this little work by one thread
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_what_is_too_large_is_the_drawing(A, monkeypatch):
     monkeypatch.setattr("regard.drawing.picture._NOTEBOOK_BUDGET", 1000)
     html = A.picture(WORDS, kind="map")._repr_mimebundle_()["text/html"]

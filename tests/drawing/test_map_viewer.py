@@ -449,6 +449,14 @@ class TestFits:
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
         assert tab.evaluate("document.documentElement.scrollHeight") <= 900
 
+    def test_the_last_words_lean_inside_the_picture(self, opened):
+        A = matrix(1, 12)
+        tab = opened(A.picture([*WORDS[:10], "unquestionably", "</s>"], kind="map"), width=360, height=740)
+        assert drawn(tab).count("</s>") == 2  # in full on both sides
+        tab.set_content(tab.evaluate("regardMap.svg()"))
+        ends = tab.locator("text[transform]").evaluate_all("all => all.map(each => each.getBoundingClientRect().right)")
+        assert [len(ends), max(ends) <= 8 + 360] == [12, True]
+
     def test_what_is_not_inside_is_said(self, A, browser, tmp_path):
         picture = A.picture(WORDS, kind="map")
         without, numbers = (

@@ -31,3 +31,6 @@ class TestMap:
 
     def test_a_matrix_with_only_zeros(self):
         assert drawing.landscape(np.zeros((4, 4)), (8, 8)).to_svg()
+
+    def test_a_few_cells_say_how_many(self):
+        assert "in 4 × 2 cells" in drawing.landscape(np.ones((4, 2)), (4, 4)).caption

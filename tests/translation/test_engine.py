@@ -343,13 +343,32 @@ def test_weights_that_are_nan_are_named():
         search_all(model, [[7, 0]])
 
 
-def test_torch_keeps_its_threads():
+def test_torch_keeps_its_threads(monkeypatch):
+    """But a model is converted by one: on a busy machine, two take ten times as long for so many small steps."""
+    describe, used = engine._specification, []
+    monkeypatch.setattr(
+        engine,
+        "_specification",
+        lambda *args, **options: used.append(torch.get_num_threads()) or describe(*args, **options),
+    )
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        engine = Engine(regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval())
+        made = Engine(regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval())
+        assert (used, made.workers, torch.get_num_threads()) == ([1], 2, 2)
+        list(made.search([[[5, 6, 0]], [[7, 0]]], beam=2, length_penalty=1.0))
         assert torch.get_num_threads() == 2
-        list(engine.search([[[5, 6, 0]], [[7, 0]]], beam=2, length_penalty=1.0))
-        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_model_is_loaded_by_one_thread(monkeypatch):
+    load, used = regard.Transformer.load, []
+    monkeypatch.setattr(regard.Transformer, "load", lambda folder: used.append(torch.get_num_threads()) or load(folder))
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        regard.Translator.default()
+        assert (used, torch.get_num_threads()) == ([1], 2)
     finally:
         torch.set_num_threads(before)

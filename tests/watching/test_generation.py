@@ -14,6 +14,7 @@ from regard.watching import module_calls, pooling
 from regard.watching.calls import AttentionCall
 from regard.watching.masks import Pattern
 from regard.watching.module_calls import ModuleCalls
+from regard.watching.reductions import Keep
 from regard.watching.tokens import Text, Vocabulary
 
 DECODERS = ["GPT-2", "GPT-NeoX", "OPT", "Llama", "Mistral", "Gemma 2", "Gemma 3", "Phi-3", "GPT-OSS", "DeepSeek-V3"]
@@ -56,6 +57,30 @@ def test_steps_join_to_the_matrix_of_the_whole_text(name, cache):
     assert {entry.calls for entry in record.values()} == {STEPS}
     _same(record, whole, inputs)
     assert record.check().difference < 2e-6
+
+
+def test_listed_words_are_those_of_the_prompt(recwarn):
+    """What is written after them is called by its number."""
+    model, inputs = made("GPT-2"), FAMILIES["GPT-2"].inputs("left")
+    read = inputs["input_ids"].shape[1]
+    words = [[f"{name}{n}" for n in range(read)] for name in "ab"]
+    with torch.no_grad(), regard.watch(model, tokens=words) as record:
+        _generate(model, inputs)
+    tokens = record[next(iter(record))].tokens
+    assert [list(text) for text in tokens] == [[*each, *map(str, range(read, read + STEPS - 1))] for each in words]
+    assert f"b{read - 1}" in {look.word for look in record.looks(str(read), sequence=1)}
+    assert not [each for each in recwarn if "tokens has" in str(each.message)]
+
+
+def test_words_that_do_not_fit_are_said_to_be_unknown():
+    model, inputs = made("GPT-2"), FAMILIES["GPT-2"].inputs("left")
+    with torch.no_grad(), regard.watch(model, tokens=["A", "dog"]) as record:
+        model(**inputs)
+    with (
+        pytest.warns(UserWarning, match=r"tokens has 1 list\(s\) of 2 tokens"),
+        pytest.raises(regard.InputError, match=rf"each of the {inputs['input_ids'].shape[1]} tokens, in one list"),
+    ):
+        record.looks("dog")
 
 
 @pytest.mark.parametrize("name", TRANSLATORS)
@@ -257,7 +282,7 @@ def test_a_step_holds_the_newest_keys_of_a_cache_and_no_others(keep):
                              causal.mask(queries, range(stop)), kind="decoder", queries=queries, keys=range(stop),
                              pattern=causal)  # fmt: skip
         if module is None:
-            module = ModuleCalls("m", call, call.matrix(), keep, Text(Vocabulary(None, None)))
+            module = ModuleCalls("m", call, call.matrix(), Keep(keep), Text(Vocabulary(None, None)))
         else:
             module.append(call)
         del call, array
@@ -365,7 +390,7 @@ def test_a_cache_that_drops_keys_at_its_own_pace_is_hidden_row_by_row():
                       queries=q, keys=k, pattern=causal)
         for q, k in calls
     ]  # fmt: skip
-    module = ModuleCalls("m", steps[0], steps[0].matrix(), None, Text(Vocabulary(None, None)))
+    module = ModuleCalls("m", steps[0], steps[0].matrix(), Keep(), Text(Vocabulary(None, None)))
     for step in steps[1:]:
         module.append(step)
     dense = module.entry().to_dense()

@@ -239,6 +239,15 @@ def test_a_passage_is_chosen_by_words_or_tokens(novel):
             novel.picture(kind, around="it")
 
 
+def test_a_matrix_of_more_words_than_can_be_named_is_cropped_around_a_word():
+    record = watched([f"w{n}" for n in range(150)])
+    picture = record.picture("matrix", word="w100")
+    assert "Tokens 80 to 120 of 150." in picture.caption
+    assert picture.numbers["weights"].shape == (41, 41)
+    assert record.picture("matrix").numbers["weights"].shape == (150, 150)
+    assert "Tokens" not in record.picture("lines", word="w100").caption
+
+
 def test_without_a_word_the_beginning_is_shown(novel):
     picture = novel.picture("lines")
     assert "Tokens 0 to 40 of 300. This is the beginning of the text: name a word" in picture.caption

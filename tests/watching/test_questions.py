@@ -280,6 +280,8 @@ def test_names_that_were_not_seen(llama):
         llama["layers.0"]
     with pytest.raises(regard.InputError, match=r"decoder layers 0, 1\. Layers also count back from -1"):
         llama.at(layer=7)
+    with pytest.raises(regard.InputError, match=r"^nothing was seen of kind = cross\. There are decoder layers 0, 1"):
+        llama.at(kind="cross")
     with pytest.raises(regard.InputError, match="heads 0 to 3"):
         llama.looks("it", head=9)
 
@@ -289,7 +291,8 @@ class _Numbers:
 
     all_special_tokens = ("<0>", "<1>", "<2>")
 
-    def __call__(self, text, return_tensors):
+    def __call__(self, text, return_tensors, verbose):
+        assert not verbose  # of a text that is too long, regard says so
         return {"input_ids": torch.tensor([[int(word) for word in text.split()]])}
 
     def convert_ids_to_tokens(self, ids):

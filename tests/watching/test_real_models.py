@@ -141,6 +141,21 @@ def test_see_says_that_a_text_is_too_long(capsys):
     assert "this model reads at most 512 tokens. The text has 602: give a part of it." in capsys.readouterr().err
 
 
+def test_see_says_what_the_number_of_a_word_is(capsys):
+    assert cli.main(["see", "The dog saw a dog", "--model", "all-MiniLM-L6-v2", "--from", "saw"]) == 0
+    out = capsys.readouterr().out
+    assert "dog @2 " in out
+    assert re.search(r"\n@[25] is token [25] of the text, counted from 0: the word occurs several times\.\n$", out)
+    assert cli.main(["see", SENTENCE, "--model", "all-MiniLM-L6-v2", "--from", "it"]) == 0
+    assert "counted from 0" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_see_needs_words(text, capsys):
+    assert cli.main(["see", text, "--model", "all-MiniLM-L6-v2"]) == 2
+    assert capsys.readouterr().err == "regard: the text is empty.\n"
+
+
 def test_see_says_what_it_cannot_read(tmp_path, capsys):
     assert cli.main(["see", "a", "--model", str(tmp_path / "none")]) == 2
     assert "does not exist" in capsys.readouterr().err

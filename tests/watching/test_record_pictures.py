@@ -77,11 +77,16 @@ def test_refusals(record):
         record.picture("map", word="it")
 
 
-def test_long_texts_are_pooled():
+def test_long_texts_are_pooled(monkeypatch):
     model = Model().eval()
     with torch.no_grad(), regard.watch(model) as record:
         model(torch.randn(1, 700, 16))
-    assert record.picture("map").numbers["pool"].shape == (192, 192)
+    with monkeypatch.context() as refused:
+        refused.setattr(regard.AttentionMatrix, "pool", lambda *_: pytest.fail("computed before it was drawn"))
+        picture = record.picture("map")
+    assert "700 × 700 weights in 192 × 192 cells" in picture.caption
+    means = [entry.pool(192, 192)[0].double() for entry in record.values()]
+    np.testing.assert_allclose(picture.numbers["pool"], torch.cat(means).mean(0).numpy(), atol=1e-9)
     assert "Tokens 0 to 40 of 700." in record.picture("lines").caption
 
 
@@ -127,7 +132,7 @@ def test_a_map_of_all_heads_is_one_sweep_over_one_sequence_for_each_layer(kind, 
     monkeypatch.setattr(
         regard.AttentionMatrix, "pool", lambda self, *sizes: swept.append(tuple(self.shape)) or pool(self, *sizes)
     )
-    numbers = record.picture(kind, sequence=1).numbers
+    numbers = dict(record.picture(kind, sequence=1).numbers)
     assert swept == [(2, 40, 40)] * 3
     found = numbers["pool"] if kind == "map" else np.mean([layer.mean(0) for layer in numbers.values()], 0)
     np.testing.assert_allclose(found, expected, atol=1e-6)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -12,17 +13,25 @@ from rich.text import Text
 
 from regard.drawing.arguments import as_numbers, as_words
 from regard.drawing.matrices import cells, shaded
-from regard.drawing.picture import Picture
+from regard.drawing.picture import Later, Picture
 from regard.drawing.svg import Canvas, Raster, shorten
 from regard.drawing.terminal import Table, beside
 from regard.errors import InputError, ShapeError
 
-__all__ = ["Window", "landmarks", "landscape"]
+__all__ = ["Pool", "Window", "landmarks", "landscape"]
 
 _SIDE = 480.0  # pixels
 _LANDMARKS = 24
 _WINDOW = 12  # tokens on a side
 _LEAST = 1e-300  # no shades below it: a ratio of smaller numbers overflows
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """A pooled matrix that is computed when it is first drawn: a map in a notebook or on a page may never need it."""
+
+    shape: tuple[int, int]
+    compute: Callable[[], NDArray[np.floating]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +45,7 @@ class Window:
 
 
 def landscape(
-    pool: NDArray[np.floating],
+    pool: NDArray[np.floating] | Pool,
     tokens: tuple[int, int],
     *,
     landmarks: Iterable[tuple[int, str]] = (),
@@ -50,33 +59,58 @@ def landscape(
     >>> landscape(np.full((64, 64), 1e-4), (10_000, 10_000), landmarks=landmarks).caption
     '10,000 × 10,000 weights in 64 × 64 cells, each the mean of about 156 × 156; shades by the logarithm.'
     """
-    values = as_numbers("pool", pool, ("rows", "columns"))
-    if values.shape[0] > tokens[0] or values.shape[1] > tokens[1]:
-        raise ShapeError(f"pool must have at most as many cells as there are tokens = {tokens}. Got {values.shape}.")
+    if not isinstance(pool, Pool):
+        given = as_numbers("pool", pool, ("rows", "columns"))
+        pool = Pool((given.shape[0], given.shape[1]), lambda: given)
+    shape, compute = pool.shape, pool.compute
+    if shape[0] > tokens[0] or shape[1] > tokens[1]:
+        raise ShapeError(f"pool must have at most as many cells as there are tokens = {tokens}. Got {shape}.")
     marks = sorted((int(place), str(text)) for place, text in landmarks)
     if any(not 0 <= place < max(tokens) for place, _ in marks):
         raise InputError(f"landmarks must lie at places from 0 to {max(tokens) - 1}. Got {marks[-1][0]}.")
     if window is not None and max(np.shape(window.weights)) > _WINDOW:
         raise ShapeError(f"the window must have at most {_WINDOW} rows and columns. Got {np.shape(window.weights)}.")
     marks = marks if len(marks) <= _LANDMARKS else [marks[n * len(marks) // _LANDMARKS] for n in range(_LANDMARKS)]
-    (height, width), sides = values.shape, (tokens[0] / values.shape[0], tokens[1] / values.shape[1])
-    cells = f"in {height} × {width} cells, each the mean of about {sides[0]:.0f} × {sides[1]:.0f}"
-    cells = "in cells of their own" if (height, width) == tokens else cells
-    note = f"{tokens[0]:,} × {tokens[1]:,} weights {cells}; shades by the logarithm."
-    low, high = _range(values)
-    shares = np.clip(np.log(np.maximum(values, low) / low) / np.log(high / low), 0, 1)
+    note = _note(shape, tokens)
+
+    @cache
+    def shaded() -> _Shaded:
+        values = as_numbers("pool", compute(), ("rows", "columns"))
+        low, high = _range(values)
+        shares = np.clip(np.log(np.maximum(values, low) / low) / np.log(high / low), 0, 1)
+        return _Shaded(values, shares, low, high)
 
     def draw(canvas: Canvas) -> None:
-        left, top = _map(canvas, values, shares, tokens, marks)
-        _legend(canvas, left, low, high)
+        left, top = _map(canvas, shaded(), tokens, marks)
+        _legend(canvas, left, shaded().low, shaded().high)
         if window is not None:
             _window(canvas, window, tokens, left, top)
 
     def text(room: int) -> Text:
-        return _text(shares, tokens, marks, window, room)
+        return _text(shaded().shares, tokens, marks, window, room)
 
-    numbers = {"pool": values} | ({} if window is None else {"window": window.weights})
+    known = {} if window is None else {"window": window.weights}
+    numbers = Later({"pool": shape}, lambda: {"pool": shaded().values}, known)
     return Picture("map", numbers, draw, text, title, f"{caption} {note}".strip(), tuple(text for _, text in marks))
+
+
+@dataclass(frozen=True, eq=False)
+class _Shaded:
+    """A pooled matrix, how dark each cell is from 0 to 1, and the weights at which the shades start and end."""
+
+    values: NDArray[np.floating]
+    shares: NDArray[np.floating]
+    low: float
+    high: float
+
+
+def _note(cells: tuple[int, int], tokens: tuple[int, int]) -> str:
+    weights = f"{tokens[0]:,} × {tokens[1]:,} weights"
+    if cells == tokens:
+        return f"{weights} in cells of their own; shades by the logarithm."
+    sides = tokens[0] / cells[0], tokens[1] / cells[1]
+    each = f"each the mean of about {sides[0]:.0f} × {sides[1]:.0f}"
+    return f"{weights} in {cells[0]} × {cells[1]} cells, {each}; shades by the logarithm."
 
 
 def _range(values: NDArray[np.floating]) -> tuple[float, float]:
@@ -88,17 +122,16 @@ def _range(values: NDArray[np.floating]) -> tuple[float, float]:
 
 
 def _map(
-    canvas: Canvas, values: NDArray[np.floating], shares: NDArray[np.floating], tokens: tuple[int, int],
-    marks: list[tuple[int, str]],
+    canvas: Canvas, shaded: _Shaded, tokens: tuple[int, int], marks: list[tuple[int, str]]
 ) -> tuple[float, float]:  # fmt: skip
-    theme = canvas.theme
+    theme, values = canvas.theme, shaded.values
     left, top = (150.0, 118.0) if marks else (64.0, 30.0)
     names = []
     for axis in (0, 1):
         edges = np.arange(values.shape[axis] + 1) * tokens[axis] // values.shape[axis]
         names.append([f"{a:,} to {b - 1:,}" if b - a > 1 else f"{a:,}" for a, b in pairwise(edges)])
     canvas.labels |= {"rows": names[0], "columns": names[1]}
-    canvas.image(left, top, _SIDE, _SIDE, Raster(values, "tokens", "rows", "columns"), shares)
+    canvas.image(left, top, _SIDE, _SIDE, Raster(values, "tokens", "rows", "columns"), shaded.shares)
     canvas.rect(left, top, _SIDE, _SIDE, stroke=theme.faint, pointer_events="none")
     texts = marks or [(n * max(tokens) // 4, f"{n * max(tokens) // 4:,}") for n in range(4)]
     for axis in (0, 1):
@@ -171,9 +204,9 @@ def landmarks(words: Sequence[str], places: Sequence[int] | None = None, count: 
 
     >>> landmarks("A dog ate the food because it was hungry".split(), count=2)
     [(0, 'A dog ate the'), (4, 'food because it was'), (8, 'hungry')]
-    >>> landmarks(["A", "dog"])  # none says what the next one says
-    [(0, 'A'), (1, 'dog')]
+    >>> landmarks(["A", "dog", "ate"])  # no word is in two landmarks
+    [(0, 'A'), (1, 'dog'), (2, 'ate')]
     """
     step = max(len(words) // count, 1)
-    long = min(step, 4)
-    return [(n if places is None else places[n], " ".join(words[n : n + long])) for n in range(0, len(words), step)]
+    several = min(step, 4)
+    return [(n if places is None else places[n], " ".join(words[n : n + several])) for n in range(0, len(words), step)]

@@ -6,8 +6,9 @@ import base64
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from regard.io import write_file
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
-__all__ = ["Picture", "fragment", "page"]
+__all__ = ["Later", "Picture", "fragment", "page"]
 
 _MARGIN = 16.0
 _BUDGET = 5_000_000  # bytes
@@ -37,6 +38,39 @@ _MAP_HEIGHT = 640  # pixels, in a notebook
 _HEAVY = 1_000_000  # bytes from which the size is logged as a warning
 _SUFFIXES = (".svg", ".png", ".pdf", ".html")
 _log = logging.getLogger("regard")
+
+
+class Later(Mapping[str, Any]):
+    """The numbers of a picture, some of them computed when they are first asked for; of those the shapes are known.
+
+    >>> Later({"pool": (2, 2)}, lambda: {"pool": np.eye(2)})["pool"].sum()
+    np.float64(2.0)
+    """
+
+    def __init__(
+        self,
+        shapes: Mapping[str, tuple[int, ...]],
+        compute: Callable[[], Mapping[str, NDArray[np.floating]]],
+        known: Mapping[str, NDArray[np.floating]] | None = None,
+    ):
+        self._compute, self._known = compute, dict(known or {})
+        self.shapes = dict(shapes) | {name: values.shape for name, values in self._known.items()}
+
+    @cached_property
+    def _computed(self) -> Mapping[str, NDArray[np.floating]]:
+        return self._compute()
+
+    def __getitem__(self, name: str) -> NDArray[np.floating]:
+        return self._known[name] if name in self._known else self._computed[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.shapes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.shapes)
+
+    def __len__(self) -> int:
+        return len(self.shapes)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,7 +89,7 @@ class Picture:
     """
 
     kind: str
-    numbers: Mapping[str, NDArray[np.floating]]
+    numbers: Later | Mapping[str, NDArray[np.floating]]  # Later by name: a check of the values would compute them
     draw: Callable[[Canvas], None]
     text: Callable[[int], Text]
     title: str = ""
@@ -64,7 +98,9 @@ class Picture:
     feed: Feed | None = None  # what a map is drawn from that can be walked into
 
     def __repr__(self) -> str:
-        shapes = ", ".join(f"{name}={values.shape}" for name, values in self.numbers.items())
+        numbers = self.numbers
+        known = numbers.shapes if isinstance(numbers, Later) else {name: each.shape for name, each in numbers.items()}
+        shapes = ", ".join(f"{name}={shape}" for name, shape in known.items())
         return f"Picture({self.kind!r}{shapes and ', '}{shapes})"
 
     def __str__(self) -> str:

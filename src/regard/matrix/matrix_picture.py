@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,10 @@ from numpy.typing import NDArray
 
 from regard.drawing import Window, landscape, lines, matrix
 from regard.drawing.arguments import as_words, chosen
-from regard.drawing.maps import landmarks
+from regard.drawing.maps import Pool, landmarks
 from regard.drawing.matrices import pooling_note, spans
 from regard.errors import InputError, OutOfRangeError, TooLargeError
+from regard.support import threads
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -96,16 +98,29 @@ def _map(
     window: tuple[int, int] | None, title: str,
 ) -> Picture:  # fmt: skip
     queries, keys = A.shape[-2:]
-    pool = _numbers(A.pool(_MAP, _MAP))
-    said = ""
-    if pool.ndim == 3:
-        some = chosen(heads, len(pool), len(pool))
-        pool = pool[list(some)].mean(0)
-        said = f"The mean of {len(some)} heads." if len(some) > 1 else f"Head {some[0]}."
+    some = chosen(heads, A.shape[0], A.shape[0]) if len(A.shape) == 3 else None
+    said = "" if some is None else f"The mean of {len(some)} heads." if len(some) > 1 else f"Head {some[0]}."
     exact = None if window is None else _window(A, left, right, heads, window)
     marks = landmarks([word.strip() for word in left or ()])
+    feed = _feed(A, left, right, heads, title)
+    pool: Pool | NDArray[Any]
+    if feed is None:
+        pool = _mean_pool(A, some)  # at once: all ranks compute it together, whatever each of them draws
+    else:
+        pool = Pool((min(_MAP, queries), min(_MAP, keys)), lambda: _pool_in_threads(A, some))
     drawn = landscape(pool, (queries, keys), landmarks=marks, window=exact, title=title, caption=said)
-    return replace(drawn, feed=_feed(A, left, right, heads, title))
+    return replace(drawn, feed=feed)
+
+
+def _pool_in_threads(A: AttentionMatrix, heads: Sequence[int] | None) -> NDArray[Any]:
+    # A sweep is many small steps. Threads that share them wait for each other where other processes need the cores.
+    with torch.no_grad(), threads(math.prod(A.shape) * A._core.scores.query.shape[-1]):
+        return _mean_pool(A, heads)
+
+
+def _mean_pool(A: AttentionMatrix, heads: Sequence[int] | None) -> NDArray[Any]:
+    pool = _numbers(A.pool(_MAP, _MAP))
+    return pool if heads is None else pool[list(heads)].mean(0)
 
 
 def _feed(

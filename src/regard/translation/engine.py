@@ -34,6 +34,7 @@ from regard.nn import (
     MultiHeadAttention,
     Transformer,
 )
+from regard.support import threads
 from regard.translation.hypotheses import longest_target
 
 __all__ = ["Engine", "Target", "is_plain"]
@@ -75,7 +76,9 @@ class Engine:
         if not int8 or kind not in ctranslate2.get_supported_compute_types("cpu"):
             kind = "float32"
         with tempfile.TemporaryDirectory(prefix="regard-") as folder:
-            _specification(model, int8=kind != "float32").save(folder)
+            with threads(work=0):  # a small step for each tensor
+                specification = _specification(model, int8=kind != "float32")
+            specification.save(folder)
             # Several batches at a time, each with one thread: threads that share the small steps of one batch would
             # wait for each other in a loop, and on a busy machine for other processes.
             self._translator = ctranslate2.Translator(
@@ -109,7 +112,8 @@ class Engine:
         with _state.lock:
             cached = _state.engines.get(model)
             if cached is None or cached[0] != versions:
-                finite = all(bool(extreme.isfinite()) for w in weights for extreme in torch.aminmax(w.detach()))
+                with threads(work=0):
+                    finite = all(bool(extreme.isfinite()) for w in weights for extreme in torch.aminmax(w.detach()))
                 try:
                     made = cls(model) if finite else None  # our own search says what is wrong with the weights
                 except OSError:  # no folder for temporary files, or no room in it
@@ -125,8 +129,8 @@ class Engine:
         For each worker another batch waits, so that none is idle until the batch before its own is done too.
         """
         running: deque[list[Any]] = deque()
-        threads = torch.get_num_threads()
-        most = 2 * self.workers if threads >= self.workers else threads
+        available = torch.get_num_threads()
+        most = 2 * self.workers if available >= self.workers else available
         for batch in batches:
             if len(running) == most:
                 yield self._wait(running.popleft())

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, overload
 from regard.errors import FileError, InputError
 from regard.nn import Transformer, model_folder
 from regard.nn.files import read_json, write_json
-from regard.support import progress, require_text
+from regard.support import progress, require_text, threads
 from regard.translation.beam_search import search_all, search_by_engine, usable_engine
 from regard.translation.confidence import Calibration
 from regard.translation.hypotheses import Hypothesis
@@ -85,7 +85,7 @@ class Translator:
         folder = Path(path)
         is_marian = model_folder.read_config(folder).get("model_type") == "marian"
         try:
-            with progress("loading the model"):
+            with progress("loading the model"), threads(work=0):  # a small step for each tensor
                 if is_marian:
                     return cls(Transformer.from_marian(folder), MarianVocabulary.load(folder))
                 model = Transformer.load(folder)

@@ -80,6 +80,8 @@ class Looks(Ranking[Look]):
     it ━━━━━━━━━━ dog @1 50 %  ━━━━━ dog @9 25 %
     >>> print(Looks("it", tuple(Look(word, 0.125, n) for n, word in enumerate("abcdefgh"))))
     it ━━ a 12.5 %  ━━ b 12.5 %  ━━ c 12.5 %  ━━ d 12.5 %  ━━ e 12.5 %  … and 3 others 37.5 %
+    >>> print(Looks("it", (Look("dog", 0.9997, 1), Look("food", 0.0002, 4), Look("ate", 0.0001, 2))))
+    it ━━━━━━━━━━━━━━━━━━━━ dog 100 %  … and 2 others 0 %
     """
 
     word: str
@@ -93,13 +95,13 @@ class Looks(Ranking[Look]):
 
     def line(self, question: str = "") -> str:
         """As one line, with what was asked: "it looks at: …", or "it looks at: 50 % rests on …"."""
-        listed = self[:_LOOKS]
+        listed = [look for look in self[:_LOOKS] if percent(look.weight) != percent(0)] or self[:_LOOKS]
         times = Counter(look.word for look in self)
         labels = [look.word if times[look.word] == 1 else f"{look.word} @{look.position}" for look in listed]
         shares = "  ".join(labelled_bar(name, look.weight, _BAR) for name, look in zip(labels, listed, strict=True))
         word = visible(self.word, _PHRASE)
         asked = f"{word} {question}" if question else word
-        count, share = self.others(_LOOKS)
+        count, share = self.others(len(listed))
         if count:
             shares += f"  {_and_others(count)}" + ("" if share is None else f" {percent(share)}")
         return " ".join(part for part in (f"{asked}:" if question or self.note else asked, self.note, shares) if part)

@@ -36,14 +36,16 @@ class Passage:
     why: str = ""
 
     @classmethod
-    def of(cls, side: Tokens, word: Place | None, around: Place | None, *, first: bool = False) -> Passage:
-        """The passage around a place or, in a long text, around the word; a short text is shown as a whole.
+    def of(
+        cls, side: Tokens, word: Place | None, around: Place | None, *, first: bool = False, whole: int = _WORDS
+    ) -> Passage:
+        """The passage around a place or, in a long text, around the word; one of up to `whole` words is shown as such.
 
         All occurrences of the word stand out that are in a passage chosen by `around` or in a short text; in a crop
         around the word itself, or with `first`, only the first one.
         """
         centre = word if around is None else around
-        if around is None and len(side.words) <= _WORDS:
+        if around is None and len(side.words) <= (_WORDS if word is None else whole):
             start, stop = 0, len(side.words)
         elif centre is None:
             start, stop = 0, 2 * _AROUND + 1
@@ -165,10 +167,15 @@ class Crop:
 
 
 def by_word(
-    entries: Sequence[Entry], word: Place | None, around: Place | None, sequence: int, sinks: Sinks = None
+    entries: Sequence[Entry],
+    word: Place | None,
+    around: Place | None,
+    sequence: int,
+    sinks: Sinks = None,
+    whole: int = _WORDS,
 ) -> Crop:
     """The mean over all heads, word by word, in shares of what does not rest on `sinks`; of a long text, a passage."""
-    rows = Passage.of(query_side(entries[0], sequence), word, around)
+    rows = Passage.of(query_side(entries[0], sequence), word, around, whole=whole)
     columns = replace(rows, picked=(), why="")
     other = key_side(entries[0], sequence)
     if other.pieces != rows.side.pieces:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.drawing import flow, grid, landscape, lines, matrix
-from regard.drawing.maps import landmarks
+from regard.drawing.maps import Pool, landmarks
 from regard.drawing.terminal import percent
 from regard.errors import InputError
 from regard.matrix import MapEntry, MatrixFeed
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "map_feed", "picture"]
 
 KINDS = ("lines", "matrix", "grid", "flow", "map")
+_NAMED = 64  # words on a side of a matrix up to which one finds one's own
 _BINS, _THUMBNAIL = 192, 64  # on a side, of a map and of each matrix in a grid
 
 
@@ -75,7 +76,7 @@ def _lines(
 def _matrix(
     entries: Sequence[Entry], word: Place | None, around: Place | None, sequence: int, title: str, _: Sinks
 ) -> Picture:  # fmt: skip
-    crop = by_word(entries, word, around, sequence)
+    crop = by_word(entries, word, around, sequence, whole=_NAMED)
     crop = replace(crop, rows=replace(crop.rows, picked=()))  # no row stands out
     caption = _caption(entries, crop.note())
     return matrix(_numbers(crop.weights), crop.rows.names, crop.key_names, title=title, caption=caption)
@@ -115,12 +116,18 @@ def _flow(
 
 
 def _map(entries: Sequence[Entry], sequence: int, title: str) -> Picture:
-    layers = _pooled(entries, _BINS, sequence)
-    pool = sum(layer.sum(0) for layer in layers) / sum(map(len, layers))
+    feed, (queries, keys) = map_feed(entries, sequence, title), entries[0].shape[2:]
+
+    def compute() -> NDArray[Any]:
+        layers = _pooled(entries, _BINS, sequence)
+        return np.asarray(sum(layer.sum(0) for layer in layers) / sum(map(len, layers)))
+
+    # Without a feed it may be a pool that was kept, in a size of its own.
+    pool = compute() if feed is None else Pool((min(_BINS, queries), min(_BINS, keys)), compute)
     words = query_side(entries[0], sequence).words if entries[0].tokens is not None else ()
     marks = landmarks([word.text for word in words], [word.start for word in words])
-    drawn = landscape(pool, entries[0].shape[2:], landmarks=marks, title=title, caption=_caption(entries))
-    return replace(drawn, feed=map_feed(entries, sequence, title))
+    drawn = landscape(pool, (queries, keys), landmarks=marks, title=title, caption=_caption(entries))
+    return replace(drawn, feed=feed)
 
 
 def map_feed(entries: Sequence[Entry], sequence: int = 0, title: str = "", note: str = "") -> MatrixFeed | None:

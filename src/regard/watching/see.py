@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -133,7 +134,12 @@ def describe(record: Record, question: Question, text: str, *, as_json: bool = F
     title = f"{name}, {kind}{', '.join(where) or f'all {heads} heads of {len(entries)} layers'}"
     title = title if target is None else f"→ {target}\n{title}"
     changed = [f"Changed: {said}." for said in record.changes]
-    lines = [title, *changed, *(_line(name, answer) for name, answer in answers.items())]
+    said = [_line(name, answer) for name, answer in answers.items()]
+    if repeated := re.search(r" @(\d+) [\d.]+ %", "\n".join(said)):
+        said.append(
+            f"@{repeated[1]} is token {repeated[1]} of the text, counted from 0: the word occurs several times."
+        )
+    lines = [title, *changed, *said]
     return "\n".join([*lines, f"Not seen: {some_of(record.unseen)}."] if record.unseen else lines)
 
 
@@ -185,12 +191,14 @@ def change_text(model: str | Path, text: str, without: Sequence[Link], *, trust_
 def _opened(model: str | Path, text: str, trust_remote_code: bool) -> tuple[nn.Module, Any, dict[str, Tensor], int]:
     """A model, its tokenizer, the text as it takes it, and how many multiplications it is worth."""
     require_text("the text", text)
+    if not text.strip():  # [CLS] and [SEP] alone would answer
+        raise InputError("the text is empty.")
     with progress("loading the model"):
         network, tokenizer = load(model, trust_remote_code=trust_remote_code)
-    encoded = tokenizer(text, return_tensors="pt")
+    encoded = tokenizer(text, return_tensors="pt", verbose=False)  # `require_room` says more than its warning
     inputs: dict[str, Tensor] = {name: encoded[name] for name in ("input_ids", "attention_mask") if name in encoded}
     if not inputs["input_ids"].numel():
-        raise InputError("the text is empty.")
+        raise InputError("the text has no tokens of this model.")
     require_room(network, inputs["input_ids"].shape[1])
     work = inputs["input_ids"].numel() * sum(parameter.numel() for parameter in network.parameters())
     return network, tokenizer, inputs, work

@@ -156,7 +156,10 @@ class Tokens(Sequence[str]):
         if isinstance(place, range | int):
             return [self._numbered_place(place)]
         if not self.named:
-            raise InputError(f'"{place}" cannot be found: watch with tokenizer=… or tokens=[…], or give its number.')
+            raise InputError(
+                f'"{place}" cannot be found, for the words are unknown. Watch with tokenizer=…, or with tokens=[…] '
+                f"that name each of the {len(self):,} tokens, in one list for each sequence; or give a number."
+            )
         matches = self._search(place, str) or self._search(place, str.casefold)
         if not matches:
             raise InputError(f'"{place}" is not in the text. Its words are: {self._excerpt()}.')
@@ -291,6 +294,7 @@ class Vocabulary:
     def __init__(self, tokenizer: Any = None, tokens: Sequence[str] | Sequence[Sequence[str]] | None = None):
         self._tokenizer = tokenizer
         self._listed: list[Tokens] | None = None
+        self._longer: list[Tokens] | None = None  # with what was written after them
         self._fits = self._warned = False  # the user's tokens, so far
         if tokens is not None:
             if isinstance(tokens, str) or not len(tokens):
@@ -317,6 +321,16 @@ class Vocabulary:
             return self._listed
         padded = ([*sequence, *[_PAD] * (length - len(sequence))] for sequence in self._listed)
         return [Tokens(pieces, [_PAD]) for pieces in padded]
+
+    def begun(self, length: int, batch: int, prompt: int) -> list[Tokens] | None:
+        """The user's tokens, if they are those of a prompt; what was written after it is called by its number."""
+        if self._tokenizer is not None or self.listed(prompt, batch) is None or prompt >= length:
+            return None
+        if any(len(sequence) != prompt for sequence in self._listed or ()):
+            return None  # padded, and on which side is unknown
+        if self._longer is None or len(self._longer[0]) != length:  # the layers of a model have the same
+            self._longer = [Tokens([*sequence, *map(str, range(prompt, length))]) for sequence in self._listed or ()]
+        return self._longer
 
     def warn(self, length: int, batch: int) -> None:
         """Say once that the user's tokens fit nothing."""
@@ -428,7 +442,10 @@ class Text:
     def tokens(self, ids: Tensor | None, length: int, batch: int) -> list[Tokens] | None:
         """The user's tokens or, if they do not fit, those of the ids; one for each sequence."""
         listed = self._vocabulary.listed(length, batch)
-        if listed is None and ids is None:
+        if listed is None and ids is not None:
+            firsts = {steps[0].shape[-1] for steps in self._ids.values() if len(steps) > 1}  # of a generation
+            listed = next(filter(None, (self._vocabulary.begun(length, batch, each) for each in sorted(firsts))), None)
+        if listed is None:
             self._vocabulary.warn(length, batch)
         if listed is not None or ids is None:
             return listed

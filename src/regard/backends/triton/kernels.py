@@ -315,10 +315,10 @@ def forward(
 @triton.jit
 def dense_rows(
     q_desc, k_desc, norm, out, problem, layouts,
-    FLAGS: tl.constexpr, GROUP: tl.constexpr, LOG2: tl.constexpr, FULL: tl.constexpr, PRECISION: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    FLAGS: tl.constexpr, GROUP: tl.constexpr, LOG2: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """The weights of a few rows, or their log2; FULL: in float32. Keys are read once for all heads that share them."""
+    """The weights of a few rows, or their log2. Keys are read once for all heads that share them."""
     flat_key, start_n = flat_head(), tl.program_id(0) * BLOCK_N
     key_heads = problem.heads // GROUP
     batch, key_head = flat_key // key_heads, flat_key % key_heads

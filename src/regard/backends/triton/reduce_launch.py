@@ -399,7 +399,7 @@ def dense_rows(
     prepared.launch(
         kernels.dense_rows, (cdiv(scores.shape[3], block_n), *head_grid(scores.shape[0] * scores.key.shape[1])),
         prepared.q, prepared.k, norm, out, prepared.problem, prepared.layouts, FLAGS=flags, GROUP=scores.group,
-        LOG2=log2, FULL=dtype == torch.float32, PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
+        LOG2=log2, PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
         **options,
     )  # fmt: skip
     return out

@@ -12,8 +12,9 @@ const recoloured = 8;  // tiles that get new colours in one frame, at most
 
 /** The parts of a picture of width × height: the plot, its rulers, and the legend under it. */
 export function plotIn(width, height) {
-  const left = Math.round(Math.min(Math.max(width * 0.14, 76), 190)), top = width < 600 ? 64 : 84, bottom = 40;
-  return {left, top, width: Math.max(width - left - 8, 40), height: Math.max(height - top - bottom, 40)};
+  const left = Math.round(Math.min(Math.max(width * 0.14, 76), 190)), narrow = width < 600;
+  const top = narrow ? 64 : 84, bottom = 40, margin = narrow ? 18 : 8;  // the last word leans into the margin
+  return {left, top, margin, width: Math.max(width - left - margin, 40), height: Math.max(height - top - bottom, 40)};
 }
 
 /**
@@ -238,8 +239,9 @@ function paintRows(paint, {at, about, tokens, colours, marks, cell, hover}, area
 function paintColumns(paint, {at, about, tokens, colours, marks, cell, hover}, area) {
   const {plot} = at, edge = Math.round(area.top), every = at.scale.columns >= wordHeight, wide = at.scale.columns >= 54;
   const [first, last] = inSight(at, about).columns, step = every ? 1 : stepFor(at.scale.columns, 118);
-  const strong = [cell?.[1], hover?.[1]], room = Math.min(edge - 16, 130) / Math.sin(turned * Math.PI / 180);
-  paint.clipped(plot.left - 4, 0, plot.width + 12, edge, () => {
+  const strong = [cell?.[1], hover?.[1]], angle = turned * Math.PI / 180, end = plot.left + plot.width + plot.margin;
+  const room = Math.min(edge - 16, 130) / Math.sin(angle);
+  paint.clipped(plot.left - 4, 0, plot.width + plot.margin + 4, edge, () => {
     for (let column = Math.ceil(first / step) * step; column < last; column += step) {
       const x = at.x(column + (every ? 0.5 : 0));
       if (every) {
@@ -247,12 +249,13 @@ function paintColumns(paint, {at, about, tokens, colours, marks, cell, hover}, a
         const bold = strong.includes(column) || (marks.side === "columns" && marks.current === column);
         const word = inOneLine(tokens.columns.get(column) ?? "…"), fill = bold ? colours.accent : colours.ink;
         const style = {size: 12.5, bold, fill};
-        const fitted = fittedText(word, wide ? at.scale.columns - 6 : room, 12.5, bold);
+        const leaning = Math.min(room, (end - x - 8) / Math.cos(angle));  // as far as the edge of the picture
+        const fitted = fittedText(word, wide ? at.scale.columns - 6 : leaning, 12.5, bold);
         if (wide) paint.text(x, edge - 9, fitted, {...style, align: "center"});
         else paint.text(x + 4, edge - 8, fitted, {...style, turn: -turned});
         continue;
       }
-      const line = Math.round(x) + 0.5, left = Math.min(step * at.scale.columns, plot.left + plot.width + 8 - x) - 12;
+      const line = Math.round(x) + 0.5, left = Math.min(step * at.scale.columns, end - x) - 12;
       paint.lines([[line, edge - 34, line, edge - 1]], colours.line);
       paint.text(x + 5, edge - 24, column.toLocaleString("en"), {size: 11, fill: colours.muted});
       const text = about.numbered?.columns ? "" : passageFrom(tokens.columns, column, about.keys);
