@@ -73,6 +73,7 @@ def watch(
     is cut, the other weights of its queries are normalised to 1 again; with renormalise=False they stay as they are.
     `steer`: a number for each link, which is added to its scores.
 
+    `tokens`: the words themselves, in one list for each sequence; of a generation, those of the prompt.
     `tokenizer`: or the processor of a model that reads images. Which tokens are patches of an image is known of many
     models (docs/how-to); of others, `images` says it: (rows, columns) of patches for each image of a text, and where
     the tokens cannot be found by their number alone, (rows, columns, first token).
