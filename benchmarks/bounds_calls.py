@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -56,39 +57,33 @@ class Counted(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-class Launch(NamedTuple):
-    """A kernel that was launched, and with what."""
+def launches(call: Callable[[], Any], rounds: int = 100) -> list[float]:
+    """Microseconds in Triton's launcher for each launch of a call, where Triton has compiled it before.
 
-    kernel: Any
-    grid: tuple[int, ...]
-    values: tuple[Any, ...]
-
-    def again(self) -> None:
-        self.kernel[self.grid](*self.values)
-
-
-def launches(call: Callable[[], Any]) -> list[Launch]:
-    """What a call launches, where Triton has compiled it before."""
+    They are timed where they happen: by itself a launch may read what another one must have written.
+    """
     from triton.compiler import CompiledKernel
 
-    found: list[Launch] = []
-    getitem = CompiledKernel.__getitem__
+    getitem, taken = CompiledKernel.__getitem__, []
 
-    def kept(self: Any, grid: tuple[int, ...]) -> Callable[..., Any]:
-        run = getitem(self, grid)
-
+    def timed(self: Any, grid: tuple[int, ...]) -> Callable[..., Any]:
         def runner(*values: Any) -> None:
-            found.append(Launch(self, grid, values))
-            run(*values)
+            began = time.perf_counter()
+            getitem(self, grid)(*values)
+            taken[-1].append((time.perf_counter() - began) * 1e6)
 
         return runner
 
-    CompiledKernel.__getitem__ = kept
+    call()
+    CompiledKernel.__getitem__ = timed
     try:
-        call()
+        for _ in range(rounds):
+            torch.cuda.synchronize()
+            taken.append([])
+            call()
     finally:
         CompiledKernel.__getitem__ = getitem
-    return found
+    return [statistics.median(each) for each in zip(*taken, strict=True)]
 
 
 def whole_launch(call: Callable[[], Any]) -> Callable[[], Any]:
@@ -147,7 +142,6 @@ def handed() -> list[Row]:
         "compiled[grid](), no arguments": paced(lambda: compiled[(1, 1, 1)]()),
     }
     print("    alone, µs:", ", ".join(f"{name} {t:.1f}" for name, t in alone.items()))
-    (own,) = launches(A.received)
     layers: dict[str, Callable[[], Any]] = {
         "A.received()": A.received,
         "NormalisedScores.compute": lambda: A._core.compute(request),
@@ -155,17 +149,17 @@ def handed() -> list[Row]:
         "backend.reduce": lambda: backend.reduce(data, lse, [request]),
         "reduce_launch.columns": lambda: reduce_launch.columns(data, norm, request),
         "Prepared.launch": whole_launch(A.received),
-        "compiled[grid](…)": own.again,
     }
     print("    received, each within the one before, µs:", end=" ")
-    print(", ".join(f"{name} {paced(call):.1f}" for name, call in layers.items()))
+    print(", ".join(f"{name} {paced(call):.1f}" for name, call in layers.items()), end=", ")
+    print(f"compiled[grid](…) {launches(A.received)[0]:.1f}")
     rows, empty = [], alone["torch.empty"]
     for (name, call), asked in zip(calls.items(), (60, 120, 200), strict=True):
         with Counted() as counted:
             call()
         allocated = sum("empty" in operator for operator in counted.names)
         others = [operator for operator in counted.names if "empty" not in operator and operator != "detach"]
-        ours = [paced(launch.again) for launch in launches(call)]
+        ours = launches(call)
         measured, bound = paced(call), sum(ours) + allocated * empty
         why = (
             f"Triton's launcher takes {' + '.join(f'{t:.0f}' for t in ours)} µs of it (of a kernel without arguments "

@@ -38,8 +38,7 @@ from regard.translation.translator import SHIPPED, Translator
 
 DATA = Path(__file__).parents[1] / "tests" / "data"
 SETTINGS = [(4, "bfloat16"), (4, "float32"), (1, "bfloat16"), (1, "float32")]  # beam, dtype
-SIZES = {"cuda": (1024, 256, 64), "cpu": (24, 8)}  # sentences of a batch of the peer's: the best counts
-ENOUGH = 40.0  # seconds after which the peer tries no further size
+SIZES = {"cuda": (1024, 256), "cpu": (24, 8)}  # sentences of a batch of the peer's: the best counts
 SOME = 64  # sentences that the search in Python steps translates too
 STATIC = 240  # seconds for the peer with a static cache
 
@@ -137,46 +136,39 @@ def one(engine: str, options: argparse.Namespace) -> dict[str, Any]:
     device = "cpu" if options.tiny else "cuda"
     model, ids = inputs(options)
     model = model.to(device)
-    return time_us(model, ids, options.rounds) if engine == "regard" else time_them(model, ids, engine == "static")
+    if engine == "regard":
+        return time_us(model, ids, options.rounds)
+    return time_them(model, ids, options.rounds, engine == "static")
 
 
 def time_us(model: regard.Transformer, ids: list[list[int]], count: int) -> dict[str, Any]:
-    """The best of some rounds, after two in which the steps are recorded."""
-    found: dict[str, Any] = {}
+    """Each setting in rounds, after two in which the steps are recorded."""
     run = ours(model, ids)
-    for beam, dtype in SETTINGS:
-        name = f"{beam} {dtype}"
-        start = time.perf_counter()
-        said = run(beam, dtype)
-        first = time.perf_counter() - start
-        taken = rounds({name: partial(run, beam, dtype)}, count)[name]
-        found[name] = {"seconds": taken.least, "median": taken.median, "first": first, "said": said}
-        if torch.cuda.is_available():
-            found[name]["GiB"] = torch.cuda.max_memory_allocated() / 2**30
+    found: dict[str, Any] = {f"{beam} {dtype}": timed(partial(run, beam, dtype), count) for beam, dtype in SETTINGS}
     found["definition"] = definition(model, ids, found["4 float32"]["said"])
     return found
 
 
-def time_them(model: regard.Transformer, ids: list[list[int]], static: bool) -> dict[str, Any]:
-    """Once for each batch size, warm; the best counts."""
-    found: dict[str, Any] = {}
-    run, begun = theirs(model, static=static), time.perf_counter()
+def time_them(model: regard.Transformer, ids: list[list[int]], count: int, static: bool) -> dict[str, Any]:
+    """Each setting and batch size as ours: the same sentences, the same rounds, after two; the best size counts."""
+    run, found = theirs(model, static=static), {}
     sizes = SIZES[model.embedding.weight.device.type]
     for beam, dtype in SETTINGS:
-        name = f"{beam} {dtype}"
-        if static:
-            run(ids, sizes[0], beam, dtype)  # compiled
-        else:
-            run(ids[:16], 16, beam, dtype)
-        for size in sizes[:1] if static else sizes:
-            if name in found and time.perf_counter() - begun > ENOUGH:
-                break
-            start = time.perf_counter()
-            said = run(ids, size, beam, dtype)
-            seconds = time.perf_counter() - start
-            if name not in found or seconds < found[name]["seconds"]:
-                found[name] = {"seconds": seconds, "said": said, "size": size}
+        tried = {size: timed(partial(run, ids, size, beam, dtype), count) for size in sizes[: 1 if static else None]}
+        best = min(tried, key=lambda size: tried[size]["seconds"])
+        speeds = {size: [speed(each), speed(each, "first")] for size, each in tried.items()}
+        found[f"{beam} {dtype}"] = tried[best] | {"size": best, "speeds": speeds}
     return found
+
+
+def timed(run: Callable[[], list[list[int]]], count: int) -> dict[str, Any]:
+    """Seconds of the first time, and of the rounds after it and one more."""
+    start = time.perf_counter()
+    said = run()
+    first = time.perf_counter() - start
+    taken = rounds({"": run}, count)[""]
+    found = {"seconds": taken.least, "median": taken.median, "first": first, "said": said}
+    return found | ({"GiB": torch.cuda.max_memory_allocated() / 2**30} if torch.cuda.is_available() else {})
 
 
 def definition(model: regard.Transformer, ids: list[list[int]], said: list[list[int]]) -> float:
@@ -191,8 +183,8 @@ def same(these: list[list[int]], those: list[list[int]]) -> float:
     return sum(one == other for one, other in zip(these, those, strict=True)) / len(these)
 
 
-def speed(each: dict[str, Any]) -> float:
-    return sum(len(tokens) + 1 for tokens in each["said"]) / each["seconds"]
+def speed(each: dict[str, Any], of: str = "seconds") -> float:
+    return sum(len(tokens) + 1 for tokens in each["said"]) / each[of]
 
 
 def table(options: argparse.Namespace) -> list[str]:
@@ -211,15 +203,17 @@ def table(options: argparse.Namespace) -> list[str]:
                 print(f"transformers with a static cache: {error}", file=sys.stderr)
     us, them = found["regard"], found["transformers"]
     lines = [
-        "| | regard, tokens/s | transformers, tokens/s | × | same best | regard, first time | GPU memory |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| | regard, tokens/s | transformers, tokens/s | × | × its best dtype | same best | first time | GPU memory |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for beam, dtype in SETTINGS:
         name = f"{beam} {dtype}"
         mine, other = us[name], them[name]
+        fastest = max(speed(them[f"{beam} {kind}"]) for kind in ("bfloat16", "float32"))
         cells = [
             f"{'greedy' if beam == 1 else f'beam {beam}'}, {dtype}", f"{speed(mine):,.0f}",
             f"{speed(other):,.0f} (batch {other['size']})", f"{speed(mine) / speed(other):.1f}",
+            f"{speed(mine) / fastest:.1f}",
             f"{same(mine['said'], other['said']):.1%}", f"{mine['first']:.2f} s",
             f"{mine['GiB']:.1f} GiB" if "GiB" in mine else "",
         ]  # fmt: skip
@@ -230,6 +224,11 @@ def table(options: argparse.Namespace) -> list[str]:
         f"{SOME} of them; in bfloat16, {same(us['4 bfloat16']['said'], us['4 float32']['said']):.1%} of the best "
         "targets are those of float32.",
     ]
+    tried = []
+    for name, each in them.items():
+        sizes = [f"{size}: {least:,.0f} ({first:,.0f})" for size, (least, first) in each["speeds"].items()]
+        tried.append(f"{name}: {', '.join(sizes)}")
+    lines += ["", f"transformers by batch size, and the first time in brackets, in tokens/s: {'; '.join(tried)}."]
     if "static" in found:
         speeds = [f"{name}: {speed(each):,.0f} tokens/s" for name, each in found["static"].items()]
         lines += ["", f"transformers with a static cache, compiled, batch {SIZES['cuda'][0]}: {'; '.join(speeds)}."]
@@ -284,7 +283,7 @@ def main() -> None:
     parser.add_argument("--static", action="store_true", help="transformers also with a static cache, compiled")
     parser.add_argument("--tiny", action="store_true", help="on a CPU, in a minute")
     parser.add_argument("--profile", action="store_true", help="where our time goes")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-translate-gpu.md")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
@@ -309,11 +308,9 @@ def main() -> None:
     text += f"{machine() if options.tiny else gpu()}, transformers {transformers.__version__}. "
     text += f"{len(ids):,} different sentences of {lengths[0]} to {lengths[-1]} tokens (median "
     text += f"{lengths[len(ids) // 2]}), from lists of ids to lists of ids; "
-    text += (
-        f"{'random weights' if options.tiny else weights}. Each engine in a process of its own, warm: ours the best "
-    )
-    text += f"of {options.rounds} rounds, theirs at the best of the batch sizes {sizes}. Tokens are those of the best "
-    text += "targets, their end counted.\n\n"
+    text += f"{'random weights' if options.tiny else weights}. Each engine in a process of its own, both the best of "
+    text += f"{options.rounds} rounds after two, theirs at the best of the batch sizes {sizes}. "
+    text += "Tokens are those of the best targets, their end counted.\n\n"
     text += "\n".join(lines) + "\n"
     print(text)
     if options.report:

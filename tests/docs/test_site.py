@@ -216,21 +216,17 @@ def test_in_a_browser_nothing_is_cut_off_and_one_theme_is_seen(site):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
+@in_browser
 def test_in_a_browser_the_search_works_without_a_server(site):
     """Opened as a file, as `make docs` says, the page had a dead search, because a file may start no Worker."""
-    from playwright.sync_api import sync_playwright
-
     _, folder = site
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with launched() as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 800})
         page.goto((folder / "course" / "4_weights.html").as_uri())
-        page.locator(".md-search__input").click()
+        page.locator(".md-search__input").click(timeout=60_000)
         page.keyboard.type("entropy")
         page.locator(".md-search-result__link").first.click(timeout=60_000)
         page.wait_for_url("**/reference/*.html**", timeout=60_000)
-        browser.close()
 
 
 def test_a_build_says_which_page_it_runs(caplog):

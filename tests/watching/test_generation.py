@@ -14,6 +14,7 @@ from regard.watching import module_calls, pooling
 from regard.watching.calls import AttentionCall
 from regard.watching.masks import Pattern
 from regard.watching.module_calls import ModuleCalls
+from regard.watching.reductions import Keep
 from regard.watching.tokens import Text, Vocabulary
 
 DECODERS = ["GPT-2", "GPT-NeoX", "OPT", "Llama", "Mistral", "Gemma 2", "Gemma 3", "Phi-3", "GPT-OSS", "DeepSeek-V3"]
@@ -281,7 +282,7 @@ def test_a_step_holds_the_newest_keys_of_a_cache_and_no_others(keep):
                              causal.mask(queries, range(stop)), kind="decoder", queries=queries, keys=range(stop),
                              pattern=causal)  # fmt: skip
         if module is None:
-            module = ModuleCalls("m", call, call.matrix(), keep, Text(Vocabulary(None, None)))
+            module = ModuleCalls("m", call, call.matrix(), Keep(keep), Text(Vocabulary(None, None)))
         else:
             module.append(call)
         del call, array
@@ -389,7 +390,7 @@ def test_a_cache_that_drops_keys_at_its_own_pace_is_hidden_row_by_row():
                       queries=q, keys=k, pattern=causal)
         for q, k in calls
     ]  # fmt: skip
-    module = ModuleCalls("m", steps[0], steps[0].matrix(), None, Text(Vocabulary(None, None)))
+    module = ModuleCalls("m", steps[0], steps[0].matrix(), Keep(), Text(Vocabulary(None, None)))
     for step in steps[1:]:
         module.append(step)
     dense = module.entry().to_dense()

@@ -97,7 +97,7 @@ class WatchedRequest:
         self._entries: dict[str, Entry] | None = None  # once it has finished
         self._ids = [] if prompt is None else [torch.tensor(list(prompt)[:start], dtype=torch.long)]
         try:
-            self._keep = _kept(wanted).reductions
+            self._keep = _kept(wanted)
         except InputError as error:
             self.failed = str(error)
 

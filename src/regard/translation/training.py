@@ -21,6 +21,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from regard.errors import FileError, InputError, RegardError, TooLargeError
 from regard.nn import Transformer, TransformerConfig
 from regard.nn.files import make_folder, remove_drafts, sha256, write_bytes
+from regard.support import progress
 from regard.translation import checkpoint
 from regard.translation.beam_search import search_all
 from regard.translation.corpus import Batches, Corpus, near, read_lines, read_pairs
@@ -130,13 +131,15 @@ class Trainer:
         changes = self._changes(self.processes.of_first(self.origin))
         if changes:
             raise FileError(f"not the recipe or corpus of the first process: {'; '.join(changes)}.")
-        pairs = self._corpus(recipe.train, "training").pairs
+        with progress("reading the corpora"):
+            pairs = self._corpus(recipe.train, "training").pairs
         self.dev = self._corpus([recipe.dev], "dev").pairs
         self.words = self._vocabulary(pairs, found)
         config = recipe.config(len(self.words))
         self.processes.check_room(config.parameters, shard=recipe.shards(config.parameters))
         self._stop_if_asked()
-        self.batches = self._batches(self._encode(pairs), config)
+        with progress("cutting words into pieces"):
+            self.batches = self._batches(self._encode(pairs), config)
         torch.manual_seed(recipe.seed)
         self.model = self._model(config)
         self.loss = self.processes.wrap(self.model, shard=recipe.shards(config.parameters))
@@ -251,10 +254,10 @@ class Trainer:
         return batches
 
     def _encode(self, pairs: list[tuple[str, str]]) -> list[tuple[list[int], list[int]]]:
-        sources, targets = [source for source, _ in pairs], self.words.encode_many([target for _, target in pairs])
-        ids = self.words.encode_many(sources)
+        sources, encode = [source for source, _ in pairs], partial(self.words.encode_many, cleaned=True)
+        ids, targets = encode(sources), encode([target for _, target in pairs])
         if self.recipe.sampling:  # each pair once more, its source split in another way
-            ids = ids + self.words.encode_many(sources, sampling=self.recipe.sampling, seed=self.recipe.seed)
+            ids = ids + encode(sources, sampling=self.recipe.sampling, seed=self.recipe.seed)
             targets = targets + targets
         return list(zip(ids, targets, strict=True))
 

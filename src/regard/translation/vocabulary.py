@@ -36,7 +36,8 @@ def clean(text: str) -> str:
     >>> clean("  J\\u2019ai\\u00a0faim\\u202f!  ")
     "J'ai faim !"
     """
-    text = unicodedata.normalize("NFKC", _MARKS.sub(_in_order, text)).translate(_PLAIN)
+    if not text.isascii():  # ASCII is in this form: a corpus has millions of such lines
+        text = unicodedata.normalize("NFKC", _MARKS.sub(_in_order, text)).translate(_PLAIN)
     return " ".join(text.split())
 
 
@@ -109,18 +110,23 @@ class Vocabulary:
         """The ids of a text, without the end."""
         return list(self._pieces.Encode(clean(text)))
 
-    def encode_many(self, texts: Sequence[str], *, sampling: float = 0.0, seed: int = 0) -> list[list[int]]:
+    def encode_many(
+        self, texts: Sequence[str], *, sampling: float = 0.0, seed: int = 0, cleaned: bool = False
+    ) -> list[list[int]]:
         """The ids of each text; with `sampling`, words are split at random, for training (larger = less random).
+
+        Texts that were `cleaned` before, as those of a `Corpus`, are taken as they are.
 
         >>> words = Vocabulary.train(["a dog ate", "the dog ran"] * 9, size=20)
         >>> [words.decode(ids) for ids in words.encode_many(["a dog ran"] * 2, sampling=0.1)]
         ['a dog ran', 'a dog ran']
         """
-        cleaned = [clean(text) for text in texts]
+        lines = list(texts) if cleaned else [clean(text) for text in texts]
         if not sampling:
-            return [list(ids) for ids in self._pieces.Encode(cleaned)]
+            found: list[list[int]] = self._pieces.Encode(lines)
+            return found
         sampler, random = SubwordSampler(self._pieces, sampling), Random(seed)
-        return [sampler.draw(text, random) for text in cleaned]
+        return [sampler.draw(line, random) for line in lines]
 
     @cached_property
     def has_marks(self) -> bool:
@@ -308,7 +314,9 @@ class MarianVocabulary(Vocabulary):
         pieces += self._source.EncodeAsPieces(text[language.end() :] if language else text)
         return [self._ids.get(piece, self.unknown) for piece in pieces]
 
-    def encode_many(self, texts: Sequence[str], *, sampling: float = 0.0, seed: int = 0) -> list[list[int]]:
+    def encode_many(
+        self, texts: Sequence[str], *, sampling: float = 0.0, seed: int = 0, cleaned: bool = False
+    ) -> list[list[int]]:
         """The ids of each source text."""
         if sampling:
             raise InputError("a Marian vocabulary is for translating: it cuts words in one way only.")

@@ -8,7 +8,6 @@ made it (frozen)               module on one text       text, or its reductions,
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -18,7 +17,7 @@ from regard.watching.beams import BeamSteps, Hypotheses
 from regard.watching.calls import AttentionCall, Steps
 from regard.watching.entries import Entry, layer_of
 from regard.watching.masks import Pattern
-from regard.watching.reductions import Growing, Reductions, extend, finished, reduce
+from regard.watching.reductions import Growing, Keep, Reductions, extend, finished, reduce
 from regard.watching.tokens import Text
 from regard.watching.values import KeptValues
 
@@ -39,24 +38,24 @@ class ModuleCalls:
         name: str,
         call: AttentionCall,
         matrix: AttentionMatrix | None,
-        keep: Sequence[str] | None,
+        keep: Keep,
         text: Text,
         *,
-        rows: int | None = None,
         beams: bool = False,
     ):
+        kept = keep.reductions  # None: the matrix
         self._last_rows = False  # whether some rows of the first call are not kept
-        if rows is not None and call.kind == "encoder":  # no text that goes on: no rows are the last ones
-            keep = ("received",)
-        elif rows is not None:
-            self._last_rows = call.query.shape[2] > rows
-            call, matrix = call.last(rows), None if self._last_rows else matrix
-        self._name, self.kind, self._keep, self._text = name, call.kind, keep, text
+        if keep.rows is not None and call.kind == "encoder":  # no text that goes on: no rows are the last ones
+            kept = ("received",)
+        elif keep.rows is not None:
+            self._last_rows = call.query.shape[2] > keep.rows
+            call, matrix = call.last(keep.rows), None if self._last_rows else matrix
+        self._name, self.kind, self._keep, self._text = name, call.kind, kept, text
         self._count = 1
         self._queries, self._keys = call.queries, call.keys  # of the text so far
         self._shape = (*call.query.shape[:3], call.key.shape[2])
         self._first_head, self._shard = call.heads.start, call.shard
-        self._steps: Steps | BeamSteps = BeamSteps() if beams else Steps()  # with `keep`, those not reduced yet
+        self._steps: Steps | BeamSteps = BeamSteps() if beams else Steps()  # with reductions, those not reduced yet
         self._joined: AttentionCall | None = None  # the steps as one call; None until asked for
         self._matrix: AttentionMatrix | None = None
         self._reductions: Growing | None = None
@@ -67,11 +66,11 @@ class ModuleCalls:
             self._steps.add(call)
             return
         matrix = call.matrix() if matrix is None else matrix
-        if keep is None:
+        if kept is None:
             self._matrix, self._joined = (matrix.detach() if call.requires_grad else matrix), call.detach()
             self._steps.add(self._joined)
         else:
-            self._reductions = reduce(matrix.detach(), keep, range(self._shape[2]), self._columns(call))
+            self._reductions = reduce(matrix.detach(), kept, range(self._shape[2]), self._columns(call))
             self._steps.note(call)
 
     def continues(self, call: AttentionCall, text_continues: bool) -> bool:

@@ -356,8 +356,8 @@ class Watching:
         if calls is not None:
             calls.append(call)
         else:
-            rows, beams = self._keep.rows, self._generation[0] == "beams"
-            calls = ModuleCalls(key, call, matrix, self._keep.reductions, self._now.text, rows=rows, beams=beams)
+            beams = self._generation[0] == "beams"
+            calls = ModuleCalls(key, call, matrix, self._keep, self._now.text, beams=beams)
             self._now[key] = calls
             if self._keep.values:
                 calls.values = KeptValues(functools.partial(self._projections.of, name))
