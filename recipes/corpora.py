@@ -4,6 +4,7 @@
 
 It writes, always the same:
   parliament.tsv, documents.tsv   pairs far from every test set, whose numbers agree
+  parliament-part.tsv             some of the first
   joined.tsv                      two to four short sentences of Tatoeba in one line
   numbers.tsv                     copies in which every number is another one, on both sides
   marks.tsv                       copies in which what both sides share (names, numbers, code) is ⟦1⟧, ⟦2⟧, …
@@ -32,9 +33,11 @@ Pair = tuple[str, str]
 
 NEAR = 0.7  # character-4-gram Jaccard with a line of a test set, on either side
 MOST_WORDS = 70
+PART = 300_000  # pairs of parliament for the second training
 DOCUMENTS = {"laws": 30_000, "php": 30_000, "python": 26_667, "godot": 11_271, "react": 3_141, "rust": 2_725,
              "kubernetes": 1_374}  # fmt: skip
 PIECES = 20_000
+COPIES = {"joined": 110_000, "numbers": 130_000, "marked": 500_000, "marks": 120_000, "noise": 70_000}  # at most
 # Pairs that the vocabulary is learned from: everyday words are to be whole, whatever parliaments talk about.
 SAMPLE = {"parliament": 100_000, "documents": 30_000, "tatoeba": 450_000}
 
@@ -246,16 +249,17 @@ def main() -> None:
         files = sorted((options.data / "europarl").glob("*.bz2"))
         parliament = far(pair for file in files for pair in packed_pairs(file))
         write(options.out / "parliament.tsv", parliament)
+        write(options.out / "parliament-part.tsv", random.Random(options.seed).sample(parliament, PART))
     tatoeba = [(clean(source), clean(target)) for source, target in read_pairs(options.data / "tatoeba" / "train.tsv")]
     everything = [*tatoeba, *documents, *parliament]
-    write(options.out / "joined.tsv", joined(tatoeba, 110_000, rng))
+    write(options.out / "joined.tsv", joined(tatoeba, COPIES["joined"], rng))
     with_numbers = [pair for pair in everything if re.search(r"\d", pair[0]) and len(pair[0]) < 250]
-    copies = (other_numbers(pair, rng) for pair in rng.choices(with_numbers, k=130_000))
+    copies = (other_numbers(pair, rng) for pair in rng.choices(with_numbers, k=COPIES["numbers"]))
     write(options.out / "numbers.tsv", filter(None, copies))
     short = [pair for pair in everything if len(pair[0]) < 200]
-    copies = (marked(pair, rng) for pair in rng.sample(short, 500_000))
-    write(options.out / "marks.tsv", islice(filter(None, copies), 120_000))
-    write(options.out / "noise.tsv", (noisy(pair, rng) for pair in rng.sample(tatoeba, 70_000)))
+    copies = (marked(pair, rng) for pair in rng.sample(short, COPIES["marked"]))
+    write(options.out / "marks.tsv", islice(filter(None, copies), COPIES["marks"]))
+    write(options.out / "noise.tsv", (noisy(pair, rng) for pair in rng.sample(tatoeba, COPIES["noise"])))
     samples = {"parliament": parliament, "documents": documents, "tatoeba": tatoeba}
     lines = [side for name, most in SAMPLE.items() for pair in rng.choices(samples[name], k=most) for side in pair]
     Vocabulary.train(lines, PIECES, marks=True).save(options.out)

@@ -15,6 +15,7 @@ from regard.watching.calls import AttentionCall
 from regard.watching.masks import Pattern
 from regard.watching.module_calls import ModuleCalls
 from regard.watching.reductions import Keep
+from regard.watching.session import Watching
 from regard.watching.tokens import Text, Vocabulary
 
 DECODERS = ["GPT-2", "GPT-NeoX", "OPT", "Llama", "Mistral", "Gemma 2", "Gemma 3", "Phi-3", "GPT-OSS", "DeepSeek-V3"]
@@ -398,3 +399,41 @@ def test_a_cache_that_drops_keys_at_its_own_pace_is_hidden_row_by_row():
         rows = dense[:, :, queries.start : queries.stop]
         torch.testing.assert_close(rows[..., keys.start : keys.stop], step.matrix().to_dense())
         assert not rows[..., : keys.start].any()
+
+
+@pytest.mark.parametrize("keep", ["matrix", "summary"])
+def test_steps_that_are_alike_take_the_short_way(keep, monkeypatch):
+    """And a call of several tokens, between them or after a reduction, finds its place."""
+    monkeypatch.setattr(module_calls, "_ROWS", 4)
+    model, ids, sizes, long_way = made("Llama"), torch.randint(5, 90, (2, 20)), [6, 1, 1, 1, 1, 1, 3, 1, 1, 2, 1, 1], []
+    observe = Watching.observe
+    monkeypatch.setattr(Watching, "observe", lambda self, *call: (long_way.append(call[0]), observe(self, *call))[1])
+    with torch.no_grad():
+        with regard.watch(model, keep=keep) as record:
+            cache, start = None, 0
+            for size in sizes:
+                cache = model(ids[:, start : start + size], past_key_values=cache, use_cache=True).past_key_values
+                start += size
+        took = long_way.count("model.layers.0.self_attn")
+        with regard.watch(model, keep=keep) as whole:
+            model(ids)
+    # Those of several tokens, and each first one after them or after a reduction.
+    assert took == (6 if keep == "matrix" else 7)
+    for name, entry in record.items():
+        assert entry.shape == whole[name].shape
+        assert entry.calls == len(sizes)
+        torch.testing.assert_close(entry.received(), whole[name].received(), atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(entry.entropy(), whole[name].entropy(), atol=1e-5, rtol=1e-4)
+    assert torch.equal(record["model.layers.1.self_attn"].ids, ids)
+
+
+@pytest.mark.parametrize("keep", ["matrix", "summary"])
+def test_a_reordering_is_noticed_among_steps_that_are_alike(keep):
+    model, ids = made("Llama"), torch.tensor([[5, 6, 7, 8], [9, 10, 11, 12]])
+    same = ids[:1, :1].expand(2, 1)  # in the first layer their keys are the same
+    with pytest.raises(regard.WatchError, match="reordered"), torch.no_grad(), regard.watch(model, keep=keep):  # noqa: PT012
+        cache = model(ids, use_cache=True).past_key_values
+        for step in range(8):
+            model(same, past_key_values=cache)
+            if step == 5:
+                cache.reorder_cache(torch.tensor([1, 0]))

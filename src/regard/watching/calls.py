@@ -225,7 +225,7 @@ class Steps:
         """A further call; the text had the keys at `before` until now."""
         key, address, is_self = call.key, call.key.data_ptr(), call.kind != "cross"
         if is_self and len(before):
-            self._copy_new(call, before)
+            self._copy_new(key, call.keys, before)
         if self._key is None:
             written = address == self._address  # into the keys of the last call
             self._hold(key, call.keys, copy=is_self and (written or call.keys.start > 0))
@@ -240,6 +240,36 @@ class Steps:
         query = call.query.detach() if call.query.requires_grad else call.query
         self.rows += query.shape[2]
         self._steps.append(Step(query, call.kind, call.queries, call.keys, call.pattern, call.dense))
+
+    def follow(self, query: Tensor, key: Tensor, scale: float | None, *, compare: bool) -> bool:
+        """Add a step of one query that is like the last one, but for one key more; False where it is not surely that.
+
+        Every layer of a step runs this, and a GPU waits for it, so it does as little as possible: keys are copied for
+        `check` only if they are to be compared.
+        """
+        if self._version is None or self._key is None or not self._steps:  # a copy, or nothing to be like
+            return False
+        last, positions = self._steps[-1], self._positions
+        fits = (
+            query.shape == last.query.shape
+            and query.dtype == last.query.dtype == key.dtype == self._key.dtype
+            and key.shape[2] == len(positions) + 1
+            and key.shape[:2] == self._key.shape[:2]
+            and (scale, None, None) == self._last
+            and last.pattern.only_causal
+            and not last.dense.atoms
+            and (address := key.data_ptr()) != self._key.data_ptr()
+        )
+        if not fits:
+            return False
+        keys = range(positions.start, positions.stop + 1)
+        if compare:
+            self._copy_new(key, keys, positions)
+        self._key, self._positions, self._version, self._address = key, keys, _version(key), address
+        queries = range(last.queries.stop, last.queries.stop + 1)
+        self._steps.append(Step(query, last.kind, queries, keys, last.pattern, last.dense))
+        self.rows += 1
+        return True
 
     def note(self, call: AttentionCall) -> None:
         """A call that is not added: only its last key is stored, for the next one to be compared with."""
@@ -295,16 +325,17 @@ class Steps:
         self.rows, self._steps, self._key = 0, [], None
         self._new, self._checked = self._new[-1:], 1
 
-    def _copy_new(self, call: AttentionCall, before: range) -> None:
-        first = before.stop - call.keys.start
-        overlap = min(first, 1)
-        new = call.key[:, :, first - overlap :].detach().clone()
+    def _copy_new(self, key: Tensor, keys: range, before: range) -> None:
+        first = before.stop - keys.start
+        skipped = bool(self._new) and self._new[-1].stop != before.stop  # steps whose keys were not to be compared
+        overlap = 0 if skipped else min(first, 1)
+        new = key[:, :, first - overlap :].detach().clone()
         if not self._new:
             assert self._key is not None
             self._new.append(_NewKeys(self._key[:, :, -1:].clone(), 0, before.stop))
         if new.shape[:2] != self._new[-1].tensor.shape[:2]:
             raise _rewritten()
-        self._new.append(_NewKeys(new, overlap, call.keys.stop))
+        self._new.append(_NewKeys(new, overlap, keys.stop))
 
     def _hold(self, key: Tensor, positions: range, *, copy: bool) -> None:
         self._key, self._positions = key.clone() if copy else key, positions

@@ -374,6 +374,12 @@ def _attention(
     position_bias: Tensor | None = None, softcap: float | None = None, s_aux: Tensor | None = None, **options: Any,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """What transformers calls instead of eager or SDPA: the same output, and every watcher observes the call."""
+    grouped = query.shape[1] != key.shape[1]
+    plain = query.shape[2] == 1 and position_bias is None and softcap is None and s_aux is None
+    plain = plain and not (options.get("output_attentions") or any(n.endswith(_CHANGES_WEIGHTS) for n in options))
+    if plain and registry.follow(module, query, key, attention_mask, scaling):
+        output = _fused(query, key, value, dropout_p=dropout, scale=scaling, enable_gqa=grouped)
+        return output.transpose(1, 2).contiguous(), None
     if options.get("cache") is not None:
         raise WatchError("continuous batching keeps its keys in pages, which regard cannot read. Use model.generate.")
     check_readable(query)
@@ -405,7 +411,6 @@ def _attention(
     wants_weights, masked = bool(options.get("output_attentions")), call.mask.atoms or call.zeroed.atoms
     if query.shape[2] == 1 and not (masked or wants_weights) and softcap is None and sinks is None:
         # A step of a generation: it becomes a row of the matrix of all steps, and needs none of its own.
-        grouped = query.shape[1] != key.shape[1]
         output = _fused(query, key, value, dropout_p=dropout, scale=scaling, enable_gqa=grouped)
     else:
         output, matrix = call.attend(value, dropout)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -36,10 +37,15 @@ class Pattern:
     links: tuple[LocatedLink, ...] = ()  # that are cut or steered
     zeroed: tuple[LocatedLink, ...] = ()  # whose weights are set to 0 after the softmax
 
-    @property
+    @cached_property
     def causal(self) -> bool:
         """Whether no query sees a key after itself."""
         return any(highest is not None and highest <= 0 for _, highest in self.bands)
+
+    @cached_property
+    def only_causal(self) -> bool:
+        """Whether it says nothing else."""
+        return self.bands == ((None, 0),) and not (self.padding or self.documents or self.links or self.zeroed)
 
     def mask(self, queries: range, keys: range) -> Mask:
         """The rule for these queries and keys, as one of regard's masks."""

@@ -11,6 +11,7 @@ import weakref
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from regard.matrix import AttentionMatrix
 from regard.watching.beams import BeamSteps, Hypotheses
@@ -106,6 +107,23 @@ class ModuleCalls:
             self._last_key = weakref.ref(call.key)
         if self._keep is not None and self._steps.rows >= _ROWS:
             self._reduce_steps()
+
+    def follow(self, query: Tensor, key: Tensor, queries: range, scale: float | None, *, compare: bool) -> bool:
+        """A further step, if it is like the last one; False where it is not surely that, and nothing was done."""
+        steps = self._steps
+        if queries.start != self._queries.stop or isinstance(steps, BeamSteps) or self.kind != "decoder":
+            return False
+        if not steps.follow(query, key, scale, compare=compare):
+            return False
+        self._count += 1
+        self._entry = self._matrix = self._joined = None
+        self._queries = range(self._queries.start, queries.stop)
+        self._keys = range(self._keys.start, self._keys.stop + 1)
+        batch, heads, rows, keys = self._shape
+        self._shape = batch, heads, rows + 1, keys + 1
+        if self._keep is not None and steps.rows >= _ROWS:
+            self._reduce_steps()
+        return True
 
     def resume(self) -> None:
         """A server has dropped the keys of this text, and computes them again before the next step."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from regard.watching.beams import Hypotheses
@@ -32,6 +33,14 @@ class Pass(dict[str, ModuleCalls]):
         self.name = name
         self.text = Text(vocabulary, wordless)
         self.links: dict[str, Links] = {}  # by module
+
+    @cached_property
+    def compared(self) -> str:
+        """The module whose keys are compared from step to step, where one is enough: who reorders a cache reorders all.
+
+        The last one: keys of the first layer are alike wherever two texts end with the same token.
+        """
+        return next((name for name in reversed(self) if self[name].kind == "decoder"), "")
 
     @property
     def searching(self) -> bool:

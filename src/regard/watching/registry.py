@@ -9,14 +9,16 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import torch
 from torch import Tensor, nn
 
 from regard.errors import WatchError
 from regard.matrix import AttentionMatrix
 from regard.watching.beams import Hypotheses
 from regard.watching.calls import AttentionCall
+from regard.watching.masks import LazyMask
 
-__all__ = ["Watcher", "add", "remove", "replace", "restore", "watchers"]
+__all__ = ["Watcher", "add", "follow", "remove", "replace", "restore", "watchers"]
 
 
 @runtime_checkable
@@ -33,6 +35,9 @@ class Watcher(Protocol):
 
         `matrix`: the one that the output was computed with, if it was; it knows more than that of the call.
         """
+
+    def follow(self, name: str, query: Tensor, key: Tensor, mask: LazyMask, scale: float | None) -> bool:
+        """Called first for a step of a generation; True: it is recorded, and neither of the two above is called."""
 
     def returned(self, name: str, output: Tensor) -> None:
         """Called with the output as the module's code gets it."""
@@ -82,6 +87,16 @@ def watchers(module: nn.Module) -> list[tuple[Watcher, str]]:
     key = id(module)
     with _lock:
         return [(one.watcher, one.names[key]) for one in _watching.values() if key in one.names]
+
+
+def follow(module: nn.Module, query: Tensor, key: Tensor, mask: Tensor | None, scale: float | None) -> bool:
+    """Whether a call was recorded as a step of a generation like the one before: nothing is left to do then."""
+    if type(mask) is not LazyMask or mask.dense is not None or not mask.pattern.only_causal or torch.is_grad_enabled():
+        return False
+    if mask.queries.stop != mask.keys.stop or len(mask.keys) != key.shape[2] or torch._C._is_any_autocast_enabled():
+        return False
+    found = watchers(module)
+    return len(found) == 1 and found[0][0].follow(found[0][1], query, key, mask, scale)
 
 
 def replace(owner: Any, attribute: str, make: Callable[[Any], Any]) -> None:

@@ -32,6 +32,7 @@ from regard.watching.changes import Changes, Without
 from regard.watching.entries import layer_of
 from regard.watching.images import Stated, check_stated, read_images
 from regard.watching.links import Link
+from regard.watching.masks import LazyMask
 from regard.watching.module_calls import ModuleCalls
 from regard.watching.modules import Kind, attends, kind_of, named_modules
 from regard.watching.own_layers import WatchedAttend
@@ -73,6 +74,7 @@ def watch(
     is cut, the other weights of its queries are normalised to 1 again; with renormalise=False they stay as they are.
     `steer`: a number for each link, which is added to its scores.
 
+    `tokens`: the words themselves, in one list for each sequence; of a generation, those of the prompt.
     `tokenizer`: or the processor of a model that reads images. Which tokens are patches of an image is known of many
     models (docs/how-to); of others, `images` says it: (rows, columns) of patches for each image of a text, and where
     the tokens cannot be found by their number alone, (rows, columns, first token).
@@ -329,6 +331,27 @@ class Watching:
             self._now.links[key] = self.changes.located(name, self._known(key, call), call.heads)
         links, zeroed = self._now.links[key]
         return call.changed(links, zeroed) if links or zeroed else call
+
+    def follow(self, name: str, query: Tensor, key: Tensor, mask: LazyMask, scale: float | None) -> bool:
+        """Record a step of a generation that is like the one before, and changed by nobody; False: it may be another.
+
+        What `change` and `observe` do, for the case that a model which writes is in nearly all the time.
+        """
+        calls = self._now.get(name)
+        if calls is None or self.changes or self._keep.values or self._repetitions[name][0] == self._step:
+            return False
+        compare = self._now.compared == name
+        if name in self._parts.names or not calls.follow(query, key, mask.queries, scale, compare=compare):
+            return False
+        self._repetitions[name] = self._step, 0
+        if self._new_ids:
+            self._now.text.add(self._new_ids, self._new_images)
+            self._new_ids = {}
+        self._continued_step, self._placed = self._step, (name, calls)
+        self._fresh.add(name)
+        for running in self._running():
+            running.seen = True
+        return True
 
     def observe(
         self, name: str, call: AttentionCall, matrix: AttentionMatrix | None, output: Tensor, value: Tensor
