@@ -159,6 +159,6 @@ for tokens in (1_000, 100_000, 131_072):
     print(f"{tokens:>7,} tokens: {kept / 1e6:5.1f} MB of keys and values, {matrix / 1e9:6.2f} GB of weights")
 
 # %% [markdown]
-# Measured on one H200, beside the plain forward, where 512 tokens at the end count as written:
+# Measured on one H200, beside the plain forward, where the tokens at the end count as written:
 #
 # <!-- report atlas-gpu -->

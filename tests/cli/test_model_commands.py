@@ -227,15 +227,16 @@ def test_a_picture_from_a_word_to_another_is_of_the_head_that_looks_most(model, 
     assert "Got --to alone." in capsys.readouterr().err
 
 
-def test_a_terminal_gets_answers_in_lines_that_fit(model, terminal, capsys):
+def test_a_terminal_gets_answers_in_lines_that_fit(model, terminal, capsys, monkeypatch):
     """In 80 columns they were wrapped anywhere; through a pipe each answer stays one line."""
     asked = ["see", "--model", model, ENGLISH]
     assert cli.main(asked) == 0
     whole = capsys.readouterr().out
     assert max(map(len, whole.splitlines())) > 80
+    monkeypatch.setenv("COLUMNS", "80")
     seen = terminal(lambda: cli.main(asked)).replace("\r\n", "\n")
     lines = seen.splitlines()
-    assert max(map(len, lines)) <= 80  # of a dumb terminal
+    assert max(map(len, lines)) <= 80
     assert any(line.startswith("    ━") for line in lines)
     assert seen.split() == whole.split()  # nothing is lost
     as_json = terminal(lambda: cli.main([*asked, "--json", "--from", "dog"]))

@@ -41,7 +41,7 @@ def test_killed_at_any_moment_all_end_and_go_on(whole, tmp_path, agent):
         world = choose.choice([2, 2, 3])
         who = choose.randrange(world) if stops < count and done < 48 else None
         moment = choose.uniform(0.0, 0.3)  # after it began, or after the beginning of a step
-        step = choose.randrange(done, 64) if choose.random() < 0.7 else None
+        step = choose.randrange(min(done, 63), 64) if choose.random() < 0.7 else None
         started = ranks.train(
             tmp_path / "run", world, [path, "-o", folder, *(["--resume"] if done else [])],
             before=partial(die, who, step, moment), agent=agent,

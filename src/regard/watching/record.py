@@ -65,7 +65,7 @@ class Record(Mapping[str, Entry]):
     >>> with regard.watch(Layer(), tokens=["A", "dog", "ate"]) as record:
     ...     output = record.model(5 * torch.eye(3)[None, None])
     >>> print(record.looks("dog"))
-    dog ━━━━━━━━━━━━━━━━━━━━ dog 100 %  ━ A 0 %  ━ ate 0 %
+    dog ━━━━━━━━━━━━━━━━━━━━ dog 100 %  … and 2 others 0 %
     """
 
     def __init__(
