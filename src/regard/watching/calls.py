@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -31,6 +31,7 @@ __all__ = [
     "to_one_dtype",
 ]
 
+_NO_PATTERN, _NO_MASK = Pattern(), Mask()
 _CROSS = ("cross", "encoder_attn", "encdec", "enc_dec")  # how models name attention to another sequence
 
 
@@ -53,9 +54,9 @@ class AttentionCall:
     queries: range = range(0)
     keys: range = range(0)
     # What the mask is made of, so that the masks of several steps can be joined:
-    pattern: Pattern = field(default_factory=Pattern)  # a rule in positions of the text
-    dense: Mask = field(default_factory=Mask)  # what is known for these queries and keys only
-    zeroed: Mask = field(default_factory=Mask)  # hides weights after the softmax: the others stay as they are
+    pattern: Pattern = _NO_PATTERN  # a rule in positions of the text
+    dense: Mask = _NO_MASK  # what is known for these queries and keys only
+    zeroed: Mask = _NO_MASK  # hides weights after the softmax: the others stay as they are
     shard: Shard | None = None  # its heads, where other ranks compute the others
 
     def matrix(self) -> AttentionMatrix:
@@ -140,6 +141,8 @@ def _rows(mask: Mask, shape: tuple[int, ...], device: torch.device) -> tuple[int
 
 def check_readable(tensor: Tensor) -> None:
     """Raise where a tensor has no rows of numbers that a record could show."""
+    if type(tensor) is Tensor and not tensor.is_meta and not tensor.is_nested:
+        return
     if tensor.is_meta:
         raise WatchError(
             "the model lies on the meta device, where tensors have no numbers to see. Move it to a real one."
@@ -169,7 +172,8 @@ def names_another_sequence(name: str) -> bool:
 
 def to_one_dtype(*tensors: Tensor) -> tuple[Tensor, ...]:
     """Under autocast a model's rotated queries may be float32 while its values are not."""
-    one_dtype = len({tensor.dtype for tensor in tensors}) == 1
+    dtypes = [tensor.dtype for tensor in tensors]
+    one_dtype = dtypes.count(dtypes[0]) == len(dtypes)
     if one_dtype and not torch._C._is_any_autocast_enabled():
         return tensors
     device = tensors[0].device.type

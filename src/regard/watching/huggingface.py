@@ -19,11 +19,11 @@ from torch.nn import functional
 
 from regard.errors import InputError, WatchError
 from regard.matrix import AttentionMatrix
-from regard.scores import Dense, Mask
+from regard.scores import Dense, Mask, as_mask
 from regard.watching import registry
 from regard.watching.beams import Hypotheses
 from regard.watching.calls import AttentionCall, check_readable, names_another_sequence, to_one_dtype
-from regard.watching.masks import LazyMask, Pattern, looks_causal
+from regard.watching.masks import LazyMask, Pattern, looks_causal, read_mask
 from regard.watching.shards import shard_of
 
 __all__ = ["Name", "WatchedGenerate", "calls_torch", "configs", "is_model", "load", "prepare", "routes", "wordless"]
@@ -276,8 +276,7 @@ def _mask(
     mask_function: Callable | None = None, attention_mask: Tensor | None = None, device: Any = None, **options: Any,
 ) -> Tensor | None:  # fmt: skip
     """The model's mask: lazy where its pattern is known, else the numbers that transformers computes."""
-    from transformers import masking_utils
-
+    masking_utils = _masking_utils()
     if (positions := options.get("cache_position")) is not None:  # transformers 5.0 passed the queries' positions
         q_length, q_offset = len(positions), positions[0]
     first, function = int(q_offset), mask_function or masking_utils.causal_mask_function
@@ -303,7 +302,7 @@ def _mask(
     # Padding before the keys of a window is needed later, when the steps are joined to the whole text.
     padding = tuple(p for p in paddings if not bool(p.all()) or p.shape[-1] < keys.stop)
     ids = tuple(d(keys.stop, target) if callable(d) else d for d in documents)
-    pattern = Pattern(_intersect(bands), padding, ids)
+    pattern = Pattern(_intersect(tuple(bands)), padding, ids)
     if options.get("allow_is_bidirectional_skip") and not pattern.causal and not pattern.mask(queries, keys).atoms:
         return None  # as eager's: some models can do without a mask, but not with one
     return LazyMask(pattern, queries, keys, batch_size, dtype, target)
@@ -315,7 +314,16 @@ def _expects_bools(config: Any) -> bool:
     return isinstance(name, Name) and name.bool_masks
 
 
-def _intersect(bands: list[tuple[int | None, int | None]]) -> tuple[tuple[int | None, int | None], ...]:
+@functools.cache
+def _masking_utils() -> Any:
+    """Once: `from transformers import …` takes its time in each step."""
+    from transformers import masking_utils
+
+    return masking_utils
+
+
+@functools.lru_cache(maxsize=256)
+def _intersect(bands: tuple[tuple[int | None, int | None], ...]) -> tuple[tuple[int | None, int | None], ...]:
     """One band where several hold at once, as in a causal window."""
     lowest = max((low for low, _ in bands if low is not None), default=None)
     highest = min((high for _, high in bands if high is not None), default=None)
@@ -388,21 +396,20 @@ def _attention(
         query, key, value = (t.expand(max(len(query), len(key)), -1, -1, -1) for t in (query, key, value))
     watchers = registry.watchers(module)
     name = watchers[0][1] if watchers else ""
-    pattern, dense_masks, queries, keys = _located(attention_mask, query.shape[2], key.shape[2])
+    causal = False
     if attention_mask is None and query.shape[2] > 1 and _expects_bools(getattr(module, "config", None)):
         # For SDPA the module decides then; eager attention is causal by its mask only.
         causal = getattr(module, "is_causal", False) if is_causal is None else is_causal
-        pattern = Pattern(bands=((None, 0),)) if causal else pattern
-    causal_pattern = pattern.causal
-    if causal_pattern and queries.stop < keys.stop:  # a static cache is longer than the text so far
-        keys = range(keys.start, queries.stop)
+    pattern, mask, made, queries, keys, causal = read_mask(attention_mask, query.shape[2], key.shape[2], causal)
+    if len(keys) < key.shape[2]:
         key, value = key[:, :, : len(keys)], value[:, :, : len(keys)]
-    dense_masks += [] if position_bias is None else [position_bias]
-    dense_masks += _selected_keys(module, options, query, key.shape[2])
-    dense = Mask(tuple(Dense(_with_infinities(mask)[..., : len(keys)]) for mask in dense_masks))
+    dense_masks = [*made] if position_bias is None else [*made, position_bias]
+    dense_masks += _selected_keys(module, options, query, len(keys))
+    dense, kind = as_mask(None), _kind(module, name, causal, dense_masks)
+    if dense_masks:
+        dense = Mask(tuple(Dense(_with_infinities(mask)[..., : len(keys)]) for mask in dense_masks))
+        mask = mask & dense
     sinks = None if s_aux is None else s_aux.to(query.dtype)
-    mask, kind = pattern.mask(queries, keys), _kind(module, name, causal_pattern, dense_masks)
-    mask = mask & dense if dense_masks else mask
     shard = shard_of(module, name, query.shape[1])
     call = AttentionCall(query, key, mask, scaling, softcap, sinks, kind, queries, keys, pattern, dense, shard=shard)
     for watcher, own_name in watchers:
@@ -449,21 +456,6 @@ def _selected_keys(module: nn.Module, options: dict[str, Any], query: Tensor, ke
                 "it showed might not be what ran. Please report the model."
             )
     return masks
-
-
-def _located(mask: Tensor | None, queries: int, keys: int) -> tuple[Pattern, list[Tensor], range, range]:
-    """The mask as a pattern and as dense tensors, and where the queries and keys lie in the text."""
-    if isinstance(mask, LazyMask):  # it may have more keys than the model uses; eager slices it too
-        if len(mask.queries) >= queries and len(mask.keys) >= keys:
-            dense = [] if mask.dense is None else [mask.dense[..., :keys]]
-            return mask.pattern, dense, mask.queries, range(mask.keys.start, mask.keys.start + keys)
-        mask = mask.visible()  # made for one query or key, and meant for all of them
-    positions = range(max(keys - queries, 0), max(keys, queries)), range(keys)
-    if mask is None:
-        return Pattern(), [], range(queries), positions[1]
-    if mask.dim() == 2:
-        return Pattern(padding=(mask.bool(),)), [], *positions
-    return Pattern(), [mask[..., :keys]], *positions
 
 
 def _with_infinities(mask: Tensor) -> Tensor:

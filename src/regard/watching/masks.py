@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 from torch.utils._pytree import tree_map_only
 
-from regard.scores import Band, Keep, Mask, Same, bind
+from regard.scores import Band, Keep, Mask, Same, as_mask, bind
 from regard.support import Bool
 from regard.watching.links import LocatedLink
 
-__all__ = ["LazyMask", "Pattern", "looks_causal"]
+__all__ = ["LazyMask", "Pattern", "ReadMask", "looks_causal", "read_mask"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +56,12 @@ class Pattern:
             hides_earlier = lowest is not None and queries.stop - 1 + lowest > keys.start
             if hides_later or hides_earlier:  # a band that hides nothing would only slow the kernels down
                 atoms.append(Band(lowest, highest, shift))
-        atoms += [Keep(_slice(padding, keys)) for padding in self.padding]
-        atoms += [Same(_slice(ids, queries), _slice(ids, keys)) for ids in self.documents]
-        return Mask(tuple(atoms)) & _linked(self.links, queries, keys)
+        if self.padding or self.documents:
+            atoms += [Keep(_slice(padding, keys)) for padding in self.padding]
+            atoms += [Same(_slice(ids, queries), _slice(ids, keys)) for ids in self.documents]
+        if self.links:
+            atoms += _linked(self.links, queries, keys).atoms
+        return Mask(tuple(atoms)) if atoms else as_mask(None)
 
     def hidden(self, queries: range, keys: range) -> Mask:
         """What is set to 0 after the softmax, for these queries and keys."""
@@ -103,6 +106,7 @@ class LazyMask(Tensor):
     dense: Bool[Tensor, "batch 1 queries keys"] | None  # where no pattern is known; True = visible
     queries: range
     keys: range
+    read: tuple[tuple[int, int], ReadMask] | None = None  # what it says to so many queries and keys: in all layers
 
     @staticmethod
     def __new__(  # noqa: D102 (the class docstring covers it)
@@ -162,3 +166,47 @@ class LazyMask(Tensor):
                 return cut
         args, kwargs = tree_map_only(LazyMask, LazyMask.materialize, (args, kwargs or {}))
         return func(*args, **kwargs)
+
+
+# What a model passes
+
+
+class ReadMask(NamedTuple):
+    """What the mask of a call says."""
+
+    pattern: Pattern
+    mask: Mask  # the pattern for these queries and keys
+    dense: tuple[Tensor, ...]
+    queries: range  # where they lie in the text
+    keys: range
+    causal: bool
+
+
+def read_mask(mask: Tensor | None, queries: int, keys: int, causal: bool) -> ReadMask:
+    """What a mask says to so many queries and keys; None is `causal` or not, as the module says."""
+    if isinstance(mask, LazyMask) and mask.read is not None and mask.read[0] == (queries, keys):
+        return mask.read[1]
+    pattern, dense, *places = _located(mask, queries, keys)
+    pattern = Pattern(bands=((None, 0),)) if causal else pattern
+    causal = pattern.causal
+    if causal and places[0].stop < places[1].stop:  # a static cache is longer than the text so far
+        places[1] = range(places[1].start, places[0].stop)
+    found = ReadMask(pattern, pattern.mask(*places), tuple(dense), places[0], places[1], causal)
+    if isinstance(mask, LazyMask):
+        mask.read = (queries, keys), found
+    return found
+
+
+def _located(mask: Tensor | None, queries: int, keys: int) -> tuple[Pattern, list[Tensor], range, range]:
+    """The mask as a pattern and as dense tensors, and where the queries and keys lie in the text."""
+    if isinstance(mask, LazyMask):  # it may have more keys than the model uses; eager slices it too
+        if len(mask.queries) >= queries and len(mask.keys) >= keys:
+            dense = [] if mask.dense is None else [mask.dense[..., :keys]]
+            return mask.pattern, dense, mask.queries, range(mask.keys.start, mask.keys.start + keys)
+        mask = mask.visible()  # made for one query or key, and meant for all of them
+    positions = range(max(keys - queries, 0), max(keys, queries)), range(keys)
+    if mask is None:
+        return Pattern(), [], range(queries), positions[1]
+    if mask.dim() == 2:
+        return Pattern(padding=(mask.bool(),)), [], *positions
+    return Pattern(), [mask[..., :keys]], *positions

@@ -59,6 +59,7 @@ class _Watched(NamedTuple):
 
 _lock = threading.RLock()
 _watching: dict[int, _Watched] = {}  # by id of the watcher, in the order in which they came
+_found: dict[int, list[tuple[Watcher, str]]] = {}  # by id of a watched module: what `watchers` answers
 _replaced: dict[tuple[int, str], list[Any]] = {}  # by id of the object and attribute: object, original, count
 _ABSENT = object()
 
@@ -74,19 +75,27 @@ def add(watcher: Watcher, modules: Iterable[tuple[str, nn.Module]]) -> None:
                 "Watch it in one thread at a time, or give each thread a copy of the model."
             )
         _watching[id(watcher)] = _Watched(watcher, this_thread, names)
+        _found.clear()
 
 
 def remove(watcher: Watcher) -> None:
     """The watcher observes nothing any more."""
     with _lock:
         _watching.pop(id(watcher), None)
+        _found.clear()
 
 
 def watchers(module: nn.Module) -> list[tuple[Watcher, str]]:
     """Who watches this module, and under which name."""
     key = id(module)
+    known = _found.get(key)
+    if known is not None:
+        return known
     with _lock:
-        return [(one.watcher, one.names[key]) for one in _watching.values() if key in one.names]
+        found = [(one.watcher, one.names[key]) for one in _watching.values() if key in one.names]
+        if found:  # only then the module lives as long as its id is stored
+            _found[key] = found
+        return found
 
 
 def follow(module: nn.Module, query: Tensor, key: Tensor, mask: Tensor | None, scale: float | None) -> bool:

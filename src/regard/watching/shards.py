@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Shard", "gathered", "shard_of"]
 
+_AVAILABLE = distributed.is_available()
+
 
 @dataclass(frozen=True, eq=False)
 class Shard:
@@ -40,7 +42,7 @@ class Shard:
 
 def shard_of(module: nn.Module, name: str, heads: int) -> Shard | None:
     """Which heads of a module this rank computes, if it computes `heads` of them; None: all that there are."""
-    if not (distributed.is_available() and distributed.is_initialized()):
+    if not (_AVAILABLE and distributed.is_initialized()):
         return None
     from torch.distributed.tensor import DTensor
 
