@@ -11,7 +11,7 @@ from transformers import masking_utils
 import regard
 from regard.watching import huggingface
 from regard.watching.calls import AttentionCall
-from regard.watching.masks import LazyMask
+from regard.watching.masks import LazyMask, Pattern, read_mask
 
 CASES = [(name, side) for name, family in FAMILIES.items() for side in (None, *family.sides)]
 
@@ -171,3 +171,13 @@ def test_an_error_in_the_call_of_the_model_is_raised_unchanged():
     with pytest.raises(ValueError, match="input_ids"), regard.watch(model):
         model()
     assert model.config._attn_implementation == "sdpa"
+
+
+def test_a_mask_is_read_for_each_number_of_keys():
+    """Layers of a step may share a mask and use more or fewer of its keys."""
+    mask = LazyMask(Pattern(bands=((-2, 0),)), range(5, 6), range(8), 1, torch.bool, torch.device("cpu"))
+    for _ in range(2):
+        for keys in (8, 4):
+            read = read_mask(mask, 1, keys, False)
+            assert (read.queries, read.keys) == (range(5, 6), range(min(keys, 6)))  # none after the query
+            assert str(read.mask) == "window(2, 0, offset=5)"
