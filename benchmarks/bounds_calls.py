@@ -225,7 +225,7 @@ def first_calls(dtype: torch.dtype) -> None:
         return time.perf_counter() - began
 
     def load() -> None:
-        from regard.backends.triton import reduction_kernels, top_kernels  # noqa: F401
+        from regard.backends.triton import bin_kernels, reduction_kernels, top_kernels  # noqa: F401
 
     def identify() -> None:
         from triton.runtime.cache import triton_key

@@ -11,7 +11,8 @@ limits.py             which tiles padding and documents hide, or leave whole
 tuning.py             block sizes, warps, register limits and workspace
 kernels.py            what all kernels share: the logits of a tile, the loop over tiles; forward, a few rows, sinks
 gradient_kernels.py   the gradients of query, key and value, through any result
-reduction_kernels.py  entropy, received, bins, the transposed product, and the largest weight
+reduction_kernels.py  entropy, received, even bins, the transposed product, and the largest weight
+bin_kernels.py        bins of any size
 top_kernels.py        the k largest weights, exactly: docs/how-exact-top-works.md
 """
 

@@ -353,7 +353,7 @@ class BinShape(NamedTuple):
 
 def bins(scores: Scores, norm: Normaliser, pool: Pool) -> PassResult:
     """The matrix in bins of any size, and what each key receives."""
-    from regard.backends.triton import reduction_kernels
+    from regard.backends.triton import bin_kernels
 
     batch, heads, queries, keys = scores.shape
     block_m, block_n, options = tuning.blocks("bins", scores)
@@ -366,7 +366,8 @@ def bins(scores: Scores, norm: Normaliser, pool: Pool) -> PassResult:
     blocks = cdiv(pool.columns * parts, mine)
     splits = min(cdiv(4 * tuning.processors(scores.query.device), blocks * batch * heads), cdiv(pool.rows, together))
     prepared = prepare(scores, block_m, block_n)
-    flags = prepared.along_queries(block_m, norm)._replace(stages=(True, True, True), causal=False, full_blocks=False)
+    # Queries and keys beyond the last are in no bin, so nothing has to hide them.
+    flags = prepared.along_queries(block_m, norm)._replace(stages=(True, True, True), causal=False, full_blocks=True)
     total = norm.high.new_empty(batch, heads, splits, keys)
     pooled = norm.high.new_zeros(batch, heads, pool.rows, pool.columns * parts)
     across = max(next_power(mine), 16 if together > 1 else 1)
@@ -374,7 +375,7 @@ def bins(scores: Scores, norm: Normaliser, pool: Pool) -> PassResult:
     bits = max((queries + 1) * pool.rows, (keys + 1) * pool.columns * parts).bit_length()
     shape = BinShape(together, 16, across, exact, bits > 31)
     prepared.launch(
-        reduction_kernels.bins, prepared.grid(blocks * splits, batch * heads),
+        bin_kernels.bins, prepared.grid(blocks * splits, batch * heads),
         prepared.q, prepared.k, norm, total, pooled, prepared.queries_problem, prepared.layouts,
         (pool.rows, pool.columns * parts, mine, parts, splits), FLAGS=flags, SHAPE=shape,
         PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n, **options,

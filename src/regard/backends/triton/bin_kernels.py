@@ -1,0 +1,203 @@
+"""The Triton kernel of bins of any size: blocks of keys and tiles of queries begin where bins do, and cut none in two.
+
+Bins whose sizes are powers of two are added up on the way by `columns` and `sums`, in reduction_kernels.py.
+"""
+
+# mypy: ignore-errors
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from regard.backends.triton.kernels import (
+    find_head,
+    load_block,
+    load_norm,
+    log2_weights,
+    program_block,
+    query_bounds,
+    tile_logits,
+)
+
+
+@triton.jit
+def _bin_edge(bin, bins, tokens, WIDE: tl.constexpr):
+    """The first token of a bin, where so many tokens lie in nearly equal bins; WIDE: 32 bits are too few for this."""
+    return (tl.cast(bin, tl.int64) * tokens // bins).to(tl.int32) if WIDE else bin * tokens // bins
+
+
+@triton.jit
+def _bin_edges(first, slot, bins, tokens, WIDE: tl.constexpr):
+    """The first tokens of the bins from `first` on, for some sixteen slots: with no division for each of them."""
+    if WIDE:
+        edges = _bin_edge(first + slot, bins, tokens, True)
+    else:
+        start = first * tokens // bins
+        rest = first * tokens - start * bins + slot * (tokens % bins)
+        # Less than 2 ** 15.5 bins, so the quotient's error is less than the half that is added to its numerator.
+        edges = start + slot * (tokens // bins) + ((rest.to(tl.float32) + 0.5) * (1.0 / bins)).to(tl.int32)
+    return edges
+
+
+@triton.jit
+def _bin_of(token, bins, tokens, WIDE: tl.constexpr):
+    """The bin that a token lies in; all bins are before a token beyond the last."""
+    if WIDE:
+        own = (((tl.cast(token, tl.int64) + 1) * bins - 1) // tokens).to(tl.int32)
+    else:
+        own = ((token + 1) * bins - 1) // tokens
+    return tl.minimum(own, bins)
+
+
+@triton.jit
+def _halves(x):
+    """Two bfloat16 that add up to x but for 2⁻¹⁶ of it: its first eight digits, cut off, and the next."""
+    first = (x.to(tl.int32, bitcast=True) & -65536).to(tl.float32, bitcast=True)
+    return first.to(tl.bfloat16), (x - first).to(tl.bfloat16)
+
+
+@triton.jit
+def _dot_01(a, b, SPLIT_A: tl.constexpr, EXACT: tl.constexpr):
+    """a @ b in float32, where one of both holds only 0 and 1; the other one is split into two halves of its digits."""
+    if EXACT:
+        product = tl.dot(a.to(tl.float32), b.to(tl.float32), input_precision="ieee")
+    elif SPLIT_A:
+        high, low = _halves(a)
+        b = b.to(tl.bfloat16)
+        product = tl.dot(high, b, tl.dot(low, b))
+    else:
+        high, low = _halves(b)
+        a = a.to(tl.bfloat16)
+        product = tl.dot(a, high, tl.dot(a, low))
+    return product
+
+
+@triton.jit
+def _bins_tile(
+    start_m, column, k, base, q_desc, norm, layouts, head, problem,
+    FLAGS: tl.constexpr, MASKED: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr,
+):  # fmt: skip
+    """The weights of a tile of (keys, queries)."""
+    row = start_m + tl.arange(0, BLOCK_M)
+    high, low = load_norm(norm, base, row, problem, FLAGS, True)
+    q = load_block(q_desc, layouts.q, head.batch, head.index, start_m)
+    qk = tl.dot(k, q.T, input_precision=PRECISION)
+    logits = tile_logits(qk, row[None, :], column[:, None], head, problem, FLAGS, MASKED)
+    return tl.exp2(log2_weights(logits, high[None, :], low[None, :], FLAGS))
+
+
+@triton.jit
+def _lost(row, base, norm, problem):
+    """Rows that hold NaN, as their normalisers show."""
+    high = tl.load(norm.high + base + row, mask=row < problem.queries, other=0.0)
+    return (high != high) | (high == float("-inf"))
+
+
+@triton.jit
+def _bins_step(
+    total, group, some_lost, column, k, base, mine, key_share, pool_ptr, q_desc, norm, layouts, head, problem,
+    rows_columns, FLAGS: tl.constexpr, MASKED: tl.constexpr, SHAPE: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """A group of bins of queries: some that lie in one tile, or a large one."""
+    bin_rows, bin_columns = rows_columns
+    first, queries = group * SHAPE.together, problem.queries
+    last = tl.minimum(first + SHAPE.together, bin_rows)
+    start, end = _bin_edge(first, bin_rows, queries, SHAPE.wide), _bin_edge(last, bin_rows, queries, SHAPE.wide)
+    local = tl.arange(0, SHAPE.across)
+    if SHAPE.together > 1:  # sums over bins are products with matrices of 0 and 1
+        p = _bins_tile(start, column, k, base, q_desc, norm, layouts, head, problem, FLAGS, MASKED, PRECISION, BLOCK_M)
+        row, slot = start + tl.arange(0, BLOCK_M), tl.arange(0, SHAPE.slots)
+        lower = _bin_edges(first, slot, bin_rows, queries, SHAPE.wide)
+        upper = _bin_edges(first, slot + 1, bin_rows, queries, SHAPE.wide)
+        inside = (first + slot < last)[None, :]
+        of_row = (row[:, None] >= lower[None, :]) & (row[:, None] < upper[None, :]) & inside
+        # NaN becomes 0 here, as 0 × NaN would be NaN in other bins too.
+        part = _dot_01(tl.maximum(p, 0.0), of_row, True, SHAPE.exact)  # (keys, bins of queries)
+        if some_lost:
+            bins_lost = tl.sum((of_row & _lost(row, base, norm, problem)[:, None]).to(tl.int32), 0) > 0
+            part = tl.where(bins_lost[None, :], float("nan"), part)
+        row_share = 1.0 / tl.maximum(upper - lower, 1)
+        small = _dot_01(mine, part, False, SHAPE.exact) * key_share[:, None] * row_share[None, :]
+        at = pool_ptr + tl.cast(first + slot, tl.int64)[None, :] * bin_columns + local[:, None]
+        tl.store(at, small, mask=(key_share > 0)[:, None] & inside)
+        total += part
+    else:
+        sums = tl.zeros([BLOCK_N], tl.float32)
+        for start_m in range(start, end, BLOCK_M):
+            p = _bins_tile(start_m, column, k, base, q_desc, norm, layouts, head, problem, FLAGS, MASKED, PRECISION,
+                           BLOCK_M)  # fmt: skip
+            sums += tl.sum(tl.where((start_m + tl.arange(0, BLOCK_M) < end)[None, :], p, 0.0), 1)
+        small = tl.sum(tl.where(mine, sums[None, :], 0.0), 1) * key_share / (end - start)
+        tl.store(pool_ptr + tl.cast(first, tl.int64) * bin_columns + local, small, mask=key_share > 0)
+        total += sums
+    return total
+
+
+@triton.jit
+def bins(
+    q_desc, k_desc, norm, received_ptr, pool_ptr, problem, layouts, counts,
+    FLAGS: tl.constexpr, SHAPE: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """The matrix in nearly equal bins of any size, and what each key receives: a share for each of the splits.
+
+    counts: bins of queries, bins of keys, how many of these a program has (SHAPE.across at most), how many make up one
+    bin of the result, and into how many splits the bins of queries are cut. A bin with more keys than a block is cut
+    into several, which are added up afterwards.
+    """
+    flat, program, _ = program_block(problem)
+    head = find_head(flat, problem, FLAGS)
+    bin_rows, bin_columns, each, parts, splits = counts
+    block, split = program // splits, program % splits
+    first_bin, keys = block * each, problem.keys
+    start_n = _bin_edge(first_bin, bin_columns, keys, SHAPE.wide)
+    end_n = _bin_edge(tl.minimum(first_bin + each, bin_columns), bin_columns, keys, SHAPE.wide)
+    column = start_n + tl.arange(0, BLOCK_N)
+    k = load_block(k_desc, layouts.k, head.batch, head.key_head, start_n)
+    k = tl.where((column < end_n)[:, None], k, 0.0)
+    own_bin = tl.where(column < end_n, _bin_of(column, bin_columns, keys, SHAPE.wide) - first_bin, SHAPE.across)
+    mine = own_bin[None, :] == tl.arange(0, SHAPE.across)[:, None]
+    bin = first_bin + tl.arange(0, SHAPE.across)
+    whole = bin // parts * parts
+    size = _bin_edge(whole + parts, bin_columns, keys, SHAPE.wide) - _bin_edge(whole, bin_columns, keys, SHAPE.wide)
+    key_share = tl.where((bin < first_bin + each) & (bin < bin_columns), 1.0 / size, 0.0)
+    # The limits are those of blocks at whole multiples: this one may lie in two of them.
+    aligned = start_n // BLOCK_N * BLOCK_N
+    first, full_first, full_end, end = query_bounds(aligned, head, problem, BLOCK_M, BLOCK_N, FLAGS)
+    later = query_bounds(aligned + BLOCK_N, head, problem, BLOCK_M, BLOCK_N, FLAGS)
+    if end_n > aligned + BLOCK_N:
+        first, full_first = tl.minimum(first, later[0]), tl.maximum(full_first, later[1])
+        full_end, end = tl.minimum(full_end, later[2]), tl.maximum(end, later[3])
+    queries = problem.queries
+    end = tl.minimum(end, queries)  # of blocks that no query sees, it may lie beyond the last one
+    first_group = _bin_of(first, bin_rows, queries, SHAPE.wide) // SHAPE.together
+    end_group = tl.cdiv(_bin_of(tl.maximum(end, 1) - 1, bin_rows, queries, SHAPE.wide) + 1, SHAPE.together)
+    end_group = tl.where(end > first, end_group, first_group)
+    full_group = tl.cdiv(_bin_of(tl.maximum(full_first, 1) - 1, bin_rows, queries, SHAPE.wide) + 1, SHAPE.together)
+    full_group = tl.where(full_first > 0, full_group, 0)
+    full_end_group = _bin_of(full_end, bin_rows, queries, SHAPE.wide) // SHAPE.together
+    # Of these groups, those of this split.
+    groups = tl.cdiv(end_group - first_group, splits)
+    first_group = first_group + split * groups
+    end_group = tl.maximum(tl.minimum(end_group, first_group + groups), first_group)
+    full_group = tl.minimum(tl.maximum(full_group, first_group), end_group)
+    full_end_group = tl.minimum(tl.maximum(full_end_group, full_group), end_group)
+    bounds = (first_group, full_group, full_end_group, end_group)
+    pool_ptr += flat.to(tl.int64) * bin_rows * bin_columns + first_bin
+    SLOTS: tl.constexpr = SHAPE.slots
+    total = tl.zeros([BLOCK_N, SLOTS] if SHAPE.together > 1 else [BLOCK_N], tl.float32)
+    some_lost = first_group < 0  # not yet
+    if SHAPE.together > 1:
+        rows, found = tl.arange(0, 1024), tl.zeros([1024], tl.int32)
+        end = _bin_edge(tl.minimum(end_group * SHAPE.together, bin_rows), bin_rows, queries, SHAPE.wide)
+        for start in range(_bin_edge(first_group * SHAPE.together, bin_rows, queries, SHAPE.wide), end, 1024):
+            found |= _lost(start + rows, flat * queries, norm, problem).to(tl.int32)
+        some_lost = tl.max(found, 0) > 0
+    for stage in tl.static_range(3):
+        for group in range(bounds[stage], bounds[stage + 1]):
+            total = _bins_step(total, group, some_lost, column, k, flat * queries, mine, key_share, pool_ptr, q_desc,
+                               norm, layouts, head, problem, (bin_rows, bin_columns), FLAGS, stage != 1, SHAPE,
+                               PRECISION, BLOCK_M, BLOCK_N)  # fmt: skip
+    if SHAPE.together > 1:
+        total = tl.sum(total, 1)
+    tl.store(received_ptr + (flat * splits + split).to(tl.int64) * keys + column, total, mask=column < end_n)
