@@ -182,7 +182,7 @@ def bins(
     end_group = tl.maximum(tl.minimum(end_group, first_group + groups), first_group)
     full_group = tl.minimum(tl.maximum(full_group, first_group), end_group)
     full_end_group = tl.minimum(tl.maximum(full_end_group, full_group), end_group)
-    bounds = (first_group, full_group, full_end_group, end_group)
+    before, cut = full_group - first_group, full_group - first_group + end_group - full_end_group
     pool_ptr += flat.to(tl.int64) * bin_rows * bin_columns + first_bin
     SLOTS: tl.constexpr = SHAPE.slots
     total = tl.zeros([BLOCK_N, SLOTS] if SHAPE.together > 1 else [BLOCK_N], tl.float32)
@@ -193,11 +193,15 @@ def bins(
         for start in range(_bin_edge(first_group * SHAPE.together, bin_rows, queries, SHAPE.wide), end, 1024):
             found |= _lost(start + rows, flat * queries, norm, problem).to(tl.int32)
         some_lost = tl.max(found, 0) > 0
-    for stage in tl.static_range(3):
-        for group in range(bounds[stage], bounds[stage + 1]):
-            total = _bins_step(total, group, some_lost, column, k, flat * queries, mine, key_share, pool_ptr, q_desc,
-                               norm, layouts, head, problem, (bin_rows, bin_columns), FLAGS, stage != 1, SHAPE,
-                               PRECISION, BLOCK_M, BLOCK_N)  # fmt: skip
+    for turn in range(cut):  # the groups that the mask cuts: those before and those after the full ones
+        group = tl.where(turn < before, first_group + turn, full_end_group + turn - before)
+        total = _bins_step(total, group, some_lost, column, k, flat * queries, mine, key_share, pool_ptr, q_desc, norm,
+                           layouts, head, problem, (bin_rows, bin_columns), FLAGS, True, SHAPE, PRECISION, BLOCK_M,
+                           BLOCK_N)  # fmt: skip
+    for group in range(full_group, full_end_group):
+        total = _bins_step(total, group, some_lost, column, k, flat * queries, mine, key_share, pool_ptr, q_desc, norm,
+                           layouts, head, problem, (bin_rows, bin_columns), FLAGS, False, SHAPE, PRECISION, BLOCK_M,
+                           BLOCK_N)  # fmt: skip
     if SHAPE.together > 1:
         total = tl.sum(total, 1)
     tl.store(received_ptr + (flat * splits + split).to(tl.int64) * keys + column, total, mask=column < end_n)
