@@ -210,9 +210,12 @@ def one_query() -> list[Row]:
         best = parts.amax(-1).topk(8).indices
         return parts.gather(-2, best[..., None].expand(*best.shape, block)).flatten(-2).topk(8)
 
-    ways = {f"strips of {strip:,}": tried(lambda s=strip: reduce_launch._top_of_few(rows, 8, s))  # type: ignore[misc]
-            for strip in (512, 1_024, 2_048, 8_192, 2**18)}  # fmt: skip
-    ways |= {f"maxima of {block}": tried(lambda b=block: by_maxima(b)) for block in (64, 128, 512)}  # type: ignore[misc]
+    ways = {
+        f"blocks of {block}": tried(lambda b=block: reduce_launch._top_of_few(rows, 8, b))  # type: ignore[misc]
+        for block in (32, 64, 256, 512)
+    }
+    ways["torch.topk"] = tried(lambda: rows.topk(8))
+    ways |= {f"maxima in torch, of {block}": tried(lambda b=block: by_maxima(b)) for block in (64, 128, 512)}  # type: ignore[misc]
     print("    ways to choose:", ", ".join(f"{name} {t:.3f} ms" for name, t in ways.items()))
     nothing = timed(lambda: rows[0, 0, 0, :8].exp2())
     least = KEY_HEADS * KEYS * WIDTH * 2 / bandwidth(2**30) * 1e3

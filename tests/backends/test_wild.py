@@ -5,7 +5,7 @@ import gc
 
 import pytest
 import torch
-from cases import DEVICE, TOLERANCE, Case, close, using
+from cases import DEVICE, TOLERANCE, Case, close, there, using
 from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -55,15 +55,23 @@ def test_a_few_rows_are_worked_on_as_they_are(monkeypatch, queries, mask):
     close(torch.where(seen.top.keys.cpu() >= 0, at_keys, 0.0), R.top(4), 1e-6)
 
 
-@pytest.mark.parametrize("keys", [40, 64, 70])
-def test_the_largest_of_a_few_rows_are_found_strip_by_strip(keys):
+@pytest.mark.parametrize("keys", [48, 64, 71])
+@pytest.mark.parametrize("short", [0, 100])
+def test_the_largest_of_a_few_rows_lie_in_the_blocks_with_the_largest_maxima(keys, short):
     torch.manual_seed(0)
-    log2 = torch.randn(1, 2, 3, keys).round(decimals=1)
-    log2[..., :30] = -1e30
-    values, places = reduce_launch._top_of_few(log2, 12, strip=16)
-    assert torch.equal(values, log2.topk(12).values.exp2())
-    assert torch.equal(log2.gather(-1, places.clamp(min=0)).exp2()[places >= 0], values[places >= 0])
+    log2 = there(torch.randn(1, 2, 3, keys).round(decimals=1))
+    log2[..., :40], log2[:, 1] = -1e30, log2[:, 1].flip(-1)
+    log2[:, :, 2] = torch.nan
+    with using("triton", False):
+        values, places = reduce_launch._top_of_few(log2, 12, block=4, short=short)
+    assert values[:, :, 2].isnan().all()
+    log2, values, places = log2[:, :, :2], values[:, :, :2], places[:, :, :2]
+    assert torch.allclose(values, log2.topk(12).values.exp2())
+    assert torch.allclose(log2.gather(-1, places.clamp(min=0)).exp2()[places >= 0], values[places >= 0])
     assert torch.equal(places < 0, values == 0)
+    for row in places.reshape(-1, 12).tolist():
+        found = [place for place in row if place >= 0]
+        assert len(found) == len(set(found))
 
 
 @for_all(

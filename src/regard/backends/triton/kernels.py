@@ -343,6 +343,30 @@ def dense_rows(
 
 
 @triton.jit
+def top_of_blocks(
+    log2, best, weights, indices, keys, K: tl.constexpr, ROOM: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
+    """The K largest weights of each row and their keys, -1 where there are no more, from the log2 of all of them.
+
+    best: for each row, the K blocks of keys with the largest maxima. What comes after the last whole block counts too.
+    """
+    row, slot = tl.program_id(0).to(tl.int64), tl.arange(0, ROOM)
+    block = tl.load(best + row * K + slot, mask=slot < K, other=0)
+    block = tl.where(slot < K, block, keys // BLOCK)
+    key = block[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
+    inside = (slot <= K)[:, None] & (key < keys)
+    left = tl.load(log2 + row * keys + key, mask=inside, other=4 * HIDDEN)
+    left, key = tl.reshape(left, [ROOM * BLOCK]), tl.reshape(key, [ROOM * BLOCK])
+    lost = tl.max((left != left).to(tl.int32), 0) > 0  # one is NaN, so all are
+    for n in range(K):
+        most = tl.where(lost, float("nan"), tl.max(left, 0))
+        chosen = tl.max(tl.where(left == most, key, -1), 0)
+        left = tl.where(key == chosen, 4 * HIDDEN, left)
+        tl.store(weights + row * K + n, tl.exp2(most))
+        tl.store(indices + row * K + n, tl.where(most > HIDING, chosen, -1))
+
+
+@triton.jit
 def rescale_rows(
     out, lse, sinks, heads, queries, rows, strides,
     SINKS: tl.constexpr, WIDTH: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_V: tl.constexpr,

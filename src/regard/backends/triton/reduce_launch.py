@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import zip_longest
@@ -404,19 +405,20 @@ def dense_rows(
     return out
 
 
-def _top_of_few(log2: Float[Tensor, "batch heads queries keys"], k: int, strip: int = 4096) -> tuple[Tensor, Tensor]:
-    """The k largest of each row: first those of each strip, which are searched side by side, then those of them."""
-    keys = log2.shape[-1]
-    whole = keys // strip * strip
-    if whole < 2 * strip:
+def _top_of_few(
+    log2: Float[Tensor, "batch heads queries keys"], k: int, block: int = 128, short: int = 8192
+) -> tuple[Tensor, Tensor]:
+    """The k largest of each row, which lie in the k blocks with the largest maxima; short rows have no blocks."""
+    from regard.backends.triton import kernels
+
+    *leading, keys = log2.shape
+    if keys < short:
         values, places = log2.topk(k)
-    else:
-        values, places = log2[..., :whole].unflatten(-1, (-1, strip)).topk(k)  # type: ignore[no-untyped-call]
-        places = places + torch.arange(0, whole, strip, device=log2.device)[:, None]
-        values, places = values.flatten(-2), places.flatten(-2)
-        if whole < keys:
-            last, last_places = log2[..., whole:].topk(min(k, keys - whole))
-            values, places = torch.cat([values, last], -1), torch.cat([places, last_places + whole], -1)
-        values, order = values.topk(k)
-        places = places.gather(-1, order)
-    return values.exp2(), places.masked_fill_(values <= HIDDEN / 2, -1)
+        return values.exp2(), places.masked_fill_(values <= HIDDEN / 2, -1)
+    maxima = log2[..., : keys // block * block].unflatten(-1, (-1, block)).amax(-1)  # type: ignore[no-untyped-call]
+    best = maxima.topk(k, sorted=False).indices
+    weights, indices = log2.new_empty(*leading, k), best.new_empty(*leading, k)
+    kernels.top_of_blocks[(math.prod(leading),)](
+        log2, best, weights, indices, keys, K=k, ROOM=next_power(k + 1), BLOCK=block, num_warps=4
+    )
+    return weights, indices
