@@ -465,8 +465,8 @@ def test_results_come_in_the_order_of_the_requests():
 
 def test_a_transposed_product_may_come_in_the_dtype_of_x():
     torch.manual_seed(0)
-    q, k, x = (there(tensor) for tensor in torch.randn(3, 1, 2, 40, 16).half())
     with using("triton", False):
+        q, k, x = (there(tensor) for tensor in torch.randn(3, 1, 2, 40, 16).half())
         scores = regard.AttentionMatrix(q, k)._core.scores
         requests = [TransposedProduct(x), TransposedProduct(x, rounded=True)]
         full, rounded = backend.reduce(scores, backend.logsumexp(scores), requests)
