@@ -163,6 +163,9 @@ def test_sets(data: Path) -> dict[str, list[tuple[str, str]]]:
         "tatoeba-test-v2020-07-28": list(read_pairs(data / "tatoeba" / "test.tsv")),
         "NTREX-128, news": _pairs(data / "ntrex128"),
         "TICO-19, health": _pairs(data / "tico19"),
+        "Multi30k 2016, captions": list(
+            read_pairs(*(data / "multi30k" / f"test_2016_flickr.{to}" for to in ("en", "fr")))
+        ),
     }
 
 

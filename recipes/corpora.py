@@ -9,6 +9,8 @@ It writes, always the same:
   numbers.tsv                     copies in which every number is another one, on both sides
   marks.tsv                       copies in which what both sides share (names, numbers, code) is ⟦1⟧, ⟦2⟧, …
   noise.tsv                       copies as people type: no capitals, no full stop, a slip of the finger
+  greeted.tsv                     the greetings of greetings.tsv before and after other sentences
+  last.tsv                        a few thousand pairs of each kind, for the last training
   vocabulary.spm                  subwords of all of it
 """
 
@@ -38,6 +40,8 @@ DOCUMENTS = {"laws": 30_000, "php": 30_000, "python": 26_667, "godot": 11_271, "
              "kubernetes": 1_374}  # fmt: skip
 PIECES = 20_000
 COPIES = {"joined": 110_000, "numbers": 130_000, "marked": 500_000, "marks": 120_000, "noise": 70_000}  # at most
+LAST = {"tatoeba": 12_000, "parliament": 5_000, "documents": 1_000, "numbers": 1_000, "marks": 2_000, "noise": 1_500}
+GREETED = 40  # lines for each greeting
 # Pairs that the vocabulary is learned from: everyday words are to be whole, whatever parliaments talk about.
 SAMPLE = {"parliament": 100_000, "documents": 30_000, "tatoeba": 450_000}
 
@@ -215,6 +219,16 @@ def joined(pairs: list[Pair], lines: int, rng: random.Random) -> Iterator[Pair]:
         yield " ".join(source for source, _ in chosen), " ".join(target for _, target in chosen)
 
 
+def greeted(greetings: list[Pair], pairs: list[Pair], rng: random.Random) -> Iterator[Pair]:
+    """Each greeting alone, then before or after others: a corpus holds no pair twice."""
+    short = [pair for pair in pairs if len(pair[0]) < 40]
+    for greeting in greetings:
+        yield greeting
+        for other in rng.sample(short, min(len(short), GREETED - 1)):
+            first, second = rng.sample((greeting, other), 2)
+            yield f"{first[0]} {second[0]}", f"{first[1]} {second[1]}"
+
+
 # Files
 
 
@@ -260,6 +274,12 @@ def main() -> None:
     copies = (marked(pair, rng) for pair in rng.sample(short, COPIES["marked"]))
     write(options.out / "marks.tsv", islice(filter(None, copies), COPIES["marks"]))
     write(options.out / "noise.tsv", (noisy(pair, rng) for pair in rng.sample(tatoeba, COPIES["noise"])))
+    own = random.Random(options.seed)
+    greetings = list(read_pairs(Path(__file__).parent / "greetings.tsv"))
+    write(options.out / "greeted.tsv", greeted(greetings, tatoeba, own))
+    kinds = {name: list(read_pairs(options.out / f"{name}.tsv")) for name in LAST if name != "tatoeba"}
+    last = [pair for name, most in LAST.items() for pair in own.sample((kinds | {"tatoeba": tatoeba})[name], most)]
+    write(options.out / "last.tsv", last)
     samples = {"parliament": parliament, "documents": documents, "tatoeba": tatoeba}
     lines = [side for name, most in SAMPLE.items() for pair in rng.choices(samples[name], k=most) for side in pair]
     Vocabulary.train(lines, PIECES, marks=True).save(options.out)

@@ -72,6 +72,20 @@ def test_noise_leaves_the_target_but_for_its_full_stop():
     assert all(jaccard(english, pair[0]) > 0.4 for english, _ in found)
 
 
+def test_greetings_come_alone_and_beside_others():
+    greetings = [("I'm good.", "Je vais bien."), ("They are fine.", "Ils vont bien.")]
+    others = [(f"Word {n}.", f"Mot {n}.") for n in range(60)] + [("A sentence that is far too long for this one.", "")]
+    found = list(corpora.greeted(greetings, others, random.Random(0)))
+    assert len(found) == len(set(found)) == 2 * corpora.GREETED
+    for english, french in found:
+        assert ("I'm good." in english, "They are fine." in english) == (
+            "Je vais bien." in french, "Ils vont bien." in french
+        )  # fmt: skip
+        assert english.startswith("Word") == french.startswith("Mot")
+    assert {len(english.split(". ")) for english, _ in found} == {1, 2}
+    assert not any("too long" in english for english, _ in found)
+
+
 def test_all_files_are_made_and_no_line_is_near_a_test(tmp_path, monkeypatch, capsys):
     data, words = tmp_path / "data", ["dog", "cat", "house", "river", "tree", "car", "book", "song", "king", "storm"]
     near = "The old king of the river sold 25 books to the storm."
@@ -92,6 +106,7 @@ def test_all_files_are_made_and_no_line_is_near_a_test(tmp_path, monkeypatch, ca
     (data / "documents" / "laws.tsv.bz2").write_bytes(packed)
     monkeypatch.setattr(corpora, "DOCUMENTS", {"laws": 40})
     monkeypatch.setattr(corpora, "COPIES", {"joined": 5, "numbers": 20, "marked": 90, "marks": 10, "noise": 9})
+    monkeypatch.setattr(corpora, "LAST", {"tatoeba": 8, "parliament": 7, "marks": 3})
     monkeypatch.setattr(corpora, "PART", 30)
     monkeypatch.setattr(corpora, "PIECES", 120)
     monkeypatch.setattr(corpora, "SAMPLE", {"parliament": 50, "documents": 20, "tatoeba": 50})
@@ -100,7 +115,8 @@ def test_all_files_are_made_and_no_line_is_near_a_test(tmp_path, monkeypatch, ca
     made = {path.stem: list(read_pairs(path)) for path in (tmp_path / "out").glob("*.tsv")}
     sizes = {name: len(pairs) for name, pairs in made.items()}
     assert sizes == {
-        "parliament": 100, "parliament-part": 30, "documents": 40, "joined": 5, "numbers": 20, "marks": 10, "noise": 9
+        "parliament": 100, "parliament-part": 30, "documents": 40, "joined": 5, "numbers": 20, "marks": 10, "noise": 9,
+        "greeted": 24, "last": 18,
     }  # fmt: skip
     assert not any(
         "vieux roi" in french or "old king" in english for pairs in made.values() for english, french in pairs

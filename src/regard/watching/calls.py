@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -224,10 +224,12 @@ class Steps:
         self._positions = range(0)
         self._version: int | None = None  # of these keys; None where they are a copy
         self._address = 0  # of the keys of the last call
+        self._like: tuple[Any, ...] | None = None  # what the tensors of a further step are like, once one was followed
 
     def add(self, call: AttentionCall, before: range = range(0)) -> None:
         """A further call; the text had the keys at `before` until now."""
         key, address, is_self = call.key, call.key.data_ptr(), call.kind != "cross"
+        self._like = None
         if is_self and len(before):
             self._copy_new(key, call.keys, before)
         if self._key is None:
@@ -251,33 +253,41 @@ class Steps:
         Every layer of a step runs this, and a GPU waits for it, so it does as little as possible: keys are copied for
         `check` only if they are to be compared.
         """
-        if self._version is None or self._key is None or not self._steps:  # a copy, or nothing to be like
+        shape, address = key.shape, key.data_ptr()
+        like = (query.shape, query.dtype, key.dtype, shape[0], shape[1], scale)
+        if like != self._like and not self._is_like_last(query, key, scale):
             return False
-        last, positions = self._steps[-1], self._positions
-        fits = (
-            query.shape == last.query.shape
-            and query.dtype == last.query.dtype == key.dtype == self._key.dtype
-            and key.shape[2] == len(positions) + 1
-            and key.shape[:2] == self._key.shape[:2]
-            and (scale, None, None) == self._last
-            and last.pattern.only_causal
-            and not last.dense.atoms
-            and (address := key.data_ptr()) != self._key.data_ptr()
-        )
-        if not fits:
+        positions = self._positions
+        if shape[2] != len(positions) + 1 or address == self._address:
             return False
+        last = self._steps[-1]
         keys = range(positions.start, positions.stop + 1)
         if compare:
             self._copy_new(key, keys, positions)
-        self._key, self._positions, self._version, self._address = key, keys, _version(key), address
+        self._key, self._positions, self._version, self._address, self._like = key, keys, _version(key), address, like
         queries = range(last.queries.stop, last.queries.stop + 1)
         self._steps.append(Step(query, last.kind, queries, keys, last.pattern, last.dense))
         self.rows += 1
         return True
 
+    def _is_like_last(self, query: Tensor, key: Tensor, scale: float | None) -> bool:
+        """Whether nothing but the number of keys is other than in the last call."""
+        if self._version is None or self._key is None or not self._steps:  # a copy, or nothing to be like
+            return False
+        last = self._steps[-1]
+        return (
+            query.shape == last.query.shape
+            and query.dtype == last.query.dtype == key.dtype == self._key.dtype
+            and key.shape[:2] == self._key.shape[:2]
+            and self._address == self._key.data_ptr()
+            and (scale, None, None) == self._last
+            and last.pattern.only_causal
+            and not last.dense.atoms
+        )
+
     def note(self, call: AttentionCall) -> None:
         """A call that is not added: only its last key is stored, for the next one to be compared with."""
-        self._address = call.key.data_ptr()
+        self._address, self._like = call.key.data_ptr(), None
         if call.kind != "cross":
             self._new = [_NewKeys(call.key[:, :, -1:].detach().clone(), 0, call.keys.stop)]
 
@@ -326,7 +336,7 @@ class Steps:
 
     def clear(self) -> None:
         """No calls any more; the next one is still compared with the last."""
-        self.rows, self._steps, self._key = 0, [], None
+        self.rows, self._steps, self._key, self._like = 0, [], None, None
         self._new, self._checked = self._new[-1:], 1
 
     def _copy_new(self, key: Tensor, keys: range, before: range) -> None:

@@ -384,7 +384,7 @@ def _attention(
     """What transformers calls instead of eager or SDPA: the same output, and every watcher observes the call."""
     grouped = query.shape[1] != key.shape[1]
     plain = query.shape[2] == 1 and position_bias is None and softcap is None and s_aux is None
-    plain = plain and not (options.get("output_attentions") or any(n.endswith(_CHANGES_WEIGHTS) for n in options))
+    plain = plain and not (options.get("output_attentions") or _may_change_weights(tuple(options)))
     if plain and registry.follow(module, query, key, attention_mask, scaling):
         output = _fused(query, key, value, dropout_p=dropout, scale=scaling, enable_gqa=grouped)
         return output.transpose(1, 2).contiguous(), None
@@ -432,6 +432,11 @@ def _attention(
 
 # How models name tensors that change the weights; others, such as lengths and positions, are for other kernels.
 _CHANGES_WEIGHTS = ("indices", "index", "mask", "bias", "sinks", "scores", "logits")
+
+
+@functools.lru_cache(maxsize=256)
+def _may_change_weights(options: tuple[str, ...]) -> bool:
+    return any(name.endswith(_CHANGES_WEIGHTS) for name in options)
 
 
 def _selected_keys(module: nn.Module, options: dict[str, Any], query: Tensor, keys: int) -> list[Tensor]:

@@ -100,9 +100,9 @@ def watchers(module: nn.Module) -> list[tuple[Watcher, str]]:
 
 def follow(module: nn.Module, query: Tensor, key: Tensor, mask: Tensor | None, scale: float | None) -> bool:
     """Whether a call was recorded as a step of a generation like the one before: nothing is left to do then."""
-    if type(mask) is not LazyMask or mask.dense is not None or not mask.pattern.only_causal or torch.is_grad_enabled():
+    if type(mask) is not LazyMask or not mask.only_causal or len(mask.keys) != key.shape[2]:
         return False
-    if mask.queries.stop != mask.keys.stop or len(mask.keys) != key.shape[2] or torch._C._is_any_autocast_enabled():
+    if torch.is_grad_enabled() or torch._C._is_any_autocast_enabled():
         return False
     found = watchers(module)
     return len(found) == 1 and found[0][0].follow(found[0][1], query, key, mask, scale)

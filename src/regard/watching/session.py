@@ -179,7 +179,7 @@ class Watching:
                     _replace(undo, module, "generate", huggingface.WatchedGenerate)
             for name, module, kind in attentions:
                 if kind.routes:
-                    ends = _Hook(functools.partial(self._routed_ends, name))
+                    ends = _Hook(self._routed_ends, name)
                     undo.callback(module.register_forward_hook(ends, with_kwargs=True).remove)
                 else:
                     _hook(undo, module, functools.partial(self._attention_starts, name), self._attention_ends)
@@ -470,14 +470,8 @@ class _Running:
     named: bool = False
 
 
-class _Hook:
+class _Hook(functools.partial[Any]):
     """A hook that a copy of the module does not have: a copy is not watched."""
-
-    def __init__(self, call: Callable[..., Any]):
-        self._call = call
-
-    def __call__(self, *args: Any) -> Any:
-        return self._call(*args)
 
     def __deepcopy__(self, _: Any) -> _Hook:
         return _Hook(_do_nothing)
