@@ -149,6 +149,9 @@ FRAMES = """
 {A} drank {B}|{A} {a} bu {B}|animal hunter|drink|thirsty;very thirsty;hot;sick|fresh;delicious;sweet;cold-thing
 {A} lay down near {B}|{A} {sest} couché{e} près {dB}|animal hunter|cover seat|tired;hot;sleepy;sick;exhausted|big;warm-place;comfortable
 {A} didn't swim across {B}|{A} {na} pas traversé {B} à la nage|animal|water|weak;afraid;exhausted;too young;injured|too deep;dirty;icy;dangerous;frozen;rough
+{A} didn't jump over {B}|{A} {na} pas sauté par-dessus {B}|animal hunter|water road|too tired;tired;too weak;too fat;too old;injured;afraid|too wide;wide;too deep;very wide;dangerous
+{A} didn't walk along {B}|{A} {na} pas marché le long {dB}|animal hunter|road water|too tired;tired;exhausted;sleepy;too old;hungry|too long;muddy;too dark;flooded;too dangerous;icy
+{A} didn't go through {B}|{A} {na} pas franchi {B}|animal hunter|road land|too tired;too shy;sick;thirsty;too young|too wide;too long;huge;crowded;too noisy;on fire
 {A} slept on {B}|{A} {a} dormi sur {B}|animal|seat clothes|tired;cold;sick;old;sleepy|warm-place;comfortable;clean;dry
 {A} hid behind {B}|{A} {sest} caché{e} derrière {B}|animal hunter|cover|afraid;shy;scared;young;ashamed|big;tall;wide;close
 {A} chased {B}|{A} {a} poursuivi {B}|hunter|prey|hungry;starving;angry;fierce;very hungry|injured;alone;slow;fat;weak;lost

@@ -314,11 +314,13 @@ print(f"all heads: {whole:.2f}, il is {np.exp(whole):.0f} times as probable as e
 changes = {(entry.layer, head): odds({name: [head]}) - whole for name, entry in record.items() for head in entry.heads}
 change = changes[best.layer, best.head]
 print(f"without layer {best.layer}, head {best.head}, the one that ties it to dog: {change:+.2f}")
-layer, head = max(changes, key=lambda place: abs(changes[place]))
-print(f"without layer {layer}, head {head}, whose absence changes most: {changes[layer, head]:+.2f}")
-print("that head:", record.looks("it", layer=layer, head=head))
+print("those whose absence changes most:")
+for layer, head in sorted(changes, key=lambda place: -abs(changes[place]))[:3]:
+    print(f"    without layer {layer}, head {head}: {changes[layer, head]:+.2f}")
+    print("       ", record.looks("it", layer=layer, head=head))
 
 # %% [markdown]
-# The head that matters most ties "it" not to a noun but to the reason. That makes sense: the reason is what decides.
-# The picture of "it" and "dog" was true, and it was not the explanation. [Chapter 8](8_inside_a_real_model.py) goes on
-# from here.
+# Without the head that ties "it" to "dog" nothing changes. Those that matter look elsewhere: one at a little of
+# everything, one at the articles, one at "hungry", the reason, which is what decides. And none of them decides alone:
+# *il* stays far ahead without any one of them. The picture of "it" and "dog" was true, and it was not the explanation.
+# [Chapter 8](8_inside_a_real_model.py) goes on from here.

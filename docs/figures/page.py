@@ -16,7 +16,7 @@ from regard.drawing.viewer import viewer_files
 from regard.page import Page, listen, open_model, serve, url
 
 PICTURE = Path(__file__).with_name("page.png")
-SIZE = {"width": 1280, "height": 1090}
+SIZE = {"width": 1280, "height": 1150}
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 

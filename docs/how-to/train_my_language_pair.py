@@ -112,5 +112,5 @@ work.cleanup()
 
 # %% [markdown]
 # After so few steps that is no translation yet. For the real thing, let the recipe run; for a serious pair, take a GPU
-# (it is used if there is one) and `recipes/tatoeba-en-fr.toml` as a start. Several GPUs, on one machine or many, are
+# (it is used if there is one) and `recipes/wide-en-fr.toml` as a start. Several GPUs, on one machine or many, are
 # [another page](train_on_several_gpus.py).

@@ -111,10 +111,10 @@ def test_see_works_with_no_model_named(default, capsys):
     assert cli.main(["see", DOG, "--from", "it", "--to", "dog"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "→ Un chien a mangé la nourriture parce qu'il avait faim."
-    assert lines[1:3] == ["Transformer, encoder, all 36 heads of 6 layers", "it → dog"]
+    assert lines[1:3] == ["Transformer, encoder, all 48 heads of 8 layers", "it → dog"]
     assert cli.main(["see", DOG, "--from", "chien"]) == 0  # a word of the translation only
     asked = capsys.readouterr().out
-    assert "Transformer, cross, all 24 heads of 4 layers" in asked
+    assert "Transformer, cross, all 18 heads of 3 layers" in asked
     assert "rests on </s>; of the rest: ━━━━━━━━━━ dog 51.1 %" in asked
     assert cli.main(["translate", DOG]) == 0
     assert "chien ━━━━━━━━━━ dog 51 %" in capsys.readouterr().out  # the same row and the same share
@@ -324,7 +324,7 @@ def test_demo(default, capsys):
     assert looks.startswith("it ━")
     assert " dog " in looks.split("%")[0]
     assert head.strip().startswith("encoder, layer ")
-    assert head.endswith('of 36 heads, the one that looks most from "it" to "dog"')
+    assert head.endswith('of 48 heads, the one that looks most from "it" to "dog"')
     assert LINE in steps
     assert steps[-1].endswith("regard serve --open")
 

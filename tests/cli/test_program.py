@@ -199,7 +199,8 @@ def test_random_numbers_are_said_to_be_random(capsys, tmp_path):
 
 def test_a_sentence_of_ones_own_has_the_weights_of_a_head_of_the_model(tiny_translator, monkeypatch, capsys):
     monkeypatch.setattr("regard.translation.Translator.default", lambda: tiny_translator)
-    monkeypatch.setattr(cli.steps, "_HEAD", 3)  # it has four
+    monkeypatch.setattr(cli.steps, "_LAYER", 1)
+    monkeypatch.setattr(cli.steps, "_HEAD", 3)  # it has two layers of four heads
     seen = []
     steps = regard.steps
     monkeypatch.setattr("regard.learn.steps", lambda *example: seen.append(steps(*example)) or seen[0])
@@ -225,8 +226,8 @@ def test_steps_with_the_model_of_the_package(shipped, monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert 'z("cat") = ' in printed
     assert "5×64 = (5×385)(385×64)" in printed
-    assert "in this sentence 4 of 5 tokens give their largest weight to the token after" in printed
-    assert '57.2 % v("sleep")' in printed.split('z("cat") = ')[1]
+    assert "in this sentence 3 of 5 tokens give their largest weight to the token before" in printed
+    assert printed.split('z("cat") = ')[1].startswith('93.9 % v("My")')
     assert cli.main(["steps", "My", "cat", "sleeps"]) == 0
     assert capsys.readouterr().out == printed
 

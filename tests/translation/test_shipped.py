@@ -14,7 +14,6 @@ import regard
 from regard.translation.translator import SHIPPED, Translator
 
 pytestmark = pytest.mark.usefixtures("unchecked")  # their checks take longer than the translations
-MIB = 2**20
 # The documents' sentences, and every answer that is right.
 RIGHT = {
     "I am good.": {"Je vais bien.", "Je suis bon."},
@@ -33,7 +32,7 @@ RIGHT = {
 def test_it_is_small_and_whole():
     files = {path.name: path.stat().st_size for path in SHIPPED.iterdir()}
     assert set(files) == {"config.json", "model.safetensors", "translation.json", "vocabulary.spm", "README.md"}
-    assert sum(files.values()) <= 24 * MIB
+    assert sum(files.values()) <= 32_000_000
 
 
 def test_its_card_says_what_people_must_know():
@@ -43,6 +42,10 @@ def test_its_card_says_what_people_must_know():
         "Tatoeba",
         "ManyThings.org",
         "African Storybook",
+        "© European Union, 1999–2012; source: European\n  Parliament",
+        "Open Government Licence – Canada",
+        "CC-BY 3.0, the PHP Documentation Group",
+        "translations CC0",
         "nrefs:1|",
         "tu",
         "vous",
@@ -140,7 +143,7 @@ def test_alone_and_in_a_batch_it_is_the_same(shipped):
     for source, together in zip(some, shipped.translate(some), strict=True):
         alone = shipped.translate(source)
         assert alone.text == together.text
-        assert alone.score == pytest.approx(together.score, abs=1e-4)
+        assert alone.score == pytest.approx(together.score, abs=1e-3)  # inputs are rounded to int8: on an edge, otherwise
 
 
 # Looking
@@ -154,9 +157,9 @@ def test_watch_names_the_words_of_both_sides(shipped):
     assert found.watch() is record
     source, target = ["I", "am", "hungry", "now", ".", "</s>"], record["decoder.layers.0.attention"].tokens[0]
     assert [word.text for word in record["encoder.layers.0.attention"].tokens[0].words] == source
-    assert [word.text for word in record["decoder.layers.3.cross"].key_tokens[0].words] == source
+    assert [word.text for word in record["decoder.layers.2.cross"].key_tokens[0].words] == source
     assert list(target.pieces) == ["<start>", *found.tokens]
-    assert list(record["decoder.layers.3.cross"].tokens[0].pieces) == [*found.tokens, "</s>"]  # what is written
+    assert list(record["decoder.layers.2.cross"].tokens[0].pieces) == [*found.tokens, "</s>"]  # what is written
     assert {entry.kind for entry in record.values()} == {"encoder", "decoder", "cross"}
     assert record.check().difference < 1e-4
 

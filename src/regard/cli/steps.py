@@ -40,9 +40,9 @@ of the translator in this package; with --random, random ones, as in a model bef
 its training.
 In Python:  steps = regard.steps(x, w_q, w_k, w_v, words); steps.picture().save("steps.svg")
 """
-# Of the 36 heads this one is soft and yet has a pattern. In ten short sentences the mean entropy of its rows was 0.47
-# of the largest possible (at least 0.39), with 71 % of the weight on the token after. In layer 0 all are below 0.06.
-_LAYER, _HEAD = 1, 5
+# Of the 48 heads this one is soft and yet has a pattern. In ten short sentences the mean entropy of its rows was 0.48
+# of the largest possible (at least 0.41), with 55 % of the weight on the token before.
+_LAYER, _HEAD = 3, 0
 _REAL = """\
 Numbers of a trained model: the translator in this package, encoder, layer {layer}, head {head}.
 A row of X is a token as this layer reads it, and a 1 for the biases, which are the last row

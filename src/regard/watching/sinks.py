@@ -7,8 +7,8 @@ cross-attention it always is, so that the shares are those of the words of the s
 keys tell nothing and do not count, and with fewer than four heads no word is called a sink. At most 32 rows of each
 head are measured, evenly spaced, so the cost is O(tokens).
 
-On MiniLM, SmolLM2 and the shipped translator, sinks of self-attention have the largest weight of 47 to 82 % of the
-rows, and no other word has it in more than 22 % (benchmarks/sinks.py).
+On MiniLM, SmolLM2 and the shipped translator, sinks of self-attention have the largest weight of 46 to 82 % of the
+rows, and no other word has it in more than 24 % (benchmarks/sinks.py).
 """
 
 from __future__ import annotations

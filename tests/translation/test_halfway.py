@@ -1,0 +1,42 @@
+"""recipes/halfway.py: the mean of two trainings."""
+
+import sys
+
+import halfway
+import pytest
+import torch
+
+import regard
+from regard.nn import Transformer, TransformerConfig
+from regard.translation import Translator
+from regard.translation.vocabulary import Vocabulary
+
+
+@pytest.fixture(scope="module")
+def words():
+    return Vocabulary.train(["a dog ate the food", "un chien a mangé la nourriture"] * 20, 40)
+
+
+def translator(words, seed, **sizes):
+    torch.manual_seed(seed)
+    config = TransformerConfig.tiny(len(words), pad=words.pad, end=words.end, start=words.pad, **sizes)
+    return Translator(Transformer(config).eval(), words, languages="en-fr")
+
+
+def test_the_weights_are_the_mean_of_both(words, tmp_path, monkeypatch):
+    for seed in (0, 1):
+        translator(words, seed).save(tmp_path / f"{seed}")
+    monkeypatch.setattr(sys, "argv", ["halfway.py", *(str(tmp_path / name) for name in ("0", "1", "out"))])
+    halfway.main()
+    found = Translator.load(tmp_path / "out")
+    assert found.languages == "en-fr"
+    first, second, mean = (each.model.state_dict() for each in (translator(words, 0), translator(words, 1), found))
+    for name, weight in mean.items():
+        step = weight.abs().max() / 100  # of int8
+        assert (weight - (first[name] + second[name]) / 2).abs().max() <= step, name
+    assert any((first[name] - second[name]).abs().max() > 0.1 for name in mean)
+
+
+def test_two_models_have_no_middle(words):
+    with pytest.raises(regard.InputError, match="same sizes"):
+        halfway.halfway(translator(words, 0), translator(words, 0, width=32, heads=2))
