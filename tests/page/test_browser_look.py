@@ -29,10 +29,10 @@ pytestmark = in_browser
 def test_the_first_view_ties_it_to_dog_by_the_thickest_line(opened):
     page = opened()
     expect(page.locator(".word.chosen .text")).to_have_text("it")
-    looks = record().looks("it", kind="encoder", layer=3, head=1)
+    looks = record().looks("it", kind="encoder", layer=1, head=3)
     assert looks[0].word == "dog"
     assert bars(page) == expected(looks)
-    assert page.locator(".word.best").inner_text().split() == ["dog", "33", "%"]
+    assert page.locator(".word.best").inner_text().split() == ["dog", "37", "%"]
     lines = page.locator("path.line.encoder").evaluate_all(
         "all => all.map(line => [Number(line.getAttribute('stroke-width')), line.getPointAtLength(1e9).x])"
     )
@@ -75,7 +75,7 @@ def test_any_mix_of_heads(opened):
     assert max(bars(page).values(), key=lambda text: float(text[:-2])) == percent(float(shares.max()))
     page.get_by_role("button", name="none", exact=True).click()
     expect(page.locator(".answer")).to_contain_text("No head is chosen")
-    page.get_by_role("button", name="all 36").click()
+    page.get_by_role("button", name="all 48").click()
     assert bars(page) == expected(record().looks("it", kind="encoder"))
     head(page, "4.1").hover()  # a look at one head, without choosing it
     assert bars(page) == expected(record().looks("it", kind="encoder", layer=4, head=1))
@@ -133,8 +133,8 @@ def test_by_touch_on_a_phone(opened):
     page = opened(DOG_HASH, viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
     word(page, "target.1").tap()
     assert bars(page) == expected(record().looks("chien", kind="cross"))
-    page.get_by_role("button", name="all 24").tap()
-    head(page, "9.1").tap()
+    page.get_by_role("button", name="all 18").tap()
+    head(page, "11.1").tap()
     assert bars(page) == expected(record().looks("chien", kind="cross", layer=1, head=1))
     word(page, "target.1").tap()  # and lets it go
     expect(page.locator(".word.chosen")).to_have_count(0)

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 __all__ = ["opened"]  # a fixture
 pytestmark = in_browser
-STEPS = DOG_HASH + "&tab=steps&step=3.1.source.6"
+STEPS = DOG_HASH + "&tab=steps&step=1.3.source.6"
 
 
 def numbers(texts):
@@ -22,12 +22,12 @@ def numbers(texts):
 def test_every_number_of_a_step_is_pythons(opened):
     page = opened(STEPS)
     page.locator(".softmax-row").first.wait_for()
-    entry = record()["encoder.layers.3.attention"]
-    query, key = entry.call.query[0, 1, 6].double(), entry.call.key[0, 1].double()
+    entry = record()["encoder.layers.1.attention"]
+    query, key = entry.call.query[0, 3, 6].double(), entry.call.key[0, 3].double()
     scores = numbers(page.locator(".score-row .number").all_inner_texts())
     assert np.allclose(scores, key @ query, rtol=6e-3, atol=6e-4)
     shares = [plain(text) for text in page.locator(".softmax-row .strong").all_inner_texts()]
-    assert shares == [percent(weight) for weight in entry[0, 1, 6].tolist()]
+    assert shares == [percent(weight) for weight in entry[0, 3, 6].tolist()]
     assert page.locator(".score-row [aria-pressed=true]").inner_text() == "dog"
     expect(page.locator(".product h3")).to_have_text(f"q(it) · k(dog) = {float(key[1] @ query):.1f}")
     page.locator(".product summary").click()
@@ -56,8 +56,8 @@ def test_the_slider_shows_what_the_root_of_d_does(opened):
     before = figures.all_inner_texts()
     slider.fill("0")  # the logarithm of 1: no division
     expect(page.locator(".divisor")).to_have_text("÷ 1")
-    entry = record()["encoder.layers.3.attention"]
-    scores = entry.call.key[0, 1].double() @ entry.call.query[0, 1, 6].double()
+    entry = record()["encoder.layers.1.attention"]
+    scores = entry.call.key[0, 3].double() @ entry.call.query[0, 3, 6].double()
     undivided = torch.softmax(scores, -1)
     shares = [plain(text) for text in page.locator(".softmax-row .strong").all_inner_texts()]
     assert shares == [percent(share) for share in undivided.tolist()]
@@ -73,9 +73,9 @@ def test_the_slider_shows_what_the_root_of_d_does(opened):
 
 def test_the_walk_goes_on_into_the_next_layer_and_to_other_words_and_heads(opened):
     page = opened(STEPS)
-    page.get_by_role("button", name="Walk on into layer 4").click()
-    expect(page.get_by_role("combobox", name="layer")).to_have_value("4")
-    expect(page.locator(".step").first).to_contain_text("What layer 3 made of it")
+    page.get_by_role("button", name="Walk on into layer 2").click()
+    expect(page.get_by_role("combobox", name="layer")).to_have_value("2")
+    expect(page.locator(".step").first).to_contain_text("What layer 1 made of it")
     page.get_by_role("combobox", name="layer").select_option("0")
     expect(page.locator(".step").first).to_contain_text("Its embedding, times 19.6")
     page.get_by_role("combobox", name="attention").select_option("cross")
@@ -99,9 +99,9 @@ def test_what_if_a_word_is_hidden_or_a_head_is_off(opened):
     expect(page).to_have_url(re.compile("hide=8"))
     page.get_by_role("button", name="put everything back").click()
     expect(after).to_have_text(before.inner_text())
-    for layer in range(4):
+    for layer in range(3):
         page.get_by_label(re.compile(f"Layer {layer}, head 1")).nth(1).click()
-    expect(page.locator("#whatif [role=status]")).to_contain_text("with 4 heads off")
+    expect(page.locator("#whatif [role=status]")).to_contain_text("with 3 heads off")
 
 
 def test_the_picture_and_the_map_are_saved(opened, tmp_path):

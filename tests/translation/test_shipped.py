@@ -143,7 +143,7 @@ def test_alone_and_in_a_batch_it_is_the_same(shipped):
     for source, together in zip(some, shipped.translate(some), strict=True):
         alone = shipped.translate(source)
         assert alone.text == together.text
-        assert alone.score == pytest.approx(together.score, abs=1e-3)  # inputs are rounded to int8
+        assert alone.score == pytest.approx(together.score, abs=1e-2)  # inputs are rounded to int8
 
 
 # Looking

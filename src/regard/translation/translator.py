@@ -164,9 +164,9 @@ class Translator:
         alignments or confidence says so by `aligned`: many are computed together.
 
         >>> import regard
-        >>> lines = (f"I have {n} dogs." for n in range(2, 200))
+        >>> lines = (f"I have {n} dogs." for n in range(40, 200))
         >>> next(regard.Translator.default().translate_lines(lines)).text
-        "J'ai 2 chiens."
+        "J'ai 40 chiens."
         """
         stop, ended = threading.Event(), None
         windows, running = _windows(lines), deque[_Window]()
