@@ -47,7 +47,7 @@ SENTENCES = [
 
 
 def name(token: int) -> str:
-    return {0: "</s>", 1: "<unk>", VOCABULARY - 1: "<pad>"}.get(token, f"t{token}")
+    return {0: "</s>", 1: "<unk>"}.get(token, f"t{token}")
 
 
 def random_model() -> regard.Transformer:
