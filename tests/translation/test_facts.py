@@ -198,6 +198,20 @@ def test_without_marks_names_and_easier_numbers_stand_for_them(unmarked):
     assert "Tom" not in Segment.read("Tom has http://a.org/b.", "", unmarked).marks
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("Im sure he doesnt, so u cant!", "I'm sure he doesn't, so you can't!"),
+        ("Thats it. Pls wait.", "That's it. Please wait."),
+        ("Plan U of IM is on u.org/u-turn, not wanton.", "Plan U of IM is on u.org/u-turn, not wanton."),
+    ],
+)
+def test_english_typed_in_a_hurry_is_put_right(unmarked, typed, meant):
+    for style, read in ((FRENCH, meant), (Style(), typed)):  # "dont" is a word of French
+        known = Segment.read(read, "", unmarked).ids
+        assert Segment.read(typed, "", unmarked, style=style).ids == known
+
+
 def test_what_is_only_a_fact_is_copied(unmarked, marked):
     for words in (unmarked, marked):
         assert Segment.read("http://a.org/b 42", "", words).ids == []

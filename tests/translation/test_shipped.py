@@ -106,6 +106,8 @@ def test_people_are_spoken_of_decently(of_people):
         ("3.14 + 1 = 4.14", {"3.14 + 1 = 4.14"}),
         ("I am hungry", {"J'ai faim", "J'ai faim."}),
         ("I AM HUNGRY.", {"J'AI FAIM."}),
+        ("i dont know", {"Je ne sais pas", "Je ne sais pas.", "je ne sais pas"}),
+        ("u@example.org", {"u@example.org"}),
         ("I am hungry. 😀", {"J'ai faim. 😀"}),
         ("😀", {"😀"}),
         ("你好，世界", {"你好，世界"}),

@@ -17,6 +17,14 @@ __all__ = ["Segment", "Style", "show_marks", "split_segments"]
 
 _BREAK = re.compile(r"\s*\n\s*")
 _SMALL_I = re.compile(r"""(?<![^\s"'(])i(?=\s|$|'(?:m|ve|ll|d|s)\b|,)""")
+# As people type English: without apostrophes, and you and please in short.
+_TYPED = {
+    **{f"{verb}nt": f"{verb}n't" for verb in ("do", "does", "did", "is", "are", "was", "were", "have", "has", "had")},
+    **{f"{verb}nt": f"{verb}n't" for verb in ("would", "could", "should")},
+    "cant": "can't", "wont": "won't", "im": "I'm", "ive": "I've", "youre": "you're", "theyre": "they're",
+    "thats": "that's", "whats": "what's", "u": "you", "pls": "please", "thx": "thanks",
+}  # fmt: skip
+_TYPED_WORD = re.compile(rf"(?<![\w'.@#/&-])(?:{'|'.join(_TYPED)})(?![\w'@/&-]|\.\w)", re.IGNORECASE)
 _EASY = ("20", "30", "40", "50", "60", "15", "12", "25", "18", "16")  # numbers that models copy well
 _NAMES = ("Tom", "Mary", "John", "Bob", "Ken", "Bill", "Jim", "Jack", "Jane")  # and names
 
@@ -66,7 +74,7 @@ class Segment:
         plain = "".join(part for part in parts if isinstance(part, str))
         capitals = plain.isupper() and len(plain.split()) > 1
         hidden = _hide(parts, vocabulary.has_marks, level, style.french, capitals)
-        shown = _normalised(hidden.parts, capitals)
+        shown = _normalised(hidden.parts, capitals, typed=style.french)
         knows = _knowing_marks(vocabulary.knows) if hidden.marks else vocabulary.knows
         placeholders = Placeholders.find(shown, knows)
         own = show_marks(placeholders.readable, dict.fromkeys(hidden.marks, ""))
@@ -180,8 +188,14 @@ class _Pairs:
         return self._last
 
 
-def _normalised(parts: Sequence[str | Removed], capitals: bool) -> list[str | Removed]:
-    """The parts with plain quotes and spaces, I for i, and in lower case if they are in capitals."""
+def _normalised(parts: Sequence[str | Removed], capitals: bool, *, typed: bool = False) -> list[str | Removed]:
+    """The parts with plain quotes and spaces, I for i, and in lower case if they are in capitals.
+
+    With `typed`, words are put right that English people type in a hurry.
+
+    >>> _normalised(["i dont know, can u help me?"], False, typed=True)
+    ["I don't know, can you help me?"]
+    """
     out: list[str | Removed] = []
     start = True
     for part in parts:
@@ -190,12 +204,22 @@ def _normalised(parts: Sequence[str | Removed], capitals: bool) -> list[str | Re
             continue
         text = clean(part)
         text = _SMALL_I.sub("I", text.lower() if capitals else text)
+        text = _TYPED_WORD.sub(_typed_out, text) if typed else text
         if capitals and start and any(map(str.isalpha, text)):
             text = re.sub(r"[^\W\d_]", lambda first: first.group().upper(), text, count=1)
             start = False
         before, after = (" " if part[place].isspace() else "" for place in (0, -1))
         out.append(f"{before}{text}{after}" if text else before)
     return out
+
+
+def _typed_out(found: re.Match[str]) -> str:
+    """The word in full, with its capital; in capitals it is another one: U, IM, IVE."""
+    word = found.group()
+    if word.isupper():
+        return word
+    full = _TYPED[word.lower()]
+    return full[0].upper() + full[1:] if word[0].isupper() else full
 
 
 def _knowing_marks(knows: Callable[[str], bool]) -> Callable[[str], bool]:
