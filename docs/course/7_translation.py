@@ -246,7 +246,7 @@ for noun in ("cow", "bread", "hungry"):
 # %% [markdown]
 # ## The translator that comes with regard
 #
-# Now a real one: trained on real sentences, with subwords, six encoder and four decoder layers. (How such a model is
+# Now a real one: trained on real sentences, with subwords, eight encoder and three decoder layers. (How such a model is
 # trained: [Train my language pair](../how-to/train_my_language_pair.py).)
 
 # %%

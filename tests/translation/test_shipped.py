@@ -123,6 +123,11 @@ def test_numbers_stay(shipped):
     assert re.search(r"\b1[ .,\u202f]?995\b", shipped.translate("He was born in 1995.").text)
 
 
+@pytest.mark.parametrize(("text", "kept"), [("CO₂ is a gas.", "CO₂"), ("The flat has 100 m² of space.", "100 m²")])
+def test_small_figures_stay(shipped, text, kept):
+    assert kept in shipped.translate(text).text
+
+
 def test_what_it_cannot_read_amid_a_sentence_stays(shipped):
     assert "你好" in shipped.translate("She said 你好 to her teacher.").text
 

@@ -17,14 +17,20 @@ __all__ = ["Segment", "Style", "show_marks", "split_segments"]
 
 _BREAK = re.compile(r"\s*\n\s*")
 _SMALL_I = re.compile(r"""(?<![^\s"'(])i(?=\s|$|'(?:m|ve|ll|d|s)\b|,)""")
-# As people type English: without apostrophes, and you and please in short.
+# As people type English: without apostrophes, and "you" as a letter where nothing else can be meant.
 _TYPED = {
     **{f"{verb}nt": f"{verb}n't" for verb in ("do", "does", "did", "is", "are", "was", "were", "have", "has", "had")},
     **{f"{verb}nt": f"{verb}n't" for verb in ("would", "could", "should")},
     "cant": "can't", "wont": "won't", "im": "I'm", "ive": "I've", "youre": "you're", "theyre": "they're",
     "thats": "that's", "whats": "what's", "u": "you", "pls": "please", "thx": "thanks",
 }  # fmt: skip
-_TYPED_WORD = re.compile(rf"(?<![\w'.@#/&-])(?:{'|'.join(_TYPED)})(?![\w'@/&-]|\.\w)", re.IGNORECASE)
+_WORDS = "|".join(word for word in _TYPED if word not in ("cant", "wont", "im", "ive", "u"))
+_WHO, _ASKS = "I|you|u|he|she|it|we|they|that|this|there|who", "can|do|did|are|will|would|could|should|thank|love|miss"
+_TYPED_WORD = re.compile(
+    rf"(?<![\w'.@#/&-])(?:(?:(?i:{_WORDS})|im|ive)(?![\w'@/&-]|\.\w)"
+    rf"|\A(?:Im|Ive)(?=\s[a-z])|(?:(?i:{_WHO})\s)(?:cant|wont)(?!\w|'|\sto\b)"
+    rf"|(?:(?i:{_ASKS})\s)u(?=\s[a-z]|[?!,]|\.?$)|u(?=\s(?:are|can|will|have|want|know|need|think|should|would|could|cant|wont|dont|didnt)\b))"
+)
 _EASY = ("20", "30", "40", "50", "60", "15", "12", "25", "18", "16")  # numbers that models copy well
 _NAMES = ("Tom", "Mary", "John", "Bob", "Ken", "Bill", "Jim", "Jack", "Jane")  # and names
 
@@ -204,7 +210,8 @@ def _normalised(parts: Sequence[str | Removed], capitals: bool, *, typed: bool =
             continue
         text = clean(part)
         text = _SMALL_I.sub("I", text.lower() if capitals else text)
-        text = _TYPED_WORD.sub(_typed_out, text) if typed else text
+        for _ in range(2 if typed else 0):  # "u cant": the one, then the other
+            text = _TYPED_WORD.sub(_typed_out, text)
         if capitals and start and any(map(str.isalpha, text)):
             text = re.sub(r"[^\W\d_]", lambda first: first.group().upper(), text, count=1)
             start = False
@@ -214,12 +221,12 @@ def _normalised(parts: Sequence[str | Removed], capitals: bool, *, typed: bool =
 
 
 def _typed_out(found: re.Match[str]) -> str:
-    """The word in full, with its capital; in capitals it is another one: U, IM, IVE."""
-    word = found.group()
-    if word.isupper():
+    """The last word in full, with its capital; in capitals it is another one: Plan U, IM, IVE."""
+    before, space, word = found.group().rpartition(" ")
+    if word.isupper() and not before:
         return word
     full = _TYPED[word.lower()]
-    return full[0].upper() + full[1:] if word[0].isupper() else full
+    return before + space + (full[0].upper() + full[1:] if word[0].isupper() else full)
 
 
 def _knowing_marks(knows: Callable[[str], bool]) -> Callable[[str], bool]:

@@ -155,7 +155,7 @@ export function openPanel(app) {
   return {element, spoken, show, showLong};
 }
 
-/** "encoder, layer 3, head 1", or how many heads the mean is over. */
+/** "encoder, layer 1, head 3", or how many heads the mean is over. */
 function headsInWords(reading, kind, names) {
   const of = `of the ${kindInWords(kind)}`;
   if (!names.length) return `no head ${of}`;

@@ -55,7 +55,7 @@ export function asNumber(value) {
     .replace("-", "−");
 }
 
-/** "1 head", "36 heads". */
+/** "1 head", "48 heads". */
 export function counted(count, noun) {
   return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 }
