@@ -40,8 +40,7 @@ of the translator in this package; with --random, random ones, as in a model bef
 its training.
 In Python:  steps = regard.steps(x, w_q, w_k, w_v, words); steps.picture().save("steps.svg")
 """
-# Of the 48 heads this one is soft and yet has a pattern. In ten short sentences the mean entropy of its rows was 0.48
-# of the largest possible (at least 0.41), with 55 % of the weight on the token before.
+# Of the 48 heads this one is soft and yet has a pattern: of short sentences, the token before gets about half.
 _LAYER, _HEAD = 3, 0
 _REAL = """\
 Numbers of a trained model: the translator in this package, encoder, layer {layer}, head {head}.

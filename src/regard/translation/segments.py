@@ -24,12 +24,19 @@ _TYPED = {
     "cant": "can't", "wont": "won't", "im": "I'm", "ive": "I've", "youre": "you're", "theyre": "they're",
     "thats": "that's", "whats": "what's", "u": "you", "pls": "please", "thx": "thanks",
 }  # fmt: skip
-_WORDS = "|".join(word for word in _TYPED if word not in ("cant", "wont", "im", "ive", "u"))
-_WHO, _ASKS = "I|you|u|he|she|it|we|they|that|this|there|who", "can|do|did|are|will|would|could|should|thank|love|miss"
+_ALWAYS = "|".join(word for word in _TYPED if word not in ("cant", "wont", "im", "ive", "u"))
+_SUBJECTS = "I|you|he|she|it|we|they|that|this|there|who"
+_BEFORE_YOU = "can|do|did|are|will|would|could|should|thank|love|miss"
+_AFTER_YOU = "are|can|will|have|want|know|need|think|should|would|could|cant|wont|dont|didnt"
 _TYPED_WORD = re.compile(
-    rf"(?<![\w'.@#/&-])(?:(?:(?i:{_WORDS})|im|ive)(?![\w'@/&-]|\.\w)"
-    rf"|\A(?:Im|Ive)(?=\s[a-z])|(?:(?i:{_WHO})\s)(?:cant|wont)(?!\w|'|\sto\b)"
-    rf"|(?:(?i:{_ASKS})\s)u(?=\s[a-z]|[?!,]|\.?$)|u(?=\s(?:are|can|will|have|want|know|need|think|should|would|could|cant|wont|dont|didnt)\b))"
+    rf"""(?<![\w'.@#/&-])(?:
+        (?: (?i:{_ALWAYS}) | im | ive )(?![\w'@/&-]|\.\w)
+        | \A(?:Im|Ive)(?=\s[a-z])  # else it is a name: Mr. Ive
+        | (?i:{_SUBJECTS})\s(?:cant|wont)(?!\w|'|\sto\b)  # else a noun: as is his wont
+        | (?i:{_BEFORE_YOU})\su(?=\s[a-z]|[?!,]|\.?$)  # else a letter: solve for u
+        | u(?=\s(?:{_AFTER_YOU})\b)
+    )""",
+    re.VERBOSE,
 )
 _EASY = ("20", "30", "40", "50", "60", "15", "12", "25", "18", "16")  # numbers that models copy well
 _NAMES = ("Tom", "Mary", "John", "Bob", "Ken", "Bill", "Jim", "Jack", "Jane")  # and names
@@ -197,7 +204,7 @@ class _Pairs:
 def _normalised(parts: Sequence[str | Removed], capitals: bool, *, typed: bool = False) -> list[str | Removed]:
     """The parts with plain quotes and spaces, I for i, and in lower case if they are in capitals.
 
-    With `typed`, words are put right that English people type in a hurry.
+    With `typed`, English words are put right that people type in a hurry.
 
     >>> _normalised(["i dont know, can u help me?"], False, typed=True)
     ["I don't know, can you help me?"]

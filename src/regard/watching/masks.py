@@ -106,7 +106,7 @@ class LazyMask(Tensor):
     dense: Bool[Tensor, "batch 1 queries keys"] | None  # where no pattern is known; True = visible
     queries: range
     keys: range
-    only_causal: bool  # nothing else, and the last query sees the last key
+    causal_to_the_end: bool  # it says nothing else, and the last query sees the last key
     read: tuple[tuple[int, int], ReadMask] | None = None  # what it says to so many queries and keys: in all layers
 
     @staticmethod
@@ -117,7 +117,7 @@ class LazyMask(Tensor):
         shape = (batch, 1, len(queries), len(keys))
         mask: LazyMask = Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=device)  # type: ignore[attr-defined]
         mask.pattern, mask.queries, mask.keys, mask.dense = pattern, queries, keys, dense
-        mask.only_causal = dense is None and pattern.only_causal and queries.stop == keys.stop
+        mask.causal_to_the_end = dense is None and pattern.only_causal and queries.stop == keys.stop
         return mask
 
     def __init__(self, *_: Any) -> None:

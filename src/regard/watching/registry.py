@@ -100,7 +100,7 @@ def watchers(module: nn.Module) -> list[tuple[Watcher, str]]:
 
 def follow(module: nn.Module, query: Tensor, key: Tensor, mask: Tensor | None, scale: float | None) -> bool:
     """Whether a call was recorded as a step of a generation like the one before: nothing is left to do then."""
-    if type(mask) is not LazyMask or not mask.only_causal or len(mask.keys) != key.shape[2]:
+    if type(mask) is not LazyMask or not mask.causal_to_the_end or len(mask.keys) != key.shape[2]:
         return False
     if torch.is_grad_enabled() or torch._C._is_any_autocast_enabled():
         return False
