@@ -1,4 +1,4 @@
-"""The words and frames from which pronouns.py writes its sentences: nouns, qualities, what happens and why."""
+"""The words from which pronouns.py writes its sentences: nouns, qualities, and what is said of one noun."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ __all__ = [
     "ACTS",
     "ANIMALS",
     "EFFECTS",
-    "FRAMES",
     "MOODS",
     "NOUNS",
     "OF",
@@ -27,18 +26,29 @@ NOUNS = {
         seal:phoque:m lizard:lézard:m calf:veau:m:calves:veaux lamb:agneau:m:lambs:agneaux foal:poulain:m
         kitten:chaton:m puppy:chiot:m:puppies:chiots magpie:pie:f swallow:hirondelle:f pigeon:pigeon:m
         seagull:mouette:f hedgehog:*hérisson:m mole:taupe:f beaver:castor:m deer:cerf:m:deer:cerfs doe:biche:f
-        pig:cochon:m bull:taureau:m:bulls:taureaux ant:fourmi:f fly:mouche:f:flies:mouches""",
+        pig:cochon:m bull:taureau:m:bulls:taureaux ant:fourmi:f fly:mouche:f:flies:mouches
+        toad:crapaud:m butterfly:papillon:m:butterflies:papillons otter:loutre:f weasel:belette:f peacock:paon:m
+        ostrich:autruche:f:ostriches:autruches turkey:dinde:f rooster:coq:m sow:truie:f pony:poney:m:ponies:poneys
+        hamster:*hamster:m marmot:marmotte:f kangaroo:kangourou:m crab:crabe:m crow:corbeau:m:crows:corbeaux stork:cigogne:f""",
     "hunter": """bear:ours:m:bears:ours tiger:tigre:m fox:renard:m:foxes:renards eagle:aigle:m panther:panthère:f
-        crocodile:crocodile:m shark:requin:m snake:serpent:m whale:baleine:f""",
+        crocodile:crocodile:m shark:requin:m snake:serpent:m whale:baleine:f
+        lynx:lynx:m:lynxes:lynx lioness:lionne:f:lionesses:lionnes leopard:léopard:m falcon:faucon:m viper:vipère:f
+        orca:orque:f tigress:tigresse:f:tigresses:tigresses""",
     "prey": """goat:chèvre:f sheep:mouton:m:sheep:moutons duck:canard:m goose:oie:f:geese:oies lamb:agneau:m:lambs:agneaux
         mole:taupe:f doe:biche:f pigeon:pigeon:m magpie:pie:f calf:veau:m:calves:veaux seal:phoque:m swallow:hirondelle:f
-        foal:poulain:m kitten:chaton:m""",
+        foal:poulain:m kitten:chaton:m
+        turkey:dinde:f weasel:belette:f otter:loutre:f rooster:coq:m piglet:porcelet:m marmot:marmotte:f ewe:brebis:f:ewes:brebis
+        hare:lièvre:m partridge:perdrix:f:partridges:perdrix""",
     "vehicle": """taxi:taxi:m scooter:scooter:m van:camionnette:f ambulance:ambulance:f caravan:caravane:f
-        tram:tramway:m wagon:chariot:m limousine:limousine:f minibus:minibus:m:minibuses:minibus""",
+        tram:tramway:m wagon:chariot:m limousine:limousine:f minibus:minibus:m:minibuses:minibus
+        coach:autocar:m:coaches:autocars jeep:jeep:f moped:mobylette:f carriage:calèche:f sleigh:traîneau:m:sleighs:traîneaux
+        convertible:décapotable:f bulldozer:bulldozer:m""",
     "road": """road:route:f highway:autoroute:f avenue:avenue:f boulevard:boulevard:m crossing:passage:m alley:ruelle:f
-        track:chemin:m""",
+        track:chemin:m
+        roundabout:rond-point:m:roundabouts:ronds-points footbridge:passerelle:f shortcut:raccourci:m""",
     "vessel": "ferry:ferry:m:ferries:ferrys canoe:canoë:m sailboat:voilier:m raft:radeau:m:rafts:radeaux barge:péniche:f "
-    "gondola:gondole:f",
+    "gondola:gondole:f "
+    "yacht:yacht:m trawler:chalutier:m rowboat:barque:f",
     "water": "lake:lac:m canal:canal:m:canals:canaux stream:ruisseau:m:streams:ruisseaux sea:mer:f swamp:marécage:m "
     "lagoon:lagune:f",
     "seat": """chair:chaise:f armchair:fauteuil:m stool:tabouret:m bench:banc:m:benches:bancs mattress:matelas:m:mattresses:matelas
@@ -47,10 +57,13 @@ NOUNS = {
         chest:coffre:m dresser:commode:f""",
     "container": """bag:sac:m basket:panier:m bucket:seau:m:buckets:seaux jar:bocal:m:jars:bocaux barrel:tonneau:m:barrels:tonneaux
         trunk:malle:f crate:caisse:f backpack:sac_à_dos:m:backpacks:sacs_à_dos pocket:poche:f envelope:enveloppe:f
-        drawer:tiroir:m""",
+        drawer:tiroir:m
+        box:boîte:f:boxes:boîtes case:étui:m wallet:portefeuille:m safe:coffre-fort:m:safes:coffres-forts pouch:pochette:f:pouches:pochettes
+        satchel:cartable:m bin:poubelle:f pitcher:cruche:f""",
     "clothes": """skirt:jupe:f sweater:pull:m jacket:veste:f scarf:écharpe:f:scarves:écharpes glove:gant:m tie:cravate:f
         sock:chaussette:f belt:ceinture:f suit:costume:m shoe:chaussure:f boot:botte:f cap:casquette:f
-        raincoat:imperméable:m pyjama:pyjama:m""",
+        raincoat:imperméable:m pyjama:pyjama:m
+        blouse:chemisier:m cardigan:gilet:m sandal:sandale:f hat:chapeau:m:hats:chapeaux kimono:kimono:m cape:cape:f""",
     "jewel": "ring:bague:f necklace:collier:m watch:montre:f:watches:montres bracelet:bracelet:m coin:pièce:f "
     "diamond:diamant:m pearl:perle:f",
     "device": """computer:ordinateur:m television:télévision:f radio:radio:f camera:appareil_photo:m:cameras:appareils_photo
@@ -58,15 +71,20 @@ NOUNS = {
         calculator:calculatrice:f microphone:micro:m torch:torche:f:torches:torches""",
     "tool": """saw:scie:f drill:perceuse:f needle:aiguille:f brush:brosse:f:brushes:brosses shovel:pelle:f axe:*hache:f
         broom:balai:m fork:fourchette:f rake:râteau:m:rakes:râteaux screwdriver:tournevis:m:screwdrivers:tournevis
-        pencil:crayon:m""",
+        pencil:crayon:m
+        pickaxe:pioche:f chisel:ciseau:m:chisels:ciseaux""",
     "instrument": "guitar:guitare:f violin:violon:m drum:tambour:m trumpet:trompette:f flute:flûte:f harp:*harpe:f",
     "food": """apple:pomme:f pear:poire:f orange:orange:f lemon:citron:m strawberry:fraise:f:strawberries:fraises
         peach:pêche:f:peaches:pêches melon:melon:m sandwich:sandwich:m:sandwiches:sandwichs pizza:pizza:f omelette:omelette:f
         pie:tarte:f yogurt:yaourt:m fish:poisson:m:fish:poissons steak:steak:m potato:pomme_de_terre:f:potatoes:pommes_de_terre
         onion:oignon:m tomato:tomate:f:tomatoes:tomates pepper:poivron:m salad:salade:f biscuit:biscuit:m
-        sausage:saucisse:f mushroom:champignon:m""",
+        sausage:saucisse:f mushroom:champignon:m
+        cherry:cerise:f:cherries:cerises apricot:abricot:m plum:prune:f cucumber:concombre:m lettuce:laitue:f ham:jambon:m
+        waffle:gaufre:f croissant:croissant:m pineapple:ananas:m:pineapples:ananas fig:figue:f pancake:crêpe:f
+        artichoke:artichaut:m turnip:navet:m pumpkin:citrouille:f oyster:huître:f leek:poireau:m:leeks:poireaux""",
     "drink": "water:eau:f:-:- coffee:café:m:-:- juice:jus:m:-:- beer:bière:f:-:- lemonade:limonade:f:-:- cider:cidre:m:-:- "
-    "broth:bouillon:m:-:-",
+    "broth:bouillon:m:-:- "
+    "wine:vin:m:-:- cocoa:cacao:m:-:- champagne:champagne:m:-:- vodka:vodka:f:-:- infusion:infusion:f:-:-",
     "text": """letter:lettre:f poem:poème:m novel:roman:m magazine:magazine:m dictionary:dictionnaire:m:dictionaries:dictionnaires
         article:article:m report:rapport:m contract:contrat:m message:message:m postcard:carte_postale:f:postcards:cartes_postales
         note:note:f""",
@@ -79,7 +97,9 @@ NOUNS = {
     "place": """church:église:f:churches:églises castle:château:m:castles:châteaux tower:tour:f hospital:hôpital:m:hospitals:hôpitaux
         bakery:boulangerie:f:bakeries:boulangeries theatre:théâtre:m stadium:stade:m factory:usine:f:factories:usines
         market:marché:m restaurant:restaurant:m pharmacy:pharmacie:f:pharmacies:pharmacies university:université:f:universities:universités
-        palace:palais:m:palaces:palais pool:piscine:f""",
+        palace:palais:m:palaces:palais pool:piscine:f
+        prison:prison:f airport:aéroport:m cinema:cinéma:m chapel:chapelle:f mill:moulin:m mosque:mosquée:f
+        supermarket:supermarché:m inn:auberge:f""",
     "room": """kitchen:cuisine:f attic:grenier:m balcony:balcon:m:balconies:balcons garage:garage:m cellar:cave:f
         corridor:couloir:m bathroom:salle_de_bains:f:bathrooms:salles_de_bains""",
     "shelter": """barn:grange:f stable:écurie:f cabin:cabane:f cage:cage:f park:parc:m forest:forêt:f garage:garage:m
@@ -100,6 +120,66 @@ NOUNS = {
     "heater": "oven:four:m stove:poêle:m:stoves:poêles fireplace:cheminée:f heater:radiateur:m boiler:chaudière:f",
     "starter": "battery:batterie:f:batteries:batteries engine:moteur:m pump:pompe:f remote_control:télécommande:f button:bouton:m",
     "bucket": "bucket:seau:m:buckets:seaux ditch:fossé:m:ditches:fossés pot:marmite:f bathtub:baignoire:f well:puits:m:wells:puits",
+    "thing": """parcel:colis:m:parcels:colis toy:jouet:m doll:poupée:f tent:tente:f racket:raquette:f
+        kite:cerf-volant:m:kites:cerfs-volants sledge:luge:f puzzle:puzzle:m painting:tableau:m:paintings:tableaux poster:affiche:f
+        globe:globe:m wheel:roue:f tyre:pneu:m antenna:antenne:f ski:ski:m helmet:casque:m cushion:coussin:m crown:couronne:f""",
+    "opening": """gate:portail:m entrance:entrée:f gap:brèche:f corridor:couloir:m arch:arche:f:arches:arches
+        hatch:trappe:f:hatches:trappes porch:porche:m:porches:porches skylight:lucarne:f lift:ascenseur:m""",
+    "barrier": """hedge:*haie:f barrier:barrière:f ditch:fossé:m:ditches:fossés embankment:talus:m:embankments:talus pit:fosse:f gate:portail:m
+        trench:tranchée:f:trenches:tranchées hurdle:obstacle:m""",
+    "overhead": """footbridge:passerelle:f arch:arche:f:arches:arches porch:porche:m:porches:porches awning:auvent:m cable:câble:m
+        barrier:barrière:f viaduct:viaduc:m beam:poutre:f""",
+    "missile": """brick:brique:f arrow:flèche:f pebble:caillou:m:pebbles:cailloux dart:fléchette:f anvil:enclume:f log:bûche:f
+        stick:bâton:m mallet:maillet:m pickaxe:pioche:f boomerang:boomerang:m spear:lance:f dumbbell:haltère:m""",
+    "breakable": """vase:vase:m pane:vitre:f windscreen:pare-brise:m:windscreens:pare-brise teapot:théière:f bulb:ampoule:f
+        porthole:*hublot:m tile:tuile:f dish:plat:m:dishes:plats figurine:figurine:f chandelier:lustre:m aquarium:aquarium:m
+        lantern:lanterne:f counter:comptoir:m""",
+    "support": """cable:câble:m chain:chaîne:f hook:crochet:m strap:sangle:f pillar:pilier:m beam:poutre:f plank:planche:f
+        column:colonne:f pole:poteau:m:poles:poteaux trestle:tréteau:m:trestles:tréteaux crane:grue:f""",
+    "link": "cable:câble:m chain:chaîne:f string:ficelle:f strap:sangle:f thread:fil:m hose:tuyau:m:hoses:tuyaux ribbon:ruban:m "
+    "lace:lacet:m",
+    "load": """swing:balançoire:f chandelier:lustre:m aquarium:aquarium:m bell:cloche:f safe:coffre-fort:m:safes:coffres-forts
+        anchor:ancre:f wardrobe:armoire:f piano:piano:m trunk:malle:f engine:moteur:m barrel:tonneau:m:barrels:tonneaux
+        crate:caisse:f anvil:enclume:f""",
+    "cloth": """tarpaulin:bâche:f towel:serviette:f sheet:drap:m tablecloth:nappe:f veil:voile:m net:filet:m quilt:couette:f
+        flag:drapeau:m:flags:drapeaux canvas:toile:f:canvases:toiles handkerchief:mouchoir:m""",
+    "covered": """pool:piscine:f counter:comptoir:m pit:fosse:f well:puits:m:wells:puits chest:coffre:m haystack:meule_de_foin:f:haystacks:meules_de_foin
+        armchair:fauteuil:m wardrobe:armoire:f van:camionnette:f piano:piano:m""",
+    "light": """torch:torche:f:torches:torches lantern:lanterne:f spotlight:projecteur:m bulb:ampoule:f lighthouse:phare:m
+        match:allumette:f:matches:allumettes lighter:briquet:m""",
+    "cleaner": "shampoo:shampoing:m detergent:lessive:f sponge:éponge:f brush:brosse:f:brushes:brosses cloth:chiffon:m "
+    "mop:serpillière:f product:produit:m",
+    "mark": "stain:tache:f rust:rouille:f:-:- mud:boue:f:-:- tar:goudron:m:-:- varnish:vernis:m:-:- smell:odeur:f ink:encre:f:-:- "
+    "mark:marque:f scribble:gribouillage:m blood:sang:m:-:-",
+    "blade": "saw:scie:f razor:rasoir:m sword:épée:f cleaver:*hachoir:m blade:lame:f sickle:faucille:f axe:*hache:f sabre:sabre:m",
+    "beast": """horse:cheval:m:horses:chevaux mare:jument:f ox:bœuf:m:oxen:bœufs mule:mule:f pony:poney:m:ponies:poneys
+        camel:chameau:m:camels:chameaux cow:vache:f bull:taureau:m:bulls:taureaux reindeer:renne:m:reindeer:rennes zebra:zèbre:m""",
+    "towed": """plough:charrue:f wagon:chariot:m sleigh:traîneau:m:sleighs:traîneaux trailer:remorque:f caravan:caravane:f
+        carriage:calèche:f log:bûche:f""",
+    "insect": "wasp:guêpe:f mosquito:moustique:m:mosquitoes:moustiques fly:mouche:f:flies:mouches beetle:scarabée:m ladybird:coccinelle:f "
+    "butterfly:papillon:m:butterflies:papillons",
+    "stinger": "wasp:guêpe:f mosquito:moustique:m:mosquitoes:moustiques hornet:frelon:m scorpion:scorpion:m "
+    "jellyfish:méduse:f:jellyfish:méduses flea:puce:f",
+    "aircraft": "helicopter:hélicoptère:m glider:planeur:m rocket:fusée:f airship:dirigeable:m drone:drone:m shuttle:navette:f seaplane:hydravion:m "
+    "hot_air_balloon:montgolfière:f",
+    "upright": "hedge:*haie:f barrier:barrière:f gate:portail:m hurdle:obstacle:m palisade:palissade:f railing:garde-corps:m:railings:garde-corps",
+    "trench": "ditch:fossé:m:ditches:fossés pit:fosse:f trench:tranchée:f:trenches:tranchées crevasse:crevasse:f ravine:ravin:m",
+    "institution": """bank:banque:f council:conseil:m club:club:m agency:agence:f:agencies:agences team:équipe:f ministry:ministère:m:ministries:ministères
+        association:association:f army:armée:f:armies:armées government:gouvernement:m region:région:f union:syndicat:m""",
+    "proposal": "proposal:proposition:f offer:offre:f request:demande:f plan:plan:m budget:budget:m treaty:traité:m:treaties:traités "
+    "agreement:accord:m reform:réforme:f",
+    "harbour": "harbour:port:m lagoon:lagune:f canal:canal:m:canals:canaux estuary:estuaire:m:estuaries:estuaires marina:marina:f creek:crique:f",
+    "slope": "slope:pente:f pass:col:m:passes:cols ramp:rampe:f mountain:montagne:f embankment:talus:m:embankments:talus ridge:crête:f volcano:volcan:m:volcanoes:volcans",
+    "ground": "sand:sable:m:-:- mud:boue:f:-:- snow:neige:f:-:- gravel:gravier:m:-:- clay:argile:f:-:- swamp:marécage:m meadow:prairie:f",
+    "spread": """sauce:sauce:f butter:beurre:m:-:- honey:miel:m:-:- mustard:moutarde:f:-:- cream:crème:f:-:- sugar:sucre:m:-:-
+        oil:huile:f:-:- vinegar:vinaigre:m:-:- syrup:sirop:m""",
+    "paste": "butter:beurre:m:-:- honey:miel:m:-:- mustard:moutarde:f:-:- cream:crème:f:-:- chocolate:chocolat:m:-:- marmalade:marmelade:f:-:-",
+    "toast": "toast:tartine:f:-:- pancake:crêpe:f waffle:gaufre:f biscuit:biscuit:m croissant:croissant:m bun:brioche:f pie:tarte:f",
+    "mug": "goblet:gobelet:m jug:carafe:f pitcher:cruche:f tankard:chope:f flask:gourde:f bucket:seau:m:buckets:seaux",
+    "dwelling": """villa:villa:f cabin:cabane:f chalet:chalet:m castle:château:m:castles:châteaux farm:ferme:f studio:studio:m
+        inn:auberge:f tent:tente:f campsite:camping:m""",
+    "frozen": "chocolate:chocolat:m:-:- butter:beurre:m:-:- ice_cream:glace:f snowman:bonhomme_de_neige:m:snowmen:bonshommes_de_neige "
+    "wax:cire:f:-:- ice:glace:f:-:-",
 }  # fmt: skip
 
 # Qualities: English=masculine=feminine; @ makes an idiom with avoir; ! does not vary.
@@ -135,75 +215,25 @@ ready=prêt=prête;free=gratuit=gratuite;lost-thing=perdu=perdue;ruined=!en ruin
 switched off=éteint=éteinte;well hidden=!bien caché=!bien cachée;ill=malade=malade;poor=pauvre=pauvre;rich=riche=riche
 successful=réussi=réussie;recent=récent=récente;sad-thing=triste=triste;funny=drôle=drôle;fat=gros=grosse;restless=agité=agitée
 stolen=volé=volée
+bulky=volumineux=volumineuse;rigid=rigide=rigide;flexible=souple=souple;enormous=énorme=énorme;smooth=lisse=lisse;flat=plat=plate
+hollow=creux=creuse;warped=déformé=déformée;crooked=tordu=tordue;robust=robuste=robuste;stuck=coincé=coincée;jammed=bloqué=bloquée
+stained=taché=tachée;transparent=transparent=transparente;efficient=efficace=efficace;inefficient=inefficace=inefficace
+unplugged=débranché=débranchée;defective=défectueux=défectueuse;badly fixed=!mal fixé=!mal fixée;stubborn=têtu=têtue
+tenacious=tenace=tenace;suspicious=méfiant=méfiante;cautious=prudent=prudente;careless=imprudent=imprudente;clumsy=maladroit=maladroite
+agile=agile=agile;aggressive=agressif=agressive;wild=sauvage=sauvage;lame=boiteux=boiteuse;deaf=sourd=sourde;asleep=endormi=endormie
+distracted=distrait=distraite;clever=rusé=rusée;generous=généreux=généreuse;ambitious=ambitieux=ambitieuse;prosperous=prospère=prospère
+short of money=!à court d'argent;divided=divisé=divisée;desperate=désespéré=désespérée;reasonable=raisonnable=raisonnable;clear=clair=claire
+fair=juste=juste;incomplete=incomplet=incomplète;surprising=surprenant=surprenante;tasteless=fade=fade;tasty=savoureux=savoureuse
+disgusting=dégoûtant=dégoûtante;lukewarm=tiède=tiède;smelly=malodorant=malodorante;greasy=gras=grasse;crumbly=friable=friable
+overripe=!trop mûr=!trop mûre;colourful=coloré=colorée;thorny=épineux=épineuse;contaminated=contaminé=contaminée;cramped=exigu=exiguë
+cosy=douillet=douillette;sunny=ensoleillé=ensoleillée;luxurious=luxueux=luxueuse;dilapidated=délabré=délabrée;abandoned=abandonné=abandonnée
+deserted=désert=déserte;bumpy=cahoteux=cahoteuse;winding=sinueux=sinueuse;sloping=!en pente;expired=périmé=périmée;vast=vaste=vaste
+badly organised=!mal organisé=!mal organisée
 """.replace("\n", ";")  # fmt: skip
-
-# Frames of two nouns, A and B: what happens, and why, for the sake of A or for the sake of B.
-# {dB} is de + B; {a}, {est}, {sest}, {était} and {e} agree with A where A comes first, else with the person P.
-# {nt}, {ent} and {s} are the endings of a verb in the present.
-FRAMES = """
-{A} swallowed {B}|{A} {a} avalé {B}|animal hunter|food|hungry;starving;greedy;very hungry|delicious;juicy;ripe;sweet;fresh;tiny
-{A} ignored {B}|{A} {a} ignoré {B}|animal hunter|food|sick;sad;sleepy;thirsty;tired;worried|rotten;dry;bitter;raw;spicy;too hard;sour
-{A} sniffed {B}|{A} {a} reniflé {B}|animal|food clothes|hungry;curious;worried;lost|strange;dirty;rotten
-{A} stayed in {B}|{A} {est} resté{e} dans {B}|animal hunter|shelter|cold;afraid;sick;injured;exhausted;scared|warm-place;quiet;safe;big;clean
-{A} ran away from {B}|{A} {sest} enfui{e} {dB}|animal hunter|shelter|afraid;hungry;thirsty;nervous;cold|dirty;noisy;on fire;dangerous;flooded;too small
-{A} drank {B}|{A} {a} bu {B}|animal hunter|drink|thirsty;very thirsty;hot;sick|fresh;delicious;sweet;cold-thing
-{A} lay down near {B}|{A} {sest} couché{e} près {dB}|animal hunter|cover seat|tired;hot;sleepy;sick;exhausted|big;warm-place;comfortable
-{A} didn't swim across {B}|{A} {na} pas traversé {B} à la nage|animal|water|weak;afraid;exhausted;too young;injured|too deep;dirty;icy;dangerous;frozen;rough
-{A} didn't jump over {B}|{A} {na} pas sauté par-dessus {B}|animal hunter|water road|too tired;tired;too weak;too fat;too old;injured;afraid|too wide;wide;too deep;very wide;dangerous
-{A} didn't walk along {B}|{A} {na} pas marché le long {dB}|animal hunter|road water|too tired;tired;exhausted;sleepy;too old;hungry|too long;muddy;too dark;flooded;too dangerous;icy
-{A} didn't go through {B}|{A} {na} pas franchi {B}|animal hunter|road land|too tired;too shy;sick;thirsty;too young|too wide;too long;huge;crowded;too noisy;on fire
-{A} slept on {B}|{A} {a} dormi sur {B}|animal|seat clothes|tired;cold;sick;old;sleepy|warm-place;comfortable;clean;dry
-{A} hid behind {B}|{A} {sest} caché{e} derrière {B}|animal hunter|cover|afraid;shy;scared;young;ashamed|big;tall;wide;close
-{A} chased {B}|{A} {a} poursuivi {B}|hunter|prey|hungry;starving;angry;fierce;very hungry|injured;alone;slow;fat;weak;lost
-{A} let {B} go|{A} {a} laissé partir {B}|hunter|prey|tired;old;lazy;sleepy;kind|ill;too fast;tiny;too small
-{A} looked after {B}|{A} {sest} occupé{e} {dB}|animal|prey|brave;strong;kind;happy|young;cold;hungry;lost;thirsty;afraid;injured
-{A} rested beside {B}|{A} {sest} reposé{e} à côté {dB}|animal hunter|water land|thirsty;exhausted;hot;lost;injured|calm;quiet;beautiful;safe
-{A} skidded on {B}|{A} {a} dérapé sur {B}|vehicle|road|too fast;old;overheated;too heavy|icy;wet;slippery;muddy
-{A} slowed down on {B}|{A} {a} ralenti sur {B}|vehicle|road|damaged;out of petrol;overheated;too full|flooded;dark;dangerous;narrow;crowded
-{A} turned back before {B}|{A} {a} fait demi-tour avant {B}|vehicle|road land|damaged;too slow;out of petrol;too wide|blocked;dangerous;closed;flooded;on fire
-{A} {was} parked in front of {B}|{A} {était} garé{e} devant {B}|vehicle|place|broken down;too wide;out of petrol;empty|closed;famous;full;locked
-{A} sank in {B}|{A} {a} coulé dans {B}|vessel|water|heavy;damaged;too old;too full|deep;rough;dangerous;icy
-{A} stayed far from {B}|{A} {est} resté{e} loin {dB}|vessel vehicle|water land|broken down;too slow;fragile|dangerous;frozen;flooded;on fire
-{P} replaced {A} with {B}|{P} {a} remplacé {A} par {B}|device vehicle clothes seat tool instrument|=|broken;old;ugly;worn out;damaged;useless|new;modern;solid;light;practical;cheap;beautiful
-{P} chose {A} instead of {B}|{P} {a} choisi {A} plutôt que {B}|device vehicle clothes seat instrument jewel|=|cheap;beautiful;elegant;solid;light;new|too expensive;ugly;broken;too old;too heavy;worn out
-{P} exchanged {A} for {B}|{P} {a} échangé {A} contre {B}|device clothes jewel tool instrument vehicle|=|too small;torn;broken;too big;useless|shiny;magnificent;precious;perfect;new
-{P} wiped {A} with {B}|{P} {a} essuyé {A} avec {B}|seat furniture|clothes|dirty;wet;dusty;sticky|clean;dry;old;thick
-{P} carried {A} in {B}|{P} {a} transporté {A} dans {B}|instrument jewel food|container|fragile;heavy;precious;small|solid;big;light;empty;practical
-{P} forgot {A} in {B}|{P} {a} oublié {A} dans {B}|clothes jewel tool text|room vehicle|small;old;well hidden;useless|dark;full;dirty;dusty
-{P} cooked {A} without {B}|{P} {a} préparé {A} sans {B}|food|food|salty;spicy;delicious;sweet|rotten;too bitter;too dry;frozen
-{P} read {A} before {B}|{P} {a} lu {A} avant {B}|text|=|short;urgent;easy;interesting;important|too long;difficult;boring;complicated
-{P} visited {A} before {B}|{P} {a} visité {A} avant {B}|place|=|close;famous;magnificent;free|far away;closed;crowded;ruined
-{P} didn't open {B} with {A}|{P} {na} pas ouvert {B} avec {A}|tool|container|broken;rusty;too thick;worn out|already open;fragile;precious;torn
-{P} heard {A} from {B}|{P} {a} entendu {A} depuis {B}|instrument force|room|loud;close;powerful|open;silent;quiet
-{P} hid {A} under {B}|{P} {a} caché {A} sous {B}|jewel text container|seat furniture|precious;beautiful;stolen;small|big;heavy;wide;low
-{P} sold {A} and bought {B}|{P} {a} vendu {A} et acheté {B}|vehicle instrument device jewel|=|old;useless;too expensive;broken|new;cheap;modern;magnificent;practical
-{P} cleaned {A} before {B}|{P} {a} nettoyé {A} avant {B}|room seat vehicle|room furniture|very dirty;sticky;dusty;small|locked;too big;full;closed
-{A} didn't dry near {B}|{A} {na} pas séché près {dB}|clothes|heater|too thick;too wet;frozen|broken;switched off;too small;cold-thing
-{A} burned in {B}|{A} {a} brûlé dans {B}|food|heater|thin;dry;too small|too hot-thing;broken;old
-{A} scratched {B}|{A} {a} rayé {B}|tool jewel|furniture device|pointed;hard;rusty;heavy|fragile;delicate;new
-{A} leaned against {B}|{A} {était} appuyé{e} contre {B}|tool instrument|cover furniture|heavy;unstable;long;fragile|solid;close;big
-{A} didn't protect us from {B}|{A} ne nous {a} pas protégés {dB}|shield|weather|torn;too small;too light;old;broken|violent;too strong;icy;sudden
-{A} destroyed {B}|{A} {a} détruit {B}|force|place shelter|violent;powerful;huge;sudden|old;fragile;badly built;isolated;made of wood;too close
-{A} spared {B}|{A} {a} épargné {B}|force|place land|weak;slow;short|far away;solid;isolated;well hidden
-{A} explained {B} badly|{A} {a} mal expliqué {B}|talk|matter|too short;vague;unclear;boring;too long|complicated;recent;strange;absurd;difficult
-{A} changed {B}|{A} {a} changé {B}|matter|event|important;recent;urgent;unfair|too long;boring;too expensive
-{A} didn't start {B}|{A} {na} pas fait démarrer {B}|starter|vehicle vessel|dead;old;too weak;wet|frozen;damaged;rusty;too old
-{A} didn't grow in {B}|{A} {na} pas poussé dans {B}|plant|shelter container land|delicate;too young;sick;fragile|too dark;too dry;too cold-thing;too small
-{A} fell into {B}|{A} {est} tombé{e} dans {B}|jewel food tool clothes|bucket water container|small;slippery;round;heavy|open;deep;close;wide
-{A} smelled better than {B}|{A} {sentait} meilleur que {B}|food drink plant|=|fresh;sweet;ripe|rotten;old;dirty
-{A} {was} more popular than {B}|{A} {avait} plus de succès que {B}|event place text|=|funny;magnificent;cheap;interesting;free;famous|too long;boring;too expensive;sad-thing;far away
-{A} overlook{s} {B}|{A} domine{nt} {B}|place|land water|tall;huge;high|low;small;close
-{A} {dont} heat {B}|{A} ne chauffe{nt} pas {B}|heater|room shelter|too small;broken;old;switched off|too big;open;huge
-{A} {dont} carry {B}|{A} ne transporte{nt} pas {B}|vehicle vessel|furniture instrument container|too small;too old;full|too heavy;fragile;too wide;too long
-{A} frighten{s} {B}|{A} effraie{nt} {B}|hunter force|prey|huge;strong;dangerous;loud|young;weak;alone;small;injured
-{A} {dont} protect {B}|{A} ne protège{nt} pas {B}|shield cover|jewel instrument text device|too small;broken;old;too far away|fragile;too big;delicate;too long
-{A} replace{s} {B}|{A} remplace{nt} {B}|device vehicle tool seat|=|new;modern;cheap;practical|broken;old;worn out;useless;too expensive
-{A} avoid{s} {B}|{A} évite{nt} {B}|animal hunter|food water land shelter|afraid;sick;shy;lazy|rotten;dirty;dangerous;icy
-{A} wait{s} outside {B}|{A} attend{ent} devant {B}|animal|shelter place|hungry;shy;afraid;nervous;lost;thirsty|closed;full;locked;too dark;too small
-""".strip()  # fmt: skip
 
 # What may be said of anything in a group, with one noun in the sentence.
 OF = {
+    "aircraft": "old;slow;new;damaged;modern;white;fast;empty;huge;defective",
     "vehicle vessel": "old;slow;new;comfortable;expensive;broken down;empty;dirty;modern;white;black;fast;full;blue",
     "seat furniture": "old;comfortable;heavy;ugly;broken;new;expensive;solid;dusty;brown;black;elegant",
     "container": "empty;full;heavy;light;old;solid;open;dirty;practical;black;blue;torn",
@@ -217,6 +247,14 @@ OF = {
     "place room shelter": "empty;old;closed;open;noisy;quiet;dirty;clean;modern;small;huge;beautiful;locked;dark;full",
     "water land road": "beautiful;dangerous;calm;huge;frozen;flooded;famous;wide;muddy",
     "animal hunter prey": "hungry;thirsty;tired;afraid;cold;hot;sleepy;sick;young;old;injured;lost;happy;sad;curious;nervous;scared;starving",
+    "thing": "big;new;torn;heavy;cheap;light;beautiful;bulky;strange;old",
+    "opening barrier": "narrow;closed;blocked;low;wide;dangerous;jammed",
+    "breakable": "fragile;precious;ugly;beautiful;expensive;old;small",
+    "support link": "solid;rusty;thick;worn out;long;light;robust",
+    "cloth": "clean;torn;dirty;wet;thin;white;stained;transparent",
+    "institution": "powerful;rich;ambitious;famous;poor;divided;generous",
+    "proposal": "unfair;clear;reasonable;vague;important;surprising;complicated",
+    "insect beast": "aggressive;tired;slow;injured;wild;restless;hungry;thirsty",
     "plant": "beautiful;tall;delicate;dry;magnificent;huge;dead;white;sick",
 }
 SINGLES = """
@@ -241,6 +279,11 @@ He wants to keep {A} since {it} {is} {q}.|Il veut garder {A} {puisquil} {soit}.
 Nobody took {A} because {it} {was} {q}.|Personne n'a pris {A} {parcequil} {fut}.
 You can leave {A} here. {It} {is} {q}.|Tu peux laisser {A} ici. {Il} {soit}.
 {P} found {A}, but {it} {was} {q}.|{P} {a} trouvé {A}, mais {il} {fut}.
+{P} needs {A}, but I can't find {them}.|{P} a besoin {dA}, mais je ne {le} trouve pas.
+I borrowed {A} and gave {them} back the next day.|J'ai emprunté {A} et {l}ai rendu{ée} le lendemain.
+{P} wanted {A}, so I gave {them} away.|{P} voulait {A}, alors je {l}ai donné{ée}.
+Where {is} {A}? I put {them} here because {it} {was} {q}.|Où {est} {A} ? Je {l}ai posé{ée} ici {parcequil} {fut}.
+We won't sell {A}. {It} {is} {q}.|Nous ne vendrons pas {A}. {Il} {soit}.
 """.strip()  # fmt: skip
 ANIMALS = """
 {A} {was} {q}, so {it} came back to the farm.|{A} {fut}, alors {il} {est} revenu{e} à la ferme.

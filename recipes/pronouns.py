@@ -3,7 +3,8 @@
     python recipes/pronouns.py pronouns.tsv            # 12,000 lines, always the same
     python recipes/pronouns.py pronouns.tsv --lines 500
 
-The words are in pronoun_words.py; this is the grammar that agrees them.
+The words are in pronoun_words.py and what happens between two of them in pronoun_frames.py; this is the grammar that
+agrees them.
 
 English pronouns say little: "it" is il or elle, as the noun it stands for is masculine or feminine. Which noun that is
 follows from sense ("The ferry sank in the lake because it was too old / too deep."). Tatoeba has hardly any such
@@ -18,11 +19,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from pronoun_frames import CONCESSIONS, FRAMES, RESULTS
 from pronoun_words import (
     ACTS,
     ANIMALS,
     EFFECTS,
-    FRAMES,
     MOODS,
     NOUNS,
     OF,
@@ -159,7 +160,7 @@ def predicate(quality: str, feminine: bool, plural: bool, past: bool) -> tuple[s
 
 
 VERBS = {
-    "a": "a ont", "na": "n'a n'ont", "est": "est sont", "sest": "s'est se_sont", "était": "était étaient",
+    "a": "a ont", "na": "n'a n'ont", "est": "est sont", "nest": "n'est ne_sont", "ait": "ait aient", "sest": "s'est se_sont", "était": "était étaient",
     "sentait": "sentait sentaient", "avait": "avait avaient", "tremblait": "tremblait tremblaient",
     "narrive": "n'arrive n'arrivent", "viendra": "viendra viendront", "pleure": "pleure pleurent",
     "bouge": "bouge bougent", "dit": "dit disent", "boit": "boit boivent",
@@ -202,7 +203,12 @@ def choose(pairs: list[tuple[Noun, Noun | None]], draw: random.Random, many: flo
 DETERMINERS = ["the"] * 14 + ["this", "my", "our", "that"]
 
 
-NOBODYS = {noun.english for both in group("weather force road water land place hunter prey") for noun in both if noun}
+NOBODYS = {
+    noun.english
+    for both in group("weather force road water land place hunter prey institution slope ground insect proposal")
+    for noun in both
+    if noun
+}
 
 
 def nominal(noun: Noun, draw: random.Random) -> tuple[str, str]:
@@ -223,42 +229,93 @@ def person(draw: random.Random) -> tuple[Noun, str, str]:
     return noun, english, french
 
 
-def two(draw: random.Random) -> tuple[str, str]:
-    """A sentence with two nouns, one of which "it" stands for."""
-    english, french, firsts, seconds, *reasons = draw.choice(FRAMES.splitlines()).split("|")
-    kind = draw.choice(firsts.split())
-    a = choose(group(kind), draw)
-    others = [
-        noun
-        for noun in group(kind if seconds == "=" else seconds)
-        if noun[0].english not in (a.english, a.english[:-1])
-    ]
-    other_gender = [noun for noun in others if noun[0].feminine != a.feminine]
-    b = choose(other_gender if other_gender and draw.random() < 0.8 else others, draw)
-    if b.english.rstrip("s") == a.english.rstrip("s"):
-        return two(draw)
-    if a.plural != b.plural and draw.random() < 0.7:
-        return two(draw)
+SPEAKERS = [
+    ("I", "j'ai", "je n'ai"),
+    ("we", "nous avons", "nous n'avons"),
+    ("he", "il a", "il n'a"),
+    ("she", "elle a", "elle n'a"),
+]
+
+
+def speaker(english: str, french: str, draw: random.Random) -> tuple[str, str]:
+    """A frame in which I, we, he or she takes the place of the person: nobody that "it" could be."""
+    who, has, has_not = draw.choice(SPEAKERS)
+    return english.replace("{P}", who), french.replace("{P} {a}", has).replace("{P} {na}", has_not)
+
+
+def nouns(firsts: str, seconds: str, draw: random.Random) -> tuple[Noun, Noun]:
+    """Two nouns for a frame, mostly of different genders and of the same number."""
+    while True:
+        kind = draw.choice(firsts.split())
+        a = choose(group(kind), draw)
+        others = group(kind if seconds == "=" else draw.choice(seconds.split()))
+        other_gender = [noun for noun in others if noun[0].feminine != a.feminine]
+        b = choose(other_gender if other_gender and draw.random() < 0.8 else others, draw)
+        if b.english.rstrip("s") != a.english.rstrip("s") and (a.plural == b.plural or draw.random() < 0.3):
+            return a, b
+
+
+def two(draw: random.Random) -> list[tuple[str, str]]:
+    """Sentences with two nouns: "it" stands for the first in one, for the second in the next, or for someone."""
+    table = draw.choices([FRAMES, CONCESSIONS, RESULTS], [82, 9, 9])[0]
+    english, french, firsts, seconds, *reasons = draw.choice(table.splitlines()).split("|")
+    if "{P}" in french and draw.random() < 0.5:
+        english, french = speaker(english, french, draw)
+    a, b = nouns(firsts, seconds, draw)
     who, someone, quelquun = person(draw)
     (a_en, a_fr), (b_en, b_fr) = nominal(a, draw), nominal(b, draw)
-    subject = a if french.startswith("{A}") else who
+    subject = who if "{P}" in french else a
     values = {"A": a_en, "B": b_en, "P": someone, "was": "were" if subject.plural else "was"}
     values |= {"s": "" if subject.plural else "s", "dont": "don't" if subject.plural else "doesn't"}
-    slots = verbs(subject) | {"A": a_fr, "B": b_fr, "P": quelquun, "dB": of(b_fr)}
+    slots = verbs(subject) | {"A": a_fr, "B": b_fr, "P": quelquun, "dB": of(b_fr), "aB": to(b_fr)}
+    if table is RESULTS:
+        joins = draw.choice([", ", ", ", ". "])
+        return [
+            _result(english, french, it, reason, joins, values, slots, draw)
+            for it, reason in zip((a, b), reasons, strict=True)
+        ]
+    how = draw.random()
+    found = []
+    for it, reason in draw.sample(list(zip((a, b), reasons, strict=True)), draw.choice([1, 2, 2])):
+        found.append(_why(english, french, it, reason, table is CONCESSIONS, how, a, values, slots, draw))
+    if subject is who and table is FRAMES and draw.random() < 0.15:
+        found.append(_why(english, french, who, MOODS, False, how, a, values, slots, draw))
+    return found
+
+
+def _result(
+    english: str, french: str, it: Noun, reasons: str, joins: str, values: dict[str, str], slots: dict[str, str],
+    draw: random.Random,
+) -> tuple[str, str]:  # fmt: skip
+    does, fait = draw.choice(reasons.split(";")).split("=")
+    p = pronouns(it)
+    fait = fill("X" + fait, verbs(it))[1:]
+    if joins == ", ":
+        return f"{fill(english, values)}, {p['it']} {does}.", f"{fill(french, slots)}, {p['il']} {fait}."
+    english, french = (
+        re.sub(r"^(When|After|As soon as|Quand|Après que|Dès que) ", "", text) for text in (english, french)
+    )
+    return f"{fill(english, values)}. {p['It']} {does}.", f"{fill(french, slots)}. {p['Il']} {fait}."
+
+
+def _why(
+    english: str, french: str, it: Noun, reasons: str, despite: bool, how: float, a: Noun, values: dict[str, str],
+    slots: dict[str, str], draw: random.Random,
+) -> tuple[str, str]:  # fmt: skip
     past = "nt} " not in french
-    about = draw.choices(range(3), [3, 3, subject is who])[0]
-    it = (a, b, who)[about]
-    quality, predicat = predicate(draw.choice([*reasons[:2], MOODS][about].split(";")), it.feminine, it.plural, past)
+    quality, predicat = predicate(draw.choice(reasons.split(";")), it.feminine, it.plural, past)
     p = pronouns(it)
     be = p["was" if past else "is"]
-    if it is who:
+    if reasons is MOODS:
         p |= {"it": p["he"], "It": p["he"].capitalize()}
     main, principale = fill(english, values), fill(french, slots)
-    how = draw.random()
+    if despite:
+        although = "although" if how < 0.4 else "even though"
+        return f"{main} {although} {p['it']} {be} {quality}.", f"{principale} même {p['sil']} {predicat}."
     if how < 0.12:
         return f"{main}. {p['It']} {be} {quality}.", f"{principale}. {p['Il']} {predicat}."
-    if how < 0.3 and subject is a and about == 0:
-        if how < 0.2:
+    if how < 0.24 and it is a and french.startswith("{A}"):
+        if how < 0.17:
             return (
                 f"As {p['it']} {be} {quality}, {main[0].lower()}{main[1:]}.",
                 f"Comme {p['il']} {predicat}, {principale[0].lower()}{principale[1:]}.",
@@ -268,19 +325,30 @@ def two(draw: random.Random) -> tuple[str, str]:
             fill(f"{{A}} {be} {quality}, so {p['it']} {rest}.", values),
             fill(f"{{A}} {predicat}, alors {p['il']} {reste}.", slots),
         )
-    if how < 0.36:
+    if how < 0.3:
         return f"{main} since {p['it']} {be} {quality}.", f"{principale} {p['puisquil']} {predicat}."
-    if how < 0.42:
+    if how < 0.36:
         return f"{main}, as {p['it']} {be} {quality}.", f"{principale}, car {p['il']} {predicat}."
     return f"{main} because {p['it']} {be} {quality}.", f"{principale} {p['parcequil']} {predicat}."
+
+
+STAYING = (
+    "event",
+    "text talk matter",
+    "place room shelter",
+    "water land road",
+    "opening barrier",
+    "institution",
+    "proposal",
+)
 
 
 def one(draw: random.Random) -> tuple[str, str]:
     """A sentence with one noun, which "it" stands for."""
     names = draw.choice(list(OF))
     noun = choose(group(names), draw)
-    animate = "animal" in names
-    moves = names not in ("event", "text talk matter", "place room shelter", "water land road")
+    animate = "animal" in names or "beast" in names
+    moves = names not in STAYING
     templates = SINGLES.splitlines() + THINGS.splitlines() * moves
     english, french = draw.choice(ANIMALS.splitlines() if animate and draw.random() < 0.8 else templates).split("|")
     return _about(english, french, noun, OF[names], draw)
@@ -293,6 +361,8 @@ def _about(english: str, french: str, noun: Noun, qualities: str, draw: random.R
     en, fr = nominal(noun, draw)
     subject = who if "{P}" in french else noun
     p = pronouns(noun)
+    p |= {"them": "them" if noun.plural else "it", "le": "les" if noun.plural else "la" if noun.feminine else "le"}
+    p |= {"l": "les " if noun.plural else "l'", "ée": "e" * noun.feminine + "s" * noun.plural}
     values = p | {"A": en, "P": someone, "q": quality}
     slots = verbs(subject) | p | {"A": fr, "dA": of(fr), "aA": to(fr), "P": quelquun, "fut": predicat, "soit": predicat}
     return fill(english, values), fill(french, slots)
@@ -332,10 +402,10 @@ def sentences(lines: int = 12_000, seed: int = 0) -> list[tuple[str, str]]:
     draw = random.Random(seed)
     found: dict[str, str] = {}
     while len(found) < lines:
-        kind = draw.choices([two, one, people, act], [60, 30, 7, 3])[0]
-        english, french = kind(draw)
-        found.setdefault(english, french)
-    return list(found.items())
+        kind = draw.choices([one, people, act, None], [27, 7, 3, 45])[0]
+        for english, french in [kind(draw)] if kind else two(draw):
+            found.setdefault(english, french)
+    return list(found.items())[:lines]
 
 
 def main() -> None:
