@@ -11,10 +11,10 @@ STACKS = [
 ]  # fmt: skip
 
 
-def random_model(seed=0, **changes):
+def random_model(seed=0, vocabulary=40, **changes):
     torch.manual_seed(seed)
     sizes = {"width": 32, "heads": 4, "hidden": 48, "positions": 64}
-    model = regard.Transformer(regard.TransformerConfig.tiny(40, **sizes | changes)).eval()
+    model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary, **sizes | changes)).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)

@@ -75,8 +75,15 @@ class Grown(NamedTuple):
     ended_parents: Int[Tensor, "batch beam"]
 
 
-def grow(logs: Float[Tensor, "rows vocabulary"], scores: Float[Tensor, "batch beam"], end: int) -> Grown:
+def grow(
+    logs: Float[Tensor, "rows vocabulary"],
+    scores: Float[Tensor, "batch beam"],
+    end: int,
+    maxima: Float[Tensor, "rows blocks"] | None = None,
+) -> Grown:
     """One step of a beam search, by the log-probabilities of each target's next token; never waits for a GPU.
+
+    Who has the largest of each block of a row already (`block_width`) gives these `maxima`.
 
     >>> logs = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.8, 0.1]]).log()
     >>> grown = grow(logs, torch.tensor([[-1.0, -2.0]]), end=0)
@@ -84,7 +91,7 @@ def grow(logs: Float[Tensor, "rows vocabulary"], scores: Float[Tensor, "batch be
     (tensor([[1, 1]]), tensor([[0, 1]]), tensor([[0.1839, 0.0000]]))
     """
     beam = scores.shape[1]
-    values, parents, tokens = _best(logs, scores, 2 * beam)
+    values, parents, tokens = _best(logs, scores, maxima)
     ended = tokens == end
     # The beam continues with its best candidates that did not end.
     order = ended.long().argsort(dim=-1, stable=True)[:, :beam]
@@ -95,19 +102,30 @@ def grow(logs: Float[Tensor, "rows vocabulary"], scores: Float[Tensor, "batch be
     return Grown(going, their_parents, their_tokens, ends, parents[:, :beam])
 
 
+def block_width(vocabulary: int, beam: int) -> int:
+    """How many neighbours in a row are compared by their largest first; 1: each by itself.
+
+    >>> block_width(20_000, beam=4), block_width(500, beam=4)
+    (64, 1)
+    """
+    return _BLOCK if vocabulary >= 4 * beam * _BLOCK else 1
+
+
 def _best(
-    logs: Float[Tensor, "rows vocabulary"], scores: Float[Tensor, "batch beam"], count: int
+    logs: Float[Tensor, "rows vocabulary"],
+    scores: Float[Tensor, "batch beam"],
+    maxima: Float[Tensor, "rows blocks"] | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(score, beam it continues, token) of the best continuations of each sentence.
+    """(score, beam it continues, token) of the best continuations of each sentence, twice as many as a beam has.
 
     The k largest numbers lie in the k blocks with the largest maxima, so only those are compared one by one.
     """
     (batch, beam), size = scores.shape, logs.shape[-1]
-    count = min(count, beam * size)
-    width = _BLOCK if size >= 2 * count * _BLOCK else 1
+    count, width = min(2 * beam, beam * size), block_width(size, beam)
     blocks = size // width
-    maxima = logs[:, : blocks * width].view(batch, beam, blocks, width).amax(-1) + scores[..., None]
-    block = maxima.flatten(1).topk(count, -1).indices
+    if maxima is None:
+        maxima = logs[:, : blocks * width].view(-1, blocks, width).amax(-1)
+    block = (maxima.view(batch, beam, blocks) + scores[..., None]).flatten(1).topk(count, -1).indices
     parent = block // blocks
     first = parent * size + block % blocks * width
     places = (first[..., None] + torch.arange(width, device=logs.device)).flatten(1)
@@ -154,12 +172,16 @@ class RepetitionGuard(NamedTuple):
         allowed = torch.maximum(torch.stack(in_source, 1), repeats * lags - 1).repeat_interleave(beam, 0)
         return cls(allowed, torch.zeros_like(allowed), torch.full_like(allowed, -1))
 
+    def forbidden(self) -> Int[Tensor, "rows lags"]:
+        """The tokens that would be one repetition too many; -1 where there is none."""
+        return torch.where(self.run >= self.allowed, self.recent, -1)
+
     def forbid(self, logits: Float[Tensor, "rows vocabulary"]) -> None:
         """Set the logit of a token that would be one repetition too many to -inf."""
-        forbidden = (self.run >= self.allowed) & (self.recent >= 0)
+        forbidden = self.forbidden()
         # No row is looked up: that would wait for a GPU.
-        most = torch.where(forbidden, -torch.inf, torch.inf).to(logits.dtype)
-        logits.scatter_reduce_(1, self.recent.clamp(min=0), most, "amin")
+        most = torch.where(forbidden >= 0, -torch.inf, torch.inf).to(logits.dtype)
+        logits.scatter_reduce_(1, forbidden.clamp(min=0), most, "amin")
 
     def after(self, tokens: Int[Tensor, " kept"], rows: Int[Tensor, " kept"]) -> RepetitionGuard:
         """The guard of the targets that extend the present ones at `rows` by these tokens."""

@@ -6,7 +6,7 @@ tokens and parents of all steps, and the others move together when they fit into
 
 Keys and values are not moved when a target of a beam continues another: a table says, for each target and position, in
 which of the beam's slots the key lies. The targets of a sentence are queries of one attention to the keys of all its
-slots, and the table becomes the mask.
+slots, and the table becomes the mask; on a GPU a kernel follows the table itself (regard.backends.triton.beam_kernels).
 
 On a CPU the same code runs without graphs, for tests. The definition of the search is that of `beam_search.search`.
 """
@@ -14,6 +14,7 @@ On a CPU the same code runs without graphs, for tests. The definition of the sea
 from __future__ import annotations
 
 import copy
+import importlib.util
 import math
 import threading
 from collections import Counter
@@ -21,6 +22,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import chain
+from types import ModuleType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -37,8 +39,10 @@ from regard.translation.engine import is_plain
 from regard.translation.hypotheses import (
     LAGS,
     REPEATS,
+    Grown,
     Hypothesis,
     RepetitionGuard,
+    block_width,
     grow,
     longest_target,
     ranked,
@@ -54,6 +58,8 @@ _MOST = 4096  # targets of a batch: no GPU needs more to be busy
 _LEAST = 32  # sentences of a batch: with fewer, a step takes as long
 _SHORTEST = 16  # tokens of the least room for sources; then 32, 64, …
 _FIRST = 32  # positions that the first steps attend to; then 64, 128, …
+_TOGETHER = 256  # sources that are encoded at a time
+_BIAS_COLUMNS = 8  # of which three are used: products like rows of whole 16 bytes
 _WARM = 2  # steps of a shape before it is recorded: a GPU's libraries set themselves up in them
 
 
@@ -99,6 +105,8 @@ class StaticSearch:
         self.embedding = model.embedding.weight.detach().to(dtype, copy=True)
         self.positions = model.positions.clone()
         self.bias = model.output_bias.to(torch.promote_types(dtype, torch.float32), copy=True)
+        self.kernels = _own_kernels(device, dtype)
+        self.head = _with_bias(self.embedding, self.bias, self.config.pad) if dtype != self.bias.dtype else None
         self.graphs: dict[tuple[int, ...], torch.cuda.CUDAGraph] = {}
         self.used: Counter[tuple[int, ...]] = Counter()
         self.step = torch.zeros(1, dtype=torch.long, device=device)
@@ -161,6 +169,8 @@ class StaticSearch:
         self.bias.copy_(model.output_bias)
         for mine, theirs in zip(self.decoder.parameters(), model.decoder.parameters(), strict=True):
             mine.copy_(theirs)
+        if self.head is not None:
+            self.head.copy_(_with_bias(self.embedding, self.bias, self.config.pad))
 
     # A batch
 
@@ -214,32 +224,34 @@ class StaticSearch:
         lengths, padded = np.array([len(source) for source in sources]), np.full((count, tokens), config.pad)
         padded[np.arange(tokens) < lengths[:, None]] = np.fromiter(chain.from_iterable(sources), int, lengths.sum())
         source = torch.from_numpy(padded).to(device)
-        memory = model.encode(source)
         state = self._place(_double(_LEAST, count), beam, others)
         for tensor in state.tensors():
             tensor.zero_()  # nothing is left of the last batch: hidden keys that are NaN would not stay hidden
         state.tokens.fill_(config.start)
         state.scores[:, 1:] = -torch.inf
         state.slots.fill_(-1)
-        guard = RepetitionGuard.over(source, memory.visible, beam, REPEATS)
+        guard = RepetitionGuard.over(source, source != config.pad, beam, REPEATS)
         for mine, theirs in zip(state.guard, guard, strict=True):
             mine[:count] = theirs.view(count, beam, LAGS)
         state.limit[:count] = torch.tensor(limits).to(device)
         state.hidden[:count] = -torch.inf  # not in places without a sentence: a softmax of nothing would be NaN
-        state.hidden[:count, 0, :tokens].masked_fill_(memory.visible, 0.0)
-        self._read(memory.states, state)
+        for first in range(0, count, _TOGETHER):  # the longest come first: the others need no such width
+            some = slice(first, min(first + _TOGETHER, count))
+            width = int(lengths[some].max())
+            memory = model.encode(source[some, :width])
+            state.hidden[some, 0, :width].masked_fill_(memory.visible, 0.0)
+            self._read(memory.states, state, some)
         self.step.zero_()
         return state
 
     @no_autocast
-    def _read(self, states: Tensor, state: _State) -> None:
-        """Keys and values of the sources, for each layer."""
-        count, tokens = states.shape[:2]
+    def _read(self, states: Tensor, state: _State, places: slice) -> None:
+        """Keys and values of the sources in these places, for each layer."""
         for n, layer in enumerate(self._layers()):
             weight, bias = _rows(layer.cross, slice(layer.cross.sizes[0], None))
             both = functional.linear(states.to(weight.dtype), weight, bias)
             for buffer, new in zip(state.cross[2 * n : 2 * n + 2], both.chunk(2, -1), strict=True):
-                buffer[:count, :tokens] = new.view(count, tokens, *buffer.shape[2:])
+                buffer[places, : states.shape[1]] = new.view(*states.shape[:2], *buffer.shape[2:])
 
     def _run(self, state: _State, limits: list[int], length_penalty: float, needed: int) -> list[list[Hypothesis]]:
         """All steps of a batch; the best targets of each of its sentences."""
@@ -297,9 +309,7 @@ class StaticSearch:
         """One step, with keys up to `length`: reads the state and writes it, without waiting for a GPU."""
         sentences, beam = state.tokens.shape
         guard = RepetitionGuard(*(t.flatten(0, 1) for t in state.guard))
-        logs = torch.log_softmax(self._logits(state, length), -1)
-        guard.forbid(logs)
-        grown = grow(logs, state.scores, self.config.end)
+        grown = self._grown(self._logits(state, length), state.scores, guard)
         for buffer, new in zip(state.history, grown, strict=True):
             buffer.index_copy_(1, self.step, new[:, None])
         # The targets that go on
@@ -316,41 +326,51 @@ class StaticSearch:
         state.steps.copy_(torch.where(state.done, state.steps, self.step))
         state.done.logical_or_((state.found >= beam) | (self.step >= state.limit))
 
+    def _grown(self, logits: Tensor, scores: Tensor, guard: RepetitionGuard) -> Grown:
+        """The best continuations, by the logits of each target's next token."""
+        block = block_width(logits.shape[1], scores.shape[1])
+        if self.kernels is None or block == 1:
+            logs = torch.log_softmax(logits, -1)
+            guard.forbid(logs)
+            return grow(logs, scores, self.config.end)
+        normaliser, maxima = self.kernels.normaliser_and_maxima(logits, guard.forbidden(), block)
+        guard.forbid(logits)
+        return grow(logits, scores - normaliser.view_as(scores), self.config.end, maxima)
+
     def _logits(self, state: _State, length: int) -> Tensor:
         """(sentences × beam, vocabulary): of the token after the last, in float32."""
         beam, config = state.tokens.shape[1], self.config
         slots = torch.arange(beam, dtype=state.slots.dtype, device=state.slots.device)
         state.slots.index_copy_(2, self.step, slots[:, None].expand(len(state.slots), beam, 1))
-        # (sentences, beam, positions × beam): 0 for a target's own keys, -inf for those of others and of no token
-        seen = (state.slots[:, :, :length, None] == slots).flatten(2)
-        mask = torch.where(seen, 0.0, -torch.inf).to(self.embedding.dtype)
         x = functional.embedding(state.tokens, self.embedding) * math.sqrt(config.width)
         x = (x + self.positions.index_select(0, self.step)).to(self.embedding.dtype)
+        see = (
+            partial(self.kernels.attend_own, slots=state.slots, step=self.step)
+            if self.kernels
+            else _masked(state, length)
+        )
         for n, layer in enumerate(self._layers()):
             own, cross = state.own[2 * n : 2 * n + 2], state.cross[2 * n : 2 * n + 2]
-            x = layer._residual(x, layer.attention_norm, partial(self._attend_own, layer.attention, own, mask, length))
+            x = layer._residual(x, layer.attention_norm, partial(self._attend_own, layer.attention, own, see))
             x = layer._residual(x, layer.cross_norm, partial(_attend_cross, layer.cross, cross, state.hidden))
             x = layer._residual(x, layer.feed_forward_norm, layer.feed_forward)
         x = x if self.decoder.norm is None else self.decoder.norm(x)
-        if x.is_cuda and x.dtype != self.bias.dtype:
+        x = x.flatten(0, 1)
+        if self.head is not None:
             # Logits are large numbers: rounded to 8 bits, some tokens would no longer differ.
-            logits = torch.mm(x.flatten(0, 1), self.embedding.mT, out_dtype=self.bias.dtype).add_(self.bias)
-        else:
-            logits = functional.linear(
-                x.flatten(0, 1).to(self.bias.dtype), self.embedding.to(self.bias.dtype), self.bias
-            )
-        logits = logits.float()
+            return _product(functional.pad(x, (0, _BIAS_COLUMNS), value=1.0), self.head, self.bias.dtype)
+        logits = functional.linear(x, self.embedding, self.bias).float()
         logits[:, config.pad].fill_(-torch.inf)  # padding is never generated
         return logits
 
     def _attend_own(
-        self, layer: MultiHeadAttention, cache: Sequence[Tensor], mask: Tensor, length: int, x: Tensor
+        self, layer: MultiHeadAttention, cache: Sequence[Tensor], see: Callable[..., Tensor], x: Tensor
     ) -> Tensor:
         query, *new = torch.split(layer.projection(x), layer.sizes, -1)
         for buffer, part in zip(cache, new, strict=True):
             buffer.index_copy_(1, self.step, part.view(len(x), 1, *buffer.shape[2:]))
-        key, value = (buffer[:, :length].flatten(1, 2) for buffer in cache)
-        return _attend(layer, query, key, value, mask)
+        joined: Tensor = layer.output(see(query, *cache))
+        return joined
 
     def _layers(self) -> list[DecoderLayer]:
         return list(self.decoder.layers)  # type: ignore[arg-type]
@@ -358,7 +378,8 @@ class StaticSearch:
 
 def _attend_cross(layer: MultiHeadAttention, cache: Sequence[Tensor], mask: Tensor, x: Tensor) -> Tensor:
     query = functional.linear(x, *_rows(layer, slice(layer.sizes[0])))
-    return _attend(layer, query, cache[0], cache[1], mask)
+    joined: Tensor = layer.output(_attend(query, cache[0], cache[1], mask))
+    return joined
 
 
 def _rows(layer: MultiHeadAttention, rows: slice) -> tuple[Tensor, Tensor | None]:
@@ -367,18 +388,48 @@ def _rows(layer: MultiHeadAttention, rows: slice) -> tuple[Tensor, Tensor | None
     return weight[rows], None if bias is None else bias[rows]
 
 
-def _attend(layer: MultiHeadAttention, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+def _masked(state: _State, length: int) -> Callable[..., Tensor]:
+    """Attention of the targets to their own keys up to `length`, by a mask over those of all slots."""
+    slots = torch.arange(state.tokens.shape[1], dtype=state.slots.dtype, device=state.slots.device)
+    # (sentences, beam, positions × beam): 0 for a target's own keys, -inf for those of others and of no token
+    seen = (state.slots[:, :, :length, None] == slots).flatten(2)
+    mask = torch.where(seen, 0.0, -torch.inf).to(state.hidden.dtype)
+
+    def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return _attend(query, key[:, :length].flatten(1, 2), value[:, :length].flatten(1, 2), mask)
+
+    return attend
+
+
+def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
     """From (sentences, queries, width) to (sentences, keys, key heads, width of a head); one mask for all heads."""
-    sentences, queries, _ = query.shape
-    group = layer.heads // layer.key_heads
+    (sentences, queries, width), (key_heads, size) = query.shape, key.shape[2:]
+    group = width // (key_heads * size)
     # Heads that share keys become more queries.
-    query = query.view(sentences, queries, layer.key_heads, group, -1).permute(0, 2, 1, 3, 4).flatten(2, 3)
+    query = query.view(sentences, queries, key_heads, group, size).permute(0, 2, 1, 3, 4).flatten(2, 3)
     mask = mask.expand(-1, queries, -1).repeat_interleave(group, 1) if group > 1 else mask
     key, value = key.transpose(1, 2), value.transpose(1, 2)
     mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask[:, None])
-    mixed = mixed.view(sentences, layer.key_heads, queries, group, -1).permute(0, 2, 1, 3, 4)
-    joined: Tensor = layer.output(mixed.flatten(2))
-    return joined
+    return mixed.view(sentences, key_heads, queries, group, size).permute(0, 2, 1, 3, 4).flatten(2)
+
+
+def _with_bias(embedding: Tensor, bias: Tensor, pad: int) -> Tensor:
+    """The matrix of the logits with the bias in columns, for vectors that end in ones: it costs no pass of its own.
+
+    Rounded to 8 bits, the bias is a sum of three such numbers. Padding, never generated, has -inf.
+    """
+    parts, rest = [], bias.float()
+    for _ in range(3):
+        parts.append(rest.to(embedding.dtype))
+        rest = rest - parts[-1].float()
+    columns = functional.pad(torch.stack(parts, 1), (0, _BIAS_COLUMNS - 3))
+    columns[pad] = functional.pad(columns.new_full((1,), -torch.inf), (0, _BIAS_COLUMNS - 1))
+    return torch.cat([embedding, columns], 1)
+
+
+def _product(x: Tensor, matrix: Tensor, dtype: torch.dtype) -> Tensor:
+    """x matrixᵀ in a wider dtype."""
+    return torch.mm(x, matrix.mT, out_dtype=dtype) if x.is_cuda else x.to(dtype) @ matrix.to(dtype).mT
 
 
 def _history(state: _State, places: list[int], steps: int) -> list[Array]:
@@ -434,6 +485,13 @@ def _kernels(device: torch.device) -> AbstractContextManager[None]:
     if device.type != "cuda":
         return nullcontext()
     return sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])
+
+
+def _own_kernels(device: torch.device, dtype: torch.dtype) -> ModuleType | None:
+    """Our kernels, where they can run."""
+    if device.type != "cuda" or dtype == torch.float64 or importlib.util.find_spec("triton") is None:
+        return None
+    return importlib.import_module("regard.backends.triton.beam_kernels")
 
 
 def _kind(model: Transformer) -> tuple[torch.device, torch.dtype]:

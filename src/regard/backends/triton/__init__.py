@@ -14,6 +14,7 @@ gradient_kernels.py   the gradients of query, key and value, through any result
 reduction_kernels.py  entropy, received, even bins, the transposed product, and the largest weight
 bin_kernels.py        bins of any size
 top_kernels.py        the k largest weights, exactly: docs/how-exact-top-works.md
+beam_kernels.py       what a beam search does in each step: attention along targets, the largest logits
 """
 
 from regard.backends.triton.launch import TritonBackend
