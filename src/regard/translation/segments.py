@@ -86,7 +86,7 @@ class Segment:
         parts = split_facts(text)
         plain = "".join(part for part in parts if isinstance(part, str))
         capitals = plain.isupper() and len(plain.split()) > 1
-        hidden = _hide(parts, vocabulary.has_marks, level, style.french, capitals)
+        hidden = _hide(parts, vocabulary.has_marks, level, style, capitals)
         shown = _normalised(hidden.parts, capitals, typed=style.french)
         knows = _knowing_marks(vocabulary.knows) if hidden.marks else vocabulary.knows
         placeholders = Placeholders.find(shown, knows)
@@ -148,7 +148,7 @@ class _Hidden(NamedTuple):
     numbers: list[tuple[Fact, str]]  # those that it sees, and their digits there
 
 
-def _hide(parts: Sequence[str | Fact], has_marks: bool, level: int, french: bool, capitals: bool) -> _Hidden:
+def _hide(parts: Sequence[str | Fact], has_marks: bool, level: int, style: Style, capitals: bool) -> _Hidden:
     shown: list[str | Removed] = []
     marks: dict[str, str] = {}
     numbers: list[tuple[Fact, str]] = []
@@ -164,8 +164,11 @@ def _hide(parts: Sequence[str | Fact], has_marks: bool, level: int, french: bool
             shown.append(part)
             continue
         is_number = part.kind == "number"
-        final = part.french if french else part.text
-        hidden = part.kind == "copied" or (is_number and level == 1 and has_marks)
+        final = part.french if style.french else part.text
+        final = typeset(final) if is_number and style.typography else final
+        # 5:45 a.m. is copied as 5 h 45: models add words to it.
+        is_copied = part.kind == "copied" or (part.half and style.french and has_marks)
+        hidden = is_copied or (is_number and level == 1 and has_marks)
         if level < 2 and hidden and (mark := next(free, None)):
             marks[mark] = final
             shown.append(mark)
