@@ -140,6 +140,7 @@ class Fact:
     after: str = ""  # a unit
     exact: bool = True  # False: an ordinal or a decade, which has other forms in French
     half: bool = False  # whether it is a time of its own, with am or pm
+    written: str = ""  # of a quotation: how it is written in the translation
 
     @property
     def keys(self) -> list[str]:
