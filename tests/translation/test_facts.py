@@ -75,7 +75,7 @@ def test_what_is_copied(text, copied):
         ("at 5:45 a.m., 9am, 9:05 PM or 11 P.M. today", ["5:45 a.m.", "9am", "9:05 PM", "11 P.M."]),
         ("We left at 5 a.m.", ["5 a.m"]),  # the dot ends the sentence too
         ("We left at 5 a.m. It was cold.", ["5 a.m"]),
-        ("We left at 5 a.m. Monday or 6 a.m. EST.", ["5 a.m.", "6 a.m."]),
+        ("At 5 a.m. Monday, 6 a.m. EST or 7 p.m. Pacific time.", ["5 a.m.", "6 a.m.", "7 p.m."]),
         ("none here", []),
     ],
 )

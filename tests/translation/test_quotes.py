@@ -16,7 +16,7 @@ from regard.translation.vocabulary import Vocabulary
 pytestmark = pytest.mark.usefixtures("unchecked")  # a search that is played has no model
 FRENCH = Style(french=True)
 LINES = [
-    "He said: I don't know and left!",
+    "He said: I don't know? And left!",
     "Il a dit « je ne sais pas » et est parti.",
     "The so-called experts, um \" ' 0123456789",
 ]
@@ -50,6 +50,11 @@ def words():
         ('The so-called "experts" left.', [("fragment", '"experts"')]),
         ('"Yes" or "no"?', [("fragment", '"Yes"'), ("fragment", '"no"')]),
         ('He said "Stop" and left.', [("fragment", '"Stop"')]),
+        ('How do you spell "pretty"?', [("copied", '"pretty"')]),
+        ('"Is it?" "Almost."', [("sentence", '"Is it?"'), ("fragment", '"Almost."')]),
+        ('"Phenomenal" from start to end', [("fragment", '"Phenomenal"')]),
+        ('It is for "emotional reasons," he said.', [("fragment", '"emotional reasons,"')]),
+        ('My nickname is "Itch."', [("copied", '"Itch."')]),
         ("He saw «Le Monde» there.", [("copied", "«Le Monde»")]),
         ('She said "go "away" now".', [("sentence", '"go "away" now"'), ("fragment", '"away"')]),
         ("He said “do ‘it’ now”.", [("sentence", "“do ‘it’ now”"), ("fragment", "‘it’")]),
@@ -68,6 +73,7 @@ def test_what_is_quoted(text, quotes):
         "'Tis rock 'n' roll of the '90s, and I like 'em",
         "He likes the dogs' owner's 'cats",
         "He said 'yes' and the dogs' owner left.",  # either may close
+        "'We know it won't change students' behaviour.",
         'A 5" nail, 6\'2" tall',
         'He said "hello and left.',
         'He said "hello" and "left.',
@@ -133,6 +139,7 @@ def test_a_mark_that_stands_for_a_quotation_gets_no_quotes_of_its_own():
 
 def test_straight_quotes_are_french_ones():
     assert french_quotes('"Oui !" ou "non" ?') == "« Oui ! » ou « non » ?"
+    assert french_quotes('"Il dit : « oui »."') == "« Il dit : « oui ». »"
     assert french_quotes('5" de large') == '5" de large'
 
 
@@ -178,6 +185,7 @@ def test_an_apostrophe_before_a_word_is_no_quote(words, text, read):
         ('"I don\'t know," he said.', "⟦1⟧, he said."),
         ('"I don\'t know!" he said.', "⟦1⟧, he said."),
         ('The so-called "experts" left.', "The so-called experts left."),
+        ('"He left?" "I don\'t know."', "He left? I don't know."),  # with marks, no word would be left
     ],
 )
 def test_if_that_fails_what_is_said_is_a_mark_too(words, text, read):
@@ -237,6 +245,7 @@ def test_a_sentence_without_quotes_is_searched_once(words):
         ('The so-called "experts" were wrong.', ""),
         ("He said “the word ‘love’ is hard” and left.", "love"),
         ('HE SAID "I DON\'T KNOW" AND LEFT.', ""),
+        ('"What\'s the new bloke like?" "Tom? A bit la-di-da."', ""),
         ('Type "yes" to continue or "no" to stop.', ""),
     ],
 )

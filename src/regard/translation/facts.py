@@ -102,7 +102,7 @@ _TRAILING = ".,;:!?'\"*_~"
 # After "5 a.m.": the dot ends the sentence too, if nothing follows or a capital that is no day, month or zone.
 _SENTENCE_END = re.compile(
     r"""["'”’»)\]]*+(?:$|\s++(?!(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|(?:Jan|Febr)uary|March|April|May|June|July|August"""
-    r"""|(?:Septem|Octo|Novem|Decem)ber|[A-Z]{2,4}\b)[A-Z])"""
+    r"""|(?:Septem|Octo|Novem|Decem)ber|Eastern|Central|Mountain|Pacific|Greenwich|[A-Z]{2,4}\b)[A-Z])"""
 )
 _RANGE, _NEAR = re.compile(r"\d\s?(?:-|–|to|and|or|until|till)\s?$"), 9  # characters before a time
 _PM = re.compile(r"p\.?m", re.IGNORECASE)

@@ -36,8 +36,11 @@ _SAYING = re.compile(
     r"\b(?:sa(?:id|ys?|ying)|ask(?:s|ed|ing)?|repl(?:y|ies|ied)|answer(?:s|ed)?|shout(?:s|ed)?|cr(?:y|ied)|yell(?:s|ed)?"
     r"|whisper(?:s|ed)?|t(?:ell|ells|old)|exclaim(?:s|ed)?|add(?:s|ed)|scream(?:s|ed)?|murmur(?:s|ed)?|th(?:inks?|ought))\b"
 )
-_WORD_BEFORE = re.compile(r"\b(?:word|term|expression|phrase|letter|prefix|suffix)s?,? $", re.IGNORECASE)
+_WORD_BEFORE = re.compile(
+    r"\b(?:(?:word|term|expression|phrase|letter|prefix|suffix)s?,?|spell|pronounce) $", re.IGNORECASE
+)
 _MEANS_AFTER = re.compile(r" (?:means?|stands? for|is spelled)\b")
+_SAID_JUST_BEFORE = re.compile(rf"(?:{_SAYING.pattern})(?: \w+)?[,:]? ?$")
 _INTRODUCED = re.compile(rf"(?:{_SAYING.pattern})[^,.;:]*(, )$")
 _TOLD_BY = re.compile(rf" (?:{_SAYING.pattern}|(?:I|you|he|she|it|we|they|[A-Z]\w+|the \w+) {_SAYING.pattern})")
 # What begins with an apostrophe, and in full; '90s is 90s. 'n' is left as it is.
@@ -47,7 +50,6 @@ _ELIDED_WORD = re.compile(rf"(?<!\w)['‘’](?:(\d0)(?=s\b)|({'|'.join(_ELIDED)
 _INCHES = re.compile(r"""(?<![\d.,/])\d[\d.,/]*+(?:['’] ?\d{1,2})?["”]""")
 _DOUBLE = re.compile('["“”«»]')
 _LETTER = re.compile(r"[^\W\d_]")
-_FRENCH_PAIR = re.compile(r'"\s?([^"«»]+?)\s?"(?!\w)')
 _NEAR = 24  # characters beside a quotation in which a verb of saying is looked for
 _DEEPEST = 8  # quotations in one another; more are no quotations
 # By how much the share of letters in quotes may differ from the source's,
@@ -154,8 +156,8 @@ def _curly(text: str, marks: str) -> list[tuple[int, int]]:
 def _single(text: str) -> Iterator[tuple[int, int]]:
     """Pairs of ' where no apostrophe can be meant.
 
-    The closing one comes before the next that opens. It does not follow an s, as in "the boys' books", or is the only
-    one that could close.
+    The closing one comes before the next that opens. It does not follow an s, as in "the boys' books", or it is the
+    only one that could close, and closes one or two words.
     """
     places = [found.start() for found in re.finditer("['‘’]", text)]
     opening = [place for place in places if text[place] != "’" and _may_open(text, place) and _no_elision(text, place)]
@@ -167,7 +169,9 @@ def _single(text: str) -> Iterator[tuple[int, int]]:
             if close > place + 1:
                 ends.append(close)
             close = next(closing, None)
-        certain = [end for end in ends if text[end - 1] not in "sS"] or (ends if len(ends) == 1 else [])
+        certain = [end for end in ends if text[end - 1] not in "sS"]
+        if len(ends) == 1 and len(text[place : ends[0]].split(maxsplit=2)) < 3:
+            certain = ends
         if certain:
             yield place, certain[0] + 1
 
@@ -197,11 +201,12 @@ def _kind(text: str, start: int, end: int, titles: bool) -> Kind:
     is_said = bool(_SAYING.search(before) or _SAYING.search(after))
     spoken_of = _WORD_BEFORE.search(before) or _MEANS_AFTER.match(after)
     is_sign = "\0" not in inside and not any(map(str.isalnum, inside))  # "", "😀", "+"
-    if is_sign or spoken_of or (titles and _is_title(inside, is_said)):
+    # One word may have its capital because it comes first: "Almost." "Love" is all you need.
+    is_first = not before.strip() and len(inside.split()) == 1
+    if is_sign or spoken_of or (titles and not is_first and _is_title(inside, is_said)):
         return "copied"
-    words = inside.split()
-    is_sentence = is_said or inside[-1] in ".!?…," or inside[0].isupper()
-    return "sentence" if is_sentence and len(words) > 1 else "fragment"
+    is_sentence = not inside[0].islower() or _SAID_JUST_BEFORE.search(before)
+    return "sentence" if is_sentence and len(inside.split()) > 1 else "fragment"
 
 
 def _is_title(inside: str, is_said: bool) -> bool:
@@ -214,7 +219,7 @@ def _is_title(inside: str, is_said: bool) -> bool:
     named = [word for word in words if len(word) > 1 and word[0].isupper()]
     if not capitals or any(word in _SMALL for word in ends) or not named:
         return False
-    return len(words) > 2 or not (is_said or inside[-1] in "!?…")
+    return len(words) > 2 or not (is_said or inside[-1] in ("!", "?", "…"))
 
 
 # In a text
@@ -233,14 +238,17 @@ def add_quotes(
 ) -> Quoted:
     """The parts of a text with its quotations as facts.
 
-    Titles and empty quotations always are. So is what is said if `said` has its translations; then the quotes of
-    fragments are markup. `french` are the marks to write, None those of the source, which need not be English.
+    Titles and empty quotations always are. So is what is said if `said` has its translations, unless nothing else is
+    left to translate; then the quotes of fragments are markup. `french` are the marks to write, None those of the
+    source, which need not be English.
 
     >>> add_quotes(['I saw "King Lear".'], titles=True, french=("« ", " »")).parts[1].written
     '« King Lear »'
     """
     text, masked = "".join(map(_text, parts)), "".join(map(_masked, parts))
     quotes = find_quotes(masked, titles=titles)
+    if not _around(masked, quotes):
+        quotes = [quote._replace(kind="fragment") if quote.kind == "sentence" else quote for quote in quotes]
     cuts, speech, hidden = list(_inches(masked, quotes)), [], 0  # hidden: all up to here
     if french:
         cuts += _in_full(masked)
@@ -263,6 +271,16 @@ def add_quotes(
             cuts.append(_Cut(quote.start, quote.start + 1, [Fact("“", "markup", written=opening)]))
             cuts.append(_Cut(quote.end - 1, quote.end, [Fact("”", "markup", written=closing)]))
     return Quoted(_replaced(parts, sorted(cuts, key=lambda cut: cut.start)), speech, bool(quotes))
+
+
+def _around(text: str, quotes: Sequence[Quote]) -> bool:
+    """Whether there are words outside of all quotations."""
+    end = 0
+    for quote in [*quotes, Quote(len(text), len(text), "copied")]:
+        if _LETTER.search(text, end, quote.start):
+            return True
+        end = max(end, quote.end)
+    return False
 
 
 class _Cut(NamedTuple):
@@ -340,7 +358,9 @@ def french_quotes(text: str) -> str:
     >>> french_quotes('"Stop !" cria-t-il.')
     '« Stop ! » cria-t-il.'
     """
-    return _FRENCH_PAIR.sub(r"« \1 »", text) if text.count('"') % 2 == 0 else text
+    pairs = [quote for quote in find_quotes(text, titles=False) if text[quote.start] == '"']
+    marks = {quote.start: "« " for quote in pairs} | {quote.end - 1: " »" for quote in pairs}
+    return "".join(marks.get(place, letter) for place, letter in enumerate(text)) if pairs else text
 
 
 @dataclass(frozen=True)
