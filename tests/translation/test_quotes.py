@@ -137,7 +137,8 @@ def test_a_mark_that_stands_for_a_quotation_gets_no_quotes_of_its_own():
     assert not check.kept("J'ai lu « ⟦1⟧ ».")
 
 
-def test_straight_quotes_are_french_ones():
+def test_other_quotes_become_french_ones():
+    assert french_quotes("L'un dit 'oui'.") == "L'un dit « oui »."
     assert french_quotes('"Oui !" ou "non" ?') == "« Oui ! » ou « non » ?"
     assert french_quotes('"Il dit : « oui »."') == "« Il dit : « oui ». »"
     assert french_quotes('5" de large') == '5" de large'

@@ -353,12 +353,12 @@ def _replaced(parts: Sequence[str | Fact], cuts: Sequence[_Cut]) -> list[str | F
 
 
 def french_quotes(text: str) -> str:
-    """French with « » for straight quotes.
+    """French with « » for other quotes.
 
     >>> french_quotes('"Stop !" cria-t-il.')
     '« Stop ! » cria-t-il.'
     """
-    pairs = [quote for quote in find_quotes(text, titles=False) if text[quote.start] == '"']
+    pairs = [quote for quote in find_quotes(text, titles=False) if text[quote.start] != "«"]
     marks = {quote.start: "« " for quote in pairs} | {quote.end - 1: " »" for quote in pairs}
     return "".join(marks.get(place, letter) for place, letter in enumerate(text)) if pairs else text
 
