@@ -54,6 +54,9 @@ def unmarked():
         ("+1 (555) 123-4567 or 555-0199", ["+1 (555) 123-4567", "555-0199"]),
         ("2024-01-31 and 12/31/2023", ["2024-01-31", "12/31/2023"]),
         ("I typed ⟦1⟧ and ⟦.", ["⟦1⟧", "⟦"]),
+        ("x^2, (x_i^2 + a_1)^3, 5 m^2, 2^10.", ["x^2", "x_i^2", "a_1)^3", "m^2", "2^10"]),
+        ("It is O(n^2), e^{-x} or e^(x+1).", ["O(n^2)", "e^{-x}", "e^(x+1)"]),
+        ("He smiled ^_^ at 5 ^ 2 and a ^b.", []),
         ("He and/or she, 24/7, at 60 km/h. It's 50% done; e.g. this one.", []),
         ("I came.It was late... Mr. Smith's dog-like cat", []),
     ],
@@ -69,6 +72,10 @@ def test_what_is_copied(text, copied):
         ("3-5 days, 2030 and .5", ["3", "5", "2030", ".5"]),
         ("at 10:30 am, 5 pm or 17:45", ["10:30 am", "5 pm", "17:45"]),
         ("the 21st of the 1990s, 5MB", ["21", "1990", "5MB"]),
+        ("at 5:45 a.m., 9am, 9:05 PM or 11 P.M. today", ["5:45 a.m.", "9am", "9:05 PM", "11 P.M."]),
+        ("We left at 5 a.m.", ["5 a.m"]),  # the dot ends the sentence too
+        ("We left at 5 a.m. It was cold.", ["5 a.m"]),
+        ("At 5 a.m. Monday, 6 a.m. EST or 7 p.m. Pacific time.", ["5 a.m.", "6 a.m.", "7 p.m."]),
         ("none here", []),
     ],
 )
@@ -83,7 +90,7 @@ def test_what_is_markup():
 
 def test_the_parts_of_any_text_are_the_text():
     choose = random.Random(0)
-    letters = "aA1 .,:/-_*`<>[](){}$%@#&+⟦⟧\n'\"é😀0"
+    letters = "aA1 .,:/-_*`<>[](){}$%@#&+⟦⟧\n'\"é😀0^m"
     for _ in range(2000):
         text = "".join(choose.choices(letters, k=choose.randint(0, 40)))
         assert "".join(part if isinstance(part, str) else part.text for part in split_facts(text)) == text
@@ -97,12 +104,15 @@ def test_the_parts_of_any_text_are_the_text():
     [
         ("$1,299.00", "1 299,00 $"), ("€5", "5 €"), ("50%", "50 %"), ("5 mg", "5 mg"), ("3.5 kg", "3,5 kg"),
         ("2030", "2030"), ("1,000,000", "1 000 000"), ("10:30 am", "10 h 30"), ("12 am", "0 h"), ("12:15 pm", "12 h 15"),
-        ("8:15 pm", "20 h 15"), ("17:45", "17:45"), ("20 °C", "20 °C"), ("98 °F", "98 °F"), ("£7.25", "7,25 £"),
+        ("5:45 a.m.", "5 h 45"), ("12 a.m.", "0 h"), ("12 p.m.", "12 h"), ("9 am", "9 h"), ("9:05 PM", "21 h 05"),
+        ("11 P.M.", "23 h"), ("12:30 A.M.", "0 h 30"), ("8:15 pm", "20 h 15"), ("17:45", "17:45"), ("20 °C", "20 °C"),
+        ("98 °F", "98 °F"), ("£7.25", "7,25 £"),
     ],
 )  # fmt: skip
 def test_how_french_writes_it(text, french):
-    (fact,) = split_facts(text)
+    fact, *rest = split_facts(text)
     assert fact.french == french
+    assert rest in ([], ["."])
 
 
 def test_what_is_no_english_number_stays():
@@ -172,6 +182,16 @@ def test_with_marks_what_is_copied_is_a_mark_and_numbers_stay(marked):
     again = segment.read_again(1)
     assert again.placeholders.readable == "The dog ⟦1⟧ has ⟦2⟧ of ⟦3⟧."
     assert again.write(marked.encode("Le ⟦3⟧ a ⟦2⟧ de ⟦1⟧."), list) == "Le http://a.org/b a 257 de ⟦7⟧."
+
+
+def test_a_time_with_am_or_pm_is_a_mark_and_french(marked):
+    segment = Segment.read("The dog has at 5:45 a.m. and at 9:05 PM.", "", marked, style=FRENCH)
+    assert segment.marks == {"⟦1⟧": "5 h 45", "⟦2⟧": "21 h 05"}
+    typeset = Segment.read("The dog has at 5 pm.", "", marked, style=Style(french=True, typography=True))
+    assert typeset.marks == {"⟦1⟧": "17\u00a0h"}
+    for text in ("The dog has 3 to 4 pm.", "The dog has 3-4 p.m."):  # 3 is after noon too
+        assert not Segment.read(text, "", marked, style=FRENCH).marks
+    assert not Segment.read("The dog has at 5 pm.", "", marked).marks  # into another language
 
 
 def test_marks_are_single_pieces(marked, unmarked):
@@ -307,6 +327,28 @@ def test_a_translator_without_marks_keeps_facts(tiny_translator):
     texts = [form.format(fact) for fact in facts for form in ("The dog sees the apple {}.", "The dog {} sees!")]
     for n, found in enumerate(tiny_translator.translate(texts, beam=2)):
         assert facts[n // 2] in found.text, found.source
+
+
+@pytest.mark.parametrize(
+    ("text", "needed"),
+    [
+        ("The train leaves at 5:45 a.m.", "5 h 45"),
+        ("The train leaves at 5:45 a.m. and arrives at 9:05 PM.", "21 h 05"),
+        ("The shop closes at 12 a.m. on Sunday.", " 0 h"),
+        ("We eat at 12 p.m. every day.", "12 h"),
+        ("We start at 9 am.", "9 h"),
+        ("It opens at 9 A.M. on Monday.", "9 h"),
+        ("We have x^2 and y^3.", "x^2"),
+        ("The value of a_1 is 2^10.", "2^10"),
+        ("The algorithm runs in O(n^2) time.", "O(n^2)"),
+        ("The area is 5 m^2.", "5 m^2"),
+    ],
+)
+def test_the_shipped_translator_keeps_times_and_formulae(shipped, text, needed):
+    french = shipped.translate(text).text
+    assert needed in french
+    assert "heure" not in french
+    assert ".m" not in french
 
 
 def test_structure_comes_through(tiny_translator):

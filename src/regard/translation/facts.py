@@ -1,11 +1,12 @@
 """What must come out of a translation as it went in: numbers, addresses, code, markup, placeholders.
 
 `split_facts` finds them in a text. There are three kinds:
-  copied   URLs, e-mail addresses, paths, code, {name}, %d, versions, product codes, phone numbers, numeric dates.
+  copied   URLs, e-mail addresses, paths, code, {name}, %d, versions, product codes, phone numbers, numeric dates, x^2.
            The model does not see them: it reads a mark, ⟦1⟧, or nothing where its vocabulary has no marks.
   markup   HTML tags, Markdown's emphasis and links: not words, so they are removed and put back by the alignment.
-  number   the model sees it, since grammar depends on it (1 day, 2 days). `Numbers.kept` says whether a translation has
-           every number of its source and no other; `Numbers.rewrite` writes them as the target language does.
+  number   the model sees it, since grammar depends on it (1 day, 2 days), but for times with am or pm into French.
+           `Numbers.kept` says whether a translation has every number of its source and no other; `Numbers.rewrite`
+           writes them as the target language does.
 
 In French 1,299.50 is written 1 299,50 and $5 is 5 $, 50% is 50 %, 10:30 pm is 22 h 30, with plain spaces; `typeset`
 makes them no-break spaces. What has no comma or point is written as in the source: years, 3-5, 5 mg, 20 °C.
@@ -46,6 +47,7 @@ _COPIED = {
         rf"|(?<![\w/.-])(?:[\w-]++/)++[\w-]++\.\w++|(?<![\w/.-])[\w-]++(?:\.[\w-]++)??\.(?:{_FILES})\b"
     ),
     "handle": r"(?<![\w@.])@[A-Za-z_]\w{1,40}+|(?<![\w#&])#[A-Za-z_]\w{0,60}+",
+    "power": r"(?<![\w^.])(?=\w[\w(){}.+*/=-]{0,60}?(?<=[\w)}])\^[\w({+-])[\w^(){}.+*/=-]{1,80}+",  # x^2, O(n^2)
     "identifier": (
         r"(?<!\w)__\w{1,60}?__(?!\w)|(?<![\w.])[A-Za-z]\w{0,60}?_\w++(?:\(\))?|(?<![\w.])[a-z]\w{0,60}+(?:\.\w++)*+\(\)"
         r"|(?<!\w)[a-z]{1,30}+[A-Z]\w{0,60}+(?!\w)"
@@ -79,11 +81,11 @@ _DIGITS = (
     r"(?:\d{1,3}(?:,\d{3})++(?:\.\d++)?(?![\d,])|\d{1,3}(?:[ \u00a0\u202f]\d{3})++(?:[.,]\d++)?(?!\d)"
     r"|\d++(?:[.,]\d++)*+|\.\d++)"
 )
+_HALF = r"[ap]m\b|[AP]M\b|[ap]\.m\.|[AP]\.M\."  # of the day
 _NUMBER = (
-    r"(?P<time>(?<![\w:.,])\d{1,2}:\d\d(?::\d\d)?(?![\d:])(?:\s?(?:[ap]m\b|[ap]\.m\.|[AP]M\b))?"
-    r"|(?<![\w:.,])\d{1,2}\s?(?:[ap]m\b|[ap]\.m\.|[AP]M\b))"
+    rf"(?P<time>(?<![\w:.,])\d{{1,2}}:\d\d(?::\d\d)?(?![\d:])(?:\s?(?:{_HALF}))?|(?<![\w:.,])\d{{1,2}}\s?(?:{_HALF}))"
     rf"|(?P<number>(?P<before>(?:(?<![A-Za-z])(?:US|CA|AU))?[$€£¥]\s?)?(?<![\d⟦])(?<!\d[.,])(?P<digits>{_DIGITS})"
-    rf"(?P<after>\s?(?:(?:{_UNIT})(?![\w/])|[%€£¥]|\$(?!\d)))?)"
+    rf"(?P<after>\s?(?:(?:{_UNIT})(?![\w/^])|[%€£¥]|\$(?!\d)))?)"
 )
 # A word of letters and digits, with a capital: A4, COVID-19, MP3, AB-1234-X. Not 21ST or 1990S; 5MB is a number.
 _CODE = (
@@ -93,10 +95,16 @@ _CODE = (
 )
 _FACT = re.compile(
     "|".join(f"(?P<{name}>{pattern})" for name, pattern in _COPIED.items())
-    + rf"|(?P<markup>{_MARKUP})|(?P<unit>(?<![\w.,-])\d++\s?(?:{_UNIT})(?![\w/-]))|(?P<product>{_CODE})|{_NUMBER}"
+    + rf"|(?P<markup>{_MARKUP})|(?P<unit>(?<![\w.,-])\d++\s?(?:{_UNIT})(?![\w/^-]))|(?P<product>{_CODE})|{_NUMBER}"
 )
 _AMOUNT = re.compile(_NUMBER)
 _TRAILING = ".,;:!?'\"*_~"
+# After "5 a.m.": the dot ends the sentence too, if nothing follows or a capital that is no day, month or zone.
+_SENTENCE_END = re.compile(
+    r"""["'”’»)\]]*+(?:$|\s++(?!(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|(?:Jan|Febr)uary|March|April|May|June|July|August"""
+    r"""|(?:Septem|Octo|Novem|Decem)ber|Eastern|Central|Mountain|Pacific|Greenwich|[A-Z]{2,4}\b)[A-Z])"""
+)
+_RANGE, _NEAR = re.compile(r"\d\s?(?:-|–|to|and|or|until|till)\s?$"), 9  # characters before a time
 _PM = re.compile(r"p\.?m", re.IGNORECASE)
 _ORDINAL = re.compile(r"(?:st|nd|rd|th|ST|ND|RD|TH)\b")
 _DECADE = re.compile(r"'?[sS]\b")
@@ -131,6 +139,8 @@ class Fact:
     before: str = ""  # a currency sign
     after: str = ""  # a unit
     exact: bool = True  # False: an ordinal or a decade, which has other forms in French
+    half: bool = False  # whether it is a time of its own, with am or pm
+    written: str = ""  # of a quotation: how it is written in the translation
 
     @property
     def keys(self) -> list[str]:
@@ -185,12 +195,16 @@ def split_facts(text: str) -> list[str | Fact]:
 
 
 def _fact(text: str, match: re.Match[str]) -> Fact:
-    found = match.group()
+    found, start = match.group(), match.start()
     if match["unit"]:
-        match = _AMOUNT.match(text, match.start()) or match
+        match = _AMOUNT.match(text, start) or match
         found = match.group()
     if match["time"]:
-        return Fact(found, "number")
+        if found.endswith(".") and _SENTENCE_END.match(text, start + len(found)):
+            found = found[:-1]
+        # Of "3 to 4 pm" both are after noon: the model is left to say so.
+        half = found[-1] in "mM." and not _RANGE.search(text[max(start - _NEAR, 0) : start])
+        return Fact(found, "number", half=half)
     if match["number"]:
         number, before, after = match["digits"], match["before"] or "", match["after"] or ""
         end = match.end()
@@ -201,7 +215,7 @@ def _fact(text: str, match: re.Match[str]) -> Fact:
     groups = match.groupdict()
     if groups["markup"]:
         return Fact(found, "markup")
-    if groups["url"] or groups["domain"] or groups["path"]:
+    if groups["url"] or groups["domain"] or groups["path"] or groups["power"]:
         while found[-1] in _TRAILING or (found[-1] in ")]}" and _unopened(found)):
             found = found[:-1]
     return Fact(found, "copied")

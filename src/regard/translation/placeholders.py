@@ -117,13 +117,19 @@ class Placeholders:
                 out += [" " if spaced else "", finish(" ".join(words[start:end]))]
             spaced = end > 0
             for gap in sorted(insertions.get(end, ()), key=lambda gap: gap.pair >= 0):  # what closes comes first
-                moved = bool(gap.mark and out and out[-1].endswith(gap.mark) and len(out[-1]) > 1)
-                if moved:
-                    out[-1] = out[-1].removesuffix(gap.mark)
-                out += [" " if gap.spaced and out else "", gap.text, gap.mark if moved else ""]
+                mark = _moved(gap, out[-1]) if out else ""
+                if mark:
+                    out[-1] = out[-1].removesuffix(mark)
+                out += [" " if gap.spaced and out else "", gap.text, mark]
                 spaced = gap.followed
             start = end
         return "".join(out)
+
+
+def _moved(gap: Gap, before: str) -> str:
+    """The full stop or comma at the end of the text before, if it belongs after what is inserted."""
+    mark = before[-1:] if gap.pair < 0 and gap.text.endswith("»") and before[-1:] in (".", ",") else gap.mark
+    return mark if mark and before.endswith(mark) and len(before) > 1 else ""
 
 
 def _gaps(unknown: Sequence[str | Removed], words: int, spaced: bool, mark: str, followed: bool) -> Iterator[Gap]:

@@ -145,13 +145,14 @@ def with_facts(
 ) -> Generator[Sequence[Segment], list[TranslatedSegment], list[TranslatedSegment]]:
     """Translate segments so that their facts are kept; yields what has to be searched, and is sent what was found.
 
-    Where no hypothesis has them all, numbers are hidden and it is tried again, all such segments together. If that
-    fails, a single number that is wrong in the first translation is repaired; else all facts are removed and put back
-    where the alignment says.
+    Where no hypothesis has them all, numbers and quotations are hidden and it is tried again, all such segments
+    together; what is said between quotes is translated by itself. If that fails, a single number that is wrong in the
+    first translation is repaired; else all facts are removed and put back where the alignment says.
     """
     found = list((yield segments))
     first = dict(enumerate(found))
     again = list(first)
+    said: dict[int, dict[str, str]] = {}
     for level in (1, 2):
         again = [n for n in again if not found[n].keeps_facts()]
         for n in again:
@@ -162,12 +163,27 @@ def with_facts(
                 if first[n].keeps_facts(repair=True):
                     found[n] = first[n]
             again = [n for n in again if found[n] is not first[n]]
-        hidden = {n: segments[n].read_again(level) for n in again}
+        if level == 1:
+            said = yield from _speech({n: segments[n] for n in again if segments[n].speech})
+        hidden = {n: segments[n].read_again(level, said.get(n)) for n in again}
         changed = {n: segment for n, segment in hidden.items() if level == 2 or segment.ids != segments[n].ids}
         if changed:
             for n, each in zip(changed, (yield list(changed.values())), strict=True):
                 found[n] = each
     return found
+
+
+def _speech(
+    segments: Mapping[int, Segment],
+) -> Generator[Sequence[Segment], list[TranslatedSegment], dict[int, dict[str, str]]]:
+    """The translations of what is said in some segments, by itself."""
+    inside = [(n, each) for n, segment in segments.items() for each in segment.read_speech()]
+    found = (yield from with_facts([each for _, each in inside])) if inside else []
+    said: dict[int, dict[str, str]] = {n: {} for n in segments}
+    for (n, each), translated in zip(inside, found, strict=True):
+        ended = each.text[-1:] in (".", "…")
+        said[n][each.text] = translated.text(0) if ended else translated.text(0).removesuffix(".")
+    return said
 
 
 class Alternative(NamedTuple):

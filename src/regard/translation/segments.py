@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from regard.translation.facts import Fact, Numbers, split_facts
 from regard.translation.placeholders import Placeholders, Removed
+from regard.translation.quotes import QuoteCheck, Quoted, add_quotes, french_quotes, has_quotes
 from regard.translation.structure import Sentence, skip_space, split_blocks, split_sentences
 from regard.translation.typography import typeset
 from regard.translation.vocabulary import MARKS, Vocabulary, clean
@@ -51,6 +52,12 @@ class Style(NamedTuple):
     french: bool = False
     typography: bool = False
 
+    @property
+    def quotes(self) -> tuple[str, str] | None:
+        """The quotation marks, if they are not those of the source."""
+        space = "\u00a0" if self.typography else " "
+        return (f"«{space}", f"{space}»") if self.french else None
+
 
 _PLAIN, _NO_NUMBERS = Style(), Numbers((), "", False)
 
@@ -62,7 +69,7 @@ class Segment:
     Text without a letter is copied. What the vocabulary cannot spell is removed, and put back into the translation.
     A text in capitals is read in lower case, and translated into capitals. Facts (see facts.py) are hidden from the
     model: at level 0 all but numbers; at level 1 numbers too, behind marks or, without marks, behind numbers that are
-    easier; at level 2 they are removed.
+    easier, and quotations (see quotes.py) behind marks; at level 2 they are removed.
 
     >>> words = Vocabulary.train(["A dog ate.", "The dog ran.", "Un chien court."] * 9, size=40)
     >>> Segment.read("THE DOG RAN 😀", "", words).placeholders.readable, Segment.read("1 + 1 = 2", "", words).ids
@@ -79,14 +86,22 @@ class Segment:
     level: int = 0
     marks: Mapping[str, str] = field(default_factory=dict)  # the text of each mark
     numbers: Numbers = _NO_NUMBERS
+    quotes: QuoteCheck | None = None
+    speech: Sequence[str] = ()  # what is said in it, between quotes
 
     @classmethod
-    def read(cls, text: str, gap: str, vocabulary: Vocabulary, *, style: Style = _PLAIN, level: int = 0) -> Segment:
-        """Prepare a text for the model."""
+    def read(
+        cls, text: str, gap: str, vocabulary: Vocabulary, *, style: Style = _PLAIN, level: int = 0,
+        said: Mapping[str, str] | None = None,
+    ) -> Segment:  # fmt: skip
+        """Prepare a text for the model; `said` has the translations of its speech, from level 1 on."""
         parts = split_facts(text)
         plain = "".join(part for part in parts if isinstance(part, str))
         capitals = plain.isupper() and len(plain.split()) > 1
-        hidden = _hide(parts, vocabulary.has_marks, level, style.french, capitals)
+        quoted = Quoted(parts, [], False)
+        if has_quotes(text):
+            quoted = add_quotes(parts, titles=not capitals, french=style.quotes, said=said)
+        hidden = _hide(quoted.parts, vocabulary.has_marks, level, style, capitals)
         shown = _normalised(hidden.parts, capitals, typed=style.french)
         knows = _knowing_marks(vocabulary.knows) if hidden.marks else vocabulary.knows
         placeholders = Placeholders.find(shown, knows)
@@ -94,21 +109,32 @@ class Segment:
         has_letters = any(letter.isalpha() for letter in own)
         ids = vocabulary.encode(placeholders.readable) if has_letters else []
         numbers = Numbers(hidden.numbers, text, style.french)
-        return cls(text, gap, vocabulary, ids, placeholders, capitals, style, level, hidden.marks, numbers)
+        quotes = QuoteCheck.of(placeholders.readable) if quoted.found else None
+        return cls(
+            text, gap, vocabulary, ids, placeholders, capitals, style, level, hidden.marks, numbers, quotes,
+            quoted.speech,
+        )  # fmt: skip
 
     @classmethod
     def copy(cls, text: str, gap: str, vocabulary: Vocabulary) -> Segment:
         """A text that is not translated."""
         return cls(text, gap, vocabulary, [], Placeholders("", ()), False)
 
-    def read_again(self, level: int) -> Segment:
-        """The same text with more of its facts hidden."""
-        return Segment.read(self.text, self.gap, self.vocabulary, style=self.style, level=level)
+    def read_again(self, level: int, said: Mapping[str, str] | None = None) -> Segment:
+        """The same text with more of its facts hidden; `said` has the translations of its speech."""
+        said = said or {}
+        return Segment.read(self.text, self.gap, self.vocabulary, style=self.style, level=level, said=said)
+
+    def read_speech(self) -> list[Segment]:
+        """What is said in it, each as a segment of its own."""
+        return [Segment.read(text, "", self.vocabulary, style=self.style) for text in self.speech]
 
     def keeps_facts(self, ids: Sequence[int], *, repair: bool = False) -> bool:
-        """Whether a translation has each mark once, and the numbers; with `repair`, all but one."""
+        """Whether a translation has each mark once, the quotations, and the numbers; with `repair`, all but one."""
         text = self.vocabulary.decode(ids)
         if any(len(re.findall(_bounded(mark), text)) != (mark in self.marks) for mark in {*MARKS, *self.marks}):
+            return False
+        if self.quotes is not None and not self.quotes.kept(text):
             return False
         return self.numbers.kept(text) or (repair and self.numbers.wrong(text) is not None)
 
@@ -121,6 +147,7 @@ class Segment:
     def _finish(self, text: str) -> str:
         text = self.numbers.rewrite(text)
         text = text.upper() if self.capitals else text
+        text = french_quotes(text) if self.quotes is not None and self.style.french else text
         text = typeset(text) if self.style.typography else text
         return show_marks(text, self.marks)
 
@@ -148,7 +175,7 @@ class _Hidden(NamedTuple):
     numbers: list[tuple[Fact, str]]  # those that it sees, and their digits there
 
 
-def _hide(parts: Sequence[str | Fact], has_marks: bool, level: int, french: bool, capitals: bool) -> _Hidden:
+def _hide(parts: Sequence[str | Fact], has_marks: bool, level: int, style: Style, capitals: bool) -> _Hidden:
     shown: list[str | Removed] = []
     marks: dict[str, str] = {}
     numbers: list[tuple[Fact, str]] = []
@@ -164,8 +191,11 @@ def _hide(parts: Sequence[str | Fact], has_marks: bool, level: int, french: bool
             shown.append(part)
             continue
         is_number = part.kind == "number"
-        final = part.french if french else part.text
-        hidden = part.kind == "copied" or (is_number and level == 1 and has_marks)
+        final = part.written or (part.french if style.french else part.text)
+        final = typeset(final) if is_number and style.typography else final
+        # 5:45 a.m. is copied as 5 h 45: models add words to it.
+        is_copied = part.kind == "copied" or (part.half and style.french and has_marks)
+        hidden = is_copied or (is_number and level == 1 and has_marks)
         if level < 2 and hidden and (mark := next(free, None)):
             marks[mark] = final
             shown.append(mark)
@@ -189,12 +219,12 @@ class _Pairs:
 
     def number(self, text: str) -> int:
         """The number of this tag or mark."""
-        opening = "[" if text.startswith("](") else f"<{text[2:-1]}" if text.startswith("</") else text
+        opening = {"](": "[", "</": f"<{text[2:-1]}", "”": "“"}.get(text[:2], text)
         name = re.sub(r"[\s>].*|^!", "", opening, flags=re.DOTALL)
-        closes = text.startswith(("](", "</")) or text in ("*", "**", "***", "_", "__", "~~")
+        closes = text.startswith(("](", "</", "”")) or text in ("*", "**", "***", "_", "__", "~~")
         if closes and self._open and self._open[-1][0] == name:
             return -self._open.pop()[1]
-        if text.startswith(("](", "</", "&", "<!")):
+        if text.startswith(("](", "</", "”", "&", "<!")):
             return 0
         self._last += 1
         self._open.append((name, self._last))

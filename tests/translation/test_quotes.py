@@ -1,0 +1,257 @@
+"""Quotations: which marks are one, that none is lost, that titles stay and that what is said is translated."""
+
+import random
+
+import pytest
+import torch
+from test_facts import Search
+
+from regard.translation.facts import split_facts
+from regard.translation.quotes import QuoteCheck, add_quotes, find_quotes, french_quotes
+from regard.translation.result import TranslatedSegment, with_facts
+from regard.translation.segments import Segment, Style
+from regard.translation.translator import _run
+from regard.translation.vocabulary import Vocabulary
+
+pytestmark = pytest.mark.usefixtures("unchecked")  # a search that is played has no model
+FRENCH = Style(french=True)
+LINES = [
+    "He said: I don't know? And left!",
+    "Il a dit « je ne sais pas » et est parti.",
+    "The so-called experts, um \" ' 0123456789",
+]
+
+
+def found(text):
+    return [(quote.kind, text[quote.start : quote.end]) for quote in find_quotes(text)]
+
+
+@pytest.fixture(scope="module")
+def words():
+    return Vocabulary.train(LINES * 9, size=70, marks=True)
+
+
+# Finding them
+
+
+@pytest.mark.parametrize(
+    ("text", "quotes"),
+    [
+        ('I read "War and Peace" last year.', [("copied", '"War and Peace"')]),
+        ("I watched ‘The Godfather’.", [("copied", "‘The Godfather’")]),
+        ("I watched 'The Birds' twice.", [("copied", "'The Birds'")]),
+        ('The word "love" is short.', [("copied", '"love"')]),
+        ('What does "serendipity" mean?', [("copied", '"serendipity"')]),
+        ('He said "" and left.', [("copied", '""')]),
+        ('He said "I don\'t know" and left.', [("sentence", '"I don\'t know"')]),
+        ("“I am tired,” she said.", [("sentence", "“I am tired,”")]),
+        ("'I don't know,' he said.", [("sentence", "'I don't know,'")]),
+        ('He said "Hello Tom" to me.', [("sentence", '"Hello Tom"')]),
+        ('The so-called "experts" left.', [("fragment", '"experts"')]),
+        ('"Yes" or "no"?', [("fragment", '"Yes"'), ("fragment", '"no"')]),
+        ('He said "Stop" and left.', [("fragment", '"Stop"')]),
+        ('How do you spell "pretty"?', [("copied", '"pretty"')]),
+        ('"Is it?" "Almost."', [("sentence", '"Is it?"'), ("fragment", '"Almost."')]),
+        ('"Phenomenal" from start to end', [("fragment", '"Phenomenal"')]),
+        ('It is for "emotional reasons," he said.', [("fragment", '"emotional reasons,"')]),
+        ('My nickname is "Itch."', [("copied", '"Itch."')]),
+        ("He saw «Le Monde» there.", [("copied", "«Le Monde»")]),
+        ('She said "go "away" now".', [("sentence", '"go "away" now"'), ("fragment", '"away"')]),
+        ("He said “do ‘it’ now”.", [("sentence", "“do ‘it’ now”"), ("fragment", "‘it’")]),
+        ('A 5" nail is "big".', [("fragment", '"big"')]),
+        ('"War and Peace"', [("sentence", '"War and Peace"')]),  # all there is: it is to be translated
+    ],
+)
+def test_what_is_quoted(text, quotes):
+    assert found(text) == quotes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The boys' books and the girls' toys",
+        "'Tis rock 'n' roll of the '90s, and I like 'em",
+        "He likes the dogs' owner's 'cats",
+        "He said 'yes' and the dogs' owner left.",  # either may close
+        "'We know it won't change students' behaviour.",
+        'A 5" nail, 6\'2" tall',
+        'He said "hello and left.',
+        'He said "hello" and "left.',
+        "“ and ” ” and “",
+        "'",
+        '"',
+        "",
+    ],
+)
+def test_what_is_no_quotation(text):
+    assert found(text) == []
+
+
+def test_any_text_with_quotes_is_read(words):
+    choose = random.Random(0)
+    letters = "aA1 s.,\"\"''“”‘’«»(<b>`\n"
+    for _ in range(2000):
+        text = "".join(choose.choices(letters, k=choose.randint(0, 30)))
+        parts = split_facts(text)
+        for said in (None, {}):
+            shown = add_quotes(parts, titles=True, french=None, said=said).parts
+            whole = "".join(part if isinstance(part, str) else part.text for part in shown)
+            assert sorted(filter(str.isalnum, whole)) == sorted(filter(str.isalnum, text))
+        Segment.read(text, "", words, style=FRENCH).read_again(1).read_again(2)
+
+
+def test_quotes_of_code_and_tags_are_their_own():
+    parts = split_facts('See `a "b"` and <a href="x">"it"</a>.')
+    shown = add_quotes(parts, titles=True, french=("« ", " »"), said={}).parts
+    assert [part.text for part in shown if not isinstance(part, str)] == [
+        '`a "b"`',
+        '<a href="x">',
+        "“",
+        "”",
+        "</a>",
+    ]
+
+
+# In a translation
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("Il a dit « je ne sais pas » et est parti.", True),
+        ('Il a dit "je ne sais pas" et est parti.', True),
+        ("Et il est parti en disant « je ne sais pas ».", True),
+        ("Il a dit je ne sais pas et est parti.", False),
+        ("Il a dit « je ne sais pas et je suis parti. »", False),
+        ("Il a dit « je ne sais pas et est parti.", False),
+        ("Il a « dit » « je ne sais pas » et est parti.", False),
+    ],
+)
+def test_quotations_are_verified(text, kept):
+    assert QuoteCheck.of('He said "I don\'t know" and left.').kept(text) is kept
+
+
+def test_a_mark_that_stands_for_a_quotation_gets_no_quotes_of_its_own():
+    check = QuoteCheck.of("I read ⟦1⟧.")
+    assert check.kept("J'ai lu ⟦1⟧.")
+    assert not check.kept("J'ai lu « ⟦1⟧ ».")
+
+
+def test_other_quotes_become_french_ones():
+    assert french_quotes("L'un dit 'oui'.") == "L'un dit « oui »."
+    assert french_quotes('"Oui !" ou "non" ?') == "« Oui ! » ou « non » ?"
+    assert french_quotes('"Il dit : « oui »."') == "« Il dit : « oui ». »"
+    assert french_quotes('5" de large') == '5" de large'
+
+
+# What the model reads
+
+
+def test_a_title_is_a_mark_from_the_first(words):
+    segment = Segment.read('I left "War and Peace." He said "no".', "", words, style=FRENCH)
+    assert segment.placeholders.readable == 'I left ⟦1⟧. He said "no".'
+    assert segment.marks == {"⟦1⟧": "« War and Peace »"}
+    assert Segment.read("I left “King Lear”.", "", words).marks == {"⟦1⟧": "“King Lear”"}  # not into French
+    typeset = Segment.read("I left “King Lear”.", "", words, style=Style(french=True, typography=True))
+    assert typeset.marks == {"⟦1⟧": "«\u00a0King Lear\u00a0»"}
+
+
+def test_in_capitals_nothing_is_a_title(words):
+    assert not Segment.read('HE LEFT "WAR AND PEACE" AND "I".', "", words).marks
+
+
+def test_inches_are_copied(words):
+    assert list(Segment.read('A 5" and a 6\'2" left.', "", words).marks.values()) == ['5"', "6'2\""]
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("'Tis said he left 'em.", "It is said he left them."),
+        ("He left in the '90s and the ’80s.", "He left in the 90s and the 80s."),
+        ("He said 'cause' and `'em`.", "He said 'cause' and ⟦1⟧."),
+        ("He left 'em.", "He left 'em."),
+    ],
+)
+def test_an_apostrophe_before_a_word_is_no_quote(words, text, read):
+    style = Style() if text == read else FRENCH  # the source of others is not known to be English
+    assert Segment.read(text, "", words, style=style).placeholders.readable == read
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ('He said "I don\'t know" and left.', "He said ⟦1⟧ and left."),
+        ('He said, "I don\'t know."', "He said: ⟦1⟧"),
+        ('"I don\'t know," he said.', "⟦1⟧, he said."),
+        ('"I don\'t know!" he said.', "⟦1⟧, he said."),
+        ('The so-called "experts" left.', "The so-called experts left."),
+        ('"He left?" "I don\'t know."', "He left? I don't know."),  # with marks, no word would be left
+    ],
+)
+def test_if_that_fails_what_is_said_is_a_mark_too(words, text, read):
+    assert Segment.read(text, "", words, style=FRENCH).read_again(1).placeholders.readable == read
+
+
+# Trying again
+
+
+def test_what_is_said_is_translated_by_itself(words):
+    answers = {
+        'He said "I don\'t know" and left.': ["Il a dit « je ne sais pas et est parti. »"],
+        "I don't know": ["je ne sais pas."],
+        "He said ⟦1⟧ and left.": ["Il a dit « ⟦1⟧ » et est parti.", "Il a dit ⟦1⟧ et est parti."],
+        "He left.": ["Il est parti."],
+    }
+    search = Search(words, answers)
+    texts = ['He said "I don\'t know" and left.', "He left."]
+    each = _run(with_facts([Segment.read(text, "", words, style=FRENCH) for text in texts]), search)
+    assert [one.text(0) for one in each] == ["Il a dit « je ne sais pas » et est parti.", "Il est parti."]
+    assert search.asked == [texts, ["I don't know"], ["He said ⟦1⟧ and left."]]
+
+
+def test_the_quotes_of_a_fragment_are_put_back_by_the_alignment(words, monkeypatch):
+    answers = {
+        'The so-called "experts" left.': ["Les experts dit parti."],
+        "The so-called experts left.": ["parti dit experts."],
+    }
+    monkeypatch.setattr(TranslatedSegment, "alignment", property(lambda self: torch.eye(4)[[3, 1, 2]]))
+    segment = Segment.read('The so-called "experts" left.', "", words, style=FRENCH)
+    (one,) = _run(with_facts([segment]), Search(words, answers))
+    assert one.text(0) == "parti dit « experts »."
+
+
+def test_a_sentence_without_quotes_is_searched_once(words):
+    search = Search(words, {"He don't know.": ["Il « ne sait pas."]})
+    _run(with_facts([Segment.read("He don't know.", "", words, style=FRENCH)]), search)
+    assert len(search.asked) == 1
+
+
+# With the translator in the package
+
+
+@pytest.mark.parametrize(
+    ("text", "needed"),
+    [
+        ('I read "War and Peace" last year and liked it.', "« War and Peace »"),
+        ('"The Lord of the Rings" is a long book.', "« The Lord of the Rings »"),
+        ("I watched ‘The Godfather’ yesterday.", "«\u00a0The Godfather\u00a0»"),
+        ('She wrote "The End."', "« The End »"),
+        ('What does "serendipity" mean?', "« serendipity »"),
+        ('I like "Let It Be" and "Hey Jude" by the Beatles.', "« Let It Be »"),
+        ('He said "I don\'t know" and left.', ""),
+        ('She asked, "Where are you going?"', ""),
+        ('"I am tired," she said, "and I want to go home."', ""),
+        ("“I am tired,” she said.", ""),
+        ('The so-called "experts" were wrong.', ""),
+        ("He said “the word ‘love’ is hard” and left.", "love"),
+        ('HE SAID "I DON\'T KNOW" AND LEFT.', ""),
+        ('"What\'s the new bloke like?" "Tom? A bit la-di-da."', ""),
+        ('Type "yes" to continue or "no" to stop.', ""),
+    ],
+)
+def test_the_shipped_translator_keeps_quotations(shipped, text, needed):
+    french = shipped.translate(text).text
+    pairs = len(find_quotes(text))
+    assert needed in french
+    assert (french.count("«"), french.count("»"), french.count('"')) == (pairs, pairs, 0)
