@@ -30,7 +30,7 @@ import torch
 from measure import gpu, machine, rounds
 
 import regard
-from regard.translation import search
+from regard.translation import search, static_search
 from regard.translation.beam_search import search_all
 from regard.translation.hypotheses import longest_target
 from regard.translation.static_search import StaticSearch
@@ -236,10 +236,20 @@ def table(options: argparse.Namespace) -> list[str]:
 
 
 def profile(options: argparse.Namespace) -> None:
-    """Print where the time of our search goes, in bfloat16."""
+    """Print what our search takes in bfloat16, with and without its own kernels, and where the time goes."""
     model, ids = inputs(options)
     model = model.to("cpu" if options.tiny else "cuda")
     run, wait = ours(model, ids), (lambda: None) if options.tiny else torch.cuda.synchronize
+    kernels = static_search._own_kernels
+    for name, choice in (("without our kernels", lambda *_: None), ("with them", kernels)):
+        static_search._own_kernels = choice
+        static_search._made.clear()
+        for beam in (4, 1):
+            for _ in range(2):  # graphs are recorded
+                run(beam, "bfloat16")
+            least = rounds({"": lambda beam=beam: (run(beam, "bfloat16"), wait())}, 2 * options.rounds)[""].least
+            tokens = sum(len(best) + 1 for best in run(beam, "bfloat16"))
+            print(f"beam {beam}, {name}: {least * 1e3:.1f} ms, {tokens / least:,.0f} tokens/s", flush=True)
     parts = ("_refresh", "_begin", "_advance", "_run", "search")
     whole = {name: getattr(StaticSearch, name) for name in parts}
     for beam in (4, 1):

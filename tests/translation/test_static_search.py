@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("unchecked", "small")
 def small():
     """Small steps: sentences leave early, and the room grows while they are searched."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, number in (("_LEAST", 1), ("_CHECK", 2), ("_SHORTEST", 4), ("_FIRST", 4)):
+        for name, number in (("_LEAST", 1), ("_CHECK", 2), ("_SHORTEST", 4), ("_FIRST", 4), ("_TOGETHER", 2)):
             patch.setattr(static_search, name, number)
         yield
 

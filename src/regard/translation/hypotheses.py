@@ -1,4 +1,4 @@
-"""What all searches share: a hypothesis and its score, its longest length, how a beam grows, and `RepetitionGuard`."""
+"""What searches share: a hypothesis and its score, how a beam grows and is read back, and `RepetitionGuard`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.errors import RegardError
@@ -18,12 +20,16 @@ __all__ = [
     "Grown",
     "Hypothesis",
     "RepetitionGuard",
+    "block_width",
     "grow",
     "longest_target",
     "loops",
     "ranked",
+    "read_back",
     "score",
 ]
+
+Array = NDArray[Any]
 
 _BLOCK = 64  # log-probabilities of a row are compared in blocks
 LAGS = 8  # tokens of the longest sequence that is watched
@@ -138,6 +144,45 @@ def _best(
     values, chosen = (logs.view(batch, -1).gather(1, places) + so_far).topk(count, -1)
     places = places.gather(1, chosen)
     return values, places // size, places % size
+
+
+# Reading back
+
+
+def read_back(history: list[Array], length_penalty: float, needed: int) -> list[list[Hypothesis]]:
+    """The best targets of sentences, from what `grow` returned in each of their steps and how many these were."""
+    totals, parents, tokens, ended, ended_parents, last = history
+    sentences, steps, width = totals.shape
+    within = np.arange(steps)[None, :, None] < last[:, None, None]  # what came after it was done does not count
+    sentence, at, rank = ((ended > -np.inf) & within).nonzero()
+    cut = np.bincount(sentence, minlength=sentences) < width  # at the maximum length
+    final = np.take_along_axis(totals, last[:, None, None] - 1, 1)[:, 0]
+    unfinished, beam = ((final > -np.inf) & cut[:, None]).nonzero()
+    # Of both kinds: the sum, the length, which target it continues, and the step of that one's last token
+    total = np.concatenate([ended[sentence, at, rank], final[unfinished, beam]]).astype(float)
+    parent = np.concatenate([ended_parents[sentence, at, rank], beam])
+    length = np.concatenate([at + 1, last[unfinished]])
+    end = np.concatenate([at - 1, last[unfinished] - 1])
+    sentence = np.concatenate([sentence, unfinished])
+    points = score(total, length.astype(float), length_penalty)
+    order = np.lexsort((-points, sentence))  # by sentence, the best first; of equal ones the first found
+    first = np.searchsorted(sentence[order], np.arange(sentences))
+    order = order[np.arange(len(order)) - first[sentence[order]] < needed]
+    said = _walk(tokens, parents, sentence[order], end[order], parent[order])
+    whole = (end < length - 1)[order].tolist()
+    found: list[list[Hypothesis]] = [[] for _ in range(sentences)]
+    for n, target, point, ends in zip(sentence[order].tolist(), said, points[order].tolist(), whole, strict=True):
+        found[n].append(Hypothesis(target, point, ends))
+    return [ranked(each, needed) for each in found]
+
+
+def _walk(tokens: Array, parents: Array, sentence: Array, end: Array, beam: Array) -> list[list[int]]:
+    """The tokens from each (sentence, step, beam) back to the first step, in the order in which they were said."""
+    said = np.zeros((len(end), tokens.shape[1]), int)
+    for step in range(int(end.max(initial=-1)), -1, -1):
+        said[:, step] = tokens[sentence, step, beam]
+        beam = np.where(step <= end, parents[sentence, step, beam], beam)
+    return [row[: last + 1] for row, last in zip(said.tolist(), end.tolist(), strict=True)]
 
 
 # What may not be repeated

@@ -45,8 +45,7 @@ from regard.translation.hypotheses import (
     block_width,
     grow,
     longest_target,
-    ranked,
-    score,
+    read_back,
 )
 
 __all__ = ["StaticSearch"]
@@ -263,7 +262,7 @@ class StaticSearch:
                 self._advance(state, step)
                 step += 1
             if ended is not None:  # while a GPU takes these steps
-                found.update(zip(ended[0], _targets(ended[1], length_penalty, needed), strict=True))
+                found.update(zip(ended[0], read_back(ended[1], length_penalty, needed), strict=True))
                 ended = None
             done = state.done.tolist()
             left = [place for place in range(len(there)) if not done[place]]
@@ -280,7 +279,7 @@ class StaticSearch:
                 state = smaller
             there = [there[place] for place in left]
         if ended is not None:
-            found.update(zip(ended[0], _targets(ended[1], length_penalty, needed), strict=True))
+            found.update(zip(ended[0], read_back(ended[1], length_penalty, needed), strict=True))
         return [found[n] for n in range(len(limits))]
 
     # A step
@@ -344,11 +343,9 @@ class StaticSearch:
         state.slots.index_copy_(2, self.step, slots[:, None].expand(len(state.slots), beam, 1))
         x = functional.embedding(state.tokens, self.embedding) * math.sqrt(config.width)
         x = (x + self.positions.index_select(0, self.step)).to(self.embedding.dtype)
-        see = (
-            partial(self.kernels.attend_own, slots=state.slots, step=self.step)
-            if self.kernels
-            else _masked(state, length)
-        )
+        see = _masked(state, length)
+        if self.kernels is not None:
+            see = partial(self.kernels.attend_own, slots=state.slots, step=self.step)
         for n, layer in enumerate(self._layers()):
             own, cross = state.own[2 * n : 2 * n + 2], state.cross[2 * n : 2 * n + 2]
             x = layer._residual(x, layer.attention_norm, partial(self._attend_own, layer.attention, own, see))
@@ -437,42 +434,6 @@ def _history(state: _State, places: list[int], steps: int) -> list[Array]:
     rows = torch.tensor(places).to(state.done.device)
     history = [h[:, :steps].index_select(0, rows) for h in state.history]
     return [tensor.cpu().numpy() for tensor in (*history, state.steps.index_select(0, rows))]
-
-
-def _targets(history: list[Array], length_penalty: float, needed: int) -> list[list[Hypothesis]]:
-    """The best targets of sentences, read back from their history."""
-    totals, parents, tokens, ended, ended_parents, last = history
-    sentences, steps, width = totals.shape
-    within = np.arange(steps)[None, :, None] < last[:, None, None]  # what came after it was done does not count
-    sentence, at, rank = ((ended > -np.inf) & within).nonzero()
-    cut = np.bincount(sentence, minlength=sentences) < width  # at the maximum length
-    final = np.take_along_axis(totals, last[:, None, None] - 1, 1)[:, 0]
-    unfinished, beam = ((final > -np.inf) & cut[:, None]).nonzero()
-    # Of both kinds: the sum, the length, which target it continues, and the step of that one's last token
-    total = np.concatenate([ended[sentence, at, rank], final[unfinished, beam]]).astype(float)
-    parent = np.concatenate([ended_parents[sentence, at, rank], beam])
-    length = np.concatenate([at + 1, last[unfinished]])
-    end = np.concatenate([at - 1, last[unfinished] - 1])
-    sentence = np.concatenate([sentence, unfinished])
-    points = score(total, length.astype(float), length_penalty)
-    order = np.lexsort((-points, sentence))  # by sentence, the best first; of equal ones the first found
-    first = np.searchsorted(sentence[order], np.arange(sentences))
-    order = order[np.arange(len(order)) - first[sentence[order]] < needed]
-    said = _walk(tokens, parents, sentence[order], end[order], parent[order])
-    whole = (end < length - 1)[order].tolist()
-    found: list[list[Hypothesis]] = [[] for _ in range(sentences)]
-    for n, target, point, ends in zip(sentence[order].tolist(), said, points[order].tolist(), whole, strict=True):
-        found[n].append(Hypothesis(target, point, ends))
-    return [ranked(each, needed) for each in found]
-
-
-def _walk(tokens: Array, parents: Array, sentence: Array, end: Array, beam: Array) -> list[list[int]]:
-    """The tokens from each (sentence, step, beam) back to the first step, in the order in which they were said."""
-    said = np.zeros((len(end), tokens.shape[1]), int)
-    for step in range(int(end.max(initial=-1)), -1, -1):
-        said[:, step] = tokens[sentence, step, beam]
-        beam = np.where(step <= end, parents[sentence, step, beam], beam)
-    return [row[: last + 1] for row, last in zip(said.tolist(), end.tolist(), strict=True)]
 
 
 def _double(least: int, needed: int) -> int:
