@@ -31,6 +31,7 @@ def grown(model: Transformer, *, encoder_layers: int, decoder_layers: int, hidde
         for name, parameter in model.named_parameters():
             if ".layers." not in name:
                 larger.get_parameter(name).copy_(parameter)
+        larger.output_bias.copy_(model.output_bias)
         for stack in ("encoder", "decoder"):
             _grow(getattr(model, stack).layers, getattr(larger, stack).layers)
     return larger.eval()

@@ -1,6 +1,7 @@
-"""Write the model halfway between two trainings of it: their mean weights, in int8.
+"""Write the model halfway between two trainings of it: their mean weights, in int8 or to train on.
 
     python recipes/halfway.py tuned last out
+    python recipes/halfway.py tuned last start --float32
 
 A last training on a few kinds of sentences teaches these and forgets a little of everything else; halfway back, most of
 what it taught is still there, and nearly nothing is forgotten.
@@ -30,8 +31,9 @@ def main() -> None:
     parser.add_argument("first")
     parser.add_argument("second")
     parser.add_argument("out")
+    parser.add_argument("--float32", action="store_true", help="all digits, to train on: four times the size")
     options = parser.parse_args()
-    halfway(Translator.load(options.first), Translator.load(options.second)).save(options.out, int8=True)
+    halfway(Translator.load(options.first), Translator.load(options.second)).save(options.out, int8=not options.float32)
 
 
 if __name__ == "__main__":

@@ -55,6 +55,7 @@ def unmarked():
         ("2024-01-31 and 12/31/2023", ["2024-01-31", "12/31/2023"]),
         ("I typed ⟦1⟧ and ⟦.", ["⟦1⟧", "⟦"]),
         ("x^2, (x_i^2 + a_1)^3, 5 m^2, 2^10.", ["x^2", "x_i^2", "a_1)^3", "m^2", "2^10"]),
+        ("This is well known^2 and important.", []),
         ("It is O(n^2), e^{-x} or e^(x+1).", ["O(n^2)", "e^{-x}", "e^(x+1)"]),
         ("He smiled ^_^ at 5 ^ 2 and a ^b.", []),
         ("He and/or she, 24/7, at 60 km/h. It's 50% done; e.g. this one.", []),

@@ -20,6 +20,7 @@ def small(seed=0, **options):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.1 * torch.randn_like(parameter)
+        model.output_bias.normal_()
     return model
 
 

@@ -37,6 +37,17 @@ def test_the_weights_are_the_mean_of_both(words, tmp_path, monkeypatch):
     assert any((first[name] - second[name]).abs().max() > 0.1 for name in mean)
 
 
+def test_with_all_digits(words, tmp_path, monkeypatch):
+    for seed in (0, 1):
+        translator(words, seed).save(tmp_path / f"{seed}")
+    asked = ["halfway.py", *(str(tmp_path / name) for name in ("0", "1", "out")), "--float32"]
+    monkeypatch.setattr(sys, "argv", asked)
+    halfway.main()
+    first, second = (translator(words, seed).model.state_dict() for seed in (0, 1))
+    for name, weight in Translator.load(tmp_path / "out").model.state_dict().items():
+        assert torch.equal(weight, torch.lerp(first[name], second[name], 0.5)), name
+
+
 def test_two_models_have_no_middle(words):
     with pytest.raises(regard.InputError, match="same sizes"):
         halfway.halfway(translator(words, 0), translator(words, 0, width=32, heads=2))

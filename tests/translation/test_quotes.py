@@ -59,6 +59,11 @@ def words():
         ('She said "go "away" now".', [("sentence", '"go "away" now"'), ("fragment", '"away"')]),
         ("He said “do ‘it’ now”.", [("sentence", "“do ‘it’ now”"), ("fragment", "‘it’")]),
         ('A 5" nail is "big".', [("fragment", '"big"')]),
+        ("He read 'Cause and Effect' twice.", [("copied", "'Cause and Effect'")]),
+        ('Set name="Tom Sawyer" there.', [("code", '"Tom Sawyer"')]),
+        ('Call print("Hello World") twice.', [("code", '"Hello World"')]),
+        ('He left ("I am tired"), she said.', [("sentence", '"I am tired"')]),
+        ('Send {"name": "Tom", "n": 5}.', [("code", '"name"'), ("code", '"Tom"'), ("code", '"n"')]),
         ('"War and Peace"', [("sentence", '"War and Peace"')]),  # all there is: it is to be translated
     ],
 )
@@ -89,15 +94,37 @@ def test_what_is_no_quotation(text):
 
 def test_any_text_with_quotes_is_read(words):
     choose = random.Random(0)
-    letters = "aA1 s.,\"\"''“”‘’«»(<b>`\n"
+    letters = "aA1 s.,=(\"\"''“”‘’«»(<b>`\n"
     for _ in range(2000):
         text = "".join(choose.choices(letters, k=choose.randint(0, 30)))
         parts = split_facts(text)
         for said in (None, {}):
-            shown = add_quotes(parts, titles=True, french=None, said=said).parts
-            whole = "".join(part if isinstance(part, str) else part.text for part in shown)
-            assert sorted(filter(str.isalnum, whole)) == sorted(filter(str.isalnum, text))
+            for french in (None, ("« ", " »")):
+                shown = add_quotes(parts, titles=True, french=french, said=said).parts
+                whole = "".join(part if isinstance(part, str) else part.written or part.text for part in shown)
+                assert [*filter(str.isalnum, whole)] == [*filter(str.isalnum, text)]
         Segment.read(text, "", words, style=FRENCH).read_again(1).read_again(2)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('Set name="Tom Sawyer" there.', ['name="Tom Sawyer"']),
+        ('Call print("Hello World") twice.', ['print("Hello World")']),
+        ('Send {"name": "Tom"}.', ['"name"', '"Tom"']),
+        ('He works at "Apple Inc." today.', ["« Apple Inc. »"]),
+        ('He works at "Apple Inc."', ["« Apple Inc »"]),
+        ('He lives in the "U.S." with Mary.', ["« U.S. »"]),
+    ],
+)
+def test_how_what_is_copied_is_written(text, shown):
+    parts = add_quotes(split_facts(text), titles=True, french=("« ", " »")).parts
+    assert [part.written or part.text for part in parts if not isinstance(part, str)] == shown
+
+
+def test_a_fact_beside_a_quotation_is_no_word_around_it(words):
+    segment = Segment.read('@john: "I don\'t know."', "", words, style=FRENCH)
+    assert segment.read_again(1).ids
 
 
 def test_quotes_of_code_and_tags_are_their_own():

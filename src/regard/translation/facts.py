@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["Fact", "Numbers", "french_number", "split_facts"]
+__all__ = ["SENTENCE_END", "Fact", "Numbers", "french_number", "split_facts"]
 
 Kind = Literal["copied", "markup", "number"]
 
@@ -47,7 +47,8 @@ _COPIED = {
         rf"|(?<![\w/.-])(?:[\w-]++/)++[\w-]++\.\w++|(?<![\w/.-])[\w-]++(?:\.[\w-]++)??\.(?:{_FILES})\b"
     ),
     "handle": r"(?<![\w@.])@[A-Za-z_]\w{1,40}+|(?<![\w#&])#[A-Za-z_]\w{0,60}+",
-    "power": r"(?<![\w^.])(?=\w[\w(){}.+*/=-]{0,60}?(?<=[\w)}])\^[\w({+-])[\w^(){}.+*/=-]{1,80}+",  # x^2, O(n^2)
+    # x^2, O(n^2), but not the footnote in known^2
+    "power": r"(?<![\w^.])(?=\w[\w(){}.+*/=-]{0,60}?(?<=[\w)}])(?<![^\W\d_]{4})\^[\w({+-])[\w^(){}.+*/=-]{1,80}+",
     "identifier": (
         r"(?<!\w)__\w{1,60}?__(?!\w)|(?<![\w.])[A-Za-z]\w{0,60}?_\w++(?:\(\))?|(?<![\w.])[a-z]\w{0,60}+(?:\.\w++)*+\(\)"
         r"|(?<!\w)[a-z]{1,30}+[A-Z]\w{0,60}+(?!\w)"
@@ -100,7 +101,7 @@ _FACT = re.compile(
 _AMOUNT = re.compile(_NUMBER)
 _TRAILING = ".,;:!?'\"*_~"
 # After "5 a.m.": the dot ends the sentence too, if nothing follows or a capital that is no day, month or zone.
-_SENTENCE_END = re.compile(
+SENTENCE_END = re.compile(
     r"""["'”’»)\]]*+(?:$|\s++(?!(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|(?:Jan|Febr)uary|March|April|May|June|July|August"""
     r"""|(?:Septem|Octo|Novem|Decem)ber|Eastern|Central|Mountain|Pacific|Greenwich|[A-Z]{2,4}\b)[A-Z])"""
 )
@@ -200,10 +201,10 @@ def _fact(text: str, match: re.Match[str]) -> Fact:
         match = _AMOUNT.match(text, start) or match
         found = match.group()
     if match["time"]:
-        if found.endswith(".") and _SENTENCE_END.match(text, start + len(found)):
+        if found.endswith(".") and SENTENCE_END.match(text, start + len(found)):
             found = found[:-1]
         # Of "3 to 4 pm" both are after noon: the model is left to say so.
-        half = found[-1] in "mM." and not _RANGE.search(text[max(start - _NEAR, 0) : start])
+        half = _french_time(found) != found and not _RANGE.search(text[max(start - _NEAR, 0) : start])
         return Fact(found, "number", half=half)
     if match["number"]:
         number, before, after = match["digits"], match["before"] or "", match["after"] or ""

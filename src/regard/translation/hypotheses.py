@@ -32,7 +32,7 @@ __all__ = [
 Array = NDArray[Any]
 
 _BLOCK = 64  # log-probabilities of a row are compared in blocks
-LAGS = 8  # tokens of the longest sequence that is watched
+LAGS = 8  # tokens of the longest sequence that is watched: a power of 2, for kernels
 REPEATS = 3  # times in a row
 
 

@@ -1,11 +1,12 @@
 """Quotations: where they are, of which kind, and whether a translation has them.
 
-`find_quotes` finds pairs of "…", “…”, «…», '…' and ‘…’. There are three kinds:
+`find_quotes` finds pairs of "…", “…”, «…», '…' and ‘…’. There are four kinds:
+  code       print("x"), name="x", {"name": "x"}: copied as it stands.
   copied     titles, "War and Peace", and words that are spoken of, the word "love": the model reads a mark, ⟦1⟧.
   sentence   what somebody says. If the model loses its quotes, it is translated by itself, and stands behind a mark.
   fragment   a few words of the sentence around it. If the model loses the quotes, they are put back by the alignment.
 
-Where quotes have no partner (5", an open quote), it cannot be known what is quoted: then there is no pair of that sort.
+Where a quote has no partner and is no sign for inches, it cannot be known what is quoted: that sort has no pairs then.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from regard.translation.facts import Fact
+from regard.translation.facts import SENTENCE_END, Fact
 
-Kind = Literal["copied", "sentence", "fragment"]
+Kind = Literal["code", "copied", "sentence", "fragment"]
 
 __all__ = ["Quote", "QuoteCheck", "Quoted", "add_quotes", "find_quotes", "french_quotes", "has_quotes"]
 
@@ -43,10 +44,14 @@ _MEANS_AFTER = re.compile(r" (?:means?|stands? for|is spelled)\b")
 _SAID_JUST_BEFORE = re.compile(rf"(?:{_SAYING.pattern})(?: \w+)?[,:]? ?$")
 _INTRODUCED = re.compile(rf"(?:{_SAYING.pattern})[^,.;:]*(, )$")
 _TOLD_BY = re.compile(rf" (?:{_SAYING.pattern}|(?:I|you|he|she|it|we|they|[A-Z]\w+|the \w+) {_SAYING.pattern})")
-# What begins with an apostrophe, and in full; '90s is 90s. 'n' is left as it is.
-_ELIDED = {"tis": "it is", "twas": "it was", "em": "them", "cause": "because", "til": "till", "bout": "about"}
-_ELISION = re.compile(rf"(?:{'|'.join(_ELIDED)}|twere|twill|till|round|n|\d\ds?)(?![^\W_])", re.IGNORECASE)
-_ELIDED_WORD = re.compile(rf"(?<!\w)['‘’](?:(\d0)(?=s\b)|({'|'.join(_ELIDED)})(?![\w'’]))", re.IGNORECASE)
+# What begins with an apostrophe, and in full; '90s is 90s. 'n' is left as it is. In 'Cause and Effect' cause is a noun.
+_ELIDED = {"tis": "it is", "twas": "it was", "em": "them", "til": "till", "cause": "because"}
+_ELIDED_WORDS = r"tis|twas|em|til|cause(?![^'’]*+['’](?!\w))"
+_ELISION = re.compile(rf"(?:{_ELIDED_WORDS}|twere|twill|till|round|n|\d\ds?)(?![^\W_])", re.IGNORECASE)
+_ELIDED_WORD = re.compile(rf"(?<!\w)['‘’](?:(\d0)(?=s\b)|({_ELIDED_WORDS})(?![\w'’]))", re.IGNORECASE)
+_ABBREVIATED = re.compile(r"\.\S+\.$")  # U.S.
+_CODE = re.compile(r"[\w.-]*(?:=|(?<=\w)[(\[])$")  # before a quote
+_JSON = re.compile(r'[{\[]\s*+"')
 _INCHES = re.compile(r"""(?<![\d.,/])\d[\d.,/]*+(?:['’] ?\d{1,2})?["”]""")
 _DOUBLE = re.compile('["“”«»]')
 _LETTER = re.compile(r"[^\W\d_]")
@@ -86,10 +91,13 @@ def find_quotes(text: str, *, titles: bool = True) -> list[Quote]:
     singles = _inside_one(list(_single(text)), doubles)
     letters = _LETTER.search(text), _LETTER.search(text[::-1])
     first, last = (found.start() if found else len(text) for found in letters)
-    return [  # what is all of the text is no title
-        Quote(start, end, _kind(text, start, end, titles and (first < start or end < len(text) - last)))
-        for start, end in sorted([*doubles, *singles])
-    ]
+    has_json = _JSON.search(text) is not None
+    quotes = []
+    for start, end in sorted([*doubles, *singles]):
+        words_around = first < start or end < len(text) - last  # what is all of the text is no title
+        code = _is_code(text, start, end, has_json)
+        quotes.append(Quote(start, end, "code" if code else _kind(text, start, end, titles and words_around)))
+    return quotes
 
 
 def _nested(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -121,7 +129,7 @@ def _inside_one(spans: Sequence[tuple[int, int]], others: Sequence[tuple[int, in
 
 
 def _straight(text: str) -> list[tuple[int, int]]:
-    """Pairs of "; none if one of them has no partner, since then any could be the one."""
+    """Pairs of "; none if one that is no sign for inches has no partner, since then any could be the one."""
     spans: list[tuple[int, int]] = []
     opened: list[int] = []
     for found in re.finditer('"', text):
@@ -194,6 +202,13 @@ def _is_inches(text: str, place: int) -> bool:
     return text[place - 1 : place].isdigit()
 
 
+def _is_code(text: str, start: int, end: int, has_json: bool) -> bool:
+    before, after = text[max(start - _NEAR, 0) : start], text[end : end + _NEAR]
+    if _CODE.search(before):
+        return True
+    return has_json and before.rstrip()[-1:] in ("{", "[", ":", ",") and after.lstrip()[:1] in (":", ",", "]", "}")
+
+
 def _kind(text: str, start: int, end: int, titles: bool) -> Kind:
     inside = text[start + 1 : end - 1]
     before = _DOUBLE.split(text[max(start - _NEAR, 0) : start])[-1]
@@ -247,7 +262,7 @@ def add_quotes(
     """
     text, masked = "".join(map(_text, parts)), "".join(map(_masked, parts))
     quotes = find_quotes(masked, titles=titles)
-    if not _around(masked, quotes):
+    if not _around("".join(part if isinstance(part, str) else " " * len(part.text) for part in parts), quotes):
         quotes = [quote._replace(kind="fragment") if quote.kind == "sentence" else quote for quote in quotes]
     cuts, speech, hidden = list(_inches(masked, quotes)), [], 0  # hidden: all up to here
     if french:
@@ -255,9 +270,14 @@ def add_quotes(
     for quote in quotes:
         if quote.start < hidden:
             continue
+        if quote.kind == "code":
+            cuts.append(_code(text, quote))
+            hidden = quote.end
+            continue
         whole = text[quote.start : quote.end]
         body = whole[1:-1].strip()
-        inside = body.rstrip(",." if quote.kind == "copied" else ",") or body
+        ends = quote.kind == "copied" and not _ABBREVIATED.search(body) and SENTENCE_END.match(text, quote.end)
+        inside = body.rstrip(",." if ends else ",") or body
         opening, closing = french if french and inside else (whole[0], whole[-1])
         if quote.kind == "sentence":
             speech.append(inside)
@@ -289,6 +309,16 @@ class _Cut(NamedTuple):
     start: int
     end: int
     new: list[str | Fact]
+
+
+def _code(text: str, quote: Quote) -> _Cut:
+    """With what it belongs to: print("x"), name="x"."""
+    start, end = quote.start, quote.end
+    found = _CODE.search(text[max(start - _NEAR, 0) : start])
+    if found:
+        end += text[start - 1] in "([" and text[end : end + 1] in (")", "]")
+        start -= len(found.group())
+    return _Cut(start, end, [Fact(text[start:end], "copied")])
 
 
 def _with_marks_of_speech(text: str, cut: _Cut) -> _Cut:
@@ -397,7 +427,7 @@ class QuoteCheck:
 
 def _share(text: str, spans: Sequence[tuple[int, int]]) -> float:
     """How much of the letters is in quotes."""
-    total = inside = end = 0
+    inside = end = 0
     for first, last in sorted(spans):
         inside += sum(map(str.isalnum, text[max(first, end) : max(last, end)]))
         end = max(end, last)

@@ -166,7 +166,7 @@ def with_facts(
         if level == 1:
             said = yield from _speech({n: segments[n] for n in again if segments[n].speech})
         hidden = {n: segments[n].read_again(level, said.get(n)) for n in again}
-        changed = {n: segment for n, segment in hidden.items() if level == 2 or segment.ids != segments[n].ids}
+        changed = {n: each for n, each in hidden.items() if each.ids and (level == 2 or each.ids != segments[n].ids)}
         if changed:
             for n, each in zip(changed, (yield list(changed.values())), strict=True):
                 found[n] = each

@@ -292,15 +292,16 @@ class StaticSearch:
         if key in self.graphs:
             self.graphs[key].replay()
             return
-        with _kernels(state.tokens.device):
+        device = state.tokens.device
+        # Triton's kernels and graphs run on the current device.
+        with _kernels(device), torch.cuda.device(device) if device.type == "cuda" else nullcontext():
             self._grow(state, length)
             self.used[key] += 1
-            if state.tokens.device.type == "cuda" and self.used[key] >= _WARM:
+            if device.type == "cuda" and self.used[key] >= _WARM:
                 self._pool = self._pool or torch.cuda.graph_pool_handle()
-                with torch.cuda.device(state.tokens.device):
-                    graph = torch.cuda.CUDAGraph()
-                    with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-                        self._grow(state, length)  # recorded, not run
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+                    self._grow(state, length)  # recorded, not run
                 self.graphs[key] = graph
 
     @no_autocast
@@ -343,9 +344,8 @@ class StaticSearch:
         state.slots.index_copy_(2, self.step, slots[:, None].expand(len(state.slots), beam, 1))
         x = functional.embedding(state.tokens, self.embedding) * math.sqrt(config.width)
         x = (x + self.positions.index_select(0, self.step)).to(self.embedding.dtype)
-        see = _masked(state, length)
-        if self.kernels is not None:
-            see = partial(self.kernels.attend_own, slots=state.slots, step=self.step)
+        kernels = self.kernels
+        see = partial(kernels.attend_own, slots=state.slots, step=self.step) if kernels else _masked(state, length)
         for n, layer in enumerate(self._layers()):
             own, cross = state.own[2 * n : 2 * n + 2], state.cross[2 * n : 2 * n + 2]
             x = layer._residual(x, layer.attention_norm, partial(self._attend_own, layer.attention, own, see))
@@ -418,9 +418,9 @@ def _with_bias(embedding: Tensor, bias: Tensor, pad: int) -> Tensor:
     parts, rest = [], bias.float()
     for _ in range(3):
         parts.append(rest.to(embedding.dtype))
-        rest = rest - parts[-1].float()
+        rest = (rest - parts[-1].float()).masked_fill(parts[-1].isinf(), 0.0)
     columns = functional.pad(torch.stack(parts, 1), (0, _BIAS_COLUMNS - 3))
-    columns[pad] = functional.pad(columns.new_full((1,), -torch.inf), (0, _BIAS_COLUMNS - 1))
+    columns[pad, 0] = -torch.inf
     return torch.cat([embedding, columns], 1)
 
 
@@ -449,7 +449,7 @@ def _kernels(device: torch.device) -> AbstractContextManager[None]:
 
 
 def _own_kernels(device: torch.device, dtype: torch.dtype) -> ModuleType | None:
-    """Our kernels, where they can run."""
+    """Our kernels, on a GPU on which Triton is installed."""
     if device.type != "cuda" or dtype == torch.float64 or importlib.util.find_spec("triton") is None:
         return None
     return importlib.import_module("regard.backends.triton.beam_kernels")

@@ -10,7 +10,7 @@ from torch import Tensor
 __all__ = ["attend_own", "normaliser_and_maxima"]
 
 _LOG2_E = tl.constexpr(1.4426950408889634)
-_POSITIONS = 16  # of the targets that a program looks at together
+_HELD = 4096  # numbers of keys that a warp holds: more would not fit into its registers
 _CHUNK = 4096  # logits that a program holds
 
 
@@ -23,12 +23,12 @@ def attend_own(query: Tensor, key: Tensor, value: Tensor, slots: Tensor, step: T
     """
     sentences, beam, width = query.shape
     positions, key_heads, size = key.shape[1], key.shape[3], key.shape[4]
-    heads = width // size
+    heads, targets, columns = width // size, triton.next_power_of_2(beam), triton.next_power_of_2(size)
     out = query.new_empty(query.shape)
     _attend_own[(sentences, heads)](
         query, key, value, slots, step, out, query.stride(0), query.stride(1), positions, size**-0.5,
-        BEAM=beam, KEY_HEADS=key_heads, GROUP=heads // key_heads, WIDTH=size, BEAM_ROOM=triton.next_power_of_2(beam),
-        WIDTH_ROOM=triton.next_power_of_2(size), BLOCK=_POSITIONS, num_warps=1,
+        BEAM=beam, KEY_HEADS=key_heads, GROUP=heads // key_heads, WIDTH=size, BEAM_ROOM=targets, WIDTH_ROOM=columns,
+        BLOCK=min(max(_HELD // (targets * columns), 1), 16), num_warps=1,
     )  # fmt: skip
     return out
 
