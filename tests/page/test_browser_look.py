@@ -32,7 +32,7 @@ def test_the_first_view_ties_it_to_dog_by_the_thickest_line(opened):
     looks = record().looks("it", kind="encoder", layer=1, head=3)
     assert looks[0].word == "dog"
     assert bars(page) == expected(looks)
-    assert page.locator(".word.best").inner_text().split() == ["dog", "37", "%"]
+    assert page.locator(".word.best").inner_text().split() == ["dog", f"{100 * looks[0].weight:.0f}", "%"]
     lines = page.locator("path.line.encoder").evaluate_all(
         "all => all.map(line => [Number(line.getAttribute('stroke-width')), line.getPointAtLength(1e9).x])"
     )
@@ -52,7 +52,7 @@ def test_a_written_word_shows_where_it_looked_and_sinks_are_set_aside_and_said(o
     assert bars(page) == expected(looks)
     said = plain(page.locator(".aside-note").inner_text())
     assert f"Set aside: {percent(looks.aside[0].weight)} on </s>. The shares are of the rest." in said
-    assert page.locator(".word.aside").inner_text().split() == ["</s>", "13", "%"]
+    assert page.locator(".word.aside").inner_text().split() == ["</s>", f"{100 * looks.aside[0].weight:.0f}", "%"]
     word(page, "target.11").click()
     page.get_by_label("Set sinks aside").uncheck()
     assert bars(page) == expected(record().looks("faim", kind="cross", sinks=True))
