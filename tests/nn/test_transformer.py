@@ -11,7 +11,7 @@ import torch
 import regard
 from regard.nn import sinusoids
 from regard.translation.beam_search import search
-from regard.translation.hypotheses import _best
+from regard.translation.hypotheses import _best, block_width
 
 torch.manual_seed(0)
 
@@ -346,11 +346,14 @@ def test_the_best_continuations_are_those_of_topk(size, beam, alike):
     logs[:, -2:] = torch.tensor([0.5, 1.0])  # the greatest are the very last
     if alike:
         scores[:, 1:] = -torch.inf
-    values, beams, tokens = _best(logs, scores, 2 * beam)
+    width = block_width(size, beam)
+    maxima = logs[:, : size // width * width].unflatten(1, (-1, width)).amax(-1)
     every = (scores[..., None] + logs.view(6, beam, size)).flatten(1)
     expected, places = every.topk(2 * beam, -1)
-    assert torch.equal(values, expected)
-    assert torch.equal(beams * size + tokens, places)
+    for known in (None, maxima):
+        values, beams, tokens = _best(logs, scores, known)
+        assert torch.equal(values, expected)
+        assert torch.equal(beams * size + tokens, places)
 
 
 @pytest.mark.parametrize("beam", [1, 3])
