@@ -161,6 +161,7 @@ def handed() -> list[Row]:
         others = [operator for operator in counted.names if "empty" not in operator and operator != "detach"]
         ours = launches(call)
         measured, bound = paced(call), sum(ours) + allocated * empty
+        print(f"    {name}: one call {paced(call, 1):.0f} µs, each of 20 in a row {measured:.0f}")
         why = (
             f"Triton's launcher takes {' + '.join(f'{t:.0f}' for t in ours)} µs of it (of a kernel without arguments "
             f"{alone['compiled[grid](), no arguments']:.0f}: it reads some fifty arguments, and encodes tensor maps), "

@@ -37,7 +37,7 @@ KINDS = (
     "window, bias, softcap, sinks",
 )  # fmt: skip
 RESULTS = ("output", "received", "entropy", "top 1", "top 5", "gradients")
-FLOAT32 = """
+WHY_FLOAT32 = """
 
 Above 2 are only lines of float32. There all weights of a row share the rounding of its logsumexp, kept in float32: a
 logit of 100 is 144 in base 2, where float32's numbers lie 1.5e-5 apart, and 22 times 2^-22 is a third of that. Plain
@@ -165,7 +165,7 @@ def main() -> None:
             f"# Errors on a GPU\n\n{gpu()}. The greatest errors, both against float64, as multiples of plain PyTorch's "
         )
         head += "in the same dtype, or of its rounding where they are below it.\n\n"
-        text = head + "\n".join(lines) + FLOAT32 + "\n\nMade by `python benchmarks/errors_gpu.py --report`.\n"
+        text = head + "\n".join(lines) + WHY_FLOAT32 + "\n\nMade by `python benchmarks/errors_gpu.py --report`.\n"
         (Path(__file__).parent / "reports" / f"{date.today()}-errors-gpu.md").write_text(text)
     beyond = [line for line in lines[2:] if not line.startswith("| float32") and max(_cells(line)) > 2]
     if beyond:

@@ -240,7 +240,7 @@ def profile(options: argparse.Namespace) -> None:
     model, ids = inputs(options)
     model = model.to("cpu" if options.tiny else "cuda")
     run, wait = ours(model, ids), (lambda: None) if options.tiny else torch.cuda.synchronize
-    kernels = static_search._own_kernels
+    kernels, said = static_search._own_kernels, {}
     for name, choice in (("without our kernels", lambda *_: None), ("with them", kernels)):
         static_search._own_kernels = choice
         static_search._made.clear()
@@ -248,8 +248,12 @@ def profile(options: argparse.Namespace) -> None:
             for _ in range(2):  # graphs are recorded
                 run(beam, "bfloat16")
             least = rounds({"": lambda beam=beam: (run(beam, "bfloat16"), wait())}, 2 * options.rounds)[""].least
-            tokens = sum(len(best) + 1 for best in run(beam, "bfloat16"))
+            said[name, beam] = run(beam, "bfloat16")
+            tokens = sum(len(best) + 1 for best in said[name, beam])
             print(f"beam {beam}, {name}: {least * 1e3:.1f} ms, {tokens / least:,.0f} tokens/s", flush=True)
+    for beam in (4, 1):
+        pairs = zip(said["without our kernels", beam], said["with them", beam], strict=True)
+        print(f"beam {beam}: the same best target for {sum(a == b for a, b in pairs):,} of {len(ids):,}")
     parts = ("_refresh", "_begin", "_advance", "_run", "search")
     whole = {name: getattr(StaticSearch, name) for name in parts}
     for beam in (4, 1):

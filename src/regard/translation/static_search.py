@@ -294,7 +294,7 @@ class StaticSearch:
             return
         device = state.tokens.device
         # Triton's kernels and graphs run on the current device.
-        with _kernels(device), torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+        with _sdpa_kernels(device), torch.cuda.device(device) if device.type == "cuda" else nullcontext():
             self._grow(state, length)
             self.used[key] += 1
             if device.type == "cuda" and self.used[key] >= _WARM:
@@ -441,7 +441,7 @@ def _double(least: int, needed: int) -> int:
     return least << max((needed - 1) // least, 0).bit_length()
 
 
-def _kernels(device: torch.device) -> AbstractContextManager[None]:
+def _sdpa_kernels(device: torch.device) -> AbstractContextManager[None]:
     """Those that take a mask and any shape: cuDNN's would be built anew for every shape."""
     if device.type != "cuda":
         return nullcontext()

@@ -7,9 +7,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from regard.backends.triton.kernels import LOG2E
+
 __all__ = ["attend_own", "normaliser_and_maxima"]
 
-_LOG2_E = tl.constexpr(1.4426950408889634)
 _HELD = 4096  # numbers of keys that a warp holds: more would not fit into its registers
 _CHUNK = 4096  # logits that a program holds
 
@@ -44,7 +45,7 @@ def _attend_own(
     target, column = tl.arange(0, BEAM_ROOM), tl.arange(0, WIDTH_ROOM)
     real = (target < BEAM)[:, None] & (column < WIDTH)[None, :]
     place = target[:, None] * target_stride + head * WIDTH + column[None, :]
-    q = tl.load(query + sentence * sentence_stride + place, mask=real, other=0.0).to(tl.float32) * (scale * _LOG2_E)
+    q = tl.load(query + sentence * sentence_stride + place, mask=real, other=0.0).to(tl.float32) * (scale * LOG2E)
     first = sentence * positions * (BEAM * KEY_HEADS * WIDTH) + head // GROUP * WIDTH
     line = slots + (sentence * BEAM + target)[:, None] * positions
     tokens = tl.load(step) + 1
@@ -103,7 +104,7 @@ def _normaliser_and_maxima(
         x = tl.load(logits + row * size + token, mask=token < size, other=-float("inf"))
         highest = tl.maximum(top, tl.max(x, 0))
         base = tl.where(highest > -float("inf"), highest, 0.0)
-        total = total * tl.exp2((top - base) * _LOG2_E) + tl.sum(tl.exp2((x - base) * _LOG2_E), 0)
+        total = total * tl.exp2((top - base) * LOG2E) + tl.sum(tl.exp2((x - base) * LOG2E), 0)
         top = highest
         if most >= 0:
             for n in tl.static_range(FORBIDDEN):
