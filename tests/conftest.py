@@ -36,6 +36,10 @@ ROOMS += (
 
 def pytest_configure(config):
     """Prepare every process that runs tests; the one of pytest-xdist that only hands them out imports nothing heavy."""
+    # Only what is imported after `checks.install` is checked, and pytest imports the conftest.py of each folder that is
+    # named on the command line before it comes here. Told at once, or all tests of that run would check no signature.
+    if "regard" in sys.modules:
+        raise pytest.UsageError("a conftest.py imports regard too early: import it inside of the fixtures.")
     if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
         return
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what runs in its background

@@ -1,7 +1,6 @@
 """What the pages gave, run once for the tests of the pages, the notebooks and the site."""
 
 import pytest
-from page import Page
 
 
 @pytest.fixture(scope="session")
@@ -13,4 +12,6 @@ def cache(shared):
 @pytest.fixture
 def ran(cache, unchecked):
     """A page that has run."""
+    from page import Page
+
     return lambda path: Page.read(path).run_cached(cache)

@@ -4,19 +4,20 @@ from contextlib import closing
 
 import pytest
 from page_client import FILES, TEXT, read
-from starlette.testclient import TestClient
-
-from regard.page import Page, TranslatorReader
 
 
 @pytest.fixture(scope="module")
 def page(tiny_translator):
+    from regard.page import Page, TranslatorReader
+
     with closing(Page(TranslatorReader(tiny_translator, "small"), FILES)) as page:
         yield page
 
 
 @pytest.fixture(scope="module")
 def client(page):
+    from starlette.testclient import TestClient
+
     with TestClient(page.app(), base_url="http://127.0.0.1:8765", raise_server_exceptions=False) as client:
         yield client
 

@@ -1,13 +1,15 @@
 """Quotations: which marks are one, that none is lost, that titles stay and that what is said is translated."""
 
 import random
+import re
 
 import pytest
 import torch
 from test_facts import Search
 
 from regard.translation.facts import split_facts
-from regard.translation.quotes import QuoteCheck, add_quotes, find_quotes, french_quotes
+from regard.translation.placeholders import Placeholders, Removed
+from regard.translation.quotes import QuoteCheck, add_quotes, commas_outside, find_quotes, french_quotes
 from regard.translation.result import TranslatedSegment, with_facts
 from regard.translation.segments import Segment, Style
 from regard.translation.translator import _run
@@ -171,6 +173,49 @@ def test_other_quotes_become_french_ones():
     assert french_quotes('5" de large') == '5" de large'
 
 
+@pytest.mark.parametrize(
+    ("text", "french"),
+    [
+        ("« Oui, » dit-il.", "« Oui », dit-il."),
+        ("«\u00a0Oui,\u00a0» dit-il.", "«\u00a0Oui\u00a0», dit-il."),
+        ("«Oui,» dit-il.", "«Oui», dit-il."),
+        ("« Oui, » et « non, » dit-il.", "« Oui », et « non », dit-il."),
+        ("Il est tard, » dit-il.", "Il est tard », dit-il."),  # the quotation began a sentence before
+        ("« Il dit « oui, » » et part.", "« Il dit « oui » », et part."),
+        ("« Oui, », dit-il.", "« Oui », dit-il."),  # none is doubled
+        ("« Il dit « oui, », », dit-elle.", "« Il dit « oui » », dit-elle."),
+        ("Il dit « oui, ».", "Il dit « oui »."),
+        ("Il dit « oui, » : non.", "Il dit « oui » : non."),
+        ("(ou « oui, »)", "(ou « oui »)"),
+        ("« Il est tard. » « Quoi ! » dit-il.", "« Il est tard. » « Quoi ! » dit-il."),
+        ("Oui, « non » et « , »", "Oui, « non » et « , »"),  # the sign itself
+        ('f("Oui,", 5)', 'f("Oui,", 5)'),
+    ],
+)
+def test_a_comma_stands_after_french_quotes(text, french):
+    assert commas_outside(text) == french
+
+
+@pytest.mark.parametrize(
+    ("parts", "french"),
+    [
+        (["a ", Removed("« ", 1), "b,", Removed(" »", -1), " c"], "a « b », c"),
+        (
+            ["a ", Removed("« ", 1), Removed("<b>", 2), "b,", Removed("</b>", -2), Removed(" »", -1), " c"],
+            "a « <b>b</b> », c",
+        ),
+        (
+            ["a ", Removed("« ", 1), Removed("<b>", 2), "b", Removed("</b>", -2), ",", Removed(" »", -1), " c"],
+            "a « <b>b</b> », c",
+        ),
+    ],
+)
+def test_a_comma_stands_after_quotes_that_are_put_back(parts, french):
+    placeholders = Placeholders.find(parts, str.isascii)
+    assert placeholders.readable == "a b, c"
+    assert placeholders.put_back("a b, c", torch.eye(3).tolist()) == french
+
+
 # What the model reads
 
 
@@ -237,6 +282,49 @@ def test_what_is_said_is_translated_by_itself(words):
     assert search.asked == [texts, ["I don't know"], ["He said ⟦1⟧ and left."]]
 
 
+@pytest.mark.parametrize(
+    ("text", "answers", "french"),
+    [
+        # Kept by the model, in a sentence that has both quotes, or one of them.
+        (
+            '"I don\'t know," he said.',
+            {'"I don\'t know," he said.': "« je ne sais pas, » dit-il."},
+            "« je ne sais pas », dit-il.",
+        ),
+        (
+            '"I don\'t know," he said.',
+            {'"I don\'t know," he said.': '"je ne sais pas," dit-il.'},
+            "« je ne sais pas », dit-il.",
+        ),
+        ('He left," he said.', {'He left," he said.': "Il est parti, » dit-il."}, "Il est parti », dit-il."),
+        # Translated by itself.
+        (
+            '"He left," he said.',
+            {'"He left," he said.': "parti", "He left": "parti,", "⟦1⟧, he said.": "⟦1⟧, dit-il."},
+            "« parti », dit-il.",
+        ),
+        (
+            "\"He said 'no,'\" he said.",
+            {"\"He said 'no,'\" he said.": "Il", "He said 'no,'": 'Il dit "non,"', "⟦1⟧, he said.": "⟦1⟧, dit-il."},
+            "« Il dit « non » », dit-il.",
+        ),
+        # Copied.
+        ('He left "War and Peace," he said.', {"He left ⟦1⟧, he said.": "Il ⟦1⟧, dit."}, "Il « War and Peace », dit."),
+        ('He said "," and f("a,").', {"He said ⟦1⟧ and ⟦2⟧.": "Il dit ⟦1⟧ et ⟦2⟧."}, 'Il dit « , » et f("a,").'),
+    ],
+)
+def test_the_comma_of_a_quotation_however_it_arrives(words, text, answers, french):
+    search = Search(words, {read: [answer] for read, answer in answers.items()})
+    (one,) = _run(with_facts([Segment.read(text, "", words, style=FRENCH)]), search)
+    assert one.text(0) == french
+    assert [read for together in search.asked for read in together] == list(answers)
+
+
+def test_a_comma_stays_inside_of_quotes_that_are_not_french(words):
+    segment = Segment.read('"I don\'t know," he said.', "", words)
+    assert segment.write(words.encode("« je ne sais pas, » dit-il."), list) == "« je ne sais pas, » dit-il."
+
+
 def test_the_quotes_of_a_fragment_are_put_back_by_the_alignment(words, monkeypatch):
     answers = {
         'The so-called "experts" left.': ["Les experts dit parti."],
@@ -282,3 +370,23 @@ def test_the_shipped_translator_keeps_quotations(shipped, text, needed):
     pairs = len(find_quotes(text))
     assert needed in french
     assert (french.count("«"), french.count("»"), french.count('"')) == (pairs, pairs, 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"It is late," he said.',
+        '"Yes," he said.',
+        "“Thank you, Tom,” Mary said.",
+        '"No," she replied, "it is not true."',
+        '"I am tired. It is late," he said.',
+        "\"He said 'yes,'\" she told me.",
+        '<b>"Yes,"</b> he said.',
+        '"Yes," 😀 he said.',
+    ],
+)
+def test_the_shipped_translator_puts_commas_after_quotes(shipped, text):
+    for split in (False, True):
+        french = shipped.translate(text, split=split).text
+        assert "»," in french
+        assert not re.search(r",\s?»|»,\s?[»,]", french), french

@@ -111,16 +111,20 @@ class Placeholders:
             insertions.setdefault(spans[gap.pair] if gap.pair in spans else target(gap.words), []).append(gap)
         out: list[str] = []
         spaced = False  # whether a space belongs after what is there
-        start = 0
+        start = last = 0  # last: where the words end, or a mark that was moved, before any markup that closes
         for end in sorted({*insertions, len(words)}):
             if end > start:
                 out += [" " if spaced else "", finish(" ".join(words[start:end]))]
+                last = len(out) - 1
             spaced = end > 0
             for gap in sorted(insertions.get(end, ()), key=lambda gap: gap.pair >= 0):  # what closes comes first
-                mark = _moved(gap, out[-1]) if out else ""
+                mark, place = _moved(gap, out[-1]) if out else "", -1
+                if not mark and _closes_french(gap) and out and out[last].endswith(","):
+                    mark, place = ",", last  # « <b>oui,</b> », and not only « oui, »
                 if mark:
-                    out[-1] = out[-1].removesuffix(mark)
+                    out[place] = out[place].removesuffix(mark)
                 out += [" " if gap.spaced and out else "", gap.text, mark]
+                last = len(out) - 1 if mark or gap.pair >= 0 else last
                 spaced = gap.followed
             start = end
         return "".join(out)
@@ -128,8 +132,12 @@ class Placeholders:
 
 def _moved(gap: Gap, before: str) -> str:
     """The full stop or comma at the end of the text before, if it belongs after what is inserted."""
-    mark = before[-1:] if gap.pair < 0 and gap.text.endswith("»") and before[-1:] in (".", ",") else gap.mark
+    mark = before[-1:] if _closes_french(gap) and before[-1:] in (".", ",") else gap.mark
     return mark if mark and before.endswith(mark) and len(before) > 1 else ""
+
+
+def _closes_french(gap: Gap) -> bool:
+    return gap.pair < 0 and gap.text.endswith("»")
 
 
 def _gaps(unknown: Sequence[str | Removed], words: int, spaced: bool, mark: str, followed: bool) -> Iterator[Gap]:

@@ -21,7 +21,16 @@ from regard.translation.facts import SENTENCE_END, Fact
 
 Kind = Literal["code", "copied", "sentence", "fragment"]
 
-__all__ = ["Quote", "QuoteCheck", "Quoted", "add_quotes", "find_quotes", "french_quotes", "has_quotes"]
+__all__ = [
+    "Quote",
+    "QuoteCheck",
+    "Quoted",
+    "add_quotes",
+    "commas_outside",
+    "find_quotes",
+    "french_quotes",
+    "has_quotes",
+]
 
 _ANY = re.compile(r"""["“”«‘]|(?<!\w)'""")  # not the apostrophe of a word
 _SMALL = frozenset(
@@ -54,6 +63,8 @@ _CODE = re.compile(r"[\w.-]*(?:=|(?<=\w)[(\[])$")  # before a quote
 _JSON = re.compile(r'[{\[]\s*+"')
 _INCHES = re.compile(r"""(?<![\d.,/])\d[\d.,/]*+(?:['’] ?\d{1,2})?["”]""")
 _DOUBLE = re.compile('["“”«»]')
+# Before one or more closing quotes, and whether another mark follows. What is quoted may be the sign itself: « , ».
+_COMMA_INSIDE = re.compile(r"(?<!\s)(?<!«),((?:,?\s?»)+)(?=(\s?[.,;:!?…)])?)")
 _LETTER = re.compile(r"[^\W\d_]")
 _NEAR = 24  # characters beside a quotation in which a verb of saying is looked for
 _DEEPEST = 8  # quotations in one another; more are no quotations
@@ -391,6 +402,15 @@ def french_quotes(text: str) -> str:
     pairs = [quote for quote in find_quotes(text, titles=False) if text[quote.start] != "«"]
     marks = {quote.start: "« " for quote in pairs} | {quote.end - 1: " »" for quote in pairs}
     return "".join(marks.get(place, letter) for place, letter in enumerate(text)) if pairs else text
+
+
+def commas_outside(text: str) -> str:
+    """French with the commas after closing quotes that English has before them; none beside another mark.
+
+    >>> commas_outside("« Oui, » dit-il, « mais il est tard. »")
+    '« Oui », dit-il, « mais il est tard. »'
+    """
+    return _COMMA_INSIDE.sub(lambda found: found[1].replace(",", "") + ("" if found[2] else ","), text)
 
 
 @dataclass(frozen=True)

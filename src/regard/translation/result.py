@@ -182,7 +182,8 @@ def _speech(
     said: dict[int, dict[str, str]] = {n: {} for n in segments}
     for (n, each), translated in zip(inside, found, strict=True):
         ended = each.text[-1:] in (".", "…")
-        said[n][each.text] = translated.text(0) if ended else translated.text(0).removesuffix(".")
+        # Its own comma was left out, and comes after the quotes; a translation must bring no other.
+        said[n][each.text] = translated.text(0) if ended else translated.text(0).removesuffix(".").removesuffix(",")
     return said
 
 

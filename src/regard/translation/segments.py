@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from regard.translation.facts import Fact, Numbers, split_facts
 from regard.translation.placeholders import Placeholders, Removed
-from regard.translation.quotes import QuoteCheck, Quoted, add_quotes, french_quotes, has_quotes
+from regard.translation.quotes import QuoteCheck, Quoted, add_quotes, commas_outside, french_quotes, has_quotes
 from regard.translation.structure import Sentence, skip_space, split_blocks, split_sentences
 from regard.translation.typography import typeset
 from regard.translation.vocabulary import MARKS, Vocabulary, clean
@@ -149,6 +149,8 @@ class Segment:
         text = text.upper() if self.capitals else text
         text = french_quotes(text) if self.quotes is not None and self.style.french else text
         text = typeset(text) if self.style.typography else text
+        # Of a quotation of several sentences, the last has only the closing quote: no pair is needed.
+        text = commas_outside(text) if self.style.french else text
         return show_marks(text, self.marks)
 
 
