@@ -10,7 +10,6 @@ from caption_words import (
     CLOTHES,
     COLOURS,
     FAMILIES,
-    IRREGULAR,
     LANDMARKS,
     LOOKS,
     PEOPLE,
@@ -44,7 +43,6 @@ OBJECTS |= {"hat": GARMENTS["head"]}
 COLOUR = entries(COLOURS)
 PLAIN_COLOUR = [colour for colour in COLOUR if colour[1] != colour[-1] or colour[1] in ("rouge", "jaune", "rose")]
 TRAIT = {name: entries(text) for name, text in TRAITS.items()}
-VERBS = {verb[0]: verb[1:] for verb in (entry.split() for entry in IRREGULAR.split(";"))}
 ANIMALS = ("dog", "cat", "horse", "bird", "farm", "wild", "ape")
 ROLES = [name for name in PEOPLE if name not in (*ANIMALS, "man", "woman", "boy", "girl", "child", "someone", "baby")]
 NUMBERS = {"two": "deux", "three": "trois", "four": "quatre", "five": "cinq", "six": "six", "several": "plusieurs"}
@@ -62,41 +60,6 @@ class Subject:
     his: str = "his"
     kind: str = "man"
     members: str = ""  # how the participles of a group's people end: "un groupe de femmes vêtues de noir"
-
-
-def conjugate(verb: str) -> tuple[str, str, str]:
-    """He, they and -ing of a French verb.
-
-    >>> conjugate("nettoyer"), conjugate("lancer"), conjugate("promener")
-    (('nettoie', 'nettoient', 'nettoyant'), ('lance', 'lancent', 'lançant'), ('promène', 'promènent', 'promenant'))
-    """
-    if verb in VERBS:
-        he, they, doing = VERBS[verb]
-        return he, they, doing
-    if not verb.endswith("er"):
-        raise KeyError(verb)
-    stem = verb[:-2]
-    soft = stem + "e" if stem[-1] == "g" else stem[:-1] + "ç" if stem[-1] == "c" else stem
-    strong = re.sub(r"(?<=[aou])y$", "i", re.sub(r"(?:é([^aeiouéèêâîôû]+)|e([cdlmnpstv]))$", r"è\1\2", stem))
-    return strong + "e", strong + "ent", soft + "ant"
-
-
-def english_forms(verb: str) -> tuple[str, str]:
-    """-s and -ing of an English verb.
-
-    >>> english_forms("sit"), english_forms("ride"), english_forms("lie"), english_forms("catch"), english_forms("carry")
-    (('sits', 'sitting'), ('rides', 'riding'), ('lies', 'lying'), ('catches', 'catching'), ('carries', 'carrying'))
-    """
-    if verb in ("be", "have", "rappel"):
-        return {"be": ("is", ""), "have": ("has", "having"), "rappel": ("rappels", "rappelling")}[verb]
-    third = re.sub(r"(?<=[^aeiou])y$", "ie", verb) + "s"
-    if re.search(r"(?:s|sh|ch|x|z|[^o]o)$", verb):
-        third = verb + "es"
-    if verb.endswith("ie"):
-        return third, verb[:-2] + "ying"
-    if re.search(r"[^eoy]e$", verb):
-        return third, verb[:-1] + "ing"
-    return third, verb + (verb[-1] if re.fullmatch(r"[^aeiou]*[aeiou][^aeiouwxy]", verb) else "") + "ing"
 
 
 def describe(noun: Noun, adjectives: list[list[str]], determiner: str) -> Pair:
@@ -264,7 +227,7 @@ def people(kind: str, draw: random.Random, plain: bool = False) -> Subject:
         determiner = "the"
     english, french = describe(noun, adjectives, determiner)
     his = "its" if name in ANIMALS else "her" if noun.feminine else "his"
-    if noun.plural or name == "someone":
+    if noun.plural or noun.english in ("person", "teenager", "adult"):
         his = "their"
     return Subject(english, french, noun.feminine, noun.plural, noun.plural, his, name)
 
@@ -325,7 +288,9 @@ def worn(subject: Subject, draw: random.Random, place: str = "") -> Pair:
     how = draw.random()
     e = subject.members or "e" * subject.feminine + "s" * subject.plural
     if how < 0.12:
-        return fill(*draw.choice(entries(LOOKS)), subject, draw)
+        shaven = subject.feminine or subject.members or subject.kind in ("boy", "child", "baby")
+        looks = [look for look in entries(LOOKS) if not shaven or not re.search("mustache|beard", look[0])]
+        return fill(*draw.choice(looks), subject, draw)
     if how < 0.18:
         colour = draw.choice(
             [("black", "noir"), ("white", "blanc"), ("red", "rouge"), ("blue", "bleu"), ("green", "vert")]
@@ -360,7 +325,7 @@ def worn(subject: Subject, draw: random.Random, place: str = "") -> Pair:
     if subject.kind in ("worker", "cook"):
         bodies += ["work"] * 4
     kind = draw.choice(bodies)
-    plural = subject.his == "their" and (subject.plural or subject.kind != "someone")
+    plural = subject.his == "their" and (subject.plural or bool(subject.members) or subject.kind != "someone")
     garment = pick(GARMENTS[kind], draw)
     both = next(pair for pair in GARMENTS[kind] if pair[0] is garment)
     colour_ = [draw.choice(COLOUR)] if draw.random() < 0.8 else []

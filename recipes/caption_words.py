@@ -12,6 +12,7 @@ __all__ = [
     "IRREGULAR",
     "LANDMARKS",
     "LOOKS",
+    "MOUNTS",
     "MOVES",
     "ONLOOKERS",
     "OUTSIDE",
@@ -30,8 +31,8 @@ __all__ = [
 
 # Nouns are written as in pronoun_words.py: English:French:gender, then the plurals where they are not formed with -s.
 PEOPLE = {
-    "man": "man:homme:m:men:hommes man:homme:m:men:hommes man:homme:m:men:hommes guy:homme:m:guys:hommes gentleman:monsieur:m:gentlemen:messieurs",
-    "woman": "woman:femme:f:women:femmes woman:femme:f:women:femmes woman:femme:f:women:femmes lady:dame:f:ladies:dames",
+    "man": "man:homme:m:men:hommes man:homme:m:men:hommes man:homme:m:men:hommes man:homme:m:men:hommes man:homme:m:men:hommes man:homme:m:men:hommes man:homme:m:men:hommes guy:homme:m:guys:hommes gentleman:monsieur:m:gentlemen:messieurs",
+    "woman": "woman:femme:f:women:femmes woman:femme:f:women:femmes woman:femme:f:women:femmes woman:femme:f:women:femmes woman:femme:f:women:femmes woman:femme:f:women:femmes woman:femme:f:women:femmes lady:dame:f:ladies:dames",
     "boy": "boy:garçon:m boy:garçon:m boy:garçon:m",
     "girl": "girl:fille:f girl:fille:f",
     "child": "child:enfant:m:children:enfants child:enfant:m:children:enfants kid:enfant:m toddler:bambin:m",
@@ -46,6 +47,8 @@ PEOPLE = {
     "worker": """worker:ouvrier:m construction_worker:ouvrier_du_bâtiment:m:construction_workers:ouvriers_du_bâtiment
         carpenter:charpentier:m painter:peintre:m mechanic:mécanicien:m plumber:plombier:m welder:soudeur:m roofer:couvreur:m
         bricklayer:maçon:m electrician:électricien:m gardener:jardinier:m craftsman:artisan:m:craftsmen:artisans blacksmith:forgeron:m""",
+    "police": "police_officer:policier:m policeman:policier:m:policemen:policiers security_guard:agent_de_sécurité:m:security_guards:agents_de_sécurité soldier:soldat:m",
+    "fireman": "firefighter:pompier:m fireman:pompier:m:firemen:pompiers",
     "cook": "chef:chef:m cook:cuisinier:m chef:chef_cuisinier:m:chefs:chefs_cuisiniers baker:boulanger:m butcher:boucher:m pastry_chef:pâtissier:m",
     "vendor": "vendor:vendeur:m street_vendor:vendeur_ambulant:m:street_vendors:vendeurs_ambulants merchant:marchand:m farmer:fermier:m shopkeeper:commerçant:m",
     "fisherman": "fisherman:pêcheur:m:fishermen:pêcheurs",
@@ -99,7 +102,7 @@ TRAITS = {
     "baby": "smiling=souriant=souriante;happy=joyeux=joyeuse;crying=!en pleurs;sleeping=endormi=endormie;little=<petit=<petite",
     "someone": "young=<jeune;smiling=souriant=souriante;Asian=asiatique;tired=fatigué=fatiguée",
     "role": "young=<jeune;smiling=souriant=souriante;tired=fatigué=fatiguée;female-=;male-=;old=<vieux=<vieille;bearded-=",
-    "dog": """brown=marron;black=noir=noire;white=blanc=blanche;black and white=!noir et blanc;brown and white=!marron et blanc;tan=!beige;
+    "dog": """brown=marron;black=noir=noire;white=blanc=blanche;black and white=!noir et blanc;brown and white=!marron et blanc;tan=beige;
         gray=gris=grise;spotted=tacheté=tachetée;wet=mouillé=mouillée;golden=doré=dorée;hairy=poilu=poilue;yellow=jaune;black and brown=!noir et marron""",
     "cat": "black=noir=noire;white=blanc=blanche;gray=gris=grise;striped=tigré=tigrée;orange=roux=rousse;black and white=!noir et blanc;fluffy=!à poils longs",
     "horse": "brown=marron;black=noir=noire;white=blanc=blanche;gray=gris=grise;young=<jeune",
@@ -113,7 +116,7 @@ SIZES = "small=<petit=<petite;large=<gros=<grosse;big=<gros=<grosse;little=<peti
 COLOURS = """red=rouge;blue=bleu=bleue;green=vert=verte;yellow=jaune;black=noir=noire;white=blanc=blanche;gray=gris=grise;brown=marron;
     orange=!orange;pink=rose;purple=violet=violette;light blue=!bleu clair;dark blue=!bleu foncé;beige=beige;red=rouge;blue=bleu=bleue;
     black=noir=noire;white=blanc=blanche;red and white=!rouge et blanc;black and white=!noir et blanc;blue and white=!bleu et blanc;
-    navy blue=!bleu marine;dark green=!vert foncé;bright red=!rouge vif;turquoise=!turquoise;tan=!beige;
+    navy blue=!bleu marine;dark green=!vert foncé;bright red=!rouge vif;turquoise=!turquoise;tan=beige;
     striped=!à rayures;plaid=!à carreaux;flowered=!à fleurs;polka-dot=!à pois;checkered=!à carreaux;colorful=coloré=colorée"""
 
 # Clothes: + has no article in English; those of "body" can follow "en" in French. After the gender p: plural in French.
@@ -137,7 +140,7 @@ CLOTHES = {
 LOOKS = """with long hair=aux cheveux longs;with short hair=aux cheveux courts;with curly hair=aux cheveux bouclés;with brown hair=aux cheveux bruns;
     with blond hair=aux cheveux blonds;with black hair=aux cheveux noirs;with gray hair=aux cheveux gris;with a big smile=avec un grand sourire;
     with dark hair=aux cheveux foncés;with red hair=aux cheveux roux;with tattoos=avec des tatouages;with glasses=avec des lunettes;
-    with a backpack=avec un sac à dos;with a ponytail=avec une queue de cheval;in sunglasses=avec des lunettes de soleil"""
+    with a backpack=avec un sac à dos;with {carried}=avec {carried};holding {carried}=tenant {carried};with {instrument}=avec {instrument};holding {gear}=tenant {gear};holding {drink}=tenant {drink};with a mustache=avec une moustache;with a white beard=à la barbe blanche;with a ponytail=avec une queue de cheval;in sunglasses=avec des lunettes de soleil"""
 
 THINGS = {
     "tool": """hammer:marteau:m:hammers:marteaux saw:scie:f drill:perceuse:f shovel:pelle:f broom:balai:m rake:râteau:m:rakes:râteaux bucket:seau:m:buckets:seaux
@@ -255,7 +258,11 @@ ACTIONS = [
         wait in line=faire la queue;walk through a doorway=franchir une porte;look in a mirror=se regarder dans un miroir;brush {his} teeth=se brosser les dents;comb {his} hair=se peigner les cheveux;wash the dishes=faire la vaisselle;open a present=ouvrir un cadeau;
         watch television=regarder la télévision;&hold hands=se tenir par la main;&have a picnic=pique-niquer;&play chess=jouer aux échecs;play a board game=jouer à un jeu de société;play a video game=jouer à un jeu vidéo;set up a tent=monter une tente;roast marshmallows=faire griller des guimauves;
         water the plants=arroser les plantes;pick flowers=cueillir des fleurs;pick apples=cueillir des pommes;feed the ducks=nourrir les canards;feed the pigeons=donner à manger aux pigeons;fly a kite=faire voler un cerf-volant;wave a flag=agiter un drapeau;blow out candles=souffler des bougies;
-        look into a telescope=regarder dans un télescope;look at a map=regarder un plan;type on a keyboard=taper sur un clavier;fold clothes=plier des vêtements;hang laundry=étendre le linge;wash {vehicle}=laver {vehicle};load {vehicle}=charger {vehicle};stand under an umbrella=se tenir sous un parapluie;
+        watch a parade=regarder un défilé;look through a box=fouiller dans une boîte;plant a tree=planter un arbre;rake leaves=ratisser des feuilles;spray paint on a wall=peindre un mur à la bombe;work on a computer=travailler sur un ordinateur;stare at a screen=fixer un écran;check {his} phone=consulter {son} téléphone;share a meal=partager un repas;
+        &sit around a table=être assis{e} autour d'une table;&gather around a fire=se rassembler autour d'un feu;play volleyball=jouer au volley-ball;play badminton=jouer au badminton;play ping-pong=jouer au ping-pong;play golf=jouer au golf;play cricket=jouer au cricket;&play dominoes=jouer aux dominos;collect shells=ramasser des coquillages;&play tug-of-war=jouer au tir à la corde;
+        get {his} face painted=se faire peindre le visage;wrap a gift=emballer un cadeau;decorate a Christmas tree=décorer un sapin de Noël;blow up a balloon=gonfler un ballon;carve a pumpkin=sculpter une citrouille;watch fireworks=regarder un feu d'artifice;ride an elephant=monter sur un éléphant;ride a camel=être à dos de chameau;ride a roller coaster=faire des montagnes russes;
+        listen to a speaker=écouter un orateur;look at a painting=regarder un tableau;look at a cell phone=regarder un téléphone portable;put on {his} shoes=mettre {ses} chaussures;take off {his} jacket=enlever {sa} veste;walk through a gate=franchir un portail;stare into the distance=regarder au loin;ride a horse=monter à cheval;hold a sign=tenir une pancarte;look at a statue=regarder une statue;
+        play foosball=jouer au baby-foot;play darts=jouer aux fléchettes;pull weeds=arracher les mauvaises herbes;carry firewood=porter du bois;fill a bucket with water=remplir un seau d'eau;ride an escalator=prendre un escalator;walk on crutches=marcher avec des béquilles;look under the hood of a car=regarder sous le capot d'une voiture;look at {decor}=regarder {decor};carry {decor}=porter {decor};buy {decor}=acheter {decor};look into a telescope=regarder dans un télescope;look at a map=regarder un plan;type on a keyboard=taper sur un clavier;fold clothes=plier des vêtements;hang laundry=étendre le linge;wash {vehicle}=laver {vehicle};load {vehicle}=charger {vehicle};stand under an umbrella=se tenir sous un parapluie;
         hug a friend=serrer un ami dans {ses} bras;whisper into a microphone=chuchoter dans un micro;speak into a microphone=parler dans un micro;give a speech=faire un discours;raise {his} hands=lever les mains;raise {his} arms in the air=lever les bras en l'air;
         shovel snow=déblayer la neige;build a snowman=faire un bonhomme de neige;throw a snowball=lancer une boule de neige;sweep the floor=balayer le sol;sweep the sidewalk=balayer le trottoir;clean a window=nettoyer une fenêtre;paint a picture=peindre un tableau;draw on a sheet of paper=dessiner sur une feuille de papier;
         sew a dress=coudre une robe;make pottery=faire de la poterie;play pool=jouer au billard;play bowling=jouer au bowling;ride in the back of {cab}=voyager à l'arrière {de cab};hold up a sign=brandir une pancarte;blow a whistle=souffler dans un sifflet;cut the grass=tondre la pelouse"""),
@@ -263,16 +270,18 @@ ACTIONS = [
         juggle=jongler;do yoga=faire du yoga;meditate=méditer;exercise=faire de l'exercice;lift weights=soulever des haltères;play the {instrument}=jouer {de the instrument};sing=chanter;paint a portrait=peindre un portrait;feed a baby=nourrir un bébé;celebrate=faire la fête;&toast with champagne=trinquer au champagne"""),
     ("adult", "", """shave=se raser;put on makeup=se maquiller;cut a cake=couper un gâteau;prepare {meal}=préparer {meal};chop vegetables=couper des légumes;pour wine into a glass=verser du vin dans un verre;light a candle=allumer une bougie;iron a shirt=repasser une chemise;buy {many goods} at a market=acheter {many goods} au marché;
         get {his} hair cut=se faire couper les cheveux;teach a class=donner un cours;read a book to a child=lire un livre à un enfant;push a child on a swing=pousser un enfant sur une balançoire;teach a child to swim=apprendre à nager à un enfant;fix a bicycle=réparer un vélo;repair {vehicle}=réparer {vehicle};
-        change a tire=changer un pneu;climb into a helicopter=monter dans un hélicoptère;give a presentation=faire une présentation;look into a microscope=regarder dans un microscope;examine a patient=examiner un patient;milk a cow=traire une vache;chop wood=couper du bois;film with a video camera=filmer avec une caméra"""),
+        change a tire=changer un pneu;climb into a helicopter=monter dans un hélicoptère;give a presentation=faire une présentation;look into a microscope=regarder dans un microscope;examine a patient=examiner un patient;get a tattoo=se faire tatouer;cut hair=couper des cheveux;board a plane=embarquer dans un avion;skydive=sauter en parachute;hang-glide=faire du deltaplane;play the bagpipes=jouer de la cornemuse;play poker=jouer au poker;do the laundry=faire la lessive;sign a document=signer un document;blow glass=souffler du verre;mow the lawn=tondre la pelouse;vacuum the carpet=passer l'aspirateur sur le tapis;push a stroller=pousser une poussette;milk a cow=traire une vache;chop wood=couper du bois;film with a video camera=filmer avec une caméra"""),
     ("child", "park beach field", """play=jouer;play with {toy}=jouer avec {toy};hold {toy}=tenir {toy};jump=sauter;jump rope=sauter à la corde;&play tag=jouer à chat;&play hide-and-seek=jouer à cache-cache;chase a dog=courir après un chien;throw {ball}=lancer {ball};kick a ball=taper dans un ballon;play with a dog=jouer avec un chien;
         do a handstand=faire le poirier;do a cartwheel=faire la roue;dance=danser;laugh=rire;cry=pleurer;spin around=tourner sur {lui}-même{s};throw leaves in the air=lancer des feuilles en l'air;blow on a dandelion=souffler sur un pissenlit;dig a hole=creuser un trou;catch {ball}=attraper {ball}"""),
     ("child", "", """slide down a slide=descendre un toboggan;swing on a swing=faire de la balançoire;jump on a trampoline=sauter sur un trampoline;play in a sandbox=jouer dans un bac à sable;build a sandcastle=construire un château de sable;run through a sprinkler=courir à travers un jet d'eau;jump into a pool=sauter dans une piscine;
         climb a tree=grimper à un arbre;jump on a bed=sauter sur un lit;splash in a puddle=patauger dans une flaque d'eau;ride a tricycle=faire du tricycle;paint with {his} fingers=peindre avec les doigts;color with crayons=colorier avec des crayons;play with blocks=jouer avec des cubes;learn to ride a bike=apprendre à faire du vélo;
         play the {instrument}=jouer {de the instrument};feed a goat=donner à manger à une chèvre;ride a pony=monter un poney;ride a merry-go-round=faire du manège;do {his} homework=faire {ses} devoirs;raise {his} hand=lever la main;hang from a rope=se balancer à une corde;ride a sled=faire de la luge;sled down a hill=descendre une colline en luge;
-        swim with a snorkel=nager avec un tuba;play with a toy train=jouer avec un petit train;play with a garden hose=jouer avec un tuyau d'arrosage;hide behind {landmark}=se cacher derrière {landmark};eat cotton candy=manger de la barbe à papa;draw with chalk on the sidewalk=dessiner à la craie sur le trottoir;&splash in the water=s'éclabousser dans l'eau"""),
+        swim with a snorkel=nager avec un tuba;play with a toy train=jouer avec un petit train;play with a garden hose=jouer avec un tuyau d'arrosage;hide behind {landmark}=se cacher derrière {landmark};play in a fountain=jouer dans une fontaine;play catch=jouer à la balle;bury a friend in the sand=enterrer un ami dans le sable;look through a magnifying glass=regarder dans une loupe;play on a seesaw=jouer sur une bascule;climb a rope ladder=grimper à une échelle de corde;eat with a spoon=manger avec une cuillère;drink through a straw=boire avec une paille;play in a pile of leaves=jouer dans un tas de feuilles;play on the monkey bars=jouer sur une cage à écureuil;eat cotton candy=manger de la barbe à papa;draw with chalk on the sidewalk=dessiner à la craie sur le trottoir;&splash in the water=s'éclabousser dans l'eau"""),
     ("baby", "home seat", "sleep=dormir;crawl=ramper;sit=être assis{e};smile=sourire;cry=pleurer;play with {toy}=jouer avec {toy};laugh=rire;chew on a toy=mordiller un jouet;sit in a high chair=être assis{e} dans une chaise haute;sleep in a crib=dormir dans un berceau"),
     ("worker", "site site street", """work=travailler;paint a wall=peindre un mur;dig a hole=creuser un trou;hold {tool}=tenir {tool};use {tool}=utiliser {tool};carry {tool}=porter {tool};repair {built}=réparer {built};build {built}=construire {built};cut wood=couper du bois;saw a board=scier une planche;weld metal=souder du métal;
         hammer a nail=enfoncer un clou;lay bricks=poser des briques;clean windows=nettoyer des vitres;operate a crane=manœuvrer une grue;drive a bulldozer=conduire un bulldozer;inspect pipes=inspecter des tuyaux;mix cement=mélanger du ciment;carry bricks=porter des briques;measure a piece of wood=mesurer un morceau de bois;fix {vehicle}=réparer {vehicle};climb a ladder=monter à une échelle;take a break=faire une pause;push a wheelbarrow=pousser une brouette;trim a hedge=tailler une haie;shape metal=façonner du métal;unload {vehicle}=décharger {vehicle}"""),
+    ("police", "street", "direct traffic=régler la circulation;arrest a man=arrêter un homme;write a ticket=rédiger une amende;guard a building=garder un bâtiment;ride a horse=monter à cheval;patrol=patrouiller;talk to a driver=parler à un conducteur;stand guard=monter la garde"),
+    ("fireman", "", "put out a fire=éteindre un incendie;spray water on a burning house=arroser une maison en feu;climb a ladder=monter à une échelle;hold a hose=tenir une lance à incendie;carry a victim=porter une victime;get out of a fire truck=descendre d'un camion de pompiers;rescue a cat=sauver un chat"),
     ("cook adult", "kitchen", """cook=cuisiner;prepare food=préparer à manger;prepare {meal}=préparer {meal};chop vegetables=couper des légumes;stir soup=remuer une soupe;stir a pot=remuer le contenu d'une casserole;grill meat=faire griller de la viande;cut meat=couper de la viande;knead dough=pétrir de la pâte;make {meal}=préparer {meal};
         slice onions=émincer des oignons;fry eggs=faire frire des œufs;peel potatoes=éplucher des pommes de terre;taste a sauce=goûter une sauce;wash vegetables=laver des légumes;decorate a cake=décorer un gâteau;cook fish=faire cuire du poisson;boil water=faire bouillir de l'eau;pour batter into a pan=verser de la pâte dans une poêle;hold a frying pan=tenir une poêle;bake bread=faire du pain"""),
     ("vendor", "market", "sell {many goods}=vendre {many goods};sell {many goods}=vendre {many goods};weigh fruit=peser des fruits;wait for customers=attendre des clients;arrange vegetables=disposer des légumes;sell fish=vendre du poisson;sell fresh fruit=vendre des fruits frais;serve a customer=servir un client;count money=compter de l'argent;display {his} goods=exposer {ses} marchandises"),
@@ -318,6 +327,7 @@ SCENERY = [
     ("vehicle", "street", "be parked=être garé{e};be parked=être stationné{e};be stopped=être arrêté{e};be parked next to {landmark}=être garé{e} à côté {de landmark}"),
     ("cab", "", "be stuck in traffic=être coincé{e} dans les embouteillages;be covered with snow=être couvert{e} de neige;drive down a dirt road=rouler sur un chemin de terre;speed down the highway=rouler à toute vitesse sur l'autoroute;cross a bridge=traverser un pont;drive through the mud=rouler dans la boue;be parked in front of {landmark}=être garé{e} devant {landmark};turn a corner=tourner au coin de la rue"),
     ("boat", "boating", "float=flotter;sail=naviguer;be tied to a dock=être amarré{e} à un quai;drift=dériver;lie on the sand=reposer sur le sable"),
+    ("decor", "", "be for sale=être à vendre;be for sale at a flea market=être à vendre dans un marché aux puces;be covered with dust=être couvert{e} de poussière;lie on the floor=traîner par terre"),
     ("furniture seat", "", "stand in the middle of the room=se trouver au milieu de la pièce;be covered with books=être couvert{e} de livres;stand next to a window=se trouver à côté d'une fenêtre;be covered with dust=être couvert{e} de poussière;stand in the corner=se trouver dans le coin"),
     ("tool gear", "", "lean against a wall=être appuyé{e} contre un mur;lie on the ground=traîner par terre;lean against {landmark}=être appuyé{e} contre {landmark};lie on the grass=traîner dans l'herbe;be covered with mud=être couvert{e} de boue;hang on a wall=être accroché{e} à un mur"),
     ("carried toy", "", "lie on the ground=traîner par terre;be left on a bench=être abandonné{e} sur un banc;lie on a table=être posé{e} sur une table;lie on the floor=traîner par terre;be hidden under the bed=être caché{e} sous le lit"),
@@ -336,7 +346,7 @@ There is {a X} in the garden.|Il y a {a X} dans le jardin.|tool toy seat carried
 There is {a X} on the table.|Il y a {a X} sur la table.|tool carried drink food reading meal toy
 There are {many X} in front of the house.|Il y a {many X} devant la maison.|vehicle tool seat people dog cat
 I saw {a X} in the street.|J'ai vu {a X} dans la rue.|vehicle people dog cat horse pushed
-{the X} is broken.|{the X} {est} cassé{e}.|tool gear instrument seat furniture toy pushed
+{the X} is broken.|{the X} {est} cassé{e}.|tool gear instrument seat furniture decor toy pushed
 Put {the X} on the table, please.|Pose {the X} sur la table, s'il te plaît.|carried drink food reading meal tool
 We met near {the X}.|Nous nous sommes rencontrés près {de the X}.|landmark
 Let's meet in front of {the X}.|Retrouvons-nous devant {the X}.|landmark
@@ -368,7 +378,7 @@ They are looking for {the X}.|Ils cherchent {the X}.|tool carried toy dog cat pe
 Is this {your X}?|Est-ce que c'est {ton X} ?|carried gear clothes instrument dog cat vehicle toy
 She is wearing {a X} today.|Elle porte {a X} aujourd'hui.|clothes
 Take off {your X}.|Enlève {ton X}.|clothes
-I like {this X}.|J'aime bien {this X}.|clothes instrument furniture vehicle reading
+I like {this X}.|J'aime bien {this X}.|clothes instrument furniture decor vehicle reading
 The children are playing with {the X}.|Les enfants jouent avec {the X}.|toy ball dog cat
 {the X} is crossing the road.|{the X} traverse la route.|people dog farm bird horse
 Bring me {a X}.|Apporte-moi {a X}.|tool drink seat carried reading
@@ -382,7 +392,7 @@ IRREGULAR = """tenir tient tiennent tenant;attendre attend attendent attendant;s
     dormir dort dorment dormant;faire fait font faisant;courir court courent courant;conduire conduit conduisent conduisant;descendre descend descendent descendant;franchir franchit franchissent franchissant;ouvrir ouvre ouvrent ouvrant;cueillir cueille cueillent cueillant;nourrir nourrit nourrissent nourrissant;
     étendre étend étendent étendant;peindre peint peignent peignant;coudre coud cousent cousant;brandir brandit brandissent brandissant;vendre vend vendent vendant;apprendre apprend apprennent apprenant;traire trait traient trayant;pétrir pétrit pétrissent pétrissant;servir sert servent servant;produire produit produisent produisant;
     divertir divertit divertissent divertissant;construire construit construisent construisant;poursuivre poursuit poursuivent poursuivant;suivre suit suivent suivant;battre bat battent battant;bondir bondit bondissent bondissant;sortir sort sortent sortant;atteindre atteint atteignent atteignant;rafraîchir rafraîchit rafraîchissent rafraîchissant;
-    être est sont étant;tondre tond tondent tondant;jeter jette jettent jetant;faire fait font faisant;entraîner entraîne entraînent entraînant;émincer émince émincent éminçant;balayer balaie balaient balayant;envoyer envoie envoient envoyant;essuyer essuie essuient essuyant"""
+    être est sont étant;éteindre éteint éteignent éteignant;mettre met mettent mettant;remplir remplit remplissent remplissant;tondre tond tondent tondant;jeter jette jettent jetant;faire fait font faisant;entraîner entraîne entraînent entraînant;émincer émince émincent éminçant;balayer balaie balaient balayant;envoyer envoie envoient envoyant;essuyer essuie essuient essuyant"""
 
 # What else goes on; how someone stands or sits; families; wishes, before an infinitive.
 ONLOOKERS = """while others watch=pendant que d'autres regardent;as people walk by=tandis que des gens passent;while a dog watches=pendant qu'un chien regarde;as the sun sets=alors que le soleil se couche;
@@ -402,3 +412,7 @@ STAY = "street park field forest beach indoor transit seat market stage mountain
 OUTSIDE = "street park field forest beach water boating snow slope mountain path run site market ramp waves climb"
 MOVES = """walk run jog stroll ride push pull carry hurry hike drive march race speed chase jump gallop trot leap swim ski snowboard paddle skateboard fly glide
     take lead do perform slide steer sail row"""
+MOUNTS = """on a bicycle=à vélo;on a horse=à cheval;on a motorcycle=à moto;on a skateboard=sur un skateboard;on a ladder=sur une échelle;in a wheelchair=en fauteuil roulant;on crutches=avec des béquilles;on a swing=sur une balançoire;
+    on a trampoline=sur un trampoline;in a boat=dans un bateau;on a surfboard=sur une planche de surf;on skis=à skis;on rollerblades=en rollers;in a canoe=dans un canoë;on a scooter=en trottinette;on a slide=sur un toboggan;in a car=dans une voiture;
+    on a sled=sur une luge;at a table=à une table;on a balcony=sur un balcon;in a doorway=sur le pas d'une porte;on a bench=sur un banc;on a roof=sur un toit;in the kitchen=dans la cuisine;on a unicycle=sur un monocycle;on a jet ski=sur un jet-ski;
+    on a roller coaster=sur des montagnes russes;on an escalator=sur un escalator;in a crowd=dans une foule;on stilts=sur des échasses;in a hot-air balloon=dans une montgolfière"""

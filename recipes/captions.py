@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import random
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from caption_phrases import (
@@ -25,10 +24,8 @@ from caption_phrases import (
     ROLES,
     Pair,
     Subject,
-    conjugate,
     de,
     describe,
-    english_forms,
     entries,
     fill,
     one_person,
@@ -36,10 +33,12 @@ from caption_phrases import (
     thing,
     worn,
 )
+from caption_verbs import Doing, de_verb
 from caption_words import (
     ACTIONS,
     ASIDES,
     CHEERS,
+    MOUNTS,
     MOVES,
     ONLOOKERS,
     OUTSIDE,
@@ -55,56 +54,25 @@ from caption_words import (
 PLACE = {name: entries(text) for name, text in PLACES.items()}
 
 
-def _de_verb(infinitive: str) -> str:
-    return ("d'" if infinitive[0] in "aeéiouœ" else "de ") + infinitive
-
-
-@dataclass(frozen=True)
-class Doing:
-    """What someone does, in the forms that sentences need."""
-
-    english: str
-    french: str
-
-    def says(self, form: str, subject: Subject) -> str:
-        """English: stands, standing, is standing, was standing or stand.
-
-        >>> Doing("sit down", "").says("is -ing", Subject("two men", "", many=True))
-        'are sitting down'
-        """
-        verb, _, rest = self.english.partition(" ")
-        third, doing = english_forms(verb)
-        be = {"is -ing": ("is", "are"), "was -ing": ("was", "were")}.get(form, ("", ""))[subject.many]
-        word = {"-s": third if not subject.many else "are" if verb == "be" else verb, "base": verb}.get(
-            form, f"{be} {doing}"
-        )
-        return " ".join(f"{word} {rest}".split())
-
-    def dit(self, form: str, subject: Subject) -> str:
-        """French: il (or ils), imparfait, ant, train (en train de).
-
-        >>> Doing("", "s'appuyer contre un mur").dit("il", Subject("", "", plural=True)), Doing("", "être assis").dit("ant", Subject("", ""))
-        ("s'appuient contre un mur", 'assis')
-        """
-        own, verb, rest = re.fullmatch(r"(se |s')?(\S+)(.*)", self.french).groups()  # type: ignore[union-attr]
-        he, they, doing = conjugate(verb)
-        if form == "ant" and re.match(r"se tenir(?: debout| devant| derrière| à côté| sous|$)", self.french):
-            return "debout" + rest.removeprefix(" debout")
-        if verb == "être" and form in ("ant", "train"):
-            return rest.strip() if form == "ant" else self.dit("il", subject)
-        past = doing[:-3] + ("aient" if subject.plural else "ait")
-        if form == "train":
-            infinitive = self.french
-            be = "sont" if subject.plural else "est"
-            return f"{be} en train {_de_verb(infinitive)}"
-        word = {"il": they if subject.plural else he, "imparfait": past, "ant": doing}[form]
-        return ("" if not own else "s'" if word[0] in "aeéêiouœ" else "se ") + word + rest
-
-
 TABLES = [(who.split(), where.split(), entries(text)) for who, where, text in ACTIONS]
 SCENES = [(who.split(), where.split(), entries(text)) for who, where, text in SCENERY]
 ASIDE = entries(ASIDES)
 VIEW = entries(VIEWS, "|")
+OFTEN = {"any": 3, "adult": 2, "child": 2, "dog": 3}
+YOUNG = (
+    "footballer",
+    "hitter",
+    "basket",
+    "hockey",
+    "cyclist",
+    "skateboarder",
+    "swimmer",
+    "skier",
+    "runner",
+    "dancer",
+    "surfer",
+    "musician",
+)
 POSITIONS = [
     ["next to", "à côté"],
     ["in front of", "devant"],
@@ -128,8 +96,13 @@ def somewhere(name: str, draw: random.Random) -> Pair:
 def event(draw: random.Random, tables: list, subject: Subject | None = None) -> tuple[Subject, Doing, Pair, str]:
     """Someone, what they do, where, and what kind of place that is."""
     while True:
-        kinds, groups, verbs = draw.choices(tables, [len(table[2]) ** 0.7 for table in tables])[0]
-        who = subject or people(draw.choice(kinds), draw)
+        kinds, groups, verbs = draw.choices(
+            tables, [len(table[2]) ** 0.7 * OFTEN.get(table[0][0], 1) for table in tables]
+        )[0]
+        kind = draw.choice(kinds)
+        if kind in ROLES and draw.random() < 0.5:  # a man who surfs, not a surfer
+            kind = "child" if kind in YOUNG and draw.random() < 0.3 else "adult"
+        who = subject or people(kind, draw)
         english, french = draw.choice(verbs)
         together = who.plural or (who.his == "their" and who.kind != "someone")
         if english.startswith("&") and not together:
@@ -181,7 +154,7 @@ def caption(draw: random.Random) -> Pair:
         return _posture(draw)
     who, doing, place, name = event(draw, SCENES if draw.random() < 0.06 else TABLES)
     human = who.kind not in (*ANIMALS, *OBJECTS)
-    clothes = worn(who, draw) if draw.random() < 0.42 else ("", "")
+    clothes = worn(who, draw) if draw.random() < 0.48 else ("", "")
     subject, how, shape = (who.english, who.french), draw.random(), draw.random()
     how = 0.0 if who.english.startswith("the ") and 0.5 <= how < 0.8 else how
     if re.match(r"se tenir|être (?:assis|debout|appuyé)", doing.french) and human and draw.random() < 0.12:
@@ -190,11 +163,21 @@ def caption(draw: random.Random) -> Pair:
     verb = _said(how, doing, who, draw)
     if shape < 0.06 and place[0] and human and name in STAY.split():
         return _sentence(subject, worn(who, draw), place)
+    if (
+        shape > 0.965
+        and human
+        and (attire := worn(who, draw))[0].startswith("wearing")
+        and not attire[1].startswith("vêtu")
+    ):
+        wears = ("are " if who.many else "is ") + attire[0]
+        return _sentence(subject, (wears, attire[1].replace("portant", "portent" if who.plural else "porte", 1)))
+    if shape > 0.925 and human:
+        return _sentence(subject, clothes, tuple(draw.choice(entries(MOUNTS))))
     if shape < 0.08 and place[0]:
         return _sentence((place[0] + ",", place[1] + ","), subject, clothes, _said(0.0, doing, who, draw))
     if shape < 0.11 and not who.english.startswith("the "):
         form = "ant" if doing.french.startswith("être") else "il"
-        there = ("there are" if who.many else "there is", "il y a")
+        there = ("there are" if who.many and not re.match("an? ", who.english) else "there is", "il y a")
         return _sentence(
             there,
             subject,
@@ -244,12 +227,15 @@ def _posture(draw: random.Random) -> Pair:
         doing.french,
     ):
         who, doing, _, _ = event(draw, [table])
-    place, clothes = somewhere(name, draw), worn(who, draw) if draw.random() < 0.5 else ("", "")
+    place = somewhere(name, draw)
+    while re.match(r"at night|on a sunny|at sunset|in the rain|outdoors|outside$", place[0]):
+        place = somewhere(name, draw)
+    clothes = worn(who, draw) if draw.random() < 0.5 else ("", "")
     posture = Doing("sit", fill("", "être assis{e}", who, draw)[1]) if sits else Doing("stand", "être debout")
     how, form = draw.random(), draw.random()
     says = (posture.says("is -ing" if how < 0.5 else "-ing", who), doing.says("-ing", who))
     if how >= 0.5:
-        after = doing.dit("ant", who) if form < 0.6 else "en train " + _de_verb(doing.french)
+        after = doing.dit("ant", who) if form < 0.6 else "en train " + de_verb(doing.french)
         return _sentence(
             (who.english, who.french), clothes, (says[0], posture.dit("ant", who)), place, (says[1], after)
         )
@@ -261,7 +247,7 @@ def _posture(draw: random.Random) -> Pair:
             place,
             (says[1], doing.dit("il", who)),
         )
-    link, after = ("and ", "et " + doing.dit("il", who)) if form < 0.65 else ("", "en train " + _de_verb(doing.french))
+    link, after = ("and ", "et " + doing.dit("il", who)) if form < 0.65 else ("", "en train " + de_verb(doing.french))
     return _sentence(
         (who.english, who.french), clothes, (says[0], posture.dit("il", who)), place, (link + says[1], after)
     )
@@ -322,8 +308,7 @@ def plain(draw: random.Random) -> Pair:
     if how < 0.2:
         kinds, groups, verbs = draw.choice([table for table in TABLES if table[0][0] not in (*ANIMALS, "baby")])
         english, french = draw.choice(
-            [verb for verb in verbs if not re.search(r"&|\{his|\{s|\{e\}|\{lui|^s", verb[0][0] + verb[1][:3] + verb[1])]
-            or [["rest", "dormir"]]
+            [verb for verb in verbs if not re.search(r"&|\{(?:his|s|e|lui)", "=".join(verb))] or [["rest", "dormir"]]
         )
         english, french = fill(english, french, Subject("", ""), draw)
         if re.match(r"se |s'|être ", french):
@@ -414,8 +399,8 @@ def sentences(lines: int = 12_000, seed: int = 0) -> list[Pair]:
     draw = random.Random(seed)
     found: dict[str, str] = {}
     while len(found) < lines:
-        english, french = caption(draw) if draw.random() < 0.88 else plain(draw)
-        if 3 <= len(english.split()) <= 25:
+        english, french = caption(draw) if draw.random() < 0.86 else plain(draw)
+        if 4 <= len(english.split()) <= 25 and not re.search(r"\b(?!nous)(\w+) \1\b", f"{english} {french}"):
             found.setdefault(english, french)
     return list(found.items())
 
