@@ -14,19 +14,23 @@ __all__ = [
     "LOOKS",
     "MOUNTS",
     "MOVES",
+    "OFTEN",
     "ONLOOKERS",
     "OUTSIDE",
     "PEOPLE",
     "PLACES",
     "PLAIN",
     "POSES",
+    "POSITIONS",
     "SCENERY",
     "SIZES",
     "STAY",
     "THINGS",
     "TRAITS",
+    "VARIANTS",
     "VIEWS",
     "WISHES",
+    "YOUNG",
 ]
 
 # Nouns are written as in pronoun_words.py: English:French:gender, then the plurals where they are not formed with -s.
@@ -416,3 +420,35 @@ MOUNTS = """on a bicycle=à vélo;on a horse=à cheval;on a motorcycle=à moto;o
     on a trampoline=sur un trampoline;in a boat=dans un bateau;on a surfboard=sur une planche de surf;on skis=à skis;on rollerblades=en rollers;in a canoe=dans un canoë;on a scooter=en trottinette;on a slide=sur un toboggan;in a car=dans une voiture;
     on a sled=sur une luge;at a table=à une table;on a balcony=sur un balcon;in a doorway=sur le pas d'une porte;on a bench=sur un banc;on a roof=sur un toit;in the kitchen=dans la cuisine;on a unicycle=sur un monocycle;on a jet ski=sur un jet-ski;
     on a roller coaster=sur des montagnes russes;on an escalator=sur un escalator;in a crowd=dans une foule;on stilts=sur des échasses;in a hot-air balloon=dans une montgolfière"""
+
+# How often some kinds are described, and which of them can be children.
+OFTEN = {"any": 3, "adult": 2, "child": 2, "dog": 3}
+YOUNG = (
+    "footballer",
+    "hitter",
+    "basket",
+    "hockey",
+    "cyclist",
+    "skateboarder",
+    "swimmer",
+    "skier",
+    "runner",
+    "dancer",
+    "surfer",
+    "musician",
+)
+POSITIONS = [
+    ["next to", "à côté"],
+    ["in front of", "devant"],
+    ["behind", "derrière"],
+    ["near", "près"],
+    ["by", "près"],
+    ["beside", "à côté"],
+]
+# The same words as they are also said or written.
+VARIANTS = {
+    "gray": "grey", "colorful": "colourful", "sidewalk": "pavement", "theater": "theatre", "cell phone": "mobile phone", "taking a picture": "taking a photo", "taking pictures": "taking photos", "takes pictures": "takes photos", "for a picture": "for a photo", "in this picture": "in this photo",
+    "mustache": "moustache", "bicycle": "bike", "T-shirt": "t-shirt", "T-shirts": "t-shirts", "couch": "sofa", "plaid": "checked", "checkered": "checked",
+    "parking lot": "car park", "subway": "metro", "woods": "forest", "motorcycle": "motorbike", "policeman": "police officer", "flowered": "floral", "hard hat": "construction helmet",
+    "leaps": "jumps", "snowy": "snow-covered", "blond": "blonde", "large": "big", "near": "close to", "sticking out": "poking out", "fixing": "repairing", "making a face": "pulling a face",
+}  # fmt: skip

@@ -40,17 +40,22 @@ from caption_words import (
     CHEERS,
     MOUNTS,
     MOVES,
+    OFTEN,
     ONLOOKERS,
     OUTSIDE,
     PLACES,
     PLAIN,
     POSES,
+    POSITIONS,
     SCENERY,
     STAY,
+    VARIANTS,
     VIEWS,
     WISHES,
+    YOUNG,
 )
 
+BRITISH = re.compile(rf"\b(?:{'|'.join(VARIANTS)})\b")
 PLACE = {name: entries(text) for name, text in PLACES.items()}
 
 
@@ -58,29 +63,6 @@ TABLES = [(who.split(), where.split(), entries(text)) for who, where, text in AC
 SCENES = [(who.split(), where.split(), entries(text)) for who, where, text in SCENERY]
 ASIDE = entries(ASIDES)
 VIEW = entries(VIEWS, "|")
-OFTEN = {"any": 3, "adult": 2, "child": 2, "dog": 3}
-YOUNG = (
-    "footballer",
-    "hitter",
-    "basket",
-    "hockey",
-    "cyclist",
-    "skateboarder",
-    "swimmer",
-    "skier",
-    "runner",
-    "dancer",
-    "surfer",
-    "musician",
-)
-POSITIONS = [
-    ["next to", "à côté"],
-    ["in front of", "devant"],
-    ["behind", "derrière"],
-    ["near", "près"],
-    ["by", "près"],
-    ["beside", "à côté"],
-]
 
 
 def somewhere(name: str, draw: random.Random) -> Pair:
@@ -400,6 +382,8 @@ def sentences(lines: int = 12_000, seed: int = 0) -> list[Pair]:
     found: dict[str, str] = {}
     while len(found) < lines:
         english, french = caption(draw) if draw.random() < 0.86 else plain(draw)
+        if draw.random() < 0.25:
+            english = re.sub(BRITISH, lambda match: VARIANTS[match[0]], english)
         if 4 <= len(english.split()) <= 25 and not re.search(r"\b(?!nous)(\w+) \1\b", f"{english} {french}"):
             found.setdefault(english, french)
     return list(found.items())
