@@ -365,6 +365,7 @@ def _about_a_thing(draw: random.Random) -> Pair:
     values["bare many X"] = values["bare X"]
     e = "e" * noun.feminine + "s" * noun.plural
     words = {key: pair[1] for key, pair in values.items()} | {f"de {key}": de(pair[1]) for key, pair in values.items()}
+    words["de many X"] = ("d'" if noun.elides else "de ") + values["bare X"][1]
     words |= {
         "e": e,
         "s": "s" * noun.plural,
