@@ -1,0 +1,96 @@
+"""The descriptions of pictures written for training: always the same, never twice, and in French that agrees."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import caption_phrases
+import caption_verbs
+import captions
+import pytest
+from pronouns import Noun
+
+DATA = Path(__file__).parents[1] / "data"
+TESTED = {line.split("\t")[0] for line in (DATA / "pronouns.tsv").read_text(encoding="utf-8").splitlines()}
+TESTED |= set((DATA / "documents.txt").read_text(encoding="utf-8").splitlines())
+
+
+@pytest.fixture(scope="module")
+def written():
+    return captions.sentences(60_000)
+
+
+def test_it_writes_the_same_each_time_and_nothing_twice(written):
+    assert written[:3000] == captions.sentences(3000)
+    assert written[:50] != captions.sentences(50, seed=1)
+    assert len(written) == 60_000
+    assert len({english for english, _ in written}) == len(written)
+    assert len(captions.sentences()) == 12_000
+
+
+def test_nothing_that_is_tested_is_written(written):
+    assert "I am good." in TESTED
+    assert not TESTED & {english for english, _ in written}
+
+
+def test_every_noun_is_used(written):
+    text = "\n".join(english for english, _ in written)
+    tables = (caption_phrases.PERSONS, caption_phrases.OBJECTS, caption_phrases.GARMENTS)
+    nouns = {pair[0].english.removeprefix("+") for table in tables for group in table.values() for pair in group}
+    assert len(nouns) > 300
+    assert [noun for noun in sorted(nouns) if noun not in text] == []
+    assert len(set(re.findall(r"[a-z]+", text.lower()))) > 1200
+
+
+def test_both_sides_end_alike(written):
+    assert Counter(english[-1] for english, _ in written).keys() == {".", "?", "!"}
+    assert [pair for pair in written if pair[0][-1] != pair[1][-1]] == []
+    assert [pair for pair in written if not 4 <= len(pair[0].split()) <= 25] == []
+
+
+def wrong_french(lines):
+    """French that a grammar with a hole in it would write."""
+    bad = re.compile(
+        r"[{}_@!*+<&](?<! !)|\b(?:de les?|à les?|(?:que|de) (?:ils?|elles?|eux)|que une?|se est|d'(?:des|h[ao]ck\w+))\b|  "
+        r"|\b(?:le|la|ce|ma|ta|de|que|se|je|ne) (?=[aeiouâéèêîôœ])(?!un\b|une\b|y)|ss\b|\b(?!nous)(\w+) \1\b|\bétant\b",
+        re.IGNORECASE,
+    )
+    return [french for french in lines if bad.search(french)]
+
+
+def test_its_french_elides_and_contracts(written):
+    assert wrong_french(french for _, french in written) == []
+    for bad in ("Près de le lac.", "Alors que un homme rit.", "Autour de elle.", "Il se appuie.", "Ils sont assiss."):
+        assert wrong_french([bad]) == [bad]
+
+
+def wrong_english(lines):
+    bad = re.compile(
+        r"[{}_&+]|\ba (?=[aeio])|\ban (?=[^aeiou])|\b(\w+) \1\b|  |\b(?:a|two) (?:is|are)\b", re.IGNORECASE
+    )
+    return [english for english in lines if bad.search(english)]
+
+
+def test_its_english_has_its_articles(written):
+    assert wrong_english(english for english, _ in written) == []
+    assert wrong_english(["A old man runs.", "The man walks down down."]) == [
+        "A old man runs.",
+        "The man walks down down.",
+    ]
+
+
+def test_adjectives_stand_where_french_puts_them():
+    tree = Noun("tree", "arbre", False, elides=True)
+    assert caption_phrases.describe(tree, [["old", "<vieux", "<vieille"]], "a") == ("an old tree", "un vieil arbre")
+    jeans = Noun("+jeans", "jean", False)
+    assert caption_phrases.describe(jeans, [["blue", "bleu", "bleue"]], "a") == ("blue jeans", "un jean bleu")
+    with pytest.raises(KeyError, match="finir"):
+        caption_verbs.conjugate("finir")
+
+
+def test_the_recipe_writes_a_file(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["captions.py", str(tmp_path / "out.tsv"), "--lines", "40"])
+    captions.main()
+    lines = (tmp_path / "out.tsv").read_text(encoding="utf-8").splitlines()
+    assert [tuple(line.split("\t")) for line in lines] == captions.sentences(40)
+    assert "40 pairs" in capsys.readouterr().out
