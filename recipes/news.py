@@ -30,7 +30,7 @@ _SLOT = re.compile(r"\{(?:(\w+)\.)?(\w+)\}")
 _REPORTED = re.compile(r"\b(said|told|says|say|according|warned|announced|denied|reported|asked|argued|added)\b")
 _KNOWN = re.compile(r"(virus|infection|maladie|maladie d'Alzheimer|rage)$")  # with the article: un cas de la maladie
 SAYERS = {topic: read(text) for topic, text in SOURCES.items()}
-PLAIN = ("advice", "quotes", "plain", "headlines")
+PLAIN = ("advice", "quotes", "longer", "headlines")
 
 VERBS = {
     "a": "a ont", "na": "n'a n'ont", "avait": "avait avaient", "est": "est sont", "était": "était étaient",
@@ -103,7 +103,7 @@ def write(english: str, french: str, draw: random.Random) -> tuple[str, str]:
 
         text = _SLOT.sub(put, side).replace("*", "")
         text = re.sub(r",\s*,", ",", text)
-        text = text if language else re.sub(r"\b([Aa]) (?=[AEIO]|eight)", r"\1n ", text)
+        text = text if language else re.sub(r"\b([Aa]) (?=[AEIO]|eight|8\d?-|1[18]-)", r"\1n ", text)
         text = re.sub(r",(?=[.?!;:])", "", re.sub(r",( »)?,", r"\1,", text))
         text = (
             re.sub(r"\b(de|que) (?=[éèêâîôaeiou](?!ui\b|nze\b))", lambda m: m[1][:-1] + "'", text) if language else text

@@ -276,7 +276,7 @@ the minimum wage will rise by {pct}{f}|le salaire minimum augmentera de {pct}{f}
     "sport": """{C} beat {C2} {g}-{h} in {cup}{t}|{C} {a} battu {C2} {g}-{h} lors {de.cup}{t}
 {player} won {his} {rank} title of the season{t}|{player} {a} remporté {son} {rank} titre de la saison{t}
 {striker} scored {n} goals in the last {n2} matches|{striker} {a} marqué {n} buts lors des {n2} derniers matchs
-{player} {is} out for {n} weeks with a <knee/shoulder/thigh/ankle> injury|{player} {sera} absent{e} pendant {n} semaines en raison d'une blessure <au genou/à l'épaule/à la cuisse/à la cheville>
+{player} {is} out for {n} weeks with <a knee/a shoulder/a thigh/an ankle> injury|{player} {sera} absent{e} pendant {n} semaines en raison d'une blessure <au genou/à l'épaule/à la cuisse/à la cheville>
 {striker} has signed a {n}-year contract with the {nat} club|{striker} a signé un contrat de {n} ans avec le club {m.nat}
 {player} finished {rank} in {cup}|{player} a terminé {rank} lors {de.cup}
 {striker} was sent off after {ten} minutes|{striker} a été expulsé{e} au bout de {ten} minutes

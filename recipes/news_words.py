@@ -304,4 +304,42 @@ nurses and <doctors/midwives/paramedics> are demanding better working conditions
 sales of <masks/thermometers/painkillers/hand sanitiser> have risen by {pct} since the start of the epidemic|les ventes de <masques/thermomètres/antidouleurs/gel hydroalcoolique> ont augmenté de {pct} depuis le début de l'épidémie
 borders will remain closed {F} in order to contain {infection}|les frontières resteront fermées {F} afin d'endiguer {infection}
 travellers returning from {C} must take a test before departure|les voyageurs de retour {of.C} doivent effectuer un test avant leur départ""",
+    "longer": """police have been looking for {P} for {n} days, but have so far found nothing|la police recherche {P} depuis {n} jours, mais n'a jusqu'à présent rien trouvé
+it is not the first time that {P} {has} been in trouble with the law|ce n'est pas la première fois que {P} {a} des ennuis avec la justice
+{P}, who used to work as a security guard{l}, {was} forced to sell {his} house after losing {his} job|{P}, qui travaill{ait} auparavant comme agent de sécurité{l}, {a} été contraint{e} de vendre {sa} maison après avoir perdu {son} emploi
+{P} told the court that {he} had acted alone and that nobody else was involved|{P} {a} déclaré au tribunal qu'{il} {avait} agi seul{e} et que personne d'autre n'était impliqué
+the couple, who have {n} children, had only been living in {city} for a few months|le couple, qui a {n} enfants, ne vivait {au.city} que depuis quelques mois
+a spokeswoman for {org} declined to say whether anyone had been fired|une porte-parole {de.org} a refusé de dire si quelqu'un avait été licencié
+the attack left {n} people dead and {ten} others injured, including a {kid}-year-old boy|l'attaque a fait {n} morts et {ten} blessés, dont un garçon de {kid} ans
+the girl, aged {kid}, was on her way to school when she was hit by a van{l}|la fillette, âgée de {kid} ans, se rendait à l'école lorsqu'elle a été percutée par une camionnette{l}
+instead of <going home/calling the police/waiting for help>, {P} decided to <follow the thief/drive through the night/climb over the fence>|au lieu <de rentrer à la maison/d'appeler la police/d'attendre les secours>, {P} {a} décidé de <suivre le voleur/rouler toute la nuit/escalader la clôture>
+not only did {org} ignore the warnings, but it also tried to hide the evidence|non seulement {org} a ignoré les avertissements, mais {il} a aussi tenté de dissimuler les preuves
+{org} has been trying for {n} years to <attract tourists/reduce its debts/recruit more women>, without much success|{org} essaie depuis {n} ans <d'attirer des touristes/de réduire ses dettes/de recruter davantage de femmes>, sans grand succès
+{org} is unlikely to reach its goal before the end of the decade, even if the economy recovers|il est peu probable que {org} atteigne son objectif avant la fin de la décennie, même si l'économie se redresse
+{org} is about to <move to/open an office in> {city}, where rents are much lower|{org} est sur le point <de s'installer/d'ouvrir un bureau> {au.city}, où les loyers sont bien plus bas
+{org} failed to <meet the deadline/pay its suppliers/protect its employees> despite repeated warnings|{org} n'a pas <respecté le délai/payé ses fournisseurs/protégé ses employés> malgré des avertissements répétés
+the more <expensive/crowded/polluted> the city becomes, the more people move to the countryside|plus la ville devient <chère/surpeuplée/polluée>, plus les gens s'installent à la campagne
+it remains to be seen whether {C} will be able to pay back its debts|reste à savoir si {C} {sera} en mesure de rembourser {ses} dettes
+by the time the ambulance arrived, {P} had already stopped breathing|lorsque l'ambulance est arrivée, {P} {avait} déjà cessé de respirer
+more than half of those surveyed think that {org} is doing a <good/poor> job|plus de la moitié des personnes interrogées estiment que {org} fait du <bon/mauvais> travail
+{n} in {ten} drivers admit that they have used their phone while driving|{n} conducteurs sur {ten} reconnaissent avoir utilisé leur téléphone au volant
+the {kid}-year-old, who cannot be named for legal reasons, was arrested at his parents' home|l'adolescent de {kid} ans, dont le nom ne peut être divulgué pour des raisons juridiques, a été arrêté au domicile de ses parents
+the {nat} millionaire, who made his fortune in <property/shipping/fashion/online gambling>, owns {n} houses in {C}|le millionnaire {m.nat}, qui a fait fortune dans <l'immobilier/le transport maritime/la mode/les jeux d'argent en ligne>, possède {n} maisons {in.C}
+the {nat}-born <writer/scientist/chef/designer> moved to {city} at the age of {ten}|<l'écrivain/le scientifique/le chef/le styliste> d'origine {f.nat} s'est installé {au.city} à l'âge de {ten} ans
+the long-awaited report on {issue} was made public{t}|le rapport tant attendu sur {issue} a été rendu public{t}
+a once popular seaside resort{l} has become a ghost town since {crisis}|une station balnéaire autrefois prisée{l} est devenue une ville fantôme depuis {crisis}
+the country's largest <airport/hospital/prison/power plant> is to be renovated at a cost of {money}|<le plus grand aéroport/le plus grand hôpital/la plus grande prison/la plus grande centrale électrique> du pays va faire l'objet de travaux d'un coût de {money}
+what began as a peaceful demonstration in {city} ended in violence{t}|ce qui avait commencé comme une manifestation pacifique {au.city} s'est terminé dans la violence{t}
+unless an agreement is reached {F}, {num} workers could lose their jobs|à moins qu'un accord ne soit trouvé {F}, {num} travailleurs pourraient perdre leur emploi
+since {month}, {firm} has been losing about {money} a week|depuis {month}, {firm} perd environ {money} par semaine
+having <lost/won> the first leg, the {nat} club only needed a draw to <qualify/stay in the top division>|après avoir <perdu/gagné> le match aller, le club {m.nat} n'avait besoin que d'un match nul pour <se qualifier/rester en première division>
+the twins, now aged {ten}, were separated at birth and met again in {city}{t}|les jumeaux, aujourd'hui âgés de {ten} ans, avaient été séparés à la naissance et se sont retrouvés {au.city}{t}
+people living near the <airport/factory/motorway/landfill site> have been complaining about the <noise/smell/smoke> for years|les riverains <de l'aéroport/de l'usine/de l'autoroute/de la décharge> se plaignent <du bruit/de l'odeur/de la fumée> depuis des années
+the firm's shares have lost nearly a third of their value since {O} took over|l'action de la société a perdu près d'un tiers de sa valeur depuis l'arrivée {de.O} à sa tête
+residents were told to stay indoors and keep their windows closed because of <toxic smoke/a gas leak/the heat>|les habitants ont reçu pour consigne de rester chez eux et de garder leurs fenêtres fermées en raison <de fumées toxiques/d'une fuite de gaz/de la chaleur>
+{O} said it was too early to say what had caused {crash}|{O} a déclaré qu'il était trop tôt pour dire ce qui avait provoqué {crash}
+{O} insisted that the decision had nothing to do with {crisis}|{O} a affirmé que cette décision n'avait rien à voir avec {crisis}
+{O} thanked the <volunteers/firefighters/doctors/voters> for their courage and called for donations|{O} a remercié les <bénévoles/pompiers/médecins/électeurs> pour leur courage et a lancé un appel aux dons
+the majority of the {num} people who applied for the job were under 30|la majorité des {num} personnes ayant postulé à cet emploi avaient moins de 30 ans
+one in {n} children in {C} goes to bed hungry|un enfant sur {n} se couche le ventre vide {in.C}""",
 }
