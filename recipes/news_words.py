@@ -19,8 +19,8 @@ TENS = [
 NAMES = {
     "m": "John Peter David Mark Daniel Thomas Kevin Brian Steven Adam Luke Simon Martin Robert Andrew Samuel Victor Carlos",
     "f": "Sarah Emma Laura Julia Helen Rachel Karen Linda Susan Nicole Hannah Claire Diana Monica Amanda Olivia Elena",
-    "family": "Miller Parker Hughes Bennett Collins Carter Walsh Keller Fischer Novak Larsen Moreau Lambert Rossi Ortega "
-    "Costa Tanaka Murphy Doyle Fletcher Harding Sutton Brandt Weaver Holt Kowalski Petersen Marsh",
+    "family": "Miller Hargrove Hewson Bennett Garnham Whitlock Welland Kessler Falkner Nowicki Larsen Moreau Lemoine Ferretti Ibarra "
+    "Bellini Tanaka Delaney Dorrell Fletcher Harding Sutton Brandt Weaver Holt Kowalski Petersen Marsh",
 }
 
 CITIES = """London=Londres; Moscow=Moscou; Geneva=Genève; Brussels=Bruxelles; Beijing=Pékin; New Orleans=La Nouvelle-Orléans; Vienna=Vienne
