@@ -1,0 +1,192 @@
+"""Pairs of sentences in the language of news reports and health advice: a small grammar that writes training data.
+
+    python recipes/news.py news.tsv            # 12,000 lines, always the same
+    python recipes/news.py news.tsv --lines 500
+
+The sentences are in news_frames.py, the words that fill them and the health advice in news_words.py; news_draws.py
+draws people, places and sums from those, and this is the grammar that agrees them. A frame is one sentence in both languages:
+
+    {P} {was} <arrested/questioned>{t}|{P} {a} été <arrêté/interrogé>{e}{t}
+
+<a/b> chooses the same alternative on both sides. {P} is someone, {K} so many people, {O} an official, {t} when (or
+nothing), {l} where (or nothing); a lower-case name is a table of WORDS. {de.x}, {au.x} and {que.x} are French words
+before {x}; {e}, {a}, {est}, {il}, {was}, {his} agree with the first noun of the frame, and {e.x} with {x}.
+People are invented, with common names, and so is all that is said: these are sentences, not advice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+from pathlib import Path
+
+from news_draws import ELIDES, au, bare, de, out_of, pick, read, within
+from news_frames import FRAMES, LEADS, SOURCES, TAILS
+from news_words import HEALTH
+from pronouns import Noun
+
+_SLOT = re.compile(r"\{(?:(\w+)\.)?(\w+)\}")
+_REPORTED = re.compile(r"\b(said|told|says|say|according|warned|announced|denied|reported|asked|argued|added)\b")
+_KNOWN = re.compile(r"(virus|infection|maladie|maladie d'Alzheimer|rage)$")  # with the article: un cas de la maladie
+SAYERS = {topic: read(text) for topic, text in SOURCES.items()}
+PLAIN = ("advice", "quotes", "longer", "headlines")
+
+VERBS = {
+    "a": "a ont", "na": "n'a n'ont", "avait": "avait avaient", "est": "est sont", "était": "était étaient",
+    "sest": "s'est se_sont", "sera": "sera seront", "serait": "serait seraient", "aurait": "aurait auraient",
+    "devrait": "devrait devraient", "doit": "doit doivent", "va": "va vont", "peut": "peut peuvent", "nest": "n'est ne_sont",
+    "nt": "_ nt", "ait": "ait aient", "son": "son leur", "sa": "sa leur", "ses": "ses leurs", "lui": "lui leur", "risque": "risque risquent",
+}  # fmt: skip
+BE = {
+    "was": "was were",
+    "is": "is are",
+    "has": "has have",
+    "s": "s _",
+    "his": "his their",
+    "he": "he they",
+    "him": "him them",
+}
+
+
+def form(how: str, noun: Noun, language: int) -> str:
+    """A word that goes with a noun: an ending, a verb, a pronoun, or the noun after a preposition."""
+    if how in BE and language == 0:
+        word = BE[how].split()[noun.plural].replace("_", "")
+        return {"his": "her", "he": "she", "him": "her"}.get(word, word) if noun.feminine else word
+    if how in VERBS:
+        return VERBS[how].split()[noun.plural].replace("_", " " if how != "nt" else "")
+    il = ("elle" if noun.feminine else "il") + "s" * noun.plural
+    un = bool(noun.feminine)
+    m, *rest = noun.french.split(",")
+    return {
+        "e": "e" * un + "s" * noun.plural, "il": il, "ne": "ne" * un + "s" * noun.plural, "eux": ("eux", "euse")[un],
+        "m": m, "f": (rest or [m])[0], "mp": m + "s" * (m[-1] not in "sx"), "fp": (rest or [m])[0] + "s",
+        "de": de(noun.french), "au": au(noun.french), "in": within(noun), "of": out_of(noun),
+        "some": de(noun.french if _KNOWN.search(noun.french) else bare(noun.french)),
+        "que": ("qu'" if noun.french[:1].lower() in ELIDES else "que ") + noun.french,
+    }[how]  # fmt: skip
+
+
+def write(english: str, french: str, draw: random.Random) -> tuple[str, str]:
+    """A frame with its alternatives chosen and its slots filled and agreed."""
+    chosen = [draw.randrange(len(group.split("/"))) for group in re.findall(r"<([^>]*)>", english)]
+    sides = []
+    for side in (english, french):
+        turn = iter(chosen)
+        sides.append(re.sub(r"<([^>]*)>", lambda m: m[1].split("/")[next(turn)], side))  # noqa: B023
+    names = [
+        m[2]
+        for side in sides
+        for m in _SLOT.finditer(side)
+        if m[2] not in VERBS and m[2] not in BE and m[2] not in ("e", "il", "ne", "eux")
+    ]
+    drawn: dict[str, Noun] = {}
+    for slot in dict.fromkeys(names):
+        while slot not in drawn or drawn[slot].english in [
+            drawn[other].english for other in drawn if other != slot and drawn[slot].english
+        ]:
+            drawn[slot] = pick(slot, draw)
+    first = next(
+        (drawn[slot] for slot in names if drawn[slot].elides and slot not in ("O2", "O3")), Noun("", "", False)
+    )
+    done = []
+    for language, side in enumerate(sides):
+
+        def put(m: re.Match[str], language: int = language) -> str:
+            how, slot = m[1], m[2]
+            if slot not in drawn:
+                return form(slot, first, language)
+            return (
+                form(how, drawn[slot], language) if how else (drawn[slot].french if language else drawn[slot].english)
+            )
+
+        text = _SLOT.sub(put, side).replace("*", "")
+        text = re.sub(r",\s*,", ",", text)
+        text = text if language else re.sub(r"\b([Aa]) (?=[AEIO]|eight|8\d?-|1[18]-)", r"\1n ", text)
+        text = re.sub(r",(?=[.?!;:])", "", re.sub(r",( »)?,", r"\1,", text))
+        text = (
+            re.sub(r"\b(de|que) (?=[éèêâîôaeiou](?!ui\b|nze\b))", lambda m: m[1][:-1] + "'", text) if language else text
+        )
+        text = re.sub(r'(: "|: « )(\w)', lambda m: m[1] + m[2].upper(), text)
+        at = re.search(r"\w", text)
+        done.append(text if at is None else text[: at.start()] + text[at.start()].upper() + text[at.end() :])
+    return done[0], done[1]
+
+
+def extended(topic: str, english: str, french: str, draw: random.Random) -> tuple[str, str]:
+    """A frame with a tail, a source or an opening, where its topic has them."""
+    ends = english[-1] if english[-1] in "?!:" else "."
+    if topic in PLAIN or ends != ".":
+        return (english, french) if english[-1] in "?!:." else (english + ".", french + ".")
+    tails = [line.split("|") for line in (TAILS[topic] + "\n" + TAILS["any"]).splitlines()]
+    tails = [tail for tail in tails if len(tail) < 3 or re.search(tail[2].replace("/", "|"), english)]
+    if tails and draw.random() < 0.5:
+        tails += [tail for tail in tails if len(tail) == 3] * 4
+        tail = draw.choice(tails)
+        english, french = english + tail[0], french + tail[1]
+    if not _REPORTED.search(english):
+        kind, sayer = draw.random(), draw.choice(SAYERS[topic] + SAYERS["any"])
+        en, fr, ont, time = (
+            sayer.english,
+            sayer.french,
+            "ont" if sayer.plural else "a",
+            "" if "{t}" in english else "{t}",
+        )
+        if kind < 0.28:
+            verb, verbe = draw.choice(
+                [
+                    ("said", "déclaré"),
+                    ("said", "indiqué"),
+                    ("said", "annoncé"),
+                    ("reported", "rapporté"),
+                    ("confirmed", "confirmé"),
+                ]
+            )
+            english, french = f"{english}, {en} {verb}{time}", f"{french}, {ont} {verbe} {fr}{time}"
+        elif kind < 0.4:
+            english, french = f"{english}, according to {en}", f"{french}, selon {fr}"
+        elif kind < 0.5:
+            english, french = f"according to {en}, {english}", f"selon {fr}, {french}"
+        elif kind < 0.58:
+            say, dit = ("say", "affirment") if sayer.plural or en == "police" else ("says", "affirme")
+            english, french = f"{en} {say} {english}", f"{fr} {dit if en != 'police' else 'affirme'} que {french}"
+            french = re.sub(r" que \{(\w+)\}", r" {que.\1}", french)
+        elif kind < 0.66:
+            lead, début = draw.choice(LEADS.strip().splitlines()).split("|")
+            english, french = f"{lead}, {english}", f"{début}, {french}"
+    return english + ".", french + "."
+
+
+ALL = [
+    (topic, *line.split("|"))
+    for table in (FRAMES, HEALTH)
+    for topic, text in table.items()
+    for line in text.strip().splitlines()
+]
+
+
+def sentences(lines: int = 12_000, seed: int = 0) -> list[tuple[str, str]]:
+    """So many different pairs of sentences, always the same ones for a seed."""
+    draw = random.Random(seed)
+    found: dict[str, str] = {}
+    while len(found) < lines:
+        topic, english, french = draw.choice(ALL)
+        english, french = write(*extended(topic, english, french, draw), draw)
+        found.setdefault(english, french)
+    return list(found.items())
+
+
+def main() -> None:
+    """Write the pairs to a TSV file."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("file", type=Path, help="the TSV file to write: English, tab, French")
+    parser.add_argument("--lines", type=int, default=12_000)
+    options = parser.parse_args()
+    pairs = sentences(options.lines)
+    options.file.write_text("".join(f"{english}\t{french}\n" for english, french in pairs), encoding="utf-8")
+    print(f"{len(pairs):,} pairs → {options.file}")
+
+
+if __name__ == "__main__":
+    main()

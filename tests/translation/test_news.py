@@ -1,0 +1,90 @@
+"""The sentences of news and of health advice that are written for training: grammatical, and not those that measure."""
+
+import re
+from pathlib import Path
+
+import news
+import pytest
+
+DATA = Path(__file__).parents[1] / "data"
+RECIPES = Path(news.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def written():
+    return news.sentences(6_000)
+
+
+def digits(text):
+    return sorted(re.findall(r"\d+", re.sub(r"(?<=\d)[ ,.](?=\d)", "", text)))
+
+
+def wrong_pairs(pairs):
+    """Pairs whose sides end differently or have other numbers."""
+    return [
+        (english, french)
+        for english, french in pairs
+        if english[-1] != french[-1] or english[-1] not in ".?!" or digits(english) != digits(french)
+    ]
+
+
+def wrong_text(lines):
+    """Text that a grammar with a hole in it would write."""
+    bad = re.compile(
+        r"[{}<>|*]|  | [,.]|,,|,\.|\b(?:de|à) les?\b(?! \d)|\b(?:que|de|le|la) (?:un|une|il|ils|elle|elles)\b"
+        r"|\b(?:le|la|de|que) [aéèêioœ]\w{3}(?<!onze)"
+    )
+    return [line for line in lines if bad.search(line)]
+
+
+def test_it_writes_the_same_each_time_and_nothing_twice(written):
+    assert written == news.sentences(6_000)
+    assert written[:50] != news.sentences(50, seed=1)
+    assert len({english for english, _ in written}) == len(written) == 6_000
+
+
+def test_nothing_that_measures_is_among_them(written):
+    kept_away = {line.split("\t")[0] for line in (DATA / "pronouns.tsv").read_text(encoding="utf-8").splitlines()}
+    kept_away |= set((DATA / "documents.txt").read_text(encoding="utf-8").splitlines())
+    assert not kept_away & {english for english, _ in written}
+
+
+def test_both_sides_say_the_same_numbers_and_end_alike(written):
+    assert wrong_pairs(written) == []
+    assert wrong_pairs([("It cost $1,250.", "Cela a coûté 1 260 dollars.")])
+    assert wrong_pairs([("Why?", "Pourquoi.")])
+    assert not wrong_pairs([("It cost $1,250.5.", "Cela a coûté 1 250,5 dollars.")])
+
+
+def test_its_french_elides_and_contracts(written):
+    assert wrong_text(french for _, french in written) == []
+    for bad in ("Près de le lac.", "Selon que il dort.", "Le {P} dort.", "Près de Londres,, il dort.", "La école."):
+        assert wrong_text([bad.lower()]) == [bad.lower()]
+
+
+def test_it_has_many_frames_and_words(written):
+    assert len(news.ALL) >= 450
+    assert all(len(frame) == 3 for frame in news.ALL)
+    for _, english, french in news.ALL:
+        assert [group.count("/") for group in re.findall(r"<([^>]*)>", english)] == [
+            group.count("/") for group in re.findall(r"<([^>]*)>", french)
+        ], english
+    words = {word for english, _ in written for word in re.findall(r"[a-z]{3,}", english)}
+    assert len(words) > 1_200
+
+
+def test_visits_keep_their_marks():
+    lines = (RECIPES / "visits.tsv").read_text(encoding="utf-8").splitlines()
+    pairs = [tuple(line.split("\t")) for line in lines]
+    assert len({english for english, _ in pairs}) == len(pairs) >= 60
+    for english, french in pairs:
+        assert re.findall(r"⟦\d⟧", english) == re.findall(r"⟦\d⟧", french) != []
+    assert wrong_pairs(pairs) == []
+
+
+def test_the_recipe_writes_a_file(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["news.py", str(tmp_path / "out.tsv"), "--lines", "40"])
+    news.main()
+    lines = (tmp_path / "out.tsv").read_text(encoding="utf-8").splitlines()
+    assert [tuple(line.split("\t")) for line in lines] == news.sentences(40)
+    assert "40 pairs" in capsys.readouterr().out
