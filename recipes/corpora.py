@@ -1,6 +1,7 @@
 """Training text for recipes/wide-en-fr.toml from public corpora: screened, cleaned, with copies that teach facts.
 
     python recipes/corpora.py ../shared/data recipes/wide          # about ten minutes on two cores
+    python recipes/corpora.py ../shared/data recipes/wide --screen captions.tsv news.tsv
 
 It writes, always the same:
   parliament.tsv, documents.tsv   pairs far from every test set, whose numbers agree
@@ -12,6 +13,7 @@ It writes, always the same:
   greeted.tsv                     the greetings of greetings.tsv before and after other sentences
   last.tsv                        a few thousand pairs of each kind, for the last training
   vocabulary.spm                  subwords of all of it
+With --screen it only drops, from files in that folder, what is near a line of a test set.
 """
 
 from __future__ import annotations
@@ -245,10 +247,15 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="the folder with tatoeba/, europarl/, documents/ and the test sets")
     parser.add_argument("out", type=Path)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--screen", nargs="+", metavar="FILE", default=[], help="only screen these files of OUT")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     rng = random.Random(options.seed)
     screen = partial(screened, tests=test_lines(options.data, Path(__file__).parent.parent / "tests" / "data"))
+    for name in options.screen:
+        write(options.out / name, screen(list(read_pairs(options.out / name))))
+    if options.screen:
+        return
     with multiprocessing.Pool(2) as pool:
 
         def far(pairs: Iterable[Pair]) -> list[Pair]:

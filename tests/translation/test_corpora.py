@@ -123,3 +123,10 @@ def test_all_files_are_made_and_no_line_is_near_a_test(tmp_path, monkeypatch, ca
     )
     assert Vocabulary.load(tmp_path / "out").has_marks
     assert "parliament.tsv: 100 pairs" in capsys.readouterr().out
+    # Other files are screened where they lie.
+    (tmp_path / "out" / "own.tsv").write_text(
+        f"A tall man climbs.\tUn grand homme grimpe.\n{near}\tUne phrase de 25 mots.\n"
+    )
+    monkeypatch.setattr("sys.argv", ["corpora.py", str(data), str(tmp_path / "out"), "--screen", "own.tsv"])
+    corpora.main()
+    assert list(read_pairs(tmp_path / "out" / "own.tsv")) == [("A tall man climbs.", "Un grand homme grimpe.")]

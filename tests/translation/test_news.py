@@ -7,7 +7,7 @@ import news
 import pytest
 
 DATA = Path(__file__).parents[1] / "data"
-RECIPES = Path(news.__file__).parent
+RECIPES = Path(news.__file__).parents[1]
 
 
 @pytest.fixture(scope="module")

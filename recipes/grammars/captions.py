@@ -1,7 +1,7 @@
 """Descriptions of pictures in both languages, and plain sentences with their words: a grammar that writes training data.
 
-    python recipes/captions.py captions.tsv            # 12,000 lines, always the same
-    python recipes/captions.py captions.tsv --lines 500
+    python recipes/grammars/captions.py captions.tsv            # 12,000 lines, always the same
+    python recipes/grammars/captions.py captions.tsv --lines 500
 
 The words are in caption_words.py, and people and things with their adjectives in caption_phrases.py; this is the
 grammar of scenes. What is seen in a picture (a man on a ladder in a blue shirt) hardly occurs in parliaments or

@@ -1,7 +1,7 @@
 """Pairs of sentences in the language of news reports and health advice: a small grammar that writes training data.
 
-    python recipes/news.py news.tsv            # 12,000 lines, always the same
-    python recipes/news.py news.tsv --lines 500
+    python recipes/grammars/news.py news.tsv            # 12,000 lines, always the same
+    python recipes/grammars/news.py news.tsv --lines 500
 
 The sentences are in news_frames.py, the words that fill them and the health advice in news_words.py; news_draws.py
 draws people, places and sums from those, and this is the grammar that agrees them. A frame is one sentence in both languages:

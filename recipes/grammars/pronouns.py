@@ -1,7 +1,7 @@
 """Pairs of sentences in which French must choose il or elle for "it": a small grammar that writes training data.
 
-    python recipes/pronouns.py pronouns.tsv            # 12,000 lines, always the same
-    python recipes/pronouns.py pronouns.tsv --lines 500
+    python recipes/grammars/pronouns.py pronouns.tsv            # 12,000 lines, always the same
+    python recipes/grammars/pronouns.py pronouns.tsv --lines 500
 
 The words are in pronoun_words.py and what happens between two of them in pronoun_frames.py; this is the grammar that
 agrees them.
