@@ -6,8 +6,8 @@ python benchmarks/translation_quality.py --model FOLDER    another model
 python benchmarks/translation_quality.py --keep FOLDER     keep the translations there, or read them there
 python benchmarks/translation_quality.py --report          and keep it in benchmarks/reports/
 
-The test sets are not part of the repository: --data says where they lie (../shared/data). The length penalty is
-chosen on dev.tsv alone.
+The test sets are not part of the repository: --data says where they lie (../shared/data). Beam and length penalty are
+those that users get.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ from regard.translation.translator import SHIPPED, Translator
 
 ROOT = Path(__file__).parents[1]
 PRONOUNS = ROOT / "tests" / "data" / "pronouns.tsv"
-PENALTIES, DEFAULT = (0.6, 1.0, 1.4), 1.0
-BEAM = 4
 Row = tuple[str, str, str, str, str]  # English, the noun that "it" is, the other noun, the pronoun, French
 
 
@@ -102,7 +100,7 @@ def pronouns(translator: Translator, heads: bool = False) -> Pronouns:
     """Translate the minimal pairs and look at "it"."""
     table = rows()
     found = Pronouns(lines=len(table))
-    answers = translator.translate([row[0] for row in table], beam=BEAM)
+    answers = translator.translate([row[0] for row in table])
     good = [right(answer.text, row) for answer, row in zip(answers, table, strict=True)]
     found.right, found.pairs = sum(good), sum(a and b for a, b in zip(good[::2], good[1::2], strict=True))
     found.said.update(pronoun(answer.text) or "none" for answer in answers)
@@ -131,30 +129,16 @@ def pronouns(translator: Translator, heads: bool = False) -> Pronouns:
 # Test sets
 
 
-def said(translator: Translator, sources: list[str], penalty: float, keep: Path | None, name: str) -> list[str]:
+def said(translator: Translator, sources: list[str], keep: Path | None, name: str) -> list[str]:
     """The translations of a test set, made now or kept from before."""
-    file = None if keep is None else keep / f"{name}-{penalty}.fr.txt"
+    file = None if keep is None else keep / f"{name}.fr.txt"
     if file is not None and file.is_file():
         return list(read_lines(file))
-    found = [t.text for t in translator.translate(sources, beam=BEAM, length_penalty=penalty)]
+    found = [t.text for t in translator.translate(sources)]
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("\n".join(found) + "\n", encoding="utf-8")
     return found
-
-
-def chosen(translator: Translator, data: Path, log: list[str], keep: Path | None) -> float:
-    """The length penalty that is best on dev, by BLEU; the default, unless another is better by more than 0.1."""
-    pairs = list(read_pairs(data / "tatoeba" / "dev.tsv"))
-    figures = {}
-    log += ["| length penalty, on dev | BLEU | chrF2 |", "| --- | --- | --- |"]
-    for penalty in PENALTIES:
-        found = score(said(translator, [en for en, _ in pairs], penalty, keep, "dev"), [fr for _, fr in pairs])
-        figures[penalty] = found.bleu
-        log.append(f"| {penalty} | {found.bleu:.2f} | {found.chrf:.2f} |")
-        print(log[-1], flush=True)
-    best = max(figures, key=lambda penalty: figures[penalty])
-    return best if figures[best] > figures[DEFAULT] + 0.1 else DEFAULT
 
 
 def test_sets(data: Path) -> dict[str, list[tuple[str, str]]]:
@@ -174,7 +158,7 @@ def _pairs(folder: Path) -> list[tuple[str, str]]:
     return list(read_pairs(file))
 
 
-def table(translator: Translator, data: Path, penalty: float, keep: Path | None) -> list[str]:
+def table(translator: Translator, data: Path, keep: Path | None) -> list[str]:
     """A line for each test set, whole and far from the training."""
     train = [pair for name in ("tatoeba", "storybook") for pair in read_pairs(data / name / "train.tsv")]
     lines = [
@@ -183,9 +167,7 @@ def table(translator: Translator, data: Path, penalty: float, keep: Path | None)
     ]
     for name, pairs in test_sets(data).items():
         sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
-        found = score(
-            said(translator, sources, penalty, keep, name.split("-")[0]), references, sources=sources, train=train
-        )
+        found = score(said(translator, sources, keep, name.split("-")[0]), references, sources=sources, train=train)
         far = found.far
         rest = "0 | | |" if far is None else f"{far.lines:,} | {far.bleu:.1f} | {far.chrf:.1f} |"
         lines.append(f"| {name} | {found.lines:,} | {found.bleu:.1f} | {found.chrf:.1f} | {rest}")
@@ -198,7 +180,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, default=SHIPPED, help="a folder; the model in the package without it")
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="where the test sets lie")
-    parser.add_argument("--penalty", type=float, help="the length penalty; without it, dev decides")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where translations are kept")
     parser.add_argument("--pronouns", action="store_true", help="only these")
     parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-translation-quality.md")
@@ -208,23 +189,18 @@ def main() -> None:
     print(about, *about.wrong, sep="\n", flush=True)
     if options.pronouns:
         return
-    log: list[str] = []
-    penalty = chosen(translator, options.data, log, options.keep) if options.penalty is None else options.penalty
-    figures = table(translator, options.data, penalty, options.keep)
+    figures = table(translator, options.data, options.keep)
     name = "the model in the package" if options.model == SHIPPED else f"the model {options.model.name}"
     text = "\n".join(
         [
             "# How well it translates",
             "",
-            f"{machine()}. English to French, {name}; beam {BEAM}, length penalty {penalty}: {DEFAULT} unless "
-            f"another of {', '.join(map(str, PENALTIES))} is better by 0.1 BLEU on tatoeba's dev set. "
+            f"{machine()}. English to French, {name}, as `translate` does it by default (beam 4, length penalty 1). "
             "Far lines: no training line of Tatoeba or African Storybook has a character-4-gram Jaccard of 0.6 or more "
             "with the line (English) or its reference (French, the lines that were translated back included); pairs of "
             "parliament and of documents within 0.7 of any test line were left out of the training.",
             "",
             *figures,
-            "",
-            *log,
             "",
             "## Pronouns",
             "",

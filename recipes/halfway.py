@@ -2,9 +2,11 @@
 
     python recipes/halfway.py tuned last out
     python recipes/halfway.py tuned last start --float32
+    python recipes/halfway.py pupil end out --head three-quarters 1 3
 
 A last training on a few kinds of sentences teaches these and forgets a little of everything else; halfway back, most of
-what it taught is still there, and nearly nothing is forgotten.
+what it taught is still there, and nearly nothing is forgotten. With --head, one head of the encoder (its layer and its
+number, from 0) looks where it looked in a third training.
 """
 
 import argparse
@@ -12,6 +14,7 @@ import argparse
 import torch
 
 from regard.errors import InputError
+from regard.nn import Transformer
 from regard.translation import Translator
 
 
@@ -25,6 +28,23 @@ def halfway(first: Translator, second: Translator) -> Translator:
     return first
 
 
+def look_as(model: Transformer, other: Transformer, layer: int, head: int) -> None:
+    """Give one head of the encoder the queries and keys that it has in another training."""
+    if model.config != other.config:
+        raise InputError("these are two models: for one of its heads, both must have the same sizes.")
+    if not (0 <= layer < model.config.encoder_layers and 0 <= head < model.config.heads):
+        sizes = f"{model.config.encoder_layers} layers of {model.config.heads} heads"
+        raise InputError(f"there is no layer {layer}, head {head}: the encoder has {sizes}, counted from 0.")
+    width = model.config.width // model.config.heads
+    name = f"encoder.layers.{layer}.attention.projection"
+    with torch.no_grad():
+        for kind in ("weight", "bias"):
+            own, others = (each.get_parameter(f"{name}.{kind}") for each in (model, other))
+            for start in (0, model.config.width):  # rows: all queries, all keys, all values
+                rows = slice(start + head * width, start + (head + 1) * width)
+                own[rows] = others[rows]
+
+
 def main() -> None:
     """Open both, write the third."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -32,8 +52,13 @@ def main() -> None:
     parser.add_argument("second")
     parser.add_argument("out")
     parser.add_argument("--float32", action="store_true", help="all digits, to train on: four times the size")
+    parser.add_argument("--head", nargs=3, metavar=("FOLDER", "LAYER", "HEAD"), help="looks as in this training")
     options = parser.parse_args()
-    halfway(Translator.load(options.first), Translator.load(options.second)).save(options.out, int8=not options.float32)
+    found = halfway(Translator.load(options.first), Translator.load(options.second))
+    if options.head is not None:
+        folder, layer, head = options.head
+        look_as(found.model, Translator.load(folder).model, int(layer), int(head))
+    found.save(options.out, int8=not options.float32)
 
 
 if __name__ == "__main__":

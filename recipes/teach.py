@@ -30,13 +30,14 @@ def distinct_sources(files: list[str]) -> list[str]:
     return list(dict.fromkeys(source for file in files for source, _ in read_pairs(file)))
 
 
-def is_credible(source: str, target: str, ratio: float, tokens: int) -> bool:
-    """Whether a translation may be learned from.
+def is_credible(source: str, target: str, tokens: tuple[int, int]) -> bool:
+    """Whether a translation may be learned from; `tokens` are those of each side.
 
-    >>> [is_credible("I have 12 dogs.", target, 1.0, 6) for target in ("J'ai 12 chiens.", "J'ai 1 chien.")]
+    >>> [is_credible("I have 12 dogs.", target, (6, 6)) for target in ("J'ai 12 chiens.", "J'ai 1 chien.")]
     [True, False]
     """
-    if not target.strip() or target == source or (tokens > _FEW and not _SHORTEST <= ratio <= _LONGEST):
+    ratio = tokens[1] / tokens[0]
+    if not target.strip() or target == source or (tokens[0] > _FEW and not _SHORTEST <= ratio <= _LONGEST):
         return False
     digits = [sorted(letter for letter in text if letter.isdigit()) for text in (source, target)]
     return digits[0] == digits[1]
@@ -52,7 +53,7 @@ def taught(teacher: Translator, sources: list[str], *, longest: int = 110) -> It
         found = search_all(teacher.model, [ids for _, ids in encoded], beam=1)
     for (source, ids), best in zip(encoded, found, strict=True):
         target = " ".join(words.decode(best[0].tokens).split())
-        if is_credible(source, target, len(best[0].tokens) / len(ids), len(ids)):
+        if is_credible(source, target, (len(ids), len(best[0].tokens))):
             yield source, target
 
 

@@ -51,3 +51,36 @@ def test_with_all_digits(words, tmp_path, monkeypatch):
 def test_two_models_have_no_middle(words):
     with pytest.raises(regard.InputError, match="same sizes"):
         halfway.halfway(translator(words, 0), translator(words, 0, width=32, heads=2))
+
+
+def test_one_head_looks_as_in_a_third_training(words, tmp_path, monkeypatch):
+    given = [translator(words, seed) for seed in (0, 1, 2)]
+    with torch.no_grad():
+        given[2].model.encoder.layers[1].attention.projection.bias.normal_()
+    for n, each in enumerate(given):
+        each.save(tmp_path / f"{n}")
+    asked = ["halfway.py", *(str(tmp_path / name) for name in ("0", "1", "out")), "--float32"]
+    monkeypatch.setattr(sys, "argv", [*asked, "--head", str(tmp_path / "2"), "1", "1"])
+    halfway.main()
+    found, third, mean = Translator.load(tmp_path / "out").model, given[2].model, halfway.halfway(*given[:2]).model
+
+    x = torch.randn(5, mean.config.width)
+
+    def weights(model, head):
+        layer = model.encoder.layers[1].attention
+        queries, keys, _ = (part.chunk(layer.heads, -1)[head] for part in layer.projection(x).chunk(3, -1))
+        return regard.AttentionMatrix(queries, keys).to_dense()
+
+    assert torch.equal(weights(found, 1), weights(third, 1))
+    assert torch.equal(weights(found, 0), weights(mean, 0))
+    assert not torch.allclose(weights(found, 1), weights(mean, 1))
+    own, others = found.state_dict(), mean.state_dict()
+    changed = [name for name in own if not torch.equal(own[name], others[name])]
+    assert changed == [f"encoder.layers.1.attention.projection.{kind}" for kind in ("weight", "bias")]
+    values = slice(2 * mean.config.width, None)
+    assert all(torch.equal(own[name][values], others[name][values]) for name in changed)
+
+
+def test_a_head_that_is_not_there(words):
+    with pytest.raises(regard.InputError, match="no layer 9, head 0"):
+        halfway.look_as(translator(words, 0).model, translator(words, 1).model, 9, 0)

@@ -187,6 +187,11 @@ def test_other_quotes_become_french_ones():
         ("Il dit « oui, ».", "Il dit « oui »."),
         ("Il dit « oui, » : non.", "Il dit « oui » : non."),
         ("(ou « oui, »)", "(ou « oui »)"),
+        ("[« Oui, »]", "[« Oui »]"),
+        ("« Oui, » (dit-il) « non »", "« Oui » (dit-il) « non »"),
+        ("« Oui, » — dit-il.", "« Oui » — dit-il."),
+        ("Il dit, »oui.«", "Il dit, »oui.«"),  # as Germans write them
+        ("« Oui,\n» dit-il.", "« Oui,\n» dit-il."),
         ("« Il est tard. » « Quoi ! » dit-il.", "« Il est tard. » « Quoi ! » dit-il."),
         ("Oui, « non » et « , »", "Oui, « non » et « , »"),  # the sign itself
         ('f("Oui,", 5)', 'f("Oui,", 5)'),
@@ -214,6 +219,20 @@ def test_a_comma_stands_after_quotes_that_are_put_back(parts, french):
     placeholders = Placeholders.find(parts, str.isascii)
     assert placeholders.readable == "a b, c"
     assert placeholders.put_back("a b, c", torch.eye(3).tolist()) == french
+
+
+@pytest.mark.parametrize(
+    ("parts", "french"),
+    [
+        ([Removed("« ", 1), ",", Removed(" »", -1)], "« , »"),
+        (["a, ", Removed("«", 1), Removed("<b>", 2), Removed("</b>", -2), Removed("»", -1), " b"], "a,"),
+    ],
+)
+def test_only_a_comma_of_the_quotation_moves(parts, french):
+    placeholders = Placeholders.find(parts, str.isascii)
+    words = placeholders.readable.split()
+    found = placeholders.put_back(" ".join(words), torch.eye(len(words)).tolist())
+    assert " ".join(found.split()).startswith(french)
 
 
 # What the model reads

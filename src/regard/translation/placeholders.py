@@ -112,6 +112,8 @@ class Placeholders:
         out: list[str] = []
         spaced = False  # whether a space belongs after what is there
         start = last = 0  # last: where the words end, or a mark that was moved, before any markup that closes
+        opened: set[int] = set()  # pairs
+        moved: set[int] = set()  # places of marks that were
         for end in sorted({*insertions, len(words)}):
             if end > start:
                 out += [" " if spaced else "", finish(" ".join(words[start:end]))]
@@ -119,12 +121,16 @@ class Placeholders:
             spaced = end > 0
             for gap in sorted(insertions.get(end, ()), key=lambda gap: gap.pair >= 0):  # what closes comes first
                 mark, place = _moved(gap, out[-1]) if out else "", -1
-                if not mark and _closes_french(gap) and out and out[last].endswith(","):
-                    mark, place = ",", last  # « <b>oui,</b> », and not only « oui, »
+                if not mark and _closes_french(gap) and -gap.pair in opened and out[last].endswith(","):
+                    # « <b>oui,</b> », and not only « oui, »; a comma alone is what is quoted. A full stop stays inside.
+                    mark, place = "," if len(out[last]) > 1 or last in moved else "", last
                 if mark:
                     out[place] = out[place].removesuffix(mark)
                 out += [" " if gap.spaced and out else "", gap.text, mark]
                 last = len(out) - 1 if mark or gap.pair >= 0 else last
+                opened.add(gap.pair)
+                if mark:
+                    moved.add(last)
                 spaced = gap.followed
             start = end
         return "".join(out)

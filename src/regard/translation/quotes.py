@@ -64,7 +64,7 @@ _JSON = re.compile(r'[{\[]\s*+"')
 _INCHES = re.compile(r"""(?<![\d.,/])\d[\d.,/]*+(?:['’] ?\d{1,2})?["”]""")
 _DOUBLE = re.compile('["“”«»]')
 # Before one or more closing quotes, and whether another mark follows. What is quoted may be the sign itself: « , ».
-_COMMA_INSIDE = re.compile(r"(?<!\s)(?<!«),((?:,?\s?»)+)(?=(\s?[.,;:!?…)])?)")
+_COMMA_INSIDE = re.compile(r"(?<!\s)(?<!«),((?:,?[ \u00a0\u202f]?»)+)(?![^\W_])(?=(\s?[.,;:!?…)(\]}—–-])?)")
 _LETTER = re.compile(r"[^\W\d_]")
 _NEAR = 24  # characters beside a quotation in which a verb of saying is looked for
 _DEEPEST = 8  # quotations in one another; more are no quotations
