@@ -16,15 +16,15 @@ People are invented, with common names, and so is all that is said: these are se
 
 from __future__ import annotations
 
-import argparse
 import random
 import re
-from pathlib import Path
+from collections.abc import Iterator
 
 from news_draws import ELIDES, au, bare, de, out_of, pick, read, within
 from news_frames import FRAMES, LEADS, SOURCES, TAILS
 from news_words import HEALTH
 from pronouns import Noun
+from writing import different, to_file
 
 _SLOT = re.compile(r"\{(?:(\w+)\.)?(\w+)\}")
 _REPORTED = re.compile(r"\b(said|told|says|say|according|warned|announced|denied|reported|asked|argued|added)\b")
@@ -166,26 +166,20 @@ ALL = [
 ]
 
 
+def endless(draw: random.Random) -> Iterator[tuple[str, str]]:
+    """Sentences of all topics, some of them more than once."""
+    while True:
+        yield write(*extended(*draw.choice(ALL), draw), draw)
+
+
 def sentences(lines: int = 12_000, seed: int = 0) -> list[tuple[str, str]]:
     """So many different pairs of sentences, always the same ones for a seed."""
-    draw = random.Random(seed)
-    found: dict[str, str] = {}
-    while len(found) < lines:
-        topic, english, french = draw.choice(ALL)
-        english, french = write(*extended(topic, english, french, draw), draw)
-        found.setdefault(english, french)
-    return list(found.items())
+    return different(endless(random.Random(seed)), lines)
 
 
 def main() -> None:
     """Write the pairs to a TSV file."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("file", type=Path, help="the TSV file to write: English, tab, French")
-    parser.add_argument("--lines", type=int, default=12_000)
-    options = parser.parse_args()
-    pairs = sentences(options.lines)
-    options.file.write_text("".join(f"{english}\t{french}\n" for english, french in pairs), encoding="utf-8")
-    print(f"{len(pairs):,} pairs → {options.file}")
+    to_file(__doc__, sentences)
 
 
 if __name__ == "__main__":
