@@ -92,13 +92,11 @@ def event(draw: random.Random, tables: list, subject: Subject | None = None) -> 
         if re.search(r"\b(?:its|son|sa)\b", french) and who.plural and who.kind in ANIMALS:
             continue
         english, french = fill(english.removeprefix("&"), french, who, draw)
-        if who.plural and who.his == "their":
-            english = english.replace("its ", "their ")
         if re.search("happy|smiling|crying", who.english) and english in ("cry", "smile", "laugh"):
             continue
         if not groups:
             return who, Doing(english, french), ("", ""), ""
-        name = draw.choice(groups)
+        name = "water" if english == "swim" else draw.choice(groups)
         place = somewhere(name, draw)
         moves = re.match(r"(?:through|across|along|down|past|up|toward|away|around|over) ", place[0])
         repeats = set(re.findall(r"\w{4,}", english)) & set(re.findall(r"\w{4,}", place[0]))
