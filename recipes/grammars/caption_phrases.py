@@ -10,8 +10,10 @@ from caption_words import (
     CLOTHES,
     COLOURS,
     FAMILIES,
+    HOW_LARGE,
     LANDMARKS,
     LOOKS,
+    ORIGINS,
     PEOPLE,
     SIZES,
     THINGS,
@@ -24,7 +26,7 @@ Pair = tuple[str, str]
 
 def entries(text: str, mark: str = ";") -> list[list[str]]:
     """English and French of a table, split at =."""
-    return [entry.strip().split("=") for entry in text.split(mark) if "-=" not in entry and entry.strip()]
+    return [entry.strip().split("=") for entry in text.split(mark) if entry.strip()]
 
 
 def nouns_of(text: str) -> list[tuple[Noun, Noun | None]]:
@@ -43,6 +45,7 @@ OBJECTS |= {"hat": GARMENTS["head"]}
 COLOUR = entries(COLOURS)
 PLAIN_COLOUR = [colour for colour in COLOUR if colour[1] != colour[-1] or colour[1] in ("rouge", "jaune", "rose")]
 TRAIT = {name: entries(text) for name, text in TRAITS.items()}
+ORIGIN = entries(ORIGINS)
 ANIMALS = ("dog", "cat", "horse", "bird", "farm", "wild", "ape")
 ROLES = [name for name in PEOPLE if name not in (*ANIMALS, "man", "woman", "boy", "girl", "child", "someone", "baby")]
 NUMBERS = {"two": "deux", "three": "trois", "four": "quatre", "five": "cinq", "six": "six", "several": "plusieurs"}
@@ -92,7 +95,7 @@ def describe(noun: Noun, adjectives: list[list[str]], determiner: str) -> Pair:
         many, plusieurs = phrase(whole, determiner)
         return many, ("d'" if elides else "de ") + french if before and plusieurs.startswith("des ") else plusieurs
     one, un = phrase(whole, determiner)
-    return re.sub(r"^a (?=[AEIO])", "an ", one), un
+    return re.sub(r"^a (?=[AEIO](?!uro))", "an ", one), un
 
 
 def pick(nouns: list[tuple[Noun, Noun | None]], draw: random.Random, plural: bool = False) -> Noun:
@@ -111,13 +114,7 @@ def thing(name: str, draw: random.Random, determiner: str = "a", plural: bool = 
         and chance < 0.3
     ):
         if " of " not in noun.english and noun.french.count(" ") < 2:
-            adjectives = [draw.choice(PLAIN_COLOUR if chance < 0.2 else entries(SIZES)[:3])]
-            adjectives = [
-                [
-                    adjectives[0][0],
-                    *(word.replace("gros", "grand").replace("grandse", "grande") for word in adjectives[0][1:]),
-                ]
-            ]
+            adjectives = [draw.choice(PLAIN_COLOUR if chance < 0.2 else entries(HOW_LARGE))]
     elif name == "landmark" and chance < 0.15:
         adjectives = [
             draw.choice([["large", "<grand", "<grande"], ["old", "<vieux", "<vieille"], ["small", "<petit", "<petite"]])
@@ -132,11 +129,20 @@ def de(french: str) -> str:
     return french if re.match(r"de |d'", french) else of(french)
 
 
+# Of several people, each has one; French keeps the singular: "ils lèvent la main".
+_EACH = re.compile(
+    r"(\btheir )(back|bike|face|hand|head|helmet|jacket|mouth|nose|opponent|paw|phone|skateboard|tongue)\b"
+)
+_MOUNT = re.compile(r"\bride an? (bike|bicycle|camel|horse|motorcycle|scooter|skateboard|sled|tricycle)\b")
+
+
 def fill(english: str, french: str, subject: Subject, draw: random.Random) -> Pair:
     """Both texts with their slots filled: things, and what agrees with the subject.
 
     >>> fill("walk {his} dog", "promener {son} chien", Subject("two men", "deux hommes", plural=True, his="their"), random.Random(0))
     ('walk their dog', 'promener leur chien')
+    >>> fill("raise {his} hand", "lever la main", Subject("two men", "deux hommes", plural=True, his="their"), random.Random(0))
+    ('raise their hands', 'lever la main')
     """
     own = {"son": "leur", "sa": "leur", "ses": "leurs"} if subject.plural else {"son": "son", "sa": "sa", "ses": "ses"}
     him = ("elles" if subject.feminine else "eux") if subject.plural else "elle" if subject.feminine else "lui"
@@ -157,6 +163,9 @@ def fill(english: str, french: str, subject: Subject, draw: random.Random) -> Pa
         english = english.replace("{many " + group + "}", indefinite[0]).replace("the {" + group + "}", definite[0])
         english = english.replace("{" + group + "}", bare[0] if the else indefinite[0])
     english = re.sub(r"\{(\w+)\}", lambda match: values[match[1]], english)
+    if subject.plural or subject.members or subject.kind == "people":
+        english = _EACH.sub(r"\1\2s", re.sub(r"\bits\b", "their", english))
+        english = _MOUNT.sub(r"ride \1s", english)
     french = re.sub(r"(\w*)\{([\w ]+)\}", lambda match: _join(match[1], values[match[2]], match[2]), french)
     return english, french
 
@@ -194,6 +203,8 @@ def one_person(kind: str, draw: random.Random, plural: bool) -> tuple[Noun, list
         adjectives += [extra] * (
             not extra[1].startswith("<") and extra[0] not in ("older", "elderly", "middle-aged", "gray-haired")
         )
+    if name not in ANIMALS and draw.random() < 0.04 and " " not in noun.french:
+        adjectives = [one for one in adjectives if one[1].startswith("<")] + [draw.choice(ORIGIN)]
     return noun, adjectives, name
 
 
@@ -214,7 +225,10 @@ def people(kind: str, draw: random.Random, plain: bool = False) -> Subject:
         english, french = text.split("=")
         return Subject(english, french, "mère et sa fille" in french, True, True, "their", "people")
     if kind == "dog" and how < 0.06:
-        one, two = (describe(*one_person("dog", draw, False)[:2], "a") for _ in range(2))
+        dog, other = (one_person("dog", draw, False)[:2] for _ in range(2))
+        while other[0] == dog[0] and (not dog[1] or not other[1] or dog[1] == other[1]):
+            dog, other = (one_person("dog", draw, False)[:2] for _ in range(2))
+        one, two = describe(*dog, "a"), describe(*other, "a")
         return Subject(f"{one[0]} and {two[0]}", f"{one[1]} et {two[1]}", False, True, True, "their", "dog")
     plural = how > 0.76
     noun, adjectives, name = one_person(kind, draw, plural)

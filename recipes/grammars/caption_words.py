@@ -9,6 +9,7 @@ __all__ = [
     "CLOTHES",
     "COLOURS",
     "FAMILIES",
+    "HOW_LARGE",
     "IRREGULAR",
     "LANDMARKS",
     "LOOKS",
@@ -16,6 +17,7 @@ __all__ = [
     "MOVES",
     "OFTEN",
     "ONLOOKERS",
+    "ORIGINS",
     "OUTSIDE",
     "PEOPLE",
     "PLACES",
@@ -89,23 +91,23 @@ PEOPLE = {
 TRAITS = {
     "man": """young=<jeune;old=<vieux=<vieille;elderly=âgé=âgée;older=plus âgé=plus âgée;middle-aged=!d'âge mûr;tall=<grand=<grande;
         bearded=barbu=barbue;bald=chauve;blond=blond=blonde;dark-haired=brun=brune;smiling=souriant=souriante;shirtless=!torse nu;
-        barefoot=!pieds nus;muscular=musclé=musclée;thin=mince;Asian=asiatique;black=noir=noire;white=blanc=blanche;Indian=indien=indienne;
-        African=africain=africaine;tattooed=tatoué=tatouée;homeless=!sans-abri;gray-haired=!aux cheveux gris;young=<jeune;young=<jeune;
-        long-haired=!aux cheveux longs;red-haired=roux=rousse;well-dressed=!bien habillé=!bien habillée;African-American=afro-américain=afro-américaine""",
+        barefoot=!pieds nus;muscular=musclé=musclée;thin=mince;
+        tattooed=tatoué=tatouée;homeless=!sans-abri;gray-haired=!aux cheveux gris;young=<jeune;young=<jeune;
+        long-haired=!aux cheveux longs;red-haired=roux=rousse;well-dressed=!bien habillé=!bien habillée""",
     "woman": """young=<jeune;old=<vieux=<vieille;elderly=âgé=âgée;older=plus âgé=plus âgée;middle-aged=!d'âge mûr;tall=<grand=<grande;
         blond=blond=blonde;blonde=blond=blonde;dark-haired=brun=brune;smiling=souriant=souriante;barefoot=!pieds nus;thin=mince;
-        Asian=asiatique;black=noir=noire;Indian=indien=indienne;African=africain=africaine;pregnant=!enceinte=!enceinte;
+        pregnant=!enceinte=!enceinte;
         beautiful=<beau=<belle;gray-haired=!aux cheveux gris;red-haired=roux=rousse;young=<jeune;young=<jeune;elegant=élégant=élégante""",
     "boy": """young=<jeune;little=<petit=<petite;small=<petit=<petite;blond=blond=blonde;dark-haired=brun=brune;smiling=souriant=souriante;
-        barefoot=!pieds nus;shirtless=!torse nu;Asian=asiatique;African=africain=africaine;happy=joyeux=joyeuse;wet=mouillé=mouillée;
+        barefoot=!pieds nus;shirtless=!torse nu;happy=joyeux=joyeuse;wet=mouillé=mouillée;
         young=<jeune;little=<petit=<petite""",
     "girl": """young=<jeune;little=<petit=<petite;small=<petit=<petite;blond=blond=blonde;dark-haired=brun=brune;smiling=souriant=souriante;
-        barefoot=!pieds nus;Asian=asiatique;happy=joyeux=joyeuse;little=<petit=<petite""",
+        barefoot=!pieds nus;happy=joyeux=joyeuse;little=<petit=<petite""",
     "child": """young=<jeune;little=<petit=<petite;small=<petit=<petite;blond=blond=blonde;smiling=souriant=souriante;barefoot=!pieds nus;
-        Asian=asiatique;happy=joyeux=joyeuse;crying=!en pleurs""",
+        happy=joyeux=joyeuse;crying=!en pleurs""",
     "baby": "smiling=souriant=souriante;happy=joyeux=joyeuse;crying=!en pleurs;sleeping=endormi=endormie;little=<petit=<petite",
-    "someone": "young=<jeune;smiling=souriant=souriante;Asian=asiatique;tired=fatigué=fatiguée",
-    "role": "young=<jeune;smiling=souriant=souriante;tired=fatigué=fatiguée;female-=;male-=;old=<vieux=<vieille;bearded-=",
+    "someone": "young=<jeune;smiling=souriant=souriante;tired=fatigué=fatiguée",
+    "role": "young=<jeune;smiling=souriant=souriante;tired=fatigué=fatiguée;old=<vieux=<vieille",
     "dog": """brown=marron;black=noir=noire;white=blanc=blanche;black and white=!noir et blanc;brown and white=!marron et blanc;tan=beige;
         gray=gris=grise;spotted=tacheté=tachetée;wet=mouillé=mouillée;golden=doré=dorée;hairy=poilu=poilue;yellow=jaune;black and brown=!noir et marron""",
     "cat": "black=noir=noire;white=blanc=blanche;gray=gris=grise;striped=tigré=tigrée;orange=roux=rousse;black and white=!noir et blanc;fluffy=!à poils longs",
@@ -115,7 +117,10 @@ TRAITS = {
     "ape": "young=<jeune;brown=marron;small=<petit=<petite",
     "wild": "young=<jeune;old=<vieux=<vieille;huge=<énorme",
 }
-SIZES = "small=<petit=<petite;large=<gros=<grosse;big=<gros=<grosse;little=<petit=<petite"
+# Where someone is from, of all people alike and of few.
+ORIGINS = "Asian=asiatique;black=noir=noire;white=blanc=blanche;African=africain=africaine;European=européen=européenne;Indian=indien=indienne"
+SIZES = "small=<petit=<petite;large=<gros=<grosse;big=<gros=<grosse;little=<petit=<petite"  # of animals
+HOW_LARGE = "small=<petit=<petite;large=<grand=<grande;big=<grand=<grande"  # of things
 
 COLOURS = """red=rouge;blue=bleu=bleue;green=vert=verte;yellow=jaune;black=noir=noire;white=blanc=blanche;gray=gris=grise;brown=marron;
     orange=!orange;pink=rose;purple=violet=violette;light blue=!bleu clair;dark blue=!bleu foncé;beige=beige;red=rouge;blue=bleu=bleue;
@@ -164,7 +169,7 @@ THINGS = {
         lollipop:sucette:f donut:beignet:m salad:salade:f bowl_of_noodles:bol_de_nouilles:m:bowls_of_noodles:bols_de_nouilles bowl_of_soup:bol_de_soupe:m:bowls_of_soup:bols_de_soupe carrot:carotte:f orange:orange:f""",
     "meal": "cake:gâteau:m:cakes:gâteaux pizza:pizza:f salad:salade:f meal:repas:m:meals:repas dessert:dessert:m pie:tarte:f stew:ragoût:m pancake:crêpe:f omelette:omelette:f birthday_cake:gâteau_d'anniversaire:m:birthday_cakes:gâteaux_d'anniversaire",
     "goods": "vegetable:légume:m flower:fleur:f balloon:ballon:m newspaper:journal:m:newspapers:journaux banana:banane:f tomato:tomate:f:tomatoes:tomates necklace:collier:m hat:chapeau:m:hats:chapeaux postcard:carte_postale:f:postcards:cartes_postales shoe:chaussure:f basket:panier:m umbrella:parapluie:m apple:pomme:f watermelon:pastèque:f potato:pomme_de_terre:f:potatoes:pommes_de_terre",
-    "instrument": "guitar:guitare:f violin:violon:m piano:piano:m trumpet:trompette:f flute:flûte:f accordion:accordéon:m saxophone:saxophone:m cello:violoncelle:m keyboard:clavier:m electric_guitar:guitare_électrique:f banjo:banjo:m:banjos:banjos harmonica:harmonica:m tuba:tuba:m trombone:trombone:m",
+    "instrument": "guitar:guitare:f violin:violon:m piano:piano:m trumpet:trompette:f flute:flûte:f accordion:accordéon:m saxophone:saxophone:m cello:violoncelle:m keyboard:clavier:m electric_guitar:guitare_électrique:f:electric_guitars:guitares_électriques banjo:banjo:m:banjos:banjos harmonica:harmonica:m tuba:tuba:m trombone:trombone:m",
     "reading": "book:livre:m newspaper:journal:m:newspapers:journaux magazine:magazine:m map:plan:m letter:lettre:f menu:menu:m comic_book:bande_dessinée:f:comic_books:bandes_dessinées",
     "vehicle": """car:voiture:f bus:bus:m:buses:bus truck:camion:m taxi:taxi:m motorcycle:moto:f van:camionnette:f tractor:tracteur:m scooter:scooter:m bicycle:vélo:m
         fire_truck:camion_de_pompiers:m:fire_trucks:camions_de_pompiers police_car:voiture_de_police:f:police_cars:voitures_de_police race_car:voiture_de_course:f:race_cars:voitures_de_course pickup_truck:pick-up:m:pickup_trucks:pick-up""",
@@ -175,7 +180,7 @@ THINGS = {
     "chew": "stick:bâton:m tennis_ball:balle_de_tennis:f:tennis_balls:balles_de_tennis ball:balle:f toy:jouet:m bone:os:m:bones:os frisbee:frisbee:m shoe:chaussure:f branch:branche:f:branches:branches",
     "hurdle": "hurdle:*haie:f fence:barrière:f log:tronc_d'arbre:m:logs:troncs_d'arbre obstacle:obstacle:m bar:barre:f puddle:flaque_d'eau:f:puddles:flaques_d'eau stream:ruisseau:m:streams:ruisseaux",
     "built": "wall:mur:m house:maison:f fence:clôture:f roof:toit:m road:route:f shed:cabane:f",
-    "seat": "chair:chaise:f bench:banc:m:benches:bancs armchair:fauteuil:m stool:tabouret:m couch:canapé:m bed:lit:m swing:balançoire:f hammock:*hamac:m sofa:canapé:m",
+    "seat": "chair:chaise:f bench:banc:m:benches:bancs armchair:fauteuil:m stool:tabouret:m couch:canapé:m:couches:canapés bed:lit:m swing:balançoire:f hammock:*hamac:m sofa:canapé:m",
     "furniture": "table:table:f desk:bureau:m:desks:bureaux shelf:étagère:f:shelves:étagères lamp:lampe:f dresser:commode:f wardrobe:armoire:f bookcase:bibliothèque:f chest:coffre:m",
     "decor": "mirror:miroir:m carpet:tapis:m:carpets:tapis pillow:oreiller:m curtain:rideau:m:curtains:rideaux clock:horloge:f picture:tableau:m:pictures:tableaux poster:affiche:f vase:vase:m",
     "gear": "surfboard:planche_de_surf:f:surfboards:planches_de_surf skateboard:skateboard:m racket:raquette:f bat:batte:f snowboard:snowboard:m paddle:pagaie:f fishing_rod:canne_à_pêche:f:fishing_rods:cannes_à_pêche net:filet:m trophy:trophée:m:trophies:trophées helmet:casque:m",
@@ -187,8 +192,8 @@ LANDMARKS = """fountain:fontaine:f statue:statue:f tree:arbre:m wall:mur:m fence
     brick_wall:mur_de_briques:m:brick_walls:murs_de_briques shop_window:vitrine:f restaurant:restaurant:m market_stall:étal:m:market_stalls:étals tent:tente:f pool:piscine:f
     waterfall:cascade:f rock:rocher:m mailbox:boîte_aux_lettres:f:mailboxes:boîtes_aux_lettres street_lamp:lampadaire:m billboard:panneau_publicitaire:m:billboards:panneaux_publicitaires
     train:train:m boat:bateau:m:boats:bateaux tractor:tracteur:m monument:monument:m wooden_door:porte_en_bois:f:wooden_doors:portes_en_bois stone_wall:mur_de_pierre:m:stone_walls:murs_de_pierre
-    bus_stop:arrêt_de_bus:m:bus_stops:arrêts_de_bus gate:portail:m hedge:*haie:f graffiti_wall:mur_couvert_de_graffitis:m palm_tree:palmier:m bush:buisson:m:bushes:buissons sculpture:sculpture:f
-    vending_machine:distributeur:m trash_can:poubelle:f stop_sign:panneau_stop:m:stop_signs:panneaux_stop phone_booth:cabine_téléphonique:f bakery:boulangerie:f:bakeries:boulangeries castle:château:m:castles:châteaux
+    bus_stop:arrêt_de_bus:m:bus_stops:arrêts_de_bus gate:portail:m hedge:*haie:f graffiti_wall:mur_couvert_de_graffitis:m:graffiti_walls:murs_couverts_de_graffitis palm_tree:palmier:m bush:buisson:m:bushes:buissons sculpture:sculpture:f
+    vending_machine:distributeur:m trash_can:poubelle:f stop_sign:panneau_stop:m:stop_signs:panneaux_stop phone_booth:cabine_téléphonique:f:phone_booths:cabines_téléphoniques bakery:boulangerie:f:bakeries:boulangeries castle:château:m:castles:châteaux
     skyscraper:gratte-ciel:m windmill:moulin:m lighthouse:phare:m staircase:escalier:m pillar:pilier:m barn:grange:f motorcycle:moto:f stage:scène:f painting:tableau:m:paintings:tableaux"""
 
 PLACES = {
@@ -247,7 +252,7 @@ VIEWS = """trees=des arbres|mountains=des montagnes|the city skyline=les toits d
 # {e} with the subject. "être" is left out where a participle alone is better: "a man sitting" is "un homme assis".
 ACTIONS = [
     ("any", "street park indoor beach field mark mark", """stand=se tenir debout;stand=être debout;stand=se tenir;wait=attendre;pose for a picture=poser pour une photo;smile=sourire;&talk=discuter;look at the camera=regarder l'appareil photo;
-        laugh=rire;relax=se détendre;rest=se reposer;take a picture=prendre une photo;take pictures=prendre des photos;talk on a cell phone=parler au téléphone portable;talk on the phone=parler au téléphone;
+        laugh=rire;relax=se détendre;rest=se reposer;take a picture=prendre une photo;take pictures=prendre des photos;talk on a cell phone=parler au téléphone;talk on the phone=parler au téléphone;
         look at something=regarder quelque chose;hold {carried}=tenir {carried};carry {carried}=porter {carried};eat {food}=manger {food};drink {drink}=boire {drink};kneel=être agenouillé{e};lean against a wall=s'appuyer contre un mur;
         read {reading}=lire {reading};hold {gear}=tenir {gear};listen to music=écouter de la musique;wave at the camera=faire signe à l'appareil photo;tie {his} shoes=lacer {ses} chaussures;crouch=être accroupi{e};point at something=montrer quelque chose du doigt;
         hold a dog on a leash=tenir un chien en laisse;pet a dog=caresser un chien;look through binoculars=regarder dans des jumelles;stretch=s'étirer;blow bubbles=faire des bulles;work=travailler;&gather=se rassembler;look around=regarder autour de {lui}"""),
@@ -322,7 +327,7 @@ ACTIONS = [
 ]  # fmt: skip
 
 # What people do at the same time; and whole clauses for someone else.
-ASIDES = """smile=sourire;look at the camera=regarder l'appareil photo;hold {carried}=tenir {carried};talk on a cell phone=parler au téléphone portable;listen to music=écouter de la musique;laugh=rire;carry {carried}=porter {carried};
+ASIDES = """smile=sourire;look at the camera=regarder l'appareil photo;hold {carried}=tenir {carried};talk on a cell phone=parler au téléphone;listen to music=écouter de la musique;laugh=rire;carry {carried}=porter {carried};
     hold {drink}=tenir {drink};eat {food}=manger {food};wave=faire signe de la main;read {reading}=lire {reading};look down=regarder vers le bas;look up=regarder vers le haut;look to the side=regarder sur le côté;sing=chanter;point at something=montrer quelque chose du doigt;
     look at something=regarder quelque chose;talk to a friend=parler à un ami;drink {drink}=boire {drink};look away=détourner le regard;hold a baby=tenir un bébé;make a face=faire une grimace;stick out {his} tongue=tirer la langue;clap {his} hands=taper dans {ses} mains"""
 
@@ -330,7 +335,8 @@ ASIDES = """smile=sourire;look at the camera=regarder l'appareil photo;hold {car
 SCENERY = [
     ("vehicle", "street", "be parked=être garé{e};be parked=être stationné{e};be stopped=être arrêté{e};be parked next to {landmark}=être garé{e} à côté {de landmark}"),
     ("cab", "", "be stuck in traffic=être coincé{e} dans les embouteillages;be covered with snow=être couvert{e} de neige;drive down a dirt road=rouler sur un chemin de terre;speed down the highway=rouler à toute vitesse sur l'autoroute;cross a bridge=traverser un pont;drive through the mud=rouler dans la boue;be parked in front of {landmark}=être garé{e} devant {landmark};turn a corner=tourner au coin de la rue"),
-    ("boat", "boating", "float=flotter;sail=naviguer;be tied to a dock=être amarré{e} à un quai;drift=dériver;lie on the sand=reposer sur le sable"),
+    ("boat", "boating", "float=flotter;sail=naviguer;be tied to a dock=être amarré{e} à un quai;drift=dériver"),
+    ("boat", "", "lie on the sand=reposer sur le sable"),
     ("decor", "", "be for sale=être à vendre;be for sale at a flea market=être à vendre dans un marché aux puces;be covered with dust=être couvert{e} de poussière;lie on the floor=traîner par terre"),
     ("furniture seat", "", "stand in the middle of the room=se trouver au milieu de la pièce;be covered with books=être couvert{e} de livres;stand next to a window=se trouver à côté d'une fenêtre;be covered with dust=être couvert{e} de poussière;stand in the corner=se trouver dans le coin"),
     ("tool gear", "", "lean against a wall=être appuyé{e} contre un mur;lie on the ground=traîner par terre;lean against {landmark}=être appuyé{e} contre {landmark};lie on the grass=traîner dans l'herbe;be covered with mud=être couvert{e} de boue;hang on a wall=être accroché{e} à un mur"),

@@ -10,10 +10,9 @@ manuals, and is said differently: without a final verb, with participles.
 
 from __future__ import annotations
 
-import argparse
 import random
 import re
-from pathlib import Path
+from collections.abc import Iterator
 
 from caption_phrases import (
     ANIMALS,
@@ -54,6 +53,7 @@ from caption_words import (
     WISHES,
     YOUNG,
 )
+from writing import different, to_file
 
 BRITISH = re.compile(rf"\b(?:{'|'.join(VARIANTS)})\b")
 PLACE = {name: entries(text) for name, text in PLACES.items()}
@@ -92,13 +92,11 @@ def event(draw: random.Random, tables: list, subject: Subject | None = None) -> 
         if re.search(r"\b(?:its|son|sa)\b", french) and who.plural and who.kind in ANIMALS:
             continue
         english, french = fill(english.removeprefix("&"), french, who, draw)
-        if who.plural and who.his == "their":
-            english = english.replace("its ", "their ")
         if re.search("happy|smiling|crying", who.english) and english in ("cry", "smile", "laugh"):
             continue
         if not groups:
             return who, Doing(english, french), ("", ""), ""
-        name = draw.choice(groups)
+        name = "water" if english == "swim" else draw.choice(groups)
         place = somewhere(name, draw)
         moves = re.match(r"(?:through|across|along|down|past|up|toward|away|around|over) ", place[0])
         repeats = set(re.findall(r"\w{4,}", english)) & set(re.findall(r"\w{4,}", place[0]))
@@ -377,28 +375,24 @@ def _about_a_thing(draw: random.Random) -> Pair:
     return english[0].upper() + english[1:], french[0].upper() + french[1:]
 
 
-def sentences(lines: int = 12_000, seed: int = 0) -> list[Pair]:
-    """So many different pairs of sentences, always the same ones for a seed."""
-    draw = random.Random(seed)
-    found: dict[str, str] = {}
-    while len(found) < lines:
+def endless(draw: random.Random) -> Iterator[Pair]:
+    """Sentences of a fit length, some of them more than once."""
+    while True:
         english, french = caption(draw) if draw.random() < 0.86 else plain(draw)
         if draw.random() < 0.25:
             english = re.sub(BRITISH, lambda match: VARIANTS[match[0]], english)
         if 4 <= len(english.split()) <= 25 and not re.search(r"\b(?!nous)(\w+) \1\b", f"{english} {french}"):
-            found.setdefault(english, french)
-    return list(found.items())
+            yield english, french
+
+
+def sentences(lines: int = 12_000, seed: int = 0) -> list[Pair]:
+    """So many different pairs of sentences, always the same ones for a seed."""
+    return different(endless(random.Random(seed)), lines)
 
 
 def main() -> None:
     """Write the pairs to a TSV file."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("file", type=Path, help="the TSV file to write: English, tab, French")
-    parser.add_argument("--lines", type=int, default=12_000)
-    options = parser.parse_args()
-    pairs = sentences(options.lines)
-    options.file.write_text("".join(f"{english}\t{french}\n" for english, french in pairs), encoding="utf-8")
-    print(f"{len(pairs):,} pairs → {options.file}")
+    to_file(__doc__, sentences)
 
 
 if __name__ == "__main__":

@@ -8,28 +8,34 @@ draws people, places and sums from those, and this is the grammar that agrees th
 
     {P} {was} <arrested/questioned>{t}|{P} {a} été <arrêté/interrogé>{e}{t}
 
-<a/b> chooses the same alternative on both sides. {P} is someone, {K} so many people, {O} an official, {t} when (or
-nothing), {l} where (or nothing); a lower-case name is a table of WORDS. {de.x}, {au.x} and {que.x} are French words
-before {x}; {e}, {a}, {est}, {il}, {was}, {his} agree with the first noun of the frame, and {e.x} with {x}.
-People are invented, with common names, and so is all that is said: these are sentences, not advice.
+<a/b> chooses the same alternative on both sides. {P} is someone, {K} so many people, {O} an official, {C} a country,
+{T} a time that is past and {F} one to come, {L} a place; {t}, {f} and {l} are these or nothing; {O2} is another than {O}.
+Lower-case names are numbers and sums (DRAWS in news_draws.py) or tables of WORDS. Before {x} French has {de.x}, {au.x},
+{que.x}; in a country {in.x} and from it {of.x}; a case {some.x} (de rougeole), ill {ill.x} (d'un cancer); of a
+nationality {m.x}, {f.x}, {mp.x}, {fp.x}. {e}, {a}, {est}, {il}, {was}, {his} agree with the first noun of the frame, and
+{e.x} with {x}.
+
+Countries and cities are real. All that is said of them is invented, and so are the people, with common names; companies,
+agencies and newspapers have no name. These are sentences, not facts and not advice.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
 import re
-from pathlib import Path
+from collections.abc import Iterator
 
-from news_draws import ELIDES, au, bare, de, out_of, pick, read, within
+from news_draws import ELIDES, au, bare, de, out_of, pick, within
 from news_frames import FRAMES, LEADS, SOURCES, TAILS
 from news_words import HEALTH
 from pronouns import Noun
+from writing import different, to_file
 
 _SLOT = re.compile(r"\{(?:(\w+)\.)?(\w+)\}")
 _REPORTED = re.compile(r"\b(said|told|says|say|according|warned|announced|denied|reported|asked|argued|added)\b")
 _KNOWN = re.compile(r"(virus|infection|maladie|maladie d'Alzheimer|rage)$")  # with the article: un cas de la maladie
-SAYERS = {topic: read(text) for topic, text in SOURCES.items()}
+_HAPPENED = re.compile(r"\{[tT]\}")  # what has a time: not what is always so
+SAYERS = {topic: [entry.split("=") for entry in text.split("; ")] for topic, text in SOURCES.items()}
 PLAIN = ("advice", "quotes", "longer", "headlines")
 
 VERBS = {
@@ -57,24 +63,31 @@ def form(how: str, noun: Noun, language: int) -> str:
     if how in VERBS:
         return VERBS[how].split()[noun.plural].replace("_", " " if how != "nt" else "")
     il = ("elle" if noun.feminine else "il") + "s" * noun.plural
-    un = bool(noun.feminine)
+    f = noun.feminine
+    of_some = de(noun.french if _KNOWN.search(noun.french) else bare(noun.french))
     m, *rest = noun.french.split(",")
     return {
-        "e": "e" * un + "s" * noun.plural, "il": il, "ne": "ne" * un + "s" * noun.plural, "eux": ("eux", "euse")[un],
+        "e": "e" * f + "s" * noun.plural, "il": il, "ne": "ne" * f + "s" * noun.plural, "eux": ("eux", "euse")[f],
         "m": m, "f": (rest or [m])[0], "mp": m + "s" * (m[-1] not in "sx"), "fp": (rest or [m])[0] + "s",
         "de": de(noun.french), "au": au(noun.french), "in": within(noun), "of": out_of(noun),
-        "some": de(noun.french if _KNOWN.search(noun.french) else bare(noun.french)),
+        "some": of_some, "ill": of_some.replace("de cancer", "d'un cancer"),
         "que": ("qu'" if noun.french[:1].lower() in ELIDES else "que ") + noun.french,
     }[how]  # fmt: skip
 
 
-def write(english: str, french: str, draw: random.Random) -> tuple[str, str]:
-    """A frame with its alternatives chosen and its slots filled and agreed."""
+def choose(english: str, french: str, draw: random.Random) -> list[str]:
+    """Both sides of a frame with the same alternatives chosen."""
     chosen = [draw.randrange(len(group.split("/"))) for group in re.findall(r"<([^>]*)>", english)]
     sides = []
     for side in (english, french):
         turn = iter(chosen)
         sides.append(re.sub(r"<([^>]*)>", lambda m: m[1].split("/")[next(turn)], side))  # noqa: B023
+    return sides
+
+
+def write(english: str, french: str, draw: random.Random) -> tuple[str, str]:
+    """A frame with its alternatives chosen and its slots filled and agreed."""
+    sides = choose(english, french, draw)
     names = [
         m[2]
         for side in sides
@@ -119,20 +132,19 @@ def extended(topic: str, english: str, french: str, draw: random.Random) -> tupl
     ends = english[-1] if english[-1] in "?!:" else "."
     if topic in PLAIN or ends != ".":
         return (english, french) if english[-1] in "?!:." else (english + ".", french + ".")
-    tails = [line.split("|") for line in (TAILS[topic] + "\n" + TAILS["any"]).splitlines()]
+    english, french = choose(english, french, draw)
+    happened = _HAPPENED.search(english)
+    tails = [line.split("|") for line in TAILS[topic].splitlines() + (TAILS["any"].splitlines() if happened else [])]
     tails = [tail for tail in tails if len(tail) < 3 or re.search(tail[2].replace("/", "|"), english)]
     if tails and draw.random() < 0.5:
         tails += [tail for tail in tails if len(tail) == 3] * 4
         tail = draw.choice(tails)
         english, french = english + tail[0], french + tail[1]
     if not _REPORTED.search(english):
-        kind, sayer = draw.random(), draw.choice(SAYERS[topic] + SAYERS["any"])
-        en, fr, ont, time = (
-            sayer.english,
-            sayer.french,
-            "ont" if sayer.plural else "a",
-            "" if "{t}" in english else "{t}",
-        )
+        kind, time = draw.random(), "" if "{t}" in english else "{t}"
+        en, fr, numbers = draw.choice(SAYERS[topic] + SAYERS["any"])
+        say = "say" if numbers[0] == "p" else "says"
+        ont, affirme = ("ont", "affirment") if numbers[1] == "p" else ("a", "affirme")
         if kind < 0.28:
             verb, verbe = draw.choice(
                 [
@@ -149,10 +161,9 @@ def extended(topic: str, english: str, french: str, draw: random.Random) -> tupl
         elif kind < 0.5:
             english, french = f"according to {en}, {english}", f"selon {fr}, {french}"
         elif kind < 0.58:
-            say, dit = ("say", "affirment") if sayer.plural or en == "police" else ("says", "affirme")
-            english, french = f"{en} {say} {english}", f"{fr} {dit if en != 'police' else 'affirme'} que {french}"
+            english, french = f"{en} {say} {english}", f"{fr} {affirme} que {french}"
             french = re.sub(r" que \{(\w+)\}", r" {que.\1}", french)
-        elif kind < 0.66:
+        elif kind < 0.66 and happened:
             lead, début = draw.choice(LEADS.strip().splitlines()).split("|")
             english, french = f"{lead}, {english}", f"{début}, {french}"
     return english + ".", french + "."
@@ -166,26 +177,20 @@ ALL = [
 ]
 
 
+def endless(draw: random.Random) -> Iterator[tuple[str, str]]:
+    """Sentences of all topics, some of them more than once."""
+    while True:
+        yield write(*extended(*draw.choice(ALL), draw), draw)
+
+
 def sentences(lines: int = 12_000, seed: int = 0) -> list[tuple[str, str]]:
     """So many different pairs of sentences, always the same ones for a seed."""
-    draw = random.Random(seed)
-    found: dict[str, str] = {}
-    while len(found) < lines:
-        topic, english, french = draw.choice(ALL)
-        english, french = write(*extended(topic, english, french, draw), draw)
-        found.setdefault(english, french)
-    return list(found.items())
+    return different(endless(random.Random(seed)), lines)
 
 
 def main() -> None:
     """Write the pairs to a TSV file."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("file", type=Path, help="the TSV file to write: English, tab, French")
-    parser.add_argument("--lines", type=int, default=12_000)
-    options = parser.parse_args()
-    pairs = sentences(options.lines)
-    options.file.write_text("".join(f"{english}\t{french}\n" for english, french in pairs), encoding="utf-8")
-    print(f"{len(pairs):,} pairs → {options.file}")
+    to_file(__doc__, sentences)
 
 
 if __name__ == "__main__":

@@ -46,6 +46,11 @@ def within(noun: Noun) -> str:
     return ("en " if noun.feminine or noun.french.startswith("l'") else "au ") + bare(noun.french)
 
 
+def in_region(french: str, inside: str) -> str:
+    """In a region, where it is not said otherwise: en Andalousie, au Texas."""
+    return inside or within(Noun("", french, french.startswith("la ")))
+
+
 def out_of(noun: Noun) -> str:
     """Of or from a country: d'Italie, du Japon, des Pays-Bas."""
     if noun.plural or (not noun.feminine and not noun.french.startswith("l'")):
@@ -92,14 +97,21 @@ def percent(draw: random.Random) -> tuple[str, str]:
     return english, f"{value} %".replace(".", ",")
 
 
-def money(draw: random.Random) -> tuple[str, str]:
+def rate(draw: random.Random) -> tuple[str, str]:
+    """A low percentage: of inflation or of the unemployed."""
+    value = f"{draw.randint(1, 14)}.{draw.randint(1, 9)}"
+    return value + draw.choice(["%", " percent", " per cent"]), value.replace(".", ",") + " %"
+
+
+def money(draw: random.Random, scales: tuple[str, ...] = ("million", "billion")) -> tuple[str, str]:
     """A sum of money."""
     sign, unit = draw.choice([("$", "dollars"), ("$", "dollars"), ("€", "euros"), ("£", "livres sterling")])
     if draw.random() < 0.2:
         english, french = number(draw.choice([draw.randint(2, 99) * 500, draw.randint(11, 900) * 1000]))
         return f"{sign}{english}", f"{french} {unit}"
     value = draw.choice([draw.randint(2, 90), draw.randint(1, 9) + draw.randint(1, 9) / 10])
-    scale, échelle = draw.choice([("million", "million"), ("billion", "milliard")])
+    scale = draw.choice(scales)
+    échelle = {"million": "million", "billion": "milliard"}[scale]
     written = str(value).replace(".", ",")
     return f"{sign}{value} {scale}", f"{written} {échelle}{'s' * (value >= 2)} {de(unit)}"
 
@@ -124,8 +136,8 @@ def home(draw: random.Random) -> tuple[str, str]:
         city = draw.choice(CITY)
         return city.english, de(city.french)
     if draw.random() < 0.5:
-        english, french, _ = draw.choice(REGIONS)
-        return english, de(bare(french)) if french.startswith("la ") else of(french)
+        english, french, inside = draw.choice(REGIONS)
+        return english, de(bare(french)) if in_region(french, inside).startswith("en ") else of(french)
     country = draw.choice(COUNTRY)
     return country.english, out_of(country)
 
@@ -188,12 +200,16 @@ def crowd(draw: random.Random) -> Noun:
         count, combien = draw.choice(
             [("dozens", "des dizaines"), ("hundreds", "des centaines"), ("thousands", "des milliers")]
         )
-        return Noun(f"{count} of {many.english}", f"{combien} {de(many.french)}", many.feminine, True, True)
+        of_them = " et ".join(de(part) for part in many.french.split(" et "))
+        return Noun(f"{count} of {many.english}", f"{combien} {of_them}", many.feminine, True, True)
     about, environ = draw.choice(
         [("", ""), ("", ""), ("more than ", "plus de "), ("at least ", "au moins "), ("nearly ", "près de "), ("about ", "environ "),
-         ("as many as ", "jusqu'à "), ("up to ", "jusqu'à "), ("around ", "environ "), ("almost ", "presque ")]
+         ("as many as ", "jusqu'à "), ("up to ", "jusqu'à "), ("around ", "environ "), ("almost ", "près de ")]
     )  # fmt: skip
-    count, combien = number(draw.randint(3, 9)) if about in ("", "at least ") and draw.random() < 0.5 else large(draw)
+    few = about in ("", "at least ") and draw.random() < 0.5
+    count, combien = number(
+        draw.randint(3, 9) if few else draw.choice([draw.randint(10, 99), draw.randint(2, 18) * 50])
+    )
     return Noun(f"{about}{count} {many.english}", f"{environ}{combien} {many.french}", many.feminine, True, True)
 
 
@@ -246,7 +262,7 @@ def where(draw: random.Random) -> Noun:
         return Noun(f"in {country.english}", within(country), False)
     if kind < 0.62:
         english, french, inside = draw.choice(REGIONS)
-        return Noun(f"in {english}", inside or within(Noun(english, french, french.startswith("la "))), False)
+        return Noun(f"in {english}", in_region(french, inside), False)
     if kind < 0.74:
         part, partie = draw.choice(
             [
@@ -276,18 +292,27 @@ def nation(draw: random.Random) -> Noun:
     return draw.choice(read(NATIONS))
 
 
-def _small(draw: random.Random) -> tuple[str, str]:
-    return number(draw.randint(2, 9))
+def between(low: int, high: int, unit: int = 1) -> Callable[[random.Random], tuple[str, str]]:
+    """Draws a number between two others, a multiple of a unit."""
+    return lambda draw: number(draw.randint(low, high) * unit)
+
+
+def age(low: int, high: int) -> Callable[[random.Random], tuple[str, str]]:
+    """Draws an age, in digits."""
+    return lambda draw: (years := str(draw.randint(low, high)), years)
 
 
 DRAWS: dict[str, Callable[[random.Random], Noun | tuple[str, str]]] = {
     "P": someone, "K": crowd, "O": official, "T": when, "L": where, "C": lambda draw: draw.choice(COUNTRY),
-    "city": lambda draw: draw.choice(CITY), "nat": nation, "n": _small, "num": large, "pct": percent, "money": money,
-    "age": lambda draw: (str(age := draw.randint(19, 88)), str(age)), "kid": lambda draw: (str(age := draw.randint(3, 17)), str(age)),
+    "city": lambda draw: draw.choice(CITY), "nat": nation, "n": between(2, 9), "num": large, "pct": percent, "money": money,
+    "age": age(19, 88), "kid": age(4, 12), "teen": age(13, 17), "life": age(62, 86), "cash": lambda draw: money(draw, ("million",)),
+    "few": between(2, 4), "degrees": between(12, 38), "wind": between(9, 25, 10), "years": between(10, 30), "mid": between(7, 40, 10),
+    "far": between(3, 90, 1000), "rate": rate,
+    "wage": lambda draw: ("€" + (n := number(draw.randint(12, 49) * 100))[0], f"{n[1]} euros"),
     "year": lambda draw: (str(year := draw.randint(1975, 2024)), str(year)), "F": lambda draw: draw.choice(TABLES["future"]),
     "sum": lambda draw: ("€" + (n := number(draw.randint(10, 900) * draw.choice([100, 1000])))[0], f"{n[1]} euros"),
     "h": lambda draw: (str(goals := draw.randint(0, 2)), str(goals)),
-    "ten": lambda draw: number(draw.randint(10, 60)), "g": lambda draw: (str(goals := draw.randint(3, 6)), str(goals)),
+    "ten": between(10, 60), "g": lambda draw: (str(goals := draw.randint(3, 6)), str(goals)),
 }  # fmt: skip
 
 

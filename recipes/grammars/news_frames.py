@@ -4,18 +4,19 @@ from __future__ import annotations
 
 __all__ = ["FRAMES", "LEADS", "SOURCES", "TAILS"]
 
+# Who says it: English=French=numbers, in English and in French: "prosecutors say", "le parquet affirme". None is a real body.
 SOURCES = {
-    "any": "local media=les médias locaux=mp; officials=les autorités=fp; a source close to the case=une source proche du dossier=f; {O2}={O2}=m; {O2}={O2}=m; {O2}={O2}=m; the authorities=les autorités=fp",
-    "crime": "police=la police=f; police=la police=f; prosecutors=le parquet=m; witnesses=des témoins=mp; the prosecutor's office=le parquet=m; investigators=les enquêteurs=mp; lawyers=les avocats=mp",
-    "disaster": "rescue workers=les secouristes=mp; firefighters=les pompiers=mp; the emergency services=les services de secours=mp; the weather service=les services météorologiques=mp; eyewitnesses=des témoins oculaires=mp; the Red Cross=la Croix-Rouge=f; police=la police=f",
-    "politics": "the opposition=l'opposition=f; the latest polls=les derniers sondages=mp; diplomats=des diplomates=mp; the White House=la Maison-Blanche=f; the European Commission=la Commission européenne=f; a government source=une source gouvernementale=f",
-    "business": "analysts=les analystes=mp; the company=l'entreprise=f; economists=les économistes=mp; the central bank=la banque centrale=f; official figures=les chiffres officiels=mp; the Financial Times=le Financial Times=m; unions=les syndicats=mp",
-    "sport": "the club=le club=m; the federation=la fédération=f; the organisers=les organisateurs=mp; {O2}={O2}=m; the sports newspaper=le quotidien sportif=m",
-    "culture": "the studio=le studio=m; the magazine=le magazine=m; the producers=les producteurs=mp; the record label=la maison de disques=f; critics=les critiques=mp",
-    "science": "scientists=les scientifiques=mp; researchers=les chercheurs=mp; the space agency=l'agence spatiale=f; astronomers=les astronomes=mp; the journal Nature=la revue Nature=f; NASA=la NASA=f",
-    "society": "the ministry=le ministère=m; teachers=les enseignants=mp; a survey=une enquête=f; the newspaper=le journal=m; unions=les syndicats=mp; parents=les parents=mp",
-    "war": "the army=l'armée=f; the United Nations=les Nations unies=fp; a military spokesman=un porte-parole de l'armée=m; human rights groups=les organisations de défense des droits de l'homme=fp; the Ministry of Defence=le ministère de la Défense=m; rebels=les rebelles=mp",
-    "health": "the World Health Organization=l'Organisation mondiale de la santé=f; doctors=les médecins=mp; health officials=les autorités sanitaires=fp; the Ministry of Health=le ministère de la Santé=m; researchers=les chercheurs=mp; experts=les experts=mp; the study=l'étude=f; the hospital=l'hôpital=m",
+    "any": "local media=les médias locaux=pp; officials=les autorités=pp; a source close to the case=une source proche du dossier=ss; {O2}={O2}=ss; {O2}={O2}=ss; {O2}={O2}=ss; the authorities=les autorités=pp",
+    "crime": "police=la police=ps; police=la police=ps; prosecutors=le parquet=ps; witnesses=des témoins=pp; the prosecutor's office=le parquet=ss; investigators=les enquêteurs=pp; lawyers=les avocats=pp",
+    "disaster": "rescue workers=les secouristes=pp; firefighters=les pompiers=pp; the emergency services=les services de secours=pp; the weather service=les services météorologiques=sp; eyewitnesses=des témoins oculaires=pp; a relief organisation=une organisation humanitaire=ss; police=la police=ps",
+    "politics": "the opposition=l'opposition=ss; several newspapers=plusieurs journaux=pp; diplomats=des diplomates=pp; the president's office=le cabinet du président=ss; a parliamentary committee=une commission parlementaire=ss; a government source=une source gouvernementale=ss",
+    "business": "analysts=les analystes=pp; the company=l'entreprise=ss; economists=les économistes=pp; the central bank=la banque centrale=ss; a consumer group=une association de consommateurs=ss; a business newspaper=un quotidien économique=ss; unions=les syndicats=pp",
+    "sport": "the club=le club=ss; the federation=la fédération=ss; the organisers=les organisateurs=pp; {O2}={O2}=ss; the sports newspaper=le quotidien sportif=ss",
+    "culture": "the studio=le studio=ss; the magazine=le magazine=ss; the producers=les producteurs=pp; the record label=la maison de disques=ss; critics=les critiques=pp",
+    "science": "scientists=les scientifiques=pp; researchers=les chercheurs=pp; the space agency=l'agence spatiale=ss; astronomers=les astronomes=pp; a scientific journal=une revue scientifique=ss",
+    "society": "the ministry=le ministère=ss; teachers=les enseignants=pp; a survey=une enquête=ss; the newspaper=le journal=ss; unions=les syndicats=pp; parents=les parents=pp",
+    "war": "the army=l'armée=ss; aid agencies=les organisations humanitaires=pp; a military spokesman=un porte-parole de l'armée=ss; human rights groups=les organisations de défense des droits de l'homme=pp; the Ministry of Defence=le ministère de la Défense=ss; rebels=les rebelles=pp",
+    "health": "doctors=les médecins=pp; health officials=les autorités sanitaires=pp; the Ministry of Health=le ministère de la Santé=ss; researchers=les chercheurs=pp; experts=les experts=pp; the study=l'étude=ss; the hospital=l'hôpital=ss",
 }
 
 LEADS = """meanwhile|pendant ce temps
@@ -30,32 +31,33 @@ despite everything|malgré tout
 unsurprisingly|sans surprise
 at the same time|dans le même temps"""
 
+# What follows a frame of a topic, and, after something that happened, of any: English|French|where its English (| is /) has this.
 TAILS = {
     "any": """, something that had never happened before|, ce qui n'était encore jamais arrivé
 , but it is too early to draw conclusions|, mais il est trop tôt pour en tirer des conclusions
-, as had been feared for several weeks|, comme on le craignait depuis plusieurs semaines
+, as had been feared for several weeks|, comme on le craignait depuis plusieurs semaines|(killed/cancelled/closed/fell/cut/strike/outbreak/cases/fled/sacked)
 , although the details are still unclear|, même si les détails restent flous
 , and further information is expected {F}|, et de plus amples informations sont attendues {F}
 , which has sparked strong reactions on social media|, ce qui a suscité de vives réactions sur les réseaux sociaux
-, and the authorities have promised to act quickly|, et les autorités ont promis d'agir rapidement
+, and the authorities have promised to act quickly|, et les autorités ont promis d'agir rapidement|(killed/dead/injured/missing/homeless/attack/fire/crash/collapse/flood/strike/outbreak/cases/escaped/polluted/stole)
 , and the news quickly spread around the world|, et la nouvelle a rapidement fait le tour du monde
-, for reasons that remain unclear|, pour des raisons encore obscures
+, for reasons that remain unclear|, pour des raisons encore obscures|(cancelled/closed/postponed/crashed/separated/refused/rejected/collapsed/broke out)
 , although {O3} had said the opposite {T}|, alors que {O3} avait affirmé le contraire {T}
-, and {O3} has called an emergency meeting|, et {O3} a convoqué une réunion d'urgence
+, and {O3} has called an emergency meeting|, et {O3} a convoqué une réunion d'urgence|(killed/dead/injured/missing/homeless/attack/fire/crash/collapse/flood/strike/outbreak/cases/escaped/polluted/stole)
 , a situation that {O3} described as <unacceptable/worrying/historic/exceptional>|, une situation {que.O3} a jugée <inacceptable/préoccupante/historique/exceptionnelle>
 , and {O3} said {he.O3} was <shocked/satisfied/surprised/delighted/saddened>|, et {O3} s'est dit{e.O3} <choqué{e.O3}/satisfait{e.O3}/surpris{e.O3}/ravi{e.O3}/attristé{e.O3}>
 , while {O3} called for <calm/patience/unity/vigilance>|, tandis que {O3} a appelé <au calme/à la patience/à l'unité/à la vigilance>
 , which, according to {O3}, is not a coincidence|, ce qui, selon {O3}, n'est pas un hasard""",
-    "crime": """, and the investigation is continuing|, et l'enquête se poursuit
- after a long investigation|, à l'issue d'une longue enquête
-, while a second suspect is still on the run|, tandis qu'un second suspect est toujours en fuite|\\{P\\} (\\{was\\}/\\{has\\})
+    "crime": """, and the investigation is continuing|, et l'enquête se poursuit|^(?!the (number/court/jury/judge))
+ after a long investigation|, à l'issue d'une longue enquête|\\{P\\}.*(arrested/charged/sentenced/found guilty/extradited)
+, while a second suspect is still on the run|, tandis qu'un second suspect est toujours en fuite|\\{P\\}.*(arrested/charged/questioned/accused/suspected)
 , but no motive has yet been established|, mais aucun mobile n'a encore été établi|(kill/found/shoot/gunman/body/victim)
-, in a case that has shocked the whole country|, dans une affaire qui a choqué tout le pays
+, in a case that has shocked the whole country|, dans une affaire qui a choqué tout le pays|(\\{P\\}/gunman/victim/jury)
 , and the trial is due to begin {F}|, et le procès doit s'ouvrir {F}|(charged/accused/suspected/arrested)
-, thanks to images from a surveillance camera|, grâce aux images d'une caméra de surveillance|{P}
+, thanks to images from a surveillance camera|, grâce aux images d'une caméra de surveillance|(arrested/identified)
 , and the victim's family has called for justice|, et la famille de la victime a réclamé justice|(charge/sentenced/killed/accus)""",
     "disaster": """, and the death toll is expected to rise|, et le bilan devrait s'alourdir|(killed/died/missing/collapsed)
-, while rescuers continue to search for survivors|, tandis que les secouristes continuent de chercher des survivants|(killed/struck/died/missing/collapsed/trapped)
+, while rescuers continue to search for survivors|, tandis que les secouristes continuent de chercher des survivants|(killed/\\{blow\\} struck/died/missing/collapsed/trapped)
 , leaving thousands of homes without power|, privant d'électricité des milliers de foyers|^\\{(blow/disaster)
 , and several roads remain closed|, et plusieurs routes restent fermées|(rain/river/wind/blow/disaster/snow)
 , forcing schools and businesses to close|, contraignant les écoles et les entreprises à fermer|^\\{(blow/disaster)
@@ -63,7 +65,7 @@ TAILS = {
 , but the cause of the accident is not yet known|, mais la cause de l'accident n'est pas encore connue|crash
 , the worst disaster in the region for {ten} years|, la pire catastrophe qu'ait connue la région depuis {ten} ans|^\\{blow/crash""",
     "politics": """, despite strong criticism from the opposition|, malgré les vives critiques de l'opposition
-, a few weeks before the elections|, à quelques semaines des élections|(\\{O\\}/promised)
+, a few weeks before the elections|, à quelques semaines des élections|\\{O\\}.*(promised/debate/defended/refused/apologised/accused/criticised)
 , amid growing tensions between the two countries|, sur fond de tensions croissantes entre les deux pays|(ambassador/sanctions/border/summit/talks)
 , in an attempt to end the crisis|, pour tenter de mettre fin à la crise|(talks/law/signed/sanctions/government)
 , but a majority of voters remain opposed to the plan|, mais une majorité d'électeurs restent opposés au projet|(law/reform/referendum/cut)
@@ -73,14 +75,15 @@ TAILS = {
 , despite rising costs|, malgré la hausse des coûts|(profit/launch/employs/hopes)
 , and analysts expect further job losses|, et les analystes s'attendent à de nouvelles suppressions d'emplois|(cut/close/bankrupt/unemploy)
 , because of {crisis}|, en raison {de.crisis}|(rose/fell/risen/cut/close/bankrupt).*$(?<!\\{crisis\\})
-, compared with {pct} a year earlier|, contre {pct} un an plus tôt|(rose/fell/reported/unemployment/risen).*\\{pct
+, compared with {pct2} a year earlier|, contre {pct2} un an plus tôt|(exports/sales) (rose/fell)
+, compared with {rate2} a year earlier|, contre {rate2} un an plus tôt|(unemployment/economy).*\\{rate
 , the best result for {n} years|, le meilleur résultat depuis {n} ans|profit
 , a decision welcomed by investors|, une décision saluée par les investisseurs|(plans/appointed/raised/bought/intends/cut)""",
-    "sport": """ in front of {num} spectators|, devant {num} spectateurs|(beat/won/equalised)
+    "sport": """ in front of {far} spectators|, devant {far} spectateurs|(beat/won/equalised)
 , in one of the most exciting matches of the season|, lors de l'un des matchs les plus passionnants de la saison|(beat/scored/equalised)
 , to the delight of the fans|, à la grande joie des supporters|(beat/won/scored/equalised/qualified)
  despite a knee injury|, malgré une blessure au genou|^\\{(player/striker)\\} (won/scored/finished/equal)
-, for the {rank} time in a row|, pour la {rank} fois consécutive|(won/beat/named/out of)
+, for the {rank} time in a row|, pour la {rank} fois consécutive|(beat/named/out of)
 , and will now face {C3}|, et {va} désormais affronter {C3}|^\\{C\\} beat""",
     "culture": """, and fans have been queuing for hours|, et les fans font la queue depuis des heures|^\\{movie\\} (will)/concert
 , to the surprise of critics|, à la surprise des critiques|(award/won/earned/nominated)
@@ -102,20 +105,20 @@ TAILS = {
 , and thousands of civilians have fled|, et des milliers de civils ont fui|(army/troops/siege/missile)
 , but the army denies any responsibility|, mais l'armée nie toute responsabilité|(strike/missile/convoy/journalist)
 , in the deadliest attack since {year}|, lors de l'attaque la plus meurtrière depuis {year}|(killed/bomber/missile)""",
-    "health": """, especially among {patient}|, en particulier chez {patient}|\\b(risk/infection/habit/spread/effects/deaths)\\b
+    "health": """, especially among {patient}|, en particulier chez {patient}|^(?!.*\\{patient)(?=.*\\b(risk/spread/effects/deaths)\\b)
 , and hospitals are running out of beds|, et les hôpitaux commencent à manquer de lits|(cases/outbreak/spread)
 , but the risk remains low for most people|, mais le risque reste faible pour la plupart des gens|(cases/outbreak/risk/spread)
 , although the reasons are not yet clear|, même si les raisons n'en sont pas encore claires|(study/habit/likely/risk)
-, compared with {pct} in {year}|, contre {pct} en {year}|(rose/fell/reported/unemployment/risen).*\\{pct
+, compared with {pct2} in {year}|, contre {pct2} en {year}|^\\{pct\\} of adults
 , and experts call for caution|, et les experts appellent à la prudence|(risk/study/drug/cases/outbreak)""",
 }
 
 FRAMES = {
-    "crime": """{P} {was} <arrested/questioned/released/found guilty>{l}{t}|{P} {a} été <arrêté{e}/interrogé{e}/libéré{e}/reconnu{e} coupable>{l}{t}
+    "crime": """{P} {was} <arrested/questioned/released/identified/found guilty>{l}{t}|{P} {a} été <arrêté{e}/interrogé{e}/libéré{e}/identifié{e}/reconnu{e} coupable>{l}{t}
 {P} {has} been charged with {charge}|{P} {a} été inculpé{e} {de.charge}
 {P} {was} charged with {charge} and {charge2}{t}|{P} {a} été inculpé{e} {de.charge} et {de.charge2}{t}
 {P} {was} sentenced to {n} years in prison for {charge}{t}|{P} {a} été condamné{e} à {n} ans de prison pour {charge}{t}
-{P} {was} sentenced{t} to {ten} years in prison for {deed}|{P} {a} été condamné{e}{t} à {ten} ans de prison pour {deed}
+{P} {was} sentenced{t} to {years} years in prison for {deed}|{P} {a} été condamné{e}{t} à {years} ans de prison pour {deed}
 {P} {is} accused of {deed}|{P} {est} accusé{e} {de.deed}
 {P} {is} suspected of {deed}{t}|{P} {est} soupçonné{e} {de.deed}{t}
 {P} {was} found <dead/unconscious/stabbed to death/strangled>{l}{t}|{P} {a} été retrouvé{e} <mort{e}/inconscient{e}/poignardé{e} à mort/étranglé{e}>{l}{t}
@@ -123,28 +126,28 @@ FRAMES = {
 {P} {is} due to appear in court {F}|{P} {doit} comparaître devant le tribunal {F}
 {P} {was} killed in a shooting outside {site}{l}{t}|{P} {a} été tué{e} lors d'une fusillade devant {site}{l}{t}
 {P} {was} <seriously injured/robbed/beaten up/kidnapped> outside {site}{t}|{P} {a} été <grièvement blessé{e}/dévalisé{e}/roué{e} de coups/enlevé{e}> devant {site}{t}
-{P} denied any involvement in the <robbery/murder/attack/fraud>|{P} {a} nié toute implication dans <le cambriolage/le meurtre/l'attaque/la fraude>
-{P} faces up to {ten} years in prison if convicted of {charge}|{P} {risque} jusqu'à {ten} ans de prison en cas de condamnation pour {charge}
+{P} denied any involvement in the <robbery/murder/attack/fraud>|{P} {a} nié toute implication dans <le braquage/le meurtre/l'attaque/la fraude>
+{P} faces up to {years} years in prison if convicted of {charge}|{P} {risque} jusqu'à {years} ans de prison en cas de condamnation pour {charge}
 {P} {is} believed to have fled to {C}|{P} {aurait} fui vers {C}
 {P} {is} wanted by the {nat} police for {charge}|{P} {est} recherché{e} par la police {f.nat} pour {charge}
 {P} {has} been missing since {day}|{P} {est} porté{e} disparu{e} depuis {day}
 {P} {was} acquitted of {charge} for lack of evidence|{P} {a} été acquitté{e} des accusations {de.charge}, faute de preuves
 {P} {was} released on bail of {sum}{t}|{P} {a} été libéré{e} sous caution de {sum}{t}
-thieves <stole/made off with> {money} worth of jewellery from {site}{l}{t}|des voleurs <ont dérobé/ont emporté> pour {money} de bijoux dans {site}{l}{t}
+thieves <stole/made off with> {cash} worth of jewellery from {site}{l}{t}|des voleurs <ont dérobé/ont emporté> pour {cash} de bijoux dans {site}{l}{t}
 police are <looking for witnesses/searching for the gunman/examining the footage/appealing for information> after the attack{l}{t}|la police <recherche des témoins/recherche le tireur/examine les images/lance un appel à témoins> après l'attaque{l}{t}
 a gunman opened fire on {K}{l}{t}|un homme armé a ouvert le feu sur {K}{l}{t}
-officers seized {num} kilograms of <cocaine/heroin/cannabis> during a raid{l}{t}|les policiers ont saisi {num} kilos <de cocaïne/d'héroïne/de cannabis> lors d'une descente{l}{t}
+officers seized {ten} kilograms of <cocaine/heroin/cannabis> during a raid{l}{t}|les policiers ont saisi {ten} kilos <de cocaïne/d'héroïne/de cannabis> lors d'une descente{l}{t}
 the suspect was carrying <a knife/a gun/a fake passport/a stolen phone> when he was stopped{t}|le suspect portait <un couteau/une arme à feu/un faux passeport/un téléphone volé> lorsqu'il a été interpellé{t}
 the jury <reached its verdict/failed to reach a verdict> after {n} days of deliberations|le jury <a rendu son verdict/n'est pas parvenu à rendre un verdict> après {n} jours de délibérations
 the judge <rejected the appeal/ordered a new trial/postponed the hearing/dismissed the case>{t}|le juge <a rejeté l'appel/a ordonné un nouveau procès/a reporté l'audience/a classé l'affaire>{t}
-the Supreme Court <upheld/overturned> the conviction{t}|la Cour suprême <a confirmé/a annulé> la condamnation{t}
+the appeal court <upheld/overturned> the conviction{t}|la cour d'appel <a confirmé/a annulé> la condamnation{t}
 {K} were evacuated after a bomb threat at {site}{l}{t}|{K} ont été évacué{e} après une alerte à la bombe dans {site}{l}{t}
 the victim, who was {age}, died in hospital{t}|la victime, âgée de {age} ans, est morte à l'hôpital{t}
 the number of <burglaries/murders/knife attacks/hate crimes> <rose/fell> by {pct} last year{l}|le nombre de <cambriolages/meurtres/attaques au couteau/crimes de haine> a <augmenté/diminué> de {pct} l'année dernière{l}
 {P} {was} stopped by customs officers at the airport in {city}{t}|{P} {a} été interpellé{e} par les douaniers à l'aéroport {de.city}{t}
 {P} {has} admitted {deed}|{P} {a} reconnu {deed}
 {P} {was} extradited to {C}{t} to stand trial for {charge}|{P} {a} été extradé{e} vers {C}{t} pour y être jugé{e} pour {charge}
-{P} {was} allegedly paid {money} for keeping quiet|{P} {aurait} reçu {money} pour garder le silence
+{P} {was} allegedly paid {cash} for keeping quiet|{P} {aurait} reçu {cash} pour garder le silence
 {P} {is} said to have sold the paintings to a {nat} collector|{P} {aurait} vendu les tableaux à un collectionneur {m.nat}
 {P} {was} last seen near {site}{l}{t}|{P} {a} été aperçu{e} pour la dernière fois près {de.site}{l}{t}
 {P} {was} run over by a <drunk driver/stolen car/tram/police van>{l}{t}|{P} {a} été renversé{e} par <un conducteur ivre/une voiture volée/un tramway/un fourgon de police>{l}{t}
@@ -158,28 +161,28 @@ the body of {P} was discovered in <a forest/a river/a garage/an abandoned house>
 a gang of <pickpockets/smugglers/counterfeiters/car thieves> has been broken up{l}|une bande de <pickpockets/trafiquants/faux-monnayeurs/voleurs de voitures> a été démantelée{l}""",
     "disaster": """{blow} killed {K}{l}{t}|{blow} {a} tué {K}{l}{t}
 {blow} struck the <coast/capital/region/island>{t}|{blow} {a} frappé <la côte/la capitale/la région/l'île>{t}
-at least {ten} people were killed and {num} injured in {crash}{l}{t}|au moins {ten} personnes ont été tuées et {num} autres blessées dans {crash}{l}{t}
+at least {ten} people were killed and {mid} injured in {crash}{l}{t}|au moins {ten} personnes ont été tuées et {mid} autres blessées dans {crash}{l}{t}
 {K} died in {crash}{l}{t}|{K} sont mort{e} dans {crash}{l}{t}
 {K} were injured, {n} of them seriously, in {crash}{l}{t}|{K} ont été blessé{e}, dont {n} grièvement, dans {crash}{l}{t}
 {K} are still missing after {disaster}{l}|{K} sont toujours porté{e} disparu{e} après {disaster}{l}
 {K} have been left homeless by {disaster}{l}|{K} se retrouvent sans abri à cause {de.disaster}{l}
 {K} had to leave their homes because of {disaster}{t}|{K} ont dû quitter leur domicile à cause {de.disaster}{t}
-{K} were trapped <under the rubble/in the tunnel/on the roof/in the lift>{l} for several hours|{K} sont resté{e} bloqué{e} <sous les décombres/dans le tunnel/sur le toit/dans l'ascenseur>{l} pendant plusieurs heures
+{K} were trapped <under the rubble/in the tunnel/on the roof/in the station>{l} for several hours|{K} sont resté{e} bloqué{e} <sous les décombres/dans le tunnel/sur le toit/dans la gare>{l} pendant plusieurs heures
 {disaster} has caused damage estimated at {money}|{disaster} {a} causé des dégâts estimés à {money}
 {disaster} destroyed {num} homes and {site}{l}|{disaster} a détruit {num} habitations et {site}{l}
 a fire broke out in {site}{l}{t}|un incendie s'est déclaré dans {site}{l}{t}
-{num} firefighters are battling the flames{l}|{num} pompiers luttent contre les flammes{l}
-the plane, which was carrying {num} passengers, crashed shortly after take-off{l}{t}|l'avion, qui transportait {num} passagers, s'est écrasé peu après le décollage{l}{t}
+{mid} firefighters are battling the flames{l}|{mid} pompiers luttent contre les flammes{l}
+the plane, which was carrying {mid} passengers, crashed shortly after take-off{l}{t}|l'avion, qui transportait {mid} passagers, s'est écrasé peu après le décollage{l}{t}
 the pilot was forced to make an emergency landing{l}{t}|le pilote a été contraint d'effectuer un atterrissage d'urgence{l}{t}
 a lorry collided with a school bus{l}{t}|un camion est entré en collision avec un autocar scolaire{l}{t}
 the driver lost control of the vehicle and hit a <tree/wall/lamp post/pedestrian>{t}|le conducteur a perdu le contrôle du véhicule et a percuté un <arbre/mur/lampadaire/piéton>{t}
 rescue teams pulled {P} alive from the rubble{t}|les équipes de secours ont sorti {P} vivant{e} des décombres{t}
-<heavy rain/strong winds/thick fog/heavy snow> is expected{l} {F}|<de fortes pluies sont attendues/des vents violents sont attendus/un épais brouillard est attendu/d'abondantes chutes de neige sont attendues>{l} {F}
-temperatures could <reach/fall to> {ten} degrees{l}{f}|les températures pourraient <atteindre/descendre à> {ten} degrés{l}{f}
+<heavy rain is/strong winds are/thick fog is/heavy snow is> expected{l} {F}|<de fortes pluies sont attendues/des vents violents sont attendus/un épais brouillard est attendu/d'abondantes chutes de neige sont attendues>{l} {F}
+temperatures could <reach {degrees}/fall to minus {n}> degrees{l}{f}|les températures pourraient <atteindre {degrees}/descendre à moins {n}> degrés{l}{f}
 the river burst its banks{l}{t}|la rivière est sortie de son lit{l}{t}
 rescuers recovered the bodies of {n} climbers{l}{t}|les secouristes ont retrouvé les corps de {n} alpinistes{l}{t}
 a boat carrying {K} sank off the coast{t}|un bateau transportant {K} a coulé au large de la côte{t}
-{num} flights were cancelled because of {disaster}{t}|{num} vols ont été annulés à cause {de.disaster}{t}
+{mid} flights were cancelled because of {disaster}{t}|{mid} vols ont été annulés à cause {de.disaster}{t}
 an oil spill has polluted {ten} kilometres of beaches{l}|une marée noire a pollué {ten} kilomètres de plages{l}
 the government has promised {money} for the victims of {disaster}|le gouvernement a promis {money} aux victimes {de.disaster}
 an earthquake measuring {g}.{g2} on the Richter scale struck {C}{t}|un séisme de magnitude {g},{g2} sur l'échelle de Richter a frappé {C}{t}
@@ -190,8 +193,8 @@ the fire, which broke out {T}, has already burned {num} hectares of forest{l}|l'
 trains between {city} and {city2} have been cancelled because of {disaster}|les trains entre {city} et {city2} ont été supprimés à cause {de.disaster}
 the black boxes of the plane were found {T}|les boîtes noires de l'avion ont été retrouvées {T}
 the helicopter crashed into <a mountain/a house/the sea/a field>{l}, killing all {n} people on board|l'hélicoptère s'est écrasé <contre une montagne/sur une maison/en mer/dans un champ>{l}, tuant les {n} personnes à bord
-the weather will be <sunny/cloudy/windy/rainy> {F}, with temperatures of around {ten} degrees|le temps sera <ensoleillé/nuageux/venteux/pluvieux> {F}, avec des températures avoisinant les {ten} degrés
-winds of up to {num} kilometres per hour were recorded{l}{t}|des vents soufflant jusqu'à {num} kilomètres par heure ont été enregistrés{l}{t}
+the weather will be <sunny/cloudy/windy/rainy> {F}, with temperatures of around {degrees} degrees|le temps sera <ensoleillé/nuageux/venteux/pluvieux> {F}, avec des températures avoisinant les {degrees} degrés
+winds of up to {wind} kilometres per hour were recorded{l}{t}|des vents soufflant jusqu'à {wind} kilomètres à l'heure ont été enregistrés{l}{t}
 it was the <hottest/coldest/driest/wettest> {month} since {year}|il s'agit du mois de {month} le plus <chaud/froid/sec/pluvieux> depuis {year}
 the roof of {site} collapsed under the weight of the snow{l}{t}|le toit {de.site} s'est effondré sous le poids de la neige{l}{t}
 {K} spent the night in <shelters/their cars/a gymnasium/the station>{l}|{K} ont passé la nuit dans <des abris/leurs voitures/un gymnase/la gare>{l}""",
@@ -205,16 +208,16 @@ the roof of {site} collapsed under the weight of the snow{l}{t}|le toit {de.site
 {O} apologised for {his} remarks{t}|{O} s'est excusé{e} pour ses propos{t}
 {O} won the election with {pct} of the vote|{O} a remporté l'élection avec {pct} des voix
 {O} has a lead of {n} points in the polls|{O} a {n} points d'avance dans les sondages
-parliament <approved/rejected> the bill by {num} votes to {ten}{t}|le Parlement a <adopté/rejeté> le projet de loi par {num} voix contre {ten}{t}
+parliament <approved/rejected> the bill by {mid} votes to {ten}{t}|le Parlement a <adopté/rejeté> le projet de loi par {mid} voix contre {ten}{t}
 the {nat} government has <imposed/lifted/tightened> sanctions on {C}|le gouvernement {m.nat} a <imposé des/levé les/renforcé les> sanctions contre {C}
 voters in {C} go to the polls {F} to elect a new president|les électeurs se rendent aux urnes {in.C} {F} pour élire un nouveau président
 turnout was {pct}, the lowest since {year}|le taux de participation a été de {pct}, le plus bas depuis {year}
 {K} took to the streets{l}{t} to protest against {crisis}|{K} sont descendu{e} dans la rue{l}{t} pour protester contre {crisis}
 police used tear gas to disperse {K}{l}{t}|la police a utilisé des gaz lacrymogènes pour disperser {K}{l}{t}
-the {nat} president arrived in {city}{t} for a {n}-day visit|le président {m.nat} est arrivé {au.city}{t} pour une visite de {n} jours
+a {nat} delegation arrived in {city}{t} for a {n}-day visit|une délégation {f.nat} est arrivée {au.city}{t} pour une visite de {n} jours
 {C} and {C2} signed an agreement on {issue}{t}|{C} et {C2} ont signé un accord sur {issue}{t}
 {C} has recalled its ambassador from {city}|{C} {a} rappelé {son} ambassadeur {de.city}
-the {nat} ambassador was summoned to the Foreign Ministry{t}|l'ambassadeur {m.nat} a été convoqué au ministère des Affaires étrangères{t}
+a {nat} diplomat was summoned to the Foreign Ministry{t}|un diplomate {m.nat} a été convoqué au ministère des Affaires étrangères{t}
 the {nat} parliament has voted in favour of <the reform/the budget/early elections/the withdrawal of troops>|le parlement {m.nat} a voté en faveur <de la réforme/du budget/d'élections anticipées/du retrait des troupes>
 the ruling party lost its majority{t}|le parti au pouvoir a perdu sa majorité{t}
 the two leaders discussed {issue} and {issue2} during a meeting in {city}|les deux dirigeants ont parlé {de.issue} et {de.issue2} lors d'une rencontre {au.city}
@@ -229,7 +232,7 @@ a referendum on {issue} will be held {F}|un référendum sur {issue} aura lieu {
 {O} held talks with {his} {nat} counterpart in {city}{t}|{O} s'est entretenu{e} avec son homologue {m.nat} {au.city}{t}
 {C} is to <leave/join/finance> the organisation {F}|{C} {va} <quitter/rejoindre/financer> l'organisation {F}
 the {nat} government wants to reduce the deficit by {money} {F}|le gouvernement {m.nat} veut réduire le déficit de {money} {F}
-the {nat} prime minister survived a vote of no confidence{t}|le Premier ministre {m.nat} a survécu à une motion de censure{t}
+the prime minister survived a vote of no confidence{t}|le Premier ministre a survécu à une motion de censure{t}
 the summit in {city} ended without an agreement on {issue}{t}|le sommet {de.city} s'est achevé sans accord sur {issue}{t}
 a new law banning <smoking in cars/plastic bags/fur farming/the sale of weapons> comes into force {F}|une nouvelle loi interdisant <de fumer en voiture/les sacs en plastique/l'élevage d'animaux à fourrure/la vente d'armes> entrera en vigueur {F}
 the candidate is <leading/trailing> by {n} points in the latest opinion poll|le candidat est <en tête/distancé> de {n} points dans le dernier sondage
@@ -247,10 +250,10 @@ the two countries have agreed to restore diplomatic relations, which were broken
 {firm} bought its {nat} rival for {money}{t}|{firm} a racheté son rival {m.nat} pour {money}{t}
 {firm} employs {num} people in {C}|{firm} emploie {num} personnes {in.C}
 the price of {goods} has <risen/fallen> by {pct} since {month}|le prix {de.goods} a <augmenté/baissé> de {pct} depuis {month}
-unemployment in {C} <rose/fell> to {pct} in {month}|le chômage {in.C} est <monté/descendu> à {pct} en {month}
-the {nat} economy <grew/shrank> by {pct} last year|l'économie {f.nat} <a progressé/s'est contractée> de {pct} l'année dernière
+unemployment in {C} <rose/fell> to {rate} in {month}|le chômage {in.C} est <monté/descendu> à {rate} en {month}
+the {nat} economy <grew/shrank> by {rate} last year|l'économie {f.nat} <a progressé/s'est contractée> de {rate} l'année dernière
 the central bank <raised/cut/left unchanged> its key interest rate{t}|la banque centrale a <relevé/abaissé/laissé inchangé> son principal taux d'intérêt{t}
-inflation is expected to reach {pct} {F}|l'inflation devrait atteindre {pct} {F}
+inflation is expected to reach {rate} {F}|l'inflation devrait atteindre {rate} {F}
 the {nat} stock market closed <higher/lower>{t}|la Bourse {f.nat} a clôturé en <hausse/baisse>{t}
 {num} workers at {firm} went on strike{t} over <pay/working conditions/pensions>|{num} salariés {de.firm} se sont mis en grève{t} au sujet <des salaires/des conditions de travail/des retraites>
 {firm} recalled {num} vehicles{t} because of a fault in the <brakes/airbags/engine/steering>|{firm} a rappelé {num} véhicules{t} en raison d'un défaut <de freins/d'airbags/de moteur/de direction>
@@ -264,7 +267,7 @@ consumers are spending less on <clothes/food/holidays/eating out> because of {cr
 {firm}, which is based in {city}, has {num} employees worldwide|{firm}, dont le siège se trouve {au.city}, compte {num} salariés dans le monde
 {firm} lost {pct} of its customers in {n} months|{firm} a perdu {pct} de ses clients en {n} mois
 {firm} appointed {O} as its new chief executive{t}|{firm} a nommé {O} à sa tête{t}
-the euro <rose/fell> {pct} against the dollar{t}|l'euro a <gagné/perdu> {pct} face au dollar{t}
+the euro <rose/fell> {rate} against the dollar{t}|l'euro a <gagné/perdu> {rate} face au dollar{t}
 house prices in {city} have <doubled/soared/halved> in {n} years|les prix de l'immobilier {au.city} ont <doublé/flambé/baissé de moitié> en {n} ans
 car sales <rose/fell> by {pct} in {C} in {month}|les ventes de voitures ont <augmenté/diminué> de {pct} {in.C} en {month}
 the deal, worth {money}, is expected to be completed {F}|l'accord, d'un montant de {money}, devrait être finalisé {F}
@@ -272,7 +275,7 @@ the {nat} government will invest {money} in <railways/wind farms/schools/artific
 farmers blocked roads with their tractors{l}{t} to protest against {crisis}|des agriculteurs ont bloqué des routes avec leurs tracteurs{l}{t} pour protester contre {crisis}
 customers complained about <late deliveries/hidden fees/poor service/faulty products>{t}|des clients se sont plaints <de retards de livraison/de frais cachés/de la mauvaise qualité du service/de produits défectueux>{t}
 small businesses have been hit hard by {crisis}|les petites entreprises ont été durement touchées par {crisis}
-the minimum wage will rise by {pct}{f}|le salaire minimum augmentera de {pct}{f}""",
+the minimum wage will rise by {rate}{f}|le salaire minimum augmentera de {rate}{f}""",
     "sport": """{C} beat {C2} {g}-{h} in {cup}{t}|{C} {a} battu {C2} {g}-{h} lors {de.cup}{t}
 {player} won {his} {rank} title of the season{t}|{player} {a} remporté {son} {rank} titre de la saison{t}
 {striker} scored {n} goals in the last {n2} matches|{striker} {a} marqué {n} buts lors des {n2} derniers matchs
@@ -295,14 +298,14 @@ the final was postponed because of <rain/snow/a power cut>{t}|la finale a été 
 {player} has announced {his} retirement from {sport}|{player} a annoncé qu'{il} arrêtait {sport}
 {player}, who turned 25 {T}, dreams of playing in {cup}|{player}, qui a fêté ses 25 ans {T}, rêve de participer {au.cup}
 {striker} equalised shortly before half-time{t}|{striker} a égalisé peu avant la mi-temps{t}
-{striker} was named player of the year{t}|{striker} a été désigné{e} meilleur joueur de l'année{t}
-{striker} moved to {city} for a fee of {money}|{striker} a été transféré{e} {au.city} pour {money}
+<the striker/the goalkeeper/the midfielder/the defender> was named player of the year{t}|<l'attaquant/le gardien de but/le milieu de terrain/le défenseur> a été désigné meilleur joueur de l'année{t}
+{striker} moved to {city} for a fee of {cash}|{striker} a été transféré{e} {au.city} pour {cash}
 {C} will play {C2} in {cup} {F}|{C} {va} affronter {C2} lors {de.cup} {F}
 {C} {was} knocked out of {cup} by {C2}{t}|{C} {a} été éliminé{e} {de.cup} par {C2}{t}
 the team are {rank} in the table with {ten} points|l'équipe est {rank} du classement avec {ten} points
 {O} took over as coach of the {nat} national team{t}|{O} a pris les rênes de l'équipe nationale {f.nat}{t}
 the fans <booed/cheered/applauded> the players at the end of the match{t}|les supporters ont <sifflé/acclamé/applaudi> les joueurs à la fin du match{t}
-the stadium in {city} can hold {num} spectators|le stade {de.city} peut accueillir {num} spectateurs
+the stadium in {city} can hold {far} spectators|le stade {de.city} peut accueillir {far} spectateurs
 tickets for {cup} will go on sale {F}|les billets pour {cup} seront mis en vente {F}
 the {nat} cyclist won the {rank} stage of the race{t}|le cycliste {m.nat} a remporté la {rank} étape de la course{t}
 {K} ran the marathon in {city}{t}|{K} ont couru le marathon {de.city}{t}""",
@@ -317,7 +320,7 @@ the {nat} cyclist won the {rank} stage of the race{t}|le cycliste {m.nat} a remp
 {movie} will be released in cinemas {F}|{movie} sortira en salles {F}
 {movie}, which was shot in {C}, has been praised by critics|{movie}, tourné{e} {in.C}, a été salué{e} par la critique
 {film} is based on a true story|{film} est inspiré{e} d'une histoire vraie
-a painting by a {nat} artist was sold for {money} at an auction in {city}{t}|un tableau d'un artiste {m.nat} a été vendu {money} aux enchères {au.city}{t}
+a painting by a {nat} artist was sold for {cash} at an auction in {city}{t}|un tableau d'un artiste {m.nat} a été vendu {cash} aux enchères {au.city}{t}
 the museum attracted {num} visitors last year|le musée a attiré {num} visiteurs l'année dernière
 the festival opens in {city} {F}|le festival s'ouvre {au.city} {F}
 {K} attended the singer's funeral{l}{t}|{K} ont assisté aux obsèques du chanteur{l}{t}
@@ -336,7 +339,7 @@ the orchestra will play in {city} and {city2} {F}|l'orchestre se produira {au.ci
     "science": """{probe} was launched from {city}{t}|{probe} a été lancé{e} depuis {city}{t}
 {probe} will reach <the Moon/Mars/Jupiter/the asteroid> {F}|{probe} atteindra <la Lune/Mars/Jupiter/l'astéroïde> {F}
 {probe} has sent back the first pictures of the planet's surface|{probe} a envoyé les premières images de la surface de la planète
-{probe} is orbiting the Earth at an altitude of {num} kilometres|{probe} est en orbite autour de la Terre à une altitude de {num} kilomètres
+{probe} is orbiting the Earth at an altitude of {mid} kilometres|{probe} est en orbite autour de la Terre à une altitude de {mid} kilomètres
 {n} astronauts returned to Earth{t}|{n} astronautes sont revenus sur Terre{t}
 astronomers have discovered <a planet/a black hole/a comet/a galaxy> {num} light years away|des astronomes ont découvert <une planète/un trou noir/une comète/une galaxie> à {num} années-lumière
 archaeologists have found <a tomb/a Roman mosaic/gold coins/a temple>{l}|des archéologues ont découvert <une tombe/une mosaïque romaine/des pièces d'or/un temple>{l}
@@ -353,31 +356,31 @@ hackers stole the personal data of {num} customers{t}|des pirates informatiques 
 {probe} weighs {num} kilograms and cost {money}|{probe} pèse {num} kilos et a coûté {money}
 {probe} burned up in the atmosphere{t}|{probe} s'est désintégré{e} dans l'atmosphère{t}
 a {nat} astronaut will spend {n} months on board the space station|un astronaute {m.nat} passera {n} mois à bord de la station spatiale
-the asteroid will pass {num} kilometres from the Earth {F}|l'astéroïde passera à {num} kilomètres de la Terre {F}
+the asteroid will pass {far} kilometres from the Earth {F}|l'astéroïde passera à {far} kilomètres de la Terre {F}
 a <total/partial> eclipse will be visible in {C} {F}|une éclipse <totale/partielle> sera visible {in.C} {F}
 a rare <shark/turtle/butterfly/orchid> has been seen{l} for the first time since {year}|<un requin rare a été observé/une tortue rare a été observée/un papillon rare a été observé/une orchidée rare a été observée>{l} pour la première fois depuis {year}
 the <glacier/coral reef/rainforest> has lost {pct} of its area since {year}|<le glacier/le récif corallien/la forêt tropicale> a perdu {pct} de sa superficie depuis {year}
 <wolves/bears/beavers/vultures> have returned to the mountains of {C}|les <loups/ours/castors/vautours> sont de retour dans les montagnes {of.C}
 the new <battery/engine/computer/solar panel> uses {pct} less energy|<la nouvelle batterie/le nouveau moteur/le nouvel ordinateur/le nouveau panneau solaire> consomme {pct} d'énergie en moins""",
-    "society": """{num} pupils at a school in {city} were sent home{t}|{num} élèves d'une école {de.city} ont été renvoyés chez eux{t}
+    "society": """{mid} pupils at a school in {city} were sent home{t}|{mid} élèves d'une école {de.city} ont été renvoyés chez eux{t}
 the university will increase tuition fees by {pct} {F}|l'université augmentera les frais de scolarité de {pct} {F}
 {K} live below the poverty line in {C}|{K} vivent sous le seuil de pauvreté {in.C}
 in {C}, {pct} of households have no access to <clean water/the internet/electricity>|{in.C}, {pct} des ménages n'ont pas accès <à l'eau potable/à internet/à l'électricité>
 teachers are threatening to strike {F} over {crisis}|les enseignants menacent de faire grève {F} à cause {de.crisis}
 rents have risen by {pct} in {city} since {year}|les loyers ont augmenté de {pct} {au.city} depuis {year}
-{P} won {money} in the lottery{t}|{P} {a} gagné {money} à la loterie{t}
+{P} won {cash} in the lottery{t}|{P} {a} gagné {cash} à la loterie{t}
 {P} {was} awarded a medal for saving a drowning child{t}|{P} {a} reçu une médaille pour avoir sauvé un enfant de la noyade{t}
 {P} celebrated {his} birthday with {K}{t}|{P} {a} fêté {son} anniversaire avec {K}{t}
 {P} {has} set up a charity to help the homeless|{P} {a} créé une association pour venir en aide aux sans-abri
 {P} {has} lived in {city} for {n} years|{P} habite{nt} {au.city} depuis {n} ans
 the council wants to ban <cars/smoking/plastic bags/mobile phones> from {F}|le conseil municipal veut interdire <les voitures/le tabac/les sacs en plastique/les téléphones portables> dès {F}
 the average age of first-time mothers in {C} is now 30|l'âge moyen des femmes à la naissance de leur premier enfant {in.C} est désormais de 30 ans
-young people spend an average of {n} hours a day <on social media/in front of a screen>|les jeunes passent en moyenne {n} heures par jour <sur les réseaux sociaux/devant un écran>
+young people spend an average of {few} hours a day <on social media/in front of a screen>|les jeunes passent en moyenne {few} heures par jour <sur les réseaux sociaux/devant un écran>
 {P} {has} written a book about {his} childhood in {C}|{P} {a} écrit un livre sur {son} enfance {in.C}
 {P} {was} refused entry to a restaurant in {city}{t}|{P} {sest} vu refuser l'entrée d'un restaurant {au.city}{t}
 {P} {was} reunited with {his} family{t} after {n} years|{P} {a} retrouvé {sa} famille{t} après {n} ans
 {P} found {sum} in an old wardrobe{t}|{P} {a} trouvé {sum} dans une vieille armoire{t}
-{P}, who work{s} in {city}, earn{s} {sum} a month|{P}, qui travaille{nt} {au.city}, gagne{nt} {sum} par mois
+{P}, who work{s} in {city}, earn{s} {wage} a month|{P}, qui travaille{nt} {au.city}, gagne{nt} {wage} par mois
 {K} are on the waiting list for social housing in {city}|{K} sont inscrit{e} sur la liste d'attente pour un logement social {au.city}
 a video of {P} has been viewed {num} times on social media|une vidéo {de.P} a été vue {num} fois sur les réseaux sociaux
 a zoo in {city} has welcomed <a baby panda/two tiger cubs/a white rhinoceros>|un zoo {de.city} a accueilli <un bébé panda/deux bébés tigres/un rhinocéros blanc>
@@ -387,7 +390,7 @@ the school in {city} was closed{t} because of {crisis}|l'école {de.city} a ét�
 same-sex couples will be allowed to marry in {C} {F}|les couples de même sexe pourront se marier {in.C} {F}
 the population of {C} is expected to fall by {pct} by 2050|la population {de.C} devrait diminuer de {pct} d'ici à 2050
 {num} asylum seekers arrived in {C} {T}|{num} demandeurs d'asile sont arrivés {in.C} {T}
-the <pope/king/archbishop/rabbi> prayed for the victims of {disaster}{t}|<le pape/le roi/l'archevêque/le rabbin> a prié pour les victimes {de.disaster}{t}""",
+the <bishop/priest/imam/rabbi> prayed for the victims of {disaster}{t}|<l'évêque/le prêtre/l'imam/le rabbin> a prié pour les victimes {de.disaster}{t}""",
     "war": """{K} were killed in an air strike{l}{t}|{K} ont été tué{e} dans une frappe aérienne{l}{t}
 {K} have fled the fighting{l}|{K} ont fui les combats{l}
 {C} has sent {num} troops to the border|{C} {a} envoyé {num} soldats à la frontière
@@ -438,7 +441,7 @@ nobody has claimed responsibility for the attack in {city}|personne n'a revendiq
 {his} lawyers could not be reached for comment, {O} said|ses avocats n'ont pas pu être joints, a indiqué {O}
 is it safe to travel to {C}?|peut-on voyager {in.C} en toute sécurité ?
 here is what you need to know about {crisis}|voici ce qu'il faut savoir sur {crisis}
-{city}: {num} <dead/injured/arrests> after {disaster}|{city} : {num} <morts/blessés/arrestations> après {disaster}
+{city}: {mid} <dead/injured/arrests> after {disaster}|{city} : {mid} <morts/blessés/arrestations> après {disaster}
 fire in {site}{l}: {n} dead|incendie dans {site}{l} : {n} morts
 {firm} to cut {num} jobs|{firm} va supprimer {num} emplois
 {C} wins gold|{C} décroche{nt} l'or

@@ -74,7 +74,6 @@ Defence Minister {N}=le ministre de la Défense, {N},=la ministre de la Défense
 Prime Minister {N}=le Premier ministre, {N},=la Première ministre, {N},
 Foreign Minister {N}=le ministre des Affaires étrangères, {N},=la ministre des Affaires étrangères, {N},
 the mayor of {city}, {N},=le maire {de}, {N},=la maire {de}, {N},
-the mayor of {city}=le maire {de}=la maire {de}
 police chief {N}=le chef de la police, {N},=la cheffe de la police, {N},
 a police spokesman=un porte-parole de la police=une porte-parole de la police
 a government spokesman=un porte-parole du gouvernement=une porte-parole du gouvernement
@@ -113,7 +112,7 @@ before the end of the decade=avant la fin de la décennie; this autumn=cet autom
     "pair": "men=hommes=mp; women=femmes=fp; teenagers=adolescents=mp; students=étudiants=mp; tourists=touristes=mp; employees=employés=mp; young women=jeunes femmes=fp; young men=jeunes hommes=mp; soldiers=soldats=mp; people=personnes=fp; activists=militants=mp; former officials=anciens responsables=mp",
     "people": "people=personnes=fp; passengers=passagers=mp; children=enfants=mp; residents=habitants=mp; tourists=touristes=mp; civilians=civils=mp; workers=ouvriers=mp; students=étudiants=mp; women and children=femmes et enfants=mp; families=familles=fp; villagers=villageois=mp; migrants=migrants=mp; employees=salariés=mp; pupils=élèves=mp; elderly people=personnes âgées=fp",
     "charge": "murder=meurtre; attempted murder=tentative de meurtre; manslaughter=homicide involontaire; fraud=fraude; tax evasion=évasion fiscale; armed robbery=vol à main armée; burglary=cambriolage; kidnapping=enlèvement; drug trafficking=trafic de drogue; money laundering=blanchiment d'argent; corruption=corruption; arson=incendie volontaire; assault=agression; espionage=espionnage; theft=vol; blackmail=chantage; perjury=faux témoignage; forgery=falsification de documents; smuggling=contrebande; domestic violence=violences conjugales; embezzlement=détournement de fonds; insider trading=délit d'initié",
-    "deed": "stealing a car=avoir volé une voiture; setting fire to a barn=avoir mis le feu à une grange; lying to investigators=avoir menti aux enquêteurs; selling stolen goods=avoir vendu des objets volés; threatening a witness=avoir menacé un témoin; attacking a shopkeeper=avoir agressé un commerçant; hacking into a bank's computers=avoir piraté les ordinateurs d'une banque; destroying evidence=avoir détruit des preuves; bribing officials=avoir soudoyé des fonctionnaires; killing a neighbour=avoir tué un voisin; robbing a jewellery shop=avoir cambriolé une bijouterie; leaking secret documents=avoir divulgué des documents secrets; smuggling weapons=avoir introduit clandestinement des armes; hiding money abroad=avoir caché de l'argent à l'étranger; shooting at a police car=avoir tiré sur une voiture de police; forging passports=avoir falsifié des passeports",
+    "deed": "stealing a car=avoir volé une voiture; setting fire to a barn=avoir mis le feu à une grange; lying to investigators=avoir menti aux enquêteurs; selling stolen goods=avoir vendu des objets volés; threatening a witness=avoir menacé un témoin; attacking a shopkeeper=avoir agressé un commerçant; hacking into a bank's computers=avoir piraté les ordinateurs d'une banque; destroying evidence=avoir détruit des preuves; bribing officials=avoir soudoyé des fonctionnaires; killing a neighbour=avoir tué un voisin; robbing a jewellery shop=avoir braqué une bijouterie; leaking secret documents=avoir divulgué des documents secrets; smuggling weapons=avoir introduit clandestinement des armes; hiding money abroad=avoir caché de l'argent à l'étranger; shooting at a police car=avoir tiré sur une voiture de police; forging passports=avoir falsifié des passeports",
     "org": "the company=l'entreprise=f; the government=le gouvernement=m; the ministry=le ministère=m; the university=l'université=f; the bank=la banque=f; the agency=l'agence=f; the city council=le conseil municipal=m; the union=le syndicat=m; the airline=la compagnie aérienne=f; the party=le parti=m; the organisation=l'organisation=f; the army=l'armée=f; the commission=la commission=f; the club=le club=m; the federation=la fédération=f; the charity=l'association caritative=f; the carmaker=le constructeur automobile=m; the publisher=l'éditeur=m; the hospital=l'hôpital=m; the foundation=la fondation=f; the museum=le musée=m",
     "firm": "the company=l'entreprise=f; the airline=la compagnie aérienne=f; the bank=la banque=f; the carmaker=le constructeur automobile=m; the retailer=le distributeur=m; the software giant=le géant du logiciel=m; the group=le groupe=m; the start-up=la start-up=f; the manufacturer=le fabricant=m; the insurer=l'assureur=m; the oil company=la compagnie pétrolière=f; the drugmaker=le laboratoire pharmaceutique=m; the phone operator=l'opérateur téléphonique=m; the supermarket chain=la chaîne de supermarchés=f; the energy supplier=le fournisseur d'énergie=m; the railway company=la compagnie ferroviaire=f",
     "disaster": "the earthquake=le tremblement de terre=m; the flood=l'inondation=f; the hurricane=l'ouragan=m; the storm=la tempête=f; the landslide=le glissement de terrain=m; the wildfire=l'incendie de forêt=m; the volcanic eruption=l'éruption volcanique=f; the tornado=la tornade=f; the avalanche=l'avalanche=f; the tsunami=le tsunami=m; the heatwave=la canicule=f; the explosion=l'explosion=f; the cyclone=le cyclone=m; the drought=la sécheresse=f",
@@ -136,9 +135,9 @@ before the end of the decade=avant la fin de la décennie; this autumn=cet autom
     "product": "a new smartphone=un nouveau smartphone=m; an electric car=une voiture électrique=f; a video game=un jeu vidéo=m; a streaming service=un service de streaming=m; a range of laptops=une gamme d'ordinateurs portables=f; a cheaper model=un modèle moins cher=m; a credit card=une carte de crédit=f; an app for parents=une application destinée aux parents=f; a vegetarian burger=un hamburger végétarien=m; a smart watch=une montre connectée=f; a search engine=un moteur de recherche=m; a delivery drone=un drone de livraison=m",
     "goods": "oil=le pétrole=m; gold=l'or=m; wheat=le blé=m; petrol=l'essence=f; natural gas=le gaz naturel=m; housing=le logement=m; copper=le cuivre=m; coffee=le café=m; bread=le pain=m; electricity=l'électricité=f; steel=l'acier=m; milk=le lait=m; sugar=le sucre=m",
     "probe": "the spacecraft=le vaisseau spatial=m; the probe=la sonde=f; the rocket=la fusée=f; the satellite=le satellite=m; the space telescope=le télescope spatial=m; the rover=le robot=m; the capsule=la capsule=f; the space station=la station spatiale=f",
-    "study": "a new study=une nouvelle étude=f; a recent survey=une enquête récente=f; a major report=un important rapport=m; a clinical trial=un essai clinique=m; a team of researchers=une équipe de chercheurs=f; a series of experiments=une série d'expériences=f; an analysis of medical records=une analyse de dossiers médicaux=f",
+    "study": "a new study=une nouvelle étude=f; a recent survey=une enquête récente=f; a major report=un important rapport=m; a clinical trial=un essai clinique=m; a large-scale investigation=une vaste enquête=f; a series of experiments=une série d'expériences=f; an analysis of medical records=une analyse de dossiers médicaux=f",
     "habit": "smoking=le tabagisme=m; drinking too much alcohol=la consommation excessive d'alcool=f; a lack of sleep=le manque de sommeil=m; an unhealthy diet=une mauvaise alimentation=f; a lack of exercise=le manque d'exercice=m; air pollution=la pollution de l'air=f; stress=le stress=m; obesity=l'obésité=f; too much salt=l'excès de sel=m; loneliness=la solitude=f; too much sugar=l'excès de sucre=m; passive smoking=le tabagisme passif=m",
-    "good": "regular exercise=l'exercice régulier=m; a balanced diet=une alimentation équilibrée=f; a good night's sleep=une bonne nuit de sommeil=f; walking every day=la marche quotidienne=f; eating fruit and vegetables=la consommation de fruits et de légumes=f; vaccination=la vaccination=f; losing weight=la perte de poids=f; breastfeeding=l'allaitement=m; early detection=un dépistage précoce=m; meditation=la méditation=f; physical activity=l'activité physique=f",
+    "good": "regular exercise=l'exercice régulier=m; a balanced diet=une alimentation équilibrée=f; a good night's sleep=une bonne nuit de sommeil=f; walking every day=la marche quotidienne=f; eating fruit and vegetables=la consommation de fruits et de légumes=f; vaccination=la vaccination=f; losing weight=la perte de poids=f; drinking enough water=une hydratation suffisante=f; early detection=un dépistage précoce=m; meditation=la méditation=f; physical activity=l'activité physique=f",
     "drug": "the drug=le médicament=m; the vaccine=le vaccin=m; the treatment=le traitement=m; the antibiotic=l'antibiotique=m; the therapy=la thérapie=f; the painkiller=l'antidouleur=m; the booster dose=la dose de rappel=f; the pill=la pilule=f; the blood test=l'analyse de sang=f; the injection=l'injection=f",
     "patient": "pregnant women=les femmes enceintes=fp; older people=les personnes âgées=fp; young children=les jeunes enfants=mp; diabetics=les diabétiques=mp; smokers=les fumeurs=mp; health workers=les soignants=mp; teenagers=les adolescents=mp; newborn babies=les nouveau-nés=mp; people with a weak immune system=les personnes au système immunitaire affaibli=fp; overweight people=les personnes en surpoids=fp; patients with chronic diseases=les patients atteints de maladies chroniques=mp; men over 50=les hommes de plus de 50 ans=mp; breastfeeding mothers=les mères qui allaitent=fp",
     "medic": "your doctor=votre médecin=m; your pharmacist=votre pharmacien=m; a nurse=une infirmière=f; a health professional=un professionnel de santé=m; your midwife=votre sage-femme=f; a specialist=un spécialiste=m; your dentist=votre dentiste=m",
@@ -156,12 +155,12 @@ talk to {medic} before taking this medicine|parlez-en {au.medic} avant de prendr
 tell {medic} if you are <pregnant/allergic to penicillin/taking other medicines>|prévenez {medic} si vous <êtes enceinte/êtes allergique à la pénicilline/prenez d'autres médicaments>
 see {medic} if the <pain/fever/cough/swelling> lasts for more than {n} days|consultez {medic} si <la douleur/la fièvre/la toux/le gonflement> dure plus de {n} jours
 call an ambulance immediately if someone has <difficulty breathing/a seizure/severe bleeding/a heart attack>|appelez immédiatement une ambulance si quelqu'un <a du mal à respirer/fait une crise d'épilepsie/saigne abondamment/fait une crise cardiaque>
-keep a distance of at least {n} metres from other people|gardez une distance d'au moins {n} mètres avec les autres
+keep a distance of at least {few} metres from other people|gardez une distance d'au moins {few} mètres avec les autres
 wear a mask <in crowded places/on public transport/in hospital/when you visit elderly people>|portez un masque <dans les lieux très fréquentés/dans les transports en commun/à l'hôpital/lorsque vous rendez visite à des personnes âgées>
 drink plenty of water and get some rest|buvez beaucoup d'eau et reposez-vous
 eat at least {n} portions of fruit and vegetables a day|mangez au moins {n} portions de fruits et légumes par jour
 do not smoke near <children/babies/pregnant women>|ne fumez pas à proximité <d'enfants/de bébés/de femmes enceintes>
-do not take more than {n} tablets a day|ne prenez pas plus de {n} comprimés par jour
+do not take more than {few} tablets a day|ne prenez pas plus de {few} comprimés par jour
 do not stop taking the <antibiotics/tablets/medicine> without asking {medic}|n'arrêtez pas de prendre <les antibiotiques/les comprimés/le médicament> sans demander l'avis {de.medic}
 keep all medicines out of the reach of children|gardez tous les médicaments hors de portée des enfants
 clean and disinfect <door handles/worktops/telephones/light switches> every day|nettoyez et désinfectez <les poignées de porte/les plans de travail/les téléphones/les interrupteurs> tous les jours
@@ -175,19 +174,19 @@ what are the symptoms of {disease}?|quels sont les symptômes {de.disease} ?
 how does {infection} spread?|comment se propage {infection} ?
 is there a vaccine against {disease}?|existe-t-il un vaccin contre {disease} ?
 have you had {symptom} in the last {n} days?|avez-vous eu {symptom} au cours des {n} derniers jours ?
-have you been in contact with someone who has {disease}?|avez-vous été en contact avec une personne atteinte {some.disease} ?
-have you ever been vaccinated against {disease}?|avez-vous déjà été vacciné contre {disease} ?
+have you been in contact with someone who has {infection}?|avez-vous été en contact avec une personne qui a {infection} ?
+have you ever been vaccinated against {infection}?|avez-vous déjà été vacciné contre {infection} ?
 do you have <any allergies/pain when you breathe/trouble sleeping/high blood pressure>?|avez-vous <des allergies/mal quand vous respirez/du mal à dormir/de la tension> ?
 where does it hurt?|où avez-vous mal ?
 when did the <pain/fever/cough/bleeding> start?|quand <la douleur a-t-elle/la fièvre a-t-elle/la toux a-t-elle/les saignements ont-ils> commencé ?
 you should be <tested/vaccinated/examined by a specialist> if you have {symptom}|vous devriez <vous faire dépister/vous faire vacciner/être examiné par un spécialiste> si vous avez {symptom}
-take {n} tablets a day with <water/food/milk>|prenez {n} comprimés par jour avec <de l'eau/de la nourriture/du lait>
+take {few} tablets a day with <water/food/milk>|prenez {few} comprimés par jour avec <de l'eau/de la nourriture/du lait>
 put on clean gloves before treating the <wound/burn/cut>|mettez des gants propres avant de soigner <la plaie/la brûlure/la coupure>
 throw used <tissues/gloves/masks/needles> away immediately|jetez immédiatement les <mouchoirs usagés/gants usagés/masques usagés/aiguilles usagées>
 do not share <towels/glasses/toothbrushes/needles> with a sick person|ne partagez pas vos <serviettes/verres/brosses à dents/aiguilles> avec une personne malade
 avoid <shaking hands/close contact/crowded places/unnecessary travel> as long as {infection} is spreading|évitez <de serrer des mains/les contacts rapprochés/les lieux bondés/les déplacements inutiles> tant que {infection} se propage
 get {ten} minutes of exercise every day to reduce your risk of {disease}|faites {ten} minutes d'exercice chaque jour pour réduire votre risque {some.disease}
-to stay healthy, eat less <salt/sugar/fat/red meat> and sleep at least {n} hours a night|pour rester en bonne santé, mangez moins de <sel/sucre/graisses/viande rouge> et dormez au moins {n} heures par nuit
+to stay healthy, eat less <salt/sugar/fat/red meat> and sleep at least <seven/eight> hours a night|pour rester en bonne santé, mangez moins de <sel/sucre/graisses/viande rouge> et dormez au moins <sept/huit> heures par nuit
 anyone with {symptom} should isolate for {n} days|toute personne présentant {symptom} doit s'isoler pendant {n} jours
 people who have been in contact with a patient must stay in quarantine for {ten} days|les personnes ayant été en contact avec un malade doivent rester en quarantaine pendant {ten} jours
 {patient} should avoid contact with anyone who has {infection}|{patient} doivent éviter tout contact avec une personne qui a {infection}
@@ -195,7 +194,7 @@ ask {medic} for advice before you <start a diet/travel abroad/take up a sport/gi
 do not give aspirin to children under 16|ne donnez pas d'aspirine aux enfants de moins de 16 ans
 if you miss a dose, take it as soon as you remember|si vous oubliez une dose, prenez-la dès que vous vous en rendez compte
 rinse the <wound/eye/burn> with cold water for {ten} minutes|rincez <la plaie/l'œil/la brûlure> à l'eau froide pendant {ten} minutes
-apply the <cream/ointment/gel> to the skin {n} times a day|appliquez <la crème/la pommade/le gel> sur la peau {n} fois par jour
+apply the <cream/ointment/gel> to the skin {few} times a day|appliquez <la crème/la pommade/le gel> sur la peau {few} fois par jour
 lie down and breathe slowly if you feel <dizzy/faint/sick>|allongez-vous et respirez lentement si vous <avez des vertiges/vous sentez faible/avez la nausée>
 do not drive if the medicine makes you sleepy|ne conduisez pas si le médicament vous rend somnolent
 babies should sleep on their backs|les bébés doivent dormir sur le dos
@@ -212,15 +211,15 @@ does your child have {symptom}?|votre enfant a-t-il {symptom} ?
 are you taking any medicines for {disease}?|prenez-vous des médicaments contre {disease} ?
 I have had {symptom} for {n} days|j'ai {symptom} depuis {n} jours
 I have had {symptom} and {symptom2} since {day}|j'ai {symptom} et {symptom2} depuis {day}
-my <mother/sister/grandmother> suffers from {disease}|ma <mère/sœur/grand-mère> souffre {some.disease}
+my <mother/sister/grandmother> suffers from {disease}|ma <mère/sœur/grand-mère> souffre {ill.disease}
 there is no evidence that <garlic/hot water/vitamin C/alcohol> protects against {infection}|rien ne prouve que <l'ail/l'eau chaude/la vitamine C/l'alcool> protège contre {infection}""",
     "health": """the symptoms of {disease} include {symptom}, {symptom2} and {symptom3}|parmi les symptômes {de.disease} figurent {symptom}, {symptom2} et {symptom3}
 most patients have {symptom} and {symptom2}|la plupart des patients ont {symptom} et {symptom2}
 some patients also have {symptom} or {symptom2}|certains patients ont également {symptom} ou {symptom2}
-symptoms usually appear {n} to {ten} days after infection|les symptômes apparaissent généralement {n} à {ten} jours après l'infection
-{patient} are more likely to develop {disease}|{patient} risquent davantage de souffrir {some.disease}
+symptoms usually appear <two to 10/three to 12/five to 14> days after infection|les symptômes apparaissent généralement <deux à 10/trois à 12/cinq à 14> jours après l'infection
+{patient} are more likely to develop {disease}|{patient} risquent davantage de souffrir {ill.disease}
 {patient} are at higher risk of severe illness|{patient} courent un risque plus élevé de forme grave de la maladie
-{patient} should be vaccinated against {disease}|{patient} devraient se faire vacciner contre {disease}
+{patient} should be vaccinated against {infection}|{patient} devraient se faire vacciner contre {infection}
 {num} cases of {infection} have been reported in {C} since {month}|{num} cas {some.infection} ont été signalés {in.C} depuis {month}
 {num} people have died of {infection} in {C}|{num} personnes sont mortes {de.infection} {in.C}
 {num} new cases of {infection} were confirmed{l}{t}|{num} nouveaux cas {some.infection} ont été confirmés{l}{t}
@@ -247,11 +246,11 @@ the country has gone into lockdown to slow the spread of {infection}|le pays s'e
 {drug} was approved by the {nat} authorities{t}|{drug} a été autorisé{e} par les autorités {fp.nat}{t}
 {drug} will be available {F}|{drug} sera disponible {F}
 there is currently no <cure/vaccine/treatment> for {disease}|il n'existe actuellement aucun <remède/vaccin/traitement> contre {disease}
-{pct} of adults in {C} suffer from {disease}|{pct} des adultes souffrent {some.disease} {in.C}
+{pct} of adults in {C} suffer from {disease}|{pct} des adultes souffrent {ill.disease} {in.C}
 {pct} of the population has received at least one dose of the vaccine|{pct} de la population a reçu au moins une dose de vaccin
 {pct} of patients recover without treatment|{pct} des patients guérissent sans traitement
 {P} {was} admitted to hospital with {symptom}{t}|{P} {a} été hospitalisé{e} avec {symptom}{t}
-{P} {was} diagnosed with {disease}{t}|{P} {a} appris qu'{il} souffr{ait} {some.disease}{t}
+{P} {was} diagnosed with {disease}{t}|{P} {a} appris qu'{il} souffr{ait} {ill.disease}{t}
 {P} {is} in intensive care{l}|{P} {est} en soins intensifs{l}
 {P} {was} taken to hospital by <ambulance/helicopter> and {is} in a <critical/stable> condition|{P} {a} été transporté{e} à l'hôpital en <ambulance/hélicoptère> et {est} dans un état <critique/stable>
 {P} died of {infection}{l}{t}|{P} {est} mort{e} {de.infection}{l}{t}
@@ -260,10 +259,10 @@ there is currently no <cure/vaccine/treatment> for {disease}|il n'existe actuell
 surgeons at a hospital in {city} have carried out the first <hand/face/liver> transplant|les chirurgiens d'un hôpital {de.city} ont réalisé la première greffe <de la main/du visage/du foie>
 hospitals in {C} are short of <nurses/beds/masks/ventilators/blood>|les hôpitaux manquent <d'infirmières/de lits/de masques/de respirateurs/de sang> {in.C}
 doctors recommend {good} to {patient}|les médecins recommandent {good} {au.patient}
-more than {num} children are vaccinated against {disease} every year in {C}|plus de {num} enfants sont vaccinés chaque année contre {disease} {in.C}
+more than {num} children are vaccinated against {infection} every year in {C}|plus de {num} enfants sont vaccinés chaque année contre {infection} {in.C}
 the epidemic has <slowed down/reached its peak/spread to neighbouring countries>|l'épidémie <a ralenti/a atteint son pic/s'est étendue aux pays voisins>
 the number of deaths linked to {habit} has <risen/fallen> by {pct} since {year}|le nombre de décès liés {au.habit} a <augmenté/diminué> de {pct} depuis {year}
-life expectancy in {C} has <risen/fallen> to {age} years|l'espérance de vie {in.C} est <passée/tombée> à {age} ans
+life expectancy in {C} has <risen/fallen> to {life} years|l'espérance de vie {in.C} est <passée/tombée> à {life} ans
 the test results are available within {ten} hours|les résultats du test sont disponibles dans un délai de {ten} heures
 most people who catch {infection} have only mild symptoms|la plupart des personnes qui attrapent {infection} n'ont que des symptômes légers
 a person infected with {infection} can pass it on to others without having any symptoms|une personne infectée par {infection} peut contaminer d'autres personnes sans présenter de symptômes
@@ -271,9 +270,9 @@ an infected person can be contagious for {n} days|une personne infectée peut ê
 about one in {ten} patients develops complications such as <pneumonia/hepatitis/meningitis>|environ un patient sur {ten} développe des complications telles que <la pneumonie/l'hépatite/la méningite>
 {disease} affects {num} people in {C} every year|{disease} touche{nt} chaque année {num} personnes {in.C}
 {disease} can be fatal if left untreated|sans traitement, {disease} {peut} entraîner la mort
-the blood tests showed that the patient had {disease}|les analyses de sang ont montré que le patient souffrait {some.disease}
+the blood tests showed that the patient had {disease}|les analyses de sang ont montré que le patient souffrait {ill.disease}
 scientists are working on a vaccine against {disease} that could be ready {F}|des scientifiques travaillent sur un vaccin contre {disease} qui pourrait être prêt {F}
-the World Health Organization has declared {infection} a public health emergency|l'Organisation mondiale de la santé a déclaré que {infection} constituait une urgence de santé publique
+health officials have declared {infection} a public health emergency|les autorités sanitaires ont déclaré que {infection} constituait une urgence de santé publique
 health workers are <testing/vaccinating/treating> {K}{l}|les soignants <dépistent/vaccinent/soignent> {K}{l}
 {K} have been <vaccinated/infected/quarantined/tested>{l}|{K} ont été <vacciné{e}/contaminé{e}/placé{e} en quarantaine/testé{e}>{l}
 {K} fell ill after eating <contaminated chicken/raw oysters/wild mushrooms/spoiled fish>{l}{t}|{K} sont tombé{e} malades après avoir mangé <du poulet contaminé/des huîtres crues/des champignons sauvages/du poisson avarié>{l}{t}
@@ -292,14 +291,14 @@ the virus was first identified in {C} in {year}|le virus a été identifié pour
 the virus mainly attacks the <lungs/liver/brain/intestines>|le virus s'attaque principalement <aux poumons/au foie/au cerveau/aux intestins>
 a new variant of {infection} has been detected in {C}|un nouveau variant {some.infection} a été détecté {in.C}
 genes play an important role in {disease}|les gènes jouent un rôle important dans {disease}
-children born to mothers with {disease} are often underweight|les enfants nés de mères atteintes {some.disease} ont souvent un poids insuffisant
-researchers compared {num} patients with {disease} with a group of healthy volunteers|les chercheurs ont comparé {num} patients atteints {some.disease} à un groupe de volontaires en bonne santé
+children born to mothers with {disease} are often underweight|les enfants nés de mères atteintes {ill.disease} ont souvent un poids insuffisant
+researchers compared {num} patients with {disease} with a group of healthy volunteers|les chercheurs ont comparé {num} patients atteints {ill.disease} à un groupe de volontaires en bonne santé
 the results, published {T}, could lead to new treatments for {disease}|les résultats, publiés {T}, pourraient déboucher sur de nouveaux traitements contre {disease}
 the death rate from {disease} has <doubled/halved/remained stable> since {year}|le taux de mortalité lié {au.disease} <a doublé/a diminué de moitié/est resté stable> depuis {year}
 the clinic was closed{t} after {n} patients died|la clinique a été fermée{t} après la mort de {n} patients
 {P} donated a kidney to {his} <brother/neighbour/colleague>{t}|{P} {a} donné un rein à {son} <frère/voisin/collègue>{t}
 {P} {has} been in quarantine since {day}|{P} {est} en quarantaine depuis {day}
-{P}, who had {disease}, waited {n} hours for an ambulance{t}|{P}, atteint{e} {some.disease}, {a} attendu une ambulance pendant {n} heures{t}
+{P}, who had {disease}, waited {n} hours for an ambulance{t}|{P}, atteint{e} {ill.disease}, {a} attendu une ambulance pendant {n} heures{t}
 nurses and <doctors/midwives/paramedics> are demanding better working conditions{l}|les infirmières et les <médecins/sages-femmes/ambulanciers> réclament de meilleures conditions de travail{l}
 sales of <masks/thermometers/painkillers/hand sanitiser> have risen by {pct} since the start of the epidemic|les ventes de <masques/thermomètres/antidouleurs/gel hydroalcoolique> ont augmenté de {pct} depuis le début de l'épidémie
 borders will remain closed {F} in order to contain {infection}|les frontières resteront fermées {F} afin d'endiguer {infection}
@@ -323,7 +322,7 @@ it remains to be seen whether {C} will be able to pay back its debts|reste à sa
 by the time the ambulance arrived, {P} had already stopped breathing|lorsque l'ambulance est arrivée, {P} {avait} déjà cessé de respirer
 more than half of those surveyed think that {org} is doing a <good/poor> job|plus de la moitié des personnes interrogées estiment que {org} fait du <bon/mauvais> travail
 {n} in {ten} drivers admit that they have used their phone while driving|{n} conducteurs sur {ten} reconnaissent avoir utilisé leur téléphone au volant
-the {kid}-year-old, who cannot be named for legal reasons, was arrested at his parents' home|l'adolescent de {kid} ans, dont le nom ne peut être divulgué pour des raisons juridiques, a été arrêté au domicile de ses parents
+the {teen}-year-old, who cannot be named for legal reasons, was arrested at his parents' home|l'adolescent de {teen} ans, dont le nom ne peut être divulgué pour des raisons juridiques, a été arrêté au domicile de ses parents
 the {nat} millionaire, who made his fortune in <property/shipping/fashion/online gambling>, owns {n} houses in {C}|le millionnaire {m.nat}, qui a fait fortune dans <l'immobilier/le transport maritime/la mode/les jeux d'argent en ligne>, possède {n} maisons {in.C}
 the {nat}-born <writer/scientist/chef/designer> moved to {city} at the age of {ten}|<l'écrivain/le scientifique/le chef/le styliste> d'origine {f.nat} s'est installé {au.city} à l'âge de {ten} ans
 the long-awaited report on {issue} was made public{t}|le rapport tant attendu sur {issue} a été rendu public{t}
@@ -331,7 +330,7 @@ a once popular seaside resort{l} has become a ghost town since {crisis}|une stat
 the country's largest <airport/hospital/prison/power plant> is to be renovated at a cost of {money}|<le plus grand aéroport/le plus grand hôpital/la plus grande prison/la plus grande centrale électrique> du pays va faire l'objet de travaux d'un coût de {money}
 what began as a peaceful demonstration in {city} ended in violence{t}|ce qui avait commencé comme une manifestation pacifique {au.city} s'est terminé dans la violence{t}
 unless an agreement is reached {F}, {num} workers could lose their jobs|à moins qu'un accord ne soit trouvé {F}, {num} travailleurs pourraient perdre leur emploi
-since {month}, {firm} has been losing about {money} a week|depuis {month}, {firm} perd environ {money} par semaine
+since {month}, {firm} has been losing about {cash} a week|depuis {month}, {firm} perd environ {cash} par semaine
 having <lost/won> the first leg, the {nat} club only needed a draw to <qualify/stay in the top division>|après avoir <perdu/gagné> le match aller, le club {m.nat} n'avait besoin que d'un match nul pour <se qualifier/rester en première division>
 the twins, now aged {ten}, were separated at birth and met again in {city}{t}|les jumeaux, aujourd'hui âgés de {ten} ans, avaient été séparés à la naissance et se sont retrouvés {au.city}{t}
 people living near the <airport/factory/motorway/landfill site> have been complaining about the <noise/smell/smoke> for years|les riverains <de l'aéroport/de l'usine/de l'autoroute/de la décharge> se plaignent <du bruit/de l'odeur/de la fumée> depuis des années

@@ -13,11 +13,10 @@ sentence. Those of tests/data/pronouns.tsv, which measure the model, share no no
 
 from __future__ import annotations
 
-import argparse
 import random
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from pronoun_frames import CONCESSIONS, FRAMES, RESULTS
 from pronoun_words import (
@@ -34,6 +33,7 @@ from pronoun_words import (
     THINGS,
     WHO,
 )
+from writing import different, to_file
 
 _VOWELS = "aeiouhyéèêâîôûœàë"
 
@@ -397,26 +397,21 @@ def act(draw: random.Random) -> tuple[str, str]:
     return english[0].upper() + english[1:], french[0].upper() + french[1:]
 
 
+def endless(draw: random.Random) -> Iterator[tuple[str, str]]:
+    """Sentences of all kinds, some of them more than once."""
+    while True:
+        kind = draw.choices([one, people, act, None], [27, 7, 3, 45])[0]
+        yield from [kind(draw)] if kind else two(draw)
+
+
 def sentences(lines: int = 12_000, seed: int = 0) -> list[tuple[str, str]]:
     """So many different pairs of sentences, always the same ones for a seed."""
-    draw = random.Random(seed)
-    found: dict[str, str] = {}
-    while len(found) < lines:
-        kind = draw.choices([one, people, act, None], [27, 7, 3, 45])[0]
-        for english, french in [kind(draw)] if kind else two(draw):
-            found.setdefault(english, french)
-    return list(found.items())[:lines]
+    return different(endless(random.Random(seed)), lines)
 
 
 def main() -> None:
     """Write the pairs to a TSV file."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("file", type=Path, help="the TSV file to write: English, tab, French")
-    parser.add_argument("--lines", type=int, default=12_000)
-    options = parser.parse_args()
-    pairs = sentences(options.lines)
-    options.file.write_text("".join(f"{english}\t{french}\n" for english, french in pairs), encoding="utf-8")
-    print(f"{len(pairs):,} pairs → {options.file}")
+    to_file(__doc__, sentences)
 
 
 if __name__ == "__main__":
