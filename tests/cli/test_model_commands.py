@@ -115,10 +115,10 @@ def test_see_works_with_no_model_named(default, capsys):
     assert cli.main(["see", DOG, "--from", "chien"]) == 0  # a word of the translation only
     asked = capsys.readouterr().out
     assert "Transformer, cross, all 18 heads of 3 layers" in asked
-    share = re.search(r"rests on </s>; of the rest: ━━━━━━━━━━ dog (\d+\.\d) %", asked)
+    share = re.search(r"rests on </s>; of the rest: ━━━━━━━━━━━ dog (\d+\.\d) %", asked)
     assert share
     assert cli.main(["translate", DOG]) == 0
-    assert f"chien ━━━━━━━━━━ dog {float(share[1]):.0f} %" in capsys.readouterr().out  # the same row and share
+    assert f"chien ━━━━━━━━━━━ dog {float(share[1]):.0f} %" in capsys.readouterr().out  # the same row and share
     assert cli.main(["see", DOG, "--from", "chien", "--kind", "decoder", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["text"], found["translation"]) == (DOG, lines[0][2:])

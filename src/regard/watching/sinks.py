@@ -3,12 +3,12 @@
 They are found by measurement: a sink is what most tokens give most to, in most heads. Over all heads of all layers of
 one kind ("encoder", "decoder" or "cross"), it has the largest weight of at least 30 % of the rows, there at least twice
 an equal share. A special token such as [CLS] or </s> is no word, and is a sink from 10 % of the rows on; in
-cross-attention it always is, so that the shares are those of the words of the source. Rows that see fewer than three
-keys tell nothing and do not count, and with fewer than four heads no word is called a sink. At most 32 rows of each
-head are measured, evenly spaced, so the cost is O(tokens).
+cross-attention it always is, and no word is one beside it, so that the shares are those of the words of the source. Rows
+that see fewer than three keys tell nothing and do not count, and with fewer than four heads no word is called a sink. At
+most 32 rows of each head are measured, evenly spaced, so the cost is O(tokens).
 
-On MiniLM, SmolLM2 and the shipped translator, sinks of self-attention have the largest weight of 46 to 82 % of the
-rows, and no other word has it in more than 24 % (benchmarks/sinks.py).
+On MiniLM, SmolLM2 and the shipped translator, sinks of self-attention have the largest weight of 47 to 82 % of the
+rows, and no other word has it in more than 20 % (benchmarks/sinks.py).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def find_sinks(entries: Sequence[Entry], keys: Tokens, sequence: int) -> tuple[i
     """The positions of the sinks, measured over all entries: those of one kind and shape in a whole record."""
     special = {position for position in range(len(keys)) if _is_special(keys, position)}
     always = special if entries[0].kind == "cross" else set()
-    if sum(entry.shape[1] for entry in entries) < _HEADS:
+    if always or sum(entry.shape[1] for entry in entries) < _HEADS:
         return tuple(sorted(always))
     found = [measured(entry, sequence) for entry in entries]
     rows = sum(each.rows for each in found)
@@ -62,7 +62,7 @@ def find_sinks(entries: Sequence[Entry], keys: Tokens, sequence: int) -> tuple[i
     frequent = largest >= _MOST_SPECIAL * max(rows, 1)
     candidates = (frequent & (times_equal >= _TIMES_EQUAL * largest)).nonzero().flatten().tolist()
     sinks = {key for key in candidates if key in special or largest[key] >= _MOST * rows}
-    return tuple(sorted(sinks | always))
+    return tuple(sorted(sinks))
 
 
 def _is_special(keys: Tokens, position: int) -> bool:
