@@ -3,8 +3,8 @@
 They are found by measurement: a sink is what most tokens give most to, in most heads. Over all heads of all layers of
 one kind ("encoder", "decoder" or "cross"), it has the largest weight of at least 30 % of the rows, there at least twice
 an equal share. A special token such as [CLS] or </s> is no word, and is a sink from 10 % of the rows on; in
-cross-attention it always is, and no word is one beside it, so that the shares are those of the words of the source. Rows
-that see fewer than three keys tell nothing and do not count, and with fewer than four heads no word is called a sink. At
+cross-attention it always is, and no word is one beside it: the shares are those of the words of the source. Rows that
+see fewer than three keys tell nothing and do not count, and with fewer than four heads no word is called a sink. At
 most 32 rows of each head are measured, evenly spaced, so the cost is O(tokens).
 
 On MiniLM, SmolLM2 and the shipped translator, sinks of self-attention have the largest weight of 47 to 82 % of the
