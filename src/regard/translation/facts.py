@@ -46,7 +46,7 @@ _COPIED = {
         r"""(?<![^\s("'=])(?:~|\.{1,2})?/(?:[\w.@%+-]++/)*+[\w.@%+-]*\w/?|(?<!\w)[A-Z]:\\[^\s"<>|]*+"""
         rf"|(?<![\w/.-])(?:[\w-]++/)++[\w-]++\.\w++|(?<![\w/.-])[\w-]++(?:\.[\w-]++)??\.(?:{_FILES})\b"
     ),
-    "handle": r"(?<![\w@.])@[A-Za-z_]\w{1,40}+|(?<![\w#&])#[A-Za-z_]\w{0,60}+",
+    "handle": r"(?<![\w@.])@[A-Za-z_]\w{1,40}+|(?<![\w#&])#(?:[A-Za-z_]\w{0,60}+|\d{1,12}+(?!\w|\.\d))",
     # x^2, O(n^2), but not the footnote in known^2
     "power": r"(?<![\w^.])(?=\w[\w(){}.+*/=-]{0,60}?(?<=[\w)}])(?<![^\W\d_]{4})\^[\w({+-])[\w^(){}.+*/=-]{1,80}+",
     "identifier": (
@@ -79,7 +79,7 @@ _UNITS = {  # the sign, and how a French word for it begins
 _CURRENCIES = {"$": "dollar", "€": "euro", "£": "livre", "¥": "yen"}
 _UNIT = "|".join(re.escape(unit) for unit in sorted(_UNITS, key=len, reverse=True))
 _DIGITS = (
-    r"(?:\d{1,3}(?:,\d{3})++(?:\.\d++)?(?![\d,])|\d{1,3}(?:[ \u00a0\u202f]\d{3})++(?:[.,]\d++)?(?!\d)"
+    r"(?:\d{1,3}(?:,\d{3})++(?:\.\d++)?+(?!\d|,\d)|\d{1,3}(?:[ \u00a0\u202f]\d{3})++(?:[.,]\d++)?(?!\d)"
     r"|\d++(?:[.,]\d++)*+|\.\d++)"
 )
 _HALF = r"[ap]m\b|[AP]M\b|[ap]\.m\.|[AP]\.M\."  # of the day

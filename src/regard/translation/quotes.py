@@ -65,6 +65,7 @@ _INCHES = re.compile(r"""(?<![\d.,/])\d[\d.,/]*+(?:['’] ?\d{1,2})?["”]""")
 _DOUBLE = re.compile('["“”«»]')
 # Before one or more closing quotes, and whether another mark follows. What is quoted may be the sign itself: « , ».
 _COMMA_INSIDE = re.compile(r"(?<!\s)(?<!«),((?:,?[ \u00a0\u202f]?»)+)(?![^\W_])(?=(\s?[.,;:!?…)(\]}—–-])?)")
+_GOES_ON = re.compile(r"(», [^«».!?]{1,60}, «[ \u00a0\u202f]?)J(?=e\b|['’])")
 _LETTER = re.compile(r"[^\W\d_]")
 _NEAR = 24  # characters beside a quotation in which a verb of saying is looked for
 _DEEPEST = 8  # quotations in one another; more are no quotations
@@ -407,10 +408,13 @@ def french_quotes(text: str) -> str:
 def commas_outside(text: str) -> str:
     """French with the commas after closing quotes that English has before them; none beside another mark.
 
-    >>> commas_outside("« Oui, » dit-il, « mais il est tard. »")
-    '« Oui », dit-il, « mais il est tard. »'
+    Where what is said goes on, I is no capital in French.
+
+    >>> commas_outside("« Oui, » dit-il, « Je sais. »")
+    '« Oui », dit-il, « je sais. »'
     """
-    return _COMMA_INSIDE.sub(lambda found: found[1].replace(",", "") + ("" if found[2] else ","), text)
+    text = _COMMA_INSIDE.sub(lambda found: found[1].replace(",", "") + ("" if found[2] else ","), text)
+    return _GOES_ON.sub(r"\1j", text)
 
 
 @dataclass(frozen=True)
