@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.usefixtures("unchecked"), pytest.mark.slow]
 
 def check(folder, started):
     """One message that says what to do, and nothing half-written."""
-    (line,) = started.lines()
+    (line,) = set(started.lines())  # without torchrun the store ends with the first process: the second may repeat it
     saved = checkpoint.exists(folder)
     advice = "go on with --resume" if saved or not folder.exists() else "nothing was saved yet: start again"
     assert advice in line, started.said()

@@ -300,7 +300,7 @@ class Translation:
         >>> import regard
         >>> word, looks = next(regard.Translator.default().translate("I am hungry.").looks(most=1))
         >>> word, looks[0][0]
-        ("J'ai", 'hungry.')
+        ("J'ai", 'I')
         """
         for each in self._segments:
             if not each.hypotheses:
