@@ -268,6 +268,9 @@ def test_english_typed_in_a_hurry_is_put_right(unmarked, typed, meant):
                 "From July 12 to July 20, 2024",
                 "On May 3 and June 5.5",
                 "It took 5 ms. Then it ended.",
+                "Write `Monday to Friday` for Ms. Hill.",  # what is copied stays
+                '<a title="Monday to Friday">Ms. Hill</a>',
+                'She read "Ms. Marvel" yesterday.',
             )
         ),
     ],

@@ -13,48 +13,12 @@ from regard.translation.quotes import QuoteCheck, Quoted, add_quotes, commas_out
 from regard.translation.structure import Sentence, skip_space, split_blocks, split_sentences
 from regard.translation.typography import typeset
 from regard.translation.vocabulary import MARKS, Vocabulary, clean
+from regard.translation.wording import clearer, in_full, usual_french
 
 __all__ = ["Segment", "Style", "show_marks", "split_segments"]
 
 _BREAK = re.compile(r"\s*\n\s*")
 _SMALL_I = re.compile(r"""(?<![^\s"'(])i(?=\s|$|'(?:m|ve|ll|d|s)\b|,)""")
-# As people type English: without apostrophes, and "you" as a letter where nothing else can be meant.
-_TYPED = {
-    **{f"{verb}nt": f"{verb}n't" for verb in ("do", "does", "did", "is", "are", "was", "were", "have", "has", "had")},
-    **{f"{verb}nt": f"{verb}n't" for verb in ("would", "could", "should")},
-    "cant": "can't", "wont": "won't", "im": "I'm", "ive": "I've", "youre": "you're", "theyre": "they're",
-    "thats": "that's", "whats": "what's", "u": "you", "pls": "please", "thx": "thanks",
-}  # fmt: skip
-_ALWAYS = "|".join(word for word in _TYPED if word not in ("cant", "wont", "im", "ive", "u"))
-_SUBJECTS = "I|you|he|she|it|we|they|that|this|there|who"
-_BEFORE_YOU = "can|do|did|are|will|would|could|should|thank|love|miss"
-_AFTER_YOU = "are|can|will|have|want|know|need|think|should|would|could|cant|wont|dont|didnt"
-_TYPED_WORD = re.compile(
-    rf"""(?<![\w'.@#/&-])(?:
-        (?: (?i:{_ALWAYS}) | im | ive )(?![\w'@/&-]|\.\w)
-        | \A(?:Im|Ive)(?=\s[a-z])  # else it is a name: Mr. Ive
-        | (?i:{_SUBJECTS})\s(?:cant|wont)(?!\w|'|\sto\b)  # else a noun: as is his wont
-        | (?i:{_BEFORE_YOU})\su(?=\s[a-z]|[?!,]|\.?$)  # else a letter: solve for u
-        | u(?=\s(?:{_AFTER_YOU})\b)
-    )""",
-    re.VERBOSE,
-)
-_ARE_YOU = re.compile(r"(\A|[.?!,] |\b(?i:when|where|what|why|how|who|hey|hi|so) )([Rr]) u(?=\s[a-z]|[?!,]|\.?$)")
-# What a small model gets wrong, and right in other words: "Monday to Friday" after a comma, two dates with the month
-# first, and "Ms.", of which it makes a plural.
-_DAY = "(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
-_MONTH = "January|February|March|April|May|June|July|August|September|October|November|December"
-_DAYS = re.compile(rf"(?<!from )(?<!From )\b({_DAY}) (?:to|through) (?={_DAY}\b)")
-_DATES = re.compile(
-    rf"\b({_MONTH}) (\d\d?)(?:st|nd|rd|th)?( (?:to|and|through|until) )({_MONTH}) (\d\d?)(?:st|nd|rd|th)?\b"
-    r"(?![.,:]?\d|,? \d{4})"
-)
-_MS = re.compile(r"\bMs\.?(?= [A-Z])")
-# Of the French: "lundi à vendredi", an elision that is never left out, an exclamation mark that the English has not.
-_JOUR = "(?:lun|mar|mercre|jeu|vendre|same)di|dimanche"
-_JOURS = re.compile(rf"\b(?:(D)[eu] |d[eu] )?({_JOUR}) (?:à|au) ({_JOUR})\b")
-_SI_IL = re.compile(r"\b([Ss])i (?=ils?\b)")
-_EXCLAIMED = re.compile(r"\s?!(?=\.\.\.|…)")
 _EASY = ("20", "30", "40", "50", "60", "15", "12", "25", "18", "16")  # numbers that models copy well
 _NAMES = ("Tom", "Mary", "John", "Bob", "Ken", "Bill", "Jim", "Jack", "Jane")  # and names
 
@@ -111,7 +75,13 @@ class Segment:
         said: Mapping[str, str] | None = None,
     ) -> Segment:  # fmt: skip
         """Prepare a text for the model; `said` has the translations of its speech, from level 1 on."""
-        parts = split_facts(_clearer(text) if style.french else text)
+        parts = split_facts(text)
+        if (
+            style.french
+            and not has_quotes(text)
+            and all(isinstance(part, str) or part.kind == "number" for part in parts)
+        ):
+            parts = split_facts(clearer(text))  # where nothing is copied that it could change
         plain = "".join(part for part in parts if isinstance(part, str))
         capitals = plain.isupper() and len(plain.split()) > 1
         quoted = Quoted(parts, [], False)
@@ -161,9 +131,7 @@ class Segment:
         return _break_lines(self.text, self._finish(text) if placed is None else placed)
 
     def _finish(self, text: str) -> str:
-        if self.style.french:
-            text = _JOURS.sub(lambda days: f"{days[1] or 'd'}u {days[2]} au {days[3]}", _SI_IL.sub(r"\1'", text))
-            text = text if "!" in self.text else _EXCLAIMED.sub("", text)
+        text = usual_french(text, self.text) if self.style.french else text
         text = self.numbers.rewrite(text)
         text = text.upper() if self.capitals else text
         text = french_quotes(text) if self.quotes is not None and self.style.french else text
@@ -268,35 +236,13 @@ def _normalised(parts: Sequence[str | Removed], capitals: bool, *, typed: bool =
             continue
         text = clean(part)
         text = _SMALL_I.sub("I", text.lower() if capitals else text)
-        if typed:
-            text = _ARE_YOU.sub(lambda found: found[1] + ("Are" if found[2] == "R" else "are") + " you", text)
-        for _ in range(2 if typed else 0):  # "u cant": the one, then the other
-            text = _TYPED_WORD.sub(_typed_out, text)
+        text = in_full(text) if typed else text
         if capitals and start and any(map(str.isalpha, text)):
             text = re.sub(r"[^\W\d_]", lambda first: first.group().upper(), text, count=1)
             start = False
         before, after = (" " if part[place].isspace() else "" for place in (0, -1))
         out.append(f"{before}{text}{after}" if text else before)
     return out
-
-
-def _clearer(text: str) -> str:
-    """English that says the same, where models understand one way of saying it better.
-
-    >>> _clearer("Ms. Hill is here Monday to Friday, and from July 12 to July 20.")
-    'Mrs. Hill is here from Monday to Friday, and from 12 July to 20 July.'
-    """
-    text = _DAYS.sub(lambda day: f"{'from' if day.start() else 'From'} {day[1]} to ", text)
-    return _MS.sub("Mrs.", _DATES.sub(r"\2 \1\3\5 \4", text))
-
-
-def _typed_out(found: re.Match[str]) -> str:
-    """The last word in full, with its capital; in capitals it is another one: Plan U, IM, IVE."""
-    before, space, word = found.group().rpartition(" ")
-    if word.isupper() and not before:
-        return word
-    full = _TYPED[word.lower()]
-    return before + space + (full[0].upper() + full[1:] if word[0].isupper() else full)
 
 
 def _knowing_marks(knows: Callable[[str], bool]) -> Callable[[str], bool]:
