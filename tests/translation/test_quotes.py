@@ -242,6 +242,7 @@ def test_a_title_is_a_mark_from_the_first(words):
     segment = Segment.read('I left "War and Peace." He said "no".', "", words, style=FRENCH)
     assert segment.placeholders.readable == 'I left ⟦1⟧. He said "no".'
     assert segment.marks == {"⟦1⟧": "« War and Peace »"}
+    assert Segment.read('I left "Ms. Hill".', "", words, style=FRENCH).marks == {"⟦1⟧": "« Ms. Hill »"}
     assert Segment.read("I left “King Lear”.", "", words).marks == {"⟦1⟧": "“King Lear”"}  # not into French
     typeset = Segment.read("I left “King Lear”.", "", words, style=Style(french=True, typography=True))
     assert typeset.marks == {"⟦1⟧": "«\u00a0King Lear\u00a0»"}
