@@ -41,6 +41,34 @@ def test_whatever_refuses_is_computed_all_the_same(monkeypatch, kind, error):
             assert asked == [KINDS[kind]]
 
 
+def _padded_kernel(query, key, value, bias, compute_lse, dropout, causal, scale):
+    """torch's efficient kernel on a GPU: its logsumexp has room for whole blocks of 32 queries."""
+    logits = query @ key.mT * scale
+    lse = torch.full((*query.shape[:2], -(-query.shape[2] // 32) * 32), torch.inf)
+    lse[..., : query.shape[2]] = logits.logsumexp(-1)
+    output = (logits.softmax(-1) @ value).transpose(1, 2).contiguous().transpose(1, 2)
+    return output, lse
+
+
+@pytest.mark.parametrize("width", [32, 64, 80])
+@pytest.mark.parametrize("queries", [1, 31, 33, 129])
+def test_sinks_beside_a_logsumexp_with_padded_rows(monkeypatch, queries, width):
+    if not torch.cuda.is_available():
+        monkeypatch.setattr(torch.ops.aten, "_scaled_dot_product_efficient_attention", _padded_kernel)
+        monkeypatch.setattr(torch_cuda.backend, "kernel", lambda scores, value: torch_cuda._EFFICIENT)
+        monkeypatch.setattr(torch_cuda.backend, "device", "cpu")
+    torch.manual_seed(queries + width)
+    case = Case(*torch.randn(3, 1, 2, queries, width), {"sinks": torch.randn(2)})
+    with using("triton", False), regard.backends.use("torch_cuda", "triton"):
+        A, R, limit = case.matrix(), case.reference(), TOLERANCE[torch.float32]
+        close(A @ case.value, R.output(case.value), 4 * limit)  # first: its logsumexp is kept for the others
+        close(A.logsumexp, R.logsumexp, limit)
+        close(A.sink_share, R.sink_share, limit)
+        close(A.received(), R.received(), limit)
+        close(A.entropy(), R.entropy(), 4 * limit)
+        close(A.top(1).weights, R.top(1), limit)
+
+
 def test_too_few_digits_of_a_normaliser_are_noticed_without_our_kernels_too(monkeypatch):
     def rounded(scores, request):
         output, lse = tiles.backend.forward(scores, request)

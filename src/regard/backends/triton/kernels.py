@@ -368,13 +368,15 @@ def top_of_blocks(
 
 @triton.jit
 def rescale_rows(
-    out, lse, sinks, heads, queries, rows, strides,
+    out, lse, sinks, heads, queries, rows, strides, lse_strides,
     SINKS: tl.constexpr, WIDTH: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Rows of weights @ value and their logsumexp, in place: with the sink counted, and 0 where a row sees nothing."""
     row = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
     inside = row < rows
-    own = tl.load(lse + row, mask=inside, other=0.0)
+    batch, head = row // queries // heads, row // queries % heads
+    lse += batch * lse_strides.batch + head * lse_strides.head + (row % queries) * lse_strides.row
+    own = tl.load(lse, mask=inside, other=0.0)
     own = tl.where(own < HIDING, float("-inf"), own)
     total = own
     if SINKS:
@@ -384,9 +386,8 @@ def rescale_rows(
         total = peak + tl.log(tl.exp(own - finite) + tl.exp(sink - finite))
         total = tl.where(peak == float("-inf"), peak, total)
     factor = tl.where(own == float("-inf"), 0.0, tl.exp(own - total))
-    tl.store(lse + row, total, mask=inside)
+    tl.store(lse, total, mask=inside)
     column = tl.arange(0, BLOCK_V)
-    batch, head = row // queries // heads, row // queries % heads
     at = batch * strides.batch + head * strides.head + (row % queries) * strides.row
     at = out + at[:, None] + column[None, :] * strides.column
     changed = (inside & (factor != 1.0))[:, None] & (column < WIDTH)[None, :]

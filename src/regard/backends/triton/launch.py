@@ -134,7 +134,7 @@ class TritonBackend(Backend):
 
         torch's operators would read and write the output several times.
         """
-        if output.device.type != "cuda" or lse.dtype != torch.float32 or not _installed():
+        if output.dtype not in self._dtypes(output.device.type) or lse.dtype != torch.float32 or not _installed():
             return False
         _rescale(output, lse, sinks)
         return True
@@ -246,5 +246,6 @@ def _rescale(output: Tensor, lse: Tensor, sinks: Tensor | None) -> None:
     block_m, rows = 32, batch * heads * queries
     kernels.rescale_rows[(cdiv(rows, block_m),)](
         output, lse, None if sinks is None else sinks.contiguous(), heads, queries, rows, AxisStrides(*output.stride()),
-        SINKS=sinks is not None, WIDTH=width, BLOCK_M=block_m, BLOCK_V=next_power(width), num_warps=4,
+        AxisStrides(*lse.stride(), 0), SINKS=sinks is not None, WIDTH=width, BLOCK_M=block_m,
+        BLOCK_V=next_power(width), num_warps=4,
     )  # fmt: skip
