@@ -18,6 +18,7 @@ import regard
 HALVES = (torch.bfloat16, torch.float16)
 UNIT = {torch.float64: 2.0**-53, torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
 LAYOUTS = ("plain", "plain", "tokens first", "width first", "every other", "slice", "packed", "size-1 strides")
+PARTS = ("causal", "causal_each", "window", "lengths", "kept", "documents", "bools", "bias", "cut")  # of a mask
 # Results whose gradients are promised to be the same bits every time; of products, with deterministic algorithms only.
 SAME_BITS = ("received", "mean received", "entropy", "logsumexp", "pool", "A.mT @ x")
 
@@ -62,7 +63,6 @@ class Maker:
         self.kind = self.random if kind is None else random.Random(kind)
         self.generator = torch.Generator().manual_seed(random.Random(seed).getrandbits(62))
         self.notes: list[str] = []  # what else there is to know about the problem
-        self.parts: list[str] = []  # of its mask
 
     def normal(self, *shape: int) -> Tensor:
         return torch.randn(shape, generator=self.generator, dtype=torch.float64)
@@ -166,14 +166,16 @@ class Maker:
     def mask(self) -> tuple[regard.Mask | Tensor | None, Tensor, list[Tensor]]:
         shape = (*self.batch, self.heads, self.queries, self.keys)
         visible, added, together = torch.ones(shape, dtype=torch.bool), [], None
-        kinds = ["causal", "causal_each", "window", "lengths", "kept", "documents", "bools", "bias", "bias", "cut"]
-        for _ in range(self.kind.choice([0, 0, 1, 1, 1, 2, 2, 3, 4])):
-            self.parts.append(self.kind.choice(kinds))
-            atom, seen, more = getattr(self, self.parts[-1])()
+        self.parts = self.mask_parts(self.kind.choice([0, 0, 1, 1, 1, 2, 2, 3, 4]))
+        for part in self.parts:
+            atom, seen, more = getattr(self, part)()
             visible = visible & seen
             added += [] if more is None else [more]
             together = atom if together is None else regard.Mask() & together & atom
         return together, visible, added
+
+    def mask_parts(self, count: int) -> list[str]:
+        return self.kind.choices([*PARTS, "bias"], k=count)
 
     # Each of these: the mask as a user writes it, what it shows, and the numbers it adds.
 

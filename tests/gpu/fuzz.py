@@ -28,7 +28,7 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it, torch
 
 import interpreter
 import torch
-from problems import LOOKS, Maker, compare
+from problems import LOOKS, PARTS, Maker, compare
 
 import regard
 
@@ -68,6 +68,9 @@ class Kinds(Maker):
             unit = 64 if least >= 64 else 16
             return max(self.random.randint(least, most) // unit, 1) * unit
         return self.random.choice([n for n in range(least, most + 1) if n % 16])
+
+    def mask_parts(self, count: int) -> list[str]:
+        return self.kind.sample(PARTS, count)  # none twice: plain torch computes what has two biases
 
     def widths(self) -> tuple[int, int]:
         widths = [16, 32, 64, 64, 64, 80, 96, 128, 128, 3, 17, 256]
