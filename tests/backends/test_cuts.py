@@ -26,6 +26,7 @@ CUTS = {
     "far away": regard.causal() & regard.cut(slice(20, None), within=regard.window(None, -9)),
     "weaker": regard.causal() & regard.cut(slice(20, None), slice(3, 5), bias=-2.0),
     "a weaker band": regard.cut(within=regard.window(9, -2), bias=1.5),
+    "a band further on": regard.causal(offset=9) & regard.cut(within=regard.window(1, 2, offset=7)),
     "nothing": regard.causal() & regard.cut(60, slice(3, 5)),
     "everything": regard.cut(slice(10, 20)),
 }
@@ -47,6 +48,8 @@ def test_pieces_are_computed_by_kernels(backend, name):
         close(seen.entropy, R.entropy(), 4 * limit)
         close(seen.top.weights, R.top(5), limit)
         close(seen.pool, R.pool(5, 4), limit)
+        rows, columns = torch.arange(50).repeat_interleave(50), torch.arange(50).repeat(50)
+        close(A[..., rows, columns].unflatten(-1, (50, 50)), R.weights, limit)  # point by point
 
 
 def test_where_few_rows_are_cut_the_others_are_not_split():

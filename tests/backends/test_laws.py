@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from cases import BACKENDS, TOLERANCE, cases, close, using
+from cases import BACKENDS, TOLERANCE, cases, close, there, using
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -249,7 +249,7 @@ def test_nan_and_inf_in_hidden_keys_and_values_never_leak(backend):
 def test_biases_are_summed_with_the_digits_of_the_result(backend, kinds, dtype):
     """A large one and small ones: in halves the sum would lose the small ones."""
     if backend == "triton" and dtype != torch.float32:
-        return  # not in the interpreter; several biases go to the tiles anyway
+        pytest.skip("the interpreter has no bfloat16, Triton no float64, and several biases go to the tiles anyway")
     torch.manual_seed(2)
     q, k, v = torch.randn(3, 1, 2, 24, 8).to(dtype).unbind(0)
     of = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "f64": torch.float64}
@@ -334,17 +334,51 @@ def test_nan_in_a_query_that_sees_nothing_never_leaks(backend, sinks, softcap):
                 assert torch.allclose(one, other, atol=1e-12), f"{name} lets {bad} through"
 
 
-@backends
-def test_the_least_number_of_a_dtype_hides(backend):
-    for dtype in (torch.float16, torch.bfloat16, torch.float32):
-        q, k, v = torch.randn(3, 1, 2, 6, 8).to(dtype).unbind(0)
-        bias = torch.zeros(6, 6, dtype=dtype)
-        bias[2] = torch.finfo(dtype).min
-        with using(backend, small=False):
-            A = regard.AttentionMatrix(q, k, mask=bias)
-            for row in ((A @ v)[:, :, 2], A.to_dense()[:, :, 2], A.entropy()[:, :, 2]):
-                assert not row.any()
-            assert (A.logsumexp[:, :, 2] == -torch.inf).all()
+@pytest.mark.parametrize("backend", [*BACKENDS, pytest.param("triton", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+def test_the_least_number_of_a_dtype_hides(backend, dtype):
+    q, k, v = torch.randn(3, 1, 2, 20, 8, dtype=torch.float16 if dtype == torch.float16 else torch.float32).unbind(0)
+    bias = torch.zeros(20, 20, dtype=dtype)
+    bias[2] = bias[3, 5:] = torch.finfo(dtype).min
+    hidden = bias < 0
+    with using(backend, small=False):
+        A = regard.AttentionMatrix(there(q), there(k), mask=there(bias))
+        for row in (
+            (A @ there(v))[:, :, 2],
+            A.entropy()[:, :, 2],
+            A.pool(20, 1)[:, :, 2],
+            A.part[..., 2:3, :].entropy(),
+        ):
+            assert not row.any()
+        assert (A.logsumexp[:, :, 2] == -torch.inf).all()
+        assert (A.top(9).keys[:, :, 3, 5:] == -1).all()
+        assert not A.to_dense()[..., there(hidden)].any()
+        assert not A[..., *hidden.nonzero().unbind(1)].any()
+
+
+@pytest.mark.parametrize("backend", [*BACKENDS, pytest.param("triton", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize(
+    ("queries", "keys"), [(1, 17), (20, 33), (20, 131), (1, 1025), (20, 1031), (3, 2049), (2, 8197)]
+)
+def test_the_last_keys_may_be_the_top(backend, queries, keys):
+    """Also those that fill no block, tile or strip of their own."""
+    query, key = torch.ones(1, 1, queries, 16), torch.zeros(1, 1, keys, 16)
+    key[0, 0, :, 0] = torch.arange(keys) / keys * 40  # the later, the larger
+    with using(backend, small=False):
+        A = regard.AttentionMatrix(there(query), there(key))
+        for k in (1, 3) if backend == "triton" else (1, 3, 9, 17):
+            assert A.top(k).keys.tolist() == [[[list(range(keys - 1, keys - 1 - k, -1))] * queries]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_small_weights_keep_their_digits_in_wide_bins(dtype):
+    """One key takes nearly everything: beside it, sums in float32 would lose the other bins."""
+    query, key = torch.ones(1, 1, 6, 4, dtype=dtype), torch.rand(1, 1, 1003, 4, dtype=dtype)
+    key[:, :, 0] = 8.0
+    with using("tiles", small=False):
+        found = regard.AttentionMatrix(query, key).pool(2, 9).double()
+    exact = torch.from_numpy(regard.backends.reference.Reference(query, key).pool(2, 9))
+    assert (found / exact - 1).abs().max() < (1e-10 if dtype == torch.float64 else 2e-5)
 
 
 @pytest.mark.parametrize("small", [False, True])

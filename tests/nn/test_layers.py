@@ -92,6 +92,12 @@ def test_the_context_of_a_cache_is_projected_once():
     torch.testing.assert_close(layer(x, torch.full_like(context, torch.nan), cache=cache), first)
 
 
+def test_queries_keys_and_values_begin_smaller_than_the_output():
+    layer = regard.MultiHeadAttention(256, heads=4)
+    assert layer.projection.weight.abs().max().item() == pytest.approx((0.5 * 6 / 512) ** 0.5, rel=1e-3)
+    assert layer.output.weight.abs().max().item() == pytest.approx((6 / 512) ** 0.5, rel=1e-3)
+
+
 def test_dropout_only_in_training():
     layer = regard.EncoderLayer(16, 4, 32, dropout=0.5)
     x = torch.randn(4, 16)

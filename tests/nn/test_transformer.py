@@ -106,6 +106,16 @@ def test_the_row_of_padding_stays_zero():
     assert (model.embedding.weight.abs().amax(-1) == 0).sum() == 1
 
 
+def test_embeddings_are_dropped_in_training_only():
+    model = shaken(dropout=0.5)
+    tokens = ids(3, 20)
+    exact, _ = model.enter(tokens)
+    dropped, _ = model.train().enter(tokens)
+    kept = dropped != 0
+    assert 0.4 < kept.double().mean() < 0.6
+    assert torch.allclose(dropped[kept], 2 * exact[kept])
+
+
 def test_order_matters_through_positions():
     model, source, target = shaken(), ids(1, 6), ids(1, 3)
     assert not torch.allclose(model(source, target), model(source.flip(1), target), atol=1e-3)
