@@ -1,12 +1,15 @@
 """torch's fused kernels of a GPU: where a version lacks one or refuses, Triton's forward takes its place."""
 
+import itertools
+
 import pytest
 import torch
-from cases import TOLERANCE, Case, close, using
+from cases import DEVICE, TOLERANCE, Case, close, using
 
 import regard
 from regard.backends import tiles, torch_cuda
 from regard.backends.contract import Attend
+from regard.backends.tiles.reductions import _sums_of_bins, bin_edges
 
 pytestmark = pytest.mark.gpu
 
@@ -69,6 +72,56 @@ def test_sinks_beside_a_logsumexp_with_padded_rows(monkeypatch, queries, width):
         close(A.top(1).weights, R.top(1), limit)
 
 
+def _among_other_numbers(tensor):
+    """The same numbers in a view that starts at an odd place, with rows of odd lengths."""
+    wide = tensor.new_full((*tensor.shape[:-1], 3 * tensor.shape[-1] + 1), torch.nan)
+    wide[..., 1 : tensor.shape[-1] + 1] = tensor
+    return wide[..., 1 : tensor.shape[-1] + 1]
+
+
+def _aligned_only(*tensors):
+    for tensor in tensors:
+        unit = 16 // tensor.element_size()
+        assert tensor.data_ptr() % 16 == 0
+        assert all(stride % unit == 0 for stride in tensor.stride()[:-1])
+
+
+def _careless_kernel(query, key, value, bias, compute_lse, dropout, causal, debug, scale):
+    """cuDNN's kernel on a GPU, which reads other numbers where rows do not start at multiples of 16 bytes."""
+    _aligned_only(query, key, value)
+    logits = (query @ key.mT).float() * scale
+    return (logits.softmax(-1).to(value.dtype) @ value), logits.logsumexp(-1)
+
+
+def _careless_backward(grad, query, key, value, result, lse, *others, scale):
+    _aligned_only(grad, query, key, value, result)
+    weights = ((query @ key.mT).float() * scale - lse).exp()
+    score_grad = weights * ((grad @ value.mT).float() - (grad * result).sum(-1, keepdim=True)) * scale
+    return score_grad.to(key.dtype) @ key, score_grad.mT.to(key.dtype) @ query, weights.mT.to(key.dtype) @ grad
+
+
+def test_views_that_start_at_odd_places(monkeypatch):
+    if not torch.cuda.is_available():
+        monkeypatch.setattr(torch.ops.aten, "_scaled_dot_product_cudnn_attention", _careless_kernel)
+        monkeypatch.setattr(torch.ops.aten, "_scaled_dot_product_cudnn_attention_backward", _careless_backward)
+        monkeypatch.setattr(torch_cuda.backend, "kernel", lambda scores, value: torch_cuda._CUDNN)
+        monkeypatch.setattr(torch_cuda.backend, "device", "cpu")
+    torch.manual_seed(0)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    plain = [torch.randn(1, 2, 40, 16, device=device, dtype=torch.float16, requires_grad=True) for _ in range(3)]
+    pull = torch.randn(1, 2, 40, 16, device=device, dtype=torch.float16)
+    with regard.backends.use("torch_cuda", "triton"):
+        for compute in (lambda q, k, v: regard.AttentionMatrix(q, k) @ v, regard.attention):
+            expected = compute(*plain)
+            gradients = torch.autograd.grad(expected, plain, pull)
+            views = [_among_other_numbers(tensor.detach()).requires_grad_() for tensor in plain]
+            output = compute(*views)
+            close(output.detach(), expected.detach(), TOLERANCE[torch.float16])
+            found = torch.autograd.grad(output, views, _among_other_numbers(pull))
+            for gradient, right in zip(found, gradients, strict=True):
+                close(gradient, right, 4 * TOLERANCE[torch.float16])
+
+
 def test_too_few_digits_of_a_normaliser_are_noticed_without_our_kernels_too(monkeypatch):
     def rounded(scores, request):
         output, lse = tiles.backend.forward(scores, request)
@@ -90,3 +143,13 @@ def test_too_few_digits_of_a_normaliser_are_noticed_without_our_kernels_too(monk
             output = regard.AttentionMatrix(*leaves[:2]) @ leaves[2]
             found.append(torch.autograd.grad(output.square().sum(), leaves)[2])  # of the values: the weights alone
     close(found[0], found[1].numpy(), 1e-6)
+
+
+@pytest.mark.parametrize(("size", "bins"), [(1, 1), (7, 7), (7, 3), (100, 9), (64, 8), (1000, 7)])
+def test_bins_on_a_gpu_are_added_up_in_one_order(size, bins):
+    values, edges = torch.rand(2, size, device=DEVICE), bin_edges(size, bins)
+    expected = torch.stack([values[:, a:b].sum(-1) for a, b in itertools.pairwise(edges)], -1)
+    close(_sums_of_bins(values, edges), expected, TOLERANCE[torch.float32])
+    query, key = torch.randn(2, 2, 2 * size, 8, device=DEVICE, dtype=torch.float64).unbind(0)
+    A = regard.AttentionMatrix(query, key, mask=regard.cut(slice(1, 3), slice(0, 2), bias=1.0))
+    assert torch.equal(A.pool(bins, bins), A.pool(bins, bins))

@@ -39,6 +39,7 @@ __all__ = [
     "Result",
     "Top",
     "TransposedProduct",
+    "aligned",
     "capturing",
     "share",
     "trusted",
@@ -192,6 +193,17 @@ TRUSTED = 256.0  # up to here a float32 logsumexp gives weights right to about 1
 # 0 × -inf would be NaN.
 HIDDEN = 10 * HIDING
 LOG2E, LN2 = math.log2(math.e), math.log(2.0)
+
+
+def aligned(tensor: Tensor) -> Tensor:
+    """The tensor, or a copy where it or its rows do not start at multiples of 16 bytes.
+
+    torch's GPU kernels assume that they do: with fewer, flash attention fails and cuDNN reads other numbers.
+    """
+    unit = 16 // tensor.element_size()
+    if tensor.data_ptr() % 16 == 0 and not any(stride % unit for stride in tensor.stride()[:-1]):
+        return tensor
+    return tensor.clone(memory_format=torch.contiguous_format)
 
 
 def capturing(tensor: Tensor) -> bool:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.backends import triton
-from regard.backends.contract import Attend, Backend, Gradients, Refused, Request
+from regard.backends.contract import Attend, Backend, Gradients, Refused, Request, aligned
 from regard.scores import HIDING, Scores
 
 __all__ = ["backend"]
@@ -59,7 +59,7 @@ class TorchCUDA(Backend):
         query, (bias,) = scores.query, scores.mask.biases
         enabled: bool = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
         fits = query.dtype == bias.dtype == torch.bfloat16 and query.shape[-1] <= 128  # float16 hides at -65,504 too
-        return enabled and fits and (_CUDNN, scores.group > 1) not in self.refused
+        return enabled and fits and bias.data_ptr() % 16 == 0 and (_CUDNN, scores.group > 1) not in self.refused
 
     def kernel(self, scores: Scores, value: Tensor) -> int:
         """The number of the kernel that torch itself would choose; with a bias, cuDNN's."""
@@ -74,8 +74,8 @@ class TorchCUDA(Backend):
 
     def forward(self, scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
         """(weights @ value, logsumexp), without sinks."""
-        query, key, value = scores.query, scores.key, request.value
-        kernel, causal = self.kernel(scores, value), bool(scores.mask.bands)
+        query, key, value = aligned(scores.query), aligned(scores.key), aligned(request.value)
+        kernel, causal = self.kernel(scores, request.value), bool(scores.mask.bands)
         bias = scores.mask.biases[0] if scores.mask.biases else None
         ops: Any = torch.ops.aten
         try:
@@ -111,12 +111,13 @@ class TorchCUDA(Backend):
         """Gradients of weights @ value; with sinks too, whose share is in the normaliser and in the result."""
         assert isinstance(request, Attend)
         assert subtract, "a part of the matrix has kernels of its own"
-        query, key, value, causal = scores.query, scores.key, request.value, bool(scores.mask.bands)
+        query, key, value = aligned(scores.query), aligned(scores.key), aligned(request.value)
+        causal, result = bool(scores.mask.bands), aligned(result)
         ops: Any = torch.ops.aten
         seed = query.new_zeros((), dtype=torch.int64)
         ends, lengths = (None, None), scores.shape[2:]
-        grad, lse = grad.to(query.dtype), lse.float()
-        if self.kernel(scores, value) == _CUDNN:
+        grad, lse = aligned(grad.to(query.dtype)), lse.float()
+        if self.kernel(scores, request.value) == _CUDNN:
             found = ops._scaled_dot_product_cudnn_attention_backward(
                 grad, query, key, value, result, lse[..., None].contiguous(), seed, seed, None, *ends, *lengths, 0.0,
                 causal, scale=scores.scale,

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.backends import Dropout
+from regard.backends.contract import aligned
 from regard.errors import DTypeError
 from regard.matrix import compiled
 from regard.matrix.attention_matrix import AttentionMatrix
@@ -50,7 +51,12 @@ def attention(
     except (AttributeError, IndexError, TypeError, ValueError, RuntimeError):
         fast = False  # something is no tensor or no number: below it is said what
     if fast:
-        return by_torch(query, key, value, as_mask(mask), scale, dropout)
+        if not query.is_cuda or compiling or inside_func() or query.shape[-1] % 8:  # other widths torch itself pads
+            return by_torch(query, key, value, as_mask(mask), scale, dropout)
+        output = by_torch(aligned(query), aligned(key), aligned(value), as_mask(mask), scale, dropout)
+        if output.requires_grad:
+            output.register_hook(aligned)
+        return output
     if compiling:  # one opaque operator of the graph: tiles are not traced
         return compiled.attend(query, key, value, as_mask(mask), scale, softcap, sinks, dropout)
     if inside_func() and transformed(query, key, value, sinks, *as_mask(mask).tensors):

@@ -300,7 +300,7 @@ class _Pool(Accumulator):
             parts = [tile.weights[:, :, a:b].amax(2) for a, b in pairwise(self.inside)]
             here.copy_(torch.stack(parts, 2))
         else:
-            here.index_add_(2, self.row_bins, tile.weights)
+            _add_to_bins(here, 2, self.row_bins, self.inside, tile.weights)
 
     def _start(self, tile: Tile) -> None:
         self.block = tile.batch, tile.heads, tile.rows
@@ -332,8 +332,8 @@ class _Pool(Accumulator):
             here.add_(self.bands)
         elif width >= _NARROW and not rest:
             here.add_(self.bands.view(*here.shape, -1).sum(-1))
-        elif width < _WIDE:
-            here.index_add_(-1, self.column_bins, self.bands)
+        elif width < _WIDE or not here.is_cpu:
+            _add_to_bins(here, -1, self.column_bins, self.column_edges, self.bands)
         else:  # bins of unequal width, as differences of a running sum: in float64, so that no digit is lost
             running = functional.pad(self.bands.cumsum(-1, dtype=torch.float64), (1, 0))[..., self.column_edges]
             here.add_(running.diff(dim=-1))
@@ -346,6 +346,22 @@ class _Pool(Accumulator):
             torch.tensor(e, device=self.total.device).diff() for e in (self.row_edges, self.column_edges)
         )
         return self.total.div_(heights[:, None] * widths)
+
+
+def _add_to_bins(total: Tensor, dim: int, bins: Tensor, edges: list[int], values: Tensor) -> None:
+    """Add the sum of each bin's values along `dim`, in the same order every time."""
+    if total.is_cpu:
+        total.index_add_(dim, bins, values)
+    else:  # where `index_add_` adds in any order
+        total.add_(_sums_of_bins(values.movedim(dim, -1), edges).movedim(-1, dim))
+
+
+def _sums_of_bins(values: Tensor, edges: list[int]) -> Tensor:
+    """The sums of nearly equal bins of the last axis."""
+    starts, ends = torch.tensor([edges[:-1], edges[1:]], device=values.device)[..., None]
+    places = starts + torch.arange(max(b - a for a, b in pairwise(edges)), device=values.device)
+    parts = values[..., places.clamp_max(values.shape[-1] - 1)]
+    return parts.masked_fill_(places >= ends, 0.0).sum(-1)
 
 
 def _bins(edges: list[int], device: torch.device) -> Int[Tensor, " n"]:
