@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 import regard
+from regard.backends.triton import launch
 
 HALVES = (torch.bfloat16, torch.float16)
 UNIT = {torch.float64: 2.0**-53, torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
@@ -322,6 +323,10 @@ class Check:
         working = torch.float64 if self.dtype == torch.float64 else torch.float32
         # A score of that size is rounded a few times on its way, and a weight is its exponential.
         self.working = 30 * UNIT[working] * (1 + reference.size)
+        if (
+            problem.softcap and working == torch.float32
+        ):  # up to there Triton's kernels cap, with a tanh that errs by 2⁻²⁴
+            self.working += 2**-24 * min(problem.softcap, launch._MAX_SOFTCAP)
         self.stored = self.working + 2 * UNIT[self.dtype]
         self.failures: list[str] = []
 
