@@ -11,7 +11,7 @@ from models import SIZE, SPECIAL, VISION, made
 
 import regard
 from regard.watching import huggingface
-from regard.watching.masks import LazyMask, Pattern
+from regard.watching.masks import LazyMask, Pattern, looks_causal
 from regard.watching.see import Question, describe
 
 TEXT = {**SIZE, **SPECIAL}
@@ -169,6 +169,12 @@ def test_an_argument_that_could_change_the_mask_is_refused_unless_known():
     _, weights = huggingface._attention(module, keys, keys, keys, indices=selected, output_attentions=True)
     assert not weights[..., 2:].any()
     torch.testing.assert_close(weights.sum(-1), torch.ones(1, 2, 6))
+
+
+def test_the_least_float16_of_a_mask_hides_in_any_dtype():
+    mask = torch.tensor([[-3.0, torch.finfo(torch.float16).min], [0.0, 0.0]]).half()
+    assert huggingface._with_infinities(mask).tolist() == [[-3.0, -torch.inf], [0.0, 0.0]]
+    assert looks_causal(mask)
 
 
 def test_a_lazy_mask_is_additive_and_its_slices_are_lazy(monkeypatch):

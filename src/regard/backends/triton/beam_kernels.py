@@ -22,6 +22,8 @@ def attend_own(query: Tensor, key: Tensor, value: Tensor, slots: Tensor, step: T
     positions) says in which of the beam's slots those of a target lie. Targets share most of their past, so what one of
     them has read from memory the others find in the cache.
     """
+    assert query.stride(2) == 1
+    assert all(tensor.is_contiguous() for tensor in (key, value, slots))
     sentences, beam, width = query.shape
     positions, key_heads, size = key.shape[1], key.shape[3], key.shape[4]
     heads, targets, columns = width // size, triton.next_power_of_2(beam), triton.next_power_of_2(size)
@@ -79,6 +81,8 @@ def normaliser_and_maxima(logits: Tensor, forbidden: Tensor, block: int) -> tupl
 
     `forbidden` (rows, some) holds tokens, or -1; they count in the sum.
     """
+    assert logits.is_contiguous()
+    assert forbidden.is_contiguous()
     rows, size = logits.shape
     blocks = size // block  # the rest after the last whole block is left out
     normaliser, maxima = logits.new_empty(rows), logits.new_empty(rows, blocks)

@@ -246,6 +246,6 @@ def _rescale(output: Tensor, lse: Tensor, sinks: Tensor | None) -> None:
     block_m, rows = 32, batch * heads * queries
     kernels.rescale_rows[(cdiv(rows, block_m),)](
         output, lse, None if sinks is None else sinks.contiguous(), heads, queries, rows, AxisStrides(*output.stride()),
-        AxisStrides(*lse.stride(), 0), SINKS=sinks is not None, WIDTH=width, BLOCK_M=block_m,
+        AxisStrides(*lse[..., None].stride()), SINKS=sinks is not None, WIDTH=width, BLOCK_M=block_m,
         BLOCK_V=next_power(width), num_warps=4,
     )  # fmt: skip
