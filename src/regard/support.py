@@ -20,8 +20,8 @@ from regard.io import DRAFT, progress, write_file
 
 __all__ = [
     "DRAFT", "FLOATS", "WHOLE", "Bool", "Float", "Int", "available", "check_dense", "check_stored", "ensure_room",
-    "inside_func", "no_autocast", "no_compile", "number", "one_of", "progress", "require_text", "some_of", "threads",
-    "transformed", "whole", "write_file",
+    "inside_func", "no_autocast", "no_compile", "number", "one_of", "progress", "recording", "require_text", "some_of",
+    "threads", "transformed", "whole", "write_file",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -112,6 +112,11 @@ def some_of(names: Collection[str], most: int = 3) -> str:
 
 
 inside_func = torch._C._are_functorch_transforms_active  # whether this runs inside torch.func: grad, vmap, …
+
+
+def recording() -> bool:
+    """Whether torch.export or torch.jit.trace records what runs here, without a chance to break the graph."""
+    return torch.compiler.is_exporting() or torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
 
 
 def transformed(*tensors: Any) -> bool:
@@ -236,13 +241,18 @@ def _own_running() -> int:
 
 
 def no_compile(function: Callable[P, R]) -> Callable[P, R]:
-    """Break the graph here under torch.compile, so that tiles and kernels are never traced.
+    """Break the graph here under torch.compile, so that tiles and kernels are never traced; refuse while `recording`.
 
     `torch.compiler.disable` as a plain decorator would import the compiler and double the time of `import regard`.
     """
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        if recording():
+            raise InputError(
+                "torch.export and torch.jit.trace record attention and A @ value; all else of an AttentionMatrix reads "
+                "numbers that a recording does not have. Make the AttentionMatrix outside of what you record."
+            )
         if torch.compiler.is_compiling():
             result: R = torch.compiler.disable(function)(*args, **kwargs)  # type: ignore[no-untyped-call]
             return result

@@ -142,3 +142,46 @@ def test_compiled_attention_in_half_precision(name, unchecked):
     back = torch.randn_like(expected)
     for one, other in zip(*(torch.autograd.grad(result, (q, k, v), back) for result in (found, expected)), strict=True):
         assert torch.allclose(one, other, atol=4e-2, rtol=1e-2)
+
+
+RECORDED = {
+    "attention": lambda q, k, v, n: regard.attention(q, k, v),
+    "padding": lambda q, k, v, n: regard.attention(q, k, v, mask=regard.padding(n) & regard.causal(), softcap=3.0),
+    "a matrix": lambda q, k, v, n: regard.AttentionMatrix(q, k, mask=regard.padding(n), sinks=torch.ones(4)) @ v,
+}
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.parametrize("gradient", [False, True])
+def test_traced_and_exported_attention_agrees(name, gradient):
+    class Model(torch.nn.Module):
+        def forward(self, *inputs):
+            return RECORDED[name](*inputs)
+
+    def inputs():
+        return torch.randn(2, 4, 5, 8, requires_grad=gradient), *torch.randn(2, 2, 2, 7, 8), torch.randint(1, 7, (2,))
+
+    first, others = inputs(), inputs()
+    for recorded in (torch.jit.trace(Model(), first), torch.export.export(Model(), first).module()):
+        found, expected = recorded(*others), Model()(*others)
+        assert torch.allclose(found, expected, atol=1e-6)
+        if gradient:
+            pair = (torch.autograd.grad(output.square().sum(), others[0])[0] for output in (found, expected))
+            assert torch.allclose(*pair, atol=1e-5)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("record", [torch.jit.trace, torch.export.export])
+@pytest.mark.parametrize(
+    "look",
+    [lambda A: A.received(), lambda A: A.top(2).weights, lambda A: A[..., 2, :], lambda A: A.part[..., :3, :] @ A.received()[..., None],
+     lambda A: A.mT @ torch.ones(4, 5, 1), lambda A: A.where(regard.window(1, 1)) @ torch.ones(5, 1), lambda A: A.logsumexp],
+)  # fmt: skip
+def test_what_cannot_be_recorded_says_so(record, look):
+    class Model(torch.nn.Module):
+        def forward(self, q, k):
+            return look(regard.AttentionMatrix(q, k, mask=regard.causal()))
+
+    with pytest.raises(regard.InputError, match="Make the AttentionMatrix outside of what you record"):
+        record(Model(), (torch.randn(4, 5, 8), torch.randn(4, 5, 8)))

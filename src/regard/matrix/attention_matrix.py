@@ -13,6 +13,7 @@ from torch import Tensor
 from regard import backends
 from regard.backends import Attend, Dropout, Entropy, Pool, Received, TransposedProduct
 from regard.errors import InputError, OutOfRangeError
+from regard.matrix import compiled
 from regard.matrix.linear_operator import linear_operator
 from regard.matrix.matrix_picture import draw
 from regard.matrix.normalised import NormalisedScores, Source
@@ -29,7 +30,7 @@ from regard.matrix.views import (
     picked,
 )
 from regard.scores import Mask, as_mask, bind, check_floats, make_scores
-from regard.support import Float, ensure_room, inside_func, no_compile, one_of, transformed, whole
+from regard.support import Float, ensure_room, inside_func, no_compile, one_of, recording, transformed, whole
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator  # type: ignore[import-untyped]
@@ -140,7 +141,12 @@ class AttentionMatrix:
         >>> torch.allclose(A @ v, A.to_dense() @ v, atol=1e-6)
         True
         """
-        scores, dropped = self._core.scores, Dropout.of(dropout, seed)
+        scores = self._core.scores
+        if recording() and seed is None and self._whole is None and self._core.has_all_keys:
+            query, key = self._axes.unfold(scores.query), self._axes.unfold(scores.key)
+            sinks = None if scores.sinks is None else self._axes.unfold(scores.sinks)
+            return compiled.attend(query, key, value, self._mask, scores.scale, scores.softcap, sinks, dropout)
+        dropped = Dropout.of(dropout, seed)
         value = fold_value(self._axes, scores, value, self._key_heads_before)
         if value.shape[1] == scores.key.shape[1]:
             return self._axes.unfold(self._core.compute(Attend(value, dropped)))

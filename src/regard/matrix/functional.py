@@ -19,7 +19,7 @@ from regard.matrix.attention_matrix import AttentionMatrix
 from regard.matrix.normalised import dense_weights
 from regard.matrix.views import Axes, fold_operand
 from regard.scores import Band, Keep, Mask, as_mask, check_floats, make_scores
-from regard.support import FLOATS, Float, inside_func, transformed
+from regard.support import FLOATS, Float, inside_func, recording, transformed
 
 __all__ = ["attention", "by_torch", "torch_supports"]
 
@@ -42,7 +42,7 @@ def attention(
     >>> regard.attention(query, key, value, mask=regard.causal(offset=2)).shape
     torch.Size([2, 8, 5, 32])
     """
-    compiling = torch.compiler.is_compiling()
+    compiling = torch.compiler.is_compiling() or recording()
     if compiling and (isinstance(scale, Tensor) or isinstance(softcap, Tensor)):
         raise DTypeError("scale and softcap must be numbers. Got a tensor. Use .item() outside the compiled function.")
     try:
