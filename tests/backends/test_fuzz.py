@@ -10,7 +10,8 @@ import time
 
 import pytest
 from cases import using
-from problems import LOOKS, Maker, Problem, compare
+from looks import LOOKS, compare
+from problems import Maker, Problem
 
 
 def run_one(seed: int) -> Problem:

@@ -474,50 +474,6 @@ def test_a_transposed_product_may_come_in_the_dtype_of_x():
     assert torch.equal(full.half(), rounded)
 
 
-def _as_is(tensor):
-    return there(tensor)
-
-
-def _strided(tensor):
-    """The same numbers, each with another behind it, the last axis first in memory."""
-    axes = range(tensor.dim())[::-1]
-    tensor = there(tensor).permute(*axes)
-    return torch.stack([tensor, torch.full_like(tensor, 7)], -1)[..., 0].permute(*axes)
-
-
-VIEWS = {
-    "sinks": lambda lay, q, k: {"sinks": lay(torch.arange(2.0)), "mask": regard.causal(lay(torch.tensor([3, -2])))},
-    "bias": lambda lay, q, k: {"mask": regard.bias(lay(torch.randn(2, 1, q, k))), "softcap": 9.0},
-    "kept": lambda lay, q, k: {"mask": regard.padding(lay(torch.rand(2, k) < 0.6))},
-    "shown": lambda lay, q, k: {"mask": lay(torch.rand(1, 2, q, k) < 0.6)},
-    "documents": lambda lay, q, k: {"mask": regard.documents(lay(torch.arange(q) // 7), lay(torch.arange(k) // 7))},
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("mask", "queries"), [*((mask, 5) for mask in VIEWS), ("sinks", 37), ("documents", 37)])
-def test_kernels_read_views_as_they_are(mask, queries):
-    """The same from tensors with gaps between their numbers, a given logsumexp and gradients among them."""
-    found = []
-    for lay in (_as_is, _strided):
-        torch.manual_seed(0)
-        with using("triton", False):
-            tensors = torch.randn(2, 2, queries, 16), *torch.randn(2, 2, 1, 45, 16)
-            query, key, value = (lay(tensor).detach().requires_grad_() for tensor in tensors)
-            A = regard.AttentionMatrix(query, key, **VIEWS[mask](lay, queries, 45))
-            B = A.detach().normalised_by(lay(A.logsumexp.detach().cpu()))
-            seen = B.summary(top=3, pool=(3, 7))
-            found += [
-                [seen.received, seen.entropy, *seen.top, seen.pool, B.received("max"), B.top(1).keys, B.pool(1, 1)]
-            ]
-            for result in (A @ value, A.entropy(), A.received(), A.pool(2, 3), A.logsumexp, A.mT @ lay(tensors[0])):
-                pull = lay(torch.randn(result.shape).to(result.dtype))
-                grads = torch.autograd.grad(result, (query, key), pull, allow_unused=True)
-                found[-1] += [result, *grads]
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, atol=2e-6, rtol=0)  # torch adds up the rows of views in another order
-
-
 @pytest.mark.parametrize("subtract", [True, False])
 def test_gradients_with_and_without_the_row_sums(subtract):
     torch.manual_seed(0)

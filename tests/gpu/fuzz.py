@@ -28,7 +28,8 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it, torch
 
 import interpreter
 import torch
-from problems import LOOKS, PARTS, Maker, compare
+from looks import LOOKS, compare
+from problems import PARTS, Maker
 
 import regard
 
