@@ -13,10 +13,9 @@
 # $$
 
 # %%
-import time
-
 import numpy as np
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import regard
 from regard import drawing, textbook
@@ -162,26 +161,33 @@ def by_matrices(Q, K, V):
     return (Q @ K.T / K.shape[1] ** 0.5).softmax(-1) @ V
 
 
-def seconds(function, *arguments):
-    """The least of three times."""
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        function(*arguments)
-        times.append(time.perf_counter() - start)
-    return min(times)
+class Operations(TorchDispatchMode):
+    """Counts what PyTorch is asked to do, and notes how many numbers the largest tensor has."""
+
+    count = numbers = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
+        made = function(*arguments, **(options or {}))
+        self.count += 1
+        for one in made if isinstance(made, tuple | list) else [made]:
+            if isinstance(one, torch.Tensor):
+                self.numbers = max(self.numbers, one.untyped_storage().nbytes() // one.element_size())
+        return made
 
 
 torch.manual_seed(0)
 Q, K, V = torch.randn(3, 128, 64).unbind(0)
-print("the same:", torch.allclose(by_loop(Q, K, V), by_matrices(Q, K, V), atol=1e-5))
-times = {"a loop": 1e3 * seconds(by_loop, Q, K, V), "matrix products": 1e3 * seconds(by_matrices, Q, K, V)}
-print(f"matrix products are {times['a loop'] / times['matrix products']:,.0f} times as fast")
-drawing.bars(times, caption="milliseconds for 128 words, on the machine that built this page")
+with Operations() as loop:
+    looped = by_loop(Q, K, V)
+with Operations() as matrices:
+    multiplied = by_matrices(Q, K, V)
+print("the same:", torch.allclose(looped, multiplied, atol=1e-5))
+print(f"operations for 128 words: {loop.count:,} in the loop, {matrices.count} with matrix products")
 
 # %% [markdown]
-# In a matrix product nothing has to wait: no word needs the output of another. (A network that reads one word after the
-# other, such as the LSTM of chapter 6, has to wait at each.)
+# The multiplications are the same ones, but a matrix product does them in one operation, and nothing in it has to wait:
+# no word needs the output of another. (A network that reads one word after the other, such as the LSTM of chapter 6,
+# has to wait at each.)
 #
 # ## What it costs
 #
@@ -189,15 +195,11 @@ drawing.bars(times, caption="milliseconds for 128 words, on the machine that bui
 # stored, four times the memory.
 
 # %%
-counts = [500, 1000, 2000, 4000]
-taken = []
+counts = np.array([500, 1000, 2000, 4000])
 for n in counts:
-    Q, K, V = torch.randn(3, n, 64).unbind(0)
-    taken.append(seconds(by_matrices, Q, K, V))
-for n, t in zip(counts, taken, strict=True):
-    print(f"{n:6,} words: {n * n:11,} weights, {4 * n * n / 1e6:7.1f} MB, {1e3 * t:7.1f} ms")
+    print(f"{n:6,} words: {n * n:11,} weights, {4 * n * n / 1e6:7.1f} MB, {2 * 64 * n * n:13,} multiplications")
 print(f"a book of 100,000 words: {100_000**2:,} weights, {4 * 100_000**2 / 1e9:.0f} GB, for one head of one layer")
-drawing.curves({"milliseconds, by number of words": (np.array(counts), 1e3 * np.array(taken))})
+drawing.curves({"million weights, by number of words": (counts, counts**2 / 1e6)})
 
 # %% [markdown]
 # ## The matrix need not be stored
@@ -237,29 +239,13 @@ print("its three best keys   ", A.top(3).keys[7].tolist())
 print("who receives the most ", A.received().argmax().item())
 
 # %% [markdown]
-# Is it true that nothing of size n × n is created on the way? Ask PyTorch for the largest tensor of each calculation:
+# Is it true that nothing of size n × n is created on the way? Look at the largest tensor of each calculation:
 
 # %%
-from torch.utils._python_dispatch import TorchDispatchMode
-
-
-class Largest(TorchDispatchMode):
-    """Notes how many numbers the largest tensor has."""
-
-    numbers = 0
-
-    def __torch_dispatch__(self, function, types, arguments=(), options=None):
-        made = function(*arguments, **(options or {}))
-        for one in made if isinstance(made, tuple | list) else [made]:
-            if isinstance(one, torch.Tensor):
-                self.numbers = max(self.numbers, one.untyped_storage().nbytes() // one.element_size())
-        return made
-
-
 Q, K, V = torch.randn(8000, 64), torch.randn(8000, 64), torch.randn(8000, 64)
-with Largest() as plain:
+with Operations() as plain:
     by_matrices(Q, K, V)
-with Largest() as lazy:
+with Operations() as lazy:
     A = regard.AttentionMatrix(Q, K)
     A @ V
     A.received(), A.entropy(), A[7]

@@ -417,7 +417,7 @@ print("LSTM, short ones first", *(f"{share:>6.0%}" for share in shares))
 # %% [markdown]
 # So a weaker claim holds: over a distance, attention is *easier to train*. A longer run of this comparison, up to 512
 # steps, is in `examples/attention_against_lstm.py`. And it has its price: every word is compared with every other word,
-# as chapter 5 measured.
+# as chapter 5 counted.
 #
 # ## What we have
 #

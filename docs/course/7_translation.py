@@ -320,7 +320,7 @@ for layer, head in sorted(changes, key=lambda place: -abs(changes[place]))[:3]:
     print("       ", record.looks("it", layer=layer, head=head))
 
 # %% [markdown]
-# Without the head that ties "it" to "dog" nothing changes. Those that matter look elsewhere: one at a little of
-# everything, one at the articles, one at "hungry", the reason, which is what decides. And none of them decides alone:
-# *il* stays far ahead without any one of them. The picture of "it" and "dog" was true, and it was not the explanation.
+# Without the head that ties "it" to "dog" the odds hardly change. The three that matter more look elsewhere: two at
+# "hungry", the reason, and one at the articles. And none of them decides alone: *il* stays far ahead without any one of
+# them. The picture of "it" and "dog" was true, and it was not the explanation.
 # [Chapter 8](8_inside_a_real_model.py) goes on from here.

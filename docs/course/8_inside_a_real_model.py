@@ -14,7 +14,6 @@
 import contextlib
 import importlib.util
 import io
-import time
 import zlib
 from pathlib import Path
 
@@ -207,8 +206,8 @@ for text, seen in pair.items():
     print(f"layer {layer}, head {head}:", seen.looks(last[text], layer=layer, head=head))
 
 # %% [markdown]
-# With trained weights, "hungry" looks at "A dog" and "it", and "rotten" looks at "food": at what can be hungry, and at
-# what can be rotten. (The same warning holds: it was chosen by that, out of some hundreds.)
+# With trained weights, "hungry" looks at "A dog" and "it", and "rotten" mostly at "food": at what can be hungry, and
+# at what can be rotten. (The same warning holds: it was chosen by that, out of some hundreds.)
 #
 # One more habit of such models. Much attention goes to the very first token, whatever it is: a row has to add up to
 # one, and a head that has nothing to say puts it there. It is called an *attention sink*.
@@ -217,8 +216,9 @@ for text, seen in pair.items():
 print(pair[hungry].scores("sink"))
 
 # %% [markdown]
-# In the mean over all heads a sink hides everything else. So `looks` names it and sets it aside, unless a single head
-# is asked or `sinks=True` is given; the shares of the words are then shares of the rest.
+# In the mean over all heads, a large part of a row rests on the sink and says nothing of the words. So `looks` names it
+# and sets it aside, unless a single head is asked or `sinks=True` is given; the shares of the words are then shares of
+# the rest.
 
 # %%
 print(pair[hungry].looks("it", sinks=True))
@@ -281,8 +281,8 @@ print(f"correlation over all heads: {r:.2f}")
 
 # %% [markdown]
 # With trained weights, the first head passes the test: the one that looks most is also the one whose absence changes
-# "it" most. (It is in the last layer, where nothing can make up for it.) The next ones look almost as much, but taking
-# them out changes no more than taking out most others. So a large weight is a hint, not a measure of effect. Nor does a
+# "it" most. (It is in the last layer, where nothing can make up for it.) The second one looks almost as much, but by
+# its effect it is only in the middle of all heads. So a large weight is a hint, not a measure of effect. Nor does a
 # small effect prove that a head is useless: another head may do the same work while it is out.
 #
 # In the language model we can ask for what it predicts. After "… because it was", which words become more or less
@@ -340,7 +340,7 @@ print(f"in the mean over all heads: {back.mean():.0%}")
 course.picture("map", layer=layer, head=head, title="Words that look back at themselves")
 
 # %% [markdown]
-# Each dot off the diagonal is a word that looks back at an earlier place of the same word. Click on one, and turn the
+# Many dots off the diagonal are words that look back at an earlier place of the same word. Click on one, and turn the
 # wheel or press + until you can read the words and the weights; click a cell to read both passages; search for "vector"
 # and follow it. With `.save("map.html")` the map becomes a file that opens anywhere, and `regard serve --open` draws it
 # for your own texts and models, together with every step of chapters 1 to 6 in numbers: see
@@ -369,10 +369,9 @@ print(f"what regard keeps of it: {(query.numel() + key.numel()) * 4 / 1e6:.0f} M
 # keys. (On the map, rows count the tokens that were asked.)
 
 # %%
-began = time.process_time()
 A = regard.AttentionMatrix(query[::25], key)
 chart = A.picture(kind="map", title="Who looks where, in 100,000 tokens")
-print(f"{A.shape[0]:,} × {A.shape[1]:,} weights looked at, in {time.process_time() - began:.1f} seconds of CPU time")
+print(f"{A.shape[0]:,} × {A.shape[1]:,} weights, computed where the map is drawn; stored are the queries and keys")
 chart
 
 # %% [markdown]
