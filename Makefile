@@ -8,7 +8,7 @@ VLLM := .venv-vllm
 # Bytecode is kept: without it each worker rewrites every assert, and each process compiles the library, again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test test-vllm lint bench docs notebooks wheel clean help
+.PHONY: demo check test test-vllm lint sweep bench docs notebooks wheel clean help
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -29,6 +29,9 @@ lint: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+sweep: .venv/test  ## set up, then hold every architecture of transformers to eager attention: docs/architectures.md
+	$(BIN)/python tests/watching/sweep_page.py
 
 bench: .venv/test  ## set up, then time us and the peers, side by side
 	$(BIN)/python benchmarks/attention_cpu.py

@@ -1,20 +1,23 @@
 """Every architecture of transformers, watched: is what is shown what ran?
 
 `verdict` compares a watched model with the same weights under eager attention. What ran is found without regard: a
-dispatch mode sees each softmax and each fused attention, and the module that was running.
+dispatch mode sees each softmax and each fused attention, and the module that was running. Each of these calls must be
+in the record once, with these weights and their reductions, or be named as unseen.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
+import math
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import transformers
@@ -28,6 +31,8 @@ from torch.utils._pytree import tree_flatten_with_path, tree_leaves
 import regard
 
 NEW = 4  # tokens that are generated
+KEPT = "received", "entropy", "pool", "top"
+CLOSE = 2e-6  # of the largest score, but of 10 at least: so much may a weight differ, as float32 rounds scores
 PACKAGE = str(Path(regard.__file__).parent)
 FUSED = re.compile(
     r"aten\.(_?scaled_dot_product.*attention|_native_multi_head_attention|_transformer_encoder_layer_fwd|_flash_attention|_efficient_attention)"
@@ -49,6 +54,7 @@ class Seen:
     attention: bool  # whether its class is named so
     step: int  # how often the model, or a part of it, was called from outside before
     weights: Tensor | None = None
+    close: float = 0.0  # how far other weights may be from them
 
 
 class Detector(TorchDispatchMode):
@@ -60,6 +66,8 @@ class Detector(TorchDispatchMode):
         self.found: list[Seen] = []
         self._running: list[tuple[str, str]] = []
         self._step = -1
+        self._modules = dict(model.named_modules())
+        self._logsumexp: dict[str, Tensor] = {}  # by module
         configs = [module.config for module in model.modules() if hasattr(module, "config")]
         self._vocabularies = {getattr(config, "vocab_size", None) for config in configs}
 
@@ -89,6 +97,8 @@ class Detector(TorchDispatchMode):
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         output = function(*args, **(kwargs or {}))
         name = str(function)
+        if name.startswith("aten.logsumexp") and self._running:
+            self._logsumexp[self._running[-1][0]] = output
         if not name.startswith(("aten._", "aten.s")):
             return output
         fused, soft = FUSED.match(name), SOFTMAX.match(name)
@@ -96,10 +106,17 @@ class Detector(TorchDispatchMode):
             where, kind = self._running[-1] if self._running else ("", type(self.model).__name__)
             named = bool(re.search("attention|attn", kind, re.IGNORECASE))
             if fused or named or self._is_attention(where, kind, *args[:2]):
-                weights = output.detach().clone() if soft and self.keep else None
-                if self.keep and name.startswith("aten._scaled_dot_product_flash_attention_for_cpu"):
-                    weights = _fused_weights(*args, **(kwargs or {}))
-                self.found.append(Seen(where, name, named, self._step, weights))
+                weights, scores = None, args[0]
+                if soft and self.keep:
+                    weights = self._weights(where, scores, output)
+                elif self.keep and name.startswith("aten._scaled_dot_product_flash_attention_for_cpu"):
+                    weights, scores = _fused_weights(*args, **(kwargs or {}))
+                close = (
+                    0.0
+                    if weights is None
+                    else CLOSE * max(10.0, _largest(scores[..., : weights.shape[-1]][weights > 0]))
+                )
+                self.found.append(Seen(where, name, named, self._step, weights, close))
         return output
 
     def _is_attention(self, where: str, kind: str, scores: Tensor, axis: int) -> bool:
@@ -107,6 +124,17 @@ class Detector(TorchDispatchMode):
         if scores.dim() < 3 or axis not in (-1, scores.dim() - 1) or scores.shape[-1] in self._vocabularies:
             return False
         return not (NOT_ATTENTION.search(where.rsplit(".", 1)[-1]) or NOT_ATTENTION.search(kind))
+
+    def _weights(self, where: str, scores: Tensor, softmax: Tensor) -> Tensor:
+        """The weights of keys, less what a sink takes, which is a logit of its own.
+
+        Models append the sink to the scores, or scale afterwards by the share that the scores have beside it.
+        """
+        weights = _of_seen_keys(scores, softmax.detach())
+        logsumexp, sinks = self._logsumexp.pop(where, None), getattr(self._modules[where], "sinks", None)
+        if sinks is None:
+            return weights
+        return weights[..., :-1] if logsumexp is None else weights * (logsumexp - sinks[:, None]).sigmoid()[..., None]
 
     def _unused(self, soft: Any) -> bool:
         """The vision model of SAM 2 computes a softmax between heads that nothing uses, then calls attention."""
@@ -134,13 +162,28 @@ class Detector(TorchDispatchMode):
 def _fused_weights(
     query: Tensor, key: Tensor, value: Tensor, dropout: float = 0.0, causal: bool = False,
     attn_mask: Tensor | None = None, scale: float | None = None,
-) -> Tensor:  # fmt: skip
-    """What a fused kernel does not return: some models call it even under eager attention."""
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """What a fused kernel does not return, and the scores: some models call it even under eager attention."""
     key = key.repeat_interleave(query.shape[1] // key.shape[1], 1)  # heads may share their keys
     scores = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
     if causal:
         scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -torch.inf)
-    return (scores if attn_mask is None else scores + attn_mask).softmax(-1)
+    scores = scores if attn_mask is None else scores + attn_mask
+    return _of_seen_keys(scores, scores.softmax(-1)), scores
+
+
+def _of_seen_keys(scores: Tensor, softmax: Tensor) -> Tensor:
+    """The weights, which are 0 of a query that sees no key."""
+    return torch.where(scores.amax(-1, keepdim=True) > torch.finfo(scores.dtype).min / 2, softmax, 0.0)
+
+
+class Outcome(NamedTuple):
+    """What came of one call: in words, what was named as unseen, and of how many attentions how many were compared."""
+
+    told: str
+    unseen: tuple[str, ...] = ()
+    compared: int = 0
+    ran: int = 0
 
 
 @dataclass
@@ -152,6 +195,8 @@ class Verdict:
     forward: str
     generation: str = ""
     unseen: tuple[str, ...] = ()
+    compared: int = 0  # in forward and generation
+    ran: int = 0
 
 
 def verdict(model_type: str) -> Verdict:
@@ -169,10 +214,12 @@ def verdict(model_type: str) -> Verdict:
         return result
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        result.forward, result.unseen = _forward(plain, watched, inputs)
+        result.forward, result.unseen, result.compared, result.ran = _forward(plain, watched, inputs)
         if result.forward.startswith("equal") and getattr(plain, "can_generate", lambda: False)():
-            result.generation, unseen = _generation(plain, watched, inputs, "to SDPA" not in result.forward)
-            result.unseen = tuple(dict.fromkeys((*result.unseen, *unseen)))
+            generation = _generation(plain, watched, inputs, "to SDPA" not in result.forward)
+            result.generation = generation.told
+            result.unseen = tuple(dict.fromkeys((*result.unseen, *generation.unseen)))
+            result.compared, result.ran = result.compared + generation.compared, result.ran + generation.ran
     return result
 
 
@@ -192,63 +239,60 @@ def _short(error: Any) -> str:
     return " ".join(str(error).split())[:160] or type(error).__name__
 
 
-def _forward(plain: nn.Module, watched: nn.Module, inputs: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
-    torch.manual_seed(3)
-    with torch.no_grad(), Detector(plain, keep=True) as reference:
-        expected = plain(**copy.deepcopy(inputs))  # the state of a video may be among them
-    torch.manual_seed(3)
-    with torch.no_grad():
-        unwatched = watched(**copy.deepcopy(inputs))
+def _forward(plain: nn.Module, watched: nn.Module, inputs: dict[str, Any]) -> Outcome:
+    def call(model: nn.Module) -> Any:
+        torch.manual_seed(3)
+        with torch.no_grad():
+            return model(**copy.deepcopy(inputs))  # the state of a video may be among them
 
-    def differences(output: Any, record: Any) -> Iterator[str]:
-        yield from compare(expected, output, inputs)
-        yield from compare_weights(reference.found, record, inputs.get("attention_mask"))
-
-    found, unseen = _watch(watched, lambda: watched(**copy.deepcopy(inputs)), differences)
-    if found.startswith("wrong") and any(compare(expected, unwatched, inputs)):
-        # A few models give other numbers with SDPA than with eager; then watching must not change what they give.
-        found, unseen = _watch(
-            watched, lambda: watched(**copy.deepcopy(inputs)), lambda output, _: compare(unwatched, output, inputs)
-        )
-        found = found.replace("equal", "equal to SDPA, not to eager", 1)
-    if not reference.found and not found.startswith("wrong"):
-        return "no attention", ()
-    return found, unseen
+    real = inputs.get("attention_mask")
+    expected, reference = _detected(plain, call)
+    found = _watch(watched, call, lambda output: compare(expected, output, inputs), reference, real)
+    if found.told.startswith("wrong"):
+        by_sdpa, reference = _detected(watched, call)
+        if any(compare(expected, by_sdpa, inputs)):  # a few models give other numbers with SDPA than with eager
+            other = _watch(watched, call, lambda output: compare(by_sdpa, output, inputs), reference, real)
+            found = other._replace(told=other.told.replace("equal", "equal, to SDPA and not to eager", 1))
+    if not reference and not found.told.startswith("wrong"):
+        return Outcome("no attention")
+    return found
 
 
-def _generation(
-    plain: nn.Module, watched: nn.Module, inputs: dict[str, Any], eager: bool
-) -> tuple[str, tuple[str, ...]]:
+def _generation(plain: nn.Module, watched: nn.Module, inputs: dict[str, Any], eager: bool = True) -> Outcome:
     """A few tokens, and the record against the weights of each step under eager attention."""
     prompt = {name: value for name, value in inputs.items() if name not in ("use_cache", "decoder_input_ids")}
     options = {"max_new_tokens": NEW, "min_new_tokens": NEW, "do_sample": False, "num_beams": 1, "pad_token_id": 0}
     plain = plain if eager else watched
     if getattr(plain.config, "is_encoder_decoder", False):
         options["decoder_start_token_id"] = 1
+
+    def call(model: nn.Module) -> Any:
+        torch.manual_seed(4)
+        with torch.no_grad():
+            return model.generate(**prompt, **options)
+
     try:
-        with Detector(plain, keep=True) as reference:
-            expected = _generated(plain, prompt, options)
+        expected, reference = _detected(plain, call)
     except Exception as error:
-        return f"not tried: {_short(error)}", ()
-
-    def differences(output: Any, record: Any) -> Iterator[str]:
-        if not _same(output, expected):
-            yield "other tokens"
-        elif eager:
-            yield from compare_weights(reference.found, record, inputs.get("attention_mask"))
-
-    found, unseen = _watch(watched, lambda: watched.generate(**prompt, **options), differences, seed=4)
-    if eager and "other tokens" in found and not _same(expected, _generated(watched, prompt, options)):
+        return Outcome(f"not tried: {_short(error)}")
+    found = _watch(
+        watched,
+        call,
+        lambda output: () if _same(output, expected) else ("other tokens",),
+        reference,
+        inputs.get("attention_mask"),
+    )
+    if eager and "other tokens" in found.told and not _same(expected, call(watched)):
         # So do they without regard: a choice between two tokens may hang on the last digit.
-        found, unseen = _generation(plain, watched, inputs, eager=False)
-        found = found.replace("equal", "equal to SDPA, not to eager", 1)
-    return found, unseen
+        found = _generation(plain, watched, inputs, eager=False)
+        found = found._replace(told=found.told.replace("equal", "equal, to SDPA and not to eager", 1))
+    return found
 
 
-def _generated(model: nn.Module, prompt: dict[str, Any], options: dict[str, Any]) -> Any:
-    torch.manual_seed(4)
-    with torch.no_grad():
-        return model.generate(**prompt, **options)
+def _detected(model: nn.Module, call: Callable[[nn.Module], Any]) -> tuple[Any, list[Seen]]:
+    """What a model returns that is not watched, and every attention that it computes."""
+    with Detector(model, keep=True) as detector:
+        return call(model), detector.found
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -263,27 +307,32 @@ def _tokens(output: Any) -> list[Tensor]:
     ]
 
 
-def _watch(model: nn.Module, call: Any, differences: Any, seed: int = 3) -> tuple[str, tuple[str, ...]]:
-    """Run the call while the model is watched; what is wrong, and what was named as unseen."""
-    ran = []
+def _watch(
+    model: nn.Module, call: Callable[[nn.Module], Any], differences: Any, reference: Sequence[Seen], real: Tensor | None
+) -> Outcome:
+    """Watch the call, once with its matrices and once with their reductions, and compare with what ran unwatched."""
+    ran: list[bool] = []
     hook = model.register_forward_hook(lambda *_: ran.append(True))
+    wrong, compared, told = [], 0, ""
     try:
-        torch.manual_seed(seed)
-        with torch.no_grad(), regard.watch(model) as record, Detector(model) as detector:
-            output = call()
+        for keep in ("matrix", KEPT):
+            with regard.watch(model, keep=keep) as record, Detector(model) as detector:
+                output = call(model)
+            unseen = record.unseen
+            different, compared = compare_weights(reference, record, real)
+            wrong += [*differences(output), *different]
+            if silent := {seen.module for seen in detector.found if not _covered(seen, unseen)}:
+                wrong.append("silent about " + ", ".join(brief(silent)))
+            told = f" in {len(record.passes)} passes" if len(record.passes) > 1 else ""
     except regard.RegardError as error:
-        return f"{'refused after it ran' if ran else 'refused'}: {_short(error)}", ()
+        return Outcome(f"{'refused after it ran' if ran else 'refused'}: {_short(error)}")
     except Exception as error:
-        return f"wrong: crashes when watched, {type(error).__name__}: {_short(error)}", ()
+        return Outcome(f"wrong: crashes when watched, {type(error).__name__}: {_short(error)}")
     finally:
         hook.remove()
-    wrong, unseen = [*differences(output, record)][:3], tuple(getattr(record, "unseen", ()))
-    if silent := {seen.module for seen in detector.found if not _covered(seen, unseen)}:
-        wrong.append("silent about " + ", ".join(brief(silent)))
-    if wrong:
-        return "wrong: " + "; ".join(wrong), unseen
-    passes = f" in {len(record.passes)} passes" if len(record.passes) > 1 else ""
-    return f"equal{passes}" + (f", but unseen: {', '.join(brief(unseen))}" if unseen else ""), unseen
+    told = f"wrong: {'; '.join(wrong[:3])}" if wrong else f"equal{told}"
+    told += f", but unseen: {', '.join(brief(unseen))}" if unseen and not wrong else ""
+    return Outcome(told, unseen, compared, len(reference))
 
 
 def brief(names: Any) -> list[str]:
@@ -311,6 +360,8 @@ def compare(expected: Any, output: Any, inputs: dict[str, Any]) -> Iterator[str]
     a, b = dict(tensors(expected)), dict(tensors(output))
     a = {name: x for name, x in a.items() if "past_key_values" not in name and "attentions" not in name}
     real = inputs.get("attention_mask")
+    if not any(torch.isfinite(want).any() for want in a.values()):
+        yield "no output has a number"
     for name, want in a.items():
         if name not in b or b[name].shape != want.shape:
             yield f"{name}: {'missing' if name not in b else 'another shape'}"
@@ -318,91 +369,112 @@ def compare(expected: Any, output: Any, inputs: dict[str, Any]) -> Iterator[str]
         got = b[name]
         if real is not None and want.dim() >= 2 and want.shape[:2] == real.shape:
             got, want = got[real.bool()], want[real.bool()]
-        if not torch.isfinite(want).any() and torch.isfinite(got).any():
-            yield f"{name} is not finite"
-            continue
         scale = _largest(want)
-        difference = (got - want).nan_to_num(0.0 if torch.equal(got.isnan(), want.isnan()) else 9.9, 0.0, 0.0).abs()
-        if difference.numel() and float(difference.max()) > 1e-5 * scale:
-            yield f"{name} differs by {float(difference.max()):.1e} of {scale:.1e}"
+        if not torch.allclose(got, want, rtol=0.0, atol=1e-4 * scale, equal_nan=True):
+            yield f"{name} differs by {float((got - want).abs().max()):.1e} of {scale:.1e}"
 
 
 def _largest(numbers: Tensor) -> float:
     finite = numbers[torch.isfinite(numbers)]
-    return max(1.0, float(finite.abs().max())) if finite.numel() else 1.0
+    return float(finite.abs().max()) if finite.numel() else 0.0
 
 
-def compare_weights(reference: list[Seen], record: Any, real: Tensor | None = None) -> Iterator[str]:
-    """Recorded weights against the softmaxes of the module of the same name under eager attention, step by step."""
-    ran: dict[str, dict[int, list[Tensor]]] = {}  # by module and step
+def compare_weights(reference: Sequence[Seen], record: Any, real: Tensor | None = None) -> tuple[list[str], int]:
+    """What differs between a record and the attentions that ran, and how many of these are in the record.
+
+    An entry is compared with the softmaxes of the module of the same name, step by step; each of them counts once.
+    Queries that are padding in the model's mask are left out: what they look at is defined by nobody.
+    """
+    ran: dict[str, dict[int, list[Seen]]] = {}  # by module and step
     for seen in reference:
-        if seen.weights is not None:
-            ran.setdefault(seen.module, {}).setdefault(seen.step, []).append(seen.weights)
-    taken: dict[str, int] = {}  # by entry: steps of it that an earlier pass had
-    for one in record.passes:
-        for name, entry in one.items():
-            module, _, number = name.partition("#")
-            steps = [_nth(calls, int(number or 0), entry) for calls in ran.get(module, {}).values()]
-            steps = [step for step in steps if step is not None]
-            steps = steps[taken.get(name, 0) :]
-            got, rows = entry.to_dense(), 0
-            if not steps:
-                yield f"{name} is recorded, but computed no softmax under eager"
-            while steps and rows < got.shape[2]:
-                want, taken[name] = steps.pop(0), taken.get(name, 0) + 1
-                queries = want.shape[-2] if want.dim() == 4 else got.shape[2]
-                yield from _differ(name, got[:, :, rows : rows + queries], want, rows + queries, real)
-                rows += queries
+        ran.setdefault(seen.module, {}).setdefault(seen.step, []).append(seen)
+    wrong, left = [], {id(seen): seen for seen in reference}
+    for name, entry in ((name, entry) for one in record.passes for name, entry in one.items()):
+        module, _, number = name.partition("#")
+        steps, close = [], 0.0
+        for calls in ran.get(module, {}).values():
+            done = sum(step.shape[2] for step in steps)
+            calls = _parts(calls, int(number or 0), entry.shape)
+            if done < entry.shape[2] and calls and all(id(seen) in left for seen in calls):
+                steps.append(_in_text(_joined(calls, entry.shape), entry.shape, done))
+                close = max(close, *(left.pop(id(seen)).close for seen in calls))
+        want = torch.cat(steps, 2) if steps else None
+        if want is None or tuple(want.shape) != entry.shape:
+            wrong.append(f"{name}: {entry.shape} recorded, but {want if want is None else tuple(want.shape)} computed")
+            continue
+        rows = torch.ones(want.shape[0], want.shape[2], dtype=torch.bool)
+        if real is not None and real.shape == (want.shape[0], steps[0].shape[2]):
+            rows[:, : real.shape[1]] = real.bool()
+        wrong += [f"{name}: {difference}" for difference in _differences(entry, want, rows, close)]
+    if missing := {seen.module for seen in left.values() if not _covered(seen, record.unseen)}:
+        wrong.append("not in the record: " + ", ".join(brief(missing)))
+    return wrong, len(reference) - len(left)
 
 
-def _nth(calls: list[Tensor], number: int, entry: Any) -> Tensor | None:
+def _parts(calls: list[Seen], number: int, shape: tuple[int, ...]) -> list[Seen]:
     """A call of a module in one step; all of them where the entry is a row of parts that were computed one by one."""
-    parts = sum(call.shape[-1] for call in calls) == entry.shape[3] and len(calls) > 1
-    if parts and number == 0 and calls[0].dim() == 4:
-        heads = [torch.block_diag(*(call[0, head] for call in calls)) for head in range(entry.shape[1])]
-        return torch.stack(heads)[None]
-    return calls[number] if len(calls) > number else None
+    calls = [seen for seen in calls if seen.weights is not None]
+    if number == 0 and len(calls) > 1 and sum(seen.weights.shape[-1] for seen in calls) == shape[3]:
+        return calls
+    return calls[number : number + 1]
 
 
-def _differ(name: str, got: Tensor, want: Tensor, end: int, real: Tensor | None) -> Iterator[str]:
-    """Rows that end at a place of the text, and the weights of the step that computed them."""
-    if want.numel() == got.numel():
-        want = want.reshape(got.shape)
-    if want.dim() != 4 or want.shape[:3] != got.shape[:3]:
-        yield f"{name}: weights {tuple(got.shape)} instead of {tuple(want.shape)}"
-        return
-    rows = slice(None) if real is None or real.shape != (got.shape[0], got.shape[2]) else real.bool()
-    differences = []
-    for sinks in (0, 1):  # a sink is a column of its own
-        aligned = _aligned(want[..., : want.shape[3] - sinks].nan_to_num(0.0), end, got.shape[3])
-        a, b = got.movedim(1, 2)[rows], aligned.movedim(1, 2)[rows]
-        differences += (
-            [float((a - b).abs().max()), float((a - b * a.sum(-1, keepdim=True)).abs().max())] if a.numel() else [0.0]
-        )
-    # The last one is of a sink that is applied after the softmax.
-    if not min(differences) <= 2e-5:
-        yield f"{name}: weights differ by {differences[0]:.1e}"
+def _joined(calls: list[Seen], shape: tuple[int, ...]) -> Tensor:
+    """The weights of these calls as one matrix: (batch, heads, queries, keys)."""
+    weights = calls[0].weights
+    if len(calls) > 1:
+        return torch.stack([torch.block_diag(*(seen.weights[0, head] for seen in calls)) for head in range(shape[1])])[
+            None
+        ]
+    if weights.numel() == math.prod(shape):
+        return weights.reshape(shape)
+    # torch's kernel takes the heads that share keys for queries, where there is one query.
+    return weights if weights.shape[:2] == shape[:2] else weights.reshape(*shape[:2], -1, weights.shape[-1])
 
 
-def _aligned(weights: Tensor, end: int, keys: int) -> Tensor:
+def _in_text(weights: Tensor, shape: tuple[int, ...], first: int) -> Tensor:
     """In keys of the whole text: some left the cache before this step, others came later."""
-    if weights.shape[3] < keys:
-        weights = torch.nn.functional.pad(weights, (max(end - weights.shape[3], 0), 0))
-        weights = torch.nn.functional.pad(weights, (0, max(keys - weights.shape[3], 0)))
-    return weights[..., :keys]
+    keys = weights.shape[3]
+    if keys < shape[3]:
+        before = max(first + weights.shape[2] - keys, 0)
+        return torch.nn.functional.pad(weights, (before, shape[3] - keys - before))
+    return weights if weights[..., shape[3] :].any() else weights[..., : shape[3]]
 
 
-if __name__ == "__main__":
-    import time
+def _differences(entry: Any, want: Tensor, rows: Tensor, close: float) -> Iterator[str]:
+    """An entry against the weights that ran: all of them, if it has them, and their reductions, of these rows.
 
-    from architectures import model_types
-
-    torch.set_num_threads(1)
-    transformers.logging.set_verbosity_error()
-    for one in sys.argv[1:] or model_types():
-        start = time.perf_counter()
-        found = verdict(one)
-        print(
-            f"{found.model_type}\t{found.name}\t{time.perf_counter() - start:.1f}\t{found.forward}\t{found.generation}",
-            flush=True,
+    What is summed over queries is compared in the sequences that have these rows only.
+    """
+    queries, keys = want.shape[2:]
+    if "matrix" in entry.keeps:
+        yield from _differ("weights", entry.to_dense(), want, close, rows)
+        ends = [[i * n // min(3, n) for i in range(min(3, n) + 1)] for n in (queries, keys)]
+        pool = entry.pool(3, 3)
+    else:
+        sizes = [2 ** max(math.ceil(math.log2(n / 256)), 0) for n in (queries, keys)]
+        ends = [[*range(0, n, size), n] for n, size in zip((queries, keys), sizes, strict=True)]
+        pool = entry.pool()
+    bins = want
+    for axis in (2, 3):
+        bins = torch.stack(
+            [bins.narrow(axis, a, b - a).mean(axis) for a, b in itertools.pairwise(ends[axis - 2])], axis
         )
+    whole = rows.all(1)
+    yield from _differ("pool", pool[whole], bins[whole], close)
+    yield from _differ("received", entry.received()[whole], want.sum(2)[whole], close * queries)
+    yield from _differ("entropy", entry.entropy(), torch.special.entr(want).sum(3), 10 * close, rows)
+    top = entry.top(min(3, keys))
+    named = want.gather(3, top.keys.clamp(0)).where(top.keys >= 0, 0.0)
+    yield from _differ("top", top.weights, want.topk(min(3, keys)).values, close, rows)
+    yield from _differ("keys of top", top.weights, named, close, rows)
+
+
+def _differ(what: str, got: Tensor, want: Tensor, tolerance: float, rows: Tensor | None = None) -> Iterator[str]:
+    if got.shape != want.shape:
+        yield f"{what} of {tuple(got.shape)} instead of {tuple(want.shape)}"
+        return
+    if rows is not None:
+        got, want = got.movedim(2, 1)[rows], want.movedim(2, 1)[rows]
+    if got.numel() and not float((got - want).abs().max()) <= tolerance:
+        yield f"{what} differ by {float((got - want).abs().max()):.1e}"
