@@ -8,7 +8,7 @@ VLLM := .venv-vllm
 # Bytecode is kept: without it each worker rewrites every assert, and each process compiles the library, again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test test-vllm lint sweep bench docs notebooks wheel clean help
+.PHONY: demo check test test-vllm lint sweep bench reports docs notebooks wheel clean help
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -33,9 +33,11 @@ lint: .venv/test
 sweep: .venv/test  ## set up, then hold every architecture of transformers to eager attention: docs/architectures.md
 	$(BIN)/python tests/watching/sweep_page.py
 
-bench: .venv/test  ## set up, then time us and the peers, side by side
-	$(BIN)/python benchmarks/attention_cpu.py
-	$(BIN)/python benchmarks/pictures.py
+bench: .venv/test  ## set up, then time attention beside torch's
+	$(BIN)/python benchmarks/attention.py
+
+reports: .venv/test  ## set up, then measure all that a CPU can, on an idle machine: 25 minutes
+	$(BIN)/python benchmarks/all.py
 
 docs: .venv/docs  ## set up, run every page of the course, and build the site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -12,13 +12,11 @@ from __future__ import annotations
 import contextlib
 import statistics
 import time
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 import transformers
-from atlas import llama
-from measure import GPU, arguments, attempt, finish, where
+from measure import GPU, Times, arguments, llama, rounds, run, table, wait
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -37,31 +35,15 @@ class Shape(NamedTuple):
     dtype: torch.dtype
 
 
-LARGE = Shape(32, 8, 128, (4_096, 16_384, 65_536, 131_072), ((1, 16_384), (1, 131_072), (8, 131_072)), torch.bfloat16)
+LARGE = Shape(32, 8, 128, (4_096, 16_384, 65_536, 131_072), ((1, 16_384), (1, 131_072)), torch.bfloat16)
 SMALL = Shape(8, 2, 64, (1_024, 4_096, 16_384), ((1, 256), (1, 4_096)), torch.float32)
 SHAPE, DEVICE = (LARGE, "cuda") if GPU else (SMALL, "cpu")
 DENSE = 4_096  # tokens up to which the weights are computed too, to compare with
+LAYERS = 16 if GPU else 4
 STEPS = 256  # that are timed together: so many are reduced at once
 
 
-def wait() -> None:
-    if GPU:
-        torch.cuda.synchronize()
-
-
 # After a prompt
-
-
-def milliseconds(call: Callable[[], object], rounds: int) -> float:
-    taken = []
-    for number in range(rounds + 1):
-        wait()
-        start = time.perf_counter()
-        call()
-        wait()
-        if number:
-            taken.append((time.perf_counter() - start) * 1e3)
-    return statistics.median(taken)
 
 
 def by_weights(query: Tensor, key: Tensor, groups: int) -> Tensor:
@@ -72,7 +54,7 @@ def by_weights(query: Tensor, key: Tensor, groups: int) -> Tensor:
     return weights.sum(2).reshape(len(query), key.shape[1], groups, -1).mean(2)
 
 
-def prompt(tokens: int, rounds: int) -> list[str]:
+def prompt(tokens: int) -> list[str]:
     """The line of one length."""
     torch.manual_seed(0)
     query, key, value = (
@@ -85,113 +67,74 @@ def prompt(tokens: int, rounds: int) -> list[str]:
         matrix @ value
         return cache_scores(matrix, by, SHAPE.key_heads)
 
-    base = milliseconds(
-        lambda: scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True), rounds
-    )
-    ratios = [milliseconds(lambda by=by: scored(by), rounds) / base for by in RULES]
-    eager, error = "", ""
+    def plain() -> Tensor:
+        return scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
+
+    groups = SHAPE.heads // SHAPE.key_heads
+    calls = {"SDPA": plain} | {by: lambda by=by: scored(by) for by in RULES}
     if tokens <= DENSE:
-        groups = SHAPE.heads // SHAPE.key_heads
+        calls["eager"] = lambda: by_weights(query, key, groups)
+    base, *others = rounds(calls, 5).values()
+    cells = [f"{tokens:,}", base.ms(), *(f"{one.median / base.median:.2f} ×" for one in others)]
+    if tokens <= DENSE:
         dense = by_weights(query.double(), key.double(), groups)
-        eager = f"{milliseconds(lambda: by_weights(query, key, groups), rounds) / base:.1f} ×"
-        error = f"{(scored('h2o') - dense).abs().max() / dense.max():.1e}"
-    shown = " | ".join(f"{ratio:.2f} ×" for ratio in ratios)
-    return [f"| {tokens:,} | {base:,.2f} ms | {shown} | {eager} | {error} |"]
+        cells.append(f"{(scored('h2o') - dense).abs().max() / dense.max():.1e}")
+    return cells
+
+
+def prompts() -> list[str]:
+    """Attention and scores together, as ratios to SDPA alone."""
+    columns = ["tokens", "SDPA", *(f"`{by}`" for by in RULES), "eager's weights", "h2o, largest error"]
+    about = 'Attention and scores together, of SDPA alone. "Eager\'s weights": all weights and their sums, no product.'
+    return [about, "", *table(columns, [prompt(tokens) for tokens in SHAPE.tokens])]
 
 
 # While it writes
 
 
 def step_of(model: Any, texts: int, keys: int, watched: bool) -> float:
-    """Milliseconds of a step on so many keys: the mean of as many as are reduced at once, after a few that warm up."""
+    """Seconds of a step on so many keys: the mean of as many as are reduced at once, after a few that warm up."""
     cache, config = transformers.DynamicCache(), model.config
     shape = (texts, config.num_key_value_heads, keys, config.hidden_size // config.num_attention_heads)
     for layer in range(config.num_hidden_layers):
         cache.update(*(torch.randn(shape, dtype=model.dtype, device=model.device) for _ in range(2)), layer)
     token = torch.zeros(texts, 1, dtype=torch.long, device=model.device)
-    clock = time.perf_counter if GPU else time.process_time
     block = regard.watch(model, keep="received") if watched else contextlib.nullcontext()
     with torch.no_grad(), block:
         for count in (8, STEPS):
             wait()
-            start = clock()
+            start = time.perf_counter()
             for _ in range(count):
                 model(token, past_key_values=cache, use_cache=True)
             wait()
-        return (clock() - start) / STEPS * 1e3
+        return (time.perf_counter() - start) / STEPS
 
 
-def writing(model: Any, texts: int, keys: int, rounds: int) -> list[str]:
-    """The lines of one length: both ways taken in turn, the first of each not counted."""
-    found: dict[bool, list[float]] = {False: [], True: []}
-    for number in range(rounds + 1):
-        for watched, times in found.items():
-            taken = step_of(model, texts, keys, watched)
-            times += [taken] if number else []
-    lines = []
-    for watched, name in ((False, "plain (SDPA)"), (True, 'watched, `keep="received"`')):
-        least, median = (
-            [statistic(found[which]) for which in (watched, False)] for statistic in (min, statistics.median)
-        )
-        ratios = f"{least[0] / least[1]:.3f} × | {median[0] / median[1]:.3f} ×"
-        lines.append(f"| {texts} × {keys:,} | {name} | {least[0]:.3f} ms | {ratios} |")
-    return lines
-
-
-def table(head: str, found: list[list[str] | str], names: list[str]) -> list[str]:
-    """A table of lines, with what failed in the place of its line."""
-    columns = head.count("|") - 1
-    lines = [head, "| --- " * columns + "|"]
-    for name, some in zip(names, found, strict=True):
-        lines += [f"| {name} | {some} |" + " |" * (columns - 2)] if isinstance(some, str) else some
-    return lines
+def writing() -> list[str]:
+    """Each length both ways, taken in turn, the first of each not counted."""
+    model = llama(SHAPE.heads * SHAPE.width, LAYERS)
+    rows = []
+    for texts, keys in SHAPE.caches:
+        found: dict[bool, list[float]] = {False: [], True: []}
+        for _ in range(4):
+            for watched, times in found.items():
+                times.append(step_of(model, texts, keys, watched))
+        plain, ours = (Times(statistics.median(times[1:]), min(times[1:])) for times in found.values())
+        ratio = f"{ours.median / plain.median:.3f} × ({ours.least / plain.least:.3f})"
+        rows.append([f"{texts} × {keys:,}", plain.ms(), ours.ms(), ratio])
+    columns = ["texts × keys", "a step, plain (SDPA)", 'watched, `keep="received"`', "of plain, medians (least)"]
+    return [f"{LAYERS} layers; each the mean of {STEPS} steps.", "", *table(columns, rows)]
 
 
 def main() -> None:
-    """Print the tables, and keep them if asked."""
-    parser = arguments(__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--layers", type=int, default=4, help="of the model that writes")
-    options = parser.parse_args()
+    options = arguments(__doc__).parse_args()
     transformers.logging.set_verbosity_error()
-    found: list[list[str] | str] = []
-    for tokens in SHAPE.tokens:
-        found.append(attempt(f"{tokens:,} tokens", lambda tokens=tokens: prompt(tokens, options.rounds)))
-        print(found[-1], flush=True)
-    rules = " | ".join(f"`{by}`" for by in RULES)
-    after = table(
-        f"| tokens | SDPA | {rules} | eager's weights | h2o, largest error |", found, [f"{n:,}" for n in SHAPE.tokens]
+    how = (
+        f"{SHAPE.heads}/{SHAPE.key_heads} heads × {SHAPE.width}, causal, {str(SHAPE.dtype).removeprefix('torch.')}, "
+        "random weights, a cache of random keys and values. Calls taken in turn; medians, in brackets the least."
     )
-    model = llama(SHAPE.heads * SHAPE.width, options.layers)
-    found = []
-    for texts, keys in SHAPE.caches:
-        name = f"a step on {texts} × {keys:,} keys"
-        found.append(attempt(name, lambda n=texts, keys=keys: writing(model, n, keys, 2 if GPU else 3)))
-        print(found[-1], flush=True)
-    names = [f"{texts} × {keys:,}" for texts, keys in SHAPE.caches]
-    while_writing = table("| texts × keys | a step | least | to plain | medians to plain |", found, names)
-    dtype = str(SHAPE.dtype).removeprefix("torch.")
-    heads = f"{model.config.num_attention_heads}/{model.config.num_key_value_heads} heads"
-    text = f"""# What a cache may forget
-
-{where()}, transformers {transformers.__version__}.
-
-## After a prompt
-
-One layer, {SHAPE.heads}/{SHAPE.key_heads} heads × {SHAPE.width}, causal, {dtype}. Medians of {options.rounds} calls;
-attention and scores together, as ratios to torch's `scaled_dot_product_attention` alone. "Eager's weights": all weights
-and their sums, without the product by the values.
-
-{chr(10).join(after)}
-
-## While it writes
-
-{options.layers} layers, width {SHAPE.heads * SHAPE.width}, {heads}, {dtype}, random weights, a cache of random keys and
-values; the mean of {STEPS} steps, the ways taken in turn{"" if GPU else "; times are those of the processor"}.
-
-{chr(10).join(while_writing)}
-"""
-    finish(options, f"cache-{'gpu' if GPU else 'cpu'}", text)
+    sections = {"After a prompt": prompts, "While it writes": writing}
+    run("What a cache may forget", how, sections, "watching matrix backends", options)
 
 
 if __name__ == "__main__":

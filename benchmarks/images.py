@@ -1,20 +1,18 @@
 """What watching a model that reads a large image costs beside SDPA: a Qwen2-VL shape, random weights.
 
-python benchmarks/images.py            16,384 image tokens: on a GPU of 65,536 patches, on a CPU of as many patches
+python benchmarks/images.py            16,384 image tokens of 65,536 patches on a GPU; 1,024 on a CPU
 python benchmarks/images.py --report   and keep the table in benchmarks/reports/
-
-On a CPU every peak is that of a process of its own, which has run the model on a small image before.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 import transformers
-from measure import GPU, arguments, attempt, build, finish, peak_extra, taken, where
+from measure import GPU, arguments, build, run, table, ways
 
 import regard
 
@@ -67,7 +65,7 @@ def inputs_of(model: Any, side: int, merge: int) -> dict[str, Any]:
     }
 
 
-def run(model: Any, inputs: dict[str, Any], keep: Any) -> Any:
+def output(model: Any, inputs: dict[str, Any], keep: Any) -> Any:
     """The output of the model, and its record if it is watched."""
     with torch.no_grad():
         if keep is None:
@@ -76,70 +74,38 @@ def run(model: Any, inputs: dict[str, Any], keep: Any) -> Any:
             return model(**inputs), record
 
 
-KEPT: dict[str, Any] = {"plain (SDPA)": None} | {
-    f"watched, `keep={keep!r}`": keep for keep in ("matrix", WORDS, "received")
-}
+SIDE, MERGE, WIDTH, LAYERS = (128, 2, 3584, 8) if GPU else (32, 1, 512, 2)  # image tokens on a side, patches of one
+KEPT: dict[str, Any] = {f"watched, `keep={keep!r}`": keep for keep in ("matrix", WORDS, "received")}
+
+
+def section() -> list[str]:
+    model = qwen(WIDTH, LAYERS, MERGE)
+    inputs = inputs_of(model, SIDE, MERGE)
+
+    def looked_over() -> Any:
+        _, record = output(model, inputs, WORDS)
+        return record.over(SIDE**2 + 2 + WORDS, kind="decoder")
+
+    calls: dict[str, Callable[[], Any]] = {"plain (SDPA)": partial(output, model, inputs, None)}
+    calls |= {name: partial(output, model, inputs, keep) for name, keep in KEPT.items()}
+    calls[f"watched, `keep={WORDS}`, then `record.over(word)`"] = looked_over
+    rows = []
+    for name, keep in KEPT.items():
+        given, record = output(model, inputs, keep)
+        rows.append([name, f"{held(record, given.past_key_values):,.1f} MiB"])
+    return [*ways("forward", calls, 3), "", *table(["", "held by the record"], rows)]
 
 
 def main() -> None:
-    """Print the table, and keep it if asked."""
-    parser = arguments(__doc__)
-    parser.add_argument("--side", type=int, default=128, help="image tokens on a side")
-    parser.add_argument("--merge", type=int, default=2 if GPU else 1, help="patches on a side of an image token")
-    parser.add_argument("--width", type=int, default=3584 if GPU else 512)
-    parser.add_argument("--layers", type=int, default=8 if GPU else 2)
-    parser.add_argument("--rounds", type=int, default=2 if GPU else 3)
-    parser.add_argument("--peak-of", choices=KEPT, help="print the peak of this one in GiB, and nothing else")
-    options = parser.parse_args()
+    options = arguments(__doc__).parse_args()
     transformers.logging.set_verbosity_error()
     torch.manual_seed(0)
-    model = qwen(options.width, options.layers, options.merge)
-    inputs, count = inputs_of(model, options.side, options.merge), options.side**2
-    if options.peak_of:
-        keep = KEPT[options.peak_of]
-        run(model, inputs_of(model, 8, options.merge), keep)
-        print(peak_extra(lambda: run(model, inputs, keep)) * 1e6 / 2**30)
-        return
-
-    def measured(name: str) -> tuple[float, float, float]:
-        least, peak = taken(lambda _: run(model, inputs, KEPT[name]), options.rounds)
-        output, record = run(model, inputs, KEPT[name])
-        own = 0.0 if record is None else held(record, output.past_key_values)
-        return least, peak if GPU else _peak_of_its_own(name), own
-
-    lines = ["| | least | to plain | peak above the model | to plain | held by the record |", "| --- " * 6 + "|"]
-    base = (float("nan"), float("nan"))
-    for name, keep in KEPT.items():
-        found = attempt(name, lambda name=name: measured(name))
-        if isinstance(found, str):
-            lines.append(f"| {name} | {found} | | | | |")
-        else:
-            ms, peak, own = found
-            base = (ms, peak) if keep is None else base
-            memory = f"{peak:,.2f} GiB | {peak / base[1]:.2f} × | {own:,.1f} MiB"
-            lines.append(f"| {name} | {ms:,.0f} ms | {ms / base[0]:.2f} × | {memory} |")
-        print(lines[-1], flush=True)
-
-    def drawn(record: regard.Record) -> Any:
-        return record.over(count + 2 + WORDS, kind="decoder")
-
-    name = "`record.over(word)` afterwards"
-    found = attempt(name, lambda: taken(drawn, options.rounds, lambda: run(model, inputs, WORDS)[1]))
-    times = found if isinstance(found, str) else f"{found[0]:,.0f} ms | {found[0] / base[0]:.2f} ×"
-    lines.append(f"| {name} | {times} |" + " |" * (4 if isinstance(found, str) else 3))
-    shape = f"{options.layers} + {options.layers} layers, width {options.width}"
-    about = f"{where()}, transformers {transformers.__version__}. {count:,} image tokens of "
-    about += f"{options.merge**2 * count:,} patches; {shape}, {str(model.dtype).removeprefix('torch.')}, random weights"
-    clock = "" if GPU else "Times are those of the processor, each peak is that of a process of its own. "
-    about = f"{about}. {clock}".strip()
-    text = "\n".join(["# Watching a model that reads an image", "", about, "", *lines, ""])
-    finish(options, f"images-{'gpu' if GPU else 'cpu'}", text)
-
-
-def _peak_of_its_own(name: str) -> float:
-    """The peak of a run in a process of its own: this one holds on to memory that earlier runs have left."""
-    command = [sys.executable, *sys.argv, "--peak-of", name]
-    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1])
+    how = (
+        f"{SIDE**2:,} image tokens of {MERGE**2 * SIDE**2:,} patches and {WORDS} words; a Qwen2-VL shape of "
+        f"{LAYERS} + {LAYERS} layers, width {WIDTH}, {'bf16' if GPU else 'float32'}, random weights. "
+        "What a record holds is counted beside the keys of the cache, which it shares."
+    )
+    run("Watching a model that reads an image", how, {"Forward": section}, "watching matrix backends", options)
 
 
 if __name__ == "__main__":

@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import torch
-import transformers
-from atlas import llama
-from measure import GPU, arguments, attempt, finish, taken, where
+from measure import GPU, arguments, eager, llama, run, table, ways
 from torch import Tensor
 
 import regard
@@ -69,7 +67,7 @@ def places(link: Link, tokens: int, device: torch.device) -> Tensor:
 @contextlib.contextmanager
 def edited(model: Any, links: Sequence[Link], tokens: int) -> Iterator[None]:
     """Inside, the model computes eager attention without these links."""
-    heads, before, undo = model.config.num_attention_heads, model.config._attn_implementation, []
+    heads, undo = model.config.num_attention_heads, []
 
     def masked(mask: Tensor, _: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return args, kwargs | {"attention_mask": mask}
@@ -82,11 +80,10 @@ def edited(model: Any, links: Sequence[Link], tokens: int) -> Iterator[None]:
                 hidden[chosen] |= places(link, tokens, model.device)
         mask = torch.zeros(1, heads, tokens, tokens, device=model.device).masked_fill_(hidden, -math.inf)
         undo.append(layer.self_attn.register_forward_pre_hook(partial(masked, mask), with_kwargs=True))
-    model.set_attn_implementation("eager")
     try:
-        yield
+        with eager(model):
+            yield
     finally:
-        model.set_attn_implementation(before)
         for hook in undo:
             hook.remove()
 
@@ -115,59 +112,35 @@ def without(model: Any, ids: Tensor, links: Sequence[Link], keep: Any = ()) -> T
             return model(ids, use_cache=False).last_hidden_state
 
 
-# The table
+# The tables
+
+TOKENS, SPAN, WIDTH, LAYERS = (131_072, 256, 4096, 4) if GPU else (2_048, 64, 512, 4)
 
 
-def rows(model: Any, options: Any) -> list[str]:
-    """One line for each case."""
-    tokens = options.tokens
-    ids = torch.randint(0, 32_000, (1, tokens), device=model.device)
-    known = attempt("the comparison with eager attention", lambda: errors(options.layers))
-    own = cases(tokens, options.span, options.layers, model.config.num_attention_heads)
-    small = list(known.values()) if isinstance(known, dict) else [None] * len(own)
-    lines, base = [], (math.nan, math.nan)
-    for name, links, error in [("plain (SDPA)", [], None), *zip(own, own.values(), small, strict=True)]:
-        found = attempt(name, lambda links=links: taken(lambda _: without(model, ids, links), options.rounds))
-        if isinstance(found, str):
-            lines.append(f"| {name.strip()} | {found} | | | | |")
-        else:
-            base = found if not links else base
-            (least, peak), (first, lowest) = found, base
-            memory = f"{peak:,.2f} GiB | {peak / lowest:.2f} ×" if GPU else " | "
-            equal = "" if error is None else f"{error[0]:.0e} ({error[1]:.2g})"
-            if error is not None and not error[0] < WITHIN:
-                equal += " **not equal**"
-            lines.append(f"| {name.strip()} | {least:,.0f} ms | {least / first:.2f} × | {memory} | {equal} |")
-        print(lines[-1], flush=True)
-    return lines
+def costs() -> list[str]:
+    """The time and memory of each cut."""
+    model = llama(WIDTH, LAYERS)
+    ids = torch.randint(0, 32_000, (1, TOKENS), device=model.device)
+    own = cases(TOKENS, SPAN, LAYERS, model.config.num_attention_heads)
+    calls: dict[str, Callable[[], Any]] = {"plain (SDPA)": lambda: without(model, ids, ())}
+    calls |= {name.strip(): partial(without, model, ids, links) for name, links in own.items()}
+    return ways("cut", calls, 2)
+
+
+def equal() -> list[str]:
+    """How far each line is from eager attention, and from the model with all links."""
+    rows = []
+    for name, (wrong, size) in errors(LAYERS).items():
+        rows.append([name.strip(), f"{wrong:.0e}{'' if wrong < WITHIN else ' **not equal**'}", f"{size:.2g}"])
+    return table([f"cut ({SMALL} tokens, width 512, float32)", "from eager", "from the plain model"], rows)
 
 
 def main() -> None:
-    """Print the table, and keep it if asked."""
-    parser = arguments(__doc__)
-    parser.add_argument("--tokens", type=int, default=131_072 if GPU else 2048)
-    parser.add_argument("--span", type=int, default=256 if GPU else 64)
-    parser.add_argument("--width", type=int, default=4096 if GPU else 512)
-    parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=2)
-    options = parser.parse_args()
-    transformers.logging.set_verbosity_error()
+    options = arguments(__doc__).parse_args()
     torch.manual_seed(0)
-    model = llama(options.width, options.layers)
-    lines = ["| cut | least | to plain | peak above the model | to plain | from eager (from the plain model) |"]
-    lines.append("| --- " * 6 + "|")
-    lines += rows(model, options)
-    heads, key_heads = model.config.num_attention_heads, model.config.num_key_value_heads
-    shape = f"{options.tokens:,} tokens, {options.layers} layers, width {options.width}, {heads}/{key_heads} heads"
-    dtype = str(model.dtype).removeprefix("torch.")
-    clock = "" if GPU else "Times are those of the processor. "
-    compared = (
-        f"The last column: the largest difference from eager attention with an edited mask, at {SMALL} tokens in "
-        "float32, in brackets that of the model with all links. "
-    )
-    about = f"{where()}, transformers {transformers.__version__}. {shape}, {dtype}, random weights. {clock}{compared}"
-    text = "\n".join(["# A model without some links", "", about.strip(), "", *lines, ""])
-    finish(options, f"links-{'gpu' if GPU else 'cpu'}", text)
+    how = f"{TOKENS:,} tokens, {LAYERS} layers, width {WIDTH}, {'bf16' if GPU else 'float32'}, random weights."
+    sections = {"Time and memory": costs, "Equal to eager attention with an edited mask": equal}
+    run("A model without some links", how, sections, "watching backends scores", options)
 
 
 if __name__ == "__main__":

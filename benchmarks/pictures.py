@@ -12,14 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from measure import arguments, finish, machine, peak_extra, rounds
-from rich.console import Console
+from measure import arguments, peak_extra, rounds, run, table
 
 import regard
 from regard import drawing, textbook
 from regard.drawing.picture import file_size
-
-progress = Console(stderr=True)
 
 
 def model(layers: int, heads: int, tokens: int) -> list[np.ndarray]:
@@ -54,28 +51,22 @@ def pictures() -> dict[str, tuple[Callable[[], regard.Picture], str]]:
     }
 
 
-def table() -> list[str]:
+def saved() -> list[str]:
     """Each picture made and saved, several times."""
-    lines = ["| picture | file | seconds | size | extra memory at its peak |", "| --- | --- | --- | --- | --- |"]
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
         for name, (make, suffix) in pictures().items():
-            progress.print(f"[dim]{name} …")
             path = Path(folder) / f"picture.{suffix}"
             extra = peak_extra(lambda make=make, path=path: make().save(path))
-            taken = rounds({"save": lambda make=make, path=path: make().save(path)}, 3)["save"].least
-            lines.append(f"| {name} | .{suffix} | {taken:.2f} | {file_size(path.stat().st_size)} | {extra:.0f} MB |")
-    return lines
+            taken = rounds({"": lambda make=make, path=path: make().save(path)}, 3)[""]
+            size = file_size(path.stat().st_size)
+            rows.append([name, f".{suffix}", f"{taken.median:.2f} s ({taken.least:.2f})", size, f"{extra:.0f} MB"])
+    return table(["picture", "file", "median (least)", "size", "extra memory at its peak"], rows)
 
 
 def main() -> None:
-    """Print the table, and keep it if asked."""
-    parser = arguments(__doc__)
-    options = parser.parse_args()
-    how = (
-        "From the numbers to the file, the least of three times. Budget: 5 MB and 5 s for 12 × 12 heads at 512 tokens."
-    )
-    text = f"# Pictures\n\n{machine()}. {how}\n\n" + "\n".join(table()) + "\n"
-    finish(options, "pictures", text)
+    how = "From the numbers to the file, three times. Budget: 5 MB and 5 s for 12 × 12 heads at 512 tokens."
+    run("Pictures", how, {"Files": saved}, "drawing maps", arguments(__doc__).parse_args())
 
 
 if __name__ == "__main__":

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from measure import arguments, finish, machine
-from translate_cpu import SENTENCES
+from measure import arguments, run, table
 
 import regard
 from regard.watching.huggingface import load
@@ -22,6 +21,15 @@ from regard.watching.local_models import find_model
 from regard.watching.rankings import key_side
 from regard.watching.sinks import find_sinks, measured
 
+SENTENCES = [
+    "A dog ate the food because it was hungry.", "I like sushi because it makes me happy.", "I am hungry.",
+    "Where is the station?", "She has lived in this house for ten years.", "We should leave before it gets dark.",
+    "He told me that he would come tomorrow morning.", "Nobody knows what will happen next year.",
+    "My brother works in a small shop near the river.", "Could you please open the window?",
+    "The train was late, so we missed the beginning of the film.", "They have never been to Paris.",
+    "What time does the museum open on Sundays?", "I forgot to bring my umbrella.", "This book is easy to read.",
+    "If you need help, call me at any time.",
+]  # fmt: skip
 LONG = (Path(__file__).parents[1] / "examples" / "tiny_gpt.txt").read_text(encoding="utf-8")
 
 
@@ -39,9 +47,7 @@ def records() -> Iterator[tuple[str, regard.Record]]:
         yield "ours", translator.translate(text).watch()
 
 
-def main() -> None:
-    parser = arguments(__doc__)
-    options = parser.parse_args()
+def shares() -> list[str]:
     found: dict[tuple[str, str], tuple[list[float], list[float], list[int]]] = {}
     for name, record in records():
         for kind in {entry.kind for entry in record.values()}:
@@ -54,14 +60,25 @@ def main() -> None:
             of_sinks += [float(share[n]) for n in sinks]
             of_words.append(float(share[words].max()) if words else 0.0)
             tokens.append(len(keys))
-    rows = ["| model, kind | tokens | texts | sinks | largest of the other words |", "| --- | --- | --- | --- | --- |"]
+    rows = []
     for (name, kind), (of_sinks, of_words, tokens) in found.items():
         sinks = f"{min(of_sinks):.0%} to {max(of_sinks):.0%}" if of_sinks else "none"
-        size = f"{min(tokens):,} to {max(tokens):,}"
-        rows.append(f"| {name}, {kind} | {size} | {len(of_words)} | {sinks} | {max(of_words):.0%} |")
+        rows.append(
+            [
+                f"{name}, {kind}",
+                f"{min(tokens):,} to {max(tokens):,}",
+                f"{len(of_words)}",
+                sinks,
+                f"{max(of_words):.0%}",
+            ]
+        )
+    return table(["model, kind", "tokens", "texts", "sinks", "largest of the other words"], rows)
+
+
+def main() -> None:
     how = "Share of the rows in which a key has the largest weight."
-    text = "\n".join(["# Attention sinks and other words", "", f"{machine()}. {how}", "", *rows, ""])
-    finish(options, "sinks", text)
+    options = arguments(__doc__).parse_args()
+    run("Attention sinks and other words", how, {"Shares": shares}, "watching translation/model", options)
 
 
 if __name__ == "__main__":

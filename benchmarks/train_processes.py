@@ -26,7 +26,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 import torch
-from measure import GPU, arguments, attempt, finish, where
+from measure import GPU, ROOT, arguments, attempt, run, table
 from rich.console import Console
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
@@ -35,7 +35,6 @@ from regard.translation import Recipe
 from regard.translation.processes import Loss, Processes, joined
 from regard.translation.training import Trainer
 
-ROOT = Path(__file__).parents[1]
 PROCESSES = torch.cuda.device_count() if GPU else 2
 STEPS, ROUNDS = (30, 4) if GPU else (4, 5)
 
@@ -129,38 +128,35 @@ def several(shard: bool) -> list[float]:
         return found
 
 
-def report(found: dict[str, list[float] | str], load: str) -> str:
+def rates() -> list[str]:
+    torch.set_num_threads(os.cpu_count() or 1)
+    cases: dict[str, Callable[[], list[float]]] = {}
+    if PROCESSES > 1:
+        cases[f"{PROCESSES} processes, DistributedDataParallel"] = lambda: several(shard=False)
+        cases[f"{PROCESSES} processes, sharded (FSDP2)"] = lambda: several(shard=True)
+    found = alone() | {name: attempt(name, call) for name, call in cases.items()}
     known = found.get("one process")
     base = statistics.median(known) if isinstance(known, list) else float("nan")
-    lines = ["| | tokens/s, greatest | median | of one process |", "| --- " * 4 + "|"]
-    for name, rates in found.items():
-        if isinstance(rates, str):
-            lines.append(f"| {name} | {rates} | | |")
+    rows = []
+    for name, speeds in found.items():
+        if isinstance(speeds, str):
+            rows.append([name, speeds])
         else:
-            median = statistics.median(rates)
-            lines.append(f"| {name} | {max(rates):,.0f} | {median:,.0f} | {median / base:.2f} × |")
-    about = (__doc__ or "").split("\n\n")[-1].strip()
-    return f"# Training by one process and by several\n\n{where()}{load}. {about}\n\n" + "\n".join(lines) + "\n"
+            median = statistics.median(speeds)
+            rows.append([name, f"{median:,.0f} ({max(speeds):,.0f})", f"{median / base:.2f} ×"])
+    return table(["", "tokens/s, median (greatest)", "of one process"], rows)
 
 
 def main() -> None:
-    """Print the table, and keep it if asked."""
     parser = arguments(__doc__)
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--shard", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker is not None:
         worker(options.worker, options.shard)
-        return
-    torch.set_num_threads(os.cpu_count() or 1)
-    before = os.getloadavg()[0]
-    cases: dict[str, Callable[[], list[float]]] = {}
-    if PROCESSES > 1:
-        cases[f"{PROCESSES} processes, DistributedDataParallel"] = lambda: several(shard=False)
-        cases[f"{PROCESSES} processes, sharded (FSDP2)"] = lambda: several(shard=True)
-    found = alone() | {name: attempt(name, call) for name, call in cases.items()}
-    text = report(found, f"; load average before {before:.1f}, after {os.getloadavg()[0]:.1f}")
-    finish(options, f"train-processes-{'gpu' if GPU else 'cpu'}", text)
+    else:
+        about = (__doc__ or "").split("\n\n")[-1].strip().replace("\n", " ")
+        run("Training by one process and by several", about, {"Speed": rates}, "translation/train nn", options)
 
 
 if __name__ == "__main__":

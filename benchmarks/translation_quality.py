@@ -1,7 +1,7 @@
 """How well a translator translates: test sets whole and far from the training, pronouns, and which head sees them.
 
 python benchmarks/translation_quality.py                   print it all, for the model in the package
-python benchmarks/translation_quality.py --pronouns        the pronouns and heads only: seconds, and no data
+python benchmarks/translation_quality.py --only Pronouns   the pronouns and heads only: seconds, and no data
 python benchmarks/translation_quality.py --model FOLDER    another model
 python benchmarks/translation_quality.py --keep FOLDER     keep the translations there, or read them there
 python benchmarks/translation_quality.py --report          and keep it in benchmarks/reports/
@@ -12,14 +12,12 @@ those that users get.
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
 
-from measure import machine
+from measure import arguments, run
 
 from regard.translation import read_lines, read_pairs, score
 from regard.translation.translator import SHIPPED, Translator
@@ -176,45 +174,30 @@ def table(translator: Translator, data: Path, keep: Path | None) -> list[str]:
 
 
 def main() -> None:
-    """Print it all, and keep it if asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("--model", type=Path, default=SHIPPED, help="a folder; the model in the package without it")
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="where the test sets lie")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where translations are kept")
-    parser.add_argument("--pronouns", action="store_true", help="only these")
-    parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-translation-quality.md")
+    parser.add_argument("--wrong", action="store_true", help="print the sentences whose pronoun is wrong")
     options = parser.parse_args()
     translator = Translator.load(options.model)
-    about = pronouns(translator, heads=True)
-    print(about, *about.wrong, sep="\n", flush=True)
-    if options.pronouns:
-        return
-    figures = table(translator, options.data, options.keep)
+
+    def minimal_pairs() -> list[str]:
+        about = pronouns(translator, heads=True)
+        if options.wrong:
+            print(*about.wrong, sep="\n")
+        which = 'minimal pairs (tests/data/pronouns.tsv) in which il or elle decides what "it" is.'
+        return [f"{about.lines // 2} {which}", "", *str(about).splitlines()]
+
     name = "the model in the package" if options.model == SHIPPED else f"the model {options.model.name}"
-    text = "\n".join(
-        [
-            "# How well it translates",
-            "",
-            f"{machine()}. English to French, {name}, as `translate` does it by default (beam 4, length penalty 1). "
-            "Far lines: no training line of Tatoeba or African Storybook has a character-4-gram Jaccard of 0.6 or more "
-            "with the line (English) or its reference (French, the lines that were translated back included); pairs of "
-            "parliament and of documents within 0.7 of any test line were left out of the training.",
-            "",
-            *figures,
-            "",
-            "## Pronouns",
-            "",
-            f'{about.lines // 2} minimal pairs (tests/data/pronouns.tsv) in which il or elle decides what "it" is.',
-            "",
-            str(about),
-            "",
-            "Made by `python benchmarks/translation_quality.py --report`.",
-            "",
-        ]
+    how = (
+        f"English to French, {name}, as `translate` does it by default (beam 4, length penalty 1). Far lines: no "
+        "training line of Tatoeba or African Storybook has a character-4-gram Jaccard of 0.6 or more with the line "
+        "(English) or its reference (French, the lines that were translated back included); pairs of parliament and of "
+        "documents within 0.7 of any test line were left out of the training."
     )
-    print(text)
-    if options.report:
-        (Path(__file__).parent / "reports" / f"{date.today()}-translation-quality.md").write_text(text)
+    sections = {"Tests": lambda: table(translator, options.data, options.keep), "Pronouns": minimal_pairs}
+    run("How well it translates", how, sections, "translation", options, name="translation-quality")
 
 
 if __name__ == "__main__":

@@ -124,10 +124,10 @@ print(next(line for line in done.stderr.splitlines() if "regard.errors.RankError
 # %%
 import re
 
-report = Path("benchmarks/reports/2026-11-16-sight-gpu.md").read_text()
+report = Path("benchmarks/reports/attention-gpu.md").read_text()
 case = re.escape("1 × 32/8 heads × 32,768 × 128 causal")
 forward = float(re.search(rf"\| {case} \| ([\d.]+) ms", report)[1]) / 1000  # seconds
-both, slower = re.search(rf"bfloat16, {case} \|[^|]+\|[^|]+\| ([\d.]+) ms \| ([\d.]+) ×", report).groups()
+both, slower = re.search(rf"bfloat16, {case} \| ([\d.]+) ms [^|]+\| ([\d.]+) ×", report).groups()
 training = float(both) / 1000 * float(slower)  # forward and backward, by our kernels
 
 measured, tokens, ranks = 32_768, 10_000_000, 8
@@ -160,7 +160,7 @@ print(f"{sending / (forward / measured**2 / ranks):,.0f} tokens")
 
 # %%
 longer, fewer = 2**20, 4
-took = float(re.search(r"\| A @ v \| ([\d,]+) ms", report)[1].replace(",", "")) / 1000
+took = float(re.search(r"\| `A @ v` \| ([\d,]+) ms", report)[1].replace(",", "")) / 1000
 scaled = forward * (longer / measured) ** 2 * fewer / heads
 print(f"{longer:,} tokens, {fewer} heads: {scaled:.2f} s scaled, {took:.2f} s measured, {took / scaled:.2f} ×")
 

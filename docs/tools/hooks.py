@@ -73,8 +73,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
         markdown = markdown.replace("<!-- reports -->", reports(ROOT / "benchmarks" / "reports"))
     # Tables of figures, which stand between marks, are as narrow as those of the reports.
     narrow = r'<div class="report" markdown="1">\n\n\2\n\n</div>'
-    markdown = re.sub(r"<!-- (\w+) -->\n(.*?)\n<!-- /\1 -->", narrow, markdown, flags=re.DOTALL)
-    markdown = re.sub(r"\]\((?:\.\./benchmarks/reports/)?[\d-]+-(\D[\w-]*)\.md\)", r"](benchmarks.md#\1)", markdown)
+    markdown = re.sub(r"<!-- (\w+)(?: [\w-]+)? -->\n(.*?)\n<!-- /\1 -->", narrow, markdown, flags=re.DOTALL)
+    markdown = re.sub(r"\]\(\.\./benchmarks/reports/([\w-]+)\.md\)", r"](benchmarks.md#\1)", markdown)
     return re.sub(r"\]\(((?:course|how-to)/\w+)\.py\)", r"](\1.md)", markdown)
 
 

@@ -1,11 +1,10 @@
-"""The benchmark reports for the site: the newest of each kind as it was written, and its numbers as bars."""
+"""The benchmark reports for the site: each as it was written, and its numbers as bars."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from figures import newest
 from page import Output
 
 from regard.drawing import bars
@@ -13,21 +12,21 @@ from regard.drawing import bars
 # Which column of which table is drawn: report → (heading words of the column, unit).
 DRAWN = {
     "attention-cpu": ("received", "× the time of SDPA for A.received()"),
-    "encoder-cpu": ("ours", "× the time of nn.TransformerEncoder"),
-    "transformer-gpu": ("thousand tokens/s", "thousand tokens/s"),
-    "translate-cpu": ("tokens/s", "tokens/s"),
-    "watch-cpu": ("ratio of the least", "× the time of the plain forward"),
-    "pictures": ("seconds", "seconds"),
+    "layers-cpu": ("ours", "× the time of nn.TransformerEncoder"),
+    "layers-gpu": ("thousand tokens/s", "thousand tokens/s"),
+    "watching-cpu": ("of the first", "× the time of the plain forward"),
+    "pictures-cpu": ("median (least)", "seconds"),
 }
 
 
 def reports(folder: Path) -> str:
     """All of them, as Markdown; each heading can be linked to by the report's name."""
     parts = [
-        "## The reports\n\nThe newest report of each script in `benchmarks/`, as the script wrote it when it ran; "
-        "hardware and versions are in its first line. The bars are drawn from the tables below them."
+        "## The reports\n\nEach report as its script in `benchmarks/` wrote it when it ran; commit, hardware, load and "
+        "versions are in its first lines. The bars are drawn from the tables below them."
     ]
-    for name, path in newest(folder).items():
+    for path in sorted(folder.glob("*.md")):
+        name = path.stem
         text = re.sub(r"^#", "###", path.read_text(), flags=re.MULTILINE)
         heading, _, rest = text.partition("\n")
         drawn = _bars(name, text)

@@ -47,10 +47,9 @@ def test_a_page_shows_what_is_printed_and_its_last_line(tmp_path):
     assert page.cells[1].output.value == {}
 
 
-def test_a_page_shows_the_newest_report(tmp_path, monkeypatch):
-    for day, number in ((2, 8), (1, 9)):
-        report = f"# Trains\n\nOne GPU.\n\n## Long ones\n\n| ms |\n| --- |\n| {number} |\n\nMade by `x`.\n"
-        (tmp_path / f"2026-01-0{day}-trains-gpu.md").write_text(report)
+def test_a_page_shows_a_report(tmp_path, monkeypatch):
+    report = "# Trains\n\nOne GPU.\n\n## Long ones\n\n| ms |\n| --- |\n| 8 |\n\nMade by `x`.\n"
+    (tmp_path / "trains-gpu.md").write_text(report)
     monkeypatch.setattr(figures.with_figures, "__defaults__", (tmp_path,))
     text = "# %% [markdown]\n# # A page\n#\n# <!-- report trains-gpu -->\n#\n# <!-- report night-trains-gpu -->\n"
     page = Page.read(write(tmp_path, text))
@@ -58,6 +57,17 @@ def test_a_page_shows_the_newest_report(tmp_path, monkeypatch):
         assert "One GPU.\n\n**Long ones**\n\n| ms |\n| --- |\n| 8 |\n" in made
         assert "# Trains" not in made
         assert "Not measured yet: `python benchmarks/night_trains.py --report`" in made
+
+
+def test_a_table_of_a_page_is_copied_from_its_report(tmp_path):
+    (tmp_path / "trains-gpu.md").write_text(
+        "| km | s |\n| --- | --- |\n| 1 | 8 |\n| 2 | 9 |\n\n| m | s |\n| --- | --- |\n"
+    )
+    page = "Two:\n<!-- table trains-gpu -->\n| km | h |\n| --- |\n| {} | 7 |\n<!-- /table -->\n"
+    made = figures.copied(page.format(2), tmp_path)
+    assert made == "Two:\n<!-- table trains-gpu -->\n| km | s |\n| --- | --- |\n| 2 | 9 |\n<!-- /table -->\n"
+    with pytest.raises(ValueError, match="trains-gpu has no row '3'"):
+        figures.copied(page.format(3), tmp_path)
 
 
 def test_what_a_page_shows_has_a_script():

@@ -1,9 +1,15 @@
 """What the README, the tour and the benchmarks page show is what happens."""
 
+import os
 import re
+import subprocess
+from datetime import datetime
 from pathlib import Path
 
 import pytest
+from figures import PAGES as PAGES_WITH_TABLES
+from figures import copied
+from measure import signed
 
 from regard.cli import demo
 from regard.translation.translator import SHIPPED
@@ -75,44 +81,88 @@ def test_its_links_lead_somewhere(name):
         assert file.exists(), f"{name}: {target}"
         headings = re.findall(r"^#+ (.+)$", file.read_text(), flags=re.MULTILINE) if anchor else []
         assert not anchor or anchor in [heading.lower().replace(" ", "-") for heading in headings], f"{name}: {anchor}"
-        if file.parent.name == "reports":
-            assert file.name == _newest(file.stem[11:]).name, f"{name}: there is a newer report than {target}"
 
 
-def _newest(report):
-    return max((ROOT / "benchmarks" / "reports").glob(f"2???-??-??-{report}.md"))
+@pytest.mark.parametrize("page", PAGES_WITH_TABLES, ids=lambda page: page.name)
+def test_its_tables_are_those_of_the_reports(page):
+    text = page.read_text()
+    assert text.count("<!-- table ") >= 3
+    assert copied(text) == text, "run: python docs/tools/figures.py"
 
 
-@pytest.mark.parametrize(
-    ("name", "mark", "report", "least"),
-    [
-        ("README.md", "figures", "attention-cpu", 5),
-        ("README.md", "sight", "sight-gpu", 6),
-        ("README.md", "wild", "wild-gpu", 4),
-        ("docs/benchmarks.md", "figures", "attention-cpu", 6),
-        ("docs/benchmarks.md", "pictures", "pictures", 4),
-        ("docs/benchmarks.md", "watched", "watch-gpu", 5),
-        ("docs/benchmarks.md", "sight", "sight-gpu", 6),
-        ("docs/benchmarks.md", "million", "sight-gpu", 6),
-        ("docs/benchmarks.md", "wild", "wild-gpu", 9),
-        ("docs/benchmarks.md", "wild-cpu", "wild-cpu", 9),
-        ("docs/benchmarks.md", "short-cpu", "wild-cpu", 6),
-        ("docs/benchmarks.md", "quality", "translation-quality", 5),
-    ],
-)
-def test_its_figures_are_those_of_the_newest_report(name, mark, report, least):
-    figures = (ROOT / name).read_text().split(f"<!-- {mark} -->")[1].split(f"<!-- /{mark} -->")[0]
-    lines = [line for line in figures.splitlines() if line.strip()]
-    assert len(lines) >= least
-    text = _newest(report).read_text()
-    assert all(line in text for line in lines)
+# Reports: what a script wrote, with what it was written on
+
+REPORTS = sorted((ROOT / "benchmarks" / "reports").glob("*.md"))
+# The kernels changed 70 times in one day, and a report was out of date after that; 20 is an afternoon's work on a room.
+COMMITS = 20
 
 
-def test_the_card_s_figures_are_those_of_the_newest_report():
-    newest = _newest("translation-quality").read_text()
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
+def test_a_report_is_what_its_script_wrote(path):
+    text, _, _ = path.read_text().rpartition(", sha256 ")
+    assert signed(text) == path.read_text(), "edited by hand: comments belong in docs/benchmarks.md"
+    script = re.fullmatch(r"Made by `python (\S+) --report`", text.splitlines()[-1])[1]
+    stem = path.stem.removesuffix("-cpu").removesuffix("-gpu").replace("-", "_")
+    assert script == f"benchmarks/{stem}.py"
+    assert (ROOT / script).exists()
+    head = text.split("\n\n")[1]
+    for part in (
+        r"^20\d\d-\d\d-\d\d, ",
+        r"torch \d",
+        r"Commit \w{12} of \S+, (clean|with)",
+        r"Load average \d",
+        "Measures `",
+    ):
+        assert re.search(part, head), part
+
+
+def newer_commits(report, page, root=ROOT):
+    """How many commits changed what a report measures since it was made, or since the page's last word on it."""
+    head = report.read_text().split("\n\n")[1]
+    since = datetime.fromisoformat(re.search(r"Commit \w+ of ([^,]+),", head)[1])
+    for day in re.findall(rf"^- `{report.stem}`, (\d{{4}}-\d\d-\d\d): .", page, flags=re.MULTILINE):
+        since = max(since, datetime.fromisoformat(f"{day}T23:59:59+00:00"))
+    paths = re.findall(r"`([^`]+)`", head.rpartition("Measures ")[2])
+    # When they were written: a rebase gives commits new hashes and new dates, and keeps this one.
+    command = ["git", "log", "--format=%at", "--", *paths]
+    written = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout.split()
+    return sum(int(time) > since.timestamp() for time in written)
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="counts commits; there is no repository here")
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
+def test_no_report_is_older_than_what_it_measures(path):
+    """Measure again (`make reports`), or say in docs/benchmarks.md why the figures still hold."""
+    assert newer_commits(path, (ROOT / "docs" / "benchmarks.md").read_text()) <= COMMITS
+
+
+def test_an_old_report_is_found(tmp_path):
+    """Also after a rebase, which gives the commits other hashes."""
+
+    def git(*words, at=None):
+        dates = {} if at is None else {"GIT_AUTHOR_DATE": at, "GIT_COMMITTER_DATE": "2026-03-01T00:00:00+0000"}
+        name = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", *name, *words], cwd=tmp_path, check=True, capture_output=True, env=os.environ | dates)
+
+    report = tmp_path / "trains-cpu.md"
+    report.write_text(
+        "# Trains\n\nCommit 0123456789ab of 2026-01-02T12:00:00+00:00, clean. Measures `a`, `b`.\n\nText."
+    )
+    git("init", "-q")
+    for number, (name, day) in enumerate([("a", 1), ("a", 2), ("b", 3), ("c", 4), ("b", 5)]):
+        (tmp_path / name).write_text(str(number))
+        git("add", name)
+        git("commit", "-qm", name, at=f"2026-01-0{day}T09:00:00+0000")
+    assert newer_commits(report, "", tmp_path) == 2
+    assert newer_commits(report, "- `trains-cpu`, 2026-01-03: b is not called.", tmp_path) == 1
+    assert newer_commits(report, "- `trains-cpu`, 2026-01-03:\n- `other-cpu`, 2026-01-05: …", tmp_path) == 2
+
+
+def test_the_card_s_figures_are_those_of_the_report():
+    report = (ROOT / "benchmarks" / "reports" / "translation-quality.md").read_text()
     card = (SHIPPED / "README.md").read_text(encoding="utf-8")
     lines = [
         line for line in card.split("<!-- quality -->")[1].split("<!-- /quality -->")[0].splitlines() if line.strip()
     ]
     assert len(lines) >= 8
-    assert [line for line in lines if line not in newest] == []
+    assert [line for line in lines if line not in report] == []

@@ -2,66 +2,58 @@
 
 Where those are below the dtype's own rounding (one key takes everything: plain PyTorch is then exact), of that.
 
-python benchmarks/errors_gpu.py                                  all of it
-python benchmarks/errors_gpu.py --report                         and keep it in benchmarks/reports/
-python benchmarks/errors_gpu.py --dtypes bfloat16 --widths 64    some of it
+python benchmarks/errors.py            print the table (on a GPU)
+python benchmarks/errors.py --report   and keep it in benchmarks/reports/
 
 Most of the time goes into compiling kernels, so the cases are shared among as many processes as there are cores.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import math
 import multiprocessing
 import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from datetime import date
-from pathlib import Path
 from typing import Any
 
 import torch
-from measure import gpu
-from rich.console import Console
-from rich.progress import track
+from measure import GPU, arguments, run, table
 from torch import Tensor
 
 import regard
 
-DTYPES, WIDTHS = ("bfloat16", "float16", "float32"), (48, 128, 256)
+DTYPES, WIDTHS = ("bfloat16", "float16", "float32"), (48, 128)
 KINDS = (
     "no mask", "causal", "causal, logits of order 1e4", "one key takes everything",
     "one key takes everything, logits of order 1e4", "window", "padding", "padding with NaN in it",
     "window, bias, softcap, sinks",
 )  # fmt: skip
 RESULTS = ("output", "received", "entropy", "top 1", "top 5", "gradients")
-WHY_FLOAT32 = """
-
-Above 2 are only lines of float32. There all weights of a row share the rounding of its logsumexp, kept in float32: a
-logit of 100 is 144 in base 2, where float32's numbers lie 1.5e-5 apart, and 22 times 2^-22 is a third of that. Plain
-PyTorch subtracts the largest logit first and finds exactly 1, but has to store the weights. From a logsumexp of 256 on
-more digits are kept. Where one key takes everything, gradients are differences of two nearly equal numbers."""
 QUERIES, KEYS, HEADS, SHORTER = 1000, 1029, 4, 70
 
 
-def table(dtypes: tuple[str, ...] = DTYPES, widths: tuple[int, ...] = WIDTHS) -> list[str]:
-    """Every case a line of Markdown."""
-    lines = ["| dtype, width, case | " + " | ".join(RESULTS) + " |", "| --- " * (len(RESULTS) + 1) + "|"]
-    cases = list(itertools.product(dtypes, widths, KINDS))
-    workers = min(len(cases), os.cpu_count() or 1)
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        found = pool.map(errors, cases)
-        for case, cells in zip(track(cases, "checking", console=Console(stderr=True)), found, strict=True):
-            lines.append("| " + ", ".join(map(str, case)) + " | " + " | ".join(f"{cell:.2f}" for cell in cells) + " |")
-    return lines
+def worst() -> list[str]:
+    """Each dtype and case a line, with the greatest error of all widths."""
+    cases = list(itertools.product(DTYPES, KINDS, WIDTHS))
+    with ProcessPoolExecutor(min(len(cases), os.cpu_count() or 1), multiprocessing.get_context("spawn")) as pool:
+        found = dict(zip(cases, pool.map(errors, cases), strict=True))
+    rows = []
+    for dtype, kind in itertools.product(DTYPES, KINDS):
+        cells = map(max, zip(*(found[dtype, kind, width] for width in WIDTHS), strict=True))
+        rows.append([f"{dtype}, {kind}", *(f"{cell:.2f}" for cell in cells)])
+    beyond = [case for case, cells in found.items() if case[0] != "float32" and max(cells) > 2]
+    about = (
+        f"In half precision {len(beyond)} of {sum(case[0] != 'float32' for case in cases)} cases have an error above 2."
+    )
+    return [about, "", *table(["dtype, case", *RESULTS], rows)]
 
 
-def errors(case: tuple[str, int, str]) -> list[float]:
+def errors(case: tuple[str, str, int]) -> list[float]:
     """Our greatest errors over plain PyTorch's, in the order of RESULTS."""
     torch.manual_seed(0)
-    name, width, kind = case
+    name, kind, width = case
     dtype = getattr(torch, name)
     tensors = [
         torch.randn(2, heads, tokens, width, device="cuda").to(dtype)
@@ -150,30 +142,14 @@ def ratio(ours: Tensor, plain: Tensor, true: Tensor, unit: float, rounding: floa
 
 
 def main() -> None:
-    """Print the table; end with 1 where an error in half precision is more than twice plain PyTorch's."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dtypes", nargs="+", default=DTYPES, choices=DTYPES)
-    parser.add_argument("--widths", nargs="+", default=WIDTHS, type=int)
-    parser.add_argument("--report", action="store_true", help="write benchmarks/reports/DATE-errors-gpu.md")
-    options = parser.parse_args()
-    if not torch.cuda.is_available():
+    options = arguments(__doc__).parse_args()
+    if not GPU:
         sys.exit("This needs a CUDA device; there is none here.")
-    lines = table(tuple(options.dtypes), tuple(options.widths))
-    print("\n".join(lines))
-    if options.report:
-        head = (
-            f"# Errors on a GPU\n\n{gpu()}. The greatest errors, both against float64, as multiples of plain PyTorch's "
-        )
-        head += "in the same dtype, or of its rounding where they are below it.\n\n"
-        text = head + "\n".join(lines) + WHY_FLOAT32 + "\n\nMade by `python benchmarks/errors_gpu.py --report`.\n"
-        (Path(__file__).parent / "reports" / f"{date.today()}-errors-gpu.md").write_text(text)
-    beyond = [line for line in lines[2:] if not line.startswith("| float32") and max(_cells(line)) > 2]
-    if beyond:
-        sys.exit(f"{len(beyond)} lines have an error of more than twice plain PyTorch's:\n" + "\n".join(beyond))
-
-
-def _cells(line: str) -> list[float]:
-    return [float(cell) for cell in line.strip("| ").split("|")[1:]]
+    how = (
+        "The greatest errors, both against float64, as multiples of plain PyTorch's in the same dtype, or of its "
+        f"rounding where they are below it; the greater of widths {' and '.join(map(str, WIDTHS))}."
+    )
+    run("Errors on a GPU", how, {"Errors": worst}, "matrix scores backends", options)
 
 
 if __name__ == "__main__":
