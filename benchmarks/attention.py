@@ -356,13 +356,13 @@ def long() -> list[str]:
 
 
 SECTIONS = {
-    "Shapes": lambda: shapes("shape", SHAPES), "Other lengths": lambda: shapes("other length", OTHERS), "Masks": masked, "Gradients": gradients,
-    "Decoding": decoding, "Short calls": short_calls, "Against stored weights": stored, "Long": long,
-    **({"First calls": compiling} if GPU else {"Import": imports}),
+    "Shapes": lambda: shapes("shape", SHAPES), "Other lengths": lambda: shapes("other length", OTHERS),
+    "Masks": masked, "Gradients": gradients, "Decoding": decoding, "Short calls": short_calls,
+    "Against stored weights": stored, "Long": long, **({"First calls": compiling} if GPU else {"Import": imports}),
 }  # fmt: skip
 HOW = (
-    "Ratios are those of the medians, to SDPA or to the peer that is named, the fastest, in the same run; after a time, "
-    "in brackets, the least. Fresh random inputs. Looks come after `A @ v`, so that the rows' normalisers are known; "
+    "Ratios are those of the medians, to SDPA or to the peer that is named, the fastest, in the same run; after a time "
+    "in brackets the least. Fresh random inputs. Looks come after `A @ v`, so that the row sums are known; "
 )
 HOW += "each call is timed by itself by CUDA events, the cache swept in between." if GPU else "calls are taken in turn."
 
