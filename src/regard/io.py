@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
+import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from regard.errors import FileError, RegardError
@@ -24,29 +27,57 @@ DRAFT = ".draft"
 def write_file(path: Path, fill: Callable[[Path], object], before: Callable[[Path], None] | None = None) -> None:
     """Let `fill` write a draft beside the file, then rename it: readers see the old content or the new, never a part.
 
-    `before` gets the finished draft before it is renamed. Both the content and the name are flushed to the disk.
+    `before` gets the finished draft before it is renamed. Both the content and the name are flushed to the disk. A link
+    stays: its target is written. A device or pipe stays, too: it receives what `fill` wrote.
     """
-    path = Path(os.path.realpath(path))  # the target of a link, not the link
-    draft = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}{DRAFT}")
+    unharmed = " What was there before is unharmed."
     try:
-        try:
-            draft.touch()
-            mode = draft.stat().st_mode  # as the user wants new files
-            fill(draft)
-            draft.chmod(mode)
-            _flush(draft, os.O_RDWR)
-            if before is not None:
-                before(draft)
-            os.replace(draft, path)
-        finally:
-            draft.unlink(missing_ok=True)
-        if hasattr(os, "O_DIRECTORY"):
-            _flush(path.parent, os.O_RDONLY)
+        mode = _mode(path)
+        if mode is None or stat.S_ISREG(mode) or stat.S_ISDIR(mode):  # a folder cannot be replaced: os.replace says so
+            _replace(Path(os.path.realpath(path)), mode, fill, before)
+        else:
+            unharmed = ""
+            with TemporaryDirectory() as room:
+                draft = Path(room, f"content{DRAFT}")
+                fill(draft)
+                if before is not None:
+                    before(draft)
+                with draft.open("rb") as content, path.open("wb") as stream:
+                    shutil.copyfileobj(content, stream)
     except RegardError:
         raise
     except OSError as error:
         why = error.strerror or error
-        raise FileError(f"{path} cannot be written: {why}. What was there before is unharmed.") from None
+        raise FileError(f"{path} cannot be written: {why}.{unharmed}") from None
+
+
+def _mode(path: Path) -> int | None:
+    """The type and permissions of what is at a path or at the end of its links; None: nothing."""
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _replace(
+    path: Path, mode: int | None, fill: Callable[[Path], object], before: Callable[[Path], None] | None
+) -> None:
+    draft = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}{DRAFT}")
+    try:
+        draft.touch()
+        if mode is None:
+            mode = draft.stat().st_mode  # as the user wants new files
+        draft.chmod(mode)  # first: what is written to a private file is private from the start
+        fill(draft)
+        draft.chmod(mode)  # `fill` may have put another file there
+        _flush(draft, os.O_RDWR)
+        if before is not None:
+            before(draft)
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+    if hasattr(os, "O_DIRECTORY"):
+        _flush(path.parent, os.O_RDONLY)
 
 
 def _flush(path: Path, flags: int) -> None:

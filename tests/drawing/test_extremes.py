@@ -3,7 +3,10 @@
 import base64
 import errno
 import hashlib
+import os
 import re
+import stat
+import threading
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -12,7 +15,8 @@ from disk import limited
 from samples import KINDS, parsed
 
 import regard
-from regard import drawing
+from regard import cli, drawing
+from regard.io import write_file
 
 ANY = ("map", "dot", "schematic", "architecture", "steps", "matrix")  # these draw any number, or none of the weights
 
@@ -97,8 +101,81 @@ def test_a_folder_that_is_read_only_is_named(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_link_stays_a_link(tmp_path):
-    (tmp_path / "link.svg").symlink_to(tmp_path / "target.svg")
-    drawing.lines(np.eye(2), ["a", "b"]).save(tmp_path / "link.svg")
-    assert (tmp_path / "link.svg").is_symlink()
-    assert (tmp_path / "target.svg").stat().st_size > 500
+@pytest.mark.parametrize("there", [None, "target.svg", "nowhere.svg", "link.svg"])
+def test_a_link_stays_a_link(there, tmp_path):
+    """Its target may be missing, and it may be a link to a link; one to itself is refused."""
+    path = tmp_path / "link.svg"
+    path.symlink_to(tmp_path / "second.svg" if there is None else there)
+    if there is None:
+        (tmp_path / "second.svg").symlink_to("target.svg")
+    if there == "target.svg":
+        (tmp_path / "target.svg").write_text("old")
+    picture = drawing.lines(np.eye(2), ["a", "b"])
+    if there == "link.svg":
+        with pytest.raises(regard.FileError, match=r"link\.svg cannot be written: Too many levels of symbolic links"):
+            picture.save(path)
+    else:
+        picture.save(path)
+        assert (tmp_path / (there or "target.svg")).read_text() == picture.to_svg()
+    assert path.is_symlink()
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_pipe_stays_a_pipe(linked, tmp_path, capsys):
+    pipe, path = tmp_path / "pipe.svg", tmp_path / "link.svg" if linked else tmp_path / "pipe.svg"
+    os.mkfifo(pipe)
+    if linked:
+        path.symlink_to(pipe)
+    read = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
+    reader.start()
+    assert cli.main(["steps", "-o", str(path)]) == 0
+    reader.join(timeout=10)
+    assert read[0].endswith("</svg>")
+    assert capsys.readouterr().out == f"{path}\n"
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert path.is_symlink() == linked
+    assert len(list(tmp_path.iterdir())) == 1 + linked
+
+
+@pytest.mark.parametrize(("minor", "said"), [(3, None), (7, "No space left on device")], ids=["null", "full"])
+def test_a_device_stays_a_device(minor, said, tmp_path):
+    path = tmp_path / "device.svg"
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, minor))
+        path.write_bytes(b"")
+    except PermissionError:
+        pytest.skip("only root can make a device")
+    picture = drawing.lines(np.eye(2), ["a", "b"])
+    if said is None:
+        picture.save(path)
+    else:
+        with pytest.raises(regard.FileError, match=rf"device\.svg cannot be written: {said}\.$"):
+            picture.save(path)
+    assert stat.S_ISCHR(path.stat().st_mode)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("before", [None, 0o600, 0o664])
+def test_a_file_keeps_its_permissions_and_reaches_the_disk_before_its_name(before, tmp_path, monkeypatch):
+    """A new file has those that the user wants for new files, also where `fill` puts a file of its own in its place."""
+    path, steps = tmp_path / "record", []
+    if before is not None:
+        path.touch()
+        path.chmod(before)
+    (tmp_path / "any").touch()
+    modes = {None: (tmp_path / "any").stat().st_mode & 0o777}
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr("os.fsync", lambda handle: steps.append(os.fstat(handle).st_ino) or fsync(handle))
+    monkeypatch.setattr("os.replace", lambda *paths: steps.append("renamed") or replace(*paths))
+
+    def fill(draft):
+        if before is not None:
+            assert draft.stat().st_mode & 0o777 == before
+        draft.unlink()
+        draft.write_text("new")
+        draft.chmod(0o640)
+
+    write_file(path, fill)
+    assert path.stat().st_mode & 0o777 == modes.get(before, before)
+    assert steps == [path.stat().st_ino, "renamed", tmp_path.stat().st_ino]

@@ -108,7 +108,8 @@ def save(picture: Picture, options: argparse.Namespace, *, report: Any = None) -
     """Write the picture to the file of -o, and report its path and size on standard output or another stream."""
     with _without_log():  # which says the size of a large file, too
         path = picture.save(options.output, theme=options.theme)
-    print(f"{path}: {file_size(path.stat().st_size)}", file=report or sys.stdout)
+    size = f": {file_size(path.stat().st_size)}" if path.is_file() else ""  # a pipe or a device has none
+    print(f"{path}{size}", file=report or sys.stdout)
 
 
 @contextmanager
