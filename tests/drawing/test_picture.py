@@ -8,12 +8,13 @@ import struct
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from rich.console import Console
-from samples import DOG, random_weights
+from samples import DOG, KINDS, SVG, parsed, random_weights
 
 import regard
 from regard import drawing, textbook
@@ -168,6 +169,38 @@ class TestFiles:
             picture.save(tmp_path / "it.png")
         assert picture.save(tmp_path / "it.svg").exists()
         assert picture.save(tmp_path / "it.html").exists()
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_clusters_of_several_glyphs(self, kind, tmp_path, monkeypatch):
+        """usvg panics, or loses glyphs, where the second span of a chunk has one: each subscript is a chunk."""
+        monkeypatch.setattr("regard.drawing.picture._converted_apart", None, raising=False)
+        for word in ("e\u035f\u035e", "❤️ 👩\u200d🔬", "नमस्ते", "مرحبا", "e\u035fᵀe\u035f"):
+            drawn = KINDS[kind]([word, "b"], np.full((2, 2), 0.5))
+            for span in parsed(drawn).iter(f"{SVG}tspan"):
+                assert (span.get("x") and span.get("y")) or word not in f"{span.text}{span.tail}"
+            assert drawn.save(tmp_path / "it.png", width=200).stat().st_size > 500
+
+    def test_a_sign_without_a_font_is_named(self, tmp_path, caplog):
+        words = ["dog …é", "\U0010fffd" + "".join(map(chr, range(0xF1230, 0xF1236)))]
+        drawing.lines(np.full((2, 2), 0.5), words).save(tmp_path / "it.png")
+        (said,) = [record.message for record in caplog.records if record.name == "regard.fonts"]
+        assert "it.png: no font on this machine has \U000f1230 (U+F1230), " in said
+        assert "(U+F1234) and 2 more: the picture shows boxes instead." in said
+        caplog.clear()
+        drawing.lines(np.full((2, 2), 0.5), DOG[:2]).save(tmp_path / "it.png")
+        assert not [record for record in caplog.records if record.name == "regard.fonts"]
+
+    def test_after_a_panic_of_the_converter_pictures_are_drawn_in_another_process(self, picture, tmp_path, monkeypatch):
+        before = picture.save(tmp_path / "it.png").read_bytes()
+
+        def poisoned(*_, **__):
+            raise RuntimeError("Failed to acquire usvg options lock: poisoned lock: another task failed inside")
+
+        monkeypatch.setattr("vl_convert.svg_to_png", poisoned)
+        assert picture.save(tmp_path / "again.png").read_bytes() == before
+        broken = replace(picture, draw=lambda canvas: canvas._parts.append("<text>"))
+        with pytest.raises(regard.FileError, match=r"broken\.png cannot be drawn: .*Save it as \.svg or \.html"):
+            broken.save(tmp_path / "broken.png")
 
     def test_its_size_is_said_first_and_held_to_the_budget(self, picture, tmp_path, caplog):
         with caplog.at_level(logging.INFO, "regard"), pytest.raises(regard.TooLargeError, match="budget = 1 kB"):

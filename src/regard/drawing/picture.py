@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import json
 import logging
+import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import unescape
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +27,7 @@ from regard.drawing.terminal import visible
 from regard.drawing.theme import theme_named
 from regard.drawing.viewer import Feed
 from regard.drawing.widget import map_widget
-from regard.errors import InputError, MissingDependencyError, TooLargeError
+from regard.errors import FileError, InputError, MissingDependencyError, TooLargeError
 from regard.io import write_file
 
 if TYPE_CHECKING:
@@ -37,7 +42,8 @@ _NOTEBOOK_BUDGET = 4_000_000  # of such a map in a notebook
 _MAP_HEIGHT = 640  # pixels, in a notebook
 _HEAVY = 1_000_000  # bytes from which the size is logged as a warning
 _SUFFIXES = (".svg", ".png", ".pdf", ".html")
-_log = logging.getLogger("regard")
+_NO_SIGN, _NAMED = "\U0010fffe", 5  # a code point of no sign, which no font has; missing signs that are named
+_log, _fonts = logging.getLogger("regard"), logging.getLogger("regard.fonts")
 
 
 class Later(Mapping[str, Any]):
@@ -209,7 +215,7 @@ class Picture:
         else:
             text = self.to_svg(width=width, title=title, theme=theme or "light", transparent=transparent)
         if suffix in (".png", ".pdf"):
-            data = _converted(text, suffix, 2 if width is None else 1)
+            data = _converted(text, path, 2 if width is None else 1)
         else:
             data = text.encode("utf-8", "replace")
         _log.log(logging.WARNING if len(data) >= _HEAVY else logging.INFO, "%s: %s", path.name, file_size(len(data)))
@@ -281,15 +287,56 @@ def file_size(count: int) -> str:
     return f"{count} bytes" if count < 1000 else f"{count / 1e3:.0f} kB" if count < 1e6 else f"{count / 1e6:.2f} MB"
 
 
-def _converted(svg: str, suffix: str, scale: float) -> bytes:
+def _converted(svg: str, path: Path, scale: float) -> bytes:
+    """The drawing as PNG or PDF; a log says which signs no font has."""
     try:
         import vl_convert
     except ImportError as error:
         raise MissingDependencyError(
-            f"saving a picture as {suffix} takes vl-convert. Install it with pip install 'regard[draw]', or save the "
-            f"picture as .svg or .html, which take nothing."
+            f"saving a picture as {path.suffix} takes vl-convert. Install it with pip install 'regard[draw]', or save "
+            f"the picture as .svg or .html (no extra packages needed)."
         ) from error
-    return bytes(vl_convert.svg_to_png(svg, scale=scale) if suffix == ".png" else vl_convert.svg_to_pdf(svg))
+    function, options = ("svg_to_png", {"scale": scale}) if path.suffix.lower() == ".png" else ("svg_to_pdf", {})
+    try:
+        data = bytes(getattr(vl_convert, function)(svg, **options))
+    except RuntimeError:  # after a panic, every later call of this process fails; a new process is not concerned
+        return _converted_apart(svg, path, function, options)
+    texts = re.sub("<title>.*?</title>", "", svg, flags=re.DOTALL)
+    signs = sorted({sign for text in re.findall(">([^<]+)<", texts) for sign in unescape(text) if ord(sign) > 126})
+    missing = [sign for sign in signs if _drawn(sign) == _drawn(_NO_SIGN)]
+    if missing:
+        names = ", ".join(f"{sign} (U+{ord(sign):04X})" for sign in missing[:_NAMED])
+        more = f" and {len(missing) - _NAMED:,} more" if len(missing) > _NAMED else ""
+        _fonts.warning(
+            "%s: no font on this machine has %s%s: the picture shows boxes instead. Install a font that has them, such "
+            "as one of Noto, or save the picture as .svg or .html: a browser draws them with its own fonts.",
+            path.name, names, more,
+        )  # fmt: skip
+    return data
+
+
+@functools.cache
+def _drawn(sign: str) -> bytes:
+    """A sign alone as PNG, 1 to 3 ms; the same for all that no font has."""
+    import vl_convert
+
+    text = f'<text x="2" y="18" font-size="16">{escaped(sign)}</text>'
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" width="24" height="24" font-family="{FONT}">{text}</svg>'
+    return bytes(vl_convert.svg_to_png(svg))
+
+
+def _converted_apart(svg: str, path: Path, function: str, options: Mapping[str, float]) -> bytes:
+    """The same in a process of its own."""
+    code = f"import sys, vl_convert\nsys.stdout.buffer.write(vl_convert.{function}(sys.stdin.read(), **{options}))"
+    done = subprocess.run(
+        [sys.executable, "-X", "utf8", "-c", code], input=svg.encode("utf-8", "replace"), capture_output=True, check=False
+    )
+    if done.returncode:
+        raise FileError(
+            f"{path} cannot be drawn: vl-convert fails on this picture. Save it as .svg or .html (no extra packages "
+            f"needed), or use other words."
+        )
+    return done.stdout
 
 
 def _wrapped(text: str, font: float, room: float) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import struct
 import unicodedata
 import zlib
@@ -29,6 +30,7 @@ _WIDTHS = (
     "667 667 611 278 278 278 469 556 333 556 556 500 556 556 278 556 556 222 222 500 222 833 556 556 556 556 333 500 "
     "278 556 500 722 500 500 500 334 260 334 584"
 )
+_SIMPLE = re.compile("[ -~\u00a0-\u00ff\u2010-\u2027\u2100-\u2bff]*")  # a glyph each: see Canvas.text on spans
 _VEIL = 0.85  # of a veil, how opaque it is where a number is largest
 _EM = {chr(32 + n): int(width) / 1000 for n, width in enumerate(_WIDTHS.split())}
 
@@ -179,14 +181,20 @@ class Canvas:
         bold: bool = False, italic: bool = False, sub: str = "", title: str = "", **more: object,
     ) -> None:  # fmt: skip
         """A line of text at its baseline, with an optional subscript."""
-        width = measure(text, size, bold) + measure(sub, 0.7 * size, bold)
-        self.reach(x + {"start": 1.0, "middle": 0.5, "end": 0.0}[anchor] * width, y + 0.3 * size)
+        sub_width = measure(sub, 0.7 * size, bold)
+        width = measure(text, size, bold) + sub_width
+        right = x + {"start": 1.0, "middle": 0.5, "end": 0.0}[anchor] * width
+        self.reach(right, y + 0.3 * size)
+        subscript = ""
+        if sub:  # text and subscript meet at one point, as two chunks: usvg fails on clusters in a chunk's second span
+            x, anchor = right - sub_width, "end"
+            below = {"x": x, "y": y + 0.25 * size, "font_size": 0.7 * size, "text_anchor": "start"}
+            subscript = f"<tspan{_attributes(below)}>{escaped(sub)}</tspan>"
         attributes: dict[str, object] = {"x": x, "y": y, "font_size": size, "fill": fill or self.theme.ink}
         attributes |= {"text_anchor": anchor} if anchor != "start" else {}
         attributes |= {"font_weight": "bold"} if bold else {}
         attributes |= {"font_style": "italic"} if italic else {}
-        subscript = f'<tspan dy="{_number(0.25 * size)}" font-size="{_number(0.7 * size)}">{escaped(sub)}</tspan>'
-        self._add("text", attributes | more, title, _raised(escaped(text), size) + (subscript if sub else ""))
+        self._add("text", attributes | more, title, _raised(escaped(text), size) + subscript)
 
     def image(
         self, x: float, y: float, width: float, height: float, raster: Raster, shares: NDArray[np.floating],
@@ -236,6 +244,8 @@ def _raised(text: str, size: float) -> str:
     """The ᵀ of a transpose as a small raised T: few fonts have the character, and a fallback changes the whole text."""
     up, small = _number(0.4 * size), _number(0.65 * size)
     first, *rest = text.split("ᵀ")
+    if not all(map(_SIMPLE.fullmatch, rest)):
+        return text
     for part in rest:
         after = f'<tspan dy="{up}">{part}</tspan>' if part else ""
         first += f'<tspan dy="-{up}" font-size="{small}">T</tspan>{after}'
