@@ -8,9 +8,11 @@ import re
 import stat
 import threading
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from disk import limited
 from samples import KINDS, parsed
 
@@ -18,7 +20,7 @@ import regard
 from regard import cli, drawing
 from regard.io import write_file
 
-ANY = ("map", "dot", "schematic", "architecture", "steps", "matrix")  # these draw any number, or none of the weights
+ANY = ("dot", "schematic", "architecture", "steps", "matrix")  # these draw any number, or none of the weights
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -47,6 +49,96 @@ def test_numbers_however_small_are_drawn(kind, number):
             assert not {"nan", "inf", "-inf"} & {*element.attrib.values()}
         assert str(picture)
         assert picture.to_html()
+
+
+SIGNED = ("matrix", "dot", "schematic", "architecture", "steps")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("number", [-0.5, -1e-9, -5e-324])
+@pytest.mark.filterwarnings("error")
+def test_numbers_below_zero_are_refused_where_size_is_drawn(kind, number):
+    weights = np.array([[0.5, number], [0.5, 0.5]])
+    if kind not in SIGNED:
+        with pytest.raises(regard.InputError, match=f"must be at least 0. Got {number:g}. .*drawing.tables"):
+            str(KINDS[kind](["a", "b"], weights))
+        return
+    picture = KINDS[kind](["a", "b"], weights)
+    assert "nan" not in {value for element in parsed(picture).iter() for value in element.attrib.values()}
+    assert str(picture)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "numbers", [[5e-324, 0], [5e-324, 5e-324], [1, 1 + 4e-16], [-1e30, 1e30], [1e30, 1e30], [0, 0]]
+)
+def test_curves_of_any_numbers(numbers, unchecked):
+    steps = torch.tensor([1.0, 2.0], dtype=torch.bfloat16, requires_grad=True)
+    for drawn in ({"y": (steps, numbers)}, {"x": (sorted(numbers), [1, 2])}):
+        picture = drawing.curves(drawn)
+        assert "nan" not in "".join(element.get("cx", "") + element.get("d", "") for element in parsed(picture).iter())
+        assert str(picture)
+
+
+# Each kind of picture that takes numbers, of weights (2, 2) and two words.
+CALLS = {kind: KINDS[kind] for kind in ("lines", "matrix", "alignment", "set layer", "mixture")} | {
+    "grid": lambda words, weights: drawing.grid([weights, weights], words),
+    "flow": lambda words, weights: drawing.flow([weights], words),
+    "map": lambda words, weights: drawing.landscape(weights, (2, 2)),
+    "window": lambda words, weights: drawing.landscape(
+        np.eye(2), (2, 2), window=drawing.Window((0, 0), weights, words, words)
+    ),
+    "heat": lambda words, weights: drawing.overlay(
+        np.zeros((9, 9, 3), np.uint8), [drawing.Heat(weights, name=words[0])]
+    ),
+    "head map": lambda words, weights: drawing.head_map([["a", "b"]] * 2, weights, rows=words),
+    "dot": lambda words, weights: drawing.dot(weights[0], weights[1], words),
+    "schematic": lambda words, weights: drawing.schematic(
+        x=weights, queries=weights, keys=weights, values=weights, words=words
+    ),
+    "values": lambda words, weights: drawing.mixture(np.eye(2), weights, words),
+    "curves": lambda words, weights: drawing.curves({words[0]: (weights[0], weights[1])}),
+}
+
+
+@pytest.mark.parametrize("kind", CALLS)
+@pytest.mark.filterwarnings("error")
+def test_numbers_of_any_kind_are_drawn_or_refused(kind, unchecked):
+    numbers = [[0.5, 0.5], [0.25, 0.75]]
+    if kind == "grid":
+        numbers = [numbers, numbers]
+    draw = CALLS[kind]
+    before = draw(["a", "b"], np.array(numbers)).to_svg()
+    for same in (numbers, torch.tensor(numbers), torch.tensor(numbers).bfloat16().requires_grad_()):
+        assert draw(["a", "b"], same).to_svg() == before
+    for wrong, error in (
+        ([[0.5, 0.5], [0.5]], regard.ShapeError),
+        ([["a", "b"], ["c", "d"]], regard.DTypeError),
+        (np.full((2, 2), 1j), regard.DTypeError),
+        (np.array([[0.5, None]] * 2), regard.DTypeError),
+    ):
+        if kind == "head map" and error is regard.ShapeError:
+            continue  # its layers may have different numbers of heads
+        with pytest.raises(error):
+            draw(["a", "b"], [wrong, wrong] if kind == "grid" else wrong)
+
+
+@pytest.mark.parametrize("kind", CALLS.keys() - {"map", "curves"})
+def test_words_that_are_none_are_refused(kind, unchecked):
+    weights = np.full((2, 2, 2) if kind == "grid" else (2, 2), 0.5)
+    for words in (torch.tensor([1, 2]), [1, 2], ["a", None], [b"a", b"b"], ["a"], ["a"] * 3):
+        if kind == "heat" and isinstance(words, list) and words[0] == "a":
+            continue  # it has one name
+        with pytest.raises((regard.DTypeError, regard.ShapeError)):
+            CALLS[kind](words, weights)
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_a_terminal_obeys_nothing_of_a_picture(kind, unchecked):
+    words = ["\x00\x1b[2J\x7f", "\x9b31m\u202e\u2066\r\b"]
+    weights = np.full((2, 2, 2) if kind == "grid" else (2, 2), 0.5)
+    picture = replace(CALLS[kind](words, weights), title="".join(words), caption="".join(words))
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]", str(picture))
 
 
 @pytest.mark.filterwarnings("error")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.text import Text
 
-from regard.drawing.arguments import as_numbers, as_weights, as_words, axis_words, largest, places
+from regard.drawing.arguments import as_array, as_numbers, as_weights, as_words, axis_words, largest, places
 from regard.drawing.matrices import pooled, pooling_note, shaded, spans
 from regard.drawing.picture import Picture
 from regard.drawing.svg import Canvas, Raster, curve, in_full, isolated, measure, shorten
@@ -48,7 +48,7 @@ def grid(
     >>> picture.to_svg().count("<image")
     6
     """
-    layers = [np.asarray(layer) for layer in weights]
+    layers = [as_array(f"weights[{n}]", layer) for n, layer in enumerate(weights)]
     # Pooled layer by layer, to avoid a copy of all weights.
     bins = max(min(math.isqrt(_NUMBERS // max(sum(map(len, layers)), 1)), _BINS), 8)
     axes = ("heads", "rows", "columns")

@@ -10,10 +10,29 @@ from numpy.typing import NDArray
 
 from regard.errors import DTypeError, InputError, OutOfRangeError, ShapeError
 
-__all__ = ["as_heads", "as_numbers", "as_weights", "as_words", "axis_words", "bounded", "chosen", "largest", "places"]
+__all__ = [
+    "as_array", "as_heads", "as_numbers", "as_weights", "as_words", "axis_words", "bounded", "chosen", "largest",
+    "places", "sized",
+]  # fmt: skip
 
 F = TypeVar("F", bound=np.floating)
 _LARGEST = 1e30  # also in float32, a sum of a few million of them does not overflow
+
+
+def as_array(name: str, values: Any) -> NDArray[Any]:
+    """Numbers of any kind as an array: nested lists, or a tensor of any dtype and device, without its gradient.
+
+    >>> as_array("weights", [[1, 0], [0.5]])
+    Traceback (most recent call last):
+    regard.errors.ShapeError: weights must have rows of one length. Got rows of several lengths.
+    """
+    if hasattr(values, "detach"):  # a tensor; NumPy has no bfloat16
+        values = values.detach().cpu()
+        values = values.double() if values.is_floating_point() else values
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ShapeError(f"{name} must have rows of one length. Got rows of several lengths.") from None
 
 
 def as_numbers(name: str, values: Any, axes: Sequence[str]) -> NDArray[np.floating]:
@@ -22,7 +41,7 @@ def as_numbers(name: str, values: Any, axes: Sequence[str]) -> NDArray[np.floati
     >>> as_numbers("weights", [[1, 0]], ("rows", "columns")).shape
     (1, 2)
     """
-    array = np.asarray(values)
+    array = as_array(name, values)
     if array.dtype.kind not in "fiub":
         raise DTypeError(f"{name} must hold numbers. Got {array.dtype}. Convert it to float64.")
     array = array if array.dtype.kind == "f" and array.dtype.itemsize > 2 else array.astype(np.float64)
@@ -44,13 +63,26 @@ def bounded(name: str, values: NDArray[F]) -> NDArray[F]:
     return values
 
 
+def sized(name: str, values: NDArray[F]) -> NDArray[F]:
+    """Numbers that can be drawn by their size: bounded, and at least 0.
+
+    >>> sized("weights", np.array([0.5, -0.5]))
+    Traceback (most recent call last):
+    regard.errors.InputError: weights must be at least 0. Got -0.5. For numbers of both signs use drawing.tables.
+    """
+    if (bounded(name, values) < 0).any():
+        least = float(np.nanmin(values))
+        raise InputError(f"{name} must be at least 0. Got {least:g}. For numbers of both signs use drawing.tables.")
+    return values
+
+
 def as_weights(name: str, values: Any, axes: Sequence[str]) -> NDArray[np.floating]:
     """Numbers with these axes, to be drawn by their size.
 
     >>> as_weights("weights", [[1, 0]], ("rows", "columns")).shape
     (1, 2)
     """
-    return bounded(name, as_numbers(name, values, axes))
+    return sized(name, as_numbers(name, values, axes))
 
 
 def as_heads(weights: Any) -> NDArray[np.floating]:
@@ -59,7 +91,7 @@ def as_heads(weights: Any) -> NDArray[np.floating]:
     >>> as_heads(np.eye(3)).shape
     (1, 3, 3)
     """
-    array = np.asarray(weights)
+    array = as_array("weights", weights)
     return as_numbers("weights", array[None] if array.ndim == 2 else array, ("heads", "rows", "columns"))
 
 
@@ -73,7 +105,12 @@ def as_words(name: str, words: Iterable[str] | None, count: int, axis: str) -> t
         return tuple(str(n) for n in range(1, count + 1))
     if isinstance(words, str):
         raise DTypeError(f"{name} must be a sequence of strings. Got the string {words!r}. Use .split().")
-    names = tuple(words)
+    try:
+        names = tuple(words)
+    except TypeError:
+        raise DTypeError(
+            f"{name} must be a sequence of strings. Got {words!r} of type {type(words).__name__}."
+        ) from None
     for word in names:
         if not isinstance(word, str):
             raise DTypeError(f"{name} must be strings. Got {word!r} of type {type(word).__name__}. Use map(str, …).")

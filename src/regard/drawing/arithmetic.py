@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.text import Text
 
-from regard.drawing.arguments import as_numbers, as_weights, as_words, largest, places
+from regard.drawing.arguments import as_numbers, as_weights, as_words, bounded, largest, places
 from regard.drawing.matrices import cells, strip, symbol
 from regard.drawing.picture import Picture
 from regard.drawing.svg import Canvas, measure, rgb, shorten
 from regard.drawing.terminal import Table, formatted, made_of, mixtures, percent, told_apart, visible
-from regard.errors import InputError
+from regard.errors import InputError, ShapeError
 
 __all__ = ["calculation", "dot", "mixture"]
 
@@ -103,15 +103,18 @@ def dot(
         as_numbers(letter, vector, ("d",)).astype(np.float64)
         for letter, vector in zip(letters, (left, right), strict=True)
     )
+    if a.shape != b.shape:
+        raise ShapeError(f"{' and '.join(letters)} must have the same d. Got {len(a)} and {len(b)}.")
+    names = as_words("words", words, 2, "two vectors")
 
     def draw(canvas: Canvas) -> None:
-        _product_terms(canvas, 0, 0, a, b, words, letters)
+        _product_terms(canvas, 0, 0, a, b, (names[0], names[1]), letters)
 
     def text(room: int) -> Text:
-        names = " · ".join(f'{letter}("{visible(word)}")' for letter, word in zip(letters, words, strict=True))
-        return Text(f"{names} = {_sum(a, b)}")
+        terms = " · ".join(f'{letter}("{visible(word)}")' for letter, word in zip(letters, names, strict=True))
+        return Text(f"{terms} = {_sum(a, b)}")
 
-    return Picture("dot", dict(zip(letters, (a, b), strict=True)), draw, text, title, caption, words)
+    return Picture("dot", dict(zip(letters, (a, b), strict=True)), draw, text, title, caption, names)
 
 
 def _product_terms(
@@ -156,7 +159,11 @@ def mixture(
     z("I") = 90 % v("I") + 10 % v("am")
     """
     shares = as_weights("weights", weights, ("words", "words")).astype(np.float64)
-    vectors = as_weights("values", values, ("words", "d")).astype(np.float64)
+    vectors = bounded("values", as_numbers("values", values, ("words", "d"))).astype(np.float64)
+    if shares.shape != (len(vectors), len(vectors)):
+        raise ShapeError(
+            f"weights must be (words, words) for values (words, d): {(len(vectors),) * 2}. Got {shares.shape}."
+        )
     names = as_words("words", words, len(vectors), "values' rows")
     rows = places("pick", pick, names) or tuple(range(len(shares)))
     labels = told_apart(names)

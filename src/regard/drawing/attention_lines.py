@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
-from regard.drawing.arguments import as_heads, as_numbers, as_words, axis_words, bounded, chosen, places
+from regard.drawing.arguments import as_heads, as_weights, as_words, axis_words, chosen, places, sized
 from regard.drawing.picture import Picture
 from regard.drawing.svg import Canvas, curve, in_full, isolated, measure, shorten
 from regard.drawing.terminal import bar, heat, padded, percent, visible
@@ -47,7 +47,7 @@ def lines(
     >>> print(lines(np.array([[0.1, 0.6, 0.3]]), ["it"], ["a", "dog", "ate"], pick="it"))
     it ━━━━━━━━━━ dog 60 %   ━━━━━ ate 30 %   ━━ a 10 %
     """
-    heads_weights = bounded("weights", as_heads(weights))
+    heads_weights = sized("weights", as_heads(weights))
     count, height, width = heads_weights.shape
     row_words, column_words = axis_words(rows, columns, (height, width))
     if max(height, width) > _WORDS:
@@ -84,7 +84,7 @@ def alignment(
     un    ← a 90 %
     chien ← dog 80 %, a 20 %
     """
-    shares = as_numbers("weights", weights, ("target words", "source words"))
+    shares = as_weights("weights", weights, ("target words", "source words"))
     above = as_words("source", source, shares.shape[1], "weights' columns")
     below = as_words("target", target, shares.shape[0], "weights' rows")
     joined = lines(shares, below, above, layout="rows", title=title, caption=caption)

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.cells import cell_len
 from rich.text import Text
 
-from regard.drawing.arguments import bounded
+from regard.drawing.arguments import as_numbers, bounded
 from regard.drawing.picture import Picture
 from regard.drawing.svg import Canvas, measure, shorten
-from regard.drawing.terminal import bar, visible
+from regard.drawing.terminal import bar, padded, visible
 from regard.errors import InputError, ShapeError
 
 __all__ = ["bars", "curves"]
@@ -53,9 +54,9 @@ def bars(numbers: Mapping[str, float], *, title: str = "", caption: str = "") ->
 
     def text(room: int) -> Text:
         names = [visible(name) for name in lengths]
-        indent = max(map(len, names))
+        indent = max(map(cell_len, names))
         lines = [
-            f"{name.ljust(indent)}  {bar(number / longest * _BAR_CELLS, shortest=0)} {_rounded(number)}"
+            f"{padded(name, indent)}  {bar(number / longest * _BAR_CELLS, shortest=0)} {_rounded(number)}"
             for name, number in zip(names, lengths.values(), strict=True)
         ]
         return Text("\n".join(lines))
@@ -84,7 +85,7 @@ def curves(
     >>> print(curves({"loss": (np.arange(8), np.array([8.0, 7, 6, 5, 4, 3, 2, 1]))}))
     loss  █▇▆▅▄▃▂▁  8 → 1, least 1, greatest 8
     """
-    series = {name: _checked(name, *both) for name, both in drawn.items()}
+    series = {str(name): _checked(str(name), *both) for name, both in drawn.items()}
     if not series:
         raise ShapeError("curves needs at least one name with its steps and numbers. Got none.")
     last = max(float(x[-1]) for x, _ in series.values())
@@ -102,23 +103,28 @@ def curves(
             _panel(canvas, n * (_PANEL_HEIGHT + _GAP), name, x, y, (first, last), steps, _ticks(*ranges[name]))
 
     def text(room: int) -> Text:
-        indent = max(map(len, series))
-        lines = [_sparkline(name.ljust(indent), y, room, ranges[name]) for name, (_, y) in series.items()]
+        names = [visible(name) for name in series]
+        indent = max(map(cell_len, names))
+        lines = [
+            _sparkline(padded(shown, indent), y, room, ranges[name])
+            for shown, (name, (_, y)) in zip(names, series.items(), strict=True)
+        ]
         return Text("\n").join(lines)
 
     return Picture("curves", {name: y for name, (_, y) in series.items()}, draw, text, title, caption, tuple(series))
 
 
 def _checked(
-    name: str, x: NDArray[np.number], y: NDArray[np.number]
+    name: str, steps: NDArray[np.number], numbers: NDArray[np.number]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    if x.ndim != 1 or x.shape != y.shape or not len(x):
-        raise ShapeError(f"{name} must have as many steps as numbers, at least 1. Got {x.shape} and {y.shape}.")
-    numbers = y.astype(np.float64)
-    numbers = np.where(np.isinf(numbers), np.nan, numbers)  # a loss without bound leaves a gap
-    if np.isnan(numbers).all():
+    x = as_numbers(f"the steps of {name}", steps, ("steps",)).astype(np.float64)
+    y = as_numbers(name, numbers, ("steps",)).astype(np.float64)
+    if x.shape != y.shape:
+        raise ShapeError(f"{name} must have as many steps as numbers. Got {len(x)} and {len(y)}.")
+    y = np.where(np.isinf(y), np.nan, y)  # a loss without bound leaves a gap
+    if np.isnan(y).all():
         raise InputError(f"{name} must have a finite number, at least 1. Got none.")
-    return bounded(f"the steps of {name}", x.astype(np.float64)), bounded(name, numbers)
+    return bounded(f"the steps of {name}", x), bounded(name, y)
 
 
 def _ticks(low: float, high: float) -> list[float]:
@@ -127,7 +133,7 @@ def _ticks(low: float, high: float) -> list[float]:
     >>> _ticks(-3.92e-05, 0.93)
     [0.0, 0.5, 1.0]
     """
-    extent = (high - low) or abs(high) or 1.0
+    extent = max((high - low) or abs(high) or 1.0, 1e-9 * max(abs(low), abs(high)))  # ticks have 12 digits
     step = _round_up(extent / 3)
     slack = extent / 100  # so far a curve may reach beyond the first and last tick
     first, last = math.floor((low + slack) / step), math.ceil((high - slack) / step)
@@ -152,6 +158,7 @@ def _ticks_within(first: float, last: float, *, whole: bool) -> list[float]:
 
 def _round_up(number: float) -> float:
     """The next 1, 2 or 5 times a power of ten."""
+    number = max(number, 1e-300)  # a third of the smallest float64 is 0
     power = 10.0 ** math.floor(math.log10(number))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= number)
 
@@ -162,7 +169,7 @@ def _panel(
 ) -> None:  # fmt: skip
     theme = canvas.theme
     low, extent = ticks[0], ticks[-1] - ticks[0]
-    canvas.text(_MARGIN, top + 14, name, bold=True)
+    canvas.text(_MARGIN, top + 14, shorten(name, _PANEL_WIDTH), bold=True, title=name)
     upper, lower = top + 28, top + 28 + _PANEL_HEIGHT - 40
     canvas.rect(_MARGIN, upper, _PANEL_WIDTH, lower - upper, fill=theme.panel, stroke=theme.faint)
     for tick in ticks:
@@ -194,7 +201,7 @@ def _means(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
 def _sparkline(name: str, y: NDArray[np.float64], room: int, span: tuple[float, float]) -> Text:
     low, high = span
     summary = f"  {y[0]:.3g} → {y[-1]:.3g}, least {np.nanmin(y):.3g}, greatest {np.nanmax(y):.3g}"
-    cells = max(min(room - len(name) - 2 - len(summary), len(y), 60), 1)
+    cells = max(min(room - cell_len(name) - 2 - len(summary), len(y), 60), 1)
     means = np.array([part.mean() for part in np.array_split(y, cells)])
     levels = np.nan_to_num((means - low) / ((high - low) or 1.0)) * (len(_BLOCKS) - 1)
     return Text(f"{name}  {''.join(_BLOCKS[round(float(level))] for level in levels)}{summary}")

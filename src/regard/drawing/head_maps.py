@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from rich.text import Text
 
-from regard.drawing.arguments import as_weights
+from regard.drawing.arguments import as_weights, as_words
 from regard.drawing.picture import Picture
 from regard.drawing.svg import Canvas, in_full, measure, shorten
 from regard.drawing.terminal import padded, percent, visible
@@ -50,9 +50,9 @@ def head_map(
     for name, lines in (("shares", shares), ("hints", hints), ("framed", framed)):
         if lines is not None and [len(line) for line in lines] != counts:
             raise ShapeError(f"{name} must have one for each head: {counts}. Got {[len(line) for line in lines]}.")
-    names = [f"layer {n}" for n in range(len(counts))] if rows is None else list(rows)
-    if len(names) != len(counts):
-        raise ShapeError(f"rows must name the layers: {len(counts)}. Got {len(names)}.")
+    names = (
+        [f"layer {n}" for n in range(len(counts))] if rows is None else as_words("rows", rows, len(counts), "layers")
+    )
     numbers = [as_weights("shares", line, ("heads",)) for line in shares]
     frequent = [
         role for role, _ in Counter(role for line in roles for role in line if role not in _PLAIN).most_common()

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.text import Text
 
-from regard.drawing.arguments import as_numbers, as_words
+from regard.drawing.arguments import as_numbers, as_weights, as_words
 from regard.drawing.matrices import cells, shaded
 from regard.drawing.picture import Later, Picture
 from regard.drawing.svg import Canvas, Raster, shorten
@@ -60,7 +60,7 @@ def landscape(
     '10,000 × 10,000 weights in 64 × 64 cells, each the mean of about 156 × 156; shades by the logarithm.'
     """
     if not isinstance(pool, Pool):
-        given = as_numbers("pool", pool, ("rows", "columns"))
+        given = as_weights("pool", pool, ("rows", "columns"))
         pool = Pool((given.shape[0], given.shape[1]), lambda: given)
     shape, compute = pool.shape, pool.compute
     if shape[0] > tokens[0] or shape[1] > tokens[1]:
@@ -68,14 +68,15 @@ def landscape(
     marks = sorted((int(place), str(text)) for place, text in landmarks)
     if any(not 0 <= place < max(tokens) for place, _ in marks):
         raise InputError(f"landmarks must lie at places from 0 to {max(tokens) - 1}. Got {marks[-1][0]}.")
-    if window is not None and max(np.shape(window.weights)) > _WINDOW:
-        raise ShapeError(f"the window must have at most {_WINDOW} rows and columns. Got {np.shape(window.weights)}.")
+    held = {} if window is None else {"window": _table(window).values}
+    if window is not None and max(held["window"].shape) > _WINDOW:
+        raise ShapeError(f"the window must have at most {_WINDOW} rows and columns. Got {held['window'].shape}.")
     marks = marks if len(marks) <= _LANDMARKS else [marks[n * len(marks) // _LANDMARKS] for n in range(_LANDMARKS)]
     note = _note(shape, tokens)
 
     @cache
     def shaded() -> _Shaded:
-        values = as_numbers("pool", compute(), ("rows", "columns"))
+        values = as_weights("pool", compute(), ("rows", "columns"))
         low, high = _range(values)
         shares = np.clip(np.log(np.maximum(values, low) / low) / np.log(high / low), 0, 1)
         return _Shaded(values, shares, low, high)
@@ -89,8 +90,7 @@ def landscape(
     def text(room: int) -> Text:
         return _text(shaded().shares, tokens, marks, window, room)
 
-    known = {} if window is None else {"window": window.weights}
-    numbers = Later({"pool": shape}, lambda: {"pool": shaded().values}, known)
+    numbers = Later({"pool": shape}, lambda: {"pool": shaded().values}, held)
     return Picture("map", numbers, draw, text, title, f"{caption} {note}".strip(), tuple(text for _, text in marks))
 
 

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
-from regard.drawing.arguments import as_heads, axis_words, bounded, chosen, largest
+from regard.drawing.arguments import as_heads, axis_words, chosen, largest, sized
 from regard.drawing.picture import Picture
 from regard.drawing.svg import Canvas, Raster, in_full, isolated, measure, rgb, shorten
 from regard.drawing.terminal import Table, beside, elisions, formatted, heat, padded, percent, visible
@@ -60,7 +60,7 @@ def matrix(
         ]
         numbered = tables(drawn, title=title, caption=caption)
         return Picture("matrix", {"weights": weights}, numbered.draw, numbered.text, title, caption, row_words)
-    small = pooled(bounded("weights", heads_weights)[list(shown)], _UNPOOLED, _UNPOOLED)
+    small = pooled(sized("weights", heads_weights)[list(shown)], _UNPOOLED, _UNPOOLED)
     if max(height, width) > _UNPOOLED:
         caption = f"{caption} {pooling_note((height, width), small.shape[1:])}".strip()
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rich.style import Style
 from rich.text import Text
 
-from regard.drawing.arguments import as_weights, largest
+from regard.drawing.arguments import as_array, as_weights, as_words, largest
 from regard.drawing.matrices import pooled
 from regard.drawing.picture import Picture
 from regard.drawing.svg import Canvas, Raster, shorten
@@ -50,7 +50,7 @@ def overlay(
     head 3, up to 40 %
     ▒▒  ██
     """
-    pixels = np.asarray(picture)
+    pixels = as_array("picture", picture)
     if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[-1] != 3 or 0 in pixels.shape:
         raise ShapeError(f"picture must be (height, width, 3) bytes. Got {pixels.dtype} {pixels.shape}.")
     if not heats:
@@ -76,6 +76,7 @@ def overlay(
 
 def _checked(each: Heat) -> Heat:
     weights = as_weights("weights", each.weights, ("rows", "columns"))
+    as_words("name", [each.name], 1, "heat")
     marks = None if each.marks is None else np.asarray(each.marks, bool)
     if marks is not None and marks.shape != weights.shape:
         raise ShapeError(f"marks must be (rows, columns) = {weights.shape}, as the weights are. Got {marks.shape}.")

@@ -23,7 +23,7 @@ from rich.text import Text
 
 from regard.drawing import viewer
 from regard.drawing.svg import FONT, Canvas, Raster, escaped, measure, shorten
-from regard.drawing.terminal import visible
+from regard.drawing.terminal import harmless, visible
 from regard.drawing.theme import theme_named
 from regard.drawing.viewer import Feed
 from regard.drawing.widget import map_widget
@@ -230,7 +230,9 @@ class Picture:
     def _text(self, width: int) -> Text:
         """The title, the picture as text, and the caption."""
         lines = [Text(visible(self.title, width), "bold"), self.text(width), Text(self.caption, "dim")]
-        return Text("\n").join(line for line in lines if line)
+        text = Text("\n").join(line for line in lines if line)
+        text.plain = harmless(text.plain)
+        return text
 
     def _drawn(self, theme: str, width: float | None, title: str | None, transparent: bool) -> tuple[Canvas, str]:
         """The drawing between its title and its caption, on a background or transparent."""
@@ -329,7 +331,10 @@ def _converted_apart(svg: str, path: Path, function: str, options: Mapping[str, 
     """The same in a process of its own."""
     code = f"import sys, vl_convert\nsys.stdout.buffer.write(vl_convert.{function}(sys.stdin.read(), **{options}))"
     done = subprocess.run(
-        [sys.executable, "-X", "utf8", "-c", code], input=svg.encode("utf-8", "replace"), capture_output=True, check=False
+        [sys.executable, "-X", "utf8", "-c", code],
+        input=svg.encode("utf-8", "replace"),
+        capture_output=True,
+        check=False,
     )
     if done.returncode:
         raise FileError(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rich.cells import cell_len
 from rich.text import Text
 
-from regard.drawing.arguments import as_weights, largest, places
+from regard.drawing.arguments import as_numbers, as_weights, as_words, bounded, largest, places
 from regard.drawing.matrices import strip, symbol
 from regard.drawing.picture import Picture
 from regard.drawing.svg import Canvas, curve, measure, rgb, shorten
@@ -53,7 +53,18 @@ def schematic(
         raise InputError(f"matrices must be some of {', '.join(map(repr, _MATRICES))}. Got {list(matrices)}.")
     if len(words) > _WORDS:
         raise TooLargeError(f"a schematic has room for {_WORDS} words side by side. Got {len(words)}. Choose a part.")
+    words = as_words("words", words, len(words), "words")
     (query,) = places("word", word, words)
+    x, queries, keys, values = (
+        bounded(name, as_numbers(name, each, ("words", "d"))).astype(np.float64)
+        for name, each in (("x", x), ("queries", queries), ("keys", keys), ("values", values))
+    )
+    if {len(x), len(queries), len(keys), len(values)} != {len(words)} or queries.shape != keys.shape:
+        shapes = ", ".join(str(each.shape) for each in (x, queries, keys, values))
+        raise ShapeError(
+            f"x, queries, keys and values must have a row for each of the words: {len(words)}; queries and keys the "
+            f"same d. Got {shapes}."
+        )
     depth = _STAGES.index(until)
     scores = keys @ queries[query]
     scaled = scores / np.sqrt(keys.shape[1])
@@ -215,10 +226,12 @@ def set_layer(
       z(I) from x(I) 90 %, x(am) 10 %
       z(am) from x(I) 50 %, x(am) 50 %
     """
-    names = tuple(words)
+    shares = None if weights is None else as_weights("weights", weights, ("words", "words"))
+    names = as_words("words", words, len(words) if shares is None else len(shares), "words")
     if not names:
         raise ShapeError("words must be at least 1. Got none: nothing to draw.")
-    shares = None if weights is None else as_weights("weights", weights, ("words", "words"))
+    if shares is not None and shares.shape[0] != shares.shape[1]:
+        raise ShapeError(f"weights must be (words, words), one shape on both sides. Got {shares.shape}.")
 
     def draw(canvas: Canvas) -> None:
         left = _connected(canvas) + 90 if beside else 0.0

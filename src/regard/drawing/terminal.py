@@ -18,8 +18,8 @@ from rich.style import Style
 from rich.text import Text
 
 __all__ = [
-    "Table", "bar", "beside", "elisions", "formatted", "heat", "labelled_bar", "made_of", "mixtures", "padded",
-    "percent", "shown", "told_apart", "visible",
+    "Table", "bar", "beside", "elisions", "formatted", "harmless", "heat", "labelled_bar", "made_of", "mixtures",
+    "padded", "percent", "shown", "told_apart", "visible",
 ]  # fmt: skip
 
 _LABEL_WIDTH, _HEADER_WIDTH = 16, 7  # cells for a word beside its row, above its column
@@ -129,6 +129,15 @@ def shown(text: str) -> str:
     \x1b[2J\u202e is text
     """
     return _OBEYED.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+
+
+def harmless(text: str) -> str:
+    r"""A text of the same length for a terminal: line ends stay, each other character that it would obey is a sign.
+
+    >>> harmless("\x1b[2J\u202e\n")
+    '␛[2J�\n'
+    """
+    return _OBEYED.sub(lambda found: chr(0x2400 + ord(found.group())) if found.group() < " " else "\ufffd", text)
 
 
 def padded(word: str, width: int) -> str:
