@@ -118,6 +118,37 @@ def test_long_work_is_silent_in_a_pipe(what, slow, record, translator, tmp_path,
     assert capfd.readouterr().err == ""
 
 
+def test_a_command_tells_of_long_work_in_lines_where_there_is_no_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(io, "_INTERVAL", 0.02)
+    with support.progress("library", total=8) as advance:
+        time.sleep(0.1)
+    assert capsys.readouterr().err == ""
+    with io.progress_lines():
+        with support.progress("asking", total=8) as advance:
+            advance(4)
+            time.sleep(0.1)
+        with support.progress("watching"):
+            time.sleep(0.1)
+        written = capsys.readouterr().err
+        time.sleep(0.1)
+        assert capsys.readouterr().err == ""  # nothing after the end
+    assert {"regard: asking: 50%, 0 s", "regard: watching: 0 s"} == set(written.splitlines())
+    assert len(written.splitlines()) > 3
+
+
+def test_every_command_tells_in_lines(monkeypatch, capsys):
+    monkeypatch.setattr(io, "_INTERVAL", 0.02)
+    monkeypatch.setattr(cli.program, "_load", lambda: None)
+
+    def run(_):
+        with support.progress("working"):
+            time.sleep(0.1)
+
+    monkeypatch.setattr(cli.program, "_COMMANDS", [cli.program._COMMANDS[0]._replace(run=run)])
+    assert cli.main(["steps"]) == 0
+    assert "regard: working: 0 s\n" in capsys.readouterr().err
+
+
 def test_short_work_shows_no_bar():
     with Terminal() as terminal:
         with support.progress("working", total=1) as advance:

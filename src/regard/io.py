@@ -8,15 +8,16 @@ import shutil
 import stat
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from regard.errors import FileError, RegardError
 
-__all__ = ["DRAFT", "progress", "write_file"]
+__all__ = ["DRAFT", "progress", "progress_lines", "write_file"]
 
 # Files
 
@@ -92,6 +93,8 @@ def _flush(path: Path, flags: int) -> None:
 
 
 _PATIENCE = 2.0  # seconds before a bar appears
+_INTERVAL = 30.0  # seconds between the lines of a command whose standard error is a pipe or a file
+_in_lines = threading.Event()  # set while a command runs; a library leaves the logs of others alone
 
 
 @contextmanager
@@ -99,19 +102,34 @@ def progress(what: str, total: float | None = None) -> Iterator[Callable[[float]
     """Show a bar if the work inside takes longer than two seconds; yields a function that advances it.
 
     The bar is on standard error, only if that is a terminal, and is removed at the end. Without a total it only moves.
+    Where standard error is no terminal, a command (`progress_lines`) prints a line every half minute instead.
 
     >>> with progress("squaring", total=3) as advance:
     ...     for n in range(3):
     ...         advance(1)
     """
-    if not all(stream is not None and stream.isatty() for stream in (sys.stderr, sys.__stderr__)):
+    bar: _Bar | _Lines
+    if all(stream is not None and stream.isatty() for stream in (sys.stderr, sys.__stderr__)):
+        bar = _Bar(what, total)
+    elif _in_lines.is_set() and sys.stderr is not None:
+        bar = _Lines(what, total)
+    else:
         yield lambda amount: None
         return
-    bar = _Bar(what, total)
     try:
         yield bar.advance
     finally:
         bar.close()
+
+
+@contextmanager
+def progress_lines() -> Iterator[None]:
+    """While a command runs, long work is told in lines where no bar can be shown."""
+    _in_lines.set()
+    try:
+        yield
+    finally:
+        _in_lines.clear()
 
 
 class _Bar:
@@ -166,3 +184,28 @@ class _Bar:
             if self._bar is not None:
                 self._bar.stop()
                 self._only.release()
+
+
+class _Lines:
+    """The same as a line at intervals: how much is done, if that is known, and for how long it has run."""
+
+    def __init__(self, what: str, total: float | None):
+        self._what, self._total, self._done = what, total, 0.0
+        self._start, self._closed = time.monotonic(), threading.Event()
+        threading.Thread(target=self._tell, name="regard-progress", daemon=True).start()
+
+    def _tell(self) -> None:
+        while not self._closed.wait(_INTERVAL):
+            share = f"{min(self._done / self._total, 1.0):.0%}, " if self._total else ""
+            with suppress(OSError, ValueError):  # nobody reads it any more
+                print(
+                    f"regard: {self._what}: {share}{time.monotonic() - self._start:.0f} s", file=sys.stderr, flush=True
+                )
+
+    def advance(self, amount: float) -> None:
+        """So much more is done."""
+        self._done += amount
+
+    def close(self) -> None:
+        """No more lines."""
+        self._closed.set()

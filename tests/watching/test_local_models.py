@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import json
+import sys
 from pathlib import Path
 
 import huggingface_hub
@@ -132,15 +133,50 @@ def test_see_help_teaches_it(capsys):
     assert "--model all-MiniLM-L6-v2" in said
 
 
-@pytest.mark.usefixtures("packages")
-def test_see_reads_a_model_of_the_cache(cache, capsys):
+@pytest.mark.usefixtures("packages", "cache")
+def test_without_hugging_face_it_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    assert cli.main(["see", "a dog", "--model", "owner/name"]) == 2
+    assert "Get it with `pip install 'regard[hf]'`, then `hf download owner/name`." in capsys.readouterr().err
+
+
+def saved(model, folder):
+    """A model in a folder, with a tokenizer of three words."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    folder = cache("someone/tiny-bert", "config.json")
-    made("BERT").save_pretrained(folder)
+    model.save_pretrained(folder)
     tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0, "A": 1, "dog": 2, "ate": 3}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]").save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["BERT", "Llama"])
+def test_see_says_at_once_that_a_text_is_too_long(name, tmp_path, capsys):
+    """Learned positions end there; with rotary ones it goes on, with a warning."""
+    model = made(name)
+    if name == "Llama":
+        model.config.max_position_embeddings = 32
+    places = model.config.max_position_embeddings
+    text = "dog " * (places - 2) + "A dog ate"
+    code = cli.main(["see", text, "--model", str(saved(model, tmp_path)), "--from", "ate"])
+    written = capsys.readouterr()
+    lines = [line for line in written.err.splitlines() if line.startswith("regard:")]
+    if name == "BERT":
+        assert (code, lines) == (
+            2, [f"regard: this model reads at most {places} tokens. The text has {places + 1}: give a part of it."]
+        )  # fmt: skip
+    else:
+        assert code == 0
+        assert lines[0].startswith(
+            f"regard: this model is made for at most {places} tokens. The text has {places + 1}:"
+        )
+        assert "ate" in written.out
+
+
+@pytest.mark.usefixtures("packages")
+def test_see_reads_a_model_of_the_cache(cache, capsys):
+    saved(made("BERT"), cache("someone/tiny-bert", "config.json"))
     assert cli.main(["see", "A dog ate", "--model", "tiny-bert", "--from", "dog", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["answers"][0]["word"] == "dog"

