@@ -1,11 +1,13 @@
 """What is kept of a request, step by step, without vLLM: the record is that of the dense weights."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from regard.errors import InputError, WatchError
 from regard.serving import read
-from regard.serving.plugin import _Order
+from regard.serving.plugin import _attended, _Order
 from regard.serving.requests import Attended, Share, Store, WatchedRequest
 
 HEADS, KEY_HEADS, WIDTH = 4, 2, 8
@@ -38,6 +40,7 @@ def run(request, query, key, steps, window=None, sinks=None, layer="layers.0.att
             assert wanted.stop == at.stop
             left = key[:, :, : at.stop].clone()
             if window is not None:
+                assert wanted.start == max(at.start - window + 1, 0), "no key that is no longer there"
                 left[:, :, : max(at.start - window + 1, 0)] = torch.nan  # the server has given these blocks to others
             return left[:, :, wanted.start : wanted.stop]
 
@@ -64,6 +67,30 @@ def steps(*sizes, start=0, then=0):
         found.append(range(start, start + size))
         start += size
     return found
+
+
+@pytest.mark.parametrize(
+    ("said", "window"),
+    [(None, None), (-1, None), (0, None), (20, 20), ((-1, -1), None), ((-1, 0), None), ((0, 0), 1), ((19, 0), 20)],
+)
+def test_the_window_of_a_layer_as_vllm_says_it(said, window, text, monkeypatch):
+    """A number counts the query itself, the first of a pair does not; below 0, a query sees all keys before it."""
+
+    class FlashAttentionImpl:
+        sliding_window, logits_soft_cap, sinks, scale, num_heads = said, 0.0, None, 0.5, HEADS
+
+    query, key = text[0][:60], text[1][:, :, :60]
+    blocks = torch.full((4, KEY_HEADS, 16, 2 * WIDTH), torch.nan)  # in the cache, key and value lie side by side
+    blocks[..., :WIDTH] = torch.nn.functional.pad(key[0], (0, 0, 0, 4)).view(KEY_HEADS, 4, 16, WIDTH).transpose(0, 1)
+    monkeypatch.setattr("regard.serving.plugin._shard", lambda heads: None)
+    layer, table = SimpleNamespace(impl=FlashAttentionImpl()), torch.arange(4)
+    request = WatchedRequest("a", [], "matrix", 0)
+    for step in steps(40, 10, then=10):
+        found = _attended(layer, query[step.start : step.stop], blocks, SimpleNamespace(block_table=[table]), 0)
+        assert found.window == window
+        request.read(torch.arange(step.start, step.stop), step)
+        request.observe("layers.0.attn", found, step)
+    agrees(request.record()["layers.0.attn"], dense(query, key, window))
 
 
 @pytest.mark.parametrize("keep", [True, "matrix"])
