@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.overrides import handle_torch_function
 
 from regard import backends
 from regard.backends import Attend, Dropout, Entropy, Pool, Received, TransposedProduct
@@ -141,8 +142,12 @@ class AttentionMatrix:
         >>> torch.allclose(A @ v, A.to_dense() @ v, atol=1e-6)
         True
         """
+        traced = recording()
+        if torch._C._is_torch_function_mode_enabled() and not (traced or torch.compiler.is_compiling()):
+            # As every function of torch does: `watch` sees it.
+            return handle_torch_function(AttentionMatrix.attend, (), self, value, dropout, seed)  # type: ignore[no-any-return]
         scores = self._core.scores
-        if recording() and seed is None and self._whole is None and self._core.has_all_keys:
+        if traced and seed is None and self._whole is None and self._core.has_all_keys:
             query, key = self._axes.unfold(scores.query), self._axes.unfold(scores.key)
             sinks = None if scores.sinks is None else self._axes.unfold(scores.sinks)
             return compiled.attend(query, key, value, self._mask, scores.scale, scores.softcap, sinks, dropout)

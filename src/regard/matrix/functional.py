@@ -7,9 +7,12 @@ the opaque operator of compiled.py. Inside torch.func it is written out in plain
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.overrides import handle_torch_function
 
 from regard.backends import Dropout
 from regard.backends.contract import aligned
@@ -43,6 +46,9 @@ def attention(
     torch.Size([2, 8, 5, 32])
     """
     compiling = torch.compiler.is_compiling() or recording()
+    if not compiling and torch._C._is_torch_function_mode_enabled():  # as every function of torch does: `watch` sees it
+        options: dict[str, Any] = {"mask": mask, "scale": scale, "softcap": softcap, "sinks": sinks, "dropout": dropout}
+        return handle_torch_function(attention, (), query, key, value, **options)  # type: ignore[no-any-return]
     if compiling and (isinstance(scale, Tensor) or isinstance(softcap, Tensor)):
         raise DTypeError("scale and softcap must be numbers. Got a tensor. Use .item() outside the compiled function.")
     try:

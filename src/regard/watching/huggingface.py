@@ -26,9 +26,20 @@ from regard.watching.calls import AttentionCall, check_readable, names_another_s
 from regard.watching.masks import LazyMask, Pattern, looks_causal, read_mask
 from regard.watching.shards import shard_of
 
-__all__ = ["Name", "WatchedGenerate", "calls_torch", "configs", "is_model", "load", "prepare", "routes", "wordless"]
+__all__ = [
+    "Name",
+    "WatchedGenerate",
+    "calls_torch",
+    "computes",
+    "configs",
+    "is_model",
+    "load",
+    "prepare",
+    "routes",
+    "wordless",
+]
 
-_fused = functional.scaled_dot_product_attention  # as it is where nobody watches: see plain_torch.py
+_fused = functional.scaled_dot_product_attention
 NAME = "regard"
 _IMPLEMENTATION = "_attn_implementation_internal"  # not by its setter, which warns and propagates
 
@@ -117,14 +128,51 @@ def configs(modules: Iterable[Any]) -> list[tuple[Any, str]]:
     return [(config, _IMPLEMENTATION) for key, config in found.items() if routed.get(key, True)]
 
 
-def routes(kind: type[nn.Module]) -> bool:
-    """Whether a class of attention modules, or one that it extends, calls the registered function."""
-    return _mentions(kind, "ALL_ATTENTION_FUNCTIONS")
+def routes(kind: Any) -> bool:
+    """Whether a class of modules, or one that it extends, calls the registered function."""
+    return "ALL_ATTENTION_FUNCTIONS" in _names(kind)
 
 
-def calls_torch(kind: type[nn.Module]) -> bool:
+def calls_torch(kind: Any) -> bool:
     """Whether it calls torch's attention function itself."""
-    return _mentions(kind, "scaled_dot_product_attention")
+    return "scaled_dot_product_attention" in _names(kind)
+
+
+def computes(kind: Any) -> bool:
+    """Whether it may compute attention beside the registered function, or without it."""
+    return not _names(kind).isdisjoint(("softmax", "Softmax", "logsumexp", "scaled_dot_product_attention"))
+
+
+@functools.cache
+def _names(kind: Any) -> frozenset[str]:
+    """The names that the code of a class of transformers uses, and that of the functions which it calls.
+
+    The functions of a class that calls the registered function are left out: they are what it calls otherwise.
+    """
+    bases = [base for base in kind.__mro__ if base.__module__.startswith("transformers.models.")]
+    own = [member for base in bases for member in vars(base).values()]
+    names, called = _names_in(own)
+    while called and "ALL_ATTENTION_FUNCTIONS" not in names:
+        more, called = _names_in(called)
+        called = [] if more <= names else called
+        names |= more
+    return frozenset(names)
+
+
+def _names_in(members: Iterable[Any]) -> tuple[set[str], list[Any]]:
+    """The names in the code of some functions, and which functions of transformers' models are among them."""
+    names: set[str] = set()
+    called: list[Any] = []
+    for member in members:
+        function: Any = inspect.unwrap(getattr(member, "__func__", getattr(member, "fget", member)) or member)
+        todo = [function.__code__] if inspect.isfunction(function) else []
+        while todo:
+            code = todo.pop()
+            names.update(code.co_names)
+            todo += [constant for constant in code.co_consts if inspect.iscode(constant)]
+            named = [function.__globals__.get(name) for name in code.co_names]
+            called += [n for n in named if inspect.isfunction(n) and n.__module__.startswith("transformers.models.")]
+    return names, called
 
 
 class WatchedGenerate:
@@ -189,18 +237,6 @@ def _may_route(kind: Any) -> bool:
     """Whether a class of models calls the registered function, as far as transformers can tell from its source."""
     known = getattr(kind, "_can_set_attn_implementation", None)
     return True if known is None else bool(known())
-
-
-def _mentions(kind: type, word: str) -> bool:
-    return any(_in_source(base, word) for base in kind.__mro__ if base.__module__.startswith("transformers."))
-
-
-@functools.cache
-def _in_source(kind: type, word: str) -> bool:
-    try:
-        return word in inspect.getsource(kind)
-    except (OSError, TypeError):  # no source on this machine: let it run, and see
-        return True
 
 
 def load(path: str | Path, *, trust_remote_code: bool = False) -> tuple[nn.Module, Any]:

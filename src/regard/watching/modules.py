@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import functools
-import re
 from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
 
+from regard.matrix import attention
+from regard.nn import MultiHeadAttention, SelfAttention
 from regard.watching import huggingface, packed
 
 __all__ = ["Kind", "attends", "kind_of", "named_modules"]
 
 # What torch.compile, FSDP and activation checkpointing call the module that they wrap.
 _WRAPPERS = frozenset(("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"))
-# Attention modules are found by the name of their class; those that adapt or project what another one gave are none.
-_ATTENTION = re.compile(r"Atte?n(tio)?n(?!\w*(Output|Adapter|Norm|Mask|Bias|Embed|MLP|FeedForward))")
+# Modules of torch that have a fast path in C++, which shows no queries and keys.
+_FAST = nn.MultiheadAttention | nn.TransformerEncoderLayer | nn.TransformerEncoder
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,11 @@ class Kind:
     transformers: bool  # part of a model of transformers
     model: bool  # such a model
     generates: bool
-    attention: bool
     routes: bool  # calls transformers' AttentionInterface
     parts: bool  # and may do so several times in a forward, for the parts of one row of tokens
-    attend: bool  # has attention of regard's kind
-    visible: bool  # attention that calls a function which is replaced
+    ours: bool  # one of regard's attention layers
+    computes: bool  # may compute attention by code of its own, or call a function of torch's or regard's for it
+    visible: bool  # may call an attention function that can be seen
 
 
 @functools.cache
@@ -38,12 +39,16 @@ def kind_of(kind: Any) -> Kind:
     """The same for each module of a class, so that it is looked up once."""
     transformers = huggingface.is_model(kind)
     model = transformers and hasattr(kind, "get_input_embeddings")
-    attention = _ATTENTION.search(kind.__name__) is not None
-    routes = attention and huggingface.routes(kind)
-    generates, attend = model and hasattr(kind, "generate"), hasattr(kind, "attend")
-    visible = routes or issubclass(kind, nn.MultiheadAttention) or (attention and huggingface.calls_torch(kind))
+    generates = model and hasattr(kind, "generate")
+    routes = transformers and not model and huggingface.routes(kind)
+    ours, fast = issubclass(kind, SelfAttention | MultiHeadAttention), issubclass(kind, _FAST)
+    # Of all bases: FSDP and parametrizations make classes of torch out of those of others.
+    libraries = {base.__module__.split(".")[0] for base in kind.__mro__ if issubclass(base, nn.Module)}
+    foreign = bool(libraries - {"torch", "regard", "transformers"})
+    computes = fast or foreign or (not model and huggingface.computes(kind))  # models compute losses by softmaxes
+    visible = fast or foreign or routes or huggingface.calls_torch(kind)
     parts = routes and packed.takes_parts(kind)
-    return Kind(transformers, model, generates, attention, routes, parts, attend, visible)
+    return Kind(transformers, model, generates, routes, parts, ours, computes, visible)
 
 
 def named_modules(model: nn.Module) -> tuple[dict[str, nn.Module], bool]:
@@ -64,6 +69,11 @@ def named_modules(model: nn.Module) -> tuple[dict[str, nn.Module], bool]:
 
 
 def attends(module: nn.Module, kind: Kind) -> bool:
-    """Whether a module has `attend`; asking torch for an attribute that it does not have is slow."""
-    has = kind.attend or "attend" in vars(module) or "attend" in module._modules
-    return has and callable(getattr(module, "attend", None))
+    """Whether a module is one of regard's attention layers and calls `regard.attention`, not a function of the user's.
+
+    >>> from regard import MultiHeadAttention
+    >>> attends(MultiHeadAttention(8, 2), kind_of(MultiHeadAttention))
+    True
+    """
+    attend = vars(module).get("attend")
+    return kind.ours and getattr(attend, "original", attend) is attention

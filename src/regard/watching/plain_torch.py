@@ -1,8 +1,9 @@
-"""Plain PyTorch: whatever calls `torch.nn.functional.scaled_dot_product_attention`, `nn.MultiheadAttention` included.
+"""Modules with code of their own: what they call of torch and of regard is seen, and nothing is replaced.
 
-While a model is watched, three functions of torch are replaced: `scaled_dot_product_attention`, which still computes
-the output; `multi_head_attention_forward`, which has the masks before they are added up, and which calls no attention
-function at all when it returns the weights; and the switch of the fast path, which runs whole layers in C++.
+While such a module runs, a mode of torch (`torch.overrides.TorchFunctionMode`) receives every call, however its
+function was imported. `scaled_dot_product_attention`, `multi_head_attention_forward`, `regard.attention` and `A @ v`
+compute what they did before, and the watchers of the running module observe them. Attention by hand is named
+(by_hand.py). While the mode is there, torch does not take its fast path, which runs whole layers in C++.
 """
 
 from __future__ import annotations
@@ -12,39 +13,161 @@ import inspect
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 from regard.errors import WatchError
-from regard.matrix import AttentionMatrix
+from regard.matrix import AttentionMatrix, attention
 from regard.scores import HIDING, Dense, Mask
 from regard.watching import registry
+from regard.watching.by_hand import Products, role_of
 from regard.watching.calls import AttentionCall, check_readable, names_another_sequence, to_one_dtype
 from regard.watching.masks import Pattern, looks_causal
+from regard.watching.own_layers import WatchedAttend, matrix_call
 from regard.watching.registry import Watcher
 
-__all__ = ["hooks", "may_attend", "replacements"]
+__all__ = ["begin", "depth", "end", "hooks"]
 
 Watchers = list[tuple[Watcher, str]]
 
 
-def may_attend(modules: Iterable[nn.Module]) -> bool:
-    """Whether one of the modules is torch's attention, or has code of its own, which may call torch's function."""
-    return any(isinstance(m, nn.MultiheadAttention) or not type(m).__module__.startswith("torch.nn.") for m in modules)
+def begin(*_: Any) -> None:
+    """A module with code of its own begins to run in this thread."""
+    mode = _mode()
+    mode.depth += 1
+    if mode.depth == 1:
+        _push_mode(mode)  # type: ignore[no-untyped-call]
 
 
-def replacements(modules: Iterable[nn.Module]) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
-    """What is replaced while these modules are watched: owner, attribute, and what makes the new one from the old."""
-    yield functional, "scaled_dot_product_attention", _watched_attention
-    if any(isinstance(module, nn.MultiheadAttention) for module in modules):
-        yield functional, "multi_head_attention_forward", _watched_multi_head
-        yield torch.backends.mha, "get_fastpath_enabled", _NoFastPath
+def end(*_: Any) -> None:
+    """It has ended."""
+    mode, others = _mode(), []
+    mode.depth -= 1
+    if mode.depth == 0:
+        while (top := _pop_mode()) is not mode:  # type: ignore[no-untyped-call]  # entered by the module's code, which did not leave it
+            others.append(top)
+        for other in reversed(others):
+            _push_mode(other)  # type: ignore[no-untyped-call]
+
+
+def depth() -> int:
+    """How many such modules are running in this thread, each inside the other."""
+    return _mode().depth
+
+
+_thread = threading.local()  # .mode: see _mode
+
+
+def _mode() -> _Mode:
+    if not hasattr(_thread, "mode"):
+        _thread.mode = _Mode()
+    mode: _Mode = _thread.mode
+    return mode
+
+
+class _Mode(TorchFunctionMode):
+    """Receives every call of torch and of `regard.attention` in one thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.depth = 0
+        self.heads: _Heads | None = None  # of the multi_head_attention_forward that is running
+        self._products = Products()
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """What the function returns; if it computes attention, the watchers of the running module know of it."""
+        kwargs = kwargs or {}
+        if torch.compiler.is_compiling():
+            return function(*args, **kwargs)
+        if (see := _ATTENTION.get(function)) is not None:
+            return see(self, sys._getframe(1), function, *args, **kwargs)
+        output, role = function(*args, **kwargs), role_of(function)
+        if self.heads is None and self._products.concern(role, args):
+            frame = sys._getframe(1)
+            if self._products.see(role, args, kwargs, output, lambda: next(_innermost(frame), None)):
+                _name_unseen(frame)
+        return output
+
+
+def _running(frame: FrameType | None) -> Iterator[nn.Module]:
+    """The modules that are running, the innermost first.
+
+    The stack tells, without a hook on every module: torch calls each of them in `_call_impl`.
+    """
+    while frame is not None:
+        if frame.f_code is nn.Module._call_impl.__code__:
+            yield frame.f_locals["self"]
+        frame = frame.f_back
+
+
+def _watched(frame: FrameType | None, hidden: str = "regard.") -> tuple[nn.Module | None, Watchers]:
+    """The innermost module that is running and watched, and who watches it; nobody where regard computes by itself."""
+    caller = frame
+    while caller is not None and caller.f_code is not nn.Module._call_impl.__code__:
+        name = str(caller.f_globals.get("__name__"))
+        # regard's layers call what the user gave them, and a mode is called by itself.
+        own = name.startswith(hidden) and not name.startswith("regard.nn.")
+        if own and caller.f_code.co_name != "__torch_function__":
+            return None, []
+        caller = caller.f_back
+    for module in _running(caller):
+        if found := registry.watchers(module):
+            return module, found
+    return None, []
+
+
+def _innermost(frame: FrameType) -> Iterator[nn.Module]:
+    """The running modules that have code of their own, the innermost first: an `nn.Softmax` is a step of another one."""
+    return (module for module in _running(frame) if not type(module).__module__.startswith("torch.nn."))
+
+
+def _name_unseen(frame: FrameType) -> None:
+    """Tell the watchers of the innermost module with code of its own that its attention is not in their records."""
+    _, watchers = _watched(frame)
+    if watchers:
+        watchers = next(filter(None, map(registry.watchers, _innermost(frame))), watchers)
+    for watcher, name in watchers:
+        watcher.unseen(name)
+
+
+def _of_regard(
+    mode: _Mode,
+    frame: FrameType,
+    function: Callable[..., Tensor],
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    **options: Any,
+) -> Tensor:
+    """`regard.attention`, called by code that is not regard's."""
+    module, watchers = _watched(frame, "regard.watching.")
+    if module is None:
+        return function(query, key, value, **options)
+    return WatchedAttend(module, watchers[0][1], function)(query, key, value, **options)
+
+
+def _of_a_matrix(
+    mode: _Mode,
+    frame: FrameType,
+    function: Callable[..., Tensor],
+    matrix: AttentionMatrix,
+    value: Tensor,
+    *options: Any,
+) -> Tensor:
+    """`A @ value`, the same."""
+    module, watchers = _watched(frame, "regard.watching.")
+    if module is None:
+        return function(matrix, value, *options)
+    return matrix_call(module, watchers, matrix, value, functools.partial(function, matrix, value, *options))
 
 
 def hooks(module: nn.Module) -> Iterator[tuple[Callable[..., Any], Callable[..., Any]]]:
@@ -57,69 +180,73 @@ def hooks(module: nn.Module) -> Iterator[tuple[Callable[..., Any], Callable[...,
         yield module.register_forward_hook, _fill_padding
 
 
-def _watched_attention(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _of_torch(
+    mode: _Mode, frame: FrameType, function: Callable[..., Tensor], query: Tensor, key: Tensor, value: Tensor,
+    attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:  # fmt: skip
     """Torch's function: it computes the output as before, and the watchers of the running module observe the call."""
-
-    @functools.wraps(original)
-    def attention(
-        query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-        is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
-    ) -> Tensor:  # fmt: skip
-        options = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
-        heads: _Heads | None = getattr(_thread, "heads", None)
-        compiling = torch.compiler.is_compiling()
-        watchers = [] if compiling else _watchers(sys._getframe(1)) if heads is None else heads.watchers
-        if not watchers:
-            return original(query, key, value, attn_mask=attn_mask, **options)
-        call = _call(watchers[0][1], query, key, attn_mask, is_causal, scale, heads)
-        for watcher, name in watchers:
-            call = watcher.change(name, call)
-        matrix: AttentionMatrix | None = None
-        if call.pattern.links or call.pattern.zeroed:
-            seen, (observed, matrix) = None, call.attend(_value(value, call), dropout_p)
-            shape = query.shape[:-2] if enable_gqa else torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])  # type: ignore[no-untyped-call]
-            output = observed.reshape(*shape, *observed.shape[-2:])
-        else:
-            output = original(query, key, value, attn_mask=attn_mask, **options)
-            seen = observed = output.reshape(*call.query.shape[:3], output.shape[-1])
-        if heads is not None:
-            heads.matrix = matrix
-        for watcher, name in watchers:
-            observed = watcher.observe(name, call, matrix, observed, _value(value, call))
-        if observed is seen:
-            return output
-        if heads is not None:
-            heads.changed = True
-        return observed.reshape(output.shape)
-
-    return attention
+    options = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
+    heads = mode.heads
+    watchers = _watched(frame)[1] if heads is None else heads.watchers
+    if not watchers:
+        return function(query, key, value, attn_mask=attn_mask, **options)
+    call = _call(watchers[0][1], query, key, attn_mask, is_causal, scale, heads)
+    for watcher, name in watchers:
+        call = watcher.change(name, call)
+    matrix: AttentionMatrix | None = None
+    if call.pattern.links or call.pattern.zeroed:
+        seen, (observed, matrix) = None, call.attend(_value(value, call), dropout_p)
+        shape = query.shape[:-2] if enable_gqa else torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])  # type: ignore[no-untyped-call]
+        output = observed.reshape(*shape, *observed.shape[-2:])
+    else:
+        output = function(query, key, value, attn_mask=attn_mask, **options)
+        seen = observed = output.reshape(*call.query.shape[:3], output.shape[-1])
+    if heads is not None:
+        heads.matrix = matrix
+    for watcher, name in watchers:
+        observed = watcher.observe(name, call, matrix, observed, _value(value, call))
+    if observed is seen:
+        return output
+    if heads is not None:
+        heads.changed = True
+    return observed.reshape(output.shape)
 
 
-def _watched_multi_head(original: Callable[..., Any]) -> Callable[..., Any]:
+def _of_multi_head(mode: _Mode, frame: FrameType, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The function of `nn.MultiheadAttention`: the same output and weights."""
-    signature = inspect.signature(original)
+    watchers = _watched(frame)[1]
+    if not watchers:
+        return function(*args, **kwargs)
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    given = bound.arguments
+    heads = _Heads(watchers, given["query"], given["key"], given["attn_mask"], given["key_padding_mask"])
+    if not given["need_weights"]:
+        return heads.inside(mode, given)
+    output, weights = function(*args, **kwargs)
+    # To return the weights it multiplies matrices itself. A second call shows the queries and keys; it draws no
+    # random numbers, so that dropout is what it was.
+    again, _ = heads.inside(mode, given | {"need_weights": False, "is_causal": False, "training": False})
+    if heads.matrix is not None and weights is not None:  # without the links
+        shown = heads.matrix.to_dense()
+        weights = (shown.mean(1) if given["average_attn_weights"] else shown).reshape(weights.shape)
+    return (again if heads.changed else output), weights
 
-    @functools.wraps(original)
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        watchers = _watchers(sys._getframe(1))
-        if not watchers:
-            return original(*args, **kwargs)
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        given = bound.arguments
-        heads = _Heads(watchers, given["query"], given["key"], given["attn_mask"], given["key_padding_mask"])
-        if not given["need_weights"]:
-            return _inside(heads, original, given)
-        output, weights = original(*args, **kwargs)
-        # To return the weights it multiplies matrices itself. A second call shows the queries and keys; it draws no
-        # random numbers, so that dropout is what it was.
-        again, _ = _inside(heads, original, given | {"need_weights": False, "is_causal": False, "training": False})
-        if heads.matrix is not None and weights is not None:  # without the links
-            shown = heads.matrix.to_dense()
-            weights = (shown.mean(1) if given["average_attn_weights"] else shown).reshape(weights.shape)
-        return (again if heads.changed else output), weights
 
-    return forward
+_ATTENTION: dict[Any, Callable[..., Any]] = {
+    functional.scaled_dot_product_attention: _of_torch,
+    functional.multi_head_attention_forward: _of_multi_head,
+    attention: _of_regard,
+    AttentionMatrix.attend: _of_a_matrix,
+}
+# Its first line hands it to the mode, which then is not there any more for what it calls: here that line says no.
+_multi_head = FunctionType(
+    functional.multi_head_attention_forward.__code__,
+    vars(functional) | {"has_torch_function": lambda _: False},
+    "multi_head_attention_forward",
+    functional.multi_head_attention_forward.__defaults__,
+)
 
 
 @dataclass
@@ -153,31 +280,14 @@ class _Heads:
         same = self.query is self.key
         return same or (self.query.shape == self.key.shape and torch.equal(self.query, self.key))
 
-
-_thread = threading.local()  # .heads: of the multi_head_attention_forward that is running
-
-
-def _inside(heads: _Heads, original: Callable[..., Any], given: dict[str, Any]) -> Any:
-    _thread.heads = heads
-    try:
-        return original(**given)
-    finally:
-        _thread.heads = None
-
-
-def _watchers(caller: FrameType) -> Watchers:
-    """Who watches the innermost module that is running; nobody where regard itself calls.
-
-    The stack tells, without a hook on every module: torch calls each of them in `_call_impl`.
-    """
-    if caller.f_globals.get("__name__", "").startswith("regard."):
-        return []
-    frame: FrameType | None = caller
-    while frame is not None:
-        if frame.f_code is nn.Module._call_impl.__code__ and (found := registry.watchers(frame.f_locals["self"])):
-            return found
-        frame = frame.f_back
-    return []
+    def inside(self, mode: _Mode, given: dict[str, Any]) -> Any:
+        """What the function returns, while the mode knows what it received."""
+        mode.heads = self
+        try:
+            with mode:
+                return _multi_head(**given)
+        finally:
+            mode.heads = None
 
 
 def _call(
@@ -226,16 +336,6 @@ def _value(value: Tensor, call: AttentionCall) -> Tensor:
 
 
 # The fast path
-
-
-class _NoFastPath:
-    """Replaces `get_fastpath_enabled`: the fast path runs in C++, where nobody sees the queries and keys."""
-
-    def __init__(self, original: Callable[[], bool]):
-        self.original = original
-
-    def __call__(self) -> bool:
-        return False
 
 
 def _refuse_nested(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -294,11 +394,15 @@ def _makes_nested(encoder: Any, layer: Any, source: Tensor, mask: Tensor | None,
 
 def _may_skip_python(layer: nn.Module, source: Tensor) -> bool:
     """What both of them ask for first."""
-    allowed = getattr(torch.backends.mha.get_fastpath_enabled, "original", torch.backends.mha.get_fastpath_enabled)
-    if not allowed() or layer.training or source.dim() != 3 or torch.is_autocast_enabled():
+    if (
+        not torch.backends.mha.get_fastpath_enabled()
+        or layer.training
+        or source.dim() != 3
+        or torch.is_autocast_enabled()
+    ):
         return False
     tensors = (source, *layer.parameters())
-    if torch.overrides.has_torch_function(tensors):
+    if any(type(tensor) not in (Tensor, nn.Parameter) for tensor in tensors):
         return False
     return not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors))
 

@@ -36,6 +36,9 @@ class Watcher(Protocol):
         `matrix`: the one that the output was computed with, if it was; it knows more than that of the call.
         """
 
+    def unseen(self, name: str) -> None:
+        """Called when the module of this name has computed attention that cannot be recorded."""
+
     def follow(self, name: str, query: Tensor, key: Tensor, mask: LazyMask, scale: float | None) -> bool:
         """Called first for a step of a generation; True: it is recorded, and neither of the two above is called."""
 

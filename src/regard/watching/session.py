@@ -1,9 +1,9 @@
 """`watch`: a `with` block in which the attention of a model is recorded.
 
-Inside the block the modules of the model call us instead of their usual attention function: regard's own through their
-`attend` (own_layers.py), those of Hugging Face through a registered function (huggingface.py), all others through
-torch's function (plain_torch.py). Either way `Watching.change` receives every call, sorts it into a text, and takes
-links out of it; `Watching.observe` records it, and returns the output.
+Inside the block the attention of the model passes through us: that of regard's own layers through their `attend`
+(own_layers.py), that of Hugging Face through a registered function (huggingface.py), and what all other modules call,
+of torch or of regard, through a mode of torch (plain_torch.py). Either way `Watching.change` receives every call, sorts
+it into a text, and takes links out of it; `Watching.observe` records it, and returns the output.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
@@ -134,7 +134,7 @@ class Watching:
         self._embedded: Tensor | None = None  # ids that one of our models has embedded last
         self.seen: dict[str, Seen] = {}  # by module: what is known of its last text, where nothing is recorded
         self.changes.restart()
-        self._thread = threading.local()  # .depth: how many hooked modules are running; .running: see _Running
+        self._thread = threading.local()  # .depth: how many hooked modules are running
         self._unseen: dict[str, None] = {}  # the names of modules, in order
         self._observed: set[str] = set()
         self._fresh: set[str] = set()  # observed in a forward that has not ended yet
@@ -148,26 +148,25 @@ class Watching:
         kinds: dict[Any, Kind] = {kind: kind_of(kind) for kind in set[Any](map(type, self._names.values()))}
         found = [(name, module, kinds[type(module)]) for name, module in self._names.items()]
         ours = [(n, m) for n, m, kind in found if attends(m, kind)]
-        theirs = [(n, m) for n, m, kind in found if kind.transformers]
-        if not ours and not theirs and not plain_torch.may_attend(self._names.values()):
+        theirs = [m for _, m, kind in found if kind.transformers]
+        own_code = [m for _, m, kind in found if kind.computes or (kind.ours and not attends(m, kind))]
+        if not ours and not any(kind.visible for _, _, kind in found):
             raise self._nothing_seen()
-        attentions = [(n, m, kind) for n, m, kind in found if kind.attention]
         if not (self.changes.has_links or self._keep.values or self._keep.nothing):  # which each part has for itself
-            self._parts = Parts(name for name, _, kind in attentions if kind.parts)
+            self._parts = Parts(name for name, _, kind in found if kind.parts)
         with contextlib.ExitStack() as undo:
             undo.callback(registry.remove, self)
             registry.add(self, self._names.items())
             for name, module in ours:
                 _replace(undo, module, "attend", functools.partial(WatchedAttend, module, name))
-            for replacement in plain_torch.replacements(self._names.values()):
-                _replace(undo, *replacement)
             if theirs:
                 huggingface.prepare()
-                if not ours and attentions and not any(kind.visible for _, _, kind in attentions):
-                    raise self._nothing_seen()
-                self._configs = huggingface.configs(module for _, module in theirs)
+                self._configs = huggingface.configs(theirs)
                 for config, attribute in self._configs:
                     _replace(undo, config, attribute, huggingface.Name)
+            undo.callback(self._leave, plain_torch.depth())
+            for module in own_code:
+                _hook(undo, module, plain_torch.begin, plain_torch.end)
             for name, module, kind in found:
                 contains = module._modules and not kind.transformers and not isinstance(module, nn.ModuleList)
                 if name == "" or kind.model or contains:  # what a user may call
@@ -177,19 +176,18 @@ class Watching:
                     undo.callback(noted.remove)
                 if kind.generates and not self._keep.nothing:
                     _replace(undo, module, "generate", huggingface.WatchedGenerate)
-            for name, module, kind in attentions:
-                if kind.routes:
-                    ends = _Hook(self._routed_ends, name)
+            for name, module, kind in found:
+                if kind.routes and (kind.parts or not kind.computes):
+                    ends = _Hook(functools.partial(self._routed_ends, name, kind.computes))
                     undo.callback(module.register_forward_hook(ends, with_kwargs=True).remove)
-                else:
-                    _hook(undo, module, functools.partial(self._attention_starts, name), self._attention_ends)
             for module in self._names.values():
                 for register, hook in plain_torch.hooks(module):
                     undo.callback(register(_Hook(hook), with_kwargs=True).remove)
             for module, hook in self._projections.hooks() if self._keep.values else ():
                 undo.callback(module.register_forward_pre_hook(_Hook(hook)).remove)
-            if self._wrapped or any(module._compiled_call_impl for module in self._names.values()):
-                undo.enter_context(torch.compiler.set_stance("force_eager"))  # a compiled graph would not call us
+            compiled = self._wrapped or any(module._compiled_call_impl for module in self._names.values())
+            if compiled or (own_code and "torch._dynamo" in sys.modules):  # a compiled graph would show us nothing
+                undo.enter_context(torch.compiler.set_stance("force_eager"))
             self._undo = undo.pop_all()
         return Record(self._passes, self._model, self._unseen, changes=tuple(self.changes))
 
@@ -215,9 +213,8 @@ class Watching:
                 one.finish()
         if self._unseen and error is None:
             said = (
-                f"{some_of(self._unseen)} computed attention without calling transformers' AttentionInterface or "
-                "torch's scaled_dot_product_attention: it ran unchanged, and is not in the record. "
-                "record.unseen has all names."
+                f"{some_of(self._unseen)} computed attention by hand, or by a function that regard does not know: it "
+                "ran unchanged, and is not in the record. record.unseen has all names."
             )
             if self._strict:
                 raise WatchError(said)
@@ -232,8 +229,8 @@ class Watching:
             )
         return WatchError(
             f"{name} has no attention that regard can see. It sees Hugging Face models, regard's own layers, "
-            "nn.MultiheadAttention, nn.Transformer and its parts, and modules that call "
-            "torch.nn.functional.scaled_dot_product_attention under that name (not one imported from there)."
+            "nn.MultiheadAttention, nn.Transformer and its parts, and modules that call regard.attention or "
+            "torch.nn.functional.scaled_dot_product_attention."
         )
 
     def _before_forward(self, name: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -287,34 +284,23 @@ class Watching:
 
     # Attention that nobody sees
 
-    def _routed_ends(self, name: str, module: nn.Module, args: Any, kwargs: Any, *_: Any) -> None:
-        """The same for modules that call transformers' function themselves: one hook is enough for them."""
-        if name in self._fresh:
-            self._fresh.discard(name)
-            for call, matrix in self._parts.ended(name, module, args, kwargs):
-                self._record(name, self._place(name, call), matrix, None)
-            return
+    def _routed_ends(self, name: str, computes: bool, module: nn.Module, args: Any, kwargs: Any, *_: Any) -> None:
+        """A module that calls transformers' function has done so, or else its attention is unseen."""
+        called = name in self._fresh
+        self._fresh.discard(name)
+        for call, matrix in self._parts.ended(name, module, args, kwargs) if called else ():
+            self._record(name, self._place(name, call), matrix, None)
+        if not called and not computes:  # else it is known from what it computed
+            self.unseen(name)
+
+    def unseen(self, name: str) -> None:
+        """The module of this name has computed attention that cannot be recorded."""
         self._unseen[name] = None
-        if running := self._running():
-            running[-1].named = True
 
-    def _attention_starts(self, name: str, *_: Any) -> None:
-        self._running().append(_Running(name))
-
-    def _attention_ends(self, *_: Any) -> None:
-        """An attention module in which no call was observed is unseen; so that it is named once, the innermost."""
-        running = self._running()
-        ended = running.pop()
-        if not ended.seen and not ended.named:
-            self._unseen[ended.name] = None
-        if running and (ended.named or not ended.seen):
-            running[-1].named = True
-
-    def _running(self) -> list[_Running]:
-        if not hasattr(self._thread, "running"):
-            self._thread.running = []
-        running: list[_Running] = self._thread.running
-        return running
+    def _leave(self, depth: int) -> None:
+        """Of modules that an interrupt ended, nothing is left; `depth`: how many were running at the beginning."""
+        while plain_torch.depth() > depth:
+            plain_torch.end()
 
     # Every attention call
 
@@ -349,8 +335,6 @@ class Watching:
             self._new_ids = {}
         self._continued_step, self._placed = self._step, (name, calls)
         self._fresh.add(name)
-        for running in self._running():
-            running.seen = True
         return True
 
     def observe(
@@ -359,8 +343,6 @@ class Watching:
         """Record a call of the module of this name; its output, without the heads that are removed."""
         self._observed.add(name)
         self._fresh.add(name)
-        for running in self._running():
-            running.seen = True
         if not _recomputed() and name in self._parts.names:
             self._parts.add(name, call, matrix)
         elif not _recomputed() and not self._keep.nothing:
@@ -459,15 +441,6 @@ class Watching:
 def _recomputed() -> bool:
     """Whether a checkpoint computes a call again, which was recorded before: it does so in a backward pass."""
     return bool(torch._C._current_graph_task_id() != -1)
-
-
-@dataclass
-class _Running:
-    """An attention module whose forward has begun: whether a call was observed, or a module inside named as unseen."""
-
-    name: str
-    seen: bool = False
-    named: bool = False
 
 
 class _Hook(functools.partial[Any]):

@@ -1,0 +1,136 @@
+"""Attention that a module computes by hand: a softmax over the product of two activations.
+
+`Products.see` receives the calls of torch that a module makes. It keeps a note, as long as the tensor lives, on each
+product of two tensors of which neither is a weight, and on what is computed from it: scaled, masked, cut, joined. A
+softmax of such a tensor is attention; that of a router or of a language model's head is taken of a product with a
+weight. A sum of its exponentials, or the exponential of its log-softmax, is a softmax too.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from torch import Tensor, nn
+
+__all__ = ["Products", "role_of"]
+
+# What functions of torch do, by name: torch.x, Tensor.x, functional.x and torch.ops.aten.x have the same.
+_FUNCTIONS = {
+    "product": "matmul __matmul__ __rmatmul__ mm bmm mv dot vdot vecdot inner einsum tensordot chain_matmul multi_dot "
+    "cosine_similarity",
+    "added product": "baddbmm baddbmm_ addbmm",
+    "pairs": "mul mul_ multiply __mul__ __rmul__",
+    "projection": "linear addmm conv1d conv2d conv3d",
+    "softmax": "softmax _softmax _safe_softmax softmin gumbel_softmax",
+    "log": "log_softmax _log_softmax logsumexp",
+    "exp": "exp exp_ exp2 exp2_",
+    "sum": "sum",
+    "write": "__setitem__",
+}
+_ROLES = {name: role for role, names in _FUNCTIONS.items() for name in names.split()}
+_SCORES, _EXPONENTIALS, _LOGARITHMS, _WEIGHTS = range(1, 5)
+_BECOMES = {
+    ("softmax", _SCORES): _WEIGHTS,
+    ("exp", _SCORES): _EXPONENTIALS,
+    ("log", _SCORES): _LOGARITHMS,
+    ("exp", _LOGARITHMS): _WEIGHTS,
+}
+_ATTENTION = {("softmax", _SCORES), ("exp", _LOGARITHMS), ("sum", _EXPONENTIALS)}
+
+
+@functools.lru_cache(maxsize=4096)
+def role_of(function: Any) -> str | None:
+    """What a function of torch does, as far as attention is concerned.
+
+    >>> import torch
+    >>> role_of(torch.bmm), role_of(Tensor.softmax), role_of(torch.relu)
+    ('product', 'softmax', None)
+    """
+    name = getattr(function, "__name__", "").partition(".")[0]
+    return _ROLES.get(name.removeprefix("linalg_").removeprefix("special_"))
+
+
+class _Note(NamedTuple):
+    """What a tensor holds, and in whose forward the product was computed that it comes from."""
+
+    tensor: weakref.ref[Tensor]
+    holds: int
+    module: nn.Module | None
+
+
+class Products:
+    """What the modules of one thread computed from products of activations, and from weights alone."""
+
+    def __init__(self) -> None:
+        self._notes: dict[int, _Note] = {}  # by id of a tensor
+        self._weights: dict[int, weakref.ref[Tensor]] = {}
+
+    def concern(self, role: str | None, args: tuple[Any, ...]) -> bool:
+        """Whether a call with these arguments has to be seen: most have not, and should cost little."""
+        if self._notes or role in ("product", "added product", "pairs"):
+            return True
+        first = args[0] if args else None
+        return type(first) is nn.Parameter or id(first) in self._weights
+
+    def see(
+        self, role: str | None, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any,
+        running: Callable[[], nn.Module | None],
+    ) -> bool:  # fmt: skip
+        """Note what a call gave; whether it was the softmax of an attention. `running`: finds the innermost module."""
+        tensors = list(_tensors((*args, *kwargs.values())))
+        noted = [note for tensor in tensors if (note := self._notes.get(id(tensor))) is not None]
+        if role == "pairs" and not noted and not _is_outer(tensors, output):
+            role = None
+        if role in ("product", "added product", "pairs"):
+            factors = tensors[1:] if role == "added product" else tensors
+            if sum(not self._is_weight(factor) for factor in factors if factor.is_floating_point()) > 1:
+                if all(note.holds == _SCORES for note in noted):
+                    self._note(output, _SCORES, running())
+                elif role == "pairs":
+                    self._note(output, noted[0].holds, noted[0].module)
+                return False
+            role = None if role == "pairs" else "projection"
+        if not noted:
+            if role is None and tensors and all(map(self._is_weight, tensors)):
+                for result in _tensors((output,)):
+                    forget = functools.partial(_forget, self._weights, id(result))
+                    self._weights[id(result)] = weakref.ref(result, forget)
+            return False
+        holds, module = max(note.holds for note in noted), noted[0].module
+        # A product with weights has other numbers, but where heads are mixed: that stays within one module.
+        if role != "projection" or running() is module:
+            self._note(args[0] if role == "write" else output, _BECOMES.get((role or "", holds), holds), module)
+        return (role, holds) in _ATTENTION
+
+    def _note(self, output: Any, holds: int, module: nn.Module | None) -> None:
+        for tensor in _tensors((output,)):
+            if tensor.is_floating_point():
+                key = id(tensor)
+                self._notes[key] = _Note(
+                    weakref.ref(tensor, functools.partial(_forget, self._notes, key)), holds, module
+                )
+
+    def _is_weight(self, tensor: Tensor) -> bool:
+        """Whether it is a parameter, a view of one, or computed from parameters alone, as in another dtype."""
+        return id(tensor) in self._weights or isinstance(tensor, nn.Parameter) or isinstance(tensor._base, nn.Parameter)
+
+
+def _forget(notes: dict[int, Any], key: int, _: object) -> None:
+    notes.pop(key, None)
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    """Those among some arguments or results, and in the lists among them."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from (item for item in value if isinstance(item, Tensor))
+
+
+def _is_outer(factors: list[Tensor], product: Any) -> bool:
+    """Whether numbers were multiplied pair by pair, as queries and keys are where their product is summed by hand."""
+    return len(factors) == 2 and isinstance(product, Tensor) and product.numel() > max(f.numel() for f in factors)
