@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 import math
+import operator
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -83,7 +85,8 @@ class Changes:
         text: int | None = None,
     ) -> None:
         """Some more, in all texts of a batch or in one."""
-        for item in [without] if isinstance(without, Mapping | Link) else without or ():
+        items: Any = [without] if isinstance(without, Mapping | Link) else () if without is None else without
+        for item in items if isinstance(items, Iterable) and not isinstance(items, str) else [items]:
             if isinstance(item, Link):
                 self._links.append(_Steered(item, -math.inf, not renormalise, text))
             elif isinstance(item, Mapping):
@@ -103,13 +106,15 @@ class Changes:
 
     def _checked(self, name: str, heads: Collection[int]) -> tuple[int, ...]:
         if name not in self._modules:
-            close = difflib.get_close_matches(name, self._modules, n=3, cutoff=0.3)
+            close = difflib.get_close_matches(str(name), self._modules, n=3, cutoff=0.3)
             hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
             raise InputError(f"without: the model has no module {name!r}.{hint}")
-        numbers = tuple(int(head) for head in heads)
+        numbers = None if isinstance(heads, str) or not isinstance(heads, Iterable) else tuple(heads)
+        if numbers is None or any(isinstance(head, bool) or not hasattr(head, "__index__") for head in numbers):
+            raise InputError(f"without takes a list of heads for each module, as in {{{name!r}: [0]}}. Got {heads!r}.")
         if any(head < 0 for head in numbers):
             raise InputError(f"without: heads are numbered from 0. Got {list(numbers)} for {name!r}.")
-        return numbers
+        return tuple(map(operator.index, numbers))
 
     def __bool__(self) -> bool:
         return bool(self._heads or self._links)

@@ -33,6 +33,7 @@ __all__ = [
     "computes",
     "configs",
     "is_model",
+    "keep_seeing",
     "load",
     "prepare",
     "routes",
@@ -126,6 +127,13 @@ def configs(modules: Iterable[Any]) -> list[tuple[Any, str]]:
         found[id(config)] = config
         todo += [getattr(config, name, None) for name in config.sub_configs]
     return [(config, _IMPLEMENTATION) for key, config in found.items() if routed.get(key, True)]
+
+
+def keep_seeing(configs: Iterable[tuple[Any, str]]) -> None:
+    """Put our function in the place of another one that was set while it was there, as Whisper's `generate` does."""
+    for config, attribute in configs:
+        if type(chosen := getattr(config, attribute)) is not Name:
+            setattr(config, attribute, Name(chosen))
 
 
 def routes(kind: Any) -> bool:

@@ -126,7 +126,7 @@ def _watched(frame: FrameType | None, hidden: str = "regard.") -> tuple[nn.Modul
 
 
 def _innermost(frame: FrameType) -> Iterator[nn.Module]:
-    """The running modules that have code of their own, the innermost first: an `nn.Softmax` is a step of another one."""
+    """The running modules with code of their own, the innermost first: an `nn.Softmax` is a step of another one."""
     return (module for module in _running(frame) if not type(module).__module__.startswith("torch.nn."))
 
 

@@ -131,9 +131,17 @@ class Record(Mapping[str, Entry]):
         """One record for each text, or batch of texts, that the model read."""
         return [Record([one], self.model, self._unseen, changes=self.changes) for one in self._passes]
 
-    def at(self, *, layer: int | None = None, head: int | slice | None = None, kind: str | None = None) -> Record:
-        """The record of some layers, heads or kinds only; layer -1 is the last, of each kind."""
-        entries = self._entries()
+    def at(
+        self, *, layer: int | None = None, head: int | slice | None = None, kind: str | None = None,
+        module: str | None = None,
+    ) -> Record:  # fmt: skip
+        """The record of some layers, heads, kinds or modules only; layer -1 is the last, of each kind.
+
+        A `module` is named as in the model, and holds all inside it: "text_model", "encoder.layers.0".
+        """
+        entries = {name: entry for name, entry in self._entries().items() if _is_inside(name, module)}
+        if not entries and len(self._entries()):
+            raise InputError(f"nothing was seen of a module {module!r}. There are {some_of(self._entries())}.")
         layers: dict[str, list[int]] = {}  # of each kind, in ascending order
         for of, number in sorted({(entry.kind, entry.layer) for entry in entries.values()}):
             layers.setdefault(of, []).append(number)
@@ -151,7 +159,7 @@ class Record(Mapping[str, Entry]):
                 f"nothing was seen of {asked or 'any layer'}. There are {there or 'no layers'}. Layers also count back "
                 f"from -1."
             )
-        whole = self._whole or list(self._entries().values())
+        whole = [one for one in self._whole or self._entries().values() if _is_inside(one.name, module)]
         return Record([chosen], self.model, self._unseen, whole, self.changes)
 
     # Questions. By default, attention sinks (see sinks.py) are set aside, except for a single head, whose numbers are
@@ -464,6 +472,15 @@ def _dense_rows(entry: Entry, rows: Tensor) -> tuple[Float[Tensor, "batch heads 
     if zeroed is not None:
         weights = weights * (zeroed if zeroed.shape[1] == 1 else zeroed[:, heads])
     return weights.cpu(), weights.sum(-1).cpu()
+
+
+def _is_inside(name: str, module: str | None) -> bool:
+    """Whether an entry is of a module, or of one inside it.
+
+    >>> _is_inside("text_model.encoder.layers.1.self_attn", "encoder.layers.1"), _is_inside("text_model.0", "text")
+    (True, False)
+    """
+    return module is None or f".{module}." in f".{name.partition('#')[0]}."
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -166,25 +166,24 @@ class Watching:
                     _replace(undo, config, attribute, huggingface.Name)
             undo.callback(self._leave, plain_torch.depth())
             for module in own_code:
-                _hook(undo, module, plain_torch.begin, plain_torch.end)
+                _around(undo, module, plain_torch.begin, plain_torch.end)
             for name, module, kind in found:
                 contains = module._modules and not kind.transformers and not isinstance(module, nn.ModuleList)
                 if name == "" or kind.model or contains:  # what a user may call
-                    _hook(undo, module, functools.partial(self._before_forward, name), self._after_forward)
+                    _around(undo, module, functools.partial(self._before_forward, name), self._after_forward)
                 if isinstance(module, Transformer):
-                    noted = module.embedding.register_forward_pre_hook(_Hook(self._before_embedding))
-                    undo.callback(noted.remove)
+                    _hook(undo, module.embedding.register_forward_pre_hook, self._before_embedding)
                 if kind.generates and not self._keep.nothing:
                     _replace(undo, module, "generate", huggingface.WatchedGenerate)
             for name, module, kind in found:
                 if kind.routes and (kind.parts or not kind.computes):
-                    ends = _Hook(functools.partial(self._routed_ends, name, kind.computes))
-                    undo.callback(module.register_forward_hook(ends, with_kwargs=True).remove)
+                    ends = functools.partial(self._routed_ends, name, kind.computes)
+                    _hook(undo, module.register_forward_hook, ends, with_kwargs=True)
             for module in self._names.values():
                 for register, hook in plain_torch.hooks(module):
-                    undo.callback(register(_Hook(hook), with_kwargs=True).remove)
+                    _hook(undo, register, hook, with_kwargs=True)
             for module, hook in self._projections.hooks() if self._keep.values else ():
-                undo.callback(module.register_forward_pre_hook(_Hook(hook)).remove)
+                _hook(undo, module.register_forward_pre_hook, hook)
             compiled = self._wrapped or any(module._compiled_call_impl for module in self._names.values())
             if compiled or (own_code and "torch._dynamo" in sys.modules):  # a compiled graph would show us nothing
                 undo.enter_context(torch.compiler.set_stance("force_eager"))
@@ -195,17 +194,11 @@ class Watching:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._undo is not None
-        changed = {getattr(config, attribute) for config, attribute in self._configs} - {huggingface.NAME}
         self._undo.close()
         self._undo = None
         own_table = isinstance(error, KeyError) and huggingface.NAME in str(error)  # a model's own lookup by name
         if self._step and not self._observed and (error is None or own_table):
             raise self._nothing_seen() from error
-        if changed and error is None:
-            raise WatchError(
-                f"the model's attention was set to {', '.join(sorted(map(repr, changed)))} while it was watched, so "
-                "what ran after that was not seen. Choose it before the block; watched, the outputs are the same."
-            )
         if error is None and self._observed and (said := self.changes.in_vain()):
             raise WatchError(said)
         if error is None:
@@ -222,13 +215,14 @@ class Watching:
 
     def _nothing_seen(self) -> WatchError:
         name = type(self._model).__name__
+        by_hand = f" It was computed by {some_of(self._unseen)}." if self._unseen else ""
         if any(huggingface.is_model(type(module)) for module in self._names.values()):
             return WatchError(
                 f"{name} does not call its attention through transformers' AttentionInterface, so nothing of it can be "
-                "seen. Models that do: BERT, GPT-2, Llama, T5, BART, ViT and most others."
+                f"seen.{by_hand} Models that do: BERT, GPT-2, Llama, T5, BART, ViT and most others."
             )
         return WatchError(
-            f"{name} has no attention that regard can see. It sees Hugging Face models, regard's own layers, "
+            f"{name} has no attention that regard can see.{by_hand} It sees Hugging Face models, regard's own layers, "
             "nn.MultiheadAttention, nn.Transformer and its parts, and modules that call regard.attention or "
             "torch.nn.functional.scaled_dot_product_attention."
         )
@@ -241,6 +235,7 @@ class Watching:
             self._step, self._given = self._step + 1, kwargs.get("past_key_values")
             self._now = self._caches.find(self._given, self._now)
             self._parts.clear()  # of a forward that ended in an error
+            huggingface.keep_seeing(self._configs)
             self._new_images = self._images_of_generation
         self._new_images = self._new_images or read_images(name, module, args, kwargs, self._stated)
         inputs = {name: kwargs.get("input_ids", args[0] if args else None)}
@@ -444,21 +439,44 @@ def _recomputed() -> bool:
 
 
 class _Hook(functools.partial[Any]):
-    """A hook that a copy of the module does not have: a copy is not watched."""
+    """A hook that a copy of its module does not keep: a copy is not watched."""
 
-    def __deepcopy__(self, _: Any) -> _Hook:
+    module: nn.Module
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Hook:
+        if (copied := memo.get(id(self.module))) is not None:
+            memo.setdefault(id(_Copies), _Copies()).append(copied)
         return _Hook(_do_nothing)
+
+
+class _Copies(list[nn.Module]):
+    """The copied modules of one `deepcopy`, which gives them up when all are complete: then their hooks are removed."""
+
+    def __del__(self) -> None:
+        for module in self:
+            every = [hooks for name, hooks in vars(module).items() if "_forward_" in name and "hooks" in name]
+            ours = [key for hooks in every for key, hook in hooks.items() if isinstance(hook, _Hook)]
+            for hooks in every:
+                for key in ours:
+                    hooks.pop(key, None)
 
 
 def _do_nothing(*_: Any) -> None:
     pass
 
 
-def _hook(
+def _hook(undo: contextlib.ExitStack, register: Callable[..., Any], run: Callable[..., Any], **options: bool) -> None:
+    """Run something before or after a module, by the method of it that registers hooks."""
+    hook = _Hook(run)
+    hook.module = register.__self__  # type: ignore[attr-defined]
+    undo.callback(register(hook, **options).remove)
+
+
+def _around(
     undo: contextlib.ExitStack, module: nn.Module, before: Callable[..., None], after: Callable[..., None]
 ) -> None:
-    undo.callback(module.register_forward_pre_hook(_Hook(before), with_kwargs=True).remove)
-    undo.callback(module.register_forward_hook(_Hook(after), always_call=True).remove)
+    _hook(undo, module.register_forward_pre_hook, before, with_kwargs=True)
+    _hook(undo, module.register_forward_hook, after, always_call=True)
 
 
 def _replace(undo: contextlib.ExitStack, owner: Any, attribute: str, make: Callable[[Any], Any]) -> None:

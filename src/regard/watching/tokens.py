@@ -296,11 +296,18 @@ class Vocabulary:
         self._listed: list[Tokens] | None = None
         self._longer: list[Tokens] | None = None  # with what was written after them
         self._fits = self._warned = False  # the user's tokens, so far
+        if tokenizer is not None and not hasattr(tokenizer, "convert_ids_to_tokens"):
+            raise InputError(
+                "tokenizer must have convert_ids_to_tokens, as those of transformers do: AutoTokenizer.from_pretrained("
+                f"…). Got {tokenizer!r}. Words go into tokens=[…]."
+            )
         if tokens is not None:
-            if isinstance(tokens, str) or not len(tokens):
+            one = isinstance(tokens, list | tuple) and all(isinstance(token, str) for token in tokens)
+            sequences: Any = [tokens] if one else tokens
+            lists = isinstance(sequences, list | tuple) and all(isinstance(some, list | tuple) for some in sequences)
+            if not lists or not tokens or not all(isinstance(token, str) for some in sequences for token in some):
                 raise InputError(f"tokens are a list of strings, or one such list for each sequence. Got {tokens!r}.")
-            sequences = [tokens] if isinstance(tokens[0], str) else tokens
-            self._listed = [Tokens([str(token) for token in sequence]) for sequence in sequences]
+            self._listed = [Tokens(list(sequence)) for sequence in sequences]
 
     def repeated(self, count: int) -> Vocabulary:
         """The same for a batch in which each text is there so many times in a row."""
