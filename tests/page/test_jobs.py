@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -75,6 +76,53 @@ def test_a_line_that_is_too_long_is_refused():
         await collected(thread.submit(waits()))  # there is room again
 
     run(work)
+
+
+def test_who_has_to_come_again_is_told_when(monkeypatch):
+    """What jobs took of late, times those that wait, shared by the threads; at least a second."""
+    now = [0.0]
+    monkeypatch.setattr("regard.page.jobs.time", SimpleNamespace(perf_counter=lambda: now[0]))
+
+    def lasts(*seconds):
+        for each in seconds:
+            now[0] += each
+            yield {}
+
+    async def told(thread):
+        hold = threading.Event()
+
+        def waits():
+            hold.wait()
+            yield {}
+
+        jobs = [thread.submit(waits()) for _ in range(3)]
+        with pytest.raises(BusyError) as busy:
+            thread.submit(waits())
+        hold.set()
+        await asyncio.gather(*map(collected, jobs))
+        return str(busy.value)
+
+    async def work(thread):
+        before = await told(thread)  # a second each; then three jobs that took no time: 0.8³
+        await collected(thread.submit(lasts(4, 6, 1)))
+        return before, await told(thread)  # 3 × (0.8 × 0.512 + 0.2 × 11)
+
+    assert run(work) == ("3 texts are being read: try again in 3 s.", "3 texts are being read: try again in 8 s.")
+
+    async def pooled():
+        pool, hold = Pool(threads=2, most=4), threading.Event()
+        await pool.run(lambda: [*lasts(40.05)])
+        tasks = [asyncio.create_task(pool.run(hold.wait)) for _ in range(4)]
+        await asyncio.sleep(0)
+        with pytest.raises(BusyError) as busy:
+            await pool.run(hold.wait)
+        hold.set()
+        await asyncio.gather(*tasks)
+        pool.close()
+        return busy.value.seconds
+
+    assert asyncio.run(pooled()) == 4  # 4 × (0.95 × 0.05 + 0.05 × 40.05) / 2
+    assert BusyError("much", 0.2).seconds == 1
 
 
 def test_whoever_leaves_ends_the_job():
