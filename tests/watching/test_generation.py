@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 import transformers as hf
-from models import FAMILIES, GROUPED, made
+from models import BART, FAMILIES, GROUPED, made
 
 import regard
 from regard.watching import module_calls, pooling
@@ -437,3 +437,27 @@ def test_a_reordering_is_noticed_among_steps_that_are_alike(keep):
             model(same, past_key_values=cache)
             if step == 5:
                 cache.reorder_cache(torch.tensor([1, 0]))
+
+
+def test_whisper_switches_to_eager_for_the_times_of_its_tokens():
+    torch.manual_seed(0)
+    sizes = {"num_mel_bins": 8, "max_source_positions": 12, "max_target_positions": 64, "median_filter_width": 3}
+    model = hf.WhisperForConditionalGeneration(hf.WhisperConfig(**{**BART, **sizes})).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(4) if parameter.dim() > 1 else None
+    config = model.generation_config
+    config.no_timestamps_token_id, config.alignment_heads, config.is_multilingual = 80, [[0, 1], [1, 2]], False
+    asked = {"return_timestamps": True, "max_new_tokens": 8, "input_features": torch.randn(1, 8, 24)}
+    timed = {**asked, "return_token_timestamps": True, "num_frames": torch.tensor([24])}
+    before = model.config._attn_implementation
+    with regard.watch(model, strict=True) as record:
+        watched = model.generate(**timed)
+    assert model.config._attn_implementation == before
+    plain = model.generate(**timed)
+    assert all(torch.equal(watched[name], plain[name]) for name in ("sequences", "token_timestamps"))
+    model.set_attn_implementation("sdpa")
+    with regard.watch(model) as alone:
+        model.generate(**asked)
+    for name, entry in record.items():
+        torch.testing.assert_close(entry.to_dense(), alone[name].to_dense(), atol=1e-5, rtol=1e-4)

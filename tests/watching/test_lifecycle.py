@@ -21,14 +21,16 @@ def test_the_model_is_restored_after_an_exception():
     assert len(record) == 2
 
 
-def test_another_attention_set_inside_the_block_is_reported():
+def test_another_attention_set_inside_the_block_is_seen_too():
     model, ids = made("Llama"), torch.tensor([[5, 6, 7]])
     before = model.config._attn_implementation
-    with pytest.raises(regard.WatchError, match="set to 'eager' while it was watched"), regard.watch(model):  # noqa: PT012
-        model(ids)
+    with torch.no_grad(), regard.watch(model, strict=True) as record:
+        first = model(ids).logits
         model.set_attn_implementation("eager")
-        model(ids)
+        torch.testing.assert_close(model(ids).logits, first)
     assert model.config._attn_implementation == before
+    one, other = (each["model.layers.1.self_attn"].to_dense() for each in record.passes)
+    torch.testing.assert_close(one, other)
 
 
 def test_a_model_that_changes_and_moves_while_it_is_watched():
@@ -100,8 +102,20 @@ def test_what_cannot_be_watched():
     assert len(record) == 0
     with pytest.raises(regard.WatchError, match="call the model"):
         record["encoder"]
-    with pytest.raises(regard.InputError, match="tokens are"):
-        regard.watch(Layer(), tokens="a dog")
+
+
+WRONG = [("tokens", wrong, "tokens are a list of strings") for wrong in ("a dog", 3, [], [1, 2], [["a"], 3], ["a", 3])]
+WRONG += [("tokenizer", 3, "must have convert_ids_to_tokens"), ("tokenizer", "bert", "must have convert_ids_to_tokens")]
+WRONG += [("without", wrong, "without takes heads by module") for wrong in (3, "x", [3])]
+WRONG += [("without", {"": wrong}, "takes a list of heads") for wrong in ("x", 1, ["x"], [0.5], [True])]
+WRONG += [("without", {3: [0]}, "no module 3")]
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(("name", "wrong", "said"), WRONG)
+def test_what_an_argument_must_be(name, wrong, said):
+    with pytest.raises(regard.InputError, match=said):
+        regard.watch(Layer(), **{name: wrong})
 
 
 # Threads

@@ -1,10 +1,13 @@
 """Modules of one's own that call torch's attention function, and torch's modules with a padded batch."""
 
+import warnings
+
 import pytest
 import torch
 from models import Direct
 from torch import nn
 from torch.nn import functional
+from torch.nn.functional import scaled_dot_product_attention
 
 import regard
 
@@ -139,6 +142,98 @@ def test_attention_by_hand_is_named():
     with pytest.raises(regard.WatchError, match="has no attention that regard can see"):  # noqa: SIM117
         with regard.watch(model[:1]) as record:
             record.model(x)
+
+
+# However it is called
+
+MASK = regard.causal()
+OTHER = torch.rand(TOKENS, TOKENS, generator=torch.Generator().manual_seed(0)) < 0.7
+# How a module computes attention, the mask and the kind that are recorded, and whether all of it is.
+CALLS = {
+    "imported by name": (lambda q, k, v: scaled_dot_product_attention(q, k, v, is_causal=True), MASK, "decoder"),
+    "regard.attention": (regard.attention, None, "encoder"),
+    "causal": (lambda q, k, v: regard.attention(q, k, v, mask=MASK), MASK, "decoder"),
+    "masked": (lambda q, k, v: regard.attention(q, k, v, mask=OTHER, scale=0.3), OTHER, "encoder"),
+    "text by text": (lambda q, k, v: regard.attention(q[0], k[0], v[0], mask=MASK)[None], MASK, "decoder"),
+    "a matrix": (lambda q, k, v: regard.AttentionMatrix(q, k, mask=MASK) @ v, MASK, "decoder"),
+    "of one text": (lambda q, k, v: (regard.AttentionMatrix(q[0], k[0], mask=OTHER) @ v[0])[None], OTHER, "encoder"),
+    "compiled": (torch.compile(lambda q, k, v: regard.attention(q, k, v), backend="eager"), None, "encoder"),
+    "a part": (lambda q, k, v: regard.AttentionMatrix(q, k).part[..., :2] @ v[..., :2, :], None, ""),
+    "without some": (lambda q, k, v: regard.AttentionMatrix(q, k).where(MASK) @ v, None, ""),
+    "several batches": (lambda q, k, v: regard.attention(q[None], k[None], v[None])[0], None, ""),
+}
+
+
+class Calls(nn.Module):
+    """`attend` is a method, and its name says nothing: it normalises the queries."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function, self.project = function, nn.Linear(WIDTH, 3 * WIDTH, dtype=torch.float64)
+
+    def heads(self, x):
+        query, key, value = self.project(x).unflatten(-1, (3, HEADS, -1)).movedim(-3, 0).transpose(-3, -2)
+        return functional.normalize(query, dim=-1), key, value
+
+    def attend(self, x):
+        return self.function(*self.heads(x))
+
+    def forward(self, x):
+        return self.attend(x).transpose(1, 2).flatten(2)
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("grad", [False, True])
+def test_a_call_is_seen_however_it_is_made(name, grad):
+    function, mask, kind = CALLS[name]
+    model, x = nn.Sequential(Calls(function), Direct()), _random(1, TOKENS, WIDTH)
+    with torch.set_grad_enabled(grad), warnings.catch_warnings():
+        warnings.simplefilter("ignore", regard.UnseenWarning)
+        plain = model(x)
+        with regard.watch(model) as record:
+            assert torch.equal(model(x), plain)
+        assert torch.equal(model(x), plain)
+    assert (list(record), record.unseen) == ((["0", "1"], ()) if kind else (["1"], ("0",)))
+    if kind:
+        query, key, _ = model[0].heads(x)
+        want = regard.AttentionMatrix(query, key, mask=mask, scale=0.3 if name == "masked" else None)
+        torch.testing.assert_close(record["0"].to_dense(), want.to_dense().detach(), **CLOSE)
+        assert (record["0"].kind, record.check().difference < 1e-6) == (kind, True)
+        assert regard.effect(model, x, without={"0": [0]}).difference > 1e-3
+
+
+@pytest.mark.parametrize("call", ["regard.attention", "a matrix", "imported by name"])
+def test_links_are_cut_in_all_of_them(call):
+    model, x = Calls(CALLS[call][0]), _random(1, TOKENS, WIDTH)
+    with regard.watch(model, without=regard.Link(5, 2)) as record:
+        watched = model(x)
+    query, key, value = model.heads(x)
+    scores = (query @ key.mT / 2).masked_fill(
+        torch.ones(TOKENS, TOKENS).triu(1).bool() & (CALLS[call][1] is MASK), -torch.inf
+    )
+    scores[..., 5, 2] = -torch.inf
+    torch.testing.assert_close(watched, (scores.softmax(-1) @ value).transpose(1, 2).flatten(2), **CLOSE)
+    assert record[""].to_dense()[0, 0, 5, 2] == 0
+
+
+class Renamed(regard.MultiHeadAttention):
+    """What FSDP makes of a layer: a class of its own."""
+
+    __module__ = "torch.distributed.fsdp"
+
+
+@pytest.mark.parametrize("kind", [regard.MultiHeadAttention, Renamed])
+@pytest.mark.parametrize("wrap", [lambda m: m, lambda m: torch.compile(m, backend="eager"), nn.Sequential])
+def test_our_layers_are_known_by_their_type(kind, wrap):
+    layer, x = kind(16, 4), torch.randn(1, 5, 16)
+    with regard.watch(wrap(layer), strict=True) as record:
+        record.model(x)
+        assert layer.attend is not regard.attention
+    assert [entry.shape for entry in record.values()] == [(1, 4, 5, 5)]
+    layer.attend = lambda query, key, value, **_: (query @ key.mT).softmax(-1) @ value  # not what regard computes
+    with pytest.raises(regard.WatchError, match="was computed by"), regard.watch(wrap(layer)) as record:
+        record.model(x)
+    assert len(record.unseen) == 1
 
 
 # What a reader asks of a padded batch

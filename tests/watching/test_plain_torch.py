@@ -317,7 +317,6 @@ def test_watches_nest_in_any_order_and_an_error_restores_everything():
         first, second = outer.__enter__(), inner.__enter__()
         encoder(x)
         outer.__exit__(None, None, None)
-        assert not torch.backends.mha.get_fastpath_enabled()
         encoder(x)
         inner.__exit__(None, None, None)
     assert (len(first.passes), len(second.passes)) == (1, 2)
@@ -325,8 +324,15 @@ def test_watches_nest_in_any_order_and_an_error_restores_everything():
     before = functional.multi_head_attention_forward
     with pytest.raises(RuntimeError), regard.watch(encoder):
         encoder(x, mask=torch.zeros(2, 3, dtype=torch.float64))
-    with pytest.raises(KeyboardInterrupt), regard.watch(encoder):
+
+    def interrupt(*_):
         raise KeyboardInterrupt
+
+    hook = encoder.layers[1].linear1.register_forward_pre_hook(interrupt)
+    with pytest.raises(KeyboardInterrupt), regard.watch(encoder):
+        encoder(x)
+    hook.remove()
+    assert torch._C._len_torch_function_stack() == 0
     assert torch.backends.mha.get_fastpath_enabled()
     assert functional.scaled_dot_product_attention is ORIGINAL
     assert functional.multi_head_attention_forward is before

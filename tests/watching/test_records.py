@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers as hf
 from disk import limited
-from models import FAMILIES, WORDS, Layer, made
+from models import FAMILIES, SIZE, VISION, WORDS, Layer, made
 
 import regard
 
@@ -336,3 +337,16 @@ def test_words_that_cannot_be_encoded_are_saved(tmp_path):
         record.model(torch.zeros(1, 2, 16))
     record.save(tmp_path / "record")
     assert regard.Record.open(tmp_path / "record")[""].tokens[0].pieces == ("\ud800", "a")
+
+
+def test_the_towers_of_a_model_are_told_apart():
+    text = {**SIZE, "max_position_embeddings": 64, "bos_token_id": 1, "eos_token_id": 2}
+    model = hf.SiglipModel(hf.SiglipConfig(text_config=text, vision_config=VISION)).eval()
+    with torch.no_grad(), regard.watch(model) as record:
+        model(input_ids=torch.randint(5, 90, (2, 6)), pixel_values=torch.randn(2, 3, 32, 32))
+    layers = [f"text_model.encoder.layers.{n}.self_attn" for n in (0, 1)]
+    assert list(record.at(module="text_model")) == layers
+    assert list(record.at(module="text_model", layer=-1)) == list(record.at(module=layers[1])) == layers[1:]
+    assert len(record.at(module="encoder.layers.1")) == 2
+    with pytest.raises(regard.InputError, match=r"nothing was seen of a module 'text'. There are vision_model"):
+        record.at(module="text")

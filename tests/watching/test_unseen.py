@@ -1,13 +1,19 @@
 """Models that mix attention which can be seen with attention which cannot: nothing changes, and nothing is silent."""
 
 import copy
+import importlib
+import importlib.util
 import json
+import sys
+import types
 import warnings
 
 import pytest
 import torch
 import transformers as hf
-from models import SIZE, SPECIAL, VISION, made
+from models import SIZE, SPECIAL, VISION, Direct, made
+from torch import nn
+from torch.nn import functional
 
 import regard
 from regard.watching import huggingface
@@ -210,6 +216,7 @@ def test_a_copy_made_while_watching_is_not_watched(name):
             twin = copy.deepcopy(model)
             torch.testing.assert_close(run(twin), expected)
             assert len(record.passes) == 1
+        assert not any(part._forward_hooks or part._forward_pre_hooks for part in twin.modules())
         torch.testing.assert_close(run(twin), expected)
     if name == "BERT":
         assert twin.config._attn_implementation == model.config._attn_implementation == "sdpa"
@@ -236,3 +243,145 @@ def test_informer_gets_no_mask_where_there_is_no_padding():
             watched = model(**inputs)[0]
     torch.testing.assert_close(watched, plain)
     assert {entry.kind for entry in record.values()} == {"cross"}
+
+
+# Attention by hand: known from what is computed, whatever the module is called
+
+TOKENS = 5
+LATER = torch.ones(TOKENS, TOKENS).triu(1).bool()
+
+
+def _by_exponentials(m, q, k, v):
+    weights = (q @ k.mT).sub(1).exp()
+    return (weights @ v) / weights.sum(-1, keepdim=True)
+
+
+def _row_by_row(m, q, k, v):
+    scores = torch.full((1, 2, TOKENS, TOKENS), -1e9)
+    for n in range(TOKENS):
+        scores[:, :, n, : n + 1] = (q[:, :, n : n + 1] @ k[:, :, : n + 1].mT)[:, :, 0]
+    return scores.softmax(-1) @ v
+
+
+def _number_by_number(m, q, k, v):
+    rows = [torch.stack([torch.dot(query, key) for key in k[0, 0]]).softmax(0) @ v[0, 0] for query in q[0, 0]]
+    return torch.stack(rows)[None, None].expand_as(v)
+
+
+BY_HAND = {
+    "matmul": lambda m, q, k, v: (q @ k.mT / 8**0.5).masked_fill(LATER, -1e9).softmax(-1) @ v,
+    "a bias": lambda m, q, k, v: functional.softmax(torch.matmul(q, k.mT) + m.bias, -1) @ v,
+    "einsum": lambda m, q, k, v: m.softmax(torch.einsum("bhid,bhjd->bhij", q, k) * m.scale) @ v,
+    "bmm": lambda m, q, k, v: torch.bmm(torch.softmax(torch.bmm(q[0], k[0].mT), -1), v[0])[None],
+    "baddbmm": lambda m, q, k, v: (torch.baddbmm(m.bias, q[0], k[0].mT).softmax(-1) @ v[0])[None],
+    "operators": lambda m, q, k, v: torch.ops.aten.softmax(torch.ops.aten.matmul(q, k.mT), -1) @ v,
+    "mixed heads": lambda m, q, k, v: torch.einsum("bhij,hg->bgij", q @ k.mT, m.mix).softmax(-1) @ v,
+    "convolved heads": lambda m, q, k, v: m.convolve(q @ k.mT).softmax(-1) @ v,
+    "pairs": lambda m, q, k, v: (q[..., :, None, :] * k[..., None, :, :]).sum(-1).softmax(-1) @ v,
+    "log-softmax": lambda m, q, k, v: (q @ k.mT).log_softmax(-1).exp() @ v,
+    "logsumexp": lambda m, q, k, v: ((s := q @ k.mT) - s.logsumexp(-1, keepdim=True)).exp() @ v,
+    "learned queries": lambda m, q, k, v: (m.query(m.table)[:TOKENS, :8] @ k.mT).softmax(-1) @ v,
+    "exponentials": _by_exponentials,
+    "row by row": _row_by_row,
+    "number by number": _number_by_number,
+}
+# A softmax of something else: a router, a head with tied weights (in bfloat16 too), a mixer, and linear attention.
+NO_ATTENTION = {
+    "router": lambda m, q, k, v: v * m.route(v).softmax(-1)[..., :1],
+    "tied weights": lambda m, q, k, v: (v @ m.embed.T).softmax(-1) @ m.embed,
+    "half": lambda m, q, k, v: ((v.bfloat16() @ m.embed.bfloat16().T).softmax(-1) @ m.embed.bfloat16()).float(),
+    "cosine": lambda m, q, k, v: (v @ functional.normalize(m.embed, dim=-1).T).softmax(-1) @ m.embed,
+    "mixer": lambda m, q, k, v: (m.bias @ v).softmax(-1),
+    "linear attention": lambda m, q, k, v: q.softmax(-1) @ (k.softmax(-2).mT @ v),
+    "the log of a product": lambda m, q, k, v: v + (q @ k.mT).log_softmax(-1).mean(),
+}  # fmt: skip
+
+
+class MHSA(nn.Module):
+    """Queries, keys and values, and what is done with them."""
+
+    def __init__(self, mixed):
+        super().__init__()
+        self.mixed, self.softmax, self.convolve = mixed, nn.Softmax(-1), nn.Conv2d(2, 2, 1)
+        self.query, self.key, self.value, self.output = (nn.Linear(16, 16) for _ in range(4))
+        self.route, self.scale = nn.Linear(8, 4), nn.Parameter(torch.ones(1))
+        self.bias, self.mix = nn.Parameter(torch.randn(2, TOKENS, TOKENS)), nn.Parameter(torch.randn(2, 2))
+        self.embed, self.table = nn.Parameter(torch.randn(9, 8)), nn.Parameter(torch.randn(9, 16))
+
+    def forward(self, x):
+        heads = (part(x).unflatten(-1, (2, 8)).transpose(1, 2) for part in (self.query, self.key, self.value))
+        return x + self.output(self.mixed(self, *heads).transpose(1, 2).flatten(2))
+
+
+class Routed(nn.Module):
+    """A mixture of experts, without experts."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Linear(16, 4)
+
+    def forward(self, x):
+        return x * self.gate(x).softmax(-1)[..., :1]
+
+
+@pytest.mark.parametrize("name", [*BY_HAND, *NO_ATTENTION])
+@pytest.mark.parametrize("grad", [False, True])
+def test_attention_by_hand_is_known_from_what_is_computed(name, grad):
+    torch.manual_seed(0)
+    mixed = (BY_HAND | NO_ATTENTION)[name]
+    model, x = nn.Sequential(nn.Sequential(MHSA(mixed), Routed()), Direct()), torch.randn(1, TOKENS, 16)
+    with torch.set_grad_enabled(grad), warnings.catch_warnings():
+        warnings.simplefilter("ignore", regard.UnseenWarning)
+        plain = model(x)
+        with regard.watch(model) as record:
+            assert torch.equal(model(x), plain)
+    assert record.unseen == (("0.0",) if name in BY_HAND else ())
+    assert list(record) == ["1"]
+    assert torch._C._len_torch_function_stack() == 0
+
+
+SMALL = {"image_size": 32, "patch_size": 8, "num_classes": 5, "dim": 32, "depth": 2, "heads": 2, "mlp_dim": 32}
+
+
+def _decoder(**options):
+    from x_transformers import Decoder, TransformerWrapper
+
+    layers = Decoder(dim=32, depth=2, heads=2, attn_dim_head=16, **options)
+    return TransformerWrapper(num_tokens=50, max_seq_len=32, attn_layers=layers), torch.arange(9)[None]
+
+
+def _vision(monkeypatch, module, kind, **options):
+    """A model of vit-pytorch, whose other files need torchvision: they are not imported."""
+    package = types.ModuleType("vit_pytorch")
+    package.__path__ = importlib.util.find_spec("vit_pytorch").submodule_search_locations
+    monkeypatch.setitem(sys.modules, "vit_pytorch", package)
+    build = getattr(importlib.import_module(f"vit_pytorch.{module}"), kind)
+    return build(**SMALL | options), torch.randn(1, 3, 32, 32)
+
+
+# What their modules named `attend` compute: by torch's function, or by hand.
+LIBRARIES = {
+    "x-transformers": (lambda _: _decoder(attn_flash=True), ["attn_layers.layers.0.1.attend", "attn_layers.layers.2.1.attend"], True),
+    "x-transformers, eager": (lambda _: _decoder(), ["attn_layers.layers.0.1.attend", "attn_layers.layers.2.1.attend"], False),
+    "x-transformers, heads mixed": (lambda _: _decoder(attn_pre_talking_heads=True), ["attn_layers.layers.0.1.attend", "attn_layers.layers.2.1.attend"], False),
+    "vit-pytorch": (lambda m: _vision(m, "vit", "ViT"), ["transformer.layers.0.0", "transformer.layers.1.0"], False),
+    "vit-pytorch, flash": (lambda m: _vision(m, "simple_flash_attn_vit", "SimpleViT"), ["transformer.layers.0.0.attend", "transformer.layers.1.0.attend"], True),
+    "vit-pytorch, CaiT": (lambda m: _vision(m, "cait", "CaiT", cls_depth=1), [f"{name}.fn" for name in ("patch_transformer.layers.0.0", "patch_transformer.layers.1.0", "cls_transformer.layers.0.0")], False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_models_of_other_libraries_are_recorded_or_named(name, monkeypatch):
+    make, names, recorded = LIBRARIES[name]
+    model, inputs = make(monkeypatch)
+    model.eval()
+    with torch.no_grad():
+        plain = model(inputs)
+        if recorded:
+            with regard.watch(model, strict=True) as record:
+                assert torch.equal(model(inputs), plain)
+            assert list(record) == names
+        else:
+            with pytest.raises(regard.WatchError, match="was computed by"), regard.watch(model) as record:
+                assert torch.equal(model(inputs), plain)
+            assert (list(record.unseen), len(record)) == (names, 0)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-__all__ = ["Products", "role_of"]
+__all__ = ["CREATE", "Products", "role_of"]
 
 # What functions of torch do, by name: torch.x, Tensor.x, functional.x and torch.ops.aten.x have the same.
 _FUNCTIONS = {
@@ -31,6 +31,7 @@ _FUNCTIONS = {
     "write": "__setitem__",
 }
 _ROLES = {name: role for role, names in _FUNCTIONS.items() for name in names.split()}
+CREATE = ("product", "added product", "pairs")  # what is noted where nothing was before
 _SCORES, _EXPONENTIALS, _LOGARITHMS, _WEIGHTS = range(1, 5)
 _BECOMES = {
     ("softmax", _SCORES): _WEIGHTS,
@@ -65,26 +66,20 @@ class Products:
     """What the modules of one thread computed from products of activations, and from weights alone."""
 
     def __init__(self) -> None:
-        self._notes: dict[int, _Note] = {}  # by id of a tensor
-        self._weights: dict[int, weakref.ref[Tensor]] = {}
-
-    def concern(self, role: str | None, args: tuple[Any, ...]) -> bool:
-        """Whether a call with these arguments has to be seen: most have not, and should cost little."""
-        if self._notes or role in ("product", "added product", "pairs"):
-            return True
-        first = args[0] if args else None
-        return type(first) is nn.Parameter or id(first) in self._weights
+        self.follows: dict[int, _Note | weakref.ref[Tensor]] = {}  # by id of a tensor; a reference: from weights alone
 
     def see(
         self, role: str | None, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any,
         running: Callable[[], nn.Module | None],
     ) -> bool:  # fmt: skip
         """Note what a call gave; whether it was the softmax of an attention. `running`: finds the innermost module."""
+        if role == "pairs" and not self.follows and not _is_outer(args, output):
+            return False
         tensors = list(_tensors((*args, *kwargs.values())))
-        noted = [note for tensor in tensors if (note := self._notes.get(id(tensor))) is not None]
-        if role == "pairs" and not noted and not _is_outer(tensors, output):
+        noted = [note for tensor in tensors if isinstance(note := self.follows.get(id(tensor)), _Note)]
+        if role == "pairs" and not noted and not _is_outer(args, output):
             role = None
-        if role in ("product", "added product", "pairs"):
+        if role in CREATE:
             factors = tensors[1:] if role == "added product" else tensors
             if sum(not self._is_weight(factor) for factor in factors if factor.is_floating_point()) > 1:
                 if all(note.holds == _SCORES for note in noted):
@@ -96,8 +91,7 @@ class Products:
         if not noted:
             if role is None and tensors and all(map(self._is_weight, tensors)):
                 for result in _tensors((output,)):
-                    forget = functools.partial(_forget, self._weights, id(result))
-                    self._weights[id(result)] = weakref.ref(result, forget)
+                    self.follows[id(result)] = self._reference(result)
             return False
         holds, module = max(note.holds for note in noted), noted[0].module
         # A product with weights has other numbers, but where heads are mixed: that stays within one module.
@@ -108,14 +102,16 @@ class Products:
     def _note(self, output: Any, holds: int, module: nn.Module | None) -> None:
         for tensor in _tensors((output,)):
             if tensor.is_floating_point():
-                key = id(tensor)
-                self._notes[key] = _Note(
-                    weakref.ref(tensor, functools.partial(_forget, self._notes, key)), holds, module
-                )
+                self.follows[id(tensor)] = _Note(self._reference(tensor), holds, module)
+
+    def _reference(self, tensor: Tensor) -> weakref.ref[Tensor]:
+        """One that takes the note away when the tensor is gone."""
+        return weakref.ref(tensor, functools.partial(_forget, self.follows, id(tensor)))
 
     def _is_weight(self, tensor: Tensor) -> bool:
         """Whether it is a parameter, a view of one, or computed from parameters alone, as in another dtype."""
-        return id(tensor) in self._weights or isinstance(tensor, nn.Parameter) or isinstance(tensor._base, nn.Parameter)
+        known = isinstance(self.follows.get(id(tensor)), weakref.ref)
+        return known or isinstance(tensor, nn.Parameter) or isinstance(tensor._base, nn.Parameter)
 
 
 def _forget(notes: dict[int, Any], key: int, _: object) -> None:
@@ -131,6 +127,7 @@ def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
             yield from (item for item in value if isinstance(item, Tensor))
 
 
-def _is_outer(factors: list[Tensor], product: Any) -> bool:
+def _is_outer(factors: tuple[Any, ...], product: Any) -> bool:
     """Whether numbers were multiplied pair by pair, as queries and keys are where their product is summed by hand."""
-    return len(factors) == 2 and isinstance(product, Tensor) and product.numel() > max(f.numel() for f in factors)
+    sizes = [factor.numel() if isinstance(factor, Tensor) else 1 for factor in factors]
+    return isinstance(product, Tensor) and product.numel() > max(sizes, default=1)

@@ -67,16 +67,17 @@ class AttentionCall:
         return matrix.where(self.zeroed) if self.zeroed.atoms else matrix
 
     def attend(self, value: Tensor, dropout: float = 0.0) -> tuple[Tensor, AttentionMatrix]:
-        """The output, and the matrix that it was computed with."""
-        if dropout or not self.zeroed.atoms:
-            matrix = self.matrix()
-            return matrix.attend(value, dropout), matrix
-        before = replace(self, zeroed=Mask()).matrix()
-        output = before.attend(value)  # right for most rows, and its normalisers are those of the others
-        zeroed = before.where(self.zeroed)
-        first, stop = _rows(self.zeroed, tuple(zeroed.shape), value.device)
-        changed = zeroed.part[:, :, first:stop].attend(value)
-        return torch.cat([output[:, :, :first], changed, output[:, :, stop:]], 2), zeroed
+        """The output, and the matrix that it was computed with; by_hand.py does not follow what regard computes."""
+        with torch._C.DisableTorchFunction():
+            if dropout or not self.zeroed.atoms:
+                matrix = self.matrix()
+                return matrix.attend(value, dropout), matrix
+            before = replace(self, zeroed=Mask()).matrix()
+            output = before.attend(value)  # right for most rows, and its normalisers are those of the others
+            zeroed = before.where(self.zeroed)
+            first, stop = _rows(self.zeroed, tuple(zeroed.shape), value.device)
+            changed = zeroed.part[:, :, first:stop].attend(value)
+            return torch.cat([output[:, :, :first], changed, output[:, :, stop:]], 2), zeroed
 
     def changed(self, links: Sequence[LocatedLink], zeroed: Sequence[LocatedLink]) -> AttentionCall:
         """The same with these links cut or steered, and those set to 0."""

@@ -45,8 +45,9 @@ def kind_of(kind: Any) -> Kind:
     # Of all bases: FSDP and parametrizations make classes of torch out of those of others.
     libraries = {base.__module__.split(".")[0] for base in kind.__mro__ if issubclass(base, nn.Module)}
     foreign = bool(libraries - {"torch", "regard", "transformers"})
-    computes = fast or foreign or (not model and huggingface.computes(kind))  # models compute losses by softmaxes
-    visible = fast or foreign or routes or huggingface.calls_torch(kind)
+    # Models of transformers compute losses by softmaxes, and what routes has another way that it does not take.
+    computes = fast or foreign or (huggingface.computes(kind) and not (model or routes))
+    visible = fast or foreign or ours or routes or huggingface.calls_torch(kind)
     parts = routes and packed.takes_parts(kind)
     return Kind(transformers, model, generates, routes, parts, ours, computes, visible)
 

@@ -27,7 +27,7 @@ from regard.errors import WatchError
 from regard.matrix import AttentionMatrix, attention
 from regard.scores import HIDING, Dense, Mask
 from regard.watching import registry
-from regard.watching.by_hand import Products, role_of
+from regard.watching.by_hand import CREATE, Products, role_of
 from regard.watching.calls import AttentionCall, check_readable, names_another_sequence, to_one_dtype
 from regard.watching.masks import Pattern, looks_causal
 from regard.watching.own_layers import WatchedAttend, matrix_call
@@ -88,12 +88,15 @@ class _Mode(TorchFunctionMode):
         kwargs = kwargs or {}
         if torch.compiler.is_compiling():
             return function(*args, **kwargs)
-        if (see := _ATTENTION.get(function)) is not None:
+        role = role_of(function)
+        if role is None and (see := _ATTENTION.get(function)) is not None:
             return see(self, sys._getframe(1), function, *args, **kwargs)
-        output, role = function(*args, **kwargs), role_of(function)
-        if self.heads is None and self._products.concern(role, args):
+        output, products = function(*args, **kwargs), self._products
+        if self.heads is None and (
+            role in CREATE or products.follows or type(args[0] if args else None) is nn.Parameter
+        ):
             frame = sys._getframe(1)
-            if self._products.see(role, args, kwargs, output, lambda: next(_innermost(frame), None)):
+            if products.see(role, args, kwargs, output, lambda: next(_innermost(frame), None)):
                 _name_unseen(frame)
         return output
 

@@ -176,8 +176,8 @@ class Watching:
                 if kind.generates and not self._keep.nothing:
                     _replace(undo, module, "generate", huggingface.WatchedGenerate)
             for name, module, kind in found:
-                if kind.routes and (kind.parts or not kind.computes):
-                    ends = functools.partial(self._routed_ends, name, kind.computes)
+                if kind.routes:
+                    ends = functools.partial(self._routed_ends, name)
                     _hook(undo, module.register_forward_hook, ends, with_kwargs=True)
             for module in self._names.values():
                 for register, hook in plain_torch.hooks(module):
@@ -206,7 +206,7 @@ class Watching:
                 one.finish()
         if self._unseen and error is None:
             said = (
-                f"{some_of(self._unseen)} computed attention by hand, or by a function that regard does not know: it "
+                f"{self._names_of_unseen()} computed attention by hand, or by a function that regard does not know: it "
                 "ran unchanged, and is not in the record. record.unseen has all names."
             )
             if self._strict:
@@ -215,7 +215,7 @@ class Watching:
 
     def _nothing_seen(self) -> WatchError:
         name = type(self._model).__name__
-        by_hand = f" It was computed by {some_of(self._unseen)}." if self._unseen else ""
+        by_hand = f" It was computed by {self._names_of_unseen()}." if self._unseen else ""
         if any(huggingface.is_model(type(module)) for module in self._names.values()):
             return WatchError(
                 f"{name} does not call its attention through transformers' AttentionInterface, so nothing of it can be "
@@ -226,6 +226,9 @@ class Watching:
             "nn.MultiheadAttention, nn.Transformer and its parts, and modules that call regard.attention or "
             "torch.nn.functional.scaled_dot_product_attention."
         )
+
+    def _names_of_unseen(self) -> str:
+        return some_of([name or type(self._model).__name__ for name in self._unseen])
 
     def _before_forward(self, name: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Count the step, and note the input ids."""
@@ -279,14 +282,14 @@ class Watching:
 
     # Attention that nobody sees
 
-    def _routed_ends(self, name: str, computes: bool, module: nn.Module, args: Any, kwargs: Any, *_: Any) -> None:
+    def _routed_ends(self, name: str, module: nn.Module, args: Any, kwargs: Any, *_: Any) -> None:
         """A module that calls transformers' function has done so, or else its attention is unseen."""
-        called = name in self._fresh
-        self._fresh.discard(name)
-        for call, matrix in self._parts.ended(name, module, args, kwargs) if called else ():
-            self._record(name, self._place(name, call), matrix, None)
-        if not called and not computes:  # else it is known from what it computed
+        if name not in self._fresh:
             self.unseen(name)
+            return
+        self._fresh.discard(name)
+        for call, matrix in self._parts.ended(name, module, args, kwargs):
+            self._record(name, self._place(name, call), matrix, None)
 
     def unseen(self, name: str) -> None:
         """The module of this name has computed attention that cannot be recorded."""
