@@ -52,9 +52,9 @@ def shares() -> list[str]:
     for name, record in records():
         for kind in {entry.kind for entry in record.values()}:
             entries = list(record.at(kind=kind).values())
-            keys, counts = key_side(entries[0], 0), [measured(entry, 0) for entry in entries]
+            keys, counts = key_side(entries[0]), [measured(entry) for entry in entries]
             share = sum(each.largest for each in counts) / max(sum(each.rows for each in counts), 1)
-            sinks = find_sinks(entries, keys, 0)
+            sinks = find_sinks(entries, keys)
             words = [n for n in range(len(keys)) if n not in sinks]
             of_sinks, of_words, tokens = found.setdefault((name, kind), ([], [], []))
             of_sinks += [float(share[n]) for n in sinks]

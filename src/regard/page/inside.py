@@ -121,7 +121,7 @@ def steps(
         "left_out": len(weights) - len(columns), "q": q, "k": k, "scale": scale,
         "scores": matrix.scores[sequence, place, token][columns],
         "scaled": matrix.scaled[sequence, place, token][columns],
-        "softcap": call.softcap, "visible": shown(entry, sequence, range(token, token + 1), columns)[0].tolist(),
+        "softcap": call.softcap, "visible": shown(entry, range(token, token + 1), columns)[0].tolist(),
         "weights": weights[columns],
     }  # fmt: skip
     if call.softcap is not None:

@@ -225,12 +225,11 @@ class RecordReader:
     def _open(self, sequence: int) -> Reading:
         start = time.perf_counter()
         unseen = f"Not seen: {some_of(self._unseen)}." if self._unseen else ""
-        note = " ".join(filter(None, (note_on_sinks(self._entries, sequence), unseen)))
-        side = query_side(self._entries[0], sequence)
+        entries = [entry.text(sequence) for entry in self._entries]
+        note = " ".join(filter(None, (note_on_sinks(entries), unseen)))
+        side = query_side(entries[0])
         text = "".join(readable(side[:_TOKENS])).strip()[:_TEXT] if side.named else ""
-        found = Reading(
-            self._entries, sequence=sequence, text=text, note=note, roles=roles(self._entries, sequence)
-        )  # fmt: skip
+        found = Reading(entries, text=text, note=note, roles=roles(entries))
         found.took = time.perf_counter() - start
         return found
 

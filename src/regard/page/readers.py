@@ -203,16 +203,16 @@ def _enter_hidden(enter: Callable[[Tensor], tuple[Tensor, Tensor]], hide: Sequen
     return x, visible
 
 
-def note_on_sinks(entries: Sequence[Entry], sequence: int = 0) -> str:
+def note_on_sinks(entries: Sequence[Entry]) -> str:
     """What rests on attention sinks, for each kind of attention, in words."""
     said = []
     for kind in dict.fromkeys(entry.kind for entry in entries):
         alike = [e for e in entries if e.kind == kind]
         alike = [e for e in alike if e.shape[2:] == alike[0].shape[2:]]
-        keys = key_side(alike[0], sequence)
-        sinks = find_sinks(alike, keys, sequence)
+        keys = key_side(alike[0])
+        sinks = find_sinks(alike, keys)
         step = max(alike[0].shape[2] // _ROWS, 1)
-        rows = [entry.matrix.part[sequence, :, ::step] for entry in alike]
+        rows = [entry.matrix.part[0, :, ::step] for entry in alike]
         shares = [sum(float(r.part[..., s : s + 1].to_dense().mean()) for r in rows) / len(rows) for s in sinks]
         said += [f"{percent(a.weight)} of {kind} attention rests on {a.name}." for a in named(sinks, shares, keys)]
     return " ".join(said)

@@ -49,7 +49,6 @@ class Reading:
         *,
         text: str,
         roles: Sequence[Sequence[Role]],
-        sequence: int = 0,
         written: str | None = None,
         confidence: float | None = None,
         note: str = "",
@@ -57,10 +56,10 @@ class Reading:
         more: Mapping[str, Any] | None = None,
         inside: Inside | None = None,
     ):
-        self.entries, self.sequence, self.roles = tuple(entries), sequence, roles
+        self.entries, self.roles = tuple(entries), roles
         self.text, self.written, self.confidence, self.note, self.took = text, written, confidence, note, took
         self.more, self.inside = dict(more or {}), inside
-        self.sides, self.places = _sides(self.entries, sequence)
+        self.sides, self.places = _sides(self.entries)
         self._feeds: dict[int, MatrixFeed] = {}  # by the number of the first entry
         self._lock = threading.Lock()
 
@@ -100,8 +99,8 @@ class Reading:
         alike: dict[tuple[object, ...], list[Entry]] = {}
         for entry in self.entries:
             alike.setdefault((entry.kind, entry.shape[2:]), []).append(entry)
-        keys = {of: key_side(found[0], self.sequence) for of, found in alike.items()}
-        return {of: list(find_sinks(found, keys[of], self.sequence)) for of, found in alike.items()}
+        keys = {of: key_side(found[0]) for of, found in alike.items()}
+        return {of: list(find_sinks(found, keys[of])) for of, found in alike.items()}
 
     @cached_property
     def size(self) -> int:
@@ -158,14 +157,14 @@ class Reading:
             raise InputError(
                 f"{heads} heads × {queries:,} × {keys:,} weights are more than {DENSE:,}: ask for tiles of them."
             )
-        return entry.matrix[self.sequence].float().cpu().numpy()
+        return entry.matrix[0].float().cpu().numpy()
 
     @torch.no_grad()
     def thumbnails(self, index: int) -> NDArray[np.float32]:
         """Each head of an entry as a small picture; of a long text, NaN where it is not computed yet."""
         entry, (feed, number) = self.entry(index), self.feed(index)
         if feed.queries * feed.keys <= _SMALL:  # all heads at once
-            return entry.matrix.part[self.sequence].pool(_THUMBNAIL, _THUMBNAIL).float().cpu().numpy()
+            return entry.matrix.part[0].pool(_THUMBNAIL, _THUMBNAIL).float().cpu().numpy()
         whole = (0, feed.queries), (0, feed.keys)
         bins = min(_THUMBNAIL, feed.queries), min(_THUMBNAIL, feed.keys)
         return np.stack([feed.tile([(number, head)], *whole, bins) for head in entry.heads])
@@ -200,7 +199,7 @@ class Reading:
         """Every number of one token in one head."""
         entry = self.entry(index)
         rows, columns = (self._texts[name] for name in self.places[index])
-        return steps(entry, head, token, self.sequence, (rows, columns), self.inside, self.entries)
+        return steps(entry, head, token, 0, (rows, columns), self.inside, self.entries)
 
     def saved(self, heads: _Heads) -> str:
         """A file with the map of some heads, as many of them as fit: it opens without a server."""
@@ -231,7 +230,7 @@ class Reading:
 
     def _make_feed(self, alike: Sequence[int]) -> MatrixFeed:
         chosen = [self.entries[n] for n in alike]
-        maps = [MapEntry(e.matrix.part[self.sequence], list(e.heads), e.name, e.kind, e.layer) for e in chosen]
+        maps = [MapEntry(e.matrix.part[0], list(e.heads), e.name, e.kind, e.layer) for e in chosen]
         rows, columns = self._named(alike[0])
         title = " ".join(self.text.split())[:_TITLE]
         return MatrixFeed(maps, rows, columns, same=rows is columns, title=title, note=self.note)
@@ -258,7 +257,7 @@ class Reading:
 _TITLE = 60  # characters
 
 
-def _sides(entries: Sequence[Entry], sequence: int) -> tuple[dict[str, Tokens], list[tuple[str, str]]]:
+def _sides(entries: Sequence[Entry]) -> tuple[dict[str, Tokens], list[tuple[str, str]]]:
     """The texts of some entries by name, and which of them each entry's rows and columns are.
 
     "source" is the text that was given. A model that writes another has a "target" too: the rows of cross-attention,
@@ -272,7 +271,7 @@ def _sides(entries: Sequence[Entry], sequence: int) -> tuple[dict[str, Tokens], 
         names = ("target", "source") if entry.kind == "cross" else (own, own)
         place = []
         for name, tokens, length in zip(names, (entry.tokens, entry.key_tokens), entry.shape[2:], strict=True):
-            side = Tokens.numbered(length) if tokens is None else tokens[sequence]
+            side = Tokens.numbered(length) if tokens is None else tokens[0]
             while name in sides and len(sides[name]) != length:  # a layer of another resolution
                 name += "+"
             if name not in sides or (side.named and not sides[name].named):

@@ -39,7 +39,7 @@ from regard.drawing.terminal import percent
 from regard.errors import InputError
 from regard.support import Float, Int, one_of, progress
 from regard.watching.answers import Head, Heads
-from regard.watching.entries import Entry, real_tokens
+from regard.watching.entries import Entry
 from regard.watching.rankings import HABITS, key_side
 from regard.watching.roles import Role, roles, token_numbers
 from regard.watching.tokens import Place, Tokens
@@ -167,17 +167,15 @@ def _hint(h: Habits) -> str:
     return "\n".join([f"layer {h.layer}, head {h.head}: {h.role}, {percent(h.share)}", ", ".join(told), h.name])
 
 
-def draw_up(
-    entries: Sequence[Entry], context: int | Place | None, needle: Place | None, ids: Tensor | None, sequence: int
-) -> Atlas:
+def draw_up(entries: Sequence[Entry], context: int | Place | None, needle: Place | None, ids: Tensor | None) -> Atlas:
     """The atlas of these entries; see `Record.atlas`."""
     found: list[Habits] = []
     steps: list[Tensor] = []
-    text = _Text.of(entries, context, needle, ids, sequence)
+    text = _Text.of(entries, context, needle, ids)
     with progress("drawing up the atlas", total=len(entries)) as advance:
-        for entry, phrases in zip(entries, roles(entries, sequence), strict=True):
-            own = _own_numbers(entry, sequence)
-            retrieval, lookback = _of_writing(entry, text, sequence)
+        for entry, phrases in zip(entries, roles(entries), strict=True):
+            own = _own_numbers(entry)
+            retrieval, lookback = _of_writing(entry, text)
             found += list(_habits(entry, phrases, own, retrieval, lookback))
             if lookback is not None:
                 steps.append(lookback)
@@ -210,35 +208,24 @@ def _near_or_far(role: Role, local: float, first: float) -> Role:
 # Where tokens look in their own text
 
 
-def _own_numbers(entry: Entry, sequence: int) -> dict[str, Float[Tensor, " heads"]]:
+def _own_numbers(entry: Entry) -> dict[str, Float[Tensor, " heads"]]:
     if entry.kind == "cross" or entry.shape[2] != entry.shape[3]:
         return {}
-    found = {name: HABITS[habit](entry, sequence) for name, habit in _AS_SCORED.items()}
-    tokens = real_tokens(entry, sequence)[1:]
+    found = {name: HABITS[habit](entry) for name, habit in _AS_SCORED.items()}
+    tokens = torch.arange(1, entry.shape[2])
     rows = tokens[:: max(-(-len(tokens) // _ROWS), 1)]
-    names = _real_token_numbers(entry, sequence)
+    names = token_numbers(entry)
     if names is not None and len(set(names.tolist())) < len(names):
-        found["induction"] = HABITS["induction"](entry, sequence)
-    return found | _by_rows(entry, sequence, rows, names)
+        found["induction"] = HABITS["induction"](entry)
+    return found | _by_rows(entry, rows, names)
 
 
 _AS_SCORED = {"first": "sink", "previous": "previous", "itself": "diagonal"}
 
 
-def _real_token_numbers(entry: Entry, sequence: int) -> Int[Tensor, " tokens"] | None:
-    """A number for each token, the same for the same token; padding is no token, and like no other."""
-    numbers = token_numbers(entry, sequence)
-    if numbers is None:
-        return None
-    real = real_tokens(entry, sequence)
-    if len(real) == len(numbers):
-        return numbers
-    return numbers.max() + 1 + torch.arange(len(numbers)).index_copy(0, real, numbers[real] - numbers.max() - 1)
-
-
 @torch.no_grad()
 def _by_rows(
-    entry: Entry, sequence: int, rows: Int[Tensor, " rows"], names: Int[Tensor, " tokens"] | None
+    entry: Entry, rows: Int[Tensor, " rows"], names: Int[Tensor, " tokens"] | None
 ) -> dict[str, Float[Tensor, " heads"]]:
     """What is near, and what is the same token: sums over whole rows, a block of them at a time."""
     _, heads, _, keys = entry.shape
@@ -249,7 +236,7 @@ def _by_rows(
     repeated = torch.zeros((), dtype=torch.long, device=device)
     size = max(_WEIGHTS // (heads * keys), 1)
     for block in torch.split(rows.to(device), size):
-        weights = entry.matrix[sequence, :, block].float()
+        weights = entry.matrix[0, :, block].float()
         near = (columns - block[:, None]).abs() <= _LOCAL
         local += weights.flatten(1) @ near.flatten().float()
         if own is not None:
@@ -282,7 +269,6 @@ class _Text:
         context: int | Place | None,
         needle: Place | None,
         ids: Tensor | None,
-        sequence: int,
     ) -> _Text | None:
         own = [entry for entry in entries if entry.kind == "decoder" and entry.shape[2] <= entry.shape[3]]
         entry = own[0] if own else None
@@ -290,7 +276,7 @@ class _Text:
             if needle is not None or context is not None:
                 raise InputError("retrieval and lookback need a decoder that looks at all of its own text.")
             return None
-        side, rows = key_side(entry, sequence), entry.shape[3]
+        side, rows = key_side(entry), entry.shape[3]
         start = rows - entry.calls + 1 if entry.calls > 1 else None  # a generation: its first call read the prompt
         if context is None:
             count = start or 0
@@ -302,13 +288,13 @@ class _Text:
             raise InputError(f"the context is from 1 to {rows - 1} of the {rows} tokens. Got {count}.")
         known = entry.key_ids if ids is None else ids.cpu()
         if known is not None:
-            fits = known.shape[-1] in (rows, rows + 1) and (known.dim() == 1 or len(known) == entry.shape[0])
+            fits = known.shape[-1] in (rows, rows + 1)
             if not fits:
                 raise InputError(
                     f"ids are those of the {rows} tokens, or {rows + 1} with the last one written. "
                     f"Got {tuple(known.shape)}."
                 )
-            known = known if known.dim() == 1 else known[sequence]
+            known = known if known.dim() == 1 else known[0]
         begin = count if start is None else start
         if begin - 1 < rows - entry.shape[2]:
             raise InputError(
@@ -329,12 +315,12 @@ def _before(side: Tokens, needle: Place, stop: int) -> range:
 
 
 @torch.no_grad()
-def _of_writing(entry: Entry, text: _Text | None, sequence: int) -> tuple[Tensor | None, Tensor | None]:
+def _of_writing(entry: Entry, text: _Text | None) -> tuple[Tensor | None, Tensor | None]:
     """Retrieval (heads), and lookback (heads, steps): of the rows that wrote a token."""
     missing = entry.shape[3] - entry.shape[2]  # rows that were not kept
     if text is None or entry.kind != "decoder" or not 0 <= missing < text.start:
         return None, None
-    part = entry.matrix.part[sequence : sequence + 1, :, text.start - 1 - missing :]
+    part = entry.matrix.part[:, :, text.start - 1 - missing :]
     retrieval = None
     if text.ids is not None:
         steps = len(text.ids) - text.start
@@ -345,9 +331,8 @@ def _of_writing(entry: Entry, text: _Text | None, sequence: int) -> tuple[Tensor
         else:
             inside = (looked >= text.needle.start) & (looked < text.needle.stop)
             retrieval = (copied & inside).float().sum(-1) / len(text.needle)
-    real = torch.zeros(entry.shape[3], dtype=torch.bool).index_fill_(0, real_tokens(entry, sequence), True)
     context = torch.arange(entry.shape[3]) < text.context
-    kinds = torch.stack([real & context, real & ~context], -1)
+    kinds = torch.stack([context, ~context], -1)
     given = (part @ kinds.to(device=part.device, dtype=part.dtype))[0].float().cpu()  # (heads, steps, 2)
     counts = kinds.cumsum(0)[text.start - 1 :]  # tokens of each kind that each row sees
     means = given / counts  # 0 / 0 is nan: nothing of its own is there yet

@@ -13,7 +13,7 @@ Scores are computed from queries and keys, without queries × keys numbers. For 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -27,7 +27,7 @@ from regard.errors import InputError, MissingDependencyError
 from regard.matrix import AttentionMatrix
 from regard.scores import causal
 from regard.support import Float, Int, one_of, progress
-from regard.watching.entries import Entry, real_tokens
+from regard.watching.entries import Entry
 
 if TYPE_CHECKING:
     from regard.drawing import Picture
@@ -112,38 +112,29 @@ class Forgettable:
         return f"by {self.by}, {self.size:,} of {self.tokens:,} tokens stay; of the observed attention they have:"
 
 
-def forgettable(entries: Sequence[Entry], size: int | float, by: str, sequence: int, window: int) -> Forgettable:
+def forgettable(entries: Sequence[Entry], size: int | float, by: str, window: int) -> Forgettable:
     """What `Record.forgettable` answers."""
     own = [entry for entry in entries if entry.kind == "decoder"]
     if not own:
         raise InputError("a cache belongs to a decoder's attention to its own text. Got a record without any.")
-    text = real_tokens(own[0], sequence)  # padding is in no cache
-    tokens = len(text)
+    tokens = own[0].shape[3]
     count = round(size * tokens) if isinstance(size, float) else size
     if not 1 <= count <= tokens:
         raise InputError(f"size must be a share, or a number of tokens from 1 to {tokens}. Got {size}.")
     kept, shares = [], []
     with progress("scoring the cache", total=len(own)) as advance:
         for entry in own:
-            one, key_heads = _one_text(entry, sequence, int(text[-1]) + 1), _key_heads(entry)
-            scores = cache_scores(one, by, key_heads, window=window)
+            key_heads = _key_heads(entry)
+            scores = cache_scores(entry, by, key_heads, window=window)
             if by == "h2o" and count > 1:  # a sum is large because a key is old, too
                 scores = _stay(scores, count // 2)
             stays = scores[0].topk(count, -1).indices.sort(-1).values
-            last = min(window, *one.shape[2:]) if by == "snapkv" else 1
-            observed = _observed(one, by, last).reshape(key_heads, -1, one.shape[3]).sum(1)
+            last = min(window, *entry.shape[2:]) if by == "snapkv" else 1
+            observed = _observed(entry, by, last).reshape(key_heads, -1, entry.shape[3]).sum(1)
             kept.append(stays.cpu())
             shares.append(float(observed.gather(-1, stays).sum() / observed.sum()))
             advance(1)
     return Forgettable(by, tokens, count, tuple(entry.layer for entry in own), tuple(kept), tuple(shares))
-
-
-def _one_text(entry: Entry, sequence: int, stop: int) -> AttentionMatrix | Entry:
-    """The attention of one sequence, without the padding after it; where only sums were kept, those."""
-    if entry.reductions is not None:
-        received = entry.received()[sequence : sequence + 1, :, :stop]
-        return replace(entry, shape=(1, *entry.shape[1:3], stop), reductions={"received": received})
-    return entry.matrix.part[sequence : sequence + 1, :, : min(stop, entry.shape[2]), :stop]
 
 
 def _key_heads(entry: Entry) -> int:

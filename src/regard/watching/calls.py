@@ -14,10 +14,10 @@ from torch.nn import functional
 
 from regard.errors import WatchError
 from regard.matrix import AttentionMatrix
-from regard.scores import Atom, Dense, Mask, Same, as_mask, bind
+from regard.scores import Atom, Dense, Mask, Positions, Same, as_mask, bind
 from regard.support import Float
 from regard.watching.links import LocatedLink
-from regard.watching.masks import Pattern
+from regard.watching.masks import Pattern, pick_on, within_text
 from regard.watching.shards import Shard
 
 __all__ = [
@@ -86,6 +86,18 @@ class AttentionCall:
         new = replace(Pattern(), links=tuple(links), zeroed=tuple(zeroed))
         hidden = self.zeroed & new.hidden(*places)
         return replace(self, mask=self.mask & new.mask(*places), pattern=pattern, zeroed=hidden)
+
+    def text(self, sequence: int, queries: Positions, keys: Positions) -> AttentionCall:
+        """The same with these queries and keys of one text of a batch, the others being padding."""
+        one = slice(sequence, sequence + 1)
+        sinks = self.sinks
+        sinks = sinks[one] if sinks is not None and sinks.dim() > 1 and len(sinks) > 1 else sinks
+        mask, zeroed = (within_text(each, sequence, queries, keys) for each in (self.mask, self.zeroed))
+        query, key = pick_on(self.query[one], 2, queries), pick_on(self.key[one], 2, keys)
+        return AttentionCall(
+            query, key, mask, self.scale, self.softcap, sinks, self.kind, range(query.shape[2]), range(key.shape[2]),
+            zeroed=zeroed, shard=self.shard,
+        )  # fmt: skip
 
     @property
     def heads(self) -> range:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import Any, TypeVar
 
@@ -14,12 +15,12 @@ from torch import Tensor
 
 from regard.errors import InputError, WatchError
 from regard.matrix import AttentionMatrix, Parts, Top, Transposed
-from regard.scores import Dense, Keep, Mask, bias, bind
-from regard.scores.bound_mask import Positions, at
-from regard.support import Bool, Float, Int
+from regard.scores import Mask, Positions, bias, bind, cut
+from regard.scores.bound_mask import at
+from regard.support import Bool, Float
 from regard.watching.calls import AttentionCall
 from regard.watching.pooling import BINS
-from regard.watching.reductions import Reductions, select_heads
+from regard.watching.reductions import Reductions, of_text, select_heads
 from regard.watching.shards import Shard
 from regard.watching.tokens import Tokens
 from regard.watching.values import Attribution, Values
@@ -28,8 +29,6 @@ __all__ = [
     "Entry",
     "layer_of",
     "mean_over_heads",
-    "real_queries",
-    "real_tokens",
     "seen_keys",
     "seen_queries",
     "shown",
@@ -74,6 +73,8 @@ class Entry:
     first_head: int = 0
     shard: Shard | None = None  # which heads the call has, where other ranks have the others
     values: Values | None = None  # with keep=("matrix", "value")
+    real: Bool[Tensor, "batch tokens"] | None = None  # which tokens, of which the queries are the last, are no padding
+    real_keys: Bool[Tensor, "batch keys"] | None = None  # and which keys; None where all are, or nothing is known
 
     @property
     def heads(self) -> range:
@@ -106,6 +107,72 @@ class Entry:
         """What can be asked of it: the matrix, or the reductions that were kept."""
         return ("matrix",) if self.reductions is None else tuple(self.reductions)
 
+    # One text of a batch
+
+    @cached_property
+    def _texts(self) -> dict[int, Entry]:
+        return {}
+
+    def text(self, sequence: int = 0) -> Entry:
+        """One text of the batch, without its padding: what the questions of a record are asked of.
+
+        Tokens are counted from the first that is no padding, so that the answers are those for the text alone.
+        """
+        if not 0 <= sequence < self.shape[0]:
+            raise InputError(f"the batch has {self.shape[0]} sequences, numbered from 0. Got sequence = {sequence}.")
+        if self.shape[0] == 1 and self.real is None and self.real_keys is None:
+            return self
+        if sequence not in self._texts:
+            self._texts[sequence] = self._of_text(sequence)
+        return self._texts[sequence]
+
+    def _of_text(self, sequence: int) -> Entry:
+        _, heads, queries, keys = self.shape
+        real = None if self.real is None else self.real[:, self.real.shape[1] - queries :]
+        rows, columns = _positions(real, sequence, queries), _positions(self.real_keys, sequence, keys)
+        if not (len(rows) and len(columns)):
+            raise InputError(f"text {sequence} of the batch has no tokens but padding.")
+        one, steps = slice(sequence, sequence + 1), self.calls - 1  # of a generation, each of which read a token
+        ended = 0 if real is None else int((~real[sequence, queries - steps :]).sum())
+        call, attention, reductions = self.call, self.attention, self.reductions
+        if call is not None and attention is not None:
+            call = call.text(sequence, rows, columns)
+            if isinstance(rows, range) and isinstance(columns, range):
+                attention = attention.part[one, :, rows.start : rows.stop, columns.start : columns.stop]
+            else:
+                attention = call.matrix().part[:, self.of_call]
+        listed: list[Sequence[int]] = [side.tolist() if isinstance(side, Tensor) else side for side in (rows, columns)]
+        if reductions is not None:
+            reductions = of_text(reductions, sequence, listed[0], listed[1], (queries, keys))
+        first = 0 if self.tokens is None else self.tokens[sequence].first
+        if self.real is not None:
+            first = int(self.real[sequence, : self.real.shape[1] - queries].sum())
+        tokens, key_tokens = (
+            None if side is None else [side[sequence].without_padding(places, number)]
+            for side, places, number in zip((self.tokens, self.key_tokens), listed, (first, 0), strict=True)
+        )
+        ids, key_ids = (
+            None if side is None else side[one, places]
+            for side, places in zip((self.ids, self.key_ids), listed, strict=True)
+        )
+        return replace(
+            self, shape=(1, heads, len(rows), len(columns)), calls=self.calls - ended, call=call, attention=attention,
+            reductions=reductions, tokens=tokens, key_tokens=key_tokens, ids=ids, key_ids=key_ids,
+            values=None if self.values is None else self.values.text(sequence, rows, columns), real=None,
+            real_keys=None,
+        )  # fmt: skip
+
+    @cached_property
+    def _of_real(self) -> AttentionMatrix:
+        """The matrix in which padding gives nothing, as it would alone."""
+        if self.real is None:
+            return self.matrix
+        hidden, matrix = cut(~self.real[:, self.real.shape[1] - self.shape[2] :].to(self.matrix.device)), self.matrix
+        assert self.call is not None
+        if self.shape[1] == self.call.query.shape[1]:
+            return matrix.where(hidden)
+        return self.call.matrix().where(hidden).part[:, self.of_call]
+
     # What an AttentionMatrix has
 
     def __getitem__(self, index: Any) -> Tensor:
@@ -129,17 +196,17 @@ class Entry:
         return self.matrix.to_dense()
 
     def received(self) -> Float[Tensor, "batch heads keys"]:
-        """The sum of what each key receives from all queries."""
-        return self.matrix.received() if self.reductions is None else self._reduction("received")
+        """The sum of what each key receives from all queries that are no padding."""
+        return self._of_real.received() if self.reductions is None else self._reduction("received")
 
     def entropy(self) -> Float[Tensor, "batch heads queries"]:
-        """How spread out the attention of each query is, in nats."""
-        return self.matrix.entropy() if self.reductions is None else self._reduction("entropy")
+        """How spread out the attention of each query is, in nats; 0 for padding."""
+        return self._of_real.entropy() if self.reductions is None else self._reduction("entropy")
 
     def pool(self, rows: int = BINS, columns: int = BINS) -> Float[Tensor, "batch heads rows columns"]:
         """The matrix averaged over bins; a kept pool has the bins it was kept with, of 1, 2, 4, … tokens."""
         if self.reductions is None:
-            return self.matrix.pool(rows, columns)
+            return self._of_real.pool(rows, columns)
         pool: Tensor = self._reduction("pool")
         fits = tuple(pool.shape[-2:]) == (min(rows, self.shape[2]), min(columns, self.shape[3]))
         if not fits and (rows, columns) != (BINS, BINS):
@@ -149,7 +216,7 @@ class Entry:
     def top(self, k: int) -> Top:
         """The k largest weights of each query and their keys."""
         if self.reductions is None:
-            return self.matrix.top(k)
+            return self._of_real.top(k)
         top: Top = self._reduction("top")
         if k > top.keys.shape[-1]:
             raise InputError(f"{top.keys.shape[-1]} keys of each query were kept. Got k = {k}.")
@@ -240,43 +307,27 @@ def mean_over_heads(entries: Sequence[Entry], sum_over_heads: Callable[[Entry], 
 # Which words the mask shows: what is hidden is no answer, not even at 0 %
 
 
-def real_tokens(entry: Entry, sequence: int) -> Int[Tensor, " tokens"]:
-    """The positions of keys that are not padding: those that a mask hides from every query are."""
-    real: Bool[Tensor, " keys"] = torch.ones(entry.shape[3], dtype=torch.bool)
-    for atom in entry.call.mask.atoms if entry.call is not None else ():
-        if isinstance(atom, Keep):
-            keys = atom.keys.cpu()
-            visible = keys if keys.dtype == torch.bool else torch.arange(entry.shape[3]) < keys[..., None]
-        elif isinstance(atom, Dense) and atom.tensor.dim() > 1 and atom.tensor.shape[-2] == 1:  # one row for all
-            dense = atom.tensor if atom.tensor.dtype == torch.bool else atom.tensor > -math.inf
-            visible = dense.reshape(*[1] * (4 - dense.dim()), *dense.shape).any(-2).any(1).cpu()
-        else:
-            continue
-        real &= visible.expand(entry.shape[0], -1)[sequence]
-    return real.nonzero().flatten()
+def _positions(real: Bool[Tensor, "batch tokens"] | None, sequence: int, count: int) -> Positions:
+    """Where the tokens of a text lie that are no padding: a range, unless padding lies between them."""
+    if real is None:
+        return range(count)
+    places = real[sequence].nonzero().flatten()
+    first, last = (int(places[0]), int(places[-1])) if len(places) else (0, -1)
+    return range(first, last + 1) if last + 1 - first == len(places) else places
 
 
-def real_queries(entry: Entry, sequence: int) -> Bool[Tensor, " queries"]:
-    """Which queries are not padding; of cross-attention, whose keys are another text, all of them."""
-    if entry.kind == "cross" or entry.shape[2] != entry.shape[3]:
-        return torch.ones(entry.shape[2], dtype=torch.bool)
-    return torch.zeros(entry.shape[2], dtype=torch.bool).index_fill_(0, real_tokens(entry, sequence), True)
-
-
-def seen_keys(
-    entries: Sequence[Entry], sequence: int, rows: Tensor, weights: Float[Tensor, " keys"]
-) -> Bool[Tensor, " keys"]:
+def seen_keys(entries: Sequence[Entry], rows: Tensor, weights: Float[Tensor, " keys"]) -> Bool[Tensor, " keys"]:
     """The keys that one of these queries may see in any head; only a key of weight 0 can be hidden."""
     blocks = [(block, range(len(weights))) for block in _blocks(rows)]
-    return _seen(entries, sequence, blocks, weights != 0, 0)
+    return _seen(entries, blocks, weights != 0, 0)
 
 
 def seen_queries(
-    entries: Sequence[Entry], sequence: int, columns: Tensor, weights: Float[Tensor, " queries"]
+    entries: Sequence[Entry], columns: Tensor, weights: Float[Tensor, " queries"]
 ) -> Bool[Tensor, " queries"]:
     """The queries that may see one of these keys in any head."""
     blocks = [(range(len(weights)), block) for block in _blocks(columns)]
-    return _seen(entries, sequence, blocks, weights != 0, 1)
+    return _seen(entries, blocks, weights != 0, 1)
 
 
 def _blocks(positions: Tensor) -> list[Tensor]:
@@ -285,7 +336,6 @@ def _blocks(positions: Tensor) -> list[Tensor]:
 
 def _seen(
     entries: Sequence[Entry],
-    sequence: int,
     blocks: Sequence[tuple[Positions, Positions]],
     seen: Bool[Tensor, " n"],
     axis: int,
@@ -293,30 +343,28 @@ def _seen(
     for entry, (rows, columns) in product(entries, blocks):
         if seen.all():
             break
-        seen = seen | shown(entry, sequence, rows, columns).any(axis).cpu()
+        seen = seen | shown(entry, rows, columns).any(axis).cpu()
     return seen
 
 
-def shown(entry: Entry, sequence: int, rows: Positions, columns: Positions) -> Bool[Tensor, "rows columns"]:
+def shown(entry: Entry, rows: Positions, columns: Positions) -> Bool[Tensor, "rows columns"]:
     """Whether any head may see a place, by the mask alone: no score is computed."""
-    return _shown(entry, sequence, rows, columns).any(0)
+    return _shown(entry, rows, columns).any(0)
 
 
 def shown_to_heads(
-    entry: Entry, sequence: int, rows: Tensor, columns: Tensor, scores: Float[Tensor, " heads"]
+    entry: Entry, rows: Tensor, columns: Tensor, scores: Float[Tensor, " heads"]
 ) -> Bool[Tensor, " heads"]:
     """Which heads may see one of these keys from one of these queries; only a head of score 0 can be kept from it."""
     seen = scores != 0
     for block in _blocks(rows):
         if seen.all():
             break
-        seen = seen | _shown(entry, sequence, block, columns).flatten(1).any(1).cpu()
+        seen = seen | _shown(entry, block, columns).flatten(1).any(1).cpu()
     return seen
 
 
-def _shown(
-    entry: Entry, sequence: int, rows: Positions, columns: Positions
-) -> Bool[Tensor, "heads_or_one rows columns"]:
+def _shown(entry: Entry, rows: Positions, columns: Positions) -> Bool[Tensor, "heads_or_one rows columns"]:
     """The mask of each head, or one for all heads."""
     call = entry.call
     assert call is not None, "an entry that has its matrix has its call"
@@ -328,5 +376,5 @@ def _shown(
         shown = shown & tile
     if (bias := mask.bias_tile(rows, columns)) is not None:
         shown = shown & (bias != -math.inf)
-    heads = shown[sequence if len(shown) > 1 else 0]
+    heads = shown[0]
     return heads if len(heads) == 1 else heads[entry.of_call]

@@ -6,9 +6,11 @@ whole text the rule is the same for all of these calls, so the steps of a genera
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Any, NamedTuple
 
 import torch
@@ -16,11 +18,11 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils._pytree import tree_map_only
 
-from regard.scores import Band, Keep, Mask, Same, as_mask, bind
+from regard.scores import Atom, Band, Cut, Dense, Keep, Mask, Positions, Same, as_mask, bind, hides, pick
 from regard.support import Bool
 from regard.watching.links import LocatedLink
 
-__all__ = ["LazyMask", "Pattern", "ReadMask", "looks_causal", "read_mask"]
+__all__ = ["LazyMask", "Pattern", "ReadMask", "looks_causal", "pick_on", "read_mask", "real_keys", "within_text"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,3 +214,134 @@ def _located(mask: Tensor | None, queries: int, keys: int) -> tuple[Pattern, lis
     if mask.dim() == 2:
         return Pattern(padding=(mask.bool(),)), [], *positions
     return Pattern(), [mask[..., :keys]], *positions
+
+
+# Padding
+
+
+def real_keys(mask: Mask, batch: int, keys: int) -> Bool[Tensor, "batch keys"] | None:
+    """Which keys are no padding: those that a mask does not hide from every query alike; None where it names none.
+
+    >>> from regard.scores import causal, padding
+    >>> real_keys(causal() & padding([3, 1]), batch=2, keys=3)
+    tensor([[ True,  True,  True],
+            [ True, False, False]])
+    """
+    real: Tensor | None = None
+    for atom in mask.atoms:
+        if (shown := _shown_to_all(atom, keys)) is not None:
+            shown = shown.expand(batch, keys)
+            real = shown if real is None else real & shown
+    return real
+
+
+def _shown_to_all(atom: Atom, keys: int) -> Bool[Tensor, "batch keys"] | None:
+    """Which keys a part of a mask shows, where it says the same to all queries."""
+    if isinstance(atom, Keep):
+        bools = atom.keys.dtype == torch.bool
+        shown = atom.keys if bools else torch.arange(keys, device=atom.keys.device) < atom.keys[..., None]
+        return shown.reshape(-1, shown.shape[-1])
+    if isinstance(atom, Dense) and atom.tensor.dim() > 1 and atom.tensor.shape[-2] == 1:
+        shown = atom.tensor if atom.tensor.dtype == torch.bool else ~hides(atom.tensor)
+        return shown.reshape(*[1] * (4 - shown.dim()), *shown.shape).any(1)[:, 0]
+    return None
+
+
+def within_text(mask: Mask, sequence: int, queries: Positions, keys: Positions) -> Mask:
+    """What a mask says of one text of a batch, to those of its queries and keys that are no padding.
+
+    >>> from regard.scores import causal, padding
+    >>> within_text(causal() & padding([5, 3]), 1, range(1, 3), range(3))
+    causal(offset=1)
+    """
+    blocks = list(product(_runs(queries), _runs(keys)))
+    atoms: list[Atom] = []
+    for atom in mask.atoms:
+        if isinstance(atom, Band):
+            atoms += _band_within(atom, sequence, blocks)
+        elif isinstance(atom, Same):
+            atoms.append(Same(_row(atom.queries, sequence, queries), _row(atom.keys, sequence, keys)))
+        elif isinstance(atom, Cut):
+            atoms += _cut_within(atom, sequence, blocks, (queries, keys))
+        elif isinstance(atom, Dense):
+            tensor = _of(atom.tensor[(None,) * (4 - atom.tensor.dim())], sequence)
+            for axis, positions in ((2, queries), (3, keys)):
+                tensor = tensor if tensor.shape[axis] == 1 else pick_on(tensor, axis, positions)
+            atoms.append(Dense(tensor))
+    return Mask(tuple(atoms))
+
+
+def pick_on(tensor: Tensor, axis: int, positions: Positions) -> Tensor:
+    """These positions along an axis of a tensor on any device: a view for a range."""
+    return pick(tensor, axis, positions.to(tensor.device) if isinstance(positions, Tensor) else positions)
+
+
+class _Run(NamedTuple):
+    """Tokens in a row, where they lie in the padded text and where among those that are no padding."""
+
+    tokens: range
+    start: int
+
+
+def _runs(positions: Positions) -> list[_Run]:
+    if isinstance(positions, range):
+        return [_Run(positions, 0)]
+    found, start, places = [], 0, positions.tolist()
+    for n in range(1, len(places) + 1):
+        if n == len(places) or places[n] != places[n - 1] + 1:
+            found.append(_Run(range(places[start], places[n - 1] + 1), start))
+            start = n
+    return found
+
+
+def _offset(band: Band, sequence: int, rows: _Run, columns: _Run) -> int:
+    """That of a band for a block of queries and keys."""
+    offset = band.offset
+    if isinstance(offset, Tensor):
+        offset = int(offset.flatten()[sequence if offset.numel() > 1 else 0])
+    return offset + rows.tokens.start - rows.start - columns.tokens.start + columns.start
+
+
+def _band_within(band: Band, sequence: int, blocks: Sequence[tuple[_Run, _Run]]) -> Iterator[Atom]:
+    """A band; where padding lies inside of the text, what it hides in each block of queries and keys."""
+    if len(blocks) == 1:
+        yield replace(band, offset=_offset(band, sequence, *blocks[0]))
+        return
+    for rows, columns in blocks:
+        offset = _offset(band, sequence, rows, columns)
+        queries, keys = (range(run.start, run.start + len(run.tokens)) for run in (rows, columns))
+        if band.highest is not None:
+            yield Cut(queries, keys, None, Band(band.highest + 1, None, offset), -math.inf)
+        if band.lowest is not None:
+            yield Cut(queries, keys, None, Band(None, band.lowest - 1, offset), -math.inf)
+
+
+def _cut_within(
+    cut: Cut, sequence: int, blocks: Sequence[tuple[_Run, _Run]], positions: tuple[Positions, Positions]
+) -> Iterator[Atom]:
+    heads = _of(cut.heads, sequence) if isinstance(cut.heads, Tensor) and cut.heads.dim() > 1 else cut.heads
+    for block in blocks:
+        sides: list[range | Tensor] = []
+        for side, run, places in zip((cut.queries, cut.keys), block, positions, strict=True):
+            if isinstance(side, Tensor):
+                row = _row(side, sequence, places)
+                here = torch.zeros_like(row)
+                here[run.start : run.start + len(run.tokens)] = True
+                sides.append((row & here)[None])
+            else:
+                start, stop = max(side.start, run.tokens.start), min(side.stop, run.tokens.stop)
+                sides.append(range(start - run.tokens.start + run.start, stop - run.tokens.start + run.start))
+        band = None if cut.band is None else replace(cut.band, offset=_offset(cut.band, sequence, *block))
+        if all(len(side) for side in sides):
+            yield Cut(sides[0], sides[1], heads, band, cut.bias)
+
+
+def _of(tensor: Tensor, sequence: int) -> Tensor:
+    """The part of a tensor (batch or 1, …) for one text."""
+    return tensor if len(tensor) == 1 else tensor[sequence : sequence + 1]
+
+
+def _row(tensor: Tensor, sequence: int, positions: Positions) -> Tensor:
+    """The numbers of these tokens of a text, from (batch, tokens) or (tokens)."""
+    row = tensor if tensor.dim() == 1 else _of(tensor, sequence)[0]
+    return pick_on(row, 0, positions)

@@ -14,12 +14,14 @@ import torch
 from torch import Tensor
 
 from regard.matrix import AttentionMatrix
+from regard.scores import cut
+from regard.support import Bool
 from regard.watching.beams import BeamSteps, Hypotheses
 from regard.watching.calls import AttentionCall, Steps
 from regard.watching.entries import Entry, layer_of
-from regard.watching.masks import Pattern
+from regard.watching.masks import Pattern, real_keys
 from regard.watching.reductions import Growing, Keep, Reductions, extend, finished, reduce
-from regard.watching.tokens import Text
+from regard.watching.tokens import Rows, Text
 from regard.watching.values import KeptValues
 
 __all__ = ["ModuleCalls"]
@@ -45,12 +47,12 @@ class ModuleCalls:
         beams: bool = False,
     ):
         kept = keep.reductions  # None: the matrix
-        self._last_rows = False  # whether some rows of the first call are not kept
+        self._first = call.queries.start  # the number of its first token in the text, kept or not
         if keep.rows is not None and call.kind == "encoder":  # no text that goes on: no rows are the last ones
             kept = ("received",)
         elif keep.rows is not None:
-            self._last_rows = call.query.shape[2] > keep.rows
-            call, matrix = call.last(keep.rows), None if self._last_rows else matrix
+            matrix = None if call.query.shape[2] > keep.rows else matrix
+            call = call.last(keep.rows)
         self._name, self.kind, self._keep, self._text = name, call.kind, kept, text
         self._count = 1
         self._queries, self._keys = call.queries, call.keys  # of the text so far
@@ -63,6 +65,9 @@ class ModuleCalls:
         self._entry: Entry | None = None
         self.values: KeptValues | None = None  # where they were asked for
         self._last_key = weakref.ref(call.key)
+        self._real_keys: Tensor | None = None  # of what was reduced
+        if call.kind != "cross":
+            text.readers[name] = self
         if isinstance(self._steps, BeamSteps):
             self._steps.add(call)
             return
@@ -71,7 +76,7 @@ class ModuleCalls:
             self._matrix, self._joined = (matrix.detach() if call.requires_grad else matrix), call.detach()
             self._steps.add(self._joined)
         else:
-            self._reductions = reduce(matrix.detach(), kept, range(self._shape[2]), self._columns(call))
+            self._reductions = self._reduced(call, matrix.detach(), range(self._shape[2]))
             self._steps.note(call)
 
     def continues(self, call: AttentionCall, text_continues: bool) -> bool:
@@ -149,7 +154,7 @@ class ModuleCalls:
             self._joined, self._matrix = call, call.matrix()
             self._steps.add(call)
         else:
-            self._reductions = reduce(call.matrix(), self._keep, range(self._shape[2]), self._columns(call))
+            self._reductions = self._reduced(call, call.matrix(), range(self._shape[2]))
             self._steps.note(call)
 
     def finish(self) -> None:
@@ -181,6 +186,8 @@ class ModuleCalls:
                 self._joined = self._steps.joined()
             if self._matrix is None:
                 self._matrix = self._joined.matrix()
+        tokens, real, unseen = self._place()
+        real, keys = _where_any(real), _where_any(self._padding())
         return Entry(
             self._name,
             self.kind,
@@ -192,10 +199,58 @@ class ModuleCalls:
             reductions=reductions,
             first_head=self._first_head,
             shard=self._shard,
-            **self._text.sides(
-                self._name, self.kind, self._shape, self._queries.stop if self._last_rows else None
-            )._asdict(),
+            real=real,
+            real_keys=keys,
+            **self._text.sides(self._name, self.kind, self._shape, tokens, unseen, (real, keys))._asdict(),
         )
+
+    # Where the queries lie in the text, and what of it is padding
+
+    @property
+    def rows(self) -> Rows:
+        """Where its queries lie in the text."""
+        return Rows(self._shape[0], self._shape[2], self._queries.stop, self._first)
+
+    def real(self) -> Bool[Tensor, "batch tokens"] | None:
+        """Which tokens up to the last query are no padding; None where that is not known, or another text has them."""
+        keys = self._padding()
+        one_text = self.kind == "decoder" or self._shape[2] == self._shape[3]
+        return keys[:, : self._queries.stop - self._keys.start] if keys is not None and one_text else None
+
+    def _place(self) -> tuple[int, Tensor | None, int]:
+        """How many tokens the text has up to the last query, which of them are no padding, how many were not seen."""
+        if self.kind != "cross":
+            return self._queries.stop, self.real(), self._first
+        reader = self._text.reader(self._name, self._shape[0], self._shape[2])
+        if reader is None:
+            return self._queries.stop, None, self._first
+        return reader.rows.tokens, reader.real(), reader.rows.unseen
+
+    def _padding(self) -> Bool[Tensor, "batch keys"] | None:
+        """Which keys are no padding."""
+        if self._keep is not None:
+            return self._real_keys
+        if self._joined is None:
+            self._joined = self._steps.joined()
+        return real_keys(self._joined.mask, self._shape[0], self._shape[3])
+
+    def _reduced(self, call: AttentionCall, matrix: AttentionMatrix, queries: range) -> Growing:
+        """The reductions of a call with these queries of the text, to which padding adds nothing."""
+        assert self._keep is not None
+        keys = self._columns(call)
+        own = real_keys(call.mask, self._shape[0], len(keys))
+        if own is not None or self._real_keys is not None:
+            found = torch.ones(self._shape[0], keys.stop, dtype=torch.bool, device=matrix.device)
+            before = self._real_keys
+            for known, start in ((before, 0), (own, keys.start)):
+                if known is not None:
+                    found[:, start : start + known.shape[1]] &= known
+            self._real_keys = found
+        _, real, _ = self._place()
+        if real is not None:
+            rows = real[:, real.shape[1] - self._shape[2] :][:, queries.start : queries.stop]
+            matrix = matrix.where(cut(~rows))
+        return reduce(matrix, self._keep, queries, keys)
 
     def _reduce_steps(self) -> None:
         """The steps that wait, as one matrix, added to what was kept before."""
@@ -205,10 +260,15 @@ class ModuleCalls:
         assert self._reductions is not None
         call = self._steps.joined()
         queries, keys = range(self._shape[2] - self._steps.rows, self._shape[2]), self._columns(call)
-        found = reduce(call.matrix(), self._keep, queries, keys)
+        found = self._reduced(call, call.matrix(), queries)
         self._reductions = extend(self._reductions, found, keys.start, keys.stop)
         self._steps.clear()
 
     def _columns(self, call: AttentionCall) -> range:
         """Where the keys of a call lie in the record, which starts with those of its first call."""
         return range(call.keys.start - self._keys.start, call.keys.stop - self._keys.start)
+
+
+def _where_any(real: Tensor | None) -> Tensor | None:
+    """Which tokens are no padding; None where all are."""
+    return None if real is None or bool(real.all()) else real.cpu()

@@ -37,7 +37,6 @@ class Asked:
     """What is drawn: from or to which word or patch, in which text, over which image, and how."""
 
     what: Place
-    sequence: int = 0
     number: int = 0
     each: str | None = None
     looked_at: bool = False
@@ -45,7 +44,7 @@ class Asked:
 
     def sides(self, entry: Entry) -> tuple[Tokens, Tokens]:
         """The tokens of the place that is asked about, and those that the patches are among."""
-        both = query_side(entry, self.sequence), key_side(entry, self.sequence)
+        both = query_side(entry), key_side(entry)
         return both[::-1] if self.looked_at else both
 
 
@@ -53,8 +52,6 @@ def with_image(entries: Sequence[Entry], asked: Asked) -> list[Entry]:
     """The entries whose patches, and whose place, can be found; of the kinds and shapes that there are."""
     found, reasons = [], dict[str, None]()
     for entry in entries:
-        if not 0 <= asked.sequence < entry.shape[0]:
-            continue
         own, other = asked.sides(entry)
         if other.unplaced:
             reasons[other.unplaced] = None
@@ -63,7 +60,7 @@ def with_image(entries: Sequence[Entry], asked: Asked) -> list[Entry]:
     if found:
         return found
     for entry in reversed(entries):  # the place is not there: say which words are, of the language model first
-        if asked.sequence < entry.shape[0] and (sides := asked.sides(entry))[1].grids:
+        if (sides := asked.sides(entry))[1].grids:
             sides[0].find_all(asked.what)
     why = f": {'; '.join(reasons)}" if reasons else ""
     raise InputError(
@@ -94,7 +91,7 @@ def over(entries: Sequence[Entry], asked: Asked, image: Any, sinks: Sequence[int
     places = own.find_all(asked.what)
     rows = [_weights(entry, asked, places) for entry in entries]
     panels = list(_panels(entries, rows, asked.each))
-    usual = None if asked.looked_at else _usually_given(entries, grids, asked.sequence)
+    usual = None if asked.looked_at else _usually_given(entries, grids)
     pixels = seen_by(grids[0]) if image is None else as_pixels(image)
     boxes = [(grid.box, "") if image is None else fitted(pixels, grid, asked.fit) for grid in grids]
     marks = [None if usual is None else _marked(grid, usual, sinks) for grid in grids]
@@ -122,8 +119,8 @@ _MARKED = "patches that most tokens look at, whatever they are"
 
 def _weights(entry: Entry, asked: Asked, places: Sequence[range]) -> Float[Tensor, "heads tokens"]:
     if asked.looked_at:
-        return given_to(entry, asked.sequence, tokens_of(places))
-    return mean_row(entry, asked.sequence, places)
+        return given_to(entry, tokens_of(places))
+    return mean_row(entry, places)
 
 
 def _panels(
@@ -151,7 +148,7 @@ def _at(grid: Grid, weights: Float[Tensor, " tokens"]) -> NDArray[np.float64]:
 # What is given to a patch whatever the word
 
 
-def _usually_given(entries: Sequence[Entry], grids: Sequence[Grid], sequence: int) -> Float[Tensor, " keys"]:
+def _usually_given(entries: Sequence[Entry], grids: Sequence[Grid]) -> Float[Tensor, " keys"]:
     """What the average query gives to each key: of at most 64 that see all of the image."""
     _, _, queries, keys = entries[0].shape
     after = max(int(grid.tokens.max()) for grid in grids) + 1 - (keys - queries)  # the first row that sees it all
@@ -160,7 +157,7 @@ def _usually_given(entries: Sequence[Entry], grids: Sequence[Grid], sequence: in
     count = len(range(first, queries, step))
 
     def received(entry: Entry) -> Tensor:
-        part = entry.matrix.part[sequence : sequence + 1, :, first::step]
+        part = entry.matrix.part[:, :, first::step]
         return part.received()[0].float().sum(0).cpu() / count
 
     return mean_over_heads(entries, received)

@@ -170,40 +170,39 @@ def by_word(
     entries: Sequence[Entry],
     word: Place | None,
     around: Place | None,
-    sequence: int,
     sinks: Sinks = None,
     whole: int = _WORDS,
 ) -> Crop:
     """The mean over all heads, word by word, in shares of what does not rest on `sinks`; of a long text, a passage."""
-    rows = Passage.of(query_side(entries[0], sequence), word, around, whole=whole)
+    rows = Passage.of(query_side(entries[0]), word, around, whole=whole)
     columns = replace(rows, picked=(), why="")
-    other = key_side(entries[0], sequence)
+    other = key_side(entries[0])
     if other.pieces != rows.side.pieces:
         columns = Passage.of(other, None, None)
         if columns.cropped:  # then the part that this passage, or its word, looks at most
             looking = [rows.words[n].tokens for n in rows.picked] or [rows.tokens]
-            most = looks(entries, looking[0], sequence, sinks)[0].position
+            most = looks(entries, looking[0], sinks)[0].position
             columns = replace(Passage.of(other, most, None), picked=())
     spans = [each.tokens for each in columns.words] + [rest for rest in (columns.before, columns.after) if rest]
     own = [each.tokens for each in rows.words]
-    weights, rested = _without_sinks(entries, own, spans, sequence, sinks)
+    weights, rested = _without_sinks(entries, own, spans, sinks)
     weights, count = weights / (1 - rested).clamp_min(SMALLEST)[:, None], len(columns.words)
     left = _beside_sinks(spans[:count], sinks)
     return Crop(rows, columns, tuple(left), weights[:, left], weights[:, count:].sum(-1), rested)
 
 
 def _without_sinks(
-    entries: Sequence[Entry], rows: Sequence[range], columns: Sequence[range], sequence: int, sinks: Sinks
+    entries: Sequence[Entry], rows: Sequence[range], columns: Sequence[range], sinks: Sinks
 ) -> tuple[Float[Tensor, "rows columns"], Float[Tensor, " rows"]]:
     """What the spans of the rows give to those of the columns apart from sinks, and what each gives to the sinks."""
-    weights = mean_over_heads(entries, lambda entry: shares_of_spans(entry, sequence, rows, columns))
+    weights = mean_over_heads(entries, lambda entry: shares_of_spans(entry, rows, columns))
     if sinks is None:
         return weights, torch.zeros(len(rows))
-    own = to_own(entries, sequence)
+    own = to_own(entries)
     rested = torch.stack([own[span.start : span.stop].mean() for span in rows])
     if sinks:
         tokens = [range(sink, sink + 1) for sink in sinks]
-        given = mean_over_heads(entries, lambda entry: shares_of_spans(entry, sequence, rows, tokens))
+        given = mean_over_heads(entries, lambda entry: shares_of_spans(entry, rows, tokens))
         homes = [next(n for n, span in enumerate(columns) if sink in span) for sink in sinks]
         weights = weights.index_add(1, torch.tensor(homes), -given).clamp_min(0)
         rested = rested + given.sum(-1)
@@ -219,7 +218,7 @@ def _beside_sinks(spans: Sequence[range], sinks: Sinks) -> list[int]:
 
 
 def flow_layers(
-    entries: Sequence[Entry], passage: Passage, sequence: int, sinks: Sinks = None
+    entries: Sequence[Entry], passage: Passage, sinks: Sinks = None
 ) -> tuple[tuple[str, ...], list[Float[Tensor, "words words"]], int, float | None]:
     """The words of a flow, its layers, the place of the word that it starts from, and the share that rests on `sinks`.
 
@@ -245,14 +244,14 @@ def flow_layers(
     for entry in reversed(entries):
         resting = torch.zeros(len(passage.side))
         if sinks is not None:
-            resting = to_tokens([entry], sinks, sequence).sum(-1) + to_own([entry], sequence)
+            resting = to_tokens([entry], sinks).sum(-1) + to_own([entry])
         following, rows = share * resting, []
         for part in filter(None, (before, passage.tokens, after)):
-            given = _passed_on(entry, share, part, sequence)
+            given = _passed_on(entry, share, part)
             given[list(sinks or ())] = 0
             following += given
             if part == passage.tokens:
-                weights, stays = _without_sinks([entry], words, nodes, sequence, sinks)
+                weights, stays = _without_sinks([entry], words, nodes, sinks)
                 weights[:, nodes.index(words[0]) :][:, : len(words)].diagonal().add_(stays)
                 rows.append(weights)
                 rested.append(stays)
@@ -271,12 +270,12 @@ def flow_layers(
     return tuple(names[n] for n in left), kept, left.index(nodes.index(start)), resting_share
 
 
-def _passed_on(entry: Entry, share: Float[Tensor, " queries"], rows: range, sequence: int) -> Float[Tensor, " keys"]:
+def _passed_on(entry: Entry, share: Float[Tensor, " queries"], rows: range) -> Float[Tensor, " keys"]:
     """What these tokens pass on to each key of what has reached them, the mean over heads."""
     part = slice(rows.start, rows.stop)
     if not share[part].any():
         return torch.zeros(entry.shape[3])
-    matrix = entry.matrix.part[sequence : sequence + 1, :, part]
+    matrix = entry.matrix.part[:, :, part]
     x = share[part].to(device=matrix.device, dtype=matrix.dtype)[:, None]
     return (matrix.mT @ x)[0, ..., 0].float().mean(0).cpu()
 

@@ -9,7 +9,7 @@ and what the step adds have the same edges, and the picture of a generation is t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from torch.nn import functional
 from regard.matrix import AttentionMatrix
 from regard.support import Float
 
-__all__ = ["BINS", "PoolSums", "bin_size", "pool_sums", "whole_bins"]
+__all__ = ["BINS", "PoolSums", "bin_size", "pool_of_text", "pool_sums", "whole_bins"]
 
 BINS = 256  # of a side, at most
 
@@ -92,6 +92,19 @@ def pool_sums(matrix: AttentionMatrix, queries: range, keys: range, pooled: Tens
             sums[..., rows, columns] = part * (row.size * column.size)
     assert sums is not None
     return PoolSums(sums, queries.stop, keys.stop)
+
+
+def pool_of_text(
+    pool: Float[Tensor, "batch heads rows columns"], queries: Sequence[int], keys: Sequence[int], shape: tuple[int, int]
+) -> Tensor:
+    """A picture of a padded matrix, as that of the queries and keys which are no padding; what padding gives is 0."""
+    for axis, places, tokens in ((-2, queries, shape[0]), (-1, keys, shape[1])):
+        size = bin_size(tokens)
+        own = torch.bincount(torch.tensor(places) // size, minlength=_bins(tokens))
+        bins = own.nonzero().flatten().to(pool.device)
+        scale = (_counts(tokens, pool) / own.to(pool))[bins]
+        pool = pool.index_select(axis, bins) * (scale[:, None] if axis == -2 else scale)
+    return pool
 
 
 class _Run(NamedTuple):

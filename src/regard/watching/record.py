@@ -165,6 +165,7 @@ class Record(Mapping[str, Entry]):
     # Questions. By default, attention sinks (see sinks.py) are set aside, except for a single head, whose numbers are
     # shown as they are. sinks=True gives the plain numbers; sinks=False sets them aside in any case.
 
+    @torch.no_grad()
     def looks(
         self, what: Place, *, layer: int | None = None, head: int | None = None, kind: str | None = None,
         sequence: int = 0, sinks: bool | None = None,
@@ -173,25 +174,29 @@ class Record(Mapping[str, Entry]):
 
         Attention sinks are set aside unless `sinks` is True or one head is asked: shares are then shares of the rest.
         """
-        entries = self._comparable(layer, head, kind)
-        return looks(entries, what, sequence, self._sinks(entries, sinks, sequence))
+        entries = self._comparable(layer, head, kind, sequence)
+        return looks(entries, what, self._sinks(entries, sinks, sequence))
 
+    @torch.no_grad()
     def looked_at(
         self, what: Place, *, layer: int | None = None, head: int | None = None, kind: str | None = None,
         sequence: int = 0, sinks: bool | None = None,
     ) -> Looks:  # fmt: skip
         """What looks at a word: the share that each word gives to it, as `looks` has it for that word."""
-        entries = self._comparable(layer, head, kind)
-        return looked_at(entries, what, sequence, self._sinks(entries, sinks, sequence))
+        entries = self._comparable(layer, head, kind, sequence)
+        return looked_at(entries, what, self._sinks(entries, sinks, sequence))
 
+    @torch.no_grad()
     def heads(self, start: Place, end: Place, *, kind: str | None = None, sequence: int = 0) -> Heads:
         """The heads that look most from one word to another, in plain shares: those of a head include its sinks."""
-        return heads_between(self._comparable(None, None, kind), start, end, sequence)
+        return heads_between(self._comparable(None, None, kind, sequence), start, end)
 
+    @torch.no_grad()
     def scores(self, habit: str, *, sequence: int = 0) -> Heads:
         """Heads by a habit: "sink" (look at the first token), "previous", "diagonal" (at themselves) or "induction"."""
-        return scored(list(self.values()), habit, sequence)
+        return scored(self._texts(sequence), habit)
 
+    @torch.no_grad()
     def atlas(
         self, *, context: int | Place | None = None, needle: Place | None = None, ids: Tensor | None = None,
         kind: str | None = None, sequence: int = 0,
@@ -214,25 +219,28 @@ class Record(Mapping[str, Entry]):
         1 head on 4 tokens
         itself    1   0·0 100 %
         """
-        return draw_up(list(self.at(kind=kind).values()), context, needle, ids, sequence)
+        return draw_up(self.at(kind=kind)._texts(sequence), context, needle, self._own_ids(ids, sequence))
 
+    @torch.no_grad()
     def spans(
         self, by: str | Mapping[str, Span], *, layer: int | None = None, head: int | None = None,
         kind: str | None = None, sequence: int = 0,
     ) -> Spans:  # fmt: skip
         """Attention between "word"s, "sentence"s, chat "message"s, or passages {name: text or token range}."""
-        return spans(self._comparable(layer, head, kind), by, sequence)
+        return spans(self._comparable(layer, head, kind, sequence), by)
 
+    @torch.no_grad()
     def rollout(self, what: Place, *, sequence: int = 0, sinks: bool | None = None) -> Rollout:
         """What a word is made of down to the input, through all layers: half residual, half attention in each.
 
         What rests on attention sinks stays with the word that gives it, unless `sinks` is True (the classic rollout).
         In a deep causal model much of the rest still gathers at the first words, as attention only goes to the left.
         """
-        entries = list(self.values())
+        entries = self._texts(sequence)
         plain = _plain(entries, sinks)
-        return rollout(entries, what, sequence, lambda entry: self._sinks([entry], plain, sequence))
+        return rollout(entries, what, lambda entry: self._sinks([entry], plain, sequence))
 
+    @torch.no_grad()
     def forgettable(
         self, size: int | float = 0.5, *, by: str = "h2o", sequence: int = 0, window: int = 64
     ) -> Forgettable:  # fmt: skip
@@ -241,7 +249,7 @@ class Record(Mapping[str, Entry]):
         `by` says how tokens are scored (see regard.watching.cache); `window` is for "snapkv". For the first two rules
         a record that kept only "received" will do.
         """
-        return forgettable(list(self.values()), size, by, sequence, window)
+        return forgettable(self._texts(sequence), size, by, window)
 
     def by_norm(self) -> Record:
         """The same record with weight × norm in place of weights: how long the vector is that each key brings.
@@ -253,28 +261,30 @@ class Record(Mapping[str, Entry]):
         said = "weights are multiplied by the norms of what they bring, and normalised to 1"
         return Record([entries], self.model, self._unseen, changes=(*self.changes, said))
 
+    @torch.no_grad()
     def relevance(self, what: Place, *, sequence: int = 0) -> Looks:
         """What a word rests on by gradient × attention, through all layers (Chefer et al. 2021), as shares.
 
         The gradient is that of the number on which .backward() was called. Needs keep=("matrix", "value", "gradient").
         """
-        return relevance(list(self.values()), what, sequence)
+        return relevance(self._texts(sequence), what)
 
     def weights(
         self, *, layer: int | None = None, head: int | None = None, kind: str | None = None, sequence: int = 0
     ) -> Float[Tensor, "queries keys"]:
         """The weights themselves, the mean over the chosen heads: for texts short enough to be drawn word by word."""
-        entries = self._comparable(layer, head, kind)
-        return mean_over_heads(entries, lambda entry: entry.matrix[sequence].float().sum(0).cpu())
+        entries = self._comparable(layer, head, kind, sequence)
+        return mean_over_heads(entries, lambda entry: entry.matrix[0].float().sum(0).cpu())
 
     def pool(
         self, rows: int = 256, columns: int = 256, *, layer: int | None = None, head: int | None = None,
         kind: str | None = None, sequence: int = 0,
     ) -> Float[Tensor, "rows columns"]:  # fmt: skip
         """The weights averaged over bins, for texts of any length."""
-        entries = self._comparable(layer, head, kind)
-        return mean_over_heads(entries, lambda entry: entry.pool(rows, columns)[sequence].sum(0).cpu())
+        entries = self._comparable(layer, head, kind, sequence)
+        return mean_over_heads(entries, lambda entry: entry.pool(rows, columns)[0].sum(0).cpu())
 
+    @torch.no_grad()
     def picture(
         self, drawing: str = "lines", *, word: Place | None = None, around: Place | None = None,
         layer: int | None = None, head: int | None = None, kind: str | None = None, sequence: int = 0, title: str = "",
@@ -297,9 +307,9 @@ class Record(Mapping[str, Entry]):
         dog ━━━━━━━━━━ dog 47.1 %   ━━━━━━ A 26.4 %   ━━━━━━ ate 26.4 %
         encoder, layer 0, head 0.
         """
-        entries = self._comparable(layer, head, kind)
+        entries = self._comparable(layer, head, kind, sequence)
         aside = self._sinks(entries, sinks, sequence) if drawing in ("lines", "flow") else None
-        return self._captioned(picture(entries, drawing, word, sequence, title, self._unseen, around, aside))
+        return self._captioned(picture(entries, drawing, word, title, self._unseen, around, aside))
 
     def _captioned(self, drawn: Picture) -> Picture:
         """A picture that says what the model was run without."""
@@ -308,6 +318,7 @@ class Record(Mapping[str, Entry]):
         changed = " ".join(f"Changed: {said}." for said in self.changes)
         return replace(drawn, caption=f"{drawn.caption} {changed}".strip())
 
+    @torch.no_grad()
     def over(
         self, what: Place, image: Any = None, *, layer: int | None = None, head: int | None = None,
         kind: str | None = None, sequence: int = 0, number: int = 0, each: str | None = None, looked_at: bool = False,
@@ -336,8 +347,8 @@ class Record(Mapping[str, Entry]):
         encoder, layer 0, head 0. Of what "dog" gives, 50.1 % falls on the image, 49.9 % elsewhere. Drawn without a
         picture: none was given.
         """
-        asked = Asked(what, sequence, number, each, looked_at, fit)
-        entries = with_image(list(self.at(layer=layer, head=head, kind=kind).values()), asked)
+        asked = Asked(what, number, each, looked_at, fit)
+        entries = with_image(self.at(layer=layer, head=head, kind=kind)._texts(sequence), asked)
         self._require_alike(entries)
         sinks = self._sinks(entries, False, sequence) if not looked_at else None
         return self._captioned(over(entries, asked, image, sinks or (), title))
@@ -378,18 +389,37 @@ class Record(Mapping[str, Entry]):
         last = self._passes[-1]
         return {name: item if isinstance(item, Entry) else item.entry() for name, item in last.items()}
 
+    def _texts(self, sequence: int) -> list[Entry]:
+        """One text of the batch, without its padding: what every question is asked of.
+
+        A batch of fewer rows, as of images, has no such text; where none has, the first one says so.
+        """
+        entries = list(self._entries().values())
+        return [each.text(sequence) for each in entries if 0 <= sequence < each.shape[0]] or [entries[0].text(sequence)]
+
     def _sinks(self, entries: Sequence[Entry], wanted: bool | None, sequence: int) -> Sinks:
-        """The sinks to set aside from entries of one kind and shape; None: show everything."""
+        """The sinks to set aside from texts of one kind and shape; None: show everything."""
         if _plain(entries, wanted):
             return None
         first = entries[0]
-        whole = self._whole or list(self._entries().values())
+        whole = [each.text(sequence) for each in self._whole or self._entries().values() if sequence < each.shape[0]]
         alike = [entry for entry in whole if (entry.kind, entry.shape[2:]) == (first.kind, first.shape[2:])]
-        return find_sinks(alike, key_side(first, sequence), sequence)
+        return find_sinks(alike, key_side(first))
 
-    def _comparable(self, layer: int | None, head: int | None, kind: str | None) -> list[Entry]:
-        """The chosen entries; their mean makes sense only if they have one kind and one shape."""
-        entries = list(self.at(layer=layer, head=head, kind=kind).values())
+    def _own_ids(self, ids: Tensor | None, sequence: int) -> Tensor | None:
+        """Of ids (batch, tokens) or (tokens) those of one text without its padding, and the one after them, if any."""
+        if ids is None:
+            return None
+        row = ids.cpu() if ids.dim() == 1 else ids[sequence].cpu()
+        real = next((e.real_keys for e in self.values() if e.kind == "decoder" and e.real_keys is not None), None)
+        if real is None or len(row) - real.shape[1] not in (0, 1):
+            return row
+        places = real[sequence].nonzero().flatten()
+        return torch.cat([row[places], row[places[-1] + 1 :][:1]])
+
+    def _comparable(self, layer: int | None, head: int | None, kind: str | None, sequence: int) -> list[Entry]:
+        """The chosen entries of a text; their mean makes sense only if they have one kind and one shape."""
+        entries = self.at(layer=layer, head=head, kind=kind)._texts(sequence)
         self._require_alike(entries)
         return entries
 

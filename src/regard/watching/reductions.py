@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, TypedDict
 
 import torch
@@ -11,9 +11,10 @@ from torch.nn import functional
 
 from regard.errors import InputError
 from regard.matrix import AttentionMatrix, Top
-from regard.watching.pooling import PoolSums, pool_sums, whole_bins
+from regard.watching.pooling import PoolSums, pool_of_text, pool_sums, whole_bins
 
-__all__ = ["REDUCTIONS", "Growing", "Keep", "Reductions", "extend", "finished", "reduce", "select_heads", "to_keep"]
+__all__ = ["REDUCTIONS", "Growing", "Keep", "Reductions", "extend", "finished", "of_text", "reduce", "select_heads",
+           "to_keep"]  # fmt: skip
 
 REDUCTIONS = ("received", "entropy", "pool", "top")
 _TOP = 8  # keys stored for each query
@@ -134,6 +135,29 @@ def _stack_rows(above: Tensor, below: Tensor, fill: float) -> Tensor:
     """Rows of k entries above rows of another k, the shorter ones padded."""
     k = max(above.shape[-1], below.shape[-1])
     return torch.cat([functional.pad(rows, (0, k - rows.shape[-1]), value=fill) for rows in (above, below)], -2)
+
+
+def of_text(
+    reductions: Reductions, sequence: int, queries: Sequence[int], keys: Sequence[int], shape: tuple[int, int]
+) -> Reductions:
+    """Those of one text of a batch, for the queries and keys that are no padding, of `shape` with padding.
+
+    A bin of a pool has the mean of its weights that are not of padding.
+    """
+    one, rows, columns = slice(sequence, sequence + 1), list(queries), list(keys)
+    result: Reductions = {}
+    if "received" in reductions:
+        result["received"] = reductions["received"][one][..., columns]
+    if "entropy" in reductions:
+        result["entropy"] = reductions["entropy"][one][..., rows]
+    if "pool" in reductions:
+        result["pool"] = pool_of_text(reductions["pool"][one], rows, columns, shape)
+    if "top" in reductions:
+        weights, places = (t[one][..., rows, : len(columns)] for t in reductions["top"])
+        number = torch.full((shape[1] + 1,), -1, device=places.device)
+        number[columns] = torch.arange(len(columns), device=places.device)
+        result["top"] = Top(weights, number[places])
+    return result
 
 
 def select_heads(reductions: Reductions, heads: slice) -> Reductions:

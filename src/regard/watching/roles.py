@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from regard.support import Bool, Float, Int
-from regard.watching.entries import Entry, real_queries, shown
+from regard.watching.entries import Entry, shown
 from regard.watching.rankings import key_side, query_side
 from regard.watching.sinks import find_sinks, named
 
@@ -63,43 +63,43 @@ class _Asked(NamedTuple):
     early: bool
 
 
-def roles(entries: Sequence[Entry], sequence: int = 0) -> list[list[Role]]:
+def roles(entries: Sequence[Entry]) -> list[list[Role]]:
     """The role of each head of each entry; `Record.atlas` shows them."""
     sinks: dict[tuple[object, ...], dict[int, str]] = {}  # those of all entries of one kind and shape
     for entry in entries:
         alike = (entry.kind, entry.shape[2:])
         if alike not in sinks:
-            keys = key_side(entry, sequence)
-            places = find_sinks([e for e in entries if (e.kind, e.shape[2:]) == alike], keys, sequence)
+            keys = key_side(entry)
+            places = find_sinks([e for e in entries if (e.kind, e.shape[2:]) == alike], keys)
             names = named(places, [0.0] * len(places), keys)
             sinks[alike] = {place: sink.name for place, sink in zip(places, names, strict=True)}
-    return [_of_entry(entry, sequence, sinks[entry.kind, entry.shape[2:]]) for entry in entries]
+    return [_of_entry(entry, sinks[entry.kind, entry.shape[2:]]) for entry in entries]
 
 
 @torch.no_grad()
-def _of_entry(entry: Entry, sequence: int, sinks: dict[int, str]) -> list[Role]:
+def _of_entry(entry: Entry, sinks: dict[int, str]) -> list[Role]:
     _, heads, queries, keys = entry.shape
     step = max(-(-queries // _ROWS), 1)
-    seen = shown(entry, sequence, range(0, queries, step), range(keys))
-    counted = (seen.sum(-1) >= _KEYS).cpu() & real_queries(entry, sequence)[::step]
+    seen = shown(entry, range(0, queries, step), range(keys))
+    counted = (seen.sum(-1) >= _KEYS).cpu()
     places = torch.arange(0, queries, step)[counted]
     if not len(places):
         return [Role("too short to tell", 0.0)] * heads
     counted, places = counted.to(seen.device), places.to(seen.device)
     seen = seen[counted]
-    candidates = _candidates(entry, sequence, places, seen, sinks)
+    candidates = _candidates(entry, places, seen, sinks)
     found: list[Role] = []
     size = max(_WEIGHTS // (len(places) * keys), 1)
     for start in range(0, heads, size):
-        rows = entry.matrix.part[sequence, start : start + size, ::step]
+        rows = entry.matrix.part[0, start : start + size, ::step]
         found += roles_of_heads(rows.to_dense().float()[:, counted], seen, candidates)
     return found
 
 
 def _candidates(
-    entry: Entry, sequence: int, places: Int[Tensor, " rows"], seen: Bool[Tensor, "rows keys"], sinks: dict[int, str]
+    entry: Entry, places: Int[Tensor, " rows"], seen: Bool[Tensor, "rows keys"], sinks: dict[int, str]
 ) -> list[_Candidate]:
-    keys = key_side(entry, sequence)
+    keys = key_side(entry)
     columns = torch.arange(len(keys), device=seen.device)
     found = [
         _Candidate("first token" if position == 0 else f"{name} (a sink)", (columns == position).expand_as(seen))
@@ -111,7 +111,7 @@ def _candidates(
     if own:
         away = columns - places[:, None]
         found += [_Candidate(name, away == n) for name, n in (("previous token", -1), ("next token", 1), ("itself", 0))]
-        found += _repetitions(token_numbers(entry, sequence), places)
+        found += _repetitions(token_numbers(entry), places)
     blank = [not any(letter.isalnum() for letter in piece) for piece in keys] if keys.named else []
     if any(blank):
         found.append(_Candidate("punctuation", torch.tensor(blank, device=seen.device).expand_as(seen)))
@@ -119,11 +119,11 @@ def _candidates(
     return [*found, _Candidate("nearby tokens", (away.abs() <= _NEAR) & seen, _WIDE)] if own else found
 
 
-def token_numbers(entry: Entry, sequence: int) -> Int[Tensor, " tokens"] | None:
+def token_numbers(entry: Entry) -> Int[Tensor, " tokens"] | None:
     """A number for each token, the same for the same token; None where the tokens are unknown."""
-    side = query_side(entry, sequence)
+    side = query_side(entry)
     if entry.ids is not None:
-        return entry.ids[sequence].cpu()
+        return entry.ids[0].cpu()
     if not side.named:
         return None
     numbers: dict[str, int] = {}

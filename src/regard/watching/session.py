@@ -408,7 +408,7 @@ class Watching:
 
     def _known(self, key: str, call: AttentionCall) -> Seen:
         batch, heads, queries, keys = *call.query.shape[:3], call.key.shape[2]
-        found = self._now.text.sides(key, call.kind, (batch, heads, queries, keys))
+        found = self._now.text.sides(key, call.kind, (batch, heads, queries, keys), queries)
         tokens, key_tokens = (
             [Tokens.numbered(length)] * batch if side is None else side
             for side, length in ((found.tokens, queries), (found.key_tokens, keys))

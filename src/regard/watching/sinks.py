@@ -24,7 +24,7 @@ from torch import Tensor
 from regard.drawing.terminal import percent, visible
 from regard.support import Float
 from regard.watching.answers import Aside
-from regard.watching.entries import Entry, mean_over_heads, real_queries, shown
+from regard.watching.entries import Entry, mean_over_heads, shown
 from regard.watching.tokens import Tokens
 
 __all__ = ["Sinks", "find_sinks", "measured", "named", "sentence", "to_own", "to_tokens"]
@@ -45,16 +45,16 @@ class _Measured(NamedTuple):
     times_equal: Float[Tensor, " keys"]  # the sum over these rows of its weight times the number of visible keys
 
 
-_cache: WeakKeyDictionary[Entry, dict[int, _Measured]] = WeakKeyDictionary()
+_cache: WeakKeyDictionary[Entry, _Measured] = WeakKeyDictionary()
 
 
-def find_sinks(entries: Sequence[Entry], keys: Tokens, sequence: int) -> tuple[int, ...]:
+def find_sinks(entries: Sequence[Entry], keys: Tokens) -> tuple[int, ...]:
     """The positions of the sinks, measured over all entries: those of one kind and shape in a whole record."""
     special = {position for position in range(len(keys)) if _is_special(keys, position)}
     always = special if entries[0].kind == "cross" else set()
     if always or sum(entry.shape[1] for entry in entries) < _HEADS:
         return tuple(sorted(always))
-    found = [measured(entry, sequence) for entry in entries]
+    found = [measured(entry) for entry in entries]
     rows = sum(each.rows for each in found)
     largest, times_equal = sum(each.largest for each in found), sum(each.times_equal for each in found)
     assert isinstance(largest, Tensor)
@@ -69,21 +69,20 @@ def _is_special(keys: Tokens, position: int) -> bool:
     return keys.is_special(position) and keys[position] not in _WORDS
 
 
-def measured(entry: Entry, sequence: int) -> _Measured:
+def measured(entry: Entry) -> _Measured:
     """In how many rows of an entry each key has the largest weight; measured once."""
-    of_entry = _cache.setdefault(entry, {})
-    if sequence not in of_entry:
-        of_entry[sequence] = _measure(entry, sequence)
-    return of_entry[sequence]
+    if entry not in _cache:
+        _cache[entry] = _measure(entry)
+    return _cache[entry]
 
 
 @torch.no_grad()
-def _measure(entry: Entry, sequence: int) -> _Measured:
+def _measure(entry: Entry) -> _Measured:
     _, heads, queries, keys = entry.shape
     step = max(-(-queries // _ROWS), 1)
-    top = entry.matrix.part[sequence : sequence + 1, :, ::step].top(1)  # raises where only reductions were kept
-    seen = shown(entry, sequence, range(0, queries, step), range(keys)).sum(-1).cpu()
-    counted = (seen >= _KEYS) & real_queries(entry, sequence)[::step]
+    top = entry.matrix.part[:, :, ::step].top(1)  # raises where only reductions were kept
+    seen = shown(entry, range(0, queries, step), range(keys)).sum(-1).cpu()
+    counted = seen >= _KEYS
     winners = top.keys[0, :, :, 0].cpu()[:, counted].flatten()
     weights = (top.weights[0, :, :, 0].cpu().float() * seen)[:, counted].flatten()
     largest = torch.zeros(keys).index_add_(0, winners, torch.ones_like(weights))
@@ -93,25 +92,25 @@ def _measure(entry: Entry, sequence: int) -> _Measured:
 # What is set aside
 
 
-def to_tokens(entries: Sequence[Entry], sinks: Sequence[int], sequence: int) -> Float[Tensor, "queries sinks"]:
+def to_tokens(entries: Sequence[Entry], sinks: Sequence[int]) -> Float[Tensor, "queries sinks"]:
     """What each query gives to each of these keys, the mean over heads."""
-    given = [mean_over_heads(entries, partial(_to_token, sink, sequence)) for sink in sinks]
+    given = [mean_over_heads(entries, partial(_to_token, sink)) for sink in sinks]
     return torch.stack(given, -1) if given else torch.zeros(entries[0].shape[2], 0)
 
 
-def _to_token(key: int, sequence: int, entry: Entry) -> Tensor:
-    return entry.matrix[sequence, :, :, key].float().sum(0).cpu()
+def _to_token(key: int, entry: Entry) -> Tensor:
+    return entry.matrix[0, :, :, key].float().sum(0).cpu()
 
 
-def to_own(entries: Sequence[Entry], sequence: int, rows: slice = slice(None)) -> Float[Tensor, " queries"]:
+def to_own(entries: Sequence[Entry], rows: slice = slice(None)) -> Float[Tensor, " queries"]:
     """What each query gives to sinks that the model has in addition to its tokens (gpt-oss), the mean over heads."""
-    return mean_over_heads(entries, lambda entry: _to_own(entry, sequence, rows))
+    return mean_over_heads(entries, lambda entry: _to_own(entry, rows))
 
 
-def _to_own(entry: Entry, sequence: int, rows: slice) -> Tensor:
+def _to_own(entry: Entry, rows: slice) -> Tensor:
     if entry.call is None or entry.call.sinks is None:
         return torch.zeros(len(range(entry.shape[2])[rows]))
-    return entry.matrix.part[sequence : sequence + 1, :, rows].sink_share[0].float().sum(0).cpu()
+    return entry.matrix.part[:, :, rows].sink_share[0].float().sum(0).cpu()
 
 
 def named(sinks: Sequence[int], shares: Sequence[float], keys: Tokens, own: float = 0.0) -> tuple[Aside, ...]:

@@ -24,6 +24,7 @@ from regard.nn.files import write_safetensors
 from regard.scores import Band, Mask, as_mask, cut, documents, padding, window
 from regard.watching.calls import AttentionCall
 from regard.watching.entries import Entry
+from regard.watching.masks import real_keys
 from regard.watching.patches import Grid
 from regard.watching.reductions import REDUCTIONS, Reductions
 from regard.watching.shards import Shard
@@ -122,6 +123,7 @@ def _describe(entry: Entry, tensors: _SharedTensors) -> dict[str, Any]:
     item |= {"tokens": _describe_tokens(entry.tokens, tensors), "heads": [entry.heads.start, entry.heads.stop]}
     shared = entry.key_tokens is entry.tokens
     item["key_tokens"] = "tokens" if shared else _describe_tokens(entry.key_tokens, tensors)
+    item["real"] = [tensors.put(entry.real), tensors.put(entry.real_keys)]
     if entry.reductions is not None:
         queries, keys = entry.shape[2:]
         top = entry.reductions.get("top")
@@ -221,6 +223,7 @@ def _read_entry(item: dict[str, Any], tensors: Mapping[str, Tensor]) -> Entry:
         entry = entry if stop - first == heads else entry.head(slice(first, stop))
     _require(entry.heads == range(first, stop), f"{entry.name} does not have heads {first} to {stop - 1}")
     batch, _, queries, keys = entry.shape
+    real, real_keys = _read_real(item, entry, get)
     tokens = _read_tokens(item["tokens"], batch, queries, get)
     shared = item["key_tokens"] == "tokens"
     _require(not shared or tokens is None or queries == keys, f"the queries and keys of {entry.name} differ")
@@ -230,7 +233,22 @@ def _read_entry(item: dict[str, Any], tensors: Mapping[str, Tensor]) -> Entry:
         key_tokens=tokens if shared else _read_tokens(item["key_tokens"], batch, keys, get),
         ids=_read_ids(get(item["ids"]), (batch, queries)),
         key_ids=_read_ids(get(item["key_ids"]), (batch, keys)),
+        real=real,
+        real_keys=real_keys,
     )
+
+
+def _read_real(item: dict[str, Any], entry: Entry, get: Callable[[Any], Any]) -> tuple[Tensor | None, Tensor | None]:
+    """Which tokens are no padding; of a file from before it said so, the keys that the mask does not hide."""
+    batch, _, queries, keys = entry.shape
+    if "real" not in item:
+        own = None if entry.call is None else real_keys(entry.call.mask, batch, keys)
+        return (own if queries == keys and entry.kind != "cross" else None), own
+    found = [get(value) for value in item["real"]]
+    for real, least, most in zip(found, (queries, keys), (_LARGEST, keys), strict=True):
+        fits = isinstance(real, Tensor) and real.dtype == torch.bool and real.dim() == 2 and len(real) == batch
+        _require(real is None or (fits and least <= real.shape[1] <= most), "what is padding does not fit the tokens")
+    return found[0], found[1]
 
 
 def _normalised(matrix: AttentionMatrix, logsumexp: Any) -> AttentionMatrix:

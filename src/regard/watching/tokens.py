@@ -6,17 +6,19 @@ import functools
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, overload, runtime_checkable
+from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
 
 from regard.drawing.token_text import readable
 from regard.errors import InputError
+from regard.support import Bool
 from regard.watching.patches import Grid, Patch, find_patch, patch_names
 
-__all__ = ["Place", "Sides", "Text", "Tokens", "Vocabulary", "Word"]
+__all__ = ["Place", "Rows", "Sides", "Text", "Tokens", "Vocabulary", "Word"]
 
 # A word or several in a row, or one occurrence, in brackets, among the words around it: "the old [dog] slept"; the
 # number of a token, or a range of tokens; a patch of an image.
@@ -65,9 +67,11 @@ class Tokens(Sequence[str]):
         grids: Sequence[Grid] = (),
         unplaced: str = "",
         first: int = 0,
+        whole: Tokens | None = None,
     ):
         self.pieces = tuple(pieces)
         self.first = first  # its number in the text, of which these may be the last tokens
+        self._whole = whole  # that text, where it is known
         self.named = named  # False: the words are unknown, and tokens are called by their number
         self.grids = tuple(grids)  # of the images among the tokens
         self.unplaced = unplaced  # why there are none, though the model was shown an image
@@ -92,7 +96,38 @@ class Tokens(Sequence[str]):
         words = [Word(w.text, max(w.start - start, 0), w.stop - start) for w in self.words if w.stop > start]
         grids = [grid.shifted(-start) for grid in self.grids if int(grid.tokens[grid.tokens >= 0].min()) >= start]
         special, first = tuple(self._special), self.first + start
-        return Tokens(self.pieces[start:], special, self._tokenizer, words, named=self.named, grids=grids, first=first)
+        return Tokens(
+            self.pieces[start:], special, self._tokenizer, words, named=self.named, grids=grids, first=first, whole=self
+        )
+
+    def after(self, count: int) -> Tokens:
+        """The same tokens after so many others, which nobody has read here: those are called by their number."""
+        numbers = [Word(str(n), n, n + 1) for n in range(count)]
+        words = [*numbers, *(Word(w.text, w.start + count, w.stop + count) for w in self.words)]
+        pieces, grids = [*(word.text for word in numbers), *self.pieces], [grid.shifted(count) for grid in self.grids]
+        return Tokens(pieces, tuple(self._special), self._tokenizer, words, named=self.named, grids=grids)
+
+    def without_padding(self, real: Sequence[int], first: int) -> Tokens:
+        """Those at these positions, the others being padding; the first of them has this number in the text.
+
+        >>> Tokens(["[PAD]", "A", "dog"], ["[PAD]"]).without_padding(range(1, 3), 0).find("dog")
+        range(1, 2)
+        """
+        if len(real) == len(self) and first == self.first:
+            return self
+        places = {position: n for n, position in enumerate(real)}
+        table = torch.full((len(self) + 1,), -1)  # a place without a token is -1, before and after
+        table[list(real)] = torch.arange(len(real))
+        grids = [replace(grid, tokens=table[grid.tokens]) for grid in self.grids]
+        pieces = [self.pieces[position] if self.named else str(first + n) for position, n in places.items()]
+        whole = [word for word in self.words if all(position in places for position in word.tokens)]
+        words: list[Word] | None = None  # grouped again, where padding was taken for a part of a word
+        if self.named and sum(len(word.tokens) for word in whole) == len(real):
+            words = [Word(word.text, places[word.start], places[word.stop - 1] + 1) for word in whole]
+        return Tokens(
+            pieces, tuple(self._special), self._tokenizer, words, named=self.named, grids=grids, unplaced=self.unplaced,
+            first=first, whole=self._whole,
+        )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -162,7 +197,13 @@ class Tokens(Sequence[str]):
             )
         matches = self._search(place, str) or self._search(place, str.casefold)
         if not matches:
-            raise InputError(f'"{place}" is not in the text. Its words are: {self._excerpt()}.')
+            if self._whole is not None and self._whole.has(place):
+                raise InputError(
+                    f'"{place}" is in the text, but not among the tokens from {self.first} on, whose rows were kept. '
+                    'Watch with keep="matrix", or with more rows.'
+                )
+            where = f"among the tokens from {self.first} on" if self.first else "in the text"
+            raise InputError(f'"{place}" is not {where}. Its words are: {self._excerpt()}.')
         return matches
 
     def _numbered_place(self, place: int | range) -> range:
@@ -283,6 +324,11 @@ def _pieces(text: str) -> list[str]:
     return [piece for piece in _PIECES.findall(text) if piece not in _BLANK]
 
 
+def _in_common(name: str, other: str) -> int:
+    """How many letters two names begin with in common."""
+    return next((n for n, (a, b) in enumerate(zip(name, other, strict=False)) if a != b), min(len(name), len(other)))
+
+
 def _alphanumeric(piece: str) -> bool:
     """Whether it has letters or digits; bytes of other scripts count, for they are written as letters too."""
     return any(character.isalnum() for character in piece.lstrip("".join(_STARTS)))
@@ -316,27 +362,40 @@ class Vocabulary:
             other._listed = [tokens for tokens in self._listed for _ in range(count)]
         return other
 
-    def listed(self, length: int, batch: int) -> list[Tokens] | None:
-        """The user's tokens, if they fit; lists of a padded batch may be shorter than the longest."""
+    def listed(self, length: int, batch: int, real: Tensor | None = None) -> list[Tokens] | None:
+        """The user's tokens, if they fit; lists of a padded batch may be shorter than the longest.
+
+        They are those at the places that are `real` or, where that is not known, the first.
+        """
         if self._listed is None or len(self._listed) != batch:
             return None
-        lengths = {len(sequence) for sequence in self._listed}
-        if max(lengths) != length:
+        lengths = [len(sequence) for sequence in self._listed]
+        placed = real is not None and lengths == real.sum(1).tolist()
+        if max(lengths) != length and not placed:
             return None
         self._fits = True
-        if len(lengths) == 1:
+        if min(lengths) == length:
             return self._listed
-        padded = ([*sequence, *[_PAD] * (length - len(sequence))] for sequence in self._listed)
+        padded = [[_PAD] * length for _ in lengths]
+        for n, sequence in enumerate(self._listed):
+            places = real[n].nonzero().flatten().tolist() if placed and real is not None else range(len(sequence))
+            for place, piece in zip(places, sequence, strict=True):
+                padded[n][place] = piece
         return [Tokens(pieces, [_PAD]) for pieces in padded]
 
-    def begun(self, length: int, batch: int, prompt: int) -> list[Tokens] | None:
+    def begun(self, length: int, batch: int, prompt: int, real: Tensor | None = None) -> list[Tokens] | None:
         """The user's tokens, if they are those of a prompt; what was written after it is called by its number."""
-        if self._tokenizer is not None or self.listed(prompt, batch) is None or prompt >= length:
+        known = None if real is None else real[:, :prompt]
+        if self._tokenizer is not None or prompt >= length or (begin := self.listed(prompt, batch, known)) is None:
             return None
-        if any(len(sequence) != prompt for sequence in self._listed or ()):
+        lengths = [len(sequence) for sequence in self._listed or ()]
+        if min(lengths) < prompt and (known is None or lengths != known.sum(1).tolist()):
             return None  # padded, and on which side is unknown
         if self._longer is None or len(self._longer[0]) != length:  # the layers of a model have the same
-            self._longer = [Tokens([*sequence, *map(str, range(prompt, length))]) for sequence in self._listed or ()]
+            self._longer = [
+                Tokens([*sequence, *map(str, range(count, count + length - prompt))], [_PAD])
+                for count, sequence in zip(lengths, begin, strict=True)
+            ]
         return self._longer
 
     def warn(self, length: int, batch: int) -> None:
@@ -381,6 +440,29 @@ class Images(Protocol):
         """These tokens of a module (its keys, if `cross`) with the images among them."""
 
 
+class Rows(NamedTuple):
+    """Where the queries of a module lie in the text: the last of so many tokens, the first of which nobody saw."""
+
+    batch: int
+    queries: int
+    tokens: int
+    unseen: int
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """The self-attention of a module."""
+
+    kind: str
+
+    @property
+    def rows(self) -> Rows:
+        """Where its queries lie in the text."""
+
+    def real(self) -> Bool[Tensor, "batch tokens"] | None:
+        """Which tokens up to the last query are no padding; None where that is not known."""
+
+
 class Text:
     """The ids that the modules of a model received in one pass, and the tokens they stand for.
 
@@ -396,6 +478,7 @@ class Text:
         self._vocabulary, self._wordless = vocabulary, wordless
         self._images: Images | None = None
         self._ids: dict[str, list[Tensor]] = {}
+        self.readers: WeakValueDictionary[str, Reader] = WeakValueDictionary()  # by module
         self._read: tuple[Tensor, list[Tokens] | None] = torch.empty(0), None  # the last ids, and their tokens
 
     def add(self, ids: Mapping[str, Tensor], images: Images | None = None) -> None:
@@ -417,41 +500,63 @@ class Text:
                 return ids.repeat_interleave(batch // ids.shape[0], 0)
         return None
 
-    def sides(self, name: str, kind: str, shape: Sequence[int], whole: int | None = None) -> Sides:
+    def reader(self, name: str, batch: int, queries: int) -> Reader | None:
+        """Who reads the queries of a module's cross-attention as a text of its own: the nearest by its name."""
+        alike = {other: each for other, each in self.readers.items() if each.rows[:2] == (batch, queries)}
+        nearest = max(alike, key=lambda other: (alike[other].kind == "decoder", _in_common(name, other)), default=None)
+        return None if nearest is None else alike[nearest]
+
+    def sides(
+        self,
+        name: str,
+        kind: str,
+        shape: Sequence[int],
+        tokens: int,
+        unseen: int = 0,
+        real: Sequence[Tensor | None] = (None, None),
+    ) -> Sides:
         """What is known of the queries and the keys of a module, for a matrix (batch, heads, queries, keys).
 
-        `whole`: its queries are the last ones of a text of so many tokens.
+        Its queries are the last ones of a text of so many `tokens`, the first of which may be `unseen`: in a cache that
+        was filled before anybody watched. `real`: which of these tokens, and which of the keys, are no padding.
         """
         batch, _, queries, keys = shape
-        length = queries if whole is None else whole
-        ids, tokens = self._side(name, "", length, batch)
-        key_ids, key_tokens = ids, tokens
+        of_text, of_keys = real
+        ids, own = None, self._vocabulary.listed(tokens, batch, of_text) if unseen else None
+        if own is None:
+            seen = None if of_text is None else of_text[:, unseen:]
+            ids, own = self._side(name, "", tokens - unseen, batch, seen)
+            own = [text.after(unseen) for text in own] if unseen and own is not None else own
+        key_ids, key_tokens = None if unseen else ids, own
         if kind == "cross":
-            key_ids, key_tokens = self._side(name, "cross", keys, batch)
-        elif length != keys:
-            key_ids, key_tokens = None, self.tokens(None, keys, batch)
-        if whole is not None:
+            key_ids, key_tokens = self._side(name, "cross", keys, batch, of_keys)
+        elif tokens != keys:
+            key_ids, key_tokens = None, self.tokens(None, keys, batch, of_keys)
+        if tokens > queries:
             ids = None if ids is None else ids[:, -queries:]
-            tokens = [text.last(queries) for text in tokens or [Tokens.numbered(whole)] * batch]
-        return Sides(ids, key_ids, tokens, key_tokens)
+            own = [text.last(queries) for text in own or [Tokens.numbered(tokens)] * batch]
+        return Sides(ids, key_ids, own, key_tokens)
 
-    def _side(self, name: str, kind: str, length: int, batch: int) -> tuple[Tensor | None, list[Tokens] | None]:
+    def _side(
+        self, name: str, kind: str, length: int, batch: int, real: Tensor | None
+    ) -> tuple[Tensor | None, list[Tokens] | None]:
         """The ids and the tokens of so many queries of a module; of its keys, where the kind is "cross"."""
         sees = self._images is not None and self._images.sees(name)
         ids = None
         if not sees and not self._wordless(name):
             ids = self.ids("encoder." if kind == "cross" else name, length, batch)
-        tokens = self._vocabulary.listed(length, batch) if sees else self.tokens(ids, length, batch)
+        tokens = self._vocabulary.listed(length, batch) if sees else self.tokens(ids, length, batch, real)
         if self._images is None:
             return ids, tokens
         return ids, self._images.place(name, kind == "cross", length, batch, tokens, has_words=ids is not None)
 
-    def tokens(self, ids: Tensor | None, length: int, batch: int) -> list[Tokens] | None:
+    def tokens(self, ids: Tensor | None, length: int, batch: int, real: Tensor | None = None) -> list[Tokens] | None:
         """The user's tokens or, if they do not fit, those of the ids; one for each sequence."""
-        listed = self._vocabulary.listed(length, batch)
+        listed = self._vocabulary.listed(length, batch, real)
         if listed is None and ids is not None:
             firsts = {steps[0].shape[-1] for steps in self._ids.values() if len(steps) > 1}  # of a generation
-            listed = next(filter(None, (self._vocabulary.begun(length, batch, each) for each in sorted(firsts))), None)
+            begun = (self._vocabulary.begun(length, batch, each, real) for each in sorted(firsts))
+            listed = next(filter(None, begun), None)
         if listed is None:
             self._vocabulary.warn(length, batch)
         if listed is not None or ids is None:

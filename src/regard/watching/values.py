@@ -18,7 +18,9 @@ from regard.errors import InputError, WatchError
 from regard.matrix import AttentionMatrix
 from regard.matrix.views import basic
 from regard.nn import SelfAttention
+from regard.scores import Positions
 from regard.support import Float
+from regard.watching.masks import pick_on
 
 __all__ = ["Attribution", "KeptValues", "Projections", "Values"]
 
@@ -33,6 +35,12 @@ class Values:
     value: Float[Tensor, "batch key_heads keys width"]
     projection: Float[Tensor, "heads width out"] | None = None  # one matrix for each head; None: it is not known
     gradient: Float[Tensor, "batch heads queries width"] | None = None  # of what was differentiated, by the output
+
+    def text(self, sequence: int, queries: Positions, keys: Positions) -> Values:
+        """Those of these tokens of one text of a batch."""
+        one = slice(sequence, sequence + 1)
+        gradient = None if self.gradient is None else pick_on(self.gradient[one], 2, queries)
+        return Values(pick_on(self.value[one], 2, keys), self.projection, gradient)
 
     def norms(self, heads: int) -> Float[Tensor, "batch heads keys"]:
         """The length of each value after its head's projection.
@@ -177,7 +185,7 @@ class Attribution:
         """The sum over all keys."""
         return ((self._matrix @ self._value) * self._gradient).sum(-1)
 
-    def back(self, flow: Float[Tensor, " queries"], sequence: int) -> Float[Tensor, " keys"]:
+    def back(self, flow: Float[Tensor, " queries"]) -> Float[Tensor, " keys"]:
         """Where a flow over the queries goes by what is positive, the mean over heads: a block of rows at a time."""
         _, heads, queries, keys = self.shape
         total = torch.zeros(keys, device=self._matrix.device)
@@ -186,5 +194,5 @@ class Attribution:
         for start in range(0, queries, size):
             rows = slice(start, min(start + size, queries))
             if bool((flow[rows] != 0).any()):
-                total += torch.einsum("hqk,q->k", self[sequence, :, rows].float().clamp_min(0.0), flow[rows])
+                total += torch.einsum("hqk,q->k", self[0, :, rows].float().clamp_min(0.0), flow[rows])
         return total.cpu() / heads
