@@ -49,7 +49,11 @@ def read(name, side, keep):
     """A record of the batch, and one of its second text alone."""
     model, (ids, real) = made(name), padded(side)
     places = {"position_ids": (real.cumsum(1) - 1).clamp_min(0)} if side == "left" and name != "T5" else {}
-    more = {"decoder_input_ids": WORDS.ids(["Then", "it", "went", "Then", "it"]).repeat(2, 1)} if FAMILIES[name].feeds == "texts" else {}
+    more = (
+        {"decoder_input_ids": WORDS.ids(["Then", "it", "went", "Then", "it"]).repeat(2, 1)}
+        if FAMILIES[name].feeds == "texts"
+        else {}
+    )
     with torch.no_grad():
         with regard.watch(model, tokenizer=WORDS, keep=keep) as both:
             model(ids, attention_mask=real, **places, **more)
@@ -84,7 +88,9 @@ def continued(name, keep):
         with regard.watch(model, tokenizer=WORDS, keep=keep) as both:
             for token in (None, *new):
                 step = ids if token is None else token.repeat(2, 1)
-                cache = model(step, attention_mask=mask, position_ids=places, past_key_values=cache, use_cache=True).past_key_values
+                cache = model(
+                    step, attention_mask=mask, position_ids=places, past_key_values=cache, use_cache=True
+                ).past_key_values
                 places, mask = mask.sum(1, keepdim=True), torch.cat([mask, torch.ones(2, 1, dtype=torch.long)], 1)
         with regard.watch(model, tokenizer=WORDS, keep=keep) as alone:
             model(torch.cat([ids[1:, real[1].bool()], new[None]], 1))

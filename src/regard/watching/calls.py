@@ -19,6 +19,7 @@ from regard.support import Float
 from regard.watching.links import LocatedLink
 from regard.watching.masks import Pattern, pick_on, within_text
 from regard.watching.shards import Shard
+from regard.watching.tokens import Detached
 
 __all__ = [
     "AttentionCall",
@@ -119,6 +120,11 @@ class AttentionCall:
         mask, zeroed = self.pattern.mask(queries, self.keys) & dense, self.pattern.hidden(queries, self.keys)
         query = self.query[:, :, -count:].clone()
         return replace(self, query=query, mask=mask, queries=queries, dense=dense, zeroed=zeroed)
+
+    def warn_if_detached(self, detached: Detached) -> None:
+        """Let a gradient that passes through this call warn, if numbers of it were asked for that have none."""
+        if torch.is_grad_enabled() and (tensors := [t for t in (self.query, self.key) if t.requires_grad]):
+            tensors[0].register_hook(detached.passed)  # type: ignore[no-untyped-call]
 
     @property
     def requires_grad(self) -> bool:

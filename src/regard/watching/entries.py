@@ -22,7 +22,7 @@ from regard.watching.calls import AttentionCall
 from regard.watching.pooling import BINS
 from regard.watching.reductions import Reductions, of_text, select_heads
 from regard.watching.shards import Shard
-from regard.watching.tokens import Tokens
+from regard.watching.tokens import Detached, Tokens
 from regard.watching.values import Attribution, Values
 
 __all__ = [
@@ -73,6 +73,7 @@ class Entry:
     first_head: int = 0
     shard: Shard | None = None  # which heads the call has, where other ranks have the others
     values: Values | None = None  # with keep=("matrix", "value")
+    detached: Detached | None = None  # told when numbers are asked for that have no gradient
     real: Bool[Tensor, "batch tokens"] | None = None  # which tokens, of which the queries are the last, are no padding
     real_keys: Bool[Tensor, "batch keys"] | None = None  # and which keys; None where all are, or nothing is known
 
@@ -92,6 +93,8 @@ class Entry:
         """The attention matrix itself."""
         if self.attention is None:
             raise self._not_kept("the matrix")
+        if self.detached is not None:
+            self.detached.ask()
         return self.attention
 
     def __repr__(self) -> str:
@@ -288,6 +291,8 @@ class Entry:
     def _reduction(self, name: str) -> Any:
         if self.reductions is None or name not in self.reductions:
             raise self._not_kept(name)
+        if self.detached is not None:
+            self.detached.ask()
         return self.reductions[name]  # type: ignore[literal-required]
 
     def _not_kept(self, what: str) -> WatchError:

@@ -13,6 +13,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from regard.errors import WatchError
 from regard.matrix import AttentionMatrix
 from regard.scores import cut
 from regard.support import Bool
@@ -53,7 +54,7 @@ class ModuleCalls:
         elif keep.rows is not None:
             matrix = None if call.query.shape[2] > keep.rows else matrix
             call = call.last(keep.rows)
-        self._name, self.kind, self._keep, self._text = name, call.kind, kept, text
+        self._name, self.kind, self._keep, self._graph, self._text = name, call.kind, kept, keep.graph, text
         self._count = 1
         self._queries, self._keys = call.queries, call.keys  # of the text so far
         self._shape = (*call.query.shape[:3], call.key.shape[2])
@@ -72,8 +73,11 @@ class ModuleCalls:
             self._steps.add(call)
             return
         matrix = call.matrix() if matrix is None else matrix
+        detached = call.requires_grad and not keep.graph
+        if detached:
+            call.warn_if_detached(text.detached)
         if kept is None:
-            self._matrix, self._joined = (matrix.detach() if call.requires_grad else matrix), call.detach()
+            self._matrix, self._joined = (matrix.detach(), call.detach()) if detached else (matrix, call)
             self._steps.add(self._joined)
         else:
             self._reductions = self._reduced(call, matrix.detach(), range(self._shape[2]))
@@ -101,6 +105,11 @@ class ModuleCalls:
 
     def append(self, call: AttentionCall) -> None:
         """A further step."""
+        if self._graph and call.requires_grad:
+            raise WatchError(
+                f'{self._name}: keep="graph" follows one forward over a whole text, and this one goes on with a cache. '
+                "Give the model the whole text, or generate inside torch.no_grad()."
+            )
         self._count += 1
         self._entry = self._matrix = self._joined = None
         self._steps.add(call, self._keys)
@@ -199,6 +208,7 @@ class ModuleCalls:
             reductions=reductions,
             first_head=self._first_head,
             shard=self._shard,
+            detached=None if self._graph else self._text.detached,
             real=real,
             real_keys=keys,
             **self._text.sides(self._name, self.kind, self._shape, tokens, unseen, (real, keys))._asdict(),

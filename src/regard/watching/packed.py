@@ -89,7 +89,7 @@ def _row(parts: Sequence[Float[Tensor, "1 heads _ width"]]) -> Float[Tensor, "1 
     for part in parts:
         same = part.untyped_storage().data_ptr() == first.untyped_storage().data_ptr()
         if not same or part.stride() != first.stride() or part.storage_offset() != start or part.requires_grad:
-            return torch.cat([part.detach() for part in parts], 2)
+            return torch.cat(list(parts), 2)
         start += part.shape[2] * step
     size = (*first.shape[:2], sum(part.shape[2] for part in parts), first.shape[3])
     return first.as_strided(size, first.stride(), first.storage_offset())

@@ -353,6 +353,7 @@ class Record(Mapping[str, Entry]):
         sinks = self._sinks(entries, False, sequence) if not looked_at else None
         return self._captioned(over(entries, asked, image, sinks or (), title))
 
+    @torch.no_grad()
     def check(self, rows: int = 16) -> Check:
         """Compare a sample of rows with the plain dense computation in float64, print the result, and return it."""
         result = _compare(list(self.values()), rows)

@@ -44,6 +44,7 @@ class Keep(NamedTuple):
     reductions: tuple[str, ...] | None = None  # None: the matrix
     values: bool = False
     gradients: bool = False
+    graph: bool = False  # the matrix stays a part of the autograd graph
     rows: int | None = None  # of the matrix, so many last ones of a text and all that come later; None: all
 
     @property
@@ -67,12 +68,12 @@ def to_keep(keep: str | int | Collection[str]) -> Keep:
     if keep == "summary":
         return Keep(REDUCTIONS[:3])
     names = {keep} if isinstance(keep, str) else set(keep)
-    if "matrix" in names and names <= {"matrix", "value", "gradient"}:
-        return Keep(None, "value" in names or "gradient" in names, "gradient" in names)
+    if names & {"matrix", "graph"} and names <= {"matrix", "value", "gradient", "graph"}:
+        return Keep(None, "value" in names or "gradient" in names, "gradient" in names, "graph" in names)
     if names - set(REDUCTIONS):
         raise InputError(
-            'keep must be "matrix", with it "value" and "gradient" if you like; "summary"; a number of rows; () for '
-            f"nothing; or some of {', '.join(map(repr, REDUCTIONS))}. Got {keep!r}."
+            'keep must be "matrix" or "graph", with it "value" and "gradient" if you like; "summary"; a number of rows; '
+            f"() for nothing; or some of {', '.join(map(repr, REDUCTIONS))}. Got {keep!r}."
         )
     return Keep(tuple(name for name in REDUCTIONS if name in names))
 

@@ -66,6 +66,8 @@ def watch(
     `keep`: "matrix" (queries and keys: ask anything later), "summary" (received, entropy, pool) or a choice of
     "received", "entropy", "pool", "top"; with () nothing is recorded. A number keeps the rows of so many last tokens of
     a text and of all that is written after it, little beside a cache; of layers that are not causal, what is received.
+    "graph" is "matrix" as a part of the autograd graph: `loss + 0.1 * record[name].entropy().mean()` trains. Run the
+    backward pass inside the block where the model recomputes its forward (checkpointing, with use_reentrant=False).
     ("matrix", "value") keeps values and output projections too, for `record.by_norm()`; "gradient" beside them what a
     backward pass inside the block, or after it, brings, for `entry.attribution`. Attention that ran where regard could
     not see it is named in `record.unseen`, with a warning at the end of the block; `strict`: with an error.
@@ -235,6 +237,7 @@ class Watching:
         depth = getattr(self._thread, "depth", 0)
         self._thread.depth = depth + 1
         if depth == 0:
+            self._thread.differentiable = torch.is_grad_enabled()
             self._step, self._given = self._step + 1, kwargs.get("past_key_values")
             self._now = self._caches.find(self._given, self._now)
             self._parts.clear()  # of a forward that ended in an error
@@ -355,6 +358,12 @@ class Watching:
     def _record(self, name: str, call: AttentionCall, matrix: AttentionMatrix | None, value: Tensor | None) -> None:
         """A call that has its place."""
         key, calls = self._placed
+        lost = self._keep.graph and not torch.is_grad_enabled() and getattr(self._thread, "differentiable", False)
+        if lost and any(parameter.requires_grad for parameter in self._names[name].parameters()):
+            raise WatchError(
+                f'{name} ran without gradients, though the model was called with them: keep="graph" has none to keep. '
+                "If it is checkpointed, choose use_reentrant=False."
+            )
         if calls is not None:
             calls.append(call)
         else:

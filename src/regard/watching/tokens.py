@@ -18,7 +18,7 @@ from regard.errors import InputError
 from regard.support import Bool
 from regard.watching.patches import Grid, Patch, find_patch, patch_names
 
-__all__ = ["Place", "Rows", "Sides", "Text", "Tokens", "Vocabulary", "Word"]
+__all__ = ["Detached", "Place", "Rows", "Sides", "Text", "Tokens", "Vocabulary", "Word"]
 
 # A word or several in a row, or one occurrence, in brackets, among the words around it: "the old [dog] slept"; the
 # number of a token, or a range of tokens; a patch of an image.
@@ -463,6 +463,28 @@ class Reader(Protocol):
         """Which tokens up to the last query are no padding; None where that is not known."""
 
 
+class Detached:
+    """Whether numbers of a record outside the autograd graph were asked for where a gradient may have been meant."""
+
+    def __init__(self) -> None:
+        self._asked = False
+
+    def ask(self) -> None:
+        """Numbers were asked for."""
+        self._asked = self._asked or torch.is_grad_enabled()
+
+    def passed(self, _: Tensor) -> None:
+        """A gradient passes through the attention that they are of: warn, once."""
+        if self._asked:
+            self._asked = False
+            warnings.warn(
+                "the numbers of a record were asked for with gradients enabled, and the model is now differentiated: "
+                'they are constants, and train nothing. Watch with keep="graph" to train through them; inside '
+                "torch.no_grad() they are only read, without this warning.",
+                stacklevel=2,
+            )
+
+
 class Text:
     """The ids that the modules of a model received in one pass, and the tokens they stand for.
 
@@ -478,6 +500,7 @@ class Text:
         self._vocabulary, self._wordless = vocabulary, wordless
         self._images: Images | None = None
         self._ids: dict[str, list[Tensor]] = {}
+        self.detached = Detached()
         self.readers: WeakValueDictionary[str, Reader] = WeakValueDictionary()  # by module
         self._read: tuple[Tensor, list[Tokens] | None] = torch.empty(0), None  # the last ids, and their tokens
 
