@@ -189,7 +189,7 @@ def test_cross_attention_has_a_role_only(bart):
 def test_it_prints_and_is_drawn(drawn_up):
     atlas, *_ = drawn_up
     first, *roles = str(atlas).split("\n")
-    assert first == "8 heads on 30 tokens"
+    assert first == "8 heads on 26 tokens"
     assert sum(int(re.search(r" (\d+)(   |$)", line)[1]) for line in roles) == 8
     picture = atlas.picture("Llama")
     assert picture.to_svg().count('data-mark=""') == 8

@@ -117,7 +117,11 @@ def test_it_is_a_table_and_a_picture():
 
 @pytest.fixture
 def kvpress(monkeypatch):
-    for name, functions in {"cachetools": ("LRUCache", "cached"), "datasets": ("load_dataset",), "fire": ("Fire",)}.items():
+    for name, functions in {
+        "cachetools": ("LRUCache", "cached"),
+        "datasets": ("load_dataset",),
+        "fire": ("Fire",),
+    }.items():
         module = ModuleType(name)
         module.__spec__ = ModuleSpec(name, None)  # transformers asks for it
         for function in functions:

@@ -74,11 +74,33 @@ def test_tokens_are_numbered_as_in_the_text(both, tmp_path):
         regard.InputError, match=r"counted from 0 to 11, of which those from 7 on were kept. Got range\(3, 4\)"
     ):
         record.looks(3)
-    with pytest.raises(regard.InputError, match='"because" is not in the text'):
+    with pytest.raises(
+        regard.InputError, match='"because" is in the text, but not among the tokens from 7 on, whose rows'
+    ):
         record.looks("because")
+    with pytest.raises(regard.InputError, match=r'"cat" is not among the tokens from 7 on. Its words are: was'):
+        record.looks("cat")
     with pytest.raises(regard.InputError, match="a habit is measured on all rows"):
         record.scores("previous")
     assert record.picture("lines", word="was").to_svg()
+
+
+def test_so_they_are_after_a_cache_that_was_filled_before(both):
+    _, whole = both
+    model, ids = whole.model, FAMILIES["Llama"].inputs(None)["input_ids"]
+    for tokens in ([WORDS, WORDS], [WORDS[7:], WORDS[7:]]):
+        with torch.no_grad():
+            cache = model(ids[:, :7], use_cache=True).past_key_values
+            with regard.watch(model, tokens=tokens) as record:
+                model(ids[:, 7:], past_key_values=cache)
+        assert record["model.layers.0.self_attn"].tokens[0].first == 7
+        for place in ("was", 7, -5, range(7, 9)):
+            found, want = (some.looks(place, sinks=True) for some in (record, whole))
+            assert (found.word, len(found)) == (want.word, len(want))
+            assert found[0].weight == pytest.approx(want[0].weight, abs=1e-5)
+        with pytest.raises(regard.InputError, match=r"those from 7 on were kept. Got range"):
+            record.looks(3)
+        assert record.spans("word").names[0] == "was"
 
 
 def test_passages_are_those_of_the_whole_text(both):

@@ -327,7 +327,7 @@ def test_texts_of_a_batch_have_their_own_images():
         for sequence, number, picture in ((0, 0, shown[0]), (1, 0, shown[1]), (1, 1, shown[2])):
             grid = entry.tokens[sequence].grids[number]
             assert set(ids[sequence][grid.tokens.flatten()].tolist()) == {token}
-            drawn = record.over(last, picture, sequence=sequence, number=number, kind="decoder", layer=0)
+            drawn = record.over(-1, picture, sequence=sequence, number=number, kind="decoder", layer=0)
             want = entry.to_dense()[sequence, :, last].mean(0)[grid.tokens]
             torch.testing.assert_close(_numbers(drawn), want.double())
         with pytest.raises(regard.InputError, match="not what the model saw"):

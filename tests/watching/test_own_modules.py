@@ -255,8 +255,8 @@ def padded():
 def test_padding_neither_looks_nor_is_looked_at(padded):
     assert {look.word for look in padded.looked_at("rains", sequence=1)} == {"It", "rains"}
     assert {look.word for look in padded.looks("rains", sequence=1)} == {"It", "rains"}
-    hidden = padded.looked_at(2, sequence=1)
-    assert (len(hidden), str(hidden)) == (0, "[PAD]: the mask hides it: nothing looks at it.")
+    with pytest.raises(regard.InputError, match=r"tokens are counted from 0 to 1. Got range\(2, 3\)"):
+        padded.looked_at(2, sequence=1)
     assert len(padded.looked_at("dog")) == 4
 
 

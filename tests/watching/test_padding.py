@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 import regard
 from regard.drawing import Picture
+from regard.scores import bind
+from regard.watching.masks import within_text
 from regard.watching.tokens import Tokens
 
 TEXT = ["A", "dog", "ate", ".", "The", "dog", "sat", "."]
@@ -113,15 +115,33 @@ def torch_encoder(side, keep):
     return both, alone
 
 
+def ended(name, keep):
+    """The second text of a batch ends before the first: what is read after that is padding."""
+    model, (ids, real) = made(name), padded("left")
+    inputs = {"input_ids": ids, "attention_mask": real, "do_sample": False, "pad_token_id": 0}
+    with torch.no_grad():
+        plain = model.generate(**inputs, max_new_tokens=6, min_new_tokens=6, eos_token_id=98)[1]
+        end = {"eos_token_id": int(plain[-3]), "max_new_tokens": 6}
+        with regard.watch(model, tokenizer=WORDS, keep=keep) as both:
+            found = model.generate(**inputs, **end)
+        with regard.watch(model, tokenizer=WORDS, keep=keep) as alone:
+            own = model.generate(ids[1:, real[1].bool()], do_sample=False, pad_token_id=0, **end)
+    assert found[1, -1] == 0
+    assert len(own[0]) - 1 < found.shape[1]
+    both.prompt = alone.prompt = None
+    return both, alone
+
+
 def our_transformer(side, keep):
     torch.manual_seed(0)
     model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=99, pad=0)).eval()
-    (ids, real), target = padded(side), WORDS.ids(["Then", "it", "went", "Then", "it"]).repeat(2, 1)
+    (ids, real), target = padded(side), WORDS.ids(["Then", "it", "went", "Then", "it", "out"]).repeat(2, 1)
+    target[1, 5:] = 0
     with torch.no_grad():
         with regard.watch(model, tokenizer=WORDS, keep=keep) as both:
             model(ids, target)
         with regard.watch(model, tokenizer=WORDS, keep=keep) as alone:
-            model(ids[1:, real[1].bool()], target[1:])
+            model(ids[1:, real[1].bool()], target[1:, :5])
     both.prompt = alone.prompt = 4
     return both, alone
 
@@ -140,12 +160,12 @@ CASES = {
     f"{how.__name__}, {given}": (how, given)
     for how, given in (
         (torch_encoder, "left"), (torch_encoder, "right"), (our_transformer, "right"),
-        (continued, "GPT-2"), (continued, "Llama"),
+        (continued, "GPT-2"), (continued, "Llama"), (ended, "Llama"), (ended, "T5"),
     )
 }  # fmt: skip
 
 KINDS = ("encoder", "decoder", "cross")
-PLACES = ("dog", 1, -1, range(2, 5))
+PLACES = ("dog", 1, -1, range(1, 3))
 QUESTIONS = {
     "looks": lambda r, kind, n: [r.looks(place, kind=kind, sequence=n, sinks=sinks) for place in _places(r, kind) for sinks in (None, True)],
     "a head looks": lambda r, kind, n: r.looks(1, kind=kind, layer=-1, head=1, sequence=n, sinks=False),
@@ -239,3 +259,51 @@ def test_padding_may_lie_anywhere():
     tokens = Tokens(["▁A", "<pad>", "▁dog", "s", "<pad>"], ["<pad>"])
     text = tokens.without_padding([0, 2, 3], 0)
     assert [(word.text, word.start) for word in text.words] == [("A", 0), ("dogs", 1)]
+
+
+CUT = torch.tensor([[True] * 4 + [False] * 5, [False, True, True, False] * 2 + [True]])
+MASKS = {
+    "causal": regard.causal(),
+    "window": regard.window(2, 1, offset=1),
+    "offsets": regard.window(3, 0, offset=[0, 1]),
+    "documents": regard.documents(torch.tensor([[0] * 9, [0, 0, 1, 1, 1, 2, 2, 2, 2]])),
+    "bias": regard.bias(torch.randn(2, 3, 9, 9).masked_fill(torch.rand(2, 3, 9, 9) < 0.3, -torch.inf)),
+    "of each head": regard.bias(torch.randn(3, 1, 9)),
+    "cut": regard.cut(slice(2, 7), slice(1, 4), within=regard.window(3, 0)) & regard.cut(CUT, CUT.flip(1), heads=[1]),
+    "steered": regard.cut(CUT, slice(3, None), bias=1.5, heads=torch.tensor([[True] * 3, [False, True, True]])),
+}
+
+
+@pytest.mark.parametrize("positions", [range(2, 8), torch.tensor([0, 1, 4, 5, 8])])
+@pytest.mark.parametrize("name", MASKS)
+def test_a_mask_says_the_same_of_what_is_no_padding(name, positions):
+    def numbers(mask, shape, *places):
+        bound, device = bind(mask, shape, torch.device("cpu"), plain=False), torch.device("cpu")
+        seen, bias = bound.tile(*places, device), bound.bias_tile(*places)
+        bias = torch.zeros(1) if bias is None else bias
+        return (bias if seen is None else bias.where(seen, -torch.inf)).expand(*shape[:2], *map(len, places)).double()
+
+    count = len(positions)
+    expected = numbers(MASKS[name], (2, 3, 9, 9), positions, positions)[1:]
+    found = numbers(within_text(MASKS[name], 1, positions, positions), (1, 3, count, count), range(count), range(count))
+    assert torch.equal(found, expected)
+
+
+def test_links_count_from_the_first_token_that_is_no_padding():
+    model, (ids, real) = made("Llama"), padded("left")
+    for link in (regard.Link(5, 1), regard.Link(slice(3, None), slice(0, 2)), regard.Link("sat", "dog")):
+        records = []
+        for given, mask in ((ids, real), (ids[1:, real[1].bool()], None)):
+            places = None if mask is None else (mask.cumsum(1) - 1).clamp_min(0)
+            with torch.no_grad(), regard.watch(model, tokenizer=WORDS, without=link) as record:
+                model(given, attention_mask=mask, position_ids=places)
+            records.append(record.weights(sequence=len(given) - 1))
+        torch.testing.assert_close(*records, atol=2e-5, rtol=1e-3)
+
+
+def test_a_text_that_is_all_padding_is_named():
+    model, (ids, real) = made("BERT"), padded("right")
+    with torch.no_grad(), regard.watch(model) as record:
+        model(ids, attention_mask=real * torch.tensor([[1], [0]]))
+    with pytest.raises(regard.InputError, match="text 1 of the batch has no tokens but padding"):
+        record.looks(0, sequence=1)

@@ -278,7 +278,7 @@ def test_in_a_cropped_flow_what_rests_on_sinks_stays(causal):
     record, sinks = watched([f"w{n}" for n in range(260)], causal), [0, 125, 255]
     entries = list(record.values())
     passage = Passage.of(entries[0].tokens[0], "w130", None, first=True)
-    names, layers, start, rested = flow_layers(entries, passage, 0, sinks)
+    names, layers, start, rested = flow_layers(entries, passage, sinks)
     assert "w125" not in names
     assert len(names) == 42
     share = torch.zeros(260)
@@ -297,12 +297,12 @@ def test_in_a_cropped_flow_what_rests_on_sinks_stays(causal):
         np.testing.assert_allclose(drawn[1:-1], passage_shares, atol=1e-6)
         np.testing.assert_allclose(drawn[[0, -1]], [share[:110].sum(), share[151:].sum()], atol=1e-6)
     assert rested == pytest.approx(float(torch.stack(stayed).mean()), abs=1e-6)
-    assert flow_layers(entries, Passage.of(entries[0].tokens[0], "w125", None, first=True), 0, sinks)[3] is None
+    assert flow_layers(entries, Passage.of(entries[0].tokens[0], "w125", None, first=True), sinks)[3] is None
 
 
 def test_lines_of_a_passage_are_shares_of_what_does_not_rest_on_sinks():
     record, sinks = watched([f"w{n}" for n in range(260)], False), [0, 125]
-    crop = by_word(list(record.values()), "w130", None, 0, sinks)
+    crop = by_word(list(record.values()), "w130", None, sinks)
     weights = torch.stack([mean(record, layer=layer) for layer in range(3)]).mean(0)[110:151]
     rested = weights[:, sinks].sum(-1)
     weights[:, sinks] = 0

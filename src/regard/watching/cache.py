@@ -155,8 +155,8 @@ def press(by: str = "observed", compression_ratio: float = 0.5, *, window: int =
     """
     one_of("by", by, RULES)
     try:
-        from kvpress import ScorerPress  # type: ignore[import-not-found]
-        from kvpress.utils import get_prerope_query_states  # type: ignore[import-not-found]
+        from kvpress import ScorerPress  # type: ignore[import-not-found,import-untyped]
+        from kvpress.utils import get_prerope_query_states  # type: ignore[import-not-found,import-untyped]
     except ImportError:
         raise MissingDependencyError("a press needs kvpress: pip install kvpress.") from None
 

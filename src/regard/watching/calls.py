@@ -15,9 +15,9 @@ from torch.nn import functional
 from regard.errors import WatchError
 from regard.matrix import AttentionMatrix
 from regard.scores import Atom, Dense, Mask, Positions, Same, as_mask, bind
-from regard.support import Float
+from regard.support import Bool, Float
 from regard.watching.links import LocatedLink
-from regard.watching.masks import Pattern, pick_on, within_text
+from regard.watching.masks import Pattern, pick_on, real_keys, within_text
 from regard.watching.shards import Shard
 from regard.watching.tokens import Detached
 
@@ -99,6 +99,10 @@ class AttentionCall:
             query, key, mask, self.scale, self.softcap, sinks, self.kind, range(query.shape[2]), range(key.shape[2]),
             zeroed=zeroed, shard=self.shard,
         )  # fmt: skip
+
+    def real_keys(self) -> Bool[Tensor, "batch keys"] | None:
+        """Which keys are no padding, as its mask says; None where it says nothing of it."""
+        return real_keys(self.mask, self.query.shape[0], self.key.shape[2])
 
     @property
     def heads(self) -> range:

@@ -225,9 +225,11 @@ class WatchedGenerate:
         watchers = registry.watchers(model)
         wanted = bool(config.return_dict_in_generate)
         found: Hypotheses | None = None
+        end = config.eos_token_id  # one, several or none
+        ends = () if end is None else (end,) if isinstance(end, int) else tuple(end)
         inputs = {"input_ids": next(iter(args), None)} | options
         for watcher, name in watchers:
-            watcher.generation_begins("beams" if beams else "guided" if guided else "", name, model, inputs)
+            watcher.generation_begins("beams" if beams else "guided" if guided else "", name, model, inputs, ends)
         try:
             if beams:
                 output = self._original(*args, **options | {"return_dict_in_generate": True})

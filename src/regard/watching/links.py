@@ -189,8 +189,8 @@ def _positions(tokens: Tokens, place: Place | None) -> tuple[range, ...]:
     if place is None:
         return (range(_END),)
     if isinstance(place, range) and place.stop >= _END:
-        return (place,)
-    return tuple(tokens.find_all(place))
+        return tuple(tokens.in_row(place))
+    return tuple(run for found in tokens.find_all(place) for run in tokens.in_row(found))
 
 
 def _joined(places: dict[int, tuple[range, ...]], batch: int) -> tuple[range, ...] | Tensor:

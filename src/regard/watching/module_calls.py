@@ -20,7 +20,7 @@ from regard.support import Bool
 from regard.watching.beams import BeamSteps, Hypotheses
 from regard.watching.calls import AttentionCall, Steps
 from regard.watching.entries import Entry, layer_of
-from regard.watching.masks import Pattern, real_keys
+from regard.watching.masks import Pattern
 from regard.watching.reductions import Growing, Keep, Reductions, extend, finished, reduce
 from regard.watching.tokens import Rows, Text
 from regard.watching.values import KeptValues
@@ -242,20 +242,29 @@ class ModuleCalls:
             return self._real_keys
         if self._joined is None:
             self._joined = self._steps.joined()
-        return real_keys(self._joined.mask, self._shape[0], self._shape[3])
+        return self._real(self._joined, range(self._shape[3]), None)
+
+    def _real(self, call: AttentionCall, keys: range, before: Tensor | None) -> Bool[Tensor, "batch keys"] | None:
+        """Which keys are no padding: by the mask of a call with these keys, as far as was known before, and by ids."""
+        batch = self._shape[0]
+        read = None if self.kind == "cross" else self._text.read(self._name, keys.stop, batch)
+        parts = [
+            (part, start)
+            for part, start in ((call.real_keys(), keys.start), (before, 0), (read, 0))
+            if part is not None
+        ]
+        if not parts:
+            return None
+        found = torch.ones(batch, keys.stop, dtype=torch.bool, device=call.query.device)
+        for part, start in parts:
+            found[:, start : start + part.shape[1]] &= part.to(found.device)
+        return found
 
     def _reduced(self, call: AttentionCall, matrix: AttentionMatrix, queries: range) -> Growing:
         """The reductions of a call with these queries of the text, to which padding adds nothing."""
         assert self._keep is not None
         keys = self._columns(call)
-        own = real_keys(call.mask, self._shape[0], len(keys))
-        if own is not None or self._real_keys is not None:
-            found = torch.ones(self._shape[0], keys.stop, dtype=torch.bool, device=matrix.device)
-            before = self._real_keys
-            for known, start in ((before, 0), (own, keys.start)):
-                if known is not None:
-                    found[:, start : start + known.shape[1]] &= known
-            self._real_keys = found
+        self._real_keys = self._real(call, keys, self._real_keys)
         _, real, _ = self._place()
         if real is not None:
             rows = real[:, real.shape[1] - self._shape[2] :][:, queries.start : queries.stop]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -29,9 +29,12 @@ class Seen(NamedTuple):
 class Pass(dict[str, ModuleCalls]):
     """The calls of each module, by its name."""
 
-    def __init__(self, vocabulary: Vocabulary, wordless: Callable[[str], bool], name: str = ""):
+    def __init__(
+        self, vocabulary: Vocabulary, wordless: Callable[[str], bool], name: str = "", ends: Sequence[int] = (),
+        pads: Mapping[str, int] | None = None,
+    ):  # fmt: skip
         self.name = name
-        self.text = Text(vocabulary, wordless)
+        self.text = Text(vocabulary, wordless, ends, pads)
         self.links: dict[str, Links] = {}  # by module
 
     @cached_property

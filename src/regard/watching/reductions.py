@@ -72,8 +72,8 @@ def to_keep(keep: str | int | Collection[str]) -> Keep:
         return Keep(None, "value" in names or "gradient" in names, "gradient" in names, "graph" in names)
     if names - set(REDUCTIONS):
         raise InputError(
-            'keep must be "matrix" or "graph", with it "value" and "gradient" if you like; "summary"; a number of rows; '
-            f"() for nothing; or some of {', '.join(map(repr, REDUCTIONS))}. Got {keep!r}."
+            'keep must be "matrix" or "graph", with it "value" and "gradient" if you like; "summary"; a number of '
+            f"rows; () for nothing; or some of {', '.join(map(repr, REDUCTIONS))}. Got {keep!r}."
         )
     return Keep(tuple(name for name in REDUCTIONS if name in names))
 

@@ -45,7 +45,9 @@ class Watcher(Protocol):
     def returned(self, name: str, output: Tensor) -> None:
         """Called with the output as the module's code gets it."""
 
-    def generation_begins(self, mode: str, name: str, model: nn.Module, inputs: Mapping[str, Any]) -> None:
+    def generation_begins(
+        self, mode: str, name: str, model: nn.Module, inputs: Mapping[str, Any], ends: tuple[int, ...]
+    ) -> None:
         """Called before the model of this name writes a text: mode "beams", "guided" or "" for one row per text."""
 
     def generation_ends(self, found: Hypotheses | None) -> None:

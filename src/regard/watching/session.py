@@ -114,6 +114,8 @@ class Watching:
         self._stated = images
         self._names, self._wrapped = named_modules(model)
         self._wordless = huggingface.wordless(self._names)
+        transformers = {name and f"{name}.": m for name, m in self._names.items() if isinstance(m, Transformer)}
+        self._pads = {f"{before}decoder": module.config.pad for before, module in transformers.items()}
         self._projections = Projections(self._names)
         self.changes = Changes(self._names)
         self._undo: contextlib.ExitStack | None = None
@@ -124,6 +126,7 @@ class Watching:
         self._passes: list[Pass] = []
         self._now = Pass(self._vocabulary, self._wordless)  # that the model works on
         self._caches, self._given = Caches(), None  # the cache that this step got
+        self._ends: tuple[int, ...] = ()  # the ids of tokens that end the texts which the model writes
         self._generation = "", 0  # while the model generates: how, and how many passes there were before
         self._step = 0  # how often the model, or a part of it, was called from outside
         self._continued_step = -1  # the last step that continued a text
@@ -265,20 +268,22 @@ class Watching:
                 self._caches.note(cache, self._now)
             self._given = None
 
-    def generation_begins(self, mode: str, name: str, model: nn.Module, inputs: Mapping[str, Any]) -> None:
+    def generation_begins(
+        self, mode: str, name: str, model: nn.Module, inputs: Mapping[str, Any], ends: tuple[int, ...]
+    ) -> None:
         """From here on the rows of a step are beams ("beams"), or each second pass is the unconditional ("guided")."""
         if mode == "beams" and (self._keep.values or self._keep.rows is not None):
             raise WatchError(
                 "neither values nor the last rows are followed along the hypotheses of a beam search. Watch with "
                 'keep="matrix", generate with num_beams=1, or watch model(sequences) on what came out.'
             )
-        self._generation = mode, len(self._passes)
+        self._generation, self._ends = (mode, len(self._passes)), ends
         # The model encodes its images first, and is then called without them.
         self._images_of_generation = read_images(name, model, (), inputs, self._stated)
 
     def generation_ends(self, found: Hypotheses | None) -> None:
         """Beams become hypotheses; without a cache, where each step is a pass, they stay what they are."""
-        self._generation, self._images_of_generation = ("", 0), None
+        self._generation, self._ends, self._images_of_generation = ("", 0), (), None
         searched = [one for one in self._passes if one.searching]
         for one in searched if found is not None else ():
             one.choose(found if len(searched) == 1 else None)
@@ -417,10 +422,14 @@ class Watching:
 
     def _known(self, key: str, call: AttentionCall) -> Seen:
         batch, heads, queries, keys = *call.query.shape[:3], call.key.shape[2]
-        found = self._now.text.sides(key, call.kind, (batch, heads, queries, keys), queries)
+        found, real = self._now.text.sides(key, call.kind, (batch, heads, queries, keys), queries), call.real_keys()
+        of_queries = real if call.kind != "cross" and queries == keys else None
         tokens, key_tokens = (
-            [Tokens.numbered(length)] * batch if side is None else side
-            for side, length in ((found.tokens, queries), (found.key_tokens, keys))
+            [
+                each if own is None else each.without_padding(own[n].nonzero().flatten().tolist(), 0)
+                for n, each in enumerate([Tokens.numbered(length)] * batch if side is None else side)
+            ]
+            for side, length, own in ((found.tokens, queries, of_queries), (found.key_tokens, keys, real))
         )
         return Seen(layer_of(key), call.kind, call.all_heads, (tokens, key_tokens))
 
@@ -441,7 +450,7 @@ class Watching:
         self._now.finish()
         mode, before = self._generation
         guide = mode == "guided" and (len(self._passes) - before) % 2 == 1
-        self._now = Pass(self._vocabulary, self._wordless, "unconditional" if guide else "")
+        self._now = Pass(self._vocabulary, self._wordless, "unconditional" if guide else "", self._ends, self._pads)
         self._passes.insert(len(self._passes) - guide, self._now)  # before the text that it guides
 
 

@@ -24,7 +24,6 @@ from regard.nn.files import write_safetensors
 from regard.scores import Band, Mask, as_mask, cut, documents, padding, window
 from regard.watching.calls import AttentionCall
 from regard.watching.entries import Entry
-from regard.watching.masks import real_keys
 from regard.watching.patches import Grid
 from regard.watching.reductions import REDUCTIONS, Reductions
 from regard.watching.shards import Shard
@@ -123,7 +122,11 @@ def _describe(entry: Entry, tensors: _SharedTensors) -> dict[str, Any]:
     item |= {"tokens": _describe_tokens(entry.tokens, tensors), "heads": [entry.heads.start, entry.heads.stop]}
     shared = entry.key_tokens is entry.tokens
     item["key_tokens"] = "tokens" if shared else _describe_tokens(entry.key_tokens, tensors)
-    item["real"] = [tensors.put(entry.real), tensors.put(entry.real_keys)]
+    real, by_mask = (entry.real, entry.real_keys), _real_by_mask(entry)
+    if not all(
+        a is b or (a is not None and b is not None and torch.equal(a, b)) for a, b in zip(real, by_mask, strict=True)
+    ):
+        item["real"] = [tensors.put(each) for each in real]
     if entry.reductions is not None:
         queries, keys = entry.shape[2:]
         top = entry.reductions.get("top")
@@ -238,12 +241,18 @@ def _read_entry(item: dict[str, Any], tensors: Mapping[str, Tensor]) -> Entry:
     )
 
 
+def _real_by_mask(entry: Entry) -> tuple[Tensor | None, Tensor | None]:
+    """Which tokens are no padding, as far as the mask of an entry says it."""
+    keys = None if entry.call is None else entry.call.real_keys()
+    keys = None if keys is None or bool(keys.all()) else keys.cpu()
+    return (keys if entry.shape[2] == entry.shape[3] and entry.kind != "cross" else None), keys
+
+
 def _read_real(item: dict[str, Any], entry: Entry, get: Callable[[Any], Any]) -> tuple[Tensor | None, Tensor | None]:
-    """Which tokens are no padding; of a file from before it said so, the keys that the mask does not hide."""
-    batch, _, queries, keys = entry.shape
+    """Which tokens are no padding: where a file does not say it, the mask does."""
     if "real" not in item:
-        own = None if entry.call is None else real_keys(entry.call.mask, batch, keys)
-        return (own if queries == keys and entry.kind != "cross" else None), own
+        return _real_by_mask(entry)
+    batch, _, queries, keys = entry.shape
     found = [get(value) for value in item["real"]]
     for real, least, most in zip(found, (queries, keys), (_LARGEST, keys), strict=True):
         fits = isinstance(real, Tensor) and real.dtype == torch.bool and real.dim() == 2 and len(real) == batch

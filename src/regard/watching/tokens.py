@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, overload, runtime_checkable
 from weakref import WeakValueDictionary
 
@@ -78,6 +79,7 @@ class Tokens(Sequence[str]):
         self._special = frozenset(special)
         self._tokenizer = tokenizer
         self._patches = dict(patch_names(self.grids))
+        self._places: Sequence[int] | None = None  # in a padded text, of those that are no padding
         self.words = self._group_words() if words is None else tuple(words)
 
     @classmethod
@@ -124,10 +126,23 @@ class Tokens(Sequence[str]):
         words: list[Word] | None = None  # grouped again, where padding was taken for a part of a word
         if self.named and sum(len(word.tokens) for word in whole) == len(real):
             words = [Word(word.text, places[word.start], places[word.stop - 1] + 1) for word in whole]
-        return Tokens(
+        found = Tokens(
             pieces, tuple(self._special), self._tokenizer, words, named=self.named, grids=grids, unplaced=self.unplaced,
             first=first, whole=self._whole,
         )  # fmt: skip
+        found._places = real
+        return found
+
+    def in_row(self, tokens: range) -> list[range]:
+        """Where these tokens lie in the padded text that they are of; of those to come, from the first of them on."""
+        if self._places is None:
+            return [tokens]
+        places = [*self._places[tokens.start : tokens.stop]]
+        if tokens.stop > len(self):
+            before = self._places[-1] + 1 + max(tokens.start - len(self), 0) if self._places else tokens.start
+            return [range(places[0] if places else before, tokens.stop)]
+        starts = [n for n, place in enumerate(places) if n == 0 or place != places[n - 1] + 1]
+        return [range(places[a], places[b - 1] + 1) for a, b in pairwise([*starts, len(places)])]
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -496,8 +511,13 @@ class Text:
     (tensor([[5, 6]]), [Tokens(['A', 'dog'])])
     """
 
-    def __init__(self, vocabulary: Vocabulary, wordless: Callable[[str], bool] = lambda _: False):
+    def __init__(
+        self, vocabulary: Vocabulary, wordless: Callable[[str], bool] = lambda _: False, ends: Sequence[int] = (),
+        pads: Mapping[str, int] | None = None,
+    ):  # fmt: skip
         self._vocabulary, self._wordless = vocabulary, wordless
+        self._ends = torch.tensor([*ends], dtype=torch.long)  # after one of these, written tokens are padding
+        self._pads = dict(pads or {})  # by module: the id of padding, of which its mask says nothing
         self._images: Images | None = None
         self._ids: dict[str, list[Tensor]] = {}
         self.detached = Detached()
@@ -521,6 +541,20 @@ class Text:
             ids = torch.cat([step.cpu() for step in self._ids[module]], -1)
             if ids.shape[-1] == length and batch % ids.shape[0] == 0:
                 return ids.repeat_interleave(batch // ids.shape[0], 0)
+        return None
+
+    def read(self, name: str, length: int, batch: int) -> Bool[Tensor, "batch tokens"] | None:
+        """Which tokens are no padding by their ids: before the end of what was written, and of the target of ours."""
+        for module, steps in self._ids.items():
+            ids = self.ids(module, length, batch)
+            if not f"{name}.".startswith(f"{module}." if module else "") or ids is None:
+                continue
+            if module in self._pads:
+                return (ids != self._pads[module]).flip(1).cumsum(1).flip(1) > 0
+            if len(steps) > 1 and len(self._ends):
+                ended = torch.isin(ids, self._ends)
+                ended[:, : steps[0].shape[-1]] = False
+                return ended.cumsum(1) == 0
         return None
 
     def reader(self, name: str, batch: int, queries: int) -> Reader | None:
