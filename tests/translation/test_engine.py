@@ -97,6 +97,7 @@ class Scripted:
 
 
 FINE, SHORT, LOOP, CUT = ([5, 6, 7], True), ([5], True), ([9, 8, 8, 8, 8, 7], True), ([5, 6], False)
+LONG, LONGER = (list(range(5, 26)), True), (list(range(5, 27)), True)  # of a source of 3: 2 × 3 + 16 with the end
 
 
 @pytest.mark.parametrize(
@@ -107,6 +108,8 @@ FINE, SHORT, LOOP, CUT = ([5, 6, 7], True), ([5], True), ([9, 8, 8, 8, 8, 7], Tr
         ((FINE, LOOP, SHORT, CUT), 3, None),  # our own search is asked
         ((LOOP, CUT, FINE), 1, [FINE]),
         ((LOOP, CUT), 1, None),
+        ((LONGER, LONG, FINE), 2, [LONG, FINE]),
+        ((LONGER,), 1, None),
     ],
 )
 def test_only_for_what_is_needed_our_own_search_is_asked(targets, needed, kept):
@@ -151,6 +154,15 @@ def test_targets_without_an_end_are_cut_off_where_our_own_search_does(exact):
     assert tokens(found) == tokens(own(model, SOURCES, beam=2))
     assert [len(best[0].tokens) for best in found] == [2 * len(source) + 16 for source in SOURCES]
     assert not any(hypothesis.ended for best in found for hypothesis in best)
+
+
+def test_it_stops_at_the_maximum_length_of_the_longest_source():
+    model = random_model(positions=400)
+    with torch.no_grad():
+        model.output_bias[model.config.end] = -50
+    source = [*range(5, 39)] * 4 + [0]
+    ((best, *_),) = next(Engine.of(model).search([[source]], beam=2, length_penalty=1.0))
+    assert (len(best.tokens), best.ended) == (2 * len(source) + 16, False)
 
 
 @pytest.mark.parametrize("settings", [{"beam": 30}, {"length_penalty": 0.0}])

@@ -22,6 +22,7 @@ from tiny_recipe import losses
 
 import regard
 from regard import cli
+from regard.io import write_file
 from regard.translation import Recipe, Translator, checkpoint, train
 from regard.translation.training import Trainer
 from regard.translation.vocabulary import Vocabulary
@@ -154,6 +155,41 @@ def test_a_damaged_checkpoint_is_noticed_and_the_one_before_is_used(trained, rec
     assert "Going on from the checkpoint before it" in said
     assert "going on at step 8" in said
     assert losses(out) == losses(trained / "whole")
+
+
+def test_the_checkpoint_before_a_damaged_one_outlives_the_next_one(tmp_path):
+    def write(step):
+        checkpoint.write(tmp_path, {"weight": torch.ones(2)}, {"step": step}, origin={}, files={})
+
+    write(1)
+    write(2)
+    for damaged in (2, 3):  # step 3 must replace the damaged step 2, not step 1
+        flip(tmp_path / checkpoint.FILE)
+        found, wrong = checkpoint.read(tmp_path)
+        assert (found.state["step"], len(wrong)) == (1, 1)
+        assert checkpoint.read(tmp_path)[1] == []
+        write(damaged + 1)
+    assert [checkpoint._read(tmp_path / name).state["step"] for name in (checkpoint.FILE, checkpoint.PREVIOUS)] == [4, 1]
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name_and_is_as_new_files_are(tmp_path, monkeypatch):
+    done = []
+
+    def noting(name, call):
+        monkeypatch.setattr(
+            f"os.{name}", lambda *args: done.append((name, os.fstat(args[0]).st_ino if name == "fsync" else None)) or call(*args)
+        )
+
+    for name in ("fsync", "replace"):
+        noting(name, getattr(os, name))
+    before = os.umask(0o027)
+    try:
+        write_file(tmp_path / "file", lambda draft: (draft.unlink(), os.close(os.open(draft, os.O_CREAT, 0o600))))
+    finally:
+        os.umask(before)
+    inodes = [(tmp_path / name).stat().st_ino for name in ("file", ".")]
+    assert done == [("fsync", inodes[0]), ("replace", None), ("fsync", inodes[1])]
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640  # not 0o600, as libraries make their files
 
 
 def test_with_two_damaged_checkpoints_it_says_so(trained, recipe, tmp_path):

@@ -9,7 +9,7 @@ import torch
 import regard
 from regard.translation import Translator, search
 from regard.translation.placeholders import Placeholders
-from regard.translation.segments import split_segments
+from regard.translation.segments import Segment, split_segments
 from regard.translation.structure import split_sentences
 
 PAIRS = tiny.pairs(60, seed=7)
@@ -102,6 +102,15 @@ def test_what_it_cannot_read_amid_a_sentence_stays_there(tiny_translator):
 
 def test_capitals_are_answered_in_capitals(tiny_translator):
     assert tiny_translator.translate("THE DOG SEES THE APPLE.").text == ANSWER.upper()
+
+
+@pytest.mark.parametrize(
+    ("text", "capitals"),
+    [("THE DOG", True), ("I RAN!", True), ("I ❤️ 🍣!", False), ('"I" 2', False), ("NASA", False), ("NASA 🍣", False)],
+)
+def test_a_text_in_capitals_has_several_words_that_need_not_be(tiny_translator, text, capitals):
+    assert Segment.read(text, "", tiny_translator.words).capitals is capitals
+
 
 
 @pytest.mark.parametrize("text", ["apple", "The dog sees the apple", "zzz qqq", "a" * 3000, "The " * 300])
@@ -306,7 +315,7 @@ def test_what_does_not_belong_together_is_refused(tiny_translator, tmp_path):
         Translator.load(tmp_path)
 
 
-@pytest.mark.parametrize("settings", [{"beam": 0}, {"alternatives": 0}])
+@pytest.mark.parametrize("settings", [{"beam": 0}, {"alternatives": 0}, {"beam": 1001}, {"alternatives": 100_000}])
 def test_bad_settings_are_refused(tiny_translator, settings):
-    with pytest.raises(regard.InputError, match="at least 1"):
+    with pytest.raises(regard.InputError, match=r"a beam and alternatives from 1 to 1,000\. Got beam="):
         tiny_translator.translate(SENTENCE, **settings)

@@ -83,7 +83,8 @@ class Segment:
         ):
             parts = split_facts(clearer(text))  # where nothing is copied that it could change
         plain = "".join(part for part in parts if isinstance(part, str))
-        capitals = plain.isupper() and len(plain.split()) > 1
+        words = [word for word in plain.split() if word.isupper()]  # not emoji
+        capitals = plain.isupper() and len(words) > 1 and any(re.sub(r"\W", "", word) != "I" for word in words)
         quoted = Quoted(parts, [], False)
         if has_quotes(text):
             quoted = add_quotes(parts, titles=not capitals, french=style.quotes, said=said)

@@ -27,7 +27,8 @@ __all__ = ["Translator"]
 
 ABOUT = "translation.json"  # beside a model: its languages, and the calibration of its confidence
 SHIPPED = Path(__file__).parent / "model"  # English to French: see its README.md
-_BATCH = 32  # segments translated together
+_BATCH, _CANDIDATES = 32, 1024  # segments translated together, and their candidates, at most: memory
+_WIDEST = 1000  # candidates of a segment: each needs its own log-probabilities of all subwords at every step
 _LONGEST = 120  # tokens: models are trained on sentences, not pages
 _STREAMED = 8  # segments of a stream that are translated together, at most
 _FIRST, _MOST = 64, 1024  # lines of the first window of many lines; later, twice as many each time, at most so many
@@ -147,8 +148,10 @@ class Translator:
         typography: bool | None = None, **_: Any,
     ) -> Generator[Sequence[Segment], list[TranslatedSegment], list[Translation]]:  # fmt: skip
         """The way from texts to translations: yields what has to be searched, and is sent what was found."""
-        if beam < 1 or alternatives < 1:
-            raise InputError(f"translate takes a beam and alternatives of at least 1. Got {beam=}, {alternatives=}.")
+        if not 1 <= beam <= _WIDEST or not 1 <= alternatives <= _WIDEST:
+            raise InputError(
+                f"translate takes a beam and alternatives from 1 to {_WIDEST:,}. Got {beam=}, {alternatives=}."
+            )
         for n, text in enumerate(texts):
             require_text(f"texts[{n}]", text)
         segments = [self._split(text, split, typography) for text in texts]
@@ -228,8 +231,9 @@ class Translator:
 
 def _asked(beam: int = 4, length_penalty: float = 1.0, alternatives: int = 1, **_: Any) -> dict[str, Any]:
     """What the search is asked for."""
-    settings = {"beam": max(beam, alternatives), "length_penalty": length_penalty}
-    return settings | {"needed": alternatives, "sentences": _BATCH}
+    beam = max(beam, alternatives)
+    sentences = max(min(_BATCH, _CANDIDATES // max(beam, 1)), 1)
+    return {"beam": beam, "length_penalty": length_penalty, "needed": alternatives, "sentences": sentences}
 
 
 def _run(
