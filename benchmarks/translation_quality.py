@@ -19,7 +19,8 @@ from pathlib import Path
 
 from measure import arguments, run
 
-from regard.translation import read_lines, read_pairs, score
+from regard.translation import Translation, read_lines, read_pairs, score
+from regard.translation.confidence import calibration_error, is_right, right_words
 from regard.translation.translator import SHIPPED, Translator
 
 ROOT = Path(__file__).parents[1]
@@ -173,12 +174,41 @@ def table(translator: Translator, data: Path, keep: Path | None) -> list[str]:
     return [*lines, "", f"`{found.bleu_signature}`", f"`{found.chrf_signature}`"]
 
 
+def confidence(translator: Translator, data: Path, lines: int) -> list[str]:
+    """How sure the translator is, how often it is right, and the calibration error, of some lines of each test set."""
+    table = [
+        "| test | lines | confidence | right | calibration error | words | confidence | right | calibration error |",
+        "| --- " * 9 + "|",
+    ]
+    for name, pairs in test_sets(data).items():
+        pairs = pairs[:: max(len(pairs) // lines, 1)][:lines]
+        sentences: list[tuple[float, bool]] = []
+        words: list[tuple[float, bool]] = []
+        for start in range(0, len(pairs), 64):
+            some = pairs[start : start + 64]
+            found = translator.translate([source for source, _ in some])
+            Translation.read_together(found)
+            for one, (_, reference) in zip(found, some, strict=True):
+                sentences.append((one.confidence, is_right(one.text, reference)))
+                words += zip(one.word_confidence, right_words(one.words, reference), strict=True)
+        table.append(f"| {name} | {_calibrated(sentences)} | {_calibrated(words)} |")
+        print(table[-1], flush=True)
+    return table
+
+
+def _calibrated(answers: list[tuple[float, bool]]) -> str:
+    sure, good = zip(*answers, strict=True)
+    error = calibration_error(sure, good)
+    return f"{len(answers):,} | {sum(sure) / len(sure):.2f} | {sum(good) / len(good):.2f} | {error:.3f}"
+
+
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--model", type=Path, default=SHIPPED, help="a folder; the model in the package without it")
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="where the test sets lie")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where translations are kept")
     parser.add_argument("--wrong", action="store_true", help="print the sentences whose pronoun is wrong")
+    parser.add_argument("--lines", type=int, default=1000, help="of each test set, to measure the confidence")
     options = parser.parse_args()
     translator = Translator.load(options.model)
 
@@ -194,9 +224,15 @@ def main() -> None:
         f"English to French, {name}, as `translate` does it by default (beam 4, length penalty 1). Far lines: no "
         "training line of Tatoeba or African Storybook has a character-4-gram Jaccard of 0.6 or more with the line "
         "(English) or its reference (French, the lines that were translated back included); pairs of parliament and of "
-        "documents within 0.7 of any test line were left out of the training."
+        "documents within 0.7 of any test line were left out of the training. Confidence: every n-th line of each test "
+        f"set, {options.lines:,} at most; a translation is right if its chrF2 with the reference is at least 50, a word "
+        "if the reference has it; calibrated on no test set."
     )
-    sections = {"Tests": lambda: table(translator, options.data, options.keep), "Pronouns": minimal_pairs}
+    sections = {
+        "Tests": lambda: table(translator, options.data, options.keep),
+        "Confidence": lambda: confidence(translator, options.data, options.lines),
+        "Pronouns": minimal_pairs,
+    }
     run("How well it translates", how, sections, "translation", options, name="translation-quality")
 
 

@@ -13,7 +13,10 @@ It writes, always the same:
   greeted.tsv                     the greetings of greetings.tsv before and after other sentences
   last.tsv                        a few thousand pairs of each kind, for the last training
   vocabulary.spm                  subwords of all of it
-With --screen it only drops, from files in that folder, what is near a line of a test set.
+With --screen it only drops, from files in that folder, what is near a line of a test set. With --same-words it only
+prints the pairs of files of ../shared/data that have the same words on one side as a line of a test set, whatever the
+case and the punctuation:
+    python recipes/corpora.py ../shared/data recipes/wide --same-words tatoeba/train.tsv storybook/train.tsv
 """
 
 from __future__ import annotations
@@ -59,8 +62,8 @@ _NAME = re.compile(r"(?<=[^.!?:] )[A-Z][\w'-]*[\w]")
 # Screening
 
 
-def test_lines(data: Path, own: Path) -> tuple[list[str], list[str]]:
-    """The English and the French lines that no training pair may come near."""
+def test_lines(data: Path, own: Path | None) -> tuple[list[str], list[str]]:
+    """The English and the French lines that no training pair may come near: of the test sets and, with `own`, ours."""
     english, french = [], []
     for name in ("tatoeba/test.tsv", "tatoeba/dev.tsv", "ntrex128/pairs.tsv", "tico19/pairs.tsv"):
         for source, target in read_pairs(data / name):
@@ -69,7 +72,7 @@ def test_lines(data: Path, own: Path) -> tuple[list[str], list[str]]:
     for name in ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco", "test_2018_flickr"):
         english += map(clean, read_lines(data / "multi30k" / f"{name}.en"))
         french += map(clean, read_lines(data / "multi30k" / f"{name}.fr"))
-    for name in ("pronouns.tsv", "documents.txt", "facts.tsv", "neutral.txt"):
+    for name in ("pronouns.tsv", "documents.txt", "facts.tsv", "neutral.txt") if own is not None else ():
         english += [clean(line.split("\t")[0]) for line in read_lines(own / name) if line and not line.startswith("#")]
     return english, french
 
@@ -93,6 +96,20 @@ def screened(pairs: list[Pair], tests: tuple[list[str], list[str]]) -> list[Pair
         is_near = near([pair[side] for pair in pairs], tests[side], NEAR)
         pairs = [pair for pair, drop in zip(pairs, is_near, strict=True) if not drop]
     return pairs
+
+
+def same_words(pairs: Iterable[Pair], tests: tuple[list[str], list[str]]) -> list[Pair]:
+    """The pairs that have the same words on one side as a test line, whatever the case and the punctuation.
+
+    >>> same_words([("Come on!", "Allez !"), ("Come in!", "Entrez !")], (['"Come on."'], []))
+    [('Come on!', 'Allez !')]
+    """
+    known = [{_words(line) for line in lines} for lines in tests]
+    return [pair for pair in pairs if any(_words(pair[side]) in known[side] for side in (0, 1))]
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"\w+", text.lower()))
 
 
 def in_chunks(pairs: Iterable[Pair], size: int = 100_000) -> Iterator[list[Pair]]:
@@ -248,7 +265,13 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--screen", nargs="+", metavar="FILE", default=[], help="only screen these files of OUT")
+    parser.add_argument("--same-words", nargs="+", metavar="FILE", default=[], help="only list these pairs of DATA")
     options = parser.parse_args()
+    for name in options.same_words:
+        found = same_words(read_pairs(options.data / name), test_lines(options.data, None))
+        print(*map("\t".join, found), f"{name}: {len(found)} pairs", sep="\n")
+    if options.same_words:
+        return
     options.out.mkdir(parents=True, exist_ok=True)
     rng = random.Random(options.seed)
     screen = partial(screened, tests=test_lines(options.data, Path(__file__).parent.parent / "tests" / "data"))

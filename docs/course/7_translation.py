@@ -292,7 +292,13 @@ for found in (hungry, rotten):
     print("   ", encoded(found.source).looks("it", layer=best.layer, head=best.head))
 
 # %% [markdown]
-# The head looks at the dog in both. So it cannot be what makes the difference. To find out what does, we take heads
+# The head looks at the dog in both. So it cannot be what makes the difference. The model says so itself:
+
+# %%
+print(translator.note)
+
+# %% [markdown]
+# To find out what makes the difference, we take heads
 # away, one at a time, and see how the odds of *il* against *elle* change: log p(il) − log p(elle), at the place where
 # the pronoun is chosen.
 

@@ -8,6 +8,8 @@ import pytest
 from process import LINE, run
 
 from regard import cli
+from regard.translation import Translator
+from regard.translation.confidence import Calibration, Curve
 
 
 @pytest.fixture(scope="session")
@@ -316,9 +318,11 @@ def test_see_answers_sentence_by_sentence_where_a_text_is_too_long(model, capsys
     assert f">{bird}</text>" in picture.read_text(encoding="utf-8")
 
 
-def test_demo(default, capsys):
+def test_demo(default, shipped, capsys):
     assert cli.main(["demo"]) == 0
     sentence, answer, looks, head, *steps = capsys.readouterr().out.splitlines()
+    assert shipped.note
+    assert " ".join(steps[: steps.index("")]) == shipped.note
     assert sentence == DOG
     assert answer.startswith("→ Un chien a mangé la nourriture parce qu'il avait faim.  ")
     assert answer.endswith((" core", " cores"))
@@ -340,6 +344,28 @@ def test_translate_gives_json(model, capsys):
     assert cli.main(["translate", "--model", model, "--json", ""]) == 0
     blank = json.loads(capsys.readouterr().out)
     assert (blank["text"], blank["tokens"], blank["alignment"]) == ("", [], [])
+
+
+def test_low_confidence_is_reported(tiny_translator, capsys, tmp_path, monkeypatch):
+    """Nonsense was printed at a confidence of 0.001 without a word about it."""
+    nonsense, path, curve = "zqx the the hat wjk ghf", tmp_path / "in.txt", Curve(3.0, 60.0)
+    steep = Translator(tiny_translator.model, tiny_translator.words, calibration=Calibration(curve, curve))
+    steep.save(tmp_path / "model")
+    path.write_text(f"{ENGLISH}\n{nonsense}\n{ENGLISH}\n", encoding="utf-8")
+
+    def reported(*arguments):
+        assert cli.main(["translate", "--model", str(tmp_path / "model"), *arguments]) == 0
+        return [line for line in capsys.readouterr().err.splitlines() if "confidence" in line]
+
+    (said,) = reported(nonsense)
+    assert re.fullmatch(r"regard: low confidence, [\d.]+ %: this translation is more likely wrong than right\.", said)
+    assert reported(nonsense, "--json") == [said]
+    assert reported(ENGLISH) == reported(ENGLISH, "--json") == reported("-f", str(path)) == []
+    (said,) = reported("-f", str(path), "--json")
+    assert said == "regard: low confidence in 1 of 3 lines: below 0.5, more likely wrong than right."
+    typed(monkeypatch, path.read_bytes())
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    assert len(reported()) == 1
 
 
 def test_translate_a_file_line_by_line(model, capsys, tmp_path):

@@ -21,6 +21,8 @@ from regard.cli import program, streams
 ESCAPES = "\x1b]0;X\a\x1b[2J\x9b31m\u202ereversed\r"
 AS_TEXT = "\\x1b]0;X\\x07\\x1b[2J\\x9b31m\\u202ereversed"
 
+FROM_A_FILE = [], ["--json"], ["--alternatives", "2"], ["--paragraphs"]
+
 
 @pytest.mark.parametrize(
     "arguments",
@@ -28,6 +30,7 @@ AS_TEXT = "\\x1b]0;X\\x07\\x1b[2J\\x9b31m\\u202ereversed"
         ["translate", "--model", "MODEL", f"The dog sees the {ESCAPES} apple."],
         ["translate", "--model", "MODEL", f"The dog sees the {ESCAPES} apple.", "--picture"],
         ["translate", "--model", "MODEL", f"The dog sees the {ESCAPES} apple.", "--json"],
+        *(["translate", "--model", "MODEL", "-f", "FILE", *more] for more in FROM_A_FILE),
         ["translate", "--model", f"nowhere{ESCAPES}", "Hi."],
         ["translate", "-f", f"nowhere{ESCAPES}", "--model", "MODEL"],
         ["see", f"The dog sees the {ESCAPES} apple.", "--model", "MODEL"],
@@ -42,10 +45,12 @@ AS_TEXT = "\\x1b]0;X\\x07\\x1b[2J\\x9b31m\\u202ereversed"
 )
 def test_a_terminal_shows_escapes_as_text(arguments, terminal, tiny_translator, tmp_path):
     tiny_translator.save(tmp_path)
+    (tmp_path / "file").write_text(f"The dog sees the {ESCAPES} apple.\n", encoding="utf-8")
+    paths = {"MODEL": str(tmp_path), "FILE": str(tmp_path / "file")}
 
     def run():
         with suppress(SystemExit):  # argparse's way to refuse
-            cli.main([str(tmp_path) if argument == "MODEL" else argument for argument in arguments])
+            cli.main([paths.get(argument, argument) for argument in arguments])
 
     seen = terminal(run)
     assert is_shown(seen)

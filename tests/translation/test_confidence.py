@@ -7,7 +7,7 @@ import pytest
 
 import regard
 from regard.translation import Translator
-from regard.translation.confidence import Calibration, Curve
+from regard.translation.confidence import Calibration, Curve, calibration_error, is_right, right_words
 from regard.translation.language import looks_english
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -32,19 +32,37 @@ def test_a_curve_recovers_the_one_that_made_the_data():
     assert Curve.fit([-1.0, -0.5], [True, False]).slope == 0.0
 
 
-def test_languages_and_curves_are_saved_with_the_model(tiny_translator, tmp_path):
-    Translator(tiny_translator.model, tiny_translator.words, languages="en-fr", calibration=CURVES).save(tmp_path)
+def test_languages_curves_and_the_note_are_saved_with_the_model(tiny_translator, tmp_path):
+    about = {"languages": "en-fr", "calibration": CURVES, "note": "One head is from an earlier training."}
+    Translator(tiny_translator.model, tiny_translator.words, **about).save(tmp_path)
     again = Translator.load(tmp_path)
-    assert (again.languages, again.calibration) == ("en-fr", CURVES)
+    assert {name: getattr(again, name) for name in about} == about
     assert again.translate(SURE).confidence == pytest.approx(
         CURVES.of_sentence(again.translate(SURE)._segments[0].logs)
     )
-    for wrong in ([], {"languages": 3}, {"confidence": {"sentence": [1]}}, {"confidence": 3}):
+    for wrong in ([], {"languages": 3}, {"note": 3}, {"confidence": {"sentence": [1]}}, {"confidence": 3}):
         (tmp_path / "translation.json").write_text(json.dumps(wrong))
-        with pytest.raises(regard.FileError, match=r"confidence|languages"):
+        with pytest.raises(regard.FileError, match=r"confidence|languages|note"):
             Translator.load(tmp_path)
     (tmp_path / "translation.json").unlink()
     assert Translator.load(tmp_path).calibration == Calibration()
+
+
+def test_what_counts_as_right():
+    assert [is_right(text, "Il ne l'a jamais vue.") for text in ("Elle ne l'a jamais vue.", "Il pleut.")] == [
+        True,
+        False,
+    ]
+    assert right_words(["«", "CHIEN", "l'a", "vue,", "jamais"], "Le chien « ne l'a pas vue ».") == [
+        True, True, True, True, False,
+    ]  # fmt: skip
+    sure, right = [0.05, 0.95] * 50, [False, True] * 50
+    assert calibration_error(sure, right) == pytest.approx(0.05)
+    assert calibration_error(sure, right[::-1]) == pytest.approx(0.95)  # though on the whole both are 0.5
+    # Least confident half: 0.2 and never right; the other half: 0.9 and right in 7 of 10.
+    assert calibration_error([0.2] * 50 + [0.9] * 50, [False] * 50 + ([True] * 7 + [False] * 3) * 5) == pytest.approx(
+        (0.2 + 0.2) / 2
+    )
 
 
 @pytest.mark.parametrize(

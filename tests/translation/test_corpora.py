@@ -130,3 +130,9 @@ def test_all_files_are_made_and_no_line_is_near_a_test(tmp_path, monkeypatch, ca
     monkeypatch.setattr("sys.argv", ["corpora.py", str(data), str(tmp_path / "out"), "--screen", "own.tsv"])
     corpora.main()
     assert list(read_pairs(tmp_path / "out" / "own.tsv")) == [("A tall man climbs.", "Un grand homme grimpe.")]
+    # Or only those are listed that have the words of a test line.
+    (data / "tatoeba" / "train.tsv").write_text("".join(lines) + "«A man»!\tUn homme.\n")
+    monkeypatch.setattr("sys.argv", ["corpora.py", str(data), str(tmp_path), "--same-words", "tatoeba/train.tsv"])
+    capsys.readouterr()
+    corpora.main()
+    assert capsys.readouterr().out == "«A man»!\tUn homme.\ntatoeba/train.tsv: 1 pairs\n"

@@ -169,7 +169,8 @@ def test_the_checkpoint_before_a_damaged_one_outlives_the_next_one(tmp_path):
         assert (found.state["step"], len(wrong)) == (1, 1)
         assert checkpoint.read(tmp_path)[1] == []
         write(damaged + 1)
-    assert [checkpoint._read(tmp_path / name).state["step"] for name in (checkpoint.FILE, checkpoint.PREVIOUS)] == [4, 1]
+    steps = [checkpoint._read(tmp_path / name).state["step"] for name in (checkpoint.FILE, checkpoint.PREVIOUS)]
+    assert steps == [4, 1]
 
 
 def test_a_file_is_on_the_disk_before_it_has_its_name_and_is_as_new_files_are(tmp_path, monkeypatch):
@@ -177,7 +178,8 @@ def test_a_file_is_on_the_disk_before_it_has_its_name_and_is_as_new_files_are(tm
 
     def noting(name, call):
         monkeypatch.setattr(
-            f"os.{name}", lambda *args: done.append((name, os.fstat(args[0]).st_ino if name == "fsync" else None)) or call(*args)
+            f"os.{name}",
+            lambda *args: done.append((name, os.fstat(args[0]).st_ino if name == "fsync" else None)) or call(*args),
         )
 
     for name in ("fsync", "replace"):

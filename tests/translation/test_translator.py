@@ -112,7 +112,6 @@ def test_a_text_in_capitals_has_several_words_that_need_not_be(tiny_translator, 
     assert Segment.read(text, "", tiny_translator.words).capitals is capitals
 
 
-
 @pytest.mark.parametrize("text", ["apple", "The dog sees the apple", "zzz qqq", "a" * 3000, "The " * 300])
 def test_odd_texts_get_an_answer(tiny_translator, text):
     found = tiny_translator.translate(text)

@@ -6,6 +6,7 @@ import argparse
 import os
 import shutil
 import sys
+import textwrap
 from typing import TYPE_CHECKING
 
 from regard.cli.command import Command, Stopwatch
@@ -56,6 +57,7 @@ def lines(translator: Translator) -> list[str]:
         f"{f'→ {translation.text}':<{_WIDTH}}{took}",
         f"it {bars}",
         where,
+        *textwrap.wrap(translator.note, _WIDTH),
         "",
         'The textbook\'s "I am good", with numbers made by hand:',
         *(line.rstrip() for line in str(steps(*textbook.i_am_good())).splitlines()),

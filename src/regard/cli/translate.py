@@ -30,7 +30,8 @@ A TEXT given here is shown with the time it took and, for each word of the
 translation, the words of the source that the decoder looked at while it wrote the
 word, as shares of all words of the source (the mean over all heads). Quotes are
 optional: several arguments are one text, joined by spaces. Lines of a file or of
-standard input give one line each and nothing else, for pipes.
+standard input give one line each and nothing else, for pipes. Low confidence is
+reported on standard error: for a TEXT, typed lines, and with --json.
 """
 _EXAMPLES = """\
 Examples:
@@ -47,6 +48,7 @@ In Python:  regard.Translator.default().translate("I am hungry.").text
 """
 _END_OF_INPUT = "Ctrl-Z and Enter" if os.name == "nt" else "Ctrl-D"
 _ALIGNED = 1_000_000  # weights in a line of JSON, at most
+_LOW = 0.5  # a confidence below it is low: the translation is more likely wrong than right
 _BAR, _LOOKS, _FAINT = 20, 3, 0.05  # cells of a bar for 100 %; words in a line; smallest weight shown
 
 
@@ -90,25 +92,47 @@ def _run(options: argparse.Namespace) -> None:
         if translator.languages.startswith("en-") and not found.looks_english:
             streams.report("this does not look like English, which is what the model reads.")
         _show(found, watch.took(), options)
+        _warn_of_low_confidence(found)
         if drawn:
             picture = found.picture(title=found.text)
             command.show_or_save(picture, options, report=sys.stderr)
         return
-    if options.file is None and sys.stdin is not None and sys.stdin.isatty():
+    if _is_typed(options):
         streams.report(f"type what to translate, then Enter; {_END_OF_INPUT} ends it.")
-    count, start, foreign = 0, time.perf_counter(), 0
+    count, start, foreign, unsure = 0, time.perf_counter(), 0, 0
     with _bar(options) as advance:
         for translation in _translations(translator, options, settings):
             count += 1
             foreign += translator.languages.startswith("en-") and not translation.looks_english
             _print_line(translation, options)
             sys.stdout.flush()
+            if options.json:  # else the confidence of many lines takes as long as their translation
+                unsure += translation.confidence < _LOW
+            elif _is_typed(options):
+                _warn_of_low_confidence(translation)
             advance(len(translation.source.encode()) + 1)
     seconds = time.perf_counter() - start
     unit = "text" if options.paragraphs else "line"
     if foreign:
         streams.report(f"{foreign:,} of {count:,} {unit}s do not look like English, which is what the model reads.")
+    if unsure:
+        streams.report(
+            f"low confidence in {unsure:,} of {count:,} {unit}s: below {_LOW}, more likely wrong than right."
+        )
     print(f"{count:,} {unit}{'s' * (count != 1)} in {seconds:.1f} s", file=sys.stderr)
+
+
+def _is_typed(options: argparse.Namespace) -> bool:
+    """Whether lines are typed on a terminal."""
+    return options.file is None and sys.stdin is not None and sys.stdin.isatty()
+
+
+def _warn_of_low_confidence(translation: Translation) -> None:
+    from regard.drawing.terminal import percent
+
+    if translation.confidence < _LOW:
+        sure = percent(translation.confidence)
+        streams.report(f"low confidence, {sure}: this translation is more likely wrong than right.")
 
 
 def _bar(options: argparse.Namespace) -> AbstractContextManager[Callable[[float], None]]:
@@ -130,7 +154,7 @@ def _translations(
     lines: Iterable[str] = read_lines(options.file) if options.file else streams.input_lines()
     if options.paragraphs:
         yield translator.translate("\n".join(lines), **settings)
-    elif options.file is None and sys.stdin is not None and sys.stdin.isatty():
+    elif _is_typed(options):
         for line in lines:
             yield translator.translate(line, **settings)
     else:

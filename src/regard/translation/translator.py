@@ -25,7 +25,7 @@ from regard.translation.vocabulary import MarianVocabulary, Vocabulary
 
 __all__ = ["Translator"]
 
-ABOUT = "translation.json"  # beside a model: its languages, and the calibration of its confidence
+ABOUT = "translation.json"  # beside a model: its languages, the calibration of its confidence, a note on one head
 SHIPPED = Path(__file__).parent / "model"  # English to French: see its README.md
 _BATCH, _CANDIDATES = 32, 1024  # segments translated together, and their candidates, at most: memory
 _WIDEST = 1000  # candidates of a segment: each needs its own log-probabilities of all subwords at every step
@@ -55,8 +55,9 @@ class Translator:
     """
 
     def __init__(
-        self, model: Transformer, words: Vocabulary, *, languages: str = "", calibration: Calibration | None = None
-    ):
+        self, model: Transformer, words: Vocabulary, *, languages: str = "", calibration: Calibration | None = None,
+        note: str = "",
+    ):  # fmt: skip
         config = model.config
         if len(words) != config.vocabulary or (words.end, words.pad) != (config.end, config.pad):
             raise InputError(
@@ -66,6 +67,7 @@ class Translator:
         self.model, self.words = model.eval(), words
         self.languages = languages  # "en-fr": numbers are written as in French; "": as in the source
         self.calibration = Calibration() if calibration is None else calibration
+        self.note = note  # shown beside its attention from "it" to "dog"
         self.longest = max(min(_LONGEST, (config.positions - 16) // 2), 1)
 
     @property
@@ -102,7 +104,7 @@ class Translator:
         self.model.save(path, int8=int8)
         self.words.save(Path(path))
         model_folder.add_sum(Path(path), VOCABULARY)
-        about = {"languages": self.languages, "confidence": self.calibration.as_json()}
+        about = {"languages": self.languages, "confidence": self.calibration.as_json(), "note": self.note}
         write_json(Path(path) / ABOUT, {name: value for name, value in about.items() if value})
 
     def to_marian(self, path: str | Path) -> None:
@@ -307,13 +309,14 @@ def _windows(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _read_about(folder: Path) -> dict[str, Any]:
-    """The languages and the calibration in translation.json; older folders have none."""
+    """The languages, the calibration and the note in translation.json; older folders have none."""
     if not (folder / ABOUT).is_file():
         return {}
     fields = read_json(folder / ABOUT)
-    if not isinstance(fields, dict) or not isinstance(fields.get("languages", ""), str):
-        raise InputError(f'{ABOUT} must be an object with languages, such as "en-fr", and confidence.')
+    if not isinstance(fields, dict) or not all(isinstance(fields.get(name, ""), str) for name in ("languages", "note")):
+        raise InputError(f'{ABOUT} must be an object with languages, such as "en-fr", confidence and a note.')
     return {
         "languages": fields.get("languages", ""),
+        "note": fields.get("note", ""),
         "calibration": Calibration.from_json(fields.get("confidence")),
     }
