@@ -105,7 +105,9 @@ class BoundMask:
             return False
         same = all(a.data_ptr() == b.data_ptr() and a.numel() == b.numel() for a, b in self.ids)
         return same and all(
-            not isinstance(offset, Tensor) and (lowest or 0) + offset <= 0 <= (highest or 0) + offset
+            isinstance(offset, int)
+            and (lowest is None or lowest + offset <= 0)
+            and (highest is None or highest + offset >= 0)
             for lowest, highest, offset in self.bands
         )
 

@@ -161,7 +161,7 @@ def _visible(hidden: Sequence[range], keys: int) -> list[range]:
         if span.start > start:
             found.append(range(start, span.start))
         start = max(start, span.stop)
-    return [*found, range(start, keys)] if start < keys else found
+    return [*found, range(start, keys)]
 
 
 def _below(rows: range, columns: range, reach: int | None) -> list[Block]:

@@ -277,9 +277,9 @@ def _some_query_has_id(
     ids, order = query_ids.long().sort(dim=-1, stable=True)
     rank = torch.searchsorted(ids, ids) * queries + order  # ascending: first by id, then by query
     begin = torch.searchsorted(ids, key_ids)
-    found = torch.searchsorted(rank, begin * queries + first.clamp(0, queries))
+    found = torch.searchsorted(rank, begin * queries + first.clamp_min(0))
     same = ids.gather(1, begin.clamp_max(queries - 1)) == key_ids
-    in_time = rank.gather(1, found.clamp_max(queries - 1)) <= begin * queries + last.clamp(-1, queries - 1)
+    in_time = rank.gather(1, found.clamp_max(queries - 1)) <= begin * queries + last.clamp_max(queries - 1)
     return same & (found < queries) & in_time
 
 
