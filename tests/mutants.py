@@ -92,9 +92,9 @@ class Finder(cst.CSTVisitor):
         if isinstance(node, cst.Assign) and getattr(node.targets[0].target, "value", "") == "__all__":
             return False
         if isinstance(node, cst.FunctionDef | cst.ClassDef):
+            self.names.append(node.name.value)
             if any(getattr(decorator.decorator, "value", "") == "overload" for decorator in node.decorators):
                 return False
-            self.names.append(node.name.value)
         self.raising += isinstance(node, cst.Raise)
         position = self.get_metadata(PositionProvider, node, None)
         span = self.get_metadata(ByteSpanPositionProvider, node, None)

@@ -131,6 +131,87 @@ def test_a_part_keeps_its_place_and_its_normaliser(opened, part):
     np.testing.assert_allclose(weights(tab, (0, exact.shape[1]), (0, exact.shape[2]), "all"), exact.mean(0), atol=1e-5)
 
 
+def read(packed, head):
+    """The weights of a head by the rules of a file, as its page computes them; and its coarse level."""
+    one = packed.about["heads"][head]
+    array = {name: decoded(block).astype(float) for name, block in packed.blocks.items()}
+    scores = array[one["query"]] @ array[one["key"]].T * one["scale"]
+    scores = scores if one["softcap"] is None else one["softcap"] * np.tanh(scores / one["softcap"])
+    mask, count = one["mask"], scores.shape
+    row, column = (
+        array[p["values"]] if "values" in p else p["start"] + p["step"] * np.arange(n)
+        for p, n in ((mask["rows"], count[0]), (mask["columns"], count[1]))
+    )
+    apart, shown = column - row[:, None], np.ones(count, bool)
+    for low, high in mask["bands"]:
+        shown &= (apart >= (-np.inf if low is None else low)) & (apart <= (np.inf if high is None else high))
+    for kept in mask["kept"]:
+        shown &= array[kept] > 0
+    for own, other in mask["ids"]:
+        shown &= array[own][:, None] == array[other]
+    for added in mask["added"]:
+        values = array[added["values"]]
+        if added["by"] == "distance":
+            values = values[np.arange(count[1]) - np.arange(count[0])[:, None] + count[0] - 1]
+        values = np.broadcast_to(values[:, None] if added["by"] == "rows" else values, count)
+        if packed.blocks[added["values"]].dtype == "uint8":
+            shown &= values > 0
+        else:
+            scores = scores + values
+    weights = np.where(shown, np.exp(scores - array[one["normaliser"]][:, None]), 0.0)
+    return weights, one.get("level"), array
+
+
+@pytest.mark.parametrize("part", [np.s_[:, :, :], np.s_[:, 10:50, 20:57], np.s_[::3, ::2, 5::3]], ids=str)
+@pytest.mark.parametrize("name", CASES)
+def test_a_file_says_the_weights_of_the_rounded_numbers(name, part):
+    """Read in Python; the page's own reading is held to them in a browser."""
+    query, key, options = problem(CASES[name])
+    A = regard.AttentionMatrix(query, key, **options).part[0].part[part]
+    exact = regard.AttentionMatrix(rounded(query), rounded(key), **options).part[0].to_dense().numpy()
+    model = regard.AttentionMatrix(query.double(), key.double(), **options).part[0].to_dense().numpy()
+    packed = MatrixFeed([MapEntry(A, range(len(A)))]).packed(12_000_000)
+    for head in range(len(A)):
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_allclose(read(packed, head)[0], exact[part][head], atol=1e-5)
+    apart = np.abs(exact - model)[part[:2]].max()  # of all keys of its rows
+    assert packed.about["error"] == pytest.approx(apart, rel=0.05, abs=2e-6)
+    assert packed.about["sample"] == exact[part].shape[1]
+
+
+def test_the_level_of_a_file_is_the_pool(monkeypatch):
+    monkeypatch.setattr("regard.matrix.map_feed._PACKED", 16)
+    for queries, keys, size in ((50, 60, 4), (60, 16, 4), (64, 64, 4), (65, 20, 8), (17, 3, 2)):
+        A = regard.AttentionMatrix(
+            numbers(2, queries, 8), numbers(2, keys, 8, seed=1), mask=regard.causal(keys - queries - 1)
+        )
+        packed = MatrixFeed([MapEntry(A, [0, 1])]).packed(10**7)
+        weights, level, array = read(packed, 1)
+        rows, columns = -(-queries // size), -(-keys // size)
+        assert level["size"] == size
+        values = array[level["values"]]
+        assert values.shape == (rows, columns)
+        means = np.array(
+            [[weights[i * size :][:size, j * size :][:, :size].mean() for j in range(columns)] for i in range(rows)]
+        )
+        found = np.where(values == 0, 0.0, level["low"] * (level["high"] / level["low"]) ** ((values - 1) / 253))
+        np.testing.assert_allclose(found, means, rtol=0.03)
+        assert level["high"] == pytest.approx(means.max(), rel=1e-4)
+        assert level["low"] == pytest.approx(means[means > 0].min(), rel=1e-4)
+    assert MatrixFeed([MapEntry(A, [0, 1])]).packed(10**7).about["heads"][0].keys() >= {"level"}
+    A = regard.AttentionMatrix(numbers(1, 16, 8), numbers(1, 16, 8))
+    assert "level" not in MatrixFeed([MapEntry(A, [0])]).packed(10**7).about["heads"][0]
+    hot = regard.AttentionMatrix(
+        torch.tensor([[[20.0]], [[torch.nan]]]).expand(2, 20, 1), torch.eye(20)[:, :1][None].expand(2, 20, 1)
+    )
+    packed = MatrixFeed([MapEntry(hot, [0, 1])]).packed(10**7)
+    _, level, array = read(packed, 0)
+    assert level["low"] == pytest.approx(level["high"] / 10**6)  # what is smaller is drawn as that
+    assert array[level["values"]][0].tolist() == [254] + 9 * [1]
+    _, level, array = read(packed, 1)
+    assert (array[level["values"]] == 255).all()  # NaN
+
+
 def pooled(tab, rows, columns, bins):
     found = tab.evaluate(
         "async ([rows, columns, bins]) => [...await regardMap.pooled(rows, columns, bins)]",
