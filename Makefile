@@ -8,7 +8,7 @@ VLLM := .venv-vllm
 # Bytecode is kept: without it each worker rewrites every assert, and each process compiles the library, again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test test-vllm lint sweep bench reports docs notebooks wheel clean help
+.PHONY: demo check test test-vllm lint sweep mutants bench reports docs notebooks wheel clean help
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -32,6 +32,14 @@ lint: .venv/test
 
 sweep: .venv/test  ## set up, then hold every architecture of transformers to eager attention: docs/architectures.md
 	$(BIN)/python tests/watching/sweep_page.py
+
+ROOMS ?= scores matrix backends questions
+SAMPLE ?= 200
+SEED ?= 0
+
+mutants: .venv/test  ## set up mutmut, plant SAMPLE=200 (0: all) small errors in each of ROOMS, and list what its tests miss
+	@$(PIP) 'mutmut>=3.8,<4'
+	$(BIN)/python tests/mutants.py $(ROOMS) --sample $(SAMPLE) --seed $(SEED)
 
 bench: .venv/test  ## set up, then time attention beside torch's
 	$(BIN)/python benchmarks/attention.py

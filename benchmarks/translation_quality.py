@@ -225,8 +225,8 @@ def main() -> None:
         "training line of Tatoeba or African Storybook has a character-4-gram Jaccard of 0.6 or more with the line "
         "(English) or its reference (French, the lines that were translated back included); pairs of parliament and of "
         "documents within 0.7 of any test line were left out of the training. Confidence: every n-th line of each test "
-        f"set, {options.lines:,} at most; a translation is right if its chrF2 with the reference is at least 50, a word "
-        "if the reference has it; calibrated on no test set."
+        f"set, {options.lines:,} at most; a translation is right if its chrF2 with the reference is at least 50, a "
+        "word if the reference has it; calibrated on no test set."
     )
     sections = {
         "Tests": lambda: table(translator, options.data, options.keep),

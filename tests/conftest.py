@@ -32,6 +32,7 @@ ROOMS += (
     "translation",
     "watching",
 )
+collect_ignore = ["mutants.py"]  # needs mutmut, which `make mutants` installs
 
 
 def pytest_configure(config):

@@ -189,7 +189,7 @@ def test_bad_cuts():
         (lambda: regard.cut(heads=[-1]), "numbered from 0"),
         (lambda: regard.cut(within=regard.padding([3])), "one window"),
         (lambda: regard.AttentionMatrix(q, q, mask=regard.cut(heads=[3])), "heads up to 2"),
-        (lambda: regard.AttentionMatrix(q, q, mask=regard.cut(torch.ones(4).bool())), "queries of a cut"),
+        (lambda: regard.AttentionMatrix(q, q, mask=regard.cut(torch.ones(4).bool())), "^the queries of a cut"),
         (lambda: regard.cut(-1), "^queries are counted from 0. Got -1"),
         (lambda: regard.cut(0, slice(-1, 3)), "^keys are counted from 0, in steps of 1"),
         (lambda: regard.cut(0, "a"), "^keys must be a whole number"),

@@ -98,6 +98,8 @@ BAD = [
     ("padding of 0 and 1 without a batch", lambda: AttentionMatrix(Q[0], K[0], mask=regard.padding(torch.ones(7).long())), regard.ShapeError,
      ["padding lengths must", "Got (7,). For a 0/1 mask write mask.bool()."]),
     ("sparse padding", lambda: regard.padding(torch.ones(7).bool().to_sparse()), regard.InputError, ["\nthe tensor of a mask must"]),
+    ("sparse bias", lambda: regard.bias(torch.ones(7).to_sparse()), regard.InputError, ["\nbias must be a dense"]),
+    ("softcap word", lambda: AttentionMatrix(Q, K, softcap="a"), regard.DTypeError, ["\nsoftcap must be a number"]),
     ("padding elsewhere", lambda: AttentionMatrix(Q, K, mask=regard.padding(torch.ones(2, 7, device="meta").bool())), regard.DeviceError, ["\npadding lies on meta"]),
 ]  # fmt: skip
 

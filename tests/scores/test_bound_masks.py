@@ -54,6 +54,7 @@ MASKS = {
     "weaker": regard.causal(3) & regard.cut(slice(3, 7), slice(2, 4), bias=-2.0) & regard.cut(slice(5, 8), 3, bias=1.5),
     "weaker within": regard.cut(slice(3, 7), within=regard.window(2, 2, offset=-1), bias=-2.0) & regard.cut(slice(2, 5), slice(1, 9), bias=0.5),
     "weaker and hidden": regard.cut(slice(3, 7), slice(2, 6), bias=-2.0) & regard.cut(slice(5, 8), slice(4, 8)),
+    "cut from all that see it": regard.causal() & regard.cut(slice(3, None), slice(3, 5)),
     "cut beyond": regard.cut(slice(20, None), slice(3, 50)) & regard.cut(slice(7, 50), slice(10, 50)),
 }  # fmt: skip
 HERE = torch.device("cpu")
@@ -117,7 +118,9 @@ def test_the_span_of_rows_leaves_out_what_is_hidden_and_only_that(mask):
 
 
 @masks
-def test_keys_that_no_query_sees(mask):
+@pytest.mark.parametrize("points", [2**20, 24], ids=["at once", "row by row"])
+def test_keys_that_no_query_sees(mask, points, monkeypatch):
+    monkeypatch.setattr("regard.scores.scores._POINTS", points)
     q, k = torch.randn(2, BATCH, HEADS, KEYS, 2, dtype=torch.float64).unbind(0)
     q, k = q[:, :, :QUERIES], k[:, : HEADS // 2]
     whole, dense = make_scores(q, k, mask, None, None, None), _dense(mask) > -torch.inf
@@ -132,6 +135,8 @@ def test_keys_that_no_query_sees(mask):
         assert torch.equal(
             hidden if scores.unseen is None and not hidden.any() else scores.unseen.expand(hidden.shape), hidden
         )
+        bad = torch.full((len(hidden), 1, hidden.shape[-1], 1), -torch.inf, dtype=torch.float64)
+        assert torch.equal(scores.shielded(bad)[:, 0, :, 0] == 0, hidden.all(1))
         for name in ("scores", "masked"):
             places = torch.cartesian_prod(*map(torch.arange, scores.shape)).unbind(-1)
             torch.testing.assert_close(scores.points(name, *places), scores.stage(name).flatten())

@@ -149,7 +149,7 @@ class Scores:
             part = self.select(batch, some, queries, keys)
             cuts = zip(self.mask.cuts, part.mask.cuts, concerned, strict=True)
             kept = tuple(here if cut.heads is None else cut.in_all_heads() for cut, here, yes in cuts if yes)
-            found.append((some, replace(part, mask=replace(part.mask, cuts=kept, cache={}))))
+            found.append((some, replace(part, mask=replace(part.mask, cuts=kept))))
         return found
 
     def key_heads(self, heads: Sequence[int]) -> list[int]:
@@ -239,10 +239,10 @@ class Scores:
                 hidden = hidden | ~_some_query_has_id(own, other, *span)[:, None, None]
             return hidden[:, :, 0]
         seen: Tensor | None = None
-        rows = max(_POINTS // (keys * batch), 1)
+        rows = max(_POINTS // (keys * batch), 2)  # of one row, a mask that is the same for all looks like any other
         if device.type == "cuda":  # larger pieces keep it busy; distances, which a band needs, take eight bytes each
             heads = max((tensor.shape[1] for tensor in dense), default=1)
-            rows = max((2**3 if mask.bands else 2**6) * _POINTS // (keys * batch * heads), 1)
+            rows = max((2**3 if mask.bands else 2**6) * _POINTS // (keys * batch * heads), 2)
         for start in range(0, queries, rows):
             here = _compose(self.rows, range(start, min(start + rows, queries)))
             bias = mask.bias_tile(here, self.columns, self.working_dtype)
