@@ -61,7 +61,7 @@ def attention(
             return by_torch(query, key, value, as_mask(mask), scale, dropout)
         output = by_torch(aligned(query), aligned(key), aligned(value), as_mask(mask), scale, dropout)
         if output.requires_grad:
-            output.register_hook(aligned)
+            output.register_hook(aligned)  # type: ignore[no-untyped-call]
         return output
     if compiling:  # one opaque operator of the graph: tiles are not traced
         return compiled.attend(query, key, value, as_mask(mask), scale, softcap, sinks, dropout)
