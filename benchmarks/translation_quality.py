@@ -12,6 +12,7 @@ those that users get.
 
 from __future__ import annotations
 
+import random
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -181,7 +182,8 @@ def confidence(translator: Translator, data: Path, lines: int) -> list[str]:
         "| --- " * 9 + "|",
     ]
     for name, pairs in test_sets(data).items():
-        pairs = pairs[:: max(len(pairs) // lines, 1)][:lines]
+        # At random: in the first quarter of NTREX 48 % are right, in the last 74 %, by how freely it was translated.
+        pairs = random.Random(1).sample(pairs, min(lines, len(pairs)))
         sentences: list[tuple[float, bool]] = []
         words: list[tuple[float, bool]] = []
         for start in range(0, len(pairs), 64):
@@ -224,9 +226,9 @@ def main() -> None:
         f"English to French, {name}, as `translate` does it by default (beam 4, length penalty 1). Far lines: no "
         "training line of Tatoeba or African Storybook has a character-4-gram Jaccard of 0.6 or more with the line "
         "(English) or its reference (French, the lines that were translated back included); pairs of parliament and of "
-        "documents within 0.7 of any test line were left out of the training. Confidence: every n-th line of each test "
-        f"set, {options.lines:,} at most; a translation is right if its chrF2 with the reference is at least 50, a "
-        "word if the reference has it; calibrated on no test set."
+        "documents within 0.7 of any test line were left out of the training. Confidence: "
+        f"{options.lines:,} lines of each test set, drawn at random; a translation is right if its chrF2 with the "
+        "reference is at least 50, a word if the reference has it; calibrated on no test set."
     )
     sections = {
         "Tests": lambda: table(translator, options.data, options.keep),

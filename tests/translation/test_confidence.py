@@ -1,9 +1,11 @@
 """A confidence is a probability that grows with the model's own, is saved beside it, and foreign text is noticed."""
 
+import bz2
 import json
 import math
 
 import pytest
+import tiny
 
 import regard
 from regard.translation import Translator
@@ -63,6 +65,27 @@ def test_what_counts_as_right():
     assert calibration_error([0.2] * 50 + [0.9] * 50, [False] * 50 + ([True] * 7 + [False] * 3) * 5) == pytest.approx(
         (0.2 + 0.2) / 2
     )
+
+
+def test_the_recipe_fits_both_curves_and_keeps_what_else_is_known(tiny_translator, tmp_path, monkeypatch, capsys):
+    import confidence  # of recipes/
+
+    lines = [f"{source}\t{target}\n" for source, target in tiny.pairs(24, seed=9)]
+    (tmp_path / "plain.tsv").write_text("".join(lines[:12]), encoding="utf-8")
+    (tmp_path / "packed.tsv.bz2").write_bytes(
+        bz2.compress("".join(lines[12:] + ["zqx hat.\tLe chien.\n"] * 6).encode())
+    )
+    monkeypatch.setattr(confidence, "KINDS", {"one": ["plain.tsv"], "other": ["packed.tsv.bz2"]})
+    tiny_translator.save(tmp_path / "model")
+    (tmp_path / "model" / "translation.json").write_text('{"note": "one head"}')
+    monkeypatch.setattr("sys.argv", ["confidence.py", str(tmp_path / "model"), str(tmp_path), "--lines", "20"])
+    confidence.main()
+    fitted = Translator.load(tmp_path / "model")
+    assert fitted.note == "one head"
+    assert fitted.calibration.sentence(-0.01) > 0.8 > 0.5 > fitted.calibration.sentence(-1.5)
+    printed = capsys.readouterr().out
+    assert "one: 12 lines\nother: 18 lines\nsentence: offset " in printed
+    assert printed.count("left out") == 4
 
 
 @pytest.mark.parametrize(
