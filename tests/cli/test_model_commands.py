@@ -397,6 +397,8 @@ def test_translate_from_a_pipe(model):
         (["see", "-f", "nowhere.txt", "Hi."], "a TEXT or a file, not both"),
         (["score", "nowhere", "nowhere"], "nowhere cannot be read"),
         (["score", "a", "b", "--train", "c"], "needs both --source and --train"),
+        (["see", DOG, "--grid", "--json"], "Got both --json and --grid. Leave one out."),
+        (["see", DOG, "--json", "-o", "it.svg"], "Got both --json and -o it.svg. Leave one out."),
     ],
 )
 def test_what_cannot_be_done_is_one_line(arguments, message, capsys):

@@ -117,6 +117,9 @@ def _run(options: argparse.Namespace) -> None:
     from regard.watching.local_models import find_model
     from regard.watching.see import Question, describe, draw, watch_text
 
+    if options.json and (options.drawing or options.output):
+        drawn = f"--{options.drawing}" if options.drawing else f"-o {options.output}"
+        raise InputError(f"--json prints numbers instead of a picture. Got both --json and {drawn}. Leave one out.")
     text = _text(options)
     question = Question(options.start, options.end, options.layer, options.head, options.kind, options.sinks or None)
     model = None if options.model is None else find_model(options.model)
