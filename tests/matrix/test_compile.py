@@ -5,6 +5,8 @@ import torch
 from cases import DEVICE, using
 
 import regard
+from regard.matrix import compiled
+from regard.scores import Mask, as_mask
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +54,38 @@ def test_compiled_attention_agrees_forward_and_backward(name):
     for one, other in zip(ours, theirs, strict=True):
         assert (one is None) == (other is None) or not (one if other is None else other).any()
         assert other is None or torch.allclose(one, other, atol=1e-11)
+
+
+@pytest.mark.parametrize("value_heads", [2, 4])
+@pytest.mark.parametrize("name", MASKS)
+def test_the_operator_alone_agrees_forward_and_backward(name, value_heads):
+    """What a compiled graph calls, called without one."""
+    q, k, v, b, s = _tensors((2, 4, 9, 8), (2, 2, 11, 8), (2, value_heads, 11, 6), (4, 1, 11), (4,))
+    options = {"mask": MASKS[name](b), "scale": 0.7, "softcap": 20.0 if name == "all" else None, "sinks": s}
+    found = compiled.attend(q, k, v, as_mask(options["mask"]), 0.7, options["softcap"], s, 0.0)
+    expected = regard.attention(q, k, v, **options)
+    assert torch.allclose(found, expected, atol=1e-12)
+    back = torch.randn_like(expected)
+    for one, other in zip(
+        *(torch.autograd.grad(each, (q, k, v, b, s), back, allow_unused=True) for each in (found, expected)),
+        strict=True,
+    ):
+        assert (one is None or not one.any()) if other is None else torch.allclose(one, other, atol=1e-11)
+    assert torch.allclose(
+        compiled.attend(q, k, v, Mask(), None, None, 0.5, 0.0), regard.attention(q, k, v, sinks=0.5), atol=1e-12
+    )
+    spec, tensors = compiled._pack(as_mask(options["mask"]))
+    again = compiled._unpack(spec, tensors)
+    assert repr(again) == repr(as_mask(options["mask"]))
+    fake = torch.library.opcheck
+    fake(
+        compiled._attend,
+        (q.detach(), k.detach(), v.detach()[:, :2], s.detach(), tensors, torch.tensor(1), spec, None, None, 0.0),
+        test_utils=["test_schema", "test_faketensor"],
+    )
+    torch.manual_seed(0)
+    dropped = [compiled.attend(q, k, v, Mask(), None, None, None, 0.5) for _ in range(2)]
+    assert not torch.equal(*dropped)
 
 
 @pytest.mark.slow

@@ -9,7 +9,12 @@ import pytest
 import torch
 
 import regard
+from regard.drawing import Window, landscape, lines
+from regard.drawing import matrix as drawn_matrix
+from regard.drawing.maps import landmarks
+from regard.drawing.matrices import pooling_note, spans
 from regard.matrix import map_feed, map_levels
+from regard.matrix.map_bins import Bins
 from regard.matrix.map_feed import MapEntry, MatrixFeed
 
 MASKS = {
@@ -264,3 +269,118 @@ class TestAbout:
     def test_words_for_each_token(self):
         with pytest.raises(regard.ShapeError, match=r"columns must name each token: 4\. Got 1"):
             feed_of(matrix(5, 4), columns=["a"])
+
+
+class TestPictures:
+    """`A.picture` hands the right numbers and words to the drawing."""
+
+    WORDS, KEYS = [f"w{n}" for n in range(100)], [f"k{n}" for n in range(100)]
+
+    def test_each_kind_is_the_drawing_of_the_numbers(self):
+        A = matrix(100, heads=3)
+        few, dense = A.part[..., :20, :20], A.to_dense().double().numpy()
+        w, k = self.WORDS[:20], self.KEYS[:20]
+        some = dense[:, :20, :20]
+        assert (
+            few.picture(w, columns=k, heads=[2], title="T").to_svg() == lines(some, w, k, heads=[2], title="T").to_svg()
+        )
+        assert few.picture(w, pick="w3").to_svg() == lines(some, w, w, pick="w3").to_svg()
+        found = few.picture(w, "matrix", columns=k, heads=[0, 2], title="T")
+        assert found.to_svg() == drawn_matrix(some, w, k, heads=[0, 2], title="T").to_svg()
+        pool, note = A.pool(64, 64).double().numpy(), pooling_note((100, 100), (64, 64))
+        for words, columns in ((self.WORDS, None), (None, None), (self.WORDS, self.KEYS)):
+            numbers = [f"{n:,}" for n in range(100)]
+            names = [spans(each or numbers, 64) for each in (words, columns if columns else words)]
+            found = A.picture(words, "matrix", columns=columns, heads=[1, 2], title="T")
+            assert found.to_svg() == drawn_matrix(pool, *names, heads=[1, 2], title="T", caption=note).to_svg()
+
+    def test_a_map_is_the_landscape_of_the_pool(self):
+        A = matrix(300, heads=3)
+        dense, words = A.to_dense().double().numpy(), [f" w{n} " for n in range(300)]
+        for heads, said in ((None, "The mean of 3 heads."), ([1, 2], "The mean of 2 heads."), ([2], "Head 2.")):
+            some = list(range(3)) if heads is None else heads
+            names = [word.strip() for word in words]
+            window = Window((5, 295), dense[some, 5:15, 295:].mean(0), words[5:15], words[295:])
+            pool = A.pool(192, 192)[some].double().mean(0).numpy()
+            expected = landscape(pool, (300, 300), landmarks=landmarks(names), window=window, title="T", caption=said)
+            found = A.picture(words, heads=heads, window=(5, 295), title="T")
+            assert found.to_svg() == expected.to_svg()
+            assert [tuple(entry["heads"]) for entry in found.feed.about()["entries"]] == [tuple(some)]
+            assert (found.feed.title, found.feed.about()["same"], found.feed.tokens("rows", 1, 2)) == (
+                "T",
+                True,
+                [" w1 "],
+            )
+        other = A.part[0].picture(words, columns=self.KEYS * 3, window=(298, 0))
+        assert other.feed.tokens("columns", 1, 2) == [" k1"]
+        assert other.numbers["window"].shape == (2, 10)
+        assert A.part[0, :2, :2].picture(kind="map").numbers["pool"].shape == (2, 2)
+        assert ">298<" in A.part[0].picture(window=(298, 295)).to_svg()
+
+    @pytest.mark.parametrize(
+        ("queries", "keys", "window"),
+        [(300, 200, (0, 200)), (300, 200, (300, 0)), (300, 200, (-1, 0)), (300, 200, (0, -1))],
+    )
+    def test_a_window_begins_inside(self, queries, keys, window):
+        with pytest.raises(regard.InputError, match=r"\(queries, keys\) = \(300, 200\)"):
+            matrix(queries, keys).picture(window=window)
+
+    def test_lines_join_at_most_200_words(self):
+        with pytest.raises(regard.TooLargeError, match=r"200 words on a side\. Got 201 and 3"):
+            matrix(201, 3).picture(kind="lines")
+        assert matrix(200, 3).picture(kind="lines").kind == "lines"
+
+
+def test_what_does_not_fit_together_is_named():
+    with pytest.raises(regard.ShapeError, match=r"Got \(2, 5, 5\), \(2, 6, 6\)\."):
+        feed_of(matrix(5), matrix(6))
+    with pytest.raises(regard.ShapeError, match=r"Got none\."):
+        MatrixFeed([])
+    with pytest.raises(regard.ShapeError, match=r"at least 1 query and 1 key. Got 0 and 5"):
+        feed_of(matrix(5).part[:, :0])
+    for A, heads, found in ((matrix(5), None, [0, 1]), (matrix(5), [1], [1]), (matrix(5).part[0], None, [0])):
+        entry = MapEntry.of(A, heads)
+        assert (list(entry.heads), tuple(entry.matrix.shape)) == (found, (len(found), 5, 5))
+    assert torch.equal(MapEntry.of(matrix(5), [1]).matrix.to_dense(), matrix(5)[1:])
+
+
+def test_bins_of_a_range():
+    for bins, runs in (
+        (Bins.of("rows", (0, 10), 5, 20), [(0, slice(0, 10), 5)]),
+        (Bins.of("rows", (0, 10), 3, 20), [(0, slice(0, 10), 3)]),  # of unequal size: one pool
+        (Bins.of("rows", (16, 32), 4, 21), [(0, slice(0, 4), 1), (1, slice(4, 5), 1)]),
+        (Bins.of("rows", (16, 32), 4, 24), [(0, slice(0, 8), 2)]),
+        (Bins.of("rows", (16, 32), 2, 21), [(0, slice(0, 5), 1)]),
+    ):  # fmt: skip
+        assert list(bins.runs()) == runs
+    whole = Bins.of("rows", (100, 200), 5, 190)
+    assert (whole.start, whole.stop, whole.size, whole.bins, whole.tokens) == (100, 190, 20.0, 5, 90)
+    for first, end, low, start, stop, count in (
+        (0, 999, 0, 100, 190, 5), (100, 190, 0, 100, 190, 5), (120, 140, 1, 120, 140, 1), (119, 141, 0, 100, 160, 3), (185, 186, 4, 180, 190, 1),
+        (150, 150, 2, 140, 160, 1), (140, 140, 2, 140, 140, 0), (0, 50, 0, 100, 100, 0), (500, 600, 5, 190, 190, 0),
+    ):  # fmt: skip
+        assert whole.within(first, end) == (low, Bins(start, stop, 20.0, count)), (first, end)
+    uneven = Bins.of("rows", (0, 10), 3, 20)
+    assert uneven.within(4, 5) == (0, uneven)
+    for span, count, tokens, said in (
+        ((20, 21), 1, 20, "starts below 20"), ((5, 4), 1, 20, "in at most"), ((0, 4), 5, 20, "Got \\(0, 4\\) in 5"), ((0, 4), 0, 20, "in 0"),
+        ((10, 21), 2, 20, "past the last token, 20, take bins of one size"),
+    ):  # fmt: skip
+        with pytest.raises(regard.OutOfRangeError, match=f"^rows .*{said}"):
+            Bins.of("rows", span, count, tokens)
+    assert Bins.of("rows", (0, 4), 4, 20).bins == 4
+    assert Bins.of("rows", (10, 20), 3, 20).stop == 20
+
+
+def test_sizes_of_levels():
+    for queries, keys, size in ((1, 1, 32), (131_072, 1, 32), (131_073, 1, 64), (1, 262_145, 128), (10**6, 10**6, 256)):
+        assert map_levels.level_size(queries, keys) == size
+
+    def nothing(start, stop):
+        return np.zeros((4, 3))
+
+    levels = map_levels.Levels(100, 70, 32, nothing)
+    assert levels.bytes == 4 * (4 * 3 + 2 * 2 + 1)
+    assert levels._step == 64 * 32  # rows of a band
+    assert map_levels.Levels(10**6, 10**6, 256, nothing)._step == 256  # at most 2**26 weights, at least one bin
+    assert map_levels.Levels(10**5, 2**17, 32, nothing)._step == 16 * 32
