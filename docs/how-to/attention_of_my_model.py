@@ -168,8 +168,9 @@ with tempfile.TemporaryDirectory() as folder:
 # ## A model in plain PyTorch
 #
 # `torch.nn`'s attention and Transformer modules can be watched too, and so can any module of yours that calls
-# `torch.nn.functional.scaled_dot_product_attention`: an entry has the name of the module that called it. In `eval` mode
-# torch runs its encoder layers in one fused C++ call that shows nothing; `watch` switches that off inside the block.
+# `torch.nn.functional.scaled_dot_product_attention` or `regard.attention`: an entry has the name of the module that
+# called it. In `eval` mode torch runs its encoder layers in one fused C++ call that shows nothing; inside the block it
+# does not.
 
 # %%
 encoder = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(64, 4, batch_first=True), 2).eval()
@@ -184,7 +185,7 @@ print(record.looks("it", layer=1))
 # ## When it says no
 #
 # Some models compute their attention by hand, from a matrix product and a softmax. A record names such modules in
-# `record.unseen`; a model that has nothing else is refused:
+# `record.unseen`, whatever they are called; a model that has nothing else is refused:
 
 # %%
 try:

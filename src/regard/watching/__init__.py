@@ -3,9 +3,10 @@
 Read in this order:
 
 session.py      `watch`: the `with` block, and every attention call inside it
-own_layers.py   regard's own layers
+own_layers.py   regard's own layers, and what other modules compute with regard
 huggingface.py  the same for Hugging Face models; the only file that imports transformers
-plain_torch.py  and for plain PyTorch: nn.MultiheadAttention, and whatever calls torch's attention function
+plain_torch.py  and for modules with code of their own: what they call of torch and of regard
+by_hand.py      attention that they compute by hand, known from what is computed
 registry.py     who watches which module, and what is replaced meanwhile
 modules.py      the modules of a model: their names, and what the class of each says about it
 packed.py       attention that is computed part by part, as the one matrix that it is

@@ -60,8 +60,8 @@ def watch(
 ) -> Watching:
     """Record the attention of every layer while the model runs in a `with` block, at the speed of fused kernels.
 
-    The model: of Hugging Face, of regard's layers, of `torch.nn`'s, or one of your own that calls
-    `torch.nn.functional.scaled_dot_product_attention`; an entry is named after the module that computed it.
+    The model: of Hugging Face, of regard's layers, of `torch.nn`'s, or one of your own that calls `regard.attention`
+    or `torch.nn.functional.scaled_dot_product_attention`; an entry is named after the module that computed it.
 
     `keep`: "matrix" (queries and keys: ask anything later), "summary" (received, entropy, pool) or a choice of
     "received", "entropy", "pool", "top"; with () nothing is recorded. A number keeps the rows of so many last tokens of
