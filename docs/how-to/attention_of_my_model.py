@@ -169,8 +169,8 @@ with tempfile.TemporaryDirectory() as folder:
 #
 # `torch.nn`'s attention and Transformer modules can be watched too, and so can any module of yours that calls
 # `torch.nn.functional.scaled_dot_product_attention` or `regard.attention`: an entry has the name of the module that
-# called it. In `eval` mode torch runs its encoder layers in one fused C++ call that shows nothing; inside the block it
-# does not.
+# called it. In `eval` mode torch runs its encoder layers in one fused C++ call that shows nothing; `watch` switches that
+# off inside the block.
 
 # %%
 encoder = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(64, 4, batch_first=True), 2).eval()

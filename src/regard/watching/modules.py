@@ -16,6 +16,7 @@ __all__ = ["Kind", "attends", "kind_of", "named_modules"]
 
 # What torch.compile, FSDP and activation checkpointing call the module that they wrap.
 _WRAPPERS = frozenset(("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"))
+_KNOWN = ("torch.", "regard.nn.", "transformers.")  # libraries whose modules are known by their code or type
 # Modules of torch that have a fast path in C++, which shows no queries and keys.
 _FAST = nn.MultiheadAttention | nn.TransformerEncoderLayer | nn.TransformerEncoder
 
@@ -43,8 +44,7 @@ def kind_of(kind: Any) -> Kind:
     routes = transformers and not model and huggingface.routes(kind)
     ours, fast = issubclass(kind, SelfAttention | MultiHeadAttention), issubclass(kind, _FAST)
     # Of all bases: FSDP and parametrizations make classes of torch out of those of others.
-    libraries = {base.__module__.split(".")[0] for base in kind.__mro__ if issubclass(base, nn.Module)}
-    foreign = bool(libraries - {"torch", "regard", "transformers"})
+    foreign = any(not base.__module__.startswith(_KNOWN) for base in kind.__mro__ if issubclass(base, nn.Module))
     # Models of transformers compute losses by softmaxes, and what routes has another way that it does not take.
     computes = fast or foreign or (huggingface.computes(kind) and not (model or routes))
     visible = fast or foreign or ours or routes or huggingface.calls_torch(kind)

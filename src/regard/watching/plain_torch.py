@@ -15,6 +15,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from os import sep
+from pathlib import Path
 from types import FrameType, FunctionType
 from typing import Any
 
@@ -36,6 +38,7 @@ from regard.watching.registry import Watcher
 __all__ = ["begin", "depth", "end", "hooks"]
 
 Watchers = list[tuple[Watcher, str]]
+_PACKAGE = Path(__file__).parents[1]  # regard
 
 
 def begin(*_: Any) -> None:
@@ -112,15 +115,13 @@ def _running(frame: FrameType | None) -> Iterator[nn.Module]:
         frame = frame.f_back
 
 
-def _watched(frame: FrameType | None, hidden: str = "regard.") -> tuple[nn.Module | None, Watchers]:
+def _watched(frame: FrameType | None, hidden: Path = _PACKAGE) -> tuple[nn.Module | None, Watchers]:
     """The innermost module that is running and watched, and who watches it; nobody where regard computes by itself."""
     caller = frame
     while caller is not None and caller.f_code is not nn.Module._call_impl.__code__:
-        name = str(caller.f_globals.get("__name__"))
-        # regard's layers call what the user gave them, and a mode is called by itself.
-        own = name.startswith(hidden) and not name.startswith("regard.nn.")
-        if own and caller.f_code.co_name != "__torch_function__":
-            return None, []
+        path = caller.f_code.co_filename
+        if path.startswith(f"{hidden}{sep}") and not path.startswith(f"{_PACKAGE / 'nn'}{sep}"):
+            return None, []  # but regard's layers call what the user gave them
         caller = caller.f_back
     for module in _running(caller):
         if found := registry.watchers(module):
@@ -152,7 +153,7 @@ def _of_regard(
     **options: Any,
 ) -> Tensor:
     """`regard.attention`, called by code that is not regard's."""
-    module, watchers = _watched(frame, "regard.watching.")
+    module, watchers = _watched(frame, _PACKAGE / "watching")
     if module is None:
         return function(query, key, value, **options)
     return WatchedAttend(module, watchers[0][1], function)(query, key, value, **options)
@@ -167,7 +168,7 @@ def _of_a_matrix(
     *options: Any,
 ) -> Tensor:
     """`A @ value`, the same."""
-    module, watchers = _watched(frame, "regard.watching.")
+    module, watchers = _watched(frame, _PACKAGE / "watching")
     if module is None:
         return function(matrix, value, *options)
     return matrix_call(module, watchers, matrix, value, functools.partial(function, matrix, value, *options))
