@@ -65,8 +65,9 @@ print("entropy of each row in this head:", entry.entropy()[0, best.head].numpy()
 # %% [markdown]
 # ## A batch with padding
 #
-# Pass the mask that your tokenizer made, as usual; ask for one text of the batch with `sequence`. Padding receives
-# nothing, and does not count among what looks at a word. Sums over a column, as in `received`, do count its rows.
+# Pass the mask that your tokenizer made, as usual; ask for one text of the batch with `sequence`. The answer is that
+# for the text alone, on whichever side the padding is: padding neither looks nor is looked at, sums such as `received`
+# leave it out, and tokens are counted from the first that is none. `entry.matrix` has all rows as they ran.
 
 # %%
 tokenizer.pad_token, tokenizer.padding_side = tokenizer.eos_token, "right"
@@ -101,7 +102,7 @@ with torch.no_grad(), regard.watch(model, tokenizer=tokenizer) as searched:
     ids = model.generate(**inputs, max_new_tokens=9, do_sample=False, **beams)
 for number, text in enumerate(tokenizer.batch_decode(ids)):
     print(text)
-    print(searched.looks(ids.shape[1] - 2, sequence=number))
+    print(searched.looks(-1, sequence=number))
 
 # %% [markdown]
 # With `guidance_scale` a model reads two texts: yours, and one without your prompt or with a negative one. The record
@@ -169,8 +170,8 @@ with tempfile.TemporaryDirectory() as folder:
 #
 # `torch.nn`'s attention and Transformer modules can be watched too, and so can any module of yours that calls
 # `torch.nn.functional.scaled_dot_product_attention` or `regard.attention`: an entry has the name of the module that
-# called it. In `eval` mode torch runs its encoder layers in one fused C++ call that shows nothing; `watch` switches that
-# off inside the block.
+# called it. In `eval` mode torch runs its encoder layers in one fused C++ call that shows nothing; `watch` switches
+# that off inside the block.
 
 # %%
 encoder = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(64, 4, batch_first=True), 2).eval()

@@ -19,8 +19,8 @@ CHANGES = {
     "from all": ({"without": Link(None, "[dog] ate")}, [Edit(range(END), DOG)]),
     "to all": ({"without": Link("it", None)}, [Edit(IT, range(END))]),
     "some heads of a layer": (
-        {"without": Link("was hungry", "the food", layers=-1, heads=[0, 3])},
-        [Edit(range(7, 10), range(3, 5), heads=(0, 3), layers=(1,))],
+        {"without": Link("it was", "the food", layers=-1, heads=[0, 3])},
+        [Edit(range(6, 8), range(3, 5), heads=(0, 3), layers=(1,))],
     ),
     "several": (
         {"without": [Link("it", "food"), Link(9, 4, heads=2)]},

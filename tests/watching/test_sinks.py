@@ -203,6 +203,29 @@ def test_sinks_of_the_model_itself_are_named():
     assert looks.aside[-1].weight == pytest.approx(own, abs=1e-5)
     assert sum(look.weight for look in plain) == pytest.approx(1 - own, abs=1e-5)
     assert sum(look.weight for look in looks) == pytest.approx(1, abs=1e-5)
+    other = record.looked_at(2, layer=entry.layer)  # the same pair has one number
+    assert other.aside[-1].name == "the model's own sinks"
+    assert other.of("5") == pytest.approx(looks.of("2"), abs=1e-5)
+    assert other.of("5") != pytest.approx(plain.of("2"), rel=0.01)
+
+
+def test_rows_of_padding_do_not_say_what_a_sink_is():
+    """Half of the rows are padding, and give all they have to one word; those of the text look at themselves."""
+
+    class Padded(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList([Layer()])
+
+        def forward(self, key):
+            query = 9 * key.clone()
+            query[..., 5:, :] = 9 * key[..., 2:3, :]
+            return self.layers[0](query, key, regard.padding([5]))
+
+    with torch.no_grad(), regard.watch(Padded(), tokens=WORDS) as record:
+        record.model(torch.eye(9, WIDTH)[None, None].expand(1, 4, 9, WIDTH))
+    assert float(record["layers.0"].matrix[0, :, 5:, 2].min()) > 0.6
+    assert not record.looks("dog", sinks=False).aside
 
 
 def test_special_tokens_are_named_by_themselves():

@@ -29,10 +29,10 @@ _KINDS = ("encoder", "decoder", "cross")
 class Link:
     """Attention from some words to others: what `watch` and `effect` can do without, or steer.
 
-    A place is a word or several in a row, the number of a token, a range or slice of tokens, a patch of an image, or
-    None for all tokens. A word that occurs several times stands for all its occurrences; "the old [dog] slept" is one
-    of them. `back`: only to keys so many tokens before the query, as a number or a slice. Without `layers`, `heads` or
-    `kind` ("encoder", "decoder", "cross") it is a link in all of them; layer -1 is the last.
+    A place is a word or several in a row, the number of a token (without padding), a range or slice of tokens, a patch
+    of an image, or None for all tokens. A word that occurs several times stands for all its occurrences; "the old [dog]
+    slept" is one of them. `back`: only to keys so many tokens before the query, as a number or a slice. Without
+    `layers`, `heads` or `kind` ("encoder", "decoder", "cross") it is a link in all of them; layer -1 is the last.
 
     >>> print(Link("it", "dog", layers=range(4, 8), heads=[3]))
     it → dog (layers 4 to 7, head 3)

@@ -51,7 +51,9 @@ class Record(Mapping[str, Entry]):
     """A Mapping from module name to `Entry`: of the last text that the model read; `passes` has all of them.
 
     Questions take the mean over all heads and layers, unless `layer`, `head` or `kind` ("encoder", "decoder", "cross")
-    choose some (layer -1 is the last); `sequence` chooses a text of the batch.
+    choose some (layer -1 is the last); `sequence` chooses a text of the batch. It is answered for as if it were alone:
+    padding, where a mask or the end of a generation tells it, neither looks nor is looked at, and tokens are counted
+    from the first that is none. `entry.matrix` has all rows as they ran.
 
     A word that occurs several times stands for all its occurrences: the mean of what they look at, the sum of what they
     are given. To choose one, put it in brackets and add words around it, as in looks("the old [dog] slept"), or give
