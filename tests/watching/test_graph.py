@@ -95,8 +95,11 @@ def test_so_do_all_other_numbers():
     for name, pair in streamed.items():
         ours, theirs = (torch.autograd.grad(each, parameters, retain_graph=True, allow_unused=True) for each in pair)
         torch.testing.assert_close(ours, theirs, atol=1e-7, rtol=1e-5, msg=lambda m, name=name: f"{name}: {m}")
+    with regard.watch(model, keep="graph") as record:
+        model(ids, attention_mask=real * (torch.arange(9) != 2))
     assert record.looks(1, sequence=1)  # answers in words are numbers all the same
     assert str(record.spans({"all": (0, 3)}))
+    assert record.weights(sequence=1).requires_grad  # asked after a question that has no gradient, of the same text
 
 
 def test_a_checkpointed_model_trains_too_or_says_that_it_cannot():

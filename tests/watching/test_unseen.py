@@ -14,6 +14,7 @@ import transformers as hf
 from models import SIZE, SPECIAL, VISION, Direct, made
 from torch import nn
 from torch.nn import functional
+from torch.nn.attention.flex_attention import flex_attention
 
 import regard
 from regard.watching import huggingface
@@ -281,6 +282,8 @@ BY_HAND = {
     "log-softmax": lambda m, q, k, v: (q @ k.mT).log_softmax(-1).exp() @ v,
     "logsumexp": lambda m, q, k, v: ((s := q @ k.mT) - s.logsumexp(-1, keepdim=True)).exp() @ v,
     "learned queries": lambda m, q, k, v: (m.query(m.table)[:TOKENS, :8] @ k.mT).softmax(-1) @ v,
+    "a kernel": lambda m, q, k, v: torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v)[0],
+    "flex attention": lambda m, *heads: flex_attention(*(part.detach() for part in heads)),
     "exponentials": _by_exponentials,
     "row by row": _row_by_row,
     "number by number": _number_by_number,
@@ -324,6 +327,7 @@ class Routed(nn.Module):
         return x * self.gate(x).softmax(-1)[..., :1]
 
 
+@pytest.mark.filterwarnings("ignore:flex_attention called without")
 @pytest.mark.parametrize("name", [*BY_HAND, *NO_ATTENTION])
 @pytest.mark.parametrize("grad", [False, True])
 def test_attention_by_hand_is_known_from_what_is_computed(name, grad):

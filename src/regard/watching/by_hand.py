@@ -3,19 +3,22 @@
 `Products.see` receives the calls of torch that a module makes. It keeps a note, as long as the tensor lives, on each
 product of two tensors of which neither is a weight, and on what is computed from it: scaled, masked, cut, joined. A
 softmax of such a tensor is attention; that of a router or of a language model's head is taken of a product with a
-weight. A sum of its exponentials, or the exponential of its log-softmax, is a softmax too.
+weight. A sum of its exponentials, or the exponential of its log-softmax, is a softmax too. An operator that is named
+as attention is one in a single step.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
-__all__ = ["CREATE", "Products", "role_of"]
+__all__ = ["SEEN", "Products", "role_of"]
 
 # What functions of torch do, by name: torch.x, Tensor.x, functional.x and torch.ops.aten.x have the same.
 _FUNCTIONS = {
@@ -31,7 +34,8 @@ _FUNCTIONS = {
     "write": "__setitem__",
 }
 _ROLES = {name: role for role, names in _FUNCTIONS.items() for name in names.split()}
-CREATE = ("product", "added product", "pairs")  # what is noted where nothing was before
+_MADE = ("product", "added product", "pairs")  # what is noted where nothing was before
+SEEN = (*_MADE, "kernel")  # all that has to be seen then
 _SCORES, _EXPONENTIALS, _LOGARITHMS, _WEIGHTS = range(1, 5)
 _BECOMES = {
     ("softmax", _SCORES): _WEIGHTS,
@@ -40,6 +44,9 @@ _BECOMES = {
     ("exp", _LOGARITHMS): _WEIGHTS,
 }
 _ATTENTION = {("softmax", _SCORES), ("exp", _LOGARITHMS), ("sum", _EXPONENTIALS)}
+
+
+_OPERATORS = torch._ops.OpOverload | torch._ops.OpOverloadPacket | torch._ops.HigherOrderOperator
 
 
 @functools.lru_cache(maxsize=4096)
@@ -51,6 +58,8 @@ def role_of(function: Any) -> str | None:
     ('product', 'softmax', None)
     """
     name = getattr(function, "__name__", "").partition(".")[0]
+    if isinstance(function, _OPERATORS) and re.search("attention|attn", name):
+        return "kernel"  # which cannot be looked into: nothing is known of it but its name
     return _ROLES.get(name.removeprefix("linalg_").removeprefix("special_"))
 
 
@@ -79,7 +88,7 @@ class Products:
         noted = [note for tensor in tensors if isinstance(note := self.follows.get(id(tensor)), _Note)]
         if role == "pairs" and not noted and not _is_outer(args, output):
             role = None
-        if role in CREATE:
+        if role in _MADE:
             factors = tensors[1:] if role == "added product" else tensors
             if sum(not self._is_weight(factor) for factor in factors if factor.is_floating_point()) > 1:
                 if all(note.holds == _SCORES for note in noted):

@@ -126,7 +126,8 @@ class Entry:
         if self.shape[0] == 1 and self.real is None and self.real_keys is None:
             return self
         if sequence not in self._texts:
-            self._texts[sequence] = self._of_text(sequence)
+            with torch.enable_grad():  # it is kept for those who ask with gradients
+                self._texts[sequence] = self._of_text(sequence)
         return self._texts[sequence]
 
     def _of_text(self, sequence: int) -> Entry:

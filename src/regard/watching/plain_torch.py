@@ -29,7 +29,7 @@ from regard.errors import WatchError
 from regard.matrix import AttentionMatrix, attention
 from regard.scores import HIDING, Dense, Mask
 from regard.watching import registry
-from regard.watching.by_hand import CREATE, Products, role_of
+from regard.watching.by_hand import SEEN, Products, role_of
 from regard.watching.calls import AttentionCall, check_readable, names_another_sequence, to_one_dtype
 from regard.watching.masks import Pattern, looks_causal
 from regard.watching.own_layers import WatchedAttend, matrix_call
@@ -95,11 +95,9 @@ class _Mode(TorchFunctionMode):
         if role is None and (see := _ATTENTION.get(function)) is not None:
             return see(self, sys._getframe(1), function, *args, **kwargs)
         output, products = function(*args, **kwargs), self._products
-        if self.heads is None and (
-            role in CREATE or products.follows or type(args[0] if args else None) is nn.Parameter
-        ):
+        if self.heads is None and (role in SEEN or products.follows or type(args[0] if args else None) is nn.Parameter):
             frame = sys._getframe(1)
-            if products.see(role, args, kwargs, output, lambda: next(_innermost(frame), None)):
+            if role == "kernel" or products.see(role, args, kwargs, output, lambda: next(_innermost(frame), None)):
                 _name_unseen(frame)
         return output
 
