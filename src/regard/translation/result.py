@@ -266,7 +266,7 @@ class Translation:
         Computed when first used, by one more pass through the model.
 
         >>> import regard
-        >>> found = regard.Translator.default().translate(["I am hungry.", "The bandersnatch galumphed."])
+        >>> found = regard.Translator.default().translate(["I am hungry.", "Kind regards,"])
         >>> found[0].confidence > 0.7 > 0.5 > found[1].confidence
         True
         """
