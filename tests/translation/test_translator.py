@@ -11,6 +11,7 @@ from regard.translation import Translator, search
 from regard.translation.placeholders import Placeholders
 from regard.translation.segments import Segment, split_segments
 from regard.translation.structure import split_sentences
+from regard.translation.translator import _asked
 
 PAIRS = tiny.pairs(60, seed=7)
 pytestmark = pytest.mark.usefixtures("unchecked")  # their checks take longer than the translations
@@ -318,3 +319,8 @@ def test_what_does_not_belong_together_is_refused(tiny_translator, tmp_path):
 def test_bad_settings_are_refused(tiny_translator, settings):
     with pytest.raises(regard.InputError, match=r"a beam and alternatives from 1 to 1,000\. Got beam="):
         tiny_translator.translate(SENTENCE, **settings)
+
+
+def test_the_wider_the_beam_the_fewer_segments_are_searched_together():
+    assert [_asked(beam)["sentences"] for beam in (1, 4, 32, 100, 1000)] == [32, 32, 32, 10, 1]
+    assert _asked(4, alternatives=1000)["sentences"] == 1
