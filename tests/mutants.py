@@ -36,20 +36,9 @@ from mutmut.mutation.mutators import mutation_operators
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "src" / "regard"
-OPTIONS = [
-    "-qq",
-    "-s",
-    "--disable-warnings",
-    "--no-header",
-    "--no-summary",
-    "-p",
-    "no:cacheprovider",
-    "-p",
-    "no:xdist",
-    "--rootdir",
-    str(ROOT),
-]
-SURVIVED, KILLED = 0, 1
+QUIET = "-qq -s --disable-warnings --no-header --no-summary -p no:cacheprovider -p no:xdist"
+OPTIONS = [*QUIET.split(), "--rootdir", str(ROOT)]
+SURVIVED, KILLED, BROKEN = 0, 1, 70
 MEMORY, SECONDS = 4 << 30, 20  # beyond what the tests take: an endless loop
 
 
@@ -137,14 +126,8 @@ def same(a, b):
     """Whether two code objects do the same, wherever they stand."""
     if not (isinstance(a, types.CodeType) and isinstance(b, types.CodeType)):
         return type(a) is type(b) and repr(a) == repr(b)
-    if (a.co_code, a.co_names, a.co_varnames, len(a.co_consts)) != (
-        b.co_code,
-        b.co_names,
-        b.co_varnames,
-        len(b.co_consts),
-    ):
-        return False
-    return all(map(same, a.co_consts, b.co_consts))
+    said = [(code.co_code, code.co_names, code.co_varnames, len(code.co_consts)) for code in (a, b)]
+    return said[0] == said[1] and all(map(same, a.co_consts, b.co_consts))
 
 
 class Living:
@@ -185,7 +168,7 @@ def substitute(mutant):
 
 
 def quiet():
-    """Send what a fork prints nowhere, and give it a folder of its own for temporary files."""
+    """Send nowhere what a fork prints."""
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(null, stream)
@@ -203,14 +186,14 @@ def limit(seconds):
 
 
 def forks(work, tasks, jobs):
-    """Run `work(task)` in a fork each, some at a time; yields (task, exit status, negative for a signal)."""
+    """Run `work(task)` in a fork each, with a folder for temporary files; yields (task, exit status or -signal)."""
     tasks, running = iter(tasks), {}
     while True:
         while len(running) < jobs and (task := next(tasks, None)) is not None:
             folder = tempfile.mkdtemp(prefix="mutant-")
             child = os.fork()
             if not child:
-                code = 70
+                code = BROKEN
                 try:
                     os.setpgid(0, 0)
                     tempfile.tempdir = os.environ["TMPDIR"] = folder
@@ -271,7 +254,7 @@ class Room:
     def __init__(self, name, spec, options):
         self.name, self.options = name, options
         files = {path for pattern in spec["files"] for path in SOURCES.glob(pattern)}
-        self.files = sorted(str(path.relative_to(SOURCES)) for path in files if path.name != "__init__.py")
+        self.files = sorted(str(path.relative_to(SOURCES)) for path in files)
         self.arguments = [*OPTIONS, "-m", spec.get("marks", "not slow and not gpu"), *(options.tests or spec["tests"])]
         self.times, self.reached, self.kills, self.plans = {}, {}, Counter(), {}
 
@@ -338,10 +321,8 @@ class Room:
             self.times, self.reached = pickle.loads(Path(folder, "measured").read_bytes())
         print(f"{self.name}: {len(self.times)} tests, {sum(self.times.values()):.0f} s with lines followed", flush=True)
         if self.options.verbose:
-            print(
-                *(f"  {self.times[test]:6.2f} s {test}" for test in sorted(self.times, key=self.times.get)[-20:]),
-                sep="\n",
-            )
+            slowest = sorted(self.times, key=self.times.get)[-20:]
+            print(*(f"  {self.times[test]:6.2f} s {test}" for test in slowest), sep="\n")
         self.numbers = {test: i for i, test in enumerate(self.times)}
         self.killers = RawArray("i", len(mutants) + 1)
         codes = {file: compile((SOURCES / file).read_bytes(), file, "exec") for file in self.files}
@@ -368,6 +349,8 @@ class Room:
                 test = list(self.times)[self.killers[i] - 1] if self.killers[i] else ""
                 if mutants[i] is None and status != SURVIVED:
                     raise SystemExit(f"{self.name}: fails without any change: {test or status}")
+                if status == BROKEN:
+                    raise SystemExit(f"cannot be tried: {mutants[i]}")
                 self.kills[test] += 1
                 if mutants[i] is not None:
                     report(mutants[i], status, test)
@@ -418,11 +401,10 @@ def go(name, spec, equivalent, options):
         mutants += [] if keys else [mutant]
     left_out = len(every) - len(mutants)
     chosen = random.Random(options.seed).sample(mutants, min(options.sample or len(mutants), len(mutants)))
-    results, by_operator = Counter(), Counter()
+    results = Counter()
 
     def report(mutant, status, test):
         results["survived" if status == SURVIVED else "killed" if status == KILLED else "stopped"] += 1
-        by_operator[mutant.operator, status != SURVIVED] += 1
         if status == SURVIVED:
             print(f"{mutant}{f'  ({test})' if test else ''}", flush=True)
         elif options.verbose:
