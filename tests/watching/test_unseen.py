@@ -118,6 +118,21 @@ def test_torchs_own_attention_inside_is_seen():
     assert (head.kind, head.shape) == ("cross", (2, 4, 1, 16))
 
 
+def test_torchs_function_of_several_heads_is_seen_where_transformers_calls_it():
+    sizes = {"conv_dim": (16, 16), "conv_stride": (4, 2), "conv_kernel": (8, 4), "num_feat_extract_layers": 2}
+    more = {"num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2, "intermediate_size": 32}
+    model = hf.WavLMModel(
+        hf.WavLMConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, **sizes, **more)
+    ).eval()
+    sound = torch.randn(1, 200)
+    with torch.no_grad():
+        plain = model(sound).last_hidden_state
+        with regard.watch(model, strict=True) as record:
+            assert torch.equal(model(sound).last_hidden_state, plain)
+    assert [entry.shape[1] for entry in record.values()] == [4, 4]
+    assert record.check().difference < 1e-5
+
+
 def test_records_answers_and_pictures_say_it(tmp_path):
     model, (_, inputs, _) = _model("ViT + TrOCR"), MIXED["ViT + TrOCR"]
     with pytest.warns(regard.UnseenWarning), torch.no_grad(), regard.watch(model) as record:

@@ -42,6 +42,7 @@ __all__ = [
 
 _fused = functional.scaled_dot_product_attention
 NAME = "regard"
+_OF_TORCH = ("scaled_dot_product_attention", "multi_head_attention_forward")
 _IMPLEMENTATION = "_attn_implementation_internal"  # not by its setter, which warns and propagates
 
 
@@ -142,13 +143,13 @@ def routes(kind: Any) -> bool:
 
 
 def calls_torch(kind: Any) -> bool:
-    """Whether it calls torch's attention function itself."""
-    return "scaled_dot_product_attention" in _names(kind)
+    """Whether it calls an attention function of torch itself."""
+    return not _names(kind).isdisjoint(_OF_TORCH)
 
 
 def computes(kind: Any) -> bool:
     """Whether it may compute attention beside the registered function, or without it."""
-    return not _names(kind).isdisjoint(("softmax", "Softmax", "logsumexp", "scaled_dot_product_attention"))
+    return not _names(kind).isdisjoint((*_OF_TORCH, "softmax", "Softmax", "logsumexp"))
 
 
 @functools.cache
