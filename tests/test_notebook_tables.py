@@ -9,6 +9,7 @@ from models import Layer, Layers
 
 import regard
 from regard.drawing.html_table import html_table
+from regard.errors import InputError
 from regard.matrix import Top
 from regard.translation.result import Alternative, Translation
 from regard.watching.answers import Head, Heads, Look, Looks, Spans
@@ -181,7 +182,8 @@ def test_padding_of_one_text_and_a_bias_hide_words():
         layer(torch.randn(2, 4, 16), regard.padding(torch.tensor([4, 2])) & regard.bias(bias))
     assert [{look.word for look in record.looks("A", sequence=n)} for n in (0, 1)] == [{"dog", "cat", "ate"}, {"dog"}]
     assert {look.word for look in record.looked_at("dog", sequence=1)} == {"A"}  # the others are padding
-    assert not len(record.looked_at("ate", sequence=1))
+    with pytest.raises(InputError, match="not in the text"):  # padding is none of it
+        record.looked_at("ate", sequence=1)
 
 
 def test_see_lists_what_may_be_seen():

@@ -126,9 +126,3 @@ def test_the_version_is_said_once():
     """In the package; its metadata is read from there."""
     assert 'dynamic = ["version"]' in (ROOT.parents[1] / "pyproject.toml").read_text()
     assert importlib.metadata.version("regard") == regard.__version__
-
-
-def test_files_stay_small():
-    for folder in ("src", "tests", "benchmarks", "recipes", "examples", "docs"):
-        for path in (ROOT.parents[1] / folder).rglob("*.py"):
-            assert len(path.read_text().splitlines()) <= 500, f"{path.name} holds more than one idea"

@@ -45,6 +45,8 @@ def copied(text: str, folder: Path = REPORTS) -> str:
         wanted = [_first(line) for line in found[3].splitlines()]
         report = (folder / f"{found[2]}.md").read_text()
         tables = [part.splitlines() for part in report.split("\n\n") if _first(part) == wanted[0]]
+        if len(tables) > 1:  # then the page has the whole first line
+            tables = [table for table in tables if table[0] == found[3].splitlines()[0]]
         if len(tables) != 1:
             raise ValueError(f"{found[2]} must have one table that begins with {wanted[0]!r}. Got {len(tables)}.")
         rows = {_first(line): line for line in tables[0]}

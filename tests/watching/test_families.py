@@ -1,7 +1,6 @@
 """Every family of models: the same outputs and the same weights as eager attention gives, and no N × N mask."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -111,11 +110,6 @@ def test_it_is_also_refused_where_its_source_does_not_show_it(name, monkeypatch)
     """The calls are counted: a model that calls nothing is refused after it ran."""
     monkeypatch.setattr(huggingface, "routes", lambda model: True)
     test_a_model_that_does_not_route_is_refused(name)
-
-
-def test_the_readme_counts_the_families():
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    assert f"tests hold {len(FAMILIES)} families" in readme
 
 
 @pytest.mark.parametrize("padded", [None, "left", "right"])

@@ -19,11 +19,11 @@ from regard.watching.entries import Entry
 from regard.watching.record import Record
 
 RISKY = [
-    "vit + trocr", "bert + rembert", "roformer + bert", "wavlm + bert", "clip_vision_model + falcon",
-    "clip_vision_model + bloom", "git", "bigbird_pegasus", "sam", "longt5", "pegasus_x", "maskformer", "mask2former",
+    "vit + trocr", "bert + rembert", "roformer + bert", "clip_vision_model + falcon",
+    "clip_vision_model + bloom", "sam", "longt5", "pegasus_x", "maskformer",
     "siglip", "aimv2", "paligemma", "gemma3", "aya_vision", "moshi", "doge", "informer", "bert", "llama", "t5", "whisper",
     "gpt_oss", "deepseek_v3", "qwen2_vl", "clip", "vit", "falcon", "mamba",
-    "deepseek_v32", "minimax_m3_vl_text", "bridgetower", "nemotron_asr_streaming", "t5gemma2", "sam_vision_model", "rt_detr",
+    "deepseek_v32", "minimax_m3_vl_text", "bridgetower", "nemotron_asr_streaming", "t5gemma2", "sam_vision_model",
     "recurrent_gemma", "granite_speech", "muse_glimmer_assistant", "inkling2_text",
 ]  # fmt: skip
 SAMPLE = 25
