@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 import regard
-from regard.watching.cache import RULES, cache_scores
+from regard.watching.questions.cache import RULES, cache_scores
 
 
 class Shape(NamedTuple):

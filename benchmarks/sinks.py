@@ -1,4 +1,4 @@
-"""How far attention sinks and other words lie apart: the figures behind the thresholds of `regard.watching.sinks`.
+"""How far attention sinks and other words lie apart: the figures behind the thresholds in watching/questions/sinks.py.
 
 python benchmarks/sinks.py            MiniLM, SmolLM2 and the translator in the package, on short texts and a long one
 python benchmarks/sinks.py --report   and keep the table in benchmarks/reports/
@@ -16,10 +16,10 @@ import torch
 from measure import arguments, run, table
 
 import regard
-from regard.watching.huggingface import load
+from regard.watching.capture.huggingface import load
 from regard.watching.local_models import find_model
-from regard.watching.rankings import key_side
-from regard.watching.sinks import find_sinks, measured
+from regard.watching.questions.rankings import key_side
+from regard.watching.questions.sinks import find_sinks, measured
 
 SENTENCES = [
     "A dog ate the food because it was hungry.", "I like sushi because it makes me happy.", "I am hungry.",

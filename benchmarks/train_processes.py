@@ -32,8 +32,8 @@ from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
 from regard.translation import Recipe
-from regard.translation.processes import Loss, Processes, joined
-from regard.translation.training import Trainer
+from regard.translation.training.loop import Trainer
+from regard.translation.training.processes import Loss, Processes, joined
 
 PROCESSES = torch.cuda.device_count() if GPU else 2
 STEPS, ROUNDS = (30, 4) if GPU else (4, 5)

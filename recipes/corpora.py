@@ -32,9 +32,9 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from regard.translation.corpus import near, read_lines, read_pairs
-from regard.translation.facts import Fact, split_facts
-from regard.translation.vocabulary import Vocabulary, clean
+from regard.translation.text.facts import Fact, split_facts
+from regard.translation.training.corpus import near, read_lines, read_pairs
+from regard.translation.training.vocabulary import Vocabulary, clean
 
 Pair = tuple[str, str]
 

@@ -20,7 +20,8 @@ import tiny_recipe
 import torch
 
 from regard.cli import main
-from regard.translation import Translator, checkpoint
+from regard.translation import Translator
+from regard.translation.training import checkpoint
 
 OPTIONS = {
     "minutes": 0.0125, "sampling": 0.2, "joined": 0.5, "far_from": ["far.txt"], "reverse": True, "smoothing": 0.05,

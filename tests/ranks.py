@@ -21,8 +21,8 @@ import tiny_recipe
 import torch
 
 from regard.cli import main
-from regard.translation import checkpoint, processes
-from regard.translation.training import Trainer
+from regard.translation.training import checkpoint, processes
+from regard.translation.training.loop import Trainer
 
 PATIENCE = 120  # seconds until a process that has not ended counts as hung
 

@@ -15,7 +15,8 @@ import torch
 import regard
 from regard import cli, io, support
 from regard.backends.tiles import reductions
-from regard.translation import Translator, Vocabulary, beam_search, score
+from regard.translation import Translator, Vocabulary, score
+from regard.translation.beam import beam_search
 from regard.watching import see
 
 torch.manual_seed(0)

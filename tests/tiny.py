@@ -5,8 +5,8 @@ import random
 import torch
 
 import regard
+from regard.translation.training.vocabulary import Vocabulary
 from regard.translation.translator import Translator
-from regard.translation.vocabulary import Vocabulary
 
 NOUNS = [
     ("dog", "le chien"), ("cat", "le chat"), ("bird", "l'oiseau"), ("child", "l'enfant"), ("baker", "le boulanger"),

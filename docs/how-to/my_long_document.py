@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 import regard
-from regard.watching.huggingface import load
+from regard.watching.capture.huggingface import load
 from regard.watching.local_models import find_model
 
 torch.set_num_threads(1)

@@ -39,7 +39,7 @@ import torch
 
 import regard
 from regard.translation import Recipe, train
-from regard.translation.recipe import LARGE
+from regard.translation.training.recipe import LARGE
 
 torch.set_num_threads(1)
 work = tempfile.TemporaryDirectory()

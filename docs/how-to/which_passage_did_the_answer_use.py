@@ -16,7 +16,7 @@ import torch
 
 import regard
 from regard import Link
-from regard.watching.huggingface import load
+from regard.watching.capture.huggingface import load
 from regard.watching.local_models import find_model
 
 torch.set_num_threads(1)

@@ -7,7 +7,7 @@ from page_client import TEXT
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
-from regard.page.guard import HEADERS, Guard, own_names
+from regard.page.server.guard import HEADERS, Guard, own_names
 
 ASKED = {"content": json.dumps({"text": TEXT}).encode()}
 JSON = {"content-type": "application/json"}

@@ -8,9 +8,9 @@ from starlette.testclient import TestClient
 
 import regard
 from regard.page import Page, TranslatorReader
-from regard.page.inside import kept_inputs, steps
-from regard.page.readings import Reading
-from regard.watching.roles import roles
+from regard.page.server.inside import kept_inputs, steps
+from regard.page.server.readings import Reading
+from regard.watching.questions.roles import roles
 
 
 def activations(model, *inputs, **watched):

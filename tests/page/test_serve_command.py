@@ -16,10 +16,10 @@ import pytest
 import regard
 from regard import cli
 from regard.errors import InputError
-from regard.page.app import LIMITS
-from regard.page.jobs import ModelThread
-from regard.page.readings import Readings
-from regard.page.server import listen, url
+from regard.page.server.app import LIMITS
+from regard.page.server.jobs import ModelThread
+from regard.page.server.listening import listen, url
+from regard.page.server.readings import Readings
 
 
 @pytest.fixture
@@ -143,6 +143,6 @@ def test_the_browser_opens_the_page(monkeypatch, tiny_translator, tmp_path, caps
     opened = []
     tiny_translator.save(tmp_path / "model")
     monkeypatch.setattr("webbrowser.open", opened.append)
-    monkeypatch.setattr("regard.page.server._Server.run", lambda server, sockets: None)
+    monkeypatch.setattr("regard.page.server.listening._Server.run", lambda server, sockets: None)
     assert cli.main(["serve", "--port", "0", "--open", "--model", str(tmp_path / "model")]) == 0
     assert opened == [capsys.readouterr().out.splitlines()[1].split()[0]]

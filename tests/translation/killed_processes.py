@@ -10,7 +10,8 @@ from functools import partial
 import pytest
 import ranks
 
-from regard.translation import Recipe, Translator, checkpoint, processes, train
+from regard.translation import Recipe, Translator, train
+from regard.translation.training import checkpoint, processes
 
 pytestmark = [pytest.mark.usefixtures("unchecked"), pytest.mark.slow]
 

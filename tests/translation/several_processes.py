@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 import regard
 from regard.nn import files
-from regard.translation import Recipe, Translator, checkpoint, train, training
-from regard.translation.processes import Loss, Processes, is_first, joined
-from regard.translation.training import Trainer
+from regard.translation import Recipe, Translator, train
+from regard.translation.training import checkpoint
+from regard.translation.training import loop as training
+from regard.translation.training.loop import Trainer
+from regard.translation.training.processes import Loss, Processes, is_first, joined
 
 pytestmark = pytest.mark.usefixtures("unchecked")  # shape checks take most of the time
 

@@ -8,8 +8,8 @@ from random_models import SOURCES, random_model, tokens
 from torch.nn import functional
 
 from regard.backends.triton import beam_kernels
-from regard.translation import static_search
-from regard.translation.static_search import StaticSearch
+from regard.translation.beam import static_search
+from regard.translation.beam.static_search import StaticSearch
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 pytestmark = [pytest.mark.usefixtures("unchecked"), pytest.mark.gpu]

@@ -6,8 +6,8 @@ import random
 import corpora
 import pytest
 
-from regard.translation.corpus import jaccard, read_pairs
-from regard.translation.vocabulary import Vocabulary
+from regard.translation.training.corpus import jaccard, read_pairs
+from regard.translation.training.vocabulary import Vocabulary
 
 
 def test_numbers_are_read_in_both_languages():

@@ -16,9 +16,10 @@ from random_models import SOURCES, STACKS, random_model, tokens
 from test_pronouns import DOCUMENTS, ROWS
 
 import regard
-from regard.translation import beam_search, engine, hypotheses, search
-from regard.translation.beam_search import search_all
-from regard.translation.engine import Engine, Target
+from regard.translation import search
+from regard.translation.beam import beam_search, engine, hypotheses
+from regard.translation.beam.beam_search import search_all
+from regard.translation.beam.engine import Engine, Target
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -307,7 +308,7 @@ def test_several_threads_share_one_engine():
 
 FORK = """
 import os, sys, torch, regard
-from regard.translation.beam_search import search_all
+from regard.translation.beam.beam_search import search_all
 torch.manual_seed(0)
 model = regard.Transformer(regard.TransformerConfig.tiny(40)).eval()
 def answer():

@@ -6,13 +6,13 @@ import re
 import pytest
 import torch
 
-from regard.translation.facts import Fact, Numbers, french_number, split_facts
-from regard.translation.hypotheses import Hypothesis
-from regard.translation.placeholders import Placeholders, Removed
+from regard.translation.beam.hypotheses import Hypothesis
 from regard.translation.result import TranslatedSegment, with_facts
-from regard.translation.segments import Segment, Style, split_segments
+from regard.translation.text.facts import Fact, Numbers, french_number, split_facts
+from regard.translation.text.placeholders import Placeholders, Removed
+from regard.translation.text.segments import Segment, Style, split_segments
+from regard.translation.training.vocabulary import MARKS, Vocabulary
 from regard.translation.translator import _run
-from regard.translation.vocabulary import MARKS, Vocabulary
 
 pytestmark = pytest.mark.usefixtures("unchecked")  # a search that is played has no model
 FRENCH = Style(french=True)

@@ -9,7 +9,7 @@ import torch
 import regard
 from regard.nn import Transformer, TransformerConfig
 from regard.translation import Translator
-from regard.translation.vocabulary import Vocabulary
+from regard.translation.training.vocabulary import Vocabulary
 
 
 def small(seed=0, **options):

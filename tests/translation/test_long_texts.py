@@ -8,10 +8,10 @@ import pytest
 
 import regard
 from regard import cli
-from regard.translation.placeholders import Placeholders
-from regard.translation.segments import split_segments
-from regard.translation.structure import split_sentences
-from regard.translation.vocabulary import Vocabulary, clean
+from regard.translation.text.placeholders import Placeholders
+from regard.translation.text.segments import split_segments
+from regard.translation.text.structure import split_sentences
+from regard.translation.training.vocabulary import Vocabulary, clean
 
 LENGTH = 30_000
 LONG = {

@@ -8,7 +8,7 @@ import pronouns
 import pytest
 
 from regard.errors import InputError
-from regard.translation.corpus import jaccard, near
+from regard.translation.training.corpus import jaccard, near
 
 DATA = Path(__file__).parents[1] / "data"
 HEAD, *ROWS = [tuple(line.split("\t")) for line in (DATA / "pronouns.tsv").read_text(encoding="utf-8").splitlines()]

@@ -7,13 +7,13 @@ import pytest
 import torch
 from test_facts import Search
 
-from regard.translation.facts import split_facts
-from regard.translation.placeholders import Placeholders, Removed
-from regard.translation.quotes import QuoteCheck, add_quotes, commas_outside, find_quotes, french_quotes
 from regard.translation.result import TranslatedSegment, with_facts
-from regard.translation.segments import Segment, Style
+from regard.translation.text.facts import split_facts
+from regard.translation.text.placeholders import Placeholders, Removed
+from regard.translation.text.quotes import QuoteCheck, add_quotes, commas_outside, find_quotes, french_quotes
+from regard.translation.text.segments import Segment, Style
+from regard.translation.training.vocabulary import Vocabulary
 from regard.translation.translator import _run
-from regard.translation.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.usefixtures("unchecked")  # a search that is played has no model
 FRENCH = Style(french=True)

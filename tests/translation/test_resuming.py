@@ -23,9 +23,10 @@ from tiny_recipe import losses
 import regard
 from regard import cli
 from regard.io import write_file
-from regard.translation import Recipe, Translator, checkpoint, train
-from regard.translation.training import Trainer
-from regard.translation.vocabulary import Vocabulary
+from regard.translation import Recipe, Translator, train
+from regard.translation.training import checkpoint
+from regard.translation.training.loop import Trainer
+from regard.translation.training.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.usefixtures("unchecked")  # shape checks take most of the time
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import regard
 from regard.translation import score, score_files
-from regard.translation.corpus import jaccard, near
-from regard.translation.scoring import NEAR
+from regard.translation.training.corpus import jaccard, near
+from regard.translation.training.scoring import NEAR
 
 
 def spoiled(lines):

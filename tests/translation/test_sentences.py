@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.translation.structure import split_sentences
+from regard.translation.text.structure import split_sentences
 
 CASES = [
     ("I came. I saw.", ["I came.", "I saw."]),

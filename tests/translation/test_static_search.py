@@ -15,10 +15,11 @@ from random_models import SOURCES, STACKS, random_model, tokens
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import regard
-from regard.translation import beam_search, search, static_search
-from regard.translation.beam_search import search_all
-from regard.translation.engine import Engine, is_plain
-from regard.translation.static_search import StaticSearch
+from regard.translation import search
+from regard.translation.beam import beam_search, static_search
+from regard.translation.beam.beam_search import search_all
+from regard.translation.beam.engine import Engine, is_plain
+from regard.translation.beam.static_search import StaticSearch
 
 KINDS = ("bfloat16", "float32")
 pytestmark = pytest.mark.usefixtures("unchecked", "small")

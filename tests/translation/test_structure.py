@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from regard.translation.structure import split_blocks
-from regard.translation.typography import is_typeset, typeset
+from regard.translation.text.structure import split_blocks
+from regard.translation.text.typography import is_typeset, typeset
 
 
 def prose(text):

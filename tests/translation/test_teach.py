@@ -8,7 +8,7 @@ import torch
 
 from regard.nn import Transformer, TransformerConfig
 from regard.translation import Translator, read_pairs
-from regard.translation.vocabulary import Vocabulary
+from regard.translation.training.vocabulary import Vocabulary
 
 
 @pytest.fixture(scope="module")

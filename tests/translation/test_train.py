@@ -16,8 +16,8 @@ from tiny_recipe import losses
 import regard
 from regard.errors import FileError
 from regard.translation import Recipe, read_pairs, train
-from regard.translation.corpus import Batches, Corpus
-from regard.translation.training import Trainer
+from regard.translation.training.corpus import Batches, Corpus
+from regard.translation.training.loop import Trainer
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import torch
 
 import regard
 from regard.translation import Translator, search
-from regard.translation.placeholders import Placeholders
-from regard.translation.segments import Segment, split_segments
-from regard.translation.structure import split_sentences
+from regard.translation.text.placeholders import Placeholders
+from regard.translation.text.segments import Segment, split_segments
+from regard.translation.text.structure import split_sentences
 from regard.translation.translator import _asked
 
 PAIRS = tiny.pairs(60, seed=7)

@@ -9,7 +9,7 @@ import transformers
 from models import FAMILIES, WORDS, made
 
 import regard
-from regard.watching.atlas import _ROWS, Atlas
+from regard.watching.questions.atlas import _ROWS, Atlas
 
 NEW = 40
 

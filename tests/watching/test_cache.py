@@ -11,7 +11,7 @@ from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import regard
-from regard.watching.cache import RULES, cache_scores, press
+from regard.watching.questions.cache import RULES, cache_scores, press
 
 
 def by_definition(weights, by, key_heads, window):

@@ -8,9 +8,9 @@ from models import FAMILIES, UNROUTED, made
 from transformers import masking_utils
 
 import regard
-from regard.watching import huggingface
-from regard.watching.calls import AttentionCall
-from regard.watching.masks import LazyMask, Pattern, read_mask
+from regard.watching.capture import huggingface
+from regard.watching.capture.calls import AttentionCall
+from regard.watching.capture.masks import LazyMask, Pattern, read_mask
 
 CASES = [(name, side) for name, family in FAMILIES.items() for side in (None, *family.sides)]
 

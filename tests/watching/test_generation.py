@@ -10,13 +10,14 @@ import transformers as hf
 from models import BART, FAMILIES, GROUPED, made
 
 import regard
-from regard.watching import module_calls, pooling
-from regard.watching.calls import AttentionCall
-from regard.watching.masks import Pattern
-from regard.watching.module_calls import ModuleCalls
-from regard.watching.reductions import Keep
-from regard.watching.session import Watching
-from regard.watching.tokens import Text, Vocabulary
+from regard.watching.capture import module_calls
+from regard.watching.capture.calls import AttentionCall
+from regard.watching.capture.masks import Pattern
+from regard.watching.capture.module_calls import ModuleCalls
+from regard.watching.capture.session import Watching
+from regard.watching.record import pooling
+from regard.watching.record.reductions import Keep
+from regard.watching.record.tokens import Text, Vocabulary
 
 DECODERS = ["GPT-2", "GPT-NeoX", "OPT", "Llama", "Mistral", "Gemma 2", "Gemma 3", "Phi-3", "GPT-OSS", "DeepSeek-V3"]
 TRANSLATORS = ["T5", "BART", "Marian"]

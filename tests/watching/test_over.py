@@ -10,8 +10,8 @@ from sweep import verdict
 
 import regard
 from regard.drawing.terminal import percent
-from regard.watching.framing import as_pixels, fitted
-from regard.watching.tokens import Tokens
+from regard.watching.images.framing import as_pixels, fitted
+from regard.watching.record.tokens import Tokens
 
 
 def _watched(name, model=None, shown=None, **options):

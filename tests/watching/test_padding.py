@@ -11,10 +11,10 @@ from torch import Tensor, nn
 import regard
 from regard.drawing import Picture
 from regard.scores import bind
-from regard.watching.answers import Ranking
-from regard.watching.cache import RULES
-from regard.watching.masks import within_text
-from regard.watching.tokens import Tokens
+from regard.watching.capture.masks import within_text
+from regard.watching.questions.answers import Ranking
+from regard.watching.questions.cache import RULES
+from regard.watching.record.tokens import Tokens
 
 TEXT = ["A", "dog", "ate", ".", "The", "dog", "sat", "."]
 LONGER = ["Then", "it", "went", "out", ".", "It", "was", "hungry", "and", "old", "but", "quick"]

@@ -9,9 +9,9 @@ from models import Layer
 
 import regard
 from regard.drawing.terminal import percent
-from regard.watching import rankings
-from regard.watching.passages import Passage, by_word, flow_layers
-from regard.watching.tokens import Tokens
+from regard.watching.questions import rankings
+from regard.watching.questions.passages import Passage, by_word, flow_layers
+from regard.watching.record.tokens import Tokens
 
 STORY = [
     "the",

@@ -11,7 +11,7 @@ from models import FAMILIES, WORDS, Layer, made
 import regard
 from regard.drawing.terminal import percent
 from regard.watching import see
-from regard.watching.tokens import Tokens
+from regard.watching.record.tokens import Tokens
 
 
 def _dense(record, **chosen):

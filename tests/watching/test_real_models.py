@@ -13,7 +13,7 @@ from transformers import modeling_gguf_pytorch_utils
 import regard
 from regard import cli
 from regard.watching import see
-from regard.watching.huggingface import load
+from regard.watching.capture.huggingface import load
 from regard.watching.local_models import find_model
 
 SENTENCE = "A dog ate the food because it was hungry"

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import regard
-from regard.watching.tokens import Tokens
+from regard.watching.record.tokens import Tokens
 
 torch.manual_seed(0)
 WORDS = ["A", "dog", "ate", "it"]

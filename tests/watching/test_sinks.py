@@ -7,7 +7,7 @@ from models import FAMILIES, made
 
 import regard
 from regard.matrix import AttentionMatrix
-from regard.watching import sinks as measured
+from regard.watching.questions import sinks as measured
 from regard.watching.see import Question, describe
 
 WORDS = ["A", "dog", "ate", "the", "food", "because", "it", "was", "hungry"]
@@ -229,7 +229,9 @@ def test_rows_of_padding_do_not_say_what_a_sink_is():
 
 
 def test_special_tokens_are_named_by_themselves():
-    keys = regard.watching.tokens.Tokens(["[CLS]", "Photo", "##syn", "[UNK]", "[SEP]"], ["[CLS]", "[SEP]", "[UNK]"])
+    keys = regard.watching.record.tokens.Tokens(
+        ["[CLS]", "Photo", "##syn", "[UNK]", "[SEP]"], ["[CLS]", "[SEP]", "[UNK]"]
+    )
     names = [each.name for each in measured.named(range(5), [0.1] * 5, keys)]
     assert names == ["[CLS]", '"Photo" (token 1)', '"##syn" (token 2)', '"[UNK]" (token 3)', "[SEP]"]
     assert measured.sentence(measured.named([0, 4], [0.5, 0.125], keys)) == "50 % rests on [CLS], 12.5 % on [SEP]"

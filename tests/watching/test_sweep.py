@@ -14,9 +14,9 @@ from architectures import model_types
 from sweep import verdict
 from sweep_page import EQUAL, EXCEPT, NOT_EQUAL, PAGE, counts, page, result_of, row, rows_of
 
-from regard.watching.calls import AttentionCall
-from regard.watching.entries import Entry
-from regard.watching.record import Record
+from regard.watching.capture.calls import AttentionCall
+from regard.watching.record.entries import Entry
+from regard.watching.record.record import Record
 
 RISKY = [
     "vit + trocr", "bert + rembert", "roformer + bert", "clip_vision_model + falcon",

@@ -17,8 +17,8 @@ from torch.nn import functional
 from torch.nn.attention.flex_attention import flex_attention
 
 import regard
-from regard.watching import huggingface
-from regard.watching.masks import LazyMask, Pattern, looks_causal
+from regard.watching.capture import huggingface
+from regard.watching.capture.masks import LazyMask, Pattern, looks_causal
 from regard.watching.see import Question, describe
 
 TEXT = {**SIZE, **SPECIAL}

@@ -46,7 +46,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     from regard.translation import Recipe, train
-    from regard.translation.processes import is_first
+    from regard.translation.training.processes import is_first
 
     try:
         train(Recipe.read(options.recipe), options.output, resume=options.resume)

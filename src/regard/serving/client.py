@@ -13,9 +13,9 @@ import torch
 from regard.errors import InputError, WatchError
 from regard.matrix import Top
 from regard.serving.plugin import check_version
-from regard.watching.entries import Entry
-from regard.watching.record import Record
-from regard.watching.tokens import Vocabulary
+from regard.watching.record.entries import Entry
+from regard.watching.record.record import Record
+from regard.watching.record.tokens import Vocabulary
 
 __all__ = ["read", "record", "requests_seen"]
 

@@ -17,14 +17,14 @@ from torch.nn import functional
 
 from regard.errors import InputError, WatchError
 from regard.matrix import Top
-from regard.watching.calls import AttentionCall
-from regard.watching.entries import Entry
-from regard.watching.masks import Pattern
-from regard.watching.module_calls import ModuleCalls
-from regard.watching.record import Record
-from regard.watching.reductions import REDUCTIONS, Keep, Reductions, to_keep
-from regard.watching.shards import Shard
-from regard.watching.tokens import Text, Vocabulary
+from regard.watching.capture.calls import AttentionCall
+from regard.watching.capture.masks import Pattern
+from regard.watching.capture.module_calls import ModuleCalls
+from regard.watching.capture.shards import Shard
+from regard.watching.record.entries import Entry
+from regard.watching.record.record import Record
+from regard.watching.record.reductions import REDUCTIONS, Keep, Reductions, to_keep
+from regard.watching.record.tokens import Text, Vocabulary
 
 __all__ = ["ASK", "Attended", "Share", "Store", "WatchedRequest", "asked"]
 

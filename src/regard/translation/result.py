@@ -18,19 +18,19 @@ from regard.drawing.terminal import visible
 from regard.errors import InputError
 from regard.nn import Transformer
 from regard.support import Float, ensure_room, progress, threads
+from regard.translation.beam.hypotheses import Hypothesis
 from regard.translation.confidence import Calibration
-from regard.translation.hypotheses import Hypothesis
-from regard.translation.language import looks_english
-from regard.translation.segments import Segment, show_marks
-from regard.translation.vocabulary import Vocabulary
+from regard.translation.text.language import looks_english
+from regard.translation.text.segments import Segment, show_marks
+from regard.translation.training.vocabulary import Vocabulary
 from regard.watching import Record, watch
-from regard.watching.tokens import Tokens
-from regard.watching.written import by_written_word
+from regard.watching.questions.written import by_written_word
+from regard.watching.record.tokens import Tokens
 
 if TYPE_CHECKING:
     from regard.drawing import Picture
     from regard.watching import Link
-    from regard.watching.changes import Without
+    from regard.watching.capture.changes import Without
 
 __all__ = ["Alternative", "Tokenizer", "TranslatedSegment", "Translation", "by_words", "read_back", "record_attention"]
 

@@ -16,15 +16,15 @@ from torch import Tensor, nn
 from regard.drawing.terminal import visible
 from regard.errors import InputError
 from regard.support import progress, require_text, some_of, threads
-from regard.watching.answers import Heads, Looks
-from regard.watching.comparison import Effect, effect
-from regard.watching.entries import Entry
-from regard.watching.huggingface import load
-from regard.watching.links import Link
-from regard.watching.record import Record
-from regard.watching.session import watch
-from regard.watching.tokens import Vocabulary, Word
-from regard.watching.written import by_written_word
+from regard.watching.capture.huggingface import load
+from regard.watching.capture.links import Link
+from regard.watching.capture.session import watch
+from regard.watching.questions.answers import Heads, Looks
+from regard.watching.questions.comparison import Effect, effect
+from regard.watching.questions.written import by_written_word
+from regard.watching.record.entries import Entry
+from regard.watching.record.record import Record
+from regard.watching.record.tokens import Vocabulary, Word
 
 if TYPE_CHECKING:
     from regard.drawing import Picture

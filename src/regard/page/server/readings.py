@@ -1,0 +1,343 @@
+"""`Reading`: what a model did with one text, as the page asks for it; `Readings`: those that are kept."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.drawing.token_text import find_text, readable
+from regard.drawing.viewer import page
+from regard.errors import InputError, OutOfRangeError
+from regard.matrix import MapEntry, MatrixFeed
+from regard.matrix.map_levels import FINEST
+from regard.page.server.inside import Inside, steps
+from regard.watching import Entry
+from regard.watching.questions.rankings import key_side
+from regard.watching.questions.roles import Role
+from regard.watching.questions.sinks import find_sinks
+from regard.watching.record.tokens import Tokens
+
+__all__ = ["DENSE", "LISTED", "Part", "Reading", "Readings"]
+
+DENSE = 1 << 21  # weights in one answer
+LISTED = 4096  # tokens in one answer
+_THUMBNAIL, _SMALL = 32, 1 << 20  # bins on a side; weights of a head that are pooled in one go
+_BINS = 1 << 18  # of a tile
+_LARGEST = 1 << 38  # multiply-adds of a tile: some ten seconds
+_FILE = 10_000_000  # bytes of a saved map
+
+_Heads = Sequence[tuple[int, int]]  # (number of the entry, head)
+_Span = tuple[int, int]
+
+
+class Reading:
+    """The attention of a model on a text: its sides (the texts that look and are looked at) and its entries."""
+
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        *,
+        text: str,
+        roles: Sequence[Sequence[Role]],
+        written: str | None = None,
+        confidence: float | None = None,
+        note: str = "",
+        took: float = 0.0,
+        more: Mapping[str, Any] | None = None,
+        inside: Inside | None = None,
+    ):
+        self.entries, self.roles = tuple(entries), roles
+        self.text, self.written, self.confidence, self.note, self.took = text, written, confidence, note, took
+        self.more, self.inside = dict(more or {}), inside
+        self.sides, self.places = _sides(self.entries)
+        self._feeds: dict[int, MatrixFeed] = {}  # by the number of the first entry
+        self._lock = threading.Lock()
+
+    def about(self) -> dict[str, Any]:
+        """Everything that is not a weight, for JSON."""
+        entries = [
+            {
+                "name": entry.name, "kind": entry.kind, "layer": entry.layer, "heads": list(entry.heads),
+                "queries": entry.shape[2], "keys": entry.shape[3], "rows": rows, "columns": columns,
+                "roles": [role.name for role in roles], "shares": [round(role.share, 4) for role in roles],
+                "sinks": self._sinks[entry.kind, entry.shape[2:]],
+            }
+            for entry, (rows, columns), roles in zip(self.entries, self.places, self.roles, strict=True)
+        ]  # fmt: skip
+        sides: dict[str, Any] = {"source": None, "target": None}
+        sides |= {name: self._describe(name) for name in self.sides}
+        return {
+            "text": self.text, "written": self.written, "confidence": self.confidence, "note": self.note,
+            "sides": sides, "entries": entries, "took": round(self.took, 4),
+        } | self.more  # fmt: skip
+
+    def _describe(self, name: str) -> dict[str, Any]:
+        side = self.sides[name]
+        few = len(side) <= LISTED
+        words = [[word.text, word.start, word.stop] for word in side.words] if few and side.named else None
+        special = [position for position in range(len(side)) if side.is_special(position)] if few else []
+        return {"count": len(side), "tokens": self._texts[name] if few else [], "words": words, "special": special}
+
+    @cached_property
+    def _texts(self) -> dict[str, list[str]]:
+        """The tokens of each side as they read."""
+        return {name: readable(side) for name, side in self.sides.items()}
+
+    @cached_property
+    def _sinks(self) -> dict[tuple[object, ...], list[int]]:
+        """The keys that answers set aside, of all entries of one kind and shape."""
+        alike: dict[tuple[object, ...], list[Entry]] = {}
+        for entry in self.entries:
+            alike.setdefault((entry.kind, entry.shape[2:]), []).append(entry)
+        keys = {of: key_side(found[0]) for of, found in alike.items()}
+        return {of: list(find_sinks(found, keys[of])) for of, found in alike.items()}
+
+    @cached_property
+    def size(self) -> int:
+        """The bytes that it holds: each tensor once."""
+        tensors: list[Tensor] = [] if self.inside is None else self.inside.tensors()
+        for entry in self.entries:
+            if entry.call is not None:
+                tensors += [entry.call.query, entry.call.key, *entry.call.mask.tensors]
+        stored = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
+        words = sum(200 * len(side) for side in self.sides.values())
+        return sum(stored.values()) + words + len(self.text)
+
+    def close(self) -> None:
+        """Nothing is computed in the background any more."""
+        with self._lock:
+            for feed in self._feeds.values():
+                feed.close()
+
+    # The texts
+
+    def tokens(self, name: str, start: int, stop: int) -> list[str]:
+        """Some tokens of a side, as they read."""
+        count = len(self._side(name))
+        if not 0 <= start <= stop <= count or stop - start > LISTED:
+            raise OutOfRangeError(
+                f"tokens of {name} are from 0 to {count}, at most {LISTED:,} at once. Got {start} to {stop}."
+            )
+        return self._texts[name][start:stop]
+
+    def find(self, name: str, text: str, limit: int) -> list[int]:
+        """The tokens of a side at which a text begins."""
+        self._side(name)
+        return find_text(self._texts[name], text, limit)
+
+    def _side(self, name: str) -> Tokens:
+        if name not in self.sides:
+            raise InputError(f"side must be one of {', '.join(self.sides)}.")
+        return self.sides[name]
+
+    # The weights
+
+    def entry(self, index: int) -> Entry:
+        """The entry of this number."""
+        if not 0 <= index < len(self.entries):
+            raise OutOfRangeError(f"entry must be from 0 to {len(self.entries) - 1}. Got {index}.")
+        return self.entries[index]
+
+    @torch.no_grad()
+    def weights(self, index: int) -> NDArray[np.float32]:
+        """All weights of an entry (heads, queries, keys), if there are few enough."""
+        entry = self.entry(index)
+        _, heads, queries, keys = entry.shape
+        if heads * queries * keys > DENSE:
+            raise InputError(
+                f"{heads} heads × {queries:,} × {keys:,} weights are more than {DENSE:,}: ask for tiles of them."
+            )
+        return entry.matrix[0].float().cpu().numpy()
+
+    @torch.no_grad()
+    def thumbnails(self, index: int) -> NDArray[np.float32]:
+        """Each head of an entry as a small picture; of a long text, NaN where it is not computed yet."""
+        entry, (feed, number) = self.entry(index), self.feed(index)
+        if feed.queries * feed.keys <= _SMALL:  # all heads at once
+            return entry.matrix.part[0].pool(_THUMBNAIL, _THUMBNAIL).float().cpu().numpy()
+        whole = (0, feed.queries), (0, feed.keys)
+        bins = min(_THUMBNAIL, feed.queries), min(_THUMBNAIL, feed.keys)
+        return np.stack([feed.tile([(number, head)], *whole, bins) for head in entry.heads])
+
+    def tile(self, heads: _Heads, rows: _Span, columns: _Span, bins: _Span) -> NDArray[np.float32]:
+        """The mean over some heads of a part of the matrix, averaged over bins."""
+        feed, chosen = self._chosen(heads)
+        return feed.tile(chosen, rows, columns, bins)
+
+    def work(self, heads: _Heads, rows: _Span, columns: _Span, bins: _Span) -> int:
+        """The multiply-adds of a tile, at most; one of too many is refused."""
+        feed, chosen = self._chosen(heads)
+        if bins[0] * bins[1] > _BINS:
+            raise InputError(f"a tile has at most {_BINS:,} bins. Got {bins[0]} × {bins[1]}: ask for a smaller part.")
+        sizes = [(stop - start) / max(count, 1) for (start, stop), count in zip((rows, columns), bins, strict=True)]
+        if min(sizes) >= FINEST:
+            return 0  # it is read from levels that are swept in the background
+        known = self.entries[heads[0][0]].matrix.known_logsumexp is not None
+        keys = min(columns[1], feed.keys) - columns[0] if known else feed.keys
+        return self._multiplied(heads[0][0], len(set(chosen)), min(rows[1], feed.queries) - rows[0], keys)
+
+    def _multiplied(self, index: int, heads: int, rows: int, keys: int) -> int:
+        """The multiply-adds of some rows of some heads with some keys; too many are refused."""
+        call = self.entry(index).call
+        width = 1 if call is None else call.query.shape[-1]
+        found = heads * max(rows, 0) * max(keys, 0) * width
+        if found > _LARGEST:
+            raise InputError("this part is too large for so many heads: ask for a smaller one, or for fewer heads.")
+        return found
+
+    def steps(self, index: int, head: int, token: int) -> dict[str, Any]:
+        """Every number of one token in one head."""
+        entry = self.entry(index)
+        rows, columns = (self._texts[name] for name in self.places[index])
+        return steps(entry, head, token, 0, (rows, columns), self.inside, self.entries)
+
+    def saved(self, heads: _Heads) -> str:
+        """A file with the map of some heads, as many of them as fit: it opens without a server."""
+        whole, chosen = self._chosen(heads)
+        self._multiplied(heads[0][0], 1, whole.queries, whole.keys)  # each of them: of a long text few fit
+        entries = [
+            MapEntry(entry.matrix.part[place : place + 1], [head], entry.name, entry.kind, entry.layer)
+            for n, entry in enumerate(whole.entries)
+            for place, head in enumerate(entry.heads)
+            if (n, head) in chosen
+        ]
+        rows, columns = self._named(heads[0][0])
+        feed = MatrixFeed(entries, rows, columns, same=rows is columns, title=whole.title, note=whole.note)
+        return page(feed.packed(_FILE))
+
+    def ready(self, index: int) -> float:
+        """The share of the whole map of an entry that is computed."""
+        return self.feed(index)[0].ready()
+
+    def feed(self, index: int) -> tuple[MatrixFeed, int]:
+        """What the map of an entry and those like it is drawn from, and the number of the entry there."""
+        entry = self.entry(index)
+        alike = [n for n, e in enumerate(self.entries) if (e.kind, e.shape[2:]) == (entry.kind, entry.shape[2:])]
+        with self._lock:
+            if alike[0] not in self._feeds:
+                self._feeds[alike[0]] = self._make_feed(alike)
+            return self._feeds[alike[0]], alike.index(index)
+
+    def _make_feed(self, alike: Sequence[int]) -> MatrixFeed:
+        chosen = [self.entries[n] for n in alike]
+        maps = [MapEntry(e.matrix.part[0], list(e.heads), e.name, e.kind, e.layer) for e in chosen]
+        rows, columns = self._named(alike[0])
+        title = " ".join(self.text.split())[:_TITLE]
+        return MatrixFeed(maps, rows, columns, same=rows is columns, title=title, note=self.note)
+
+    def _named(self, index: int) -> tuple[list[str] | None, list[str] | None]:
+        """The tokens of both sides of an entry, if they are known; one list where it is one text."""
+        rows, columns = self.places[index]
+        found = {name: self._texts[name] if self.sides[name].named else None for name in (rows, columns)}
+        return found[rows], found[columns]
+
+    def _chosen(self, heads: _Heads) -> tuple[MatrixFeed, list[tuple[int, int]]]:
+        """The feed of some heads, and how it calls them."""
+        feeds: dict[int, MatrixFeed] = {}
+        chosen = []
+        for index, head in heads:
+            feed, number = self.feed(index)
+            feeds[id(feed)] = feed
+            chosen.append((number, head))
+        if len(feeds) != 1:
+            raise InputError("the heads of a tile must be of one kind, and look from the same text to the same text.")
+        return next(iter(feeds.values())), chosen
+
+
+_TITLE = 60  # characters
+
+
+def _sides(entries: Sequence[Entry]) -> tuple[dict[str, Tokens], list[tuple[str, str]]]:
+    """The texts of some entries by name, and which of them each entry's rows and columns are.
+
+    "source" is the text that was given. A model that writes another has a "target" too: the rows of cross-attention,
+    named after what they write. What its decoder reads, the same from a start on, is "read".
+    """
+    pair = any(entry.kind == "cross" for entry in entries)
+    sides: dict[str, Tokens] = {}
+    places = []
+    for entry in entries:
+        own = "read" if pair and entry.kind == "decoder" else "source"
+        names = ("target", "source") if entry.kind == "cross" else (own, own)
+        place = []
+        for name, tokens, length in zip(names, (entry.tokens, entry.key_tokens), entry.shape[2:], strict=True):
+            side = Tokens.numbered(length) if tokens is None else tokens[0]
+            while name in sides and len(sides[name]) != length:  # a layer of another resolution
+                name += "+"
+            if name not in sides or (side.named and not sides[name].named):
+                sides[name] = side
+            place.append(name)
+        places.append((place[0], place[1]))
+    return sides, places
+
+
+@dataclass(eq=False)
+class Part:
+    """A text that was read, and how to look at it: `open` is work for the model's thread, and done once."""
+
+    open: Callable[[], Reading]
+    about: Any = None  # what a reader knows of it
+    reading: Reading | None = None
+    place: dict[str, Any] | None = None  # which part of a longer text
+    id: str = field(default_factory=lambda: secrets.token_urlsafe(12))
+
+    def describe(self) -> dict[str, Any]:
+        """READING, of a part that is open."""
+        assert self.reading is not None
+        return {"id": self.id} | self.reading.about() | ({} if self.place is None else {"part": self.place})
+
+
+class Readings:
+    """The parts that are kept, by their unguessable names: those that were used last, up to a number and to a size."""
+
+    def __init__(self, most: int = 4096, largest: int = 1 << 30):
+        self._most, self._largest = most, largest
+        self._parts: OrderedDict[str, Part] = OrderedDict()
+        self._pinned: set[str] = set()
+        self._lock = threading.Lock()
+
+    def add(self, parts: Sequence[Part], *, pinned: bool = False) -> None:
+        """Keep some parts; pinned ones stay."""
+        with self._lock:
+            for part in reversed(parts):
+                self._parts[part.id] = part
+                self._parts.move_to_end(part.id)
+                if pinned:
+                    self._pinned.add(part.id)
+        self.trim()
+
+    def get(self, name: str) -> Part | None:
+        """The part of this name, if it is still there; it is the last that goes now."""
+        with self._lock:
+            part = self._parts.get(name)
+            if part is not None:
+                self._parts.move_to_end(name)
+            return part
+
+    def trim(self) -> None:
+        """Let go what was not used for longest, down to the limits; the one used last stays in any case."""
+        with self._lock:
+            size = sum(part.reading.size for part in self._parts.values() if part.reading is not None)
+            for name, part in list(self._parts.items())[:-1]:
+                if len(self._parts) <= self._most and size <= self._largest:
+                    break
+                if name in self._pinned or (len(self._parts) <= self._most and part.reading is None):
+                    continue
+                if part.reading is not None:
+                    size -= part.reading.size
+                    part.reading.close()
+                    part.reading = None
+                del self._parts[name]
+
+    def __len__(self) -> int:
+        return len(self._parts)

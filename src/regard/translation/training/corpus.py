@@ -1,0 +1,292 @@
+"""Text from files: lines, pairs of sentences (cleaned, with a count of what was dropped), near duplicates, batches."""
+
+from __future__ import annotations
+
+import codecs
+import math
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.errors import FileError, InputError
+from regard.translation.training.vocabulary import clean
+
+__all__ = ["Batches", "Corpus", "character_ngrams", "jaccard", "near", "read_lines", "read_pairs"]
+
+# Files
+
+
+def read_lines(path: str | Path) -> Iterator[str]:
+    """The lines of a UTF-8 file, without line ends and byte-order mark; a line that is not UTF-8 is named."""
+    try:
+        with Path(path).open("rb") as file:
+            for number, line in enumerate(file, 1):  # one at a time: a file may be larger than the memory
+                line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+                if not line:  # nothing but a byte-order mark
+                    return
+                try:
+                    text = line.removesuffix(b"\n").decode("utf-8").removesuffix("\r")
+                except UnicodeDecodeError as error:
+                    why = f"{error.reason} at byte {error.start}"
+                    raise FileError(f"{path}, line {number}: not UTF-8 ({why}).") from None
+                yield text
+    except FileError:
+        raise
+    except (OSError, ValueError) as error:
+        raise FileError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+
+
+def read_pairs(path: str | Path, target: str | Path | None = None) -> Iterator[tuple[str, str]]:
+    """The pairs of a TSV file (source, tab, target), or of two files line by line; a broken line is named.
+
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "pairs.tsv"
+    >>> _ = file.write_text("Hello.\\tBonjour.\\n", encoding="utf-8")
+    >>> list(read_pairs(file))
+    [('Hello.', 'Bonjour.')]
+    """
+    if target is None:
+        for number, line in enumerate(read_lines(path), 1):
+            columns = line.split("\t")
+            if len(columns) < 2:
+                raise FileError(f"{path}, line {number}: no tab between source and target: {line[:60]!r}.")
+            yield columns[0], columns[1]
+        return
+    sources, targets = list(read_lines(path)), list(read_lines(target))
+    if len(sources) != len(targets):
+        raise FileError(
+            f"{path} has {len(sources):,} lines, {target} has {len(targets):,}: they must match line by line."
+        )
+    yield from zip(sources, targets, strict=True)
+
+
+# Pairs
+
+
+@dataclass
+class Corpus:
+    """Pairs (source, target), and a count of what was dropped and why.
+
+    >>> corpus = Corpus()
+    >>> corpus.add([("Hello.", "Bonjour."), ("Hello.", "Bonjour."), ("Hi.", ""), ("one two three " * 9, "un")])
+    >>> corpus.pairs, dict(corpus.dropped)
+    ([('Hello.', 'Bonjour.')], {'twice': 1, 'one side empty': 1, 'lengths too different': 1})
+    """
+
+    pairs: list[tuple[str, str]] = field(default_factory=list)
+    dropped: Counter[str] = field(default_factory=Counter)
+    longest: int = 400  # characters of a side
+
+    def __post_init__(self) -> None:
+        self._distinct = set(self.pairs)
+
+    def add(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Add pairs, cleaned; count those that are of no use."""
+        for source, target in pairs:
+            pair = clean(source), clean(target)
+            reason = self._reason_to_drop(*pair)
+            if reason is None:
+                self.pairs.append(pair)
+                self._distinct.add(pair)
+            else:
+                self.dropped[reason] += 1
+
+    def _reason_to_drop(self, source: str, target: str) -> str | None:
+        if not source or not target:
+            return "one side empty"
+        if max(len(source), len(target)) > self.longest:
+            return f"longer than {self.longest} characters"
+        words = sorted((len(source.split()), len(target.split())))
+        if words[1] > 3 * words[0] + 5:
+            return "lengths too different"
+        if (source, target) in self._distinct:
+            return "twice"
+        return None
+
+    def report(self) -> str:
+        """How many pairs were kept and dropped, in a few lines."""
+        total = len(self.pairs) + sum(self.dropped.values())
+        lines = [f"{len(self.pairs):,} of {total:,} pairs kept"]
+        return "\n".join([*lines, *(f"  {count:,} dropped: {why}" for why, count in self.dropped.most_common())])
+
+
+# Near duplicates
+
+
+def character_ngrams(text: str, size: int = 4) -> frozenset[str]:
+    """The character 4-grams of a line, in lower case, with single spaces; a shorter line is one n-gram.
+
+    >>> sorted(character_ngrams("A  dog."))
+    [' dog', 'a do', 'dog.']
+    """
+    text = " ".join(text.lower().split())
+    if not text:
+        return frozenset()
+    return frozenset([text[start : start + size] for start in range(max(1, len(text) - size + 1))])
+
+
+def jaccard(one: str, other: str) -> float:
+    """The share of character 4-grams that two lines have in common: 0 for none, 1 for all.
+
+    >>> jaccard("A dog.", "a dog."), jaccard("A dog.", "A dog!"), jaccard("A dog.", "Three")
+    (1.0, 0.5, 0.0)
+    """
+    a, b = character_ngrams(one), character_ngrams(other)
+    return len(a & b) / len(a | b) if a or b else 1.0
+
+
+def near(lines: Iterable[str], others: Iterable[str], threshold: float) -> list[bool]:
+    """For each line, whether its `jaccard` with any of the others reaches the threshold: exact, for millions of either.
+
+    >>> near(["The dog ate.", "The dog ate!", "It rains.", ""], ["The dog ate.", "Hello."], 0.7)
+    [True, True, False, False]
+    """
+    if not 0 < threshold <= 1:
+        raise InputError(f"threshold must be above 0 and at most 1. Got {threshold}.")
+    lines, others = list(lines), list(dict.fromkeys(others))
+    if len(lines) > len(others):
+        index = _Similar(others, threshold)
+        return [next(index.to(line), None) is not None for line in lines]
+    index = _Similar(lines, threshold)
+    found = [False] * len(lines)
+    for other in others:
+        for number in index.to(other):
+            found[number] = True
+    return found
+
+
+class _Similar:
+    """Finds the texts that are similar to another one, by an index from n-grams to texts.
+
+    Of n n-grams a similar text lacks at most (1 - threshold) n. So of some more than these, the rarest, it has the
+    rest: the few texts that do are compared in full, and the long lists of frequent n-grams are never read.
+    """
+
+    def __init__(self, texts: Sequence[str], threshold: float):
+        self._threshold = threshold
+        self._ngrams = [character_ngrams(text) for text in texts]
+        index: dict[str, array[int]] = {}
+        for number, ngrams in enumerate(self._ngrams):
+            for ngram in ngrams:
+                index.setdefault(ngram, array("i")).append(number)
+        self._postings = {ngram: np.frombuffer(numbers, np.int32) for ngram, numbers in index.items()}
+
+    def to(self, text: str) -> Iterator[int]:
+        """The numbers of the texts whose `jaccard` with this one reaches the threshold."""
+        ngrams, postings = character_ngrams(text), self._postings
+        lists = [postings[ngram] for ngram in ngrams if ngram in postings]
+        lacking = len(ngrams) - math.ceil(self._threshold * len(ngrams) - 1e-9) - (len(ngrams) - len(lists))
+        if not lists or lacking < 0:
+            return
+        lists.sort(key=len)
+        asked = lists[: lacking + max(len(ngrams) // 5, 1)]
+        shared_asked = np.bincount(np.concatenate(asked), minlength=len(self._ngrams))
+        for number in np.flatnonzero(shared_asked >= max(len(asked) - lacking, 1)).tolist():
+            shared, both = len(ngrams & self._ngrams[number]), len(ngrams) + len(self._ngrams[number])
+            if shared >= self._threshold * (both - shared):
+                yield number
+
+
+_MULTIPLE = 8  # lengths are padded to multiples of it: fewer shapes, and whole tiles for the kernels
+
+
+class Batches:
+    """Pairs of ids, the source with its end, the target with start and end.
+
+    >>> batches = Batches([([5, 6], [7]), ([5], [7, 8, 9])], end=0, pad=10, tokens=64)
+    >>> source, target = batches.batch(batches.plan(0)[0])
+    >>> sorted(source.tolist()), target.shape
+    ([[5, 0, 10, 10, 10, 10, 10, 10], [5, 6, 0, 10, 10, 10, 10, 10]], torch.Size([2, 9]))
+    """
+
+    def __init__(
+        self,
+        pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+        *,
+        end: int,
+        pad: int,
+        tokens: int,
+        longest: int = 96,
+        joined: float = 0.0,
+        seed: int = 0,
+    ):
+        self.end, self.pad, self.tokens, self.longest, self.joined, self.seed = end, pad, tokens, longest, joined, seed
+        kept = [(s, t) for s, t in pairs if len(s) < longest and len(t) < longest]
+        self.dropped = len(pairs) - len(kept)
+        self.sides = [[np.asarray(pair[side], dtype=np.int32) for pair in kept] for side in (0, 1)]
+        lengths = [[len(ids) + 1 for ids in pair] for pair in zip(*self.sides, strict=True)]
+        self.lengths = np.array(lengths).reshape(-1, 2)
+        self._tables = [self._table(side) for side in (0, 1)]  # most rows are a single pair: sliced from here
+
+    def __len__(self) -> int:
+        return len(self.sides[0])
+
+    def plan(self, number: int) -> list[list[tuple[int, ...]]]:
+        """The rows of each batch of an epoch, each as the indices of its pairs; most rows are one pair.
+
+        All pairs once, some of them joined, in a new random order.
+        """
+        random = np.random.default_rng((self.seed, number))
+        lengths = self.lengths
+        extra = random.integers(0, max(len(self), 1), (int(len(self) * self.joined), 2))
+        together = lengths[extra].sum(1)
+        fits = (together < self.longest).all(1)
+        sizes = np.concatenate([lengths, together[fits]])
+        rows = [(n,) for n in range(len(self))] + [(a, b) for a, b in extra[fits].tolist()]
+        jitter = sizes + random.random(sizes.shape) * 2
+        order = np.lexsort((jitter[:, 0], jitter[:, 1]))
+        widths = -(-sizes[order].max(1) // _MULTIPLE) * _MULTIPLE
+        batches, start = [], 0
+        while start < len(order):
+            ahead = np.maximum.accumulate(widths[start : start + self.tokens])
+            over = ahead * np.arange(1, len(ahead) + 1) > self.tokens
+            stop = start + max(int(over.argmax()) if over.any() else len(ahead), 1)
+            batches.append([rows[n] for n in order[start:stop]])
+            start = stop
+        return [batches[n] for n in random.permutation(len(batches))]
+
+    def labels(self, rows: Sequence[tuple[int, ...]]) -> int:
+        """How many target tokens rows have to learn from, their ends included."""
+        places = np.array([n for row in rows for n in row], dtype=np.int64)
+        return int(self.lengths[places, 1].sum()) - (len(places) - len(rows))  # a row has one end, however many pairs
+
+    def batch(self, rows: Sequence[tuple[int, ...]]) -> tuple[Tensor, Tensor]:
+        """The padded source and target ids of rows."""
+        single = np.array([row[0] for row in rows if len(row) == 1], dtype=np.int64)
+        several = [row for row in rows if len(row) > 1]
+        sides = []
+        for side, table in enumerate(self._tables):
+            joined = [self._framed(side, row) for row in several]
+            width = max([int((table[single] != self.pad).sum(1).max(initial=0)) + side, *map(len, joined)], default=1)
+            # A target is one longer than a multiple: its input lacks the last token, its labels the first.
+            padded = np.full((len(rows), _round_up(width - side) + side), self.pad, dtype=np.int64)
+            known = min(padded.shape[1], table.shape[1])  # joined pairs may be longer than any single one
+            padded[: len(single), :known] = table[single, :known]
+            for row, ids in zip(padded[len(single) :], joined, strict=True):
+                row[: len(ids)] = ids
+            sides.append(torch.from_numpy(padded))
+        return sides[0], sides[1]
+
+    def _framed(self, side: int, row: tuple[int, ...]) -> NDArray[np.int32]:
+        """The ids of a row with the end and, for a target, the start, which is padding as in Marian."""
+        start = [self.pad] if side else []
+        return np.concatenate([start, *(self.sides[side][n] for n in row), [self.end]]).astype(np.int32)
+
+    def _table(self, side: int) -> NDArray[np.int32]:
+        """All pairs of one side, framed and padded to the longest."""
+        table = np.full((len(self), _round_up(int(self.lengths.max(initial=0))) + 1), self.pad, dtype=np.int32)
+        column, size = np.arange(table.shape[1]), self.lengths[:, side, None] + side  # targets begin with a start
+        table[(column >= side) & (column < size - 1)] = np.concatenate([*self.sides[side], np.empty(0, np.int32)])
+        table[column == size - 1] = self.end
+        return table
+
+
+def _round_up(length: int) -> int:
+    return -(-length // _MULTIPLE) * _MULTIPLE

@@ -1,0 +1,414 @@
+"""Modules with code of their own: what they call of torch and of regard is seen, and nothing is replaced.
+
+While such a module runs, a mode of torch (`torch.overrides.TorchFunctionMode`) receives every call, however its
+function was imported. `scaled_dot_product_attention`, `multi_head_attention_forward`, `regard.attention` and `A @ v`
+compute what they did before, and the watchers of the running module observe them. Attention by hand is named
+(by_hand.py). While the mode is there, torch does not take its fast path, which runs whole layers in C++.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from os import sep
+from pathlib import Path
+from types import FrameType, FunctionType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
+
+from regard.errors import WatchError
+from regard.matrix import AttentionMatrix, attention
+from regard.scores import HIDING, Dense, Mask
+from regard.watching.capture import registry
+from regard.watching.capture.by_hand import SEEN, Products, role_of
+from regard.watching.capture.calls import AttentionCall, check_readable, names_another_sequence, to_one_dtype
+from regard.watching.capture.masks import Pattern, looks_causal
+from regard.watching.capture.own_layers import WatchedAttend, matrix_call
+from regard.watching.capture.registry import Watcher
+
+__all__ = ["begin", "depth", "end", "hooks"]
+
+Watchers = list[tuple[Watcher, str]]
+_PACKAGE = Path(__file__).parents[2]  # regard
+
+
+def begin(*_: Any) -> None:
+    """A module with code of its own begins to run in this thread."""
+    mode = _mode()
+    mode.depth += 1
+    if mode.depth == 1:
+        _push_mode(mode)  # type: ignore[no-untyped-call]
+
+
+def end(*_: Any) -> None:
+    """It has ended."""
+    mode, others = _mode(), []
+    mode.depth -= 1
+    if mode.depth == 0:
+        while (top := _pop_mode()) is not mode:  # type: ignore[no-untyped-call]  # entered by the module's code, which did not leave it
+            others.append(top)
+        for other in reversed(others):
+            _push_mode(other)  # type: ignore[no-untyped-call]
+
+
+def depth() -> int:
+    """How many such modules are running in this thread, each inside the other."""
+    return _mode().depth
+
+
+_thread = threading.local()  # .mode: see _mode
+
+
+def _mode() -> _Mode:
+    if not hasattr(_thread, "mode"):
+        _thread.mode = _Mode()
+    mode: _Mode = _thread.mode
+    return mode
+
+
+class _Mode(TorchFunctionMode):
+    """Receives every call of torch and of `regard.attention` in one thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.depth = 0
+        self.heads: _Heads | None = None  # of the multi_head_attention_forward that is running
+        self._products = Products()
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """What the function returns; if it computes attention, the watchers of the running module know of it."""
+        kwargs = kwargs or {}
+        if torch.compiler.is_compiling():
+            return function(*args, **kwargs)
+        role = role_of(function)
+        if role is None and (see := _ATTENTION.get(function)) is not None:
+            return see(self, sys._getframe(1), function, *args, **kwargs)
+        output, products = function(*args, **kwargs), self._products
+        if self.heads is None and (role in SEEN or products.follows or type(args[0] if args else None) is nn.Parameter):
+            frame = sys._getframe(1)
+            if role == "kernel" or products.see(role, args, kwargs, output, lambda: next(_innermost(frame), None)):
+                _name_unseen(frame)
+        return output
+
+
+def _running(frame: FrameType | None) -> Iterator[nn.Module]:
+    """The modules that are running, the innermost first.
+
+    The stack tells, without a hook on every module: torch calls each of them in `_call_impl`.
+    """
+    while frame is not None:
+        if frame.f_code is nn.Module._call_impl.__code__:
+            yield frame.f_locals["self"]
+        frame = frame.f_back
+
+
+def _watched(frame: FrameType | None, hidden: Path = _PACKAGE) -> tuple[nn.Module | None, Watchers]:
+    """The innermost module that is running and watched, and who watches it; nobody where regard computes by itself."""
+    caller = frame
+    while caller is not None and caller.f_code is not nn.Module._call_impl.__code__:
+        path = caller.f_code.co_filename
+        if path.startswith(f"{hidden}{sep}") and not path.startswith(f"{_PACKAGE / 'nn'}{sep}"):
+            return None, []  # but regard's layers call what the user gave them
+        caller = caller.f_back
+    for module in _running(caller):
+        if found := registry.watchers(module):
+            return module, found
+    return None, []
+
+
+def _innermost(frame: FrameType) -> Iterator[nn.Module]:
+    """The running modules with code of their own, the innermost first: an `nn.Softmax` is a step of another one."""
+    return (module for module in _running(frame) if not type(module).__module__.startswith("torch.nn."))
+
+
+def _name_unseen(frame: FrameType) -> None:
+    """Tell the watchers of the innermost module with code of its own that its attention is not in their records."""
+    _, watchers = _watched(frame)
+    if watchers:
+        watchers = next(filter(None, map(registry.watchers, _innermost(frame))), watchers)
+    for watcher, name in watchers:
+        watcher.unseen(name)
+
+
+def _of_regard(
+    mode: _Mode,
+    frame: FrameType,
+    function: Callable[..., Tensor],
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    **options: Any,
+) -> Tensor:
+    """`regard.attention`, called by code that is not regard's."""
+    module, watchers = _watched(frame, _PACKAGE / "watching")
+    if module is None:
+        return function(query, key, value, **options)
+    return WatchedAttend(module, watchers[0][1], function)(query, key, value, **options)
+
+
+def _of_a_matrix(
+    mode: _Mode,
+    frame: FrameType,
+    function: Callable[..., Tensor],
+    matrix: AttentionMatrix,
+    value: Tensor,
+    *options: Any,
+) -> Tensor:
+    """`A @ value`, the same."""
+    module, watchers = _watched(frame, _PACKAGE / "watching")
+    if module is None:
+        return function(matrix, value, *options)
+    return matrix_call(module, watchers, matrix, value, functools.partial(function, matrix, value, *options))
+
+
+def hooks(module: nn.Module) -> Iterator[tuple[Callable[..., Any], Callable[..., Any]]]:
+    """What runs before or after a module while it is watched, each with the method that registers it."""
+    if isinstance(module, nn.MultiheadAttention):
+        yield module.register_forward_pre_hook, _refuse_nested
+    elif isinstance(module, nn.TransformerEncoderLayer):
+        yield module.register_forward_pre_hook, _refuse_misread_masks
+    elif isinstance(module, nn.TransformerEncoder):
+        yield module.register_forward_hook, _fill_padding
+
+
+def _of_torch(
+    mode: _Mode, frame: FrameType, function: Callable[..., Tensor], query: Tensor, key: Tensor, value: Tensor,
+    attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:  # fmt: skip
+    """Torch's function: it computes the output as before, and the watchers of the running module observe the call."""
+    options = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
+    heads = mode.heads
+    watchers = _watched(frame)[1] if heads is None else heads.watchers
+    if not watchers:
+        return function(query, key, value, attn_mask=attn_mask, **options)
+    call = _call(watchers[0][1], query, key, attn_mask, is_causal, scale, heads)
+    for watcher, name in watchers:
+        call = watcher.change(name, call)
+    matrix: AttentionMatrix | None = None
+    if call.pattern.links or call.pattern.zeroed:
+        seen, (observed, matrix) = None, call.attend(_value(value, call), dropout_p)
+        shape = query.shape[:-2] if enable_gqa else torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])  # type: ignore[no-untyped-call]
+        output = observed.reshape(*shape, *observed.shape[-2:])
+    else:
+        output = function(query, key, value, attn_mask=attn_mask, **options)
+        seen = observed = output.reshape(*call.query.shape[:3], output.shape[-1])
+    if heads is not None:
+        heads.matrix = matrix
+    for watcher, name in watchers:
+        observed = watcher.observe(name, call, matrix, observed, _value(value, call))
+    if observed is seen:
+        return output
+    if heads is not None:
+        heads.changed = True
+    return observed.reshape(output.shape)
+
+
+def _of_multi_head(mode: _Mode, frame: FrameType, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The function of `nn.MultiheadAttention`: the same output and weights."""
+    watchers = _watched(frame)[1]
+    if not watchers:
+        return function(*args, **kwargs)
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    given = bound.arguments
+    heads = _Heads(watchers, given["query"], given["key"], given["attn_mask"], given["key_padding_mask"])
+    if not given["need_weights"]:
+        return heads.inside(mode, given)
+    output, weights = function(*args, **kwargs)
+    # To return the weights it multiplies matrices itself. A second call shows the queries and keys; it draws no
+    # random numbers, so that dropout is what it was.
+    again, _ = heads.inside(mode, given | {"need_weights": False, "is_causal": False, "training": False})
+    if heads.matrix is not None and weights is not None:  # without the links
+        shown = heads.matrix.to_dense()
+        weights = (shown.mean(1) if given["average_attn_weights"] else shown).reshape(weights.shape)
+    return (again if heads.changed else output), weights
+
+
+_ATTENTION: dict[Any, Callable[..., Any]] = {
+    functional.scaled_dot_product_attention: _of_torch,
+    functional.multi_head_attention_forward: _of_multi_head,
+    attention: _of_regard,
+    AttentionMatrix.attend: _of_a_matrix,
+}
+# Its first line hands it to the mode, which then is not there any more for what it calls: here that line says no.
+_multi_head = FunctionType(
+    functional.multi_head_attention_forward.__code__,
+    vars(functional) | {"has_torch_function": lambda _: False},
+    "multi_head_attention_forward",
+    functional.multi_head_attention_forward.__defaults__,
+)
+
+
+@dataclass
+class _Heads:
+    """What `multi_head_attention_forward` received, for the attention that it calls."""
+
+    watchers: Watchers
+    query: Tensor  # not projected yet
+    key: Tensor
+    attn_mask: Tensor | None
+    key_padding_mask: Tensor | None
+    changed: bool = False  # a watcher removed heads or links
+    matrix: AttentionMatrix | None = None  # without the links, where a watcher removed some
+
+    def masks(self, query: Tensor, keys: int) -> list[Tensor]:
+        """The masks one by one: added up, as torch does, they would be batch × heads × queries × keys numbers."""
+        found = []
+        if (mask := self.attn_mask) is not None:
+            found.append(mask.view(*query.shape[:2], *mask.shape[1:]) if mask.dim() == 3 else mask)
+        if (padding := self.key_padding_mask) is not None:
+            found.append(padding.reshape(-1, 1, 1, padding.shape[-1]))
+        visible = [~mask if mask.dtype == torch.bool else mask for mask in found]  # here True means hidden
+        added = [keys - mask.shape[-1] for mask in visible]  # by add_bias_kv and add_zero_attn, seen by all
+        return [
+            functional.pad(mask, (0, more), value=mask.dtype == torch.bool) if more else mask
+            for mask, more in zip(visible, added, strict=True)
+        ]
+
+    def reads_itself(self) -> bool:
+        """Whether queries and keys are of one text."""
+        same = self.query is self.key
+        return same or (self.query.shape == self.key.shape and torch.equal(self.query, self.key))
+
+    def inside(self, mode: _Mode, given: dict[str, Any]) -> Any:
+        """What the function returns, while the mode knows what it received."""
+        mode.heads = self
+        try:
+            with mode:
+                return _multi_head(**given)
+        finally:
+            mode.heads = None
+
+
+def _call(
+    name: str, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, scale: float | None, heads: _Heads | None
+) -> AttentionCall:
+    """A call of torch's function, with a batch and a head axis."""
+    check_readable(query)
+    query, key, mask = _with_heads(query, key, mask)
+    query, key = to_one_dtype(query, key)
+    dense = [] if mask is None else [mask] if heads is None else heads.masks(query, key.shape[2])
+    pattern, queries, keys = Pattern(((None, 0),) if causal else ()), range(query.shape[2]), range(key.shape[2])
+    one_text = len(queries) == len(keys) if heads is None else heads.reads_itself() or "self" in name.split(".")[-1]
+    if names_another_sequence(name) or not one_text:
+        kind = "cross"
+    else:
+        of_decoder = (
+            heads is not None and re.search(r"(^|\.)decoder\.", name) is not None
+        )  # of nn.Transformer, unmasked
+        kind = "decoder" if causal or of_decoder or any(map(looks_causal, dense)) else "encoder"
+    other = Mask(tuple(map(Dense, dense)))
+    return AttentionCall(
+        query, key, pattern.mask(queries, keys) & other, scale, None, None, kind, queries, keys, pattern, other
+    )
+
+
+def _with_heads(query: Tensor, key: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+    """As (batch, heads, tokens, width): torch's function takes any number of axes before the tokens."""
+    axes = max(query.dim(), key.dim())
+    if axes < 4:  # one head
+        query, key = (t.reshape(-1, 1, *t.shape[-2:]) for t in (query, key))
+        mask = mask[:, None] if mask is not None and mask.dim() == 3 else mask
+    elif axes > 4:
+        batch = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3])  # type: ignore[no-untyped-call]
+        query, key = (t.expand(*batch, *t.shape[-3:]).flatten(0, -4) for t in (query, key))
+        if mask is not None and mask.dim() > 3:
+            mask = mask.expand(*batch, *mask.shape[-3:]).flatten(0, -4)
+    batch, heads = max(len(query), len(key)), query.shape[1] if query.shape[1] > 1 else key.shape[1]
+    return query.expand(batch, heads, -1, -1), key.expand(batch, -1, -1, -1), mask
+
+
+def _value(value: Tensor, call: AttentionCall) -> Tensor:
+    """The values of a call, with a batch and a head axis."""
+    value, _, _ = _with_heads(value, value, None)
+    batch, heads, _, _ = call.key.shape
+    return value.expand(batch, heads if value.shape[1] == 1 else -1, -1, -1).to(call.key.dtype)
+
+
+# The fast path
+
+
+def _refuse_nested(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """A hook before `nn.MultiheadAttention`: only the fast path takes nested tensors."""
+    for given in (*args, *kwargs.values()):
+        if isinstance(given, Tensor):
+            check_readable(given)
+
+
+def _fill_padding(encoder: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor | None:
+    """A hook after `nn.TransformerEncoder`: where its fast path would have left zeros at padding, so do we."""
+    given = inspect.signature(nn.TransformerEncoder.forward).bind(encoder, *args, **kwargs).arguments
+    padding, layer = given.get("src_key_padding_mask"), encoder.layers[0]  # type: ignore[index]
+    if padding is None or not _makes_nested(encoder, layer, given["src"], given.get("mask"), padding):
+        return None
+    zeros = torch.zeros_like(output[:1, :1])
+    norm: Any = encoder.norm
+    return torch.where(_hidden(padding)[..., None], zeros if norm is None else norm(zeros), output)
+
+
+def _refuse_misread_masks(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """A hook before `nn.TransformerEncoderLayer`: its fast path takes a mask of floats for bools, and others do not."""
+    given = inspect.signature(nn.TransformerEncoderLayer.forward).bind(layer, *args, **kwargs).arguments
+    masks = [given.get(name) for name in ("src_mask", "src_key_padding_mask")]
+    biases = [mask for mask in masks if mask is not None and mask.is_floating_point()]
+    if biases and _skips_python(layer, given["src"]):
+        for bias in biases:
+            if bool(((bias != 0) & (bias > HIDING)).any()):
+                raise WatchError(
+                    "in eval mode and without gradients, torch's fast path hides every key where a float mask is not 0 "
+                    "instead of adding the mask, so the watched output would differ. To have the mask added in both, "
+                    "call torch.backends.mha.set_fastpath_enabled(False); to hide keys, give a mask of bools."
+                )
+
+
+def _skips_python(layer: Any, source: Tensor) -> bool:
+    """Whether an encoder layer would have taken its fast path; the rules are those of its `forward`."""
+    attention = layer.self_attn
+    return (
+        _may_skip_python(layer, source)
+        and attention.batch_first
+        and attention.in_proj_bias is not None
+        and attention.num_heads % 2 == 0
+        and bool(layer.activation_relu_or_gelu)
+        and layer.norm1.eps == layer.norm2.eps
+    )
+
+
+def _makes_nested(encoder: Any, layer: Any, source: Tensor, mask: Tensor | None, padding: Tensor) -> bool:
+    """Whether the encoder would have left padding out by a nested tensor; the rules are those of its `forward`."""
+    if not getattr(encoder, "use_nested_tensor", False) or mask is not None or not _may_skip_python(layer, source):
+        return False
+    aligned = torch._nested_tensor_from_mask_left_aligned(source, ~_hidden(padding))
+    return bool(aligned) or not getattr(encoder, "mask_check", True)
+
+
+def _may_skip_python(layer: nn.Module, source: Tensor) -> bool:
+    """What both of them ask for first."""
+    if (
+        not torch.backends.mha.get_fastpath_enabled()
+        or layer.training
+        or source.dim() != 3
+        or torch.is_autocast_enabled()
+    ):
+        return False
+    tensors = (source, *layer.parameters())
+    if any(type(tensor) not in (Tensor, nn.Parameter) for tensor in tensors):
+        return False
+    return not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors))
+
+
+def _hidden(padding: Tensor) -> Tensor:
+    """Where a padding mask hides; a mask of floats does where it is not 0, for a nested tensor."""
+    return padding if padding.dtype == torch.bool else padding != 0

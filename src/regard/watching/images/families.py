@@ -1,0 +1,246 @@
+"""How each family of models reads an image: what its vision tower sees at once, and in which order it sees the patches.
+
+What is not in the tables is not guessed: a model of another family knows its images if the user says how many patches
+they have, with `regard.watch(model, images=[(rows, columns)])`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.support import Float, Int
+from regard.watching.images.patches import Box
+
+__all__ = ["FAMILIES", "TOWERS", "Anyres", "Tower", "View", "anyres", "patch_order", "read_views", "tower_of"]
+
+
+@dataclass(frozen=True)
+class Tower:
+    """The tokens of a vision tower."""
+
+    order: str = "rows"  # of the patches: row by row; "blocks" that are merged later; "windows" of such blocks
+    packed: bool = False  # all images in one row of tokens; else each is an entry of the batch
+    before: tuple[str, ...] = ()  # tokens before the patches; "[REG]" stands for all registers
+    after: tuple[str, ...] = ()
+
+
+_CLS = Tower(before=("[CLS]",))
+_REGISTERS = Tower(before=("[CLS]", "[REG]"))
+_BLOCKS = Tower("blocks", packed=True)
+
+TOWERS: dict[str, Tower] = {  # by the model type of the vision config
+    "beit": _CLS, "blip_2_vision_model": _CLS, "clip_vision_model": _CLS, "deit": Tower(before=("[CLS]", "[DIST]")),
+    "dinov2": _CLS, "dinov2_with_registers": _REGISTERS, "dinov3_vit": _REGISTERS, "glm4v_vision": _BLOCKS,
+    "glm4v_moe_vision": _BLOCKS, "idefics3_vision": Tower(), "instructblip_vision_model": _CLS,
+    "internvl_vision": _CLS, "llama4_vision_model": Tower(after=("[CLS]",)), "mllama_vision_model": _CLS,
+    "pixtral": Tower(packed=True), "qwen2_vl_vision": _BLOCKS, "qwen2_5_vl_vision": Tower("windows", packed=True),
+    "qwen3_vl_vision": _BLOCKS, "qwen3_vl_moe_vision": _BLOCKS, "siglip_vision_model": Tower(),
+    "siglip2_vision_model": Tower(), "smolvlm_vision": Tower(), "vit": _CLS,
+}  # fmt: skip
+
+# What the language model has of an image, by the model type of the whole.
+FAMILIES: dict[str, str] = {
+    # as many tokens as patches, or as square blocks of them, row by row
+    "gemma3": "cells", "glm4v": "cells", "glm4v_moe": "cells", "llava": "cells", "mistral3": "cells",
+    "paligemma": "cells", "qwen2_vl": "cells", "qwen2_5_vl": "cells", "qwen3_vl": "cells", "qwen3_vl_moe": "cells",
+    # the same of each tile, then of the whole image
+    "aya_vision": "tiles", "idefics3": "tiles", "internvl": "tiles", "llama4": "tiles", "smolvlm": "tiles",
+    # the whole image, then all tiles as one, without their padding, with a token at the end of each row
+    "llava_next": "anyres", "llava_onevision": "anyres",
+    "mllama": "cross",  # cross-attention to the tokens of the tower, tile by tile
+    "blip-2": "queries", "instructblip": "queries",  # learned queries, which look at the tokens of the tower
+}  # fmt: skip
+
+
+def tower_of(model: Any) -> tuple[str, Any] | None:
+    """The name of the vision tower inside a model and its config; "" where the model is one itself."""
+    config = getattr(model, "config", None)
+    if getattr(config, "model_type", "") in TOWERS and not hasattr(config, "vision_config"):
+        return "", config
+    vision = getattr(config, "vision_config", None)
+    kind = getattr(vision, "model_type", "")
+    if kind not in TOWERS:
+        return None
+    inside = (
+        name for name, part in model.named_modules() if getattr(vars(part).get("config"), "model_type", "") == kind
+    )
+    name = next(inside, None)
+    return None if name is None else (name, vision)
+
+
+# What the tower reads
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What a tower reads as one image: a whole image, or a tile of one."""
+
+    brightness: Float[Tensor, "rows columns"]  # of each patch, the mean over its pixels and colours
+    aspect: float  # width divided by height
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Its rows and columns of patches."""
+        rows, columns = self.brightness.shape
+        return rows, columns
+
+
+def read_views(model: Any, config: Any, inputs: Mapping[str, Any]) -> list[View] | None:
+    """What a tower of this config reads, in its own order; None where the inputs have no image."""
+    pixels = inputs.get("pixel_values")
+    grids = inputs.get("image_grid_thw")
+    if pixels is None and "grid_thw" in inputs:  # a tower of Qwen's, called by itself
+        pixels, grids = inputs.get("hidden_states"), inputs["grid_thw"]
+    if not isinstance(pixels, Tensor) or not pixels.numel():
+        return None
+    pixels = pixels.detach()
+    if isinstance(grids, Tensor):
+        return _flat(pixels, grids, config)
+    if isinstance(inputs.get("spatial_shapes"), Tensor):
+        shapes = inputs["spatial_shapes"].tolist()
+        rows = pixels.float().mean(-1)
+        return [View(one[: h * w].view(h, w), w / h) for one, (h, w) in zip(rows, shapes, strict=True)]
+    kind = getattr(model.config, "model_type", "")
+    if FAMILIES.get(kind) == "anyres":
+        pixels = torch.cat([one[:n] for one, n in zip(pixels, _tile_counts(model, inputs), strict=True)])
+    elif kind in ("idefics3", "smolvlm"):
+        pixels = pixels.flatten(0, 1)
+        pixels = pixels[pixels.flatten(1).any(-1)]  # images of zeros fill up the batch
+    pixels = pixels.flatten(0, -4) if pixels.dim() > 4 else pixels
+    patch = _pair(config.patch_size)
+    # In the dtype of the images, a patch at a time: a copy of a large batch in float32 would count.
+    cells = functional.avg_pool2d(pixels.mean(-3, keepdim=True), patch).float()[:, 0]
+    sizes = inputs.get("image_sizes") if config.model_type == "pixtral" else None
+    if sizes is not None:  # padded to the largest
+        shapes = [(int(h) // patch[0], int(w) // patch[1]) for h, w in sizes]
+        cells_of = [one[:h, :w] for one, (h, w) in zip(cells, shapes, strict=True)]
+    else:
+        cells_of = list(cells)
+    return [View(one, one.shape[1] * patch[1] / (one.shape[0] * patch[0])) for one in cells_of]
+
+
+def _flat(pixels: Float[Tensor, "patches numbers"], grids: Int[Tensor, "images 3"], config: Any) -> list[View]:
+    """Patches in rows, in blocks of those that are merged; one grid for each image."""
+    means, views, start = pixels.flatten(1).mean(-1).float(), [], 0
+    for frames, rows, columns in grids.tolist():
+        for _ in range(frames):
+            order = patch_order("blocks", rows, columns, config)
+            views.append(View(means[start : start + rows * columns][order.to(means.device)], columns / rows))
+            start += rows * columns
+    return views
+
+
+def _pair(size: Any) -> tuple[int, int]:
+    return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))
+
+
+def patch_order(order: str, rows: int, columns: int, config: Any) -> Int[Tensor, "rows columns"]:
+    """Which token of an image each patch is."""
+    if order == "rows":
+        return torch.arange(rows * columns).view(rows, columns)
+    side: int = config.spatial_merge_size
+    high, wide = rows // side, columns // side
+    blocks = torch.arange(high * wide).view(high, wide)
+    if order == "windows":  # of so many blocks on a side, a window after the other
+        window: int = config.window_size // side // config.patch_size
+        i, j = torch.arange(high)[:, None], torch.arange(wide)
+        place = (i // window * -(-wide // window) + j // window) * window**2 + i % window * window + j % window
+        blocks = place.flatten().argsort().argsort().view(high, wide)
+    inside = torch.arange(side**2).view(1, side, 1, side)
+    return (blocks.view(high, 1, wide, 1) * side**2 + inside).reshape(rows, columns)
+
+
+# Tiles of any resolution, as LLaVA-NeXT and LLaVA-OneVision have them: their own functions say what goes where
+
+
+@dataclass(frozen=True, eq=False)
+class Anyres:
+    """One image: the whole, then its tiles, packed for the language model."""
+
+    views: int  # of the tower: the whole and all tiles
+    length: int  # tokens of the language model
+    tiles: Int[Tensor, "rows columns"]  # which of these tokens the patches of all tiles are; 0 × 0 where there are none
+    box: Box  # of the image, that these patches cover
+    boxes: tuple[Box, ...]  # and that each tile covers
+    aspect: float
+
+
+def _tile_counts(model: Any, inputs: Mapping[str, Any]) -> list[int]:
+    """How many views of the tower each image has."""
+    sizes = inputs["image_sizes"]
+    numbers = inputs.get("batch_num_images")
+    cut = [True] * len(sizes) if numbers is None else [int(n) == 1 for n in numbers for _ in range(int(n))]
+    count = _functions(model).image_size_to_num_patches
+    pinpoints, side = model.config.image_grid_pinpoints, model.config.vision_config.image_size
+    return [count(size, pinpoints, side) if own else 1 for size, own in zip(sizes, cut, strict=True)]
+
+
+def _functions(model: nn.Module) -> Any:
+    return sys.modules[type(model).__module__]
+
+
+def anyres(model: Any, inputs: Mapping[str, Any]) -> list[Anyres]:
+    """The images of a batch: numbers instead of features are sent through the model's own packing."""
+    config = model.config
+    side = config.vision_config.image_size // config.vision_config.patch_size
+    (*_, inner) = (part for part in model.modules() if hasattr(part, "pack_image_features"))
+    pack: Any = inner.pack_image_features
+    known = {"vision_aspect_ratio": inputs.get("vision_aspect_ratio") or getattr(config, "vision_aspect_ratio", None)}
+    known["vision_feature_select_strategy"] = "default"
+    options = {name: value for name, value in known.items() if name in inspect.signature(pack).parameters}
+    found = []
+    for size, count in zip(inputs["image_sizes"], _tile_counts(model, inputs), strict=True):
+        height, width = (int(n) for n in size)
+        ends = torch.full((1,), torch.nan)  # of a row of patches
+        features = torch.zeros(count, side * side, 1)
+        (tokens,), _ = pack([features], size[None], image_newline=ends, **options)
+        at_ends = tokens[:, 0].isnan()
+        at_ends[: side * side] = False
+        tiles = torch.zeros(0, 0, dtype=torch.long)
+        box: Box = (0.0, 0.0, 1.0, 1.0)
+        boxes: tuple[Box, ...] = ()
+        if count > 1:
+            rows = int(at_ends.sum())
+            tiles = torch.arange(side * side, len(tokens)).view(rows, -1)[:, :-1]
+            box, boxes = _tile_boxes(model, size, height, width, side)
+        found.append(Anyres(count, len(tokens), tiles, box, boxes, width / height))
+    return found
+
+
+def _tile_boxes(model: Any, size: Tensor, height: int, width: int, side: int) -> tuple[Box, tuple[Box, ...]]:
+    """Which part of the image lies under the patches that were left of all tiles, and under each tile.
+
+    The image was enlarged to fit the tiles, and padded on both sides of the shorter axis.
+    """
+    functions, config = _functions(model), model.config
+    pixels = config.vision_config.image_size
+    high, wide = functions.get_anyres_image_grid_shape(size, config.image_grid_pinpoints, pixels)
+    scale = min(high * pixels / height, wide * pixels / width)
+    axes = [(high, min(-(-height * scale // 1), high * pixels)), (wide, min(-(-width * scale // 1), wide * pixels))]
+
+    def shares(axis: int, start: float, stop: float) -> tuple[float, float]:
+        """Pixels of all tiles, in shares of the image."""
+        count, length = axes[axis]
+        padding = (count * pixels - length) // 2
+        return (start - padding) / length, (stop - padding) / length
+
+    rows, columns = torch.meshgrid(torch.arange(high * side), torch.arange(wide * side), indexing="ij")
+    left = functions.unpad_image(torch.stack([rows, columns]), size)
+    cell = pixels / side
+    (top, bottom), (start, stop) = (
+        shares(axis, int(left[axis].min()) * cell, (int(left[axis].max()) + 1) * cell) for axis in (0, 1)
+    )
+    boxes = []
+    for i in range(high):
+        for j in range(wide):
+            (a, c), (b, d) = shares(0, i * pixels, (i + 1) * pixels), shares(1, j * pixels, (j + 1) * pixels)
+            boxes.append((a, b, c, d))
+    return (top, start, bottom, stop), tuple(boxes)

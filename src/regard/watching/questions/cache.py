@@ -1,0 +1,179 @@
+"""What a key–value cache may forget: its keys scored by the attention that was observed, by four published rules.
+
+h2o       the sum of what a key received from all queries so far (H2O, Zhang et al. 2023); as in the paper, half of the
+          places in a cache go to the newest keys instead, whatever they received
+observed  the same as a mean over the queries from the key on (`ObservedAttentionPress` of NVIDIA's kvpress)
+snapkv    the mean over the last queries, smoothed over five neighbours; their own keys stay (SnapKV, Li et al. 2024)
+tova      the row of the last query, the mean of all heads; its own key stays (TOVA, Oren et al. 2024)
+
+Scores are computed from queries and keys, without queries × keys numbers. For the first two, the sums that
+`watch(model, keep="received")` accumulates while a model generates are enough. `press` hands them to kvpress.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from regard.drawing import bars
+from regard.drawing.html_table import html_table
+from regard.drawing.terminal import percent
+from regard.errors import InputError, MissingDependencyError
+from regard.matrix import AttentionMatrix
+from regard.scores import causal
+from regard.support import Float, Int, one_of, progress
+from regard.watching.record.entries import Entry
+
+if TYPE_CHECKING:
+    from regard.drawing import Picture
+
+__all__ = ["RULES", "Forgettable", "cache_scores", "forgettable", "press"]
+
+RULES = ("h2o", "observed", "snapkv", "tova")
+_WINDOW, _NEIGHBOURS = 64, 5  # of SnapKV
+
+
+def cache_scores(
+    matrix: AttentionMatrix | Entry, by: str, key_heads: int, *, window: int = _WINDOW
+) -> Float[Tensor, "batch key_heads keys"]:
+    """How much each key of a cache is worth: a number for each head of the cache, larger is better.
+
+    >>> import torch, regard
+    >>> A = regard.AttentionMatrix(torch.zeros(1, 4, 6, 8), torch.zeros(1, 2, 6, 8), mask=regard.causal())
+    >>> cache_scores(A, "tova", 2)[0, 0]          # the last query looks at all six alike; its own key stays
+    tensor([0.1667, 0.1667, 0.1667, 0.1667, 0.1667, 1.1667])
+    """
+    one_of("by", by, RULES)
+    _, heads, queries, keys = matrix.shape
+    if heads % key_heads:
+        raise InputError(f"heads must be a multiple of key_heads = {key_heads}. Got {heads} heads.")
+    last = min(window, queries, keys) if by == "snapkv" else 1
+    observed = _observed(matrix, by, last)
+    if by == "observed":
+        # The queries are the last ones of the text: the first keys were there before all of them.
+        observed = observed / (keys - torch.arange(keys, device=observed.device)).clamp(max=queries)
+    if by == "tova":
+        return _stay(observed.mean(1, keepdim=True).repeat(1, key_heads, 1), 1)
+    scores: Tensor = observed.reshape(len(observed), key_heads, heads // key_heads, keys).mean(2)
+    if by != "snapkv":
+        return scores
+    before = scores[..., : keys - last] / last
+    if before.shape[-1]:
+        before = functional.avg_pool1d(before, _NEIGHBOURS, stride=1, padding=_NEIGHBOURS // 2)
+    return _stay(functional.pad(before, (0, last)), last)
+
+
+def _observed(matrix: AttentionMatrix | Entry, by: str, last: int) -> Float[Tensor, "batch heads keys"]:
+    """The attention that a rule looks at, summed over its queries."""
+    if by in ("h2o", "observed"):
+        return matrix.received()
+    return matrix.part[..., matrix.shape[2] - last :, :].received()
+
+
+def _stay(scores: Float[Tensor, "batch heads keys"], count: int) -> Float[Tensor, "batch heads keys"]:
+    """The same, with the last keys above all others."""
+    scores[..., scores.shape[-1] - count :] = scores.max() + 1
+    return scores
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Forgettable:
+    """Which tokens of each layer and head of a cache stay, and how much of the observed attention goes to them."""
+
+    by: str
+    tokens: int
+    size: int  # tokens that stay in each head of the cache
+    layers: tuple[int, ...]
+    kept: tuple[Int[Tensor, "key_heads size"], ...]  # for each layer, their positions in order
+    shares: tuple[float, ...]  # for each layer: of the attention that the rule observed, what goes to them
+
+    def __str__(self) -> str:
+        lines = [f"layer {layer:>2} {percent(share):>6}" for layer, share in zip(self.layers, self.shares, strict=True)]
+        return "\n".join([self._about(), *lines])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        rows = list(zip(self.layers, self.shares, strict=True))
+        return html_table(rows, ("layer", "attention that stays"), caption=self._about())
+
+    def picture(self, *, title: str = "") -> Picture:
+        """The share of each layer as a bar."""
+        shares = {f"layer {layer}": share for layer, share in zip(self.layers, self.shares, strict=True)}
+        return bars(shares, title=title, caption=self._about())
+
+    def _about(self) -> str:
+        return f"by {self.by}, {self.size:,} of {self.tokens:,} tokens stay; of the observed attention they have:"
+
+
+def forgettable(entries: Sequence[Entry], size: int | float, by: str, window: int) -> Forgettable:
+    """What `Record.forgettable` answers."""
+    own = [entry for entry in entries if entry.kind == "decoder"]
+    if not own:
+        raise InputError("a cache belongs to a decoder's attention to its own text. Got a record without any.")
+    tokens = own[0].shape[3]
+    count = round(size * tokens) if isinstance(size, float) else size
+    if not 1 <= count <= tokens:
+        raise InputError(f"size must be a share, or a number of tokens from 1 to {tokens}. Got {size}.")
+    kept, shares = [], []
+    with progress("scoring the cache", total=len(own)) as advance:
+        for entry in own:
+            key_heads = _key_heads(entry)
+            scores = cache_scores(entry, by, key_heads, window=window)
+            if by == "h2o" and count > 1:  # a sum is large because a key is old, too
+                scores = _stay(scores, count // 2)
+            stays = scores[0].topk(count, -1).indices.sort(-1).values
+            last = min(window, *entry.shape[2:]) if by == "snapkv" else 1
+            observed = _observed(entry, by, last).reshape(key_heads, -1, entry.shape[3]).sum(1)
+            kept.append(stays.cpu())
+            shares.append(float(observed.gather(-1, stays).sum() / observed.sum()))
+            advance(1)
+    return Forgettable(by, tokens, count, tuple(entry.layer for entry in own), tuple(kept), tuple(shares))
+
+
+def _key_heads(entry: Entry) -> int:
+    """How many heads the cache has for the heads of an entry; where only sums were kept, as many as those."""
+    if entry.call is None:
+        return entry.shape[1]
+    group = entry.call.query.shape[1] // entry.call.key.shape[1]
+    return max(entry.shape[1] // group, 1)
+
+
+# For kvpress
+
+
+def press(by: str = "observed", compression_ratio: float = 0.5, *, window: int = _WINDOW) -> Any:
+    """A press for kvpress, which removes that share of a cache after the prompt, with the model's own fast attention.
+
+    kvpress's `ObservedAttentionPress` needs attn_implementation="eager" and queries × keys weights.
+    """
+    one_of("by", by, RULES)
+    try:
+        from kvpress import ScorerPress  # type: ignore[import-not-found,import-untyped]
+        from kvpress.utils import get_prerope_query_states  # type: ignore[import-not-found,import-untyped]
+    except ImportError:
+        raise MissingDependencyError("a press needs kvpress: pip install kvpress.") from None
+
+    class ObservedPress(ScorerPress):  # type: ignore[misc]
+        """Scores of `regard.watching.questions.cache`."""
+
+        def score(
+            self, module: Any, hidden_states: Tensor, keys: Tensor, values: Tensor, attentions: Any, kwargs: Any
+        ) -> Tensor:
+            """For each head of the cache, what its keys are worth."""
+            cos, sin = kwargs["position_embeddings"]
+            last = min(hidden_states.shape[1], cos.shape[1])  # while decoding, kvpress has the embedding of one step
+            query = get_prerope_query_states(module, hidden_states[:, -last:])
+            first, second = query.chunk(2, -1)
+            query = query * cos[:, None, -last:] + torch.cat([-second, first], -1) * sin[:, None, -last:]
+            mask = causal(offset=keys.shape[2] - last)
+            matrix = AttentionMatrix(query, keys, mask=mask, scale=getattr(module, "scaling", None))
+            return cache_scores(matrix, by, keys.shape[1], window=window)
+
+    return ObservedPress(compression_ratio)

@@ -1,0 +1,286 @@
+"""A passage of a text, for pictures that show words one by one: its words, what they give to each other, and what goes
+to the rest of the text.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from regard.drawing.terminal import percent, visible
+from regard.errors import InputError, TooLargeError
+from regard.support import Float
+from regard.watching.questions.rankings import SMALLEST, key_side, looks, query_side, shares_of_spans
+from regard.watching.questions.sinks import Sinks, to_own, to_tokens
+from regard.watching.record.entries import Entry, mean_over_heads
+from regard.watching.record.tokens import Place, Tokens, Word
+
+__all__ = ["Crop", "Passage", "by_word", "flow_layers"]
+
+_WORDS = 200  # on a side, at most; a longer text is cropped
+_AROUND = 20  # words before and after the one that a crop is about
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Some words in a row of a text, those of them that stand out, and why it was chosen."""
+
+    side: Tokens
+    words: tuple[Word, ...]
+    picked: tuple[int, ...] = ()  # places among the words
+    why: str = ""
+
+    @classmethod
+    def of(
+        cls, side: Tokens, word: Place | None, around: Place | None, *, first: bool = False, whole: int = _WORDS
+    ) -> Passage:
+        """The passage around a place or, in a long text, around the word; one of up to `whole` words is shown as such.
+
+        All occurrences of the word stand out that are in a passage chosen by `around` or in a short text; in a crop
+        around the word itself, or with `first`, only the first one.
+        """
+        centre = word if around is None else around
+        if around is None and len(side.words) <= (_WORDS if word is None else whole):
+            start, stop = 0, len(side.words)
+        elif centre is None:
+            start, stop = 0, 2 * _AROUND + 1
+        else:
+            start, stop = _places(side, side.find_all(centre)[0])
+            if not isinstance(around, range):
+                start, stop = max(start - _AROUND, 0), stop + _AROUND
+        if stop - start > _WORDS:
+            raise TooLargeError(
+                f"{stop - start:,} words are too many to be drawn one by one (at most {_WORDS}). Choose fewer, draw a "
+                "map or a grid, or ask record.spans(…) for passages."
+            )
+        passage = cls(side, tuple(side.words[start:stop]))
+        if centre is None:
+            why = "This is the beginning of the text: name a word to see the passage around it."
+            return replace(passage, why=why if passage.cropped else "")
+        if word is None:
+            return passage._explained(centre, side.find_all(centre)[0])
+        return passage._picking(word, first or (passage.cropped and around is None))
+
+    def _picking(self, word: Place, first: bool) -> Passage:
+        """With this word standing out, in all its occurrences here or in the first one."""
+        if isinstance(word, str) and word in self.names and not self.side.has(word):  # "dog 2", as a picture has it
+            return replace(self, picked=(self.names.index(word),))
+        found = [match for match in self.side.find_all(word) if match.start in self.tokens]
+        if not found:
+            raise InputError(f'"{word}" is not in this passage: {" ".join(each.text for each in self.words)}.')
+        offset, _ = _places(self.side, self.tokens)
+        places = [range(*_places(self.side, match)) for match in (found[:1] if first else found)]
+        picked = tuple(n - offset for match in places for n in match if n - offset < len(self.words))
+        chosen = replace(self, picked=picked)
+        return chosen._explained(word, found[0]) if first else chosen
+
+    def _explained(self, place: Place, shown: range) -> Passage:
+        """With a note if the place is one of several."""
+        matches = self.side.find_all(place)
+        if len(matches) == 1:
+            return self
+        number, words = matches.index(shown) + 1, self.side.words
+        start, stop = _places(self.side, matches[number % len(matches)])
+        parts = words[max(start - 2, 0) : start], words[start:stop], words[stop : stop + 2]
+        left, marked, right = (" ".join(word.text for word in part) for part in parts)
+        other = visible(" ".join(filter(None, (left, f"[{marked}]", right))), 60)
+        about = f'This is occurrence {number:,} of {len(matches):,} of "{visible(str(place), 60)}"'
+        return replace(self, why=f'{about}; the next is "{other}".' if number < len(matches) else f"{about}.")
+
+    @property
+    def tokens(self) -> range:
+        """From its first token to its last."""
+        return range(self.words[0].start, self.words[-1].stop)
+
+    @property
+    def before(self) -> range:
+        """The tokens before it."""
+        return range(self.tokens.start)
+
+    @property
+    def after(self) -> range:
+        """The tokens after it."""
+        return range(self.tokens.stop, len(self.side))
+
+    @property
+    def cropped(self) -> bool:
+        """Whether it is less than the whole text."""
+        return bool(self.before or self.after)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its words; "dog 2" is the second "dog" in it."""
+        count: Counter[str] = Counter()
+        names = []
+        for word in self.words:
+            count[word.text] += 1
+            names.append(word.text if count[word.text] == 1 else f"{word.text} {count[word.text]}")
+        return tuple(names)
+
+    def note(self) -> str:
+        """Which part of the text it is, and which occurrence of a word."""
+        where = f"Tokens {self.tokens.start:,} to {self.tokens.stop - 1:,} of {len(self.side):,}."
+        return " ".join(filter(None, (where if self.cropped else "", self.why)))
+
+
+def _places(side: Tokens, tokens: range) -> tuple[int, int]:
+    """The words that these tokens touch, as places start:stop among all words."""
+    start = bisect_right(side.words, tokens.start, key=lambda word: word.start) - 1
+    return start, bisect_left(side.words, tokens.stop, key=lambda word: word.start)
+
+
+# Lines and matrices
+
+
+@dataclass(frozen=True, eq=False)
+class Crop:
+    """What the words of one passage give to those of another, or of the same, and how much goes elsewhere."""
+
+    rows: Passage
+    columns: Passage
+    left: tuple[int, ...]  # which words of the columns are shown: sinks that are set aside are not
+    weights: Float[Tensor, "rows left"]  # with sinks set aside, shares of the rest
+    elsewhere: Float[Tensor, " rows"]
+    rested: Float[Tensor, " rows"]  # what is given to the sinks, as a share of all
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """The words that are looked at."""
+        return tuple(self.columns.names[n] for n in self.left)
+
+    def note(self) -> str:
+        """What is not in the picture."""
+        notes = [self.rows.note()]
+        if self.columns.side is not self.rows.side and self.columns.cropped:
+            notes.append(f"Looked at: {self.columns.note()}")
+        if self.columns.cropped:
+            picked = list(self.rows.picked)
+            share = percent(float((self.elsewhere[picked] if picked else self.elsewhere).mean()))
+            whose = f'Of what "{visible(self.rows.words[picked[0]].text)}" gives,' if len(picked) == 1 else "On average"
+            notes.append(f"{whose} {share} goes to words outside this passage.")
+        return " ".join(filter(None, notes))
+
+
+def by_word(
+    entries: Sequence[Entry],
+    word: Place | None,
+    around: Place | None,
+    sinks: Sinks = None,
+    whole: int = _WORDS,
+) -> Crop:
+    """The mean over all heads, word by word, in shares of what does not rest on `sinks`; of a long text, a passage."""
+    rows = Passage.of(query_side(entries[0]), word, around, whole=whole)
+    columns = replace(rows, picked=(), why="")
+    other = key_side(entries[0])
+    if other.pieces != rows.side.pieces:
+        columns = Passage.of(other, None, None)
+        if columns.cropped:  # then the part that this passage, or its word, looks at most
+            looking = [rows.words[n].tokens for n in rows.picked] or [rows.tokens]
+            most = looks(entries, looking[0], sinks)[0].position
+            columns = replace(Passage.of(other, most, None), picked=())
+    spans = [each.tokens for each in columns.words] + [rest for rest in (columns.before, columns.after) if rest]
+    own = [each.tokens for each in rows.words]
+    weights, rested = _without_sinks(entries, own, spans, sinks)
+    weights, count = weights / (1 - rested).clamp_min(SMALLEST)[:, None], len(columns.words)
+    left = _beside_sinks(spans[:count], sinks)
+    return Crop(rows, columns, tuple(left), weights[:, left], weights[:, count:].sum(-1), rested)
+
+
+def _without_sinks(
+    entries: Sequence[Entry], rows: Sequence[range], columns: Sequence[range], sinks: Sinks
+) -> tuple[Float[Tensor, "rows columns"], Float[Tensor, " rows"]]:
+    """What the spans of the rows give to those of the columns apart from sinks, and what each gives to the sinks."""
+    weights = mean_over_heads(entries, lambda entry: shares_of_spans(entry, rows, columns))
+    if sinks is None:
+        return weights, torch.zeros(len(rows))
+    own = to_own(entries)
+    rested = torch.stack([own[span.start : span.stop].mean() for span in rows])
+    if sinks:
+        tokens = [range(sink, sink + 1) for sink in sinks]
+        given = mean_over_heads(entries, lambda entry: shares_of_spans(entry, rows, tokens))
+        homes = [next(n for n, span in enumerate(columns) if sink in span) for sink in sinks]
+        weights = weights.index_add(1, torch.tensor(homes), -given).clamp_min(0)
+        rested = rested + given.sum(-1)
+    return weights, rested
+
+
+def _beside_sinks(spans: Sequence[range], sinks: Sinks) -> list[int]:
+    """The places of spans that have a token which is no sink."""
+    return [n for n, span in enumerate(spans) if not set(span) <= set(sinks or ())]
+
+
+# Flows
+
+
+def flow_layers(
+    entries: Sequence[Entry], passage: Passage, sinks: Sinks = None
+) -> tuple[tuple[str, ...], list[Float[Tensor, "words words"]], int, float | None]:
+    """The words of a flow, its layers, the place of the word that it starts from, and the share that rests on `sinks`.
+
+    What lies before the passage, and after it, is one word each. The row of such a word is a mean over its tokens,
+    weighted by the share that has reached each of them: then the shares of the other words are those of the whole text.
+    What is given to sinks stays with the word that gives it, as in `rollout`; None: a sink itself is followed.
+    """
+    before, after = passage.before, passage.after
+    words = [word.tokens for word in passage.words]
+    nodes = [*([before] if before else []), *words, *([after] if after else [])]
+    names = [
+        *([f"… {_count(passage.side, before):,} before"] if before else []),
+        *passage.names,
+        *([f"… {_count(passage.side, after):,} after"] if after else []),
+    ]
+    start = words[passage.picked[-1]]  # the last word, if it is several
+    if set(start) <= set(sinks or ()):
+        sinks = None
+    share = torch.zeros(len(passage.side))
+    share[start.start : start.stop] = 1 / len(start)
+    layers: list[Tensor] = []
+    rested: list[Tensor] = []
+    for entry in reversed(entries):
+        resting = torch.zeros(len(passage.side))
+        if sinks is not None:
+            resting = to_tokens([entry], sinks).sum(-1) + to_own([entry])
+        following, rows = share * resting, []
+        for part in filter(None, (before, passage.tokens, after)):
+            given = _passed_on(entry, share, part)
+            given[list(sinks or ())] = 0
+            following += given
+            if part == passage.tokens:
+                weights, stays = _without_sinks([entry], words, nodes, sinks)
+                weights[:, nodes.index(words[0]) :][:, : len(words)].diagonal().add_(stays)
+                rows.append(weights)
+                rested.append(stays)
+            else:
+                inside = slice(part.start, part.stop)
+                row = torch.stack([given[node.start : node.stop].sum() for node in nodes])
+                row[nodes.index(part)] += (share * resting)[inside].sum()
+                rows.append(row[None] / (float(share[inside].sum()) or 1.0))
+        layers.insert(0, torch.cat(rows))
+        share = following
+        for span in words:  # the tokens of a word count as one
+            share[span.start : span.stop] = share[span.start : span.stop].mean()
+    left = _beside_sinks(nodes, sinks)
+    resting_share = None if sinks is None else float(torch.cat(rested).mean())
+    kept = [layer[left][:, left] for layer in layers]
+    return tuple(names[n] for n in left), kept, left.index(nodes.index(start)), resting_share
+
+
+def _passed_on(entry: Entry, share: Float[Tensor, " queries"], rows: range) -> Float[Tensor, " keys"]:
+    """What these tokens pass on to each key of what has reached them, the mean over heads."""
+    part = slice(rows.start, rows.stop)
+    if not share[part].any():
+        return torch.zeros(entry.shape[3])
+    matrix = entry.matrix.part[:, :, part]
+    x = share[part].to(device=matrix.device, dtype=matrix.dtype)[:, None]
+    return (matrix.mT @ x)[0, ..., 0].float().mean(0).cpu()
+
+
+def _count(side: Tokens, tokens: range) -> int:
+    """How many words these tokens are."""
+    start, stop = _places(side, tokens)
+    return stop - start

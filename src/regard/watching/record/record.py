@@ -1,0 +1,526 @@
+"""`Record`: the attention of a model, by module name, and the questions that can be asked of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.drawing.html_table import html_table
+from regard.errors import InputError, WatchError
+from regard.scores import bind
+from regard.support import Float, progress, some_of
+from regard.watching.capture.module_calls import ModuleCalls
+from regard.watching.capture.shards import gathered
+from regard.watching.images.overlays import Asked, over, with_image
+from regard.watching.images.patches import Box
+from regard.watching.questions.answers import Heads, Looks, Rollout, Spans
+from regard.watching.questions.atlas import Atlas, draw_up
+from regard.watching.questions.cache import Forgettable, forgettable
+from regard.watching.questions.pictures import picture
+from regard.watching.questions.rankings import (
+    Span,
+    heads_between,
+    key_side,
+    looked_at,
+    looks,
+    relevance,
+    rollout,
+    scored,
+    spans,
+)  # fmt: skip
+from regard.watching.questions.sinks import Sinks, find_sinks
+from regard.watching.record import storage
+from regard.watching.record.entries import Entry, mean_over_heads
+from regard.watching.record.tokens import Place
+
+if TYPE_CHECKING:
+    from regard.drawing import Picture
+
+__all__ = ["Check", "Record"]
+
+_ROWS = 20  # of a table in a notebook, at most
+
+
+class Record(Mapping[str, Entry]):
+    """A Mapping from module name to `Entry`: of the last text that the model read; `passes` has all of them.
+
+    Questions take the mean over all heads and layers, unless `layer`, `head` or `kind` ("encoder", "decoder", "cross")
+    choose some (layer -1 is the last); `sequence` chooses a text of the batch. It is answered for as if it were alone:
+    padding, where a mask or the end of a generation tells it, neither looks nor is looked at, and tokens are counted
+    from the first that is none. `entry.matrix` has all rows as they ran.
+
+    A word that occurs several times stands for all its occurrences: the mean of what they look at, the sum of what they
+    are given. To choose one, put it in brackets and add words around it, as in looks("the old [dog] slept"), or give
+    the number of its token.
+
+    >>> import torch, regard
+    >>> class Layer(torch.nn.Module):
+    ...     heads, kind, attend = 1, "encoder", staticmethod(regard.attention)
+    ...     def forward(self, x):
+    ...         return self.attend(x, x, x)
+    >>> with regard.watch(Layer(), tokens=["A", "dog", "ate"]) as record:
+    ...     output = record.model(5 * torch.eye(3)[None, None])
+    >>> print(record.looks("dog"))
+    dog ━━━━━━━━━━━━━━━━━━━━ dog 100 %  … and 2 others 0 %
+    """
+
+    def __init__(
+        self,
+        passes: Sequence[Mapping[str, Entry | ModuleCalls]],
+        model: nn.Module | None = None,
+        unseen: Collection[str] = (),
+        whole: Sequence[Entry] | None = None,
+        changes: Sequence[str] = (),
+    ):
+        self._passes, self.model = passes, model  # a session goes on appending to both while its model runs
+        self._unseen = unseen
+        self.changes = tuple(changes)  # what the model ran without, or with a bias: a sentence for each
+        self._whole = whole  # all entries, if this is a part of a record: sinks are measured over all of them
+
+    def __getitem__(self, name: str) -> Entry:
+        entries = self._entries()
+        if name not in entries:
+            raise KeyError(f"{name!r} was not seen. Seen: {', '.join(entries)}")
+        return entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries() if self._passes else ())
+
+    def __len__(self) -> int:
+        return len(self._entries()) if self._passes else 0
+
+    def __repr__(self) -> str:
+        more = f", {self.name}" if self.name else ""
+        more += f", the last of {len(self._passes)} passes" if len(self._passes) > 1 else ""
+        lines = [f"Record of {len(self)} attentions{more}", *(f"  {entry!r}" for entry in self.values())]
+        lines = lines if len(lines) <= 20 else [*lines[:10], "  …", *lines[-9:]]
+        lines += [f"  Changed: {change}." for change in self.changes]
+        lines += [f"  Not seen: {some_of(self._unseen)}."] if self._unseen else []
+        if any(entry.shard is not None for entry in self.values()):
+            lines.append("  Other ranks have the other heads: record.gather() brings them to the first.")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (entry.name, entry.kind, entry.layer, *entry.shape, ", ".join(entry.keeps))
+            for entry in list(self.values())[:_ROWS]
+        ]
+        columns = ("module", "kind", "layer", "texts", "heads", "queries", "keys", "kept")
+        about = [f"{len(self)} attentions"]
+        about += [f"the last of {len(self._passes)} passes"] if len(self._passes) > 1 else []
+        about += [f"changed: {change}" for change in self.changes]
+        about += [f"not seen: {some_of(self._unseen)}"] if self._unseen else []
+        return html_table(rows, columns, caption=", ".join(about), more=len(self) - _ROWS)
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """The modules that computed attention where it could not be seen: nothing here says anything about them."""
+        return tuple(self._unseen)
+
+    @property
+    def name(self) -> str:
+        """What the text is for: "unconditional" guides the next of the passes (classifier-free guidance), else ""."""
+        return str(getattr(self._passes[-1], "name", "")) if self._passes else ""
+
+    @property
+    def passes(self) -> list[Record]:
+        """One record for each text, or batch of texts, that the model read."""
+        return [Record([one], self.model, self._unseen, changes=self.changes) for one in self._passes]
+
+    def at(
+        self, *, layer: int | None = None, head: int | slice | None = None, kind: str | None = None,
+        module: str | None = None,
+    ) -> Record:  # fmt: skip
+        """The record of some layers, heads, kinds or modules only; layer -1 is the last, of each kind.
+
+        A `module` is named as in the model, and holds all inside it: "text_model", "encoder.layers.0".
+        """
+        entries = {name: entry for name, entry in self._entries().items() if _is_inside(name, module)}
+        if not entries and len(self._entries()):
+            raise InputError(f"nothing was seen of a module {module!r}. There are {some_of(self._entries())}.")
+        layers: dict[str, list[int]] = {}  # of each kind, in ascending order
+        for of, number in sorted({(entry.kind, entry.layer) for entry in entries.values()}):
+            layers.setdefault(of, []).append(number)
+        chosen = {
+            name: entry if head is None else entry.head(head)
+            for name, entry in entries.items()
+            if kind in (None, entry.kind)
+            and layer in (None, entry.layer, layers[entry.kind].index(entry.layer) - len(layers[entry.kind]))
+        }
+        if not chosen:
+            asked = ", ".join(f"{name} = {n}" for name, n in (("layer", layer), ("kind", kind)) if n is not None)
+            layers = {of: numbers for of, numbers in layers.items() if of == kind} or layers
+            there = "; ".join(f"{of} layers {_listed(numbers)}" for of, numbers in layers.items())
+            raise InputError(
+                f"nothing was seen of {asked or 'any layer'}. There are {there or 'no layers'}. Layers also count back "
+                f"from -1."
+            )
+        whole = [one for one in self._whole or self._entries().values() if _is_inside(one.name, module)]
+        return Record([chosen], self.model, self._unseen, whole, self.changes)
+
+    # Questions. By default, attention sinks (see sinks.py) are set aside, except for a single head, whose numbers are
+    # shown as they are. sinks=True gives the plain numbers; sinks=False sets them aside in any case.
+
+    @torch.no_grad()
+    def looks(
+        self, what: Place, *, layer: int | None = None, head: int | None = None, kind: str | None = None,
+        sequence: int = 0, sinks: bool | None = None,
+    ) -> Looks:  # fmt: skip
+        """What a word looks at, in descending order; a word of several tokens counts as one.
+
+        Attention sinks are set aside unless `sinks` is True or one head is asked: shares are then shares of the rest.
+        """
+        entries = self._comparable(layer, head, kind, sequence)
+        return looks(entries, what, self._sinks(entries, sinks, sequence))
+
+    @torch.no_grad()
+    def looked_at(
+        self, what: Place, *, layer: int | None = None, head: int | None = None, kind: str | None = None,
+        sequence: int = 0, sinks: bool | None = None,
+    ) -> Looks:  # fmt: skip
+        """What looks at a word: the share that each word gives to it, as `looks` has it for that word."""
+        entries = self._comparable(layer, head, kind, sequence)
+        return looked_at(entries, what, self._sinks(entries, sinks, sequence))
+
+    @torch.no_grad()
+    def heads(self, start: Place, end: Place, *, kind: str | None = None, sequence: int = 0) -> Heads:
+        """The heads that look most from one word to another, in plain shares: those of a head include its sinks."""
+        return heads_between(self._comparable(None, None, kind, sequence), start, end)
+
+    @torch.no_grad()
+    def scores(self, habit: str, *, sequence: int = 0) -> Heads:
+        """Heads by a habit: "sink" (look at the first token), "previous", "diagonal" (at themselves) or "induction"."""
+        return scored(self._texts(sequence), habit)
+
+    @torch.no_grad()
+    def atlas(
+        self, *, context: int | Place | None = None, needle: Place | None = None, ids: Tensor | None = None,
+        kind: str | None = None, sequence: int = 0,
+    ) -> Atlas:  # fmt: skip
+        """What every head does: where it looks, in numbers and in a phrase, and what of that it writes down.
+
+        What was written is known of a generation: what came after the prompt. Of another text, `context` says how many
+        tokens, or up to which words, were not the model's own. Retrieval then counts what is copied from anywhere, or
+        from a `needle`: some words, or a range of tokens. The last written token was never read: to count it too, hand
+        in the `ids` that `generate` returned.
+
+        >>> import torch, regard
+        >>> class Layer(torch.nn.Module):
+        ...     heads, kind, attend = 1, "encoder", staticmethod(regard.attention)
+        ...     def forward(self, x):
+        ...         return self.attend(x, x, x)
+        >>> with regard.watch(Layer(), tokens=["A", "dog", "ate", "food"]) as record:
+        ...     output = record.model(5 * torch.eye(4)[None, None])
+        >>> print(record.atlas())
+        1 head on 4 tokens
+        itself    1   0·0 100 %
+        """
+        return draw_up(self.at(kind=kind)._texts(sequence), context, needle, self._own_ids(ids, sequence))
+
+    @torch.no_grad()
+    def spans(
+        self, by: str | Mapping[str, Span], *, layer: int | None = None, head: int | None = None,
+        kind: str | None = None, sequence: int = 0,
+    ) -> Spans:  # fmt: skip
+        """Attention between "word"s, "sentence"s, chat "message"s, or passages {name: text or token range}."""
+        return spans(self._comparable(layer, head, kind, sequence), by)
+
+    @torch.no_grad()
+    def rollout(self, what: Place, *, sequence: int = 0, sinks: bool | None = None) -> Rollout:
+        """What a word is made of down to the input, through all layers: half residual, half attention in each.
+
+        What rests on attention sinks stays with the word that gives it, unless `sinks` is True (the classic rollout).
+        In a deep causal model much of the rest still gathers at the first words, as attention only goes to the left.
+        """
+        entries = self._texts(sequence)
+        plain = _plain(entries, sinks)
+        return rollout(entries, what, lambda entry: self._sinks([entry], plain, sequence))
+
+    @torch.no_grad()
+    def forgettable(
+        self, size: int | float = 0.5, *, by: str = "h2o", sequence: int = 0, window: int = 64
+    ) -> Forgettable:  # fmt: skip
+        """Which tokens a key–value cache should keep: a share or a number, by "h2o", "observed", "snapkv" or "tova".
+
+        `by` says how tokens are scored (see questions/cache.py); `window` is for "snapkv". For the first two rules
+        a record that kept only "received" will do.
+        """
+        return forgettable(self._texts(sequence), size, by, window)
+
+    def by_norm(self) -> Record:
+        """The same record with weight × norm in place of weights: how long the vector is that each key brings.
+
+        ‖weight · value · projection‖ of each head (Kobayashi et al. 2020), rows normalised to 1, so that all questions
+        and pictures work; `rollout` is then weighted by values. Needs keep=("matrix", "value").
+        """
+        entries = {name: entry.by_norm() for name, entry in self._entries().items()}
+        said = "weights are multiplied by the norms of what they bring, and normalised to 1"
+        return Record([entries], self.model, self._unseen, changes=(*self.changes, said))
+
+    @torch.no_grad()
+    def relevance(self, what: Place, *, sequence: int = 0) -> Looks:
+        """What a word rests on by gradient × attention, through all layers (Chefer et al. 2021), as shares.
+
+        The gradient is that of the number on which .backward() was called. Needs keep=("matrix", "value", "gradient").
+        """
+        return relevance(self._texts(sequence), what)
+
+    def weights(
+        self, *, layer: int | None = None, head: int | None = None, kind: str | None = None, sequence: int = 0
+    ) -> Float[Tensor, "queries keys"]:
+        """The weights themselves, the mean over the chosen heads: for texts short enough to be drawn word by word."""
+        entries = self._comparable(layer, head, kind, sequence)
+        return mean_over_heads(entries, lambda entry: entry.matrix[0].float().sum(0).cpu())
+
+    def pool(
+        self, rows: int = 256, columns: int = 256, *, layer: int | None = None, head: int | None = None,
+        kind: str | None = None, sequence: int = 0,
+    ) -> Float[Tensor, "rows columns"]:  # fmt: skip
+        """The weights averaged over bins, for texts of any length."""
+        entries = self._comparable(layer, head, kind, sequence)
+        return mean_over_heads(entries, lambda entry: entry.pool(rows, columns)[0].sum(0).cpu())
+
+    @torch.no_grad()
+    def picture(
+        self, drawing: str = "lines", *, word: Place | None = None, around: Place | None = None,
+        layer: int | None = None, head: int | None = None, kind: str | None = None, sequence: int = 0, title: str = "",
+        sinks: bool | None = None,
+    ) -> Picture:  # fmt: skip
+        """As "lines", "matrix", "grid", "flow" or "map"; `word` is the one whose lines or flow stand out.
+
+        Of a long text, lines, matrix and flow show the passage around the word, or `around` another place: some words,
+        the number of a token, or a range of tokens. The caption says how much goes to words outside of it. Lines and
+        flows set attention sinks aside as `looks` and `rollout` do, and the caption says so.
+
+        >>> import torch, regard
+        >>> class Layer(torch.nn.Module):
+        ...     heads, kind, attend = 1, "encoder", staticmethod(regard.attention)
+        ...     def forward(self, x):
+        ...         return self.attend(x, x, x)
+        >>> with regard.watch(Layer(), tokens=["A", "dog", "ate"]) as record:
+        ...     output = record.model(torch.eye(3)[None, None])
+        >>> print(record.picture("lines", word="dog"))
+        dog ━━━━━━━━━━ dog 47.1 %   ━━━━━━ A 26.4 %   ━━━━━━ ate 26.4 %
+        encoder, layer 0, head 0.
+        """
+        entries = self._comparable(layer, head, kind, sequence)
+        aside = self._sinks(entries, sinks, sequence) if drawing in ("lines", "flow") else None
+        return self._captioned(picture(entries, drawing, word, title, self._unseen, around, aside))
+
+    def _captioned(self, drawn: Picture) -> Picture:
+        """A picture that says what the model was run without."""
+        if not self.changes:
+            return drawn
+        changed = " ".join(f"Changed: {said}." for said in self.changes)
+        return replace(drawn, caption=f"{drawn.caption} {changed}".strip())
+
+    @torch.no_grad()
+    def over(
+        self, what: Place, image: Any = None, *, layer: int | None = None, head: int | None = None,
+        kind: str | None = None, sequence: int = 0, number: int = 0, each: str | None = None, looked_at: bool = False,
+        fit: str | Box | None = None, title: str = "",
+    ) -> Picture:  # fmt: skip
+        """What a word, or a patch of an image, looks at in an image: drawn over the image.
+
+        `image`: a file, a Pillow image or an array; without one, what the model read is drawn in grey. `number` chooses
+        one of several images of a text. `each` = "head" or "layer" draws a panel for each of them instead of the mean.
+        `looked_at`: the other way round, the patches that look at it. Nothing is set aside: patches that most tokens
+        look at are marked, and the caption says what goes elsewhere. How the picture was fitted to the patches is found
+        out by comparing it with what the model read; where that cannot be, `fit` says it: "whole", "middle", "padded",
+        "padded below", or a box (top, left, bottom, right) in shares of the picture.
+
+        >>> import torch, regard
+        >>> class Layer(torch.nn.Module):
+        ...     heads, kind, attend = 1, "encoder", staticmethod(regard.attention)
+        ...     def forward(self, x):
+        ...         return self.attend(x, x, x)
+        >>> with regard.watch(Layer(), tokens=["dog", "", "", "", ""], images=[(2, 2, 1)]) as record:
+        ...     output = record.model(4 * torch.eye(5)[None, None, [3, 0, 1, 3, 4]])
+        >>> print(record.over("dog"))
+        up to 49.9 %
+        ░░░░
+        ██░░
+        encoder, layer 0, head 0. Of what "dog" gives, 50.1 % falls on the image, 49.9 % elsewhere. Drawn without a
+        picture: none was given.
+        """
+        asked = Asked(what, number, each, looked_at, fit)
+        entries = with_image(self.at(layer=layer, head=head, kind=kind)._texts(sequence), asked)
+        self._require_alike(entries)
+        sinks = self._sinks(entries, False, sequence) if not looked_at else None
+        return self._captioned(over(entries, asked, image, sinks or (), title))
+
+    @torch.no_grad()
+    def check(self, rows: int = 16) -> Check:
+        """Compare a sample of rows with the plain dense computation in float64, print the result, and return it."""
+        result = _compare(list(self.values()), rows)
+        print(result)
+        return result
+
+    def gather(self) -> Record | None:
+        """The record with the heads of all ranks, where each has some (tensor parallel): for the first rank alone.
+
+        Every rank must call it; the others get None. Where each rank has all heads, it is the record itself.
+        """
+        if not any(entry.shard is not None for part in self.passes for entry in part.values()):
+            return self
+        found = [gathered(dict(part)) for part in self.passes]
+        whole = [entries for entries in found if entries is not None]
+        return Record(whole, self.model, self._unseen) if len(whole) == len(found) else None
+
+    # To a file and back
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Everything that was kept of the last pass, as safetensors."""
+        storage.save(self._entries(), self.unseen, self.changes, path)
+
+    @classmethod
+    def open(cls, path: str | PathLike[str]) -> Record:
+        """A record as it was saved."""
+        entries, unseen, changes = storage.load(path)
+        return cls([entries], unseen=unseen, changes=changes)
+
+    def _entries(self) -> dict[str, Entry]:
+        """The entries of the last pass, as they are now."""
+        if not self._passes:
+            raise WatchError("nothing was watched yet: call the model inside the `with` block.")
+        last = self._passes[-1]
+        return {name: item if isinstance(item, Entry) else item.entry() for name, item in last.items()}
+
+    def _texts(self, sequence: int) -> list[Entry]:
+        """One text of the batch, without its padding: what every question is asked of.
+
+        A batch of fewer rows, as of images, has no such text; where none has, the first one says so.
+        """
+        entries = list(self._entries().values())
+        return [each.text(sequence) for each in entries if 0 <= sequence < each.shape[0]] or [entries[0].text(sequence)]
+
+    def _sinks(self, entries: Sequence[Entry], wanted: bool | None, sequence: int) -> Sinks:
+        """The sinks to set aside from texts of one kind and shape; None: show everything."""
+        if _plain(entries, wanted):
+            return None
+        first = entries[0]
+        whole = [each.text(sequence) for each in self._whole or self._entries().values() if sequence < each.shape[0]]
+        alike = [entry for entry in whole if (entry.kind, entry.shape[2:]) == (first.kind, first.shape[2:])]
+        return find_sinks(alike, key_side(first))
+
+    def _own_ids(self, ids: Tensor | None, sequence: int) -> Tensor | None:
+        """Of ids (batch, tokens) or (tokens) those of one text without its padding, and the one after them, if any."""
+        if ids is None:
+            return None
+        row = ids.cpu() if ids.dim() == 1 else ids[sequence].cpu()
+        real = next((e.real_keys for e in self.values() if e.kind == "decoder" and e.real_keys is not None), None)
+        if real is None or len(row) - real.shape[1] not in (0, 1):
+            return row
+        places = real[sequence].nonzero().flatten()
+        return torch.cat([row[places], row[places[-1] + 1 :][:1]])
+
+    def _comparable(self, layer: int | None, head: int | None, kind: str | None, sequence: int) -> list[Entry]:
+        """The chosen entries of a text; their mean makes sense only if they have one kind and one shape."""
+        entries = self.at(layer=layer, head=head, kind=kind)._texts(sequence)
+        self._require_alike(entries)
+        return entries
+
+    @staticmethod
+    def _require_alike(entries: Sequence[Entry]) -> None:
+        kinds = sorted({entry.kind for entry in entries})
+        if len(kinds) > 1:
+            raise InputError(f"the record has attention of {len(kinds)} kinds: choose kind = {' or '.join(kinds)}.")
+        shapes = sorted({entry.shape[2:] for entry in entries})
+        if len(shapes) > 1:
+            raise InputError(f"the layers look at texts of different lengths {shapes}: choose a layer.")
+
+
+def _plain(entries: Sequence[Entry], sinks: bool | None) -> bool:
+    """Whether sinks are shown like any token: as was asked or, by default, for one head."""
+    return sum(entry.shape[1] for entry in entries) == 1 if sinks is None else sinks
+
+
+@dataclass(frozen=True)
+class Check:
+    """How far the weights of a record are from the dense computation, and how much was compared."""
+
+    entries: int
+    heads: int
+    calls: int
+    rows: int
+    difference: float  # of any weight, at most
+    row_sum: float  # of the sum of any row from 1 - the share of its sink, at most
+
+    def __str__(self) -> str:
+        return (
+            f"{self.entries} attentions, {self.heads} heads, {self.calls} calls. "
+            f"{self.rows:,} rows computed again in float64: weights differ by {self.difference:.1e} at most, "
+            f"rows sum to 1 within {self.row_sum:.1e}."
+        )
+
+
+def _compare(entries: Sequence[Entry], rows: int) -> Check:
+    """Compare some rows of every head with softmax(QKᵀ · scale + mask), written out."""
+    count, difference, row_sum = 0, 0.0, 0.0
+    with progress("checking", total=len(entries)) as advance:
+        for entry in entries:
+            batch, heads, queries, _ = entry.shape
+            sample = torch.linspace(0, max(queries - 1, 0), min(rows, queries)).round().long().unique()  # type: ignore[no-untyped-call]
+            exact, sums = _dense_rows(entry, sample)
+            ours = torch.stack([entry.matrix[:, :, row] for row in sample.tolist()], 2).double().cpu()
+            difference = max(difference, float((ours - exact).abs().max()))
+            row_sum = max(row_sum, float((ours.sum(-1) - sums).abs().max()))
+            count += batch * heads * len(sample)
+            advance(1)
+    heads = sum(entry.shape[1] for entry in entries)
+    return Check(len(entries), heads, sum(entry.calls for entry in entries), count, difference, row_sum)
+
+
+def _dense_rows(entry: Entry, rows: Tensor) -> tuple[Float[Tensor, "batch heads rows keys"], Tensor]:
+    """The weights of these rows, and what each row sums to."""
+    _ = entry.matrix  # raises where only reductions were kept
+    call = entry.call
+    assert call is not None
+    positions = rows.to(call.query.device)
+    heads = entry.of_call
+    group = call.query.shape[1] // call.key.shape[1]
+    query = call.query[:, heads].index_select(2, positions).double()
+    key = call.key.repeat_interleave(group, 1)[:, heads].double()
+    scores = query @ key.mT * (query.shape[-1] ** -0.5 if call.scale is None else call.scale)
+    if call.softcap is not None:
+        scores = call.softcap * torch.tanh(scores / call.softcap)
+    shape = (*call.query.shape[:3], key.shape[2])
+    mask, keys = bind(call.mask, shape, call.query.device, plain=False), range(shape[3])
+    if (bias := mask.bias_tile(positions, keys)) is not None:
+        scores = scores + (bias if bias.shape[1] == 1 else bias[:, heads])
+    if (visible := mask.tile(positions, keys, call.query.device)) is not None:
+        scores = scores.masked_fill(~(visible if visible.shape[1] == 1 else visible[:, heads]), -math.inf)
+    if call.sinks is not None:
+        sinks = call.sinks.double().expand(shape[0], shape[1])[:, heads, None, None]
+        scores = torch.cat([scores, sinks.expand(*scores.shape[:3], 1)], -1)
+    weights = torch.softmax(scores, -1).nan_to_num(0.0)  # a row that sees no key
+    weights = weights if call.sinks is None else weights[..., :-1]
+    zeroed = bind(call.zeroed, shape, call.query.device, plain=False).tile(positions, keys, call.query.device)
+    if zeroed is not None:
+        weights = weights * (zeroed if zeroed.shape[1] == 1 else zeroed[:, heads])
+    return weights.cpu(), weights.sum(-1).cpu()
+
+
+def _is_inside(name: str, module: str | None) -> bool:
+    """Whether an entry is of a module, or of one inside it.
+
+    >>> _is_inside("text_model.encoder.layers.1.self_attn", "encoder.layers.1"), _is_inside("text_model.0", "text")
+    (True, False)
+    """
+    return module is None or f".{module}." in f".{name.partition('#')[0]}."
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """Numbers in ascending order, in short where none is missing.
+
+    >>> _listed([0, 1, 2, 3]), _listed([3, 7])
+    ('0 to 3', '3, 7')
+    """
+    whole = len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1
+    return f"{numbers[0]} to {numbers[-1]}" if whole else ", ".join(map(str, numbers))
