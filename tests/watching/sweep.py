@@ -1,8 +1,8 @@
 """Every architecture of transformers, watched: is what is shown what ran?
 
 `verdict` compares a watched model with the same weights under eager attention. What ran is found without regard: a
-dispatch mode sees each softmax and each fused attention, and the module that was running. Each of these calls must be
-in the record once, with these weights and their reductions, or be named as unseen.
+dispatch mode sees each fused attention and each softmax of a product of two activations, and the module that was
+running. Each of these calls must be in the record once, with these weights and their reductions, or be named as unseen.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from architectures import build, class_of, has_attention
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten_with_path, tree_leaves
+from torch.utils.weak import WeakIdKeyDictionary
 
 import regard
 
@@ -38,11 +39,7 @@ FUSED = re.compile(
     r"aten\.(_?scaled_dot_product.*attention|_native_multi_head_attention|_transformer_encoder_layer_fwd|_flash_attention|_efficient_attention)"
 )
 SOFTMAX = re.compile(r"aten\.(_softmax|_safe_softmax|softmax)\b")  # in inference mode, operations are not taken apart
-# Softmaxes that are no attention, by the name or the class of the module that computes them.
-NOT_ATTENTION = re.compile(
-    r"router|gate$|gating|expert|moe|lm_head|classif|quantiz|vector_quant|pooler$|codebook|hyper_?connection|patcher|Ovis2VisionModel|RecHead$|CTCEncoder",
-    re.IGNORECASE,
-)
+PRODUCT = re.compile(r"aten\.(mm|bmm|matmul|einsum|dot|mv|baddbmm|linear|addmm|addmv|convolution|conv[123]d)\b")
 
 
 @dataclass
@@ -68,8 +65,8 @@ class Detector(TorchDispatchMode):
         self._step = -1
         self._modules = dict(model.named_modules())
         self._logsumexp: dict[str, Tensor] = {}  # by module
-        configs = [module.config for module in model.modules() if hasattr(module, "config")]
-        self._vocabularies = {getattr(config, "vocab_size", None) for config in configs}
+        # What is computed from parameters alone, as in another dtype; and from a product of two other tensors.
+        self._parameters, self._products = WeakIdKeyDictionary(), WeakIdKeyDictionary()
 
     def __enter__(self) -> Detector:
         self._hooks = []
@@ -97,6 +94,8 @@ class Detector(TorchDispatchMode):
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         output = function(*args, **(kwargs or {}))
         name = str(function)
+        attention = any(scores in self._products for scores in args[:1] if isinstance(scores, Tensor))
+        self._follow(name, [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)], output)
         if name.startswith("aten.logsumexp") and self._running:
             self._logsumexp[self._running[-1][0]] = output
         if not name.startswith(("aten._", "aten.s")):
@@ -105,7 +104,7 @@ class Detector(TorchDispatchMode):
         if (fused or soft) and not self._by_regard() and not self._unused(soft):
             where, kind = self._running[-1] if self._running else ("", type(self.model).__name__)
             named = bool(re.search("attention|attn", kind, re.IGNORECASE))
-            if fused or named or self._is_attention(where, kind, *args[:2]):
+            if fused or attention:
                 weights, scores = None, args[0]
                 if soft and self.keep:
                     weights = self._weights(where, scores, output)
@@ -119,11 +118,23 @@ class Detector(TorchDispatchMode):
                 self.found.append(Seen(where, name, named, self._step, weights, close))
         return output
 
-    def _is_attention(self, where: str, kind: str, scores: Tensor, axis: int) -> bool:
-        """Over keys, for several queries or heads; not a choice of experts, of words or of a codebook."""
-        if scores.dim() < 3 or axis not in (-1, scores.dim() - 1) or scores.shape[-1] in self._vocabularies:
-            return False
-        return not (NOT_ATTENTION.search(where.rsplit(".", 1)[-1]) or NOT_ATTENTION.search(kind))
+    def _follow(self, name: str, inputs: list[Tensor], output: Any) -> None:
+        """Keep what follows from a product of two activations, until a projection, and from parameters alone."""
+        made = [x for x in tree_leaves(output) if isinstance(x, Tensor)]
+        made += [x._base for x in made if x._base is not None]  # a part of it was written
+        activations = [x for x in inputs if x.is_floating_point() and not self._of_parameters(x)]
+        outer = name.startswith("aten.mul.") and made[0].numel() > max(x.numel() for x in inputs)
+        if PRODUCT.match(name) or outer:
+            kind = self._products if len(activations) > 1 else None
+        elif any(x in self._products for x in inputs):
+            kind = self._products
+        else:
+            kind = None if activations or not inputs else self._parameters
+        if kind is not None:
+            kind.update((x, True) for x in made)
+
+    def _of_parameters(self, tensor: Tensor) -> bool:
+        return any(isinstance(x, nn.Parameter) or x in self._parameters for x in (tensor, tensor._base) if x is not None)
 
     def _weights(self, where: str, scores: Tensor, softmax: Tensor) -> Tensor:
         """The weights of keys, less what a sink takes, which is a logit of its own.
@@ -151,7 +162,7 @@ class Detector(TorchDispatchMode):
         frame = sys._getframe(2)
         while frame is not None:
             path = frame.f_code.co_filename
-            if path.startswith(PACKAGE):
+            if path.startswith(PACKAGE) and frame.f_code.co_name != "__torch_function__":  # that passes all calls on
                 return True
             if path.endswith("torch/nn/modules/module.py") and frame.f_code.co_name == "_call_impl":
                 return False
