@@ -8,7 +8,7 @@ VLLM := .venv-vllm
 # Bytecode is kept: without it each worker rewrites every assert, and each process compiles the library, again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test test-vllm lint sweep mutants bench reports docs notebooks wheel clean help
+.PHONY: demo check test test-vllm lint sweep mutants bench reports docs notebooks release clean help
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -56,12 +56,13 @@ notebooks: .venv/docs  ## set up, run every page, and write them as notebooks in
 
 PYTHONS ?= python3.11 python3.12 python3.13
 
-wheel:  ## build the wheel, install it for each Python that is found, outside the repository, and translate with it
-	@rm -rf .cache/wheel && $(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir .cache/wheel .
+release: .venv/demo  ## build sdist and wheel in dist/, check them, and try the wheel with each Python outside the repository
+	@$(PIP) 'build>=1.2' 'twine>=6'
+	@rm -rf dist && $(BIN)/python -m build --outdir dist . > /dev/null && $(BIN)/twine check --strict dist/*
 	@for python in $(PYTHONS); do \
 	    if ! command -v $$python > /dev/null; then echo "$$python: not found"; continue; fi; \
 	    folder=$$(mktemp -d) && $$python -m venv $$folder/venv && \
-	    $$folder/venv/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt .cache/wheel/*.whl && \
+	    $$folder/venv/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt dist/*.whl && \
 	    (cd $$folder && venv/bin/regard translate "I am hungry." && venv/bin/regard steps > steps.txt) && \
 	    echo "$$python: $$($$folder/venv/bin/python --version), works" && rm -rf $$folder || exit 1; \
 	done

@@ -25,13 +25,13 @@ BLOCKS = {
 
 
 def test_it_is_short():
-    assert len(README.encode()) <= 9500
+    assert len(README.encode()) <= 7000
 
 
 def test_whoever_follows_it_has_the_command():
     """After `make demo`, `regard` was not found: nothing said that the environment has to be activated."""
     blocks = re.findall(r"```console\n(.*?)```", README.split("## Install")[1], flags=re.DOTALL)
-    assert [". .venv/bin/activate" in way for way in blocks[:2]] == [True, True]
+    assert ". .venv/bin/activate" in blocks[0]
 
 
 @pytest.mark.slow
