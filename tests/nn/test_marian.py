@@ -106,7 +106,7 @@ def test_the_same_tokens_as_ctranslate2(tmp_path, seed):
 
 
 SPOIL = [
-    ({"model_type": "bart"}, "is no Marian config: model_type is 'bart'"),
+    ({"model_type": "bart"}, "is not a Marian config: model_type is 'bart'"),
     ({"scale_embedding": False}, "scale_embedding = False"),
     ({"normalize_before": True}, "normalize_before = True"),
     ({"decoder_ffn_dim": 7}, "encoder_ffn_dim other than decoder_ffn_dim"),

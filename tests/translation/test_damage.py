@@ -116,7 +116,7 @@ def test_killed_while_it_replaces_a_model_it_leaves_one_that_opens(folder, monke
     [
         ({"positions": 5_000_000}, "positions × width must be at most 67,108,864"),
         ({"encoder_layers": 2_000_000}, "encoder_layers must be at most 1,000"),
-        ({"decoder_layers": 999}, r"do not fit its config.json, which describes [\d,]+ parameters"),
+        ({"decoder_layers": 999}, r"but its config.json describes [\d,]+ parameters"),
         ({"vocabulary": 10**15}, "vocabulary must be at most 16,777,216"),
         ({"vocabulary": 10**7}, r"which describes 160,\d+,\d+ parameters"),
         ({"hidden": 10**7}, r"which describes [\d,]+ parameters"),

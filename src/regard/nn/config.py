@@ -10,7 +10,7 @@ from regard.errors import InputError, ShapeError
 __all__ = ["TransformerConfig", "check_positive"]
 
 _BOX = 35  # characters inside a box of the drawing
-# Far beyond any model; what asks for more is a damaged file, or one that was made to exhaust the memory.
+# Far beyond any model. A larger number comes from a damaged file, or from a file made to exhaust the memory.
 _LARGEST = 2**24  # vocabulary, width, hidden
 _MOST_LAYERS = 1_000
 _LARGEST_TABLE = 2**26  # positions × width
@@ -49,8 +49,9 @@ class TransformerConfig:
         check_positive(**{name: getattr(self, name) for name in names})
         if self.key_heads is not None:
             check_positive(key_heads=self.key_heads)
-        for name, limit in (("vocabulary", _LARGEST), ("width", _LARGEST), ("hidden", _LARGEST),
-                            ("encoder_layers", _MOST_LAYERS), ("decoder_layers", _MOST_LAYERS)):  # fmt: skip
+        limits = dict.fromkeys(("vocabulary", "width", "hidden"), _LARGEST)
+        limits |= dict.fromkeys(("encoder_layers", "decoder_layers"), _MOST_LAYERS)
+        for name, limit in limits.items():
             if getattr(self, name) > limit:
                 raise InputError(f"{name} must be at most {limit:,}. Got {getattr(self, name):,}.")
         if self.positions * self.width > _LARGEST_TABLE:
@@ -88,12 +89,12 @@ class TransformerConfig:
 
     @classmethod
     def big(cls, vocabulary: int = 37_000, **changes: Any) -> TransformerConfig:
-        """Its big model: 1024, 16 heads of 64, 6 + 6 layers, 4096, dropout 0.3."""
+        """The big model of the paper: 1024, 16 heads of 64, 6 + 6 layers, 4096, dropout 0.3."""
         return replace(cls(vocabulary, width=1024, heads=16, hidden=4096, dropout=0.3), **changes)
 
     @classmethod
     def tiny(cls, vocabulary: int = 1_000, **changes: Any) -> TransformerConfig:
-        """One that trains in a minute on a laptop: 128, 4 heads of 32, 2 + 2 layers, 256."""
+        """A model that trains in a minute on a laptop: 128, 4 heads of 32, 2 + 2 layers, 256."""
         return replace(cls(vocabulary, 128, 4, 256, 2, 2), **changes)
 
     @classmethod
@@ -132,11 +133,8 @@ class TransformerConfig:
             f"{self.encoder_layers} × encoder layer",
             ["", "self-attention", attention, "", "", "feed-forward", feed_forward, "", norm],
         )
-        decoder = _box(
-            f"{self.decoder_layers} × decoder layer",
-            ["self-attention, to the left only", attention, "", "attention to the source", attention, "",
-             "feed-forward", feed_forward, norm],
-        )  # fmt: skip
+        sublayers = ["self-attention, to the left only", attention, "", "attention to the source", attention, ""]
+        decoder = _box(f"{self.decoder_layers} × decoder layer", [*sublayers, "feed-forward", feed_forward, norm])
         table = f"E: {self.vocabulary:,} × {self.width}"
         before = [
             ("the source, n tokens", "the target so far, m tokens"),
@@ -162,7 +160,7 @@ def _box(title: str, lines: list[str]) -> list[str]:
 
 
 def check_positive(**numbers: int) -> None:
-    """Refuse sizes that are not whole numbers of at least 1, by name."""
+    """Raise unless every size is a whole number of at least 1; the error names the size."""
     for name, number in numbers.items():
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise InputError(f"{name} must be a whole number, at least 1. Got {number!r}.")

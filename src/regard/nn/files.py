@@ -1,4 +1,4 @@
-"""Single files that are written whole or not at all: a draft beside the file, flushed to the disk, then renamed."""
+"""Files that are written as a whole or not at all: a draft beside the file, flushed to disk, then renamed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LARGEST_JSON = 2**27  # bytes: vocabularies take a few million
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder and those above it, unless it is there."""
+    """Create a folder and its parents, unless it exists."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -51,17 +51,17 @@ def sha256(path: Path) -> str:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Any file."""
+    """Write any file."""
     _write(path, lambda draft: draft.write_bytes(data))
 
 
 def write_json(path: Path, fields: Mapping[str, Any]) -> None:
-    """One JSON file, indented for people to read."""
+    """Write a JSON file, indented for people to read."""
     write_bytes(path, (json.dumps(dict(fields), indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def read_json(path: Path, hint: str = "") -> Any:
-    """The content of a JSON file."""
+    """Read a JSON file."""
     try:
         if path.stat().st_size > _LARGEST_JSON:
             raise ValueError(f"larger than {_LARGEST_JSON:,} bytes")
@@ -69,19 +69,19 @@ def read_json(path: Path, hint: str = "") -> Any:
     except OSError as error:
         raise FileError(f"{path} cannot be read: {error.strerror}.") from None
     except RecursionError:
-        raise FileError(f"{path} is not JSON that can be read: it is nested too deeply.{hint}") from None
-    except ValueError as error:  # of JSON, of UTF-8, or a number of thousands of digits
+        raise FileError(f"{path} cannot be read: its JSON is nested too deeply.{hint}") from None
+    except ValueError as error:  # wrong JSON, wrong UTF-8, or a number with thousands of digits
         raise FileError(f"{path} is not JSON: {error}.{hint}") from None
 
 
 def write_safetensors(
     path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str], *, before: Callable[[Path], None] | None = None
 ) -> None:
-    """Tensors of any device, and a few strings about them; `before` gets the finished draft before it is renamed."""
+    """Write tensors of any device, and a few strings; `before` gets the finished draft before it is renamed."""
     on_cpu = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
 
     def fill(draft: Path) -> None:
-        # safetensors writes to a file of its own beside the one it is given, and a killed process would leave it there.
+        # safetensors writes a temporary file beside the draft, which a killed process would leave behind.
         with TemporaryDirectory(prefix=".", suffix=DRAFT, dir=draft.parent) as room:
             save_file(on_cpu, Path(room, "tensors"), metadata)
             os.replace(Path(room, "tensors"), draft)
@@ -90,17 +90,17 @@ def write_safetensors(
 
 
 def read_safetensors(path: Path, hint: str) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors of a file, and its metadata."""
+    """Read the tensors of a file, and its metadata."""
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dictionary)
             return tensors, file.metadata() or {}
-    except Exception as error:  # a damaged header reaches torch: a dtype it lacks, a shape it cannot count
+    except Exception as error:  # a damaged header raises many types of errors
         raise FileError(f"{path} is damaged: {error}. {hint}") from None
 
 
 def remove_drafts(folder: Path) -> None:
-    """Delete what processes that were killed while writing have left in a folder."""
+    """Delete the drafts that killed processes left in a folder."""
     for draft in folder.glob(f".*{DRAFT}"):
         if draft.is_dir():
             shutil.rmtree(draft, ignore_errors=True)

@@ -1,18 +1,18 @@
 """The layers of a Transformer, from one attention head to the decoder layer, all built on `regard.attention`.
 
-A layer maps (*batch, tokens, width) to the same shape. It works on sets: order enters only through positions, which
-the `Transformer` adds, or through a mask. Masks are regard's (`padding`, `documents`, `causal`, …) or plain tensors
-where True means "attend"; padding costs one row per sentence, never tokens × tokens.
+A layer maps (*batch, tokens, width) to the same shape. A layer works on sets: only positions, which the `Transformer`
+adds, or a mask bring in an order. Masks are regard's (`padding`, `documents`, `causal`, …) or plain tensors where True
+means "attend". Padding costs one row per sentence, never tokens × tokens.
 
 Every attention layer calls its kernel through `attend`, an attribute with the signature of `regard.attention`. Replace
-it to look at the weights or to switch a head off.
+`attend` to see the weights or to switch a head off.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -66,13 +66,13 @@ class SelfAttention(nn.Module):
     def forward(
         self, x: Float[Tensor, "*batch tokens width"], mask: Mask | Tensor | None = None
     ) -> Float[Tensor, "*batch tokens head_width"]:
-        """A weighted mean of the values for each vector of the set."""
+        """Return a weighted mean of the values for each vector of the set."""
         _check_width(x, self.width, "x")
         query, key, value = (layer(x).unsqueeze(-3) for layer in (self.query, self.key, self.value))
         return self.attend(query, key, value, mask=mask).squeeze(-3)
 
     def steps(self, x: Float[Tensor, "tokens width"], words: list[str] | None = None) -> Steps[Tensor]:
-        """The same computation with every intermediate kept, for printing."""
+        """Compute the same with every intermediate result kept, for printing."""
         w_q, w_k, w_v = (layer.weight.detach().mT for layer in (self.query, self.key, self.value))
         return steps(x.detach(), w_q, w_k, w_v, words=words)
 
@@ -85,20 +85,31 @@ class KeyValues:
     value: Tensor | None = None
 
     def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Append those of new tokens; returns all."""
+        """Append the keys and values of new tokens; return all keys and values."""
         if self.key is not None and self.value is not None:
             key, value = torch.cat([self.key, key], -2), torch.cat([self.value, value], -2)
         self.key, self.value = key, value
         return key, value
 
     def pick(self, batch: Tensor) -> None:
-        """Continue with these members of the batch, in this order, as a beam search does after every step."""
+        """Keep these members of the batch, in this order, as a beam search does after every step."""
         if self.key is not None and self.value is not None:
             self.key, self.value = self.key.index_select(0, batch), self.value.index_select(0, batch)
 
 
 class MultiHeadAttention(nn.Module):
     """Several heads in parallel; with a `context`, queries come from x, keys and values from the context.
+
+    Args:
+        width: numbers in each vector of the input and of the output.
+        heads: heads, each of width / heads numbers.
+        key_heads: heads of keys and values; fewer than `heads` lets groups of heads share them.
+        context_width: numbers in each vector of a context, if not `width`.
+        bias: whether the projections have biases.
+        dropout: the rate at which weights are dropped in training.
+        kind: "encoder", "decoder" or "cross", the name that a record gives the layer.
+        add_bias_kv: as in torch, a learned key and value (here before the first token) that every query may look at.
+        add_zero_attn: as in torch, a key and value of zeros that every query may look at.
 
     >>> import torch, regard
     >>> layer = regard.MultiHeadAttention(512, heads=8)
@@ -107,9 +118,6 @@ class MultiHeadAttention(nn.Module):
     >>> cross = regard.MultiHeadAttention(512, heads=8, key_heads=2, context_width=300)
     >>> cross(torch.randn(2, 5, 512), torch.randn(2, 9, 300)).shape
     torch.Size([2, 5, 512])
-
-    `add_bias_kv` and `add_zero_attn` are those of torch: a learned key and value (here before the first token), or a
-    key and value of zeros, that every query may look at.
     """
 
     def __init__(
@@ -150,9 +158,9 @@ class MultiHeadAttention(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Xavier uniform for each matrix, zeros for the biases.
+        """Initialize matrices by Xavier's uniform rule and biases with zeros.
 
-        Queries, keys and values start smaller, by √½: deep post-norm stacks then begin to learn sooner.
+        Queries, keys and values start smaller by √½, so that deep post-norm stacks begin to learn sooner.
         """
         for layer in self.children():
             assert isinstance(layer, nn.Linear)
@@ -172,23 +180,23 @@ class MultiHeadAttention(nn.Module):
         mask: Mask | Tensor | None = None,
         cache: KeyValues | None = None,
     ) -> Float[Tensor, "*batch tokens width"]:
-        """Self-attention over x or, if given, attention from x to the context.
+        """Compute self-attention over x or, with a context, attention from x to the context.
 
-        A cache appends the keys and values of x to those of earlier calls; those of a context are computed once.
+        A cache appends the keys and values of x to those of earlier calls; it keeps those of a context.
         """
         _check_width(x, self.width, "x")
         query, key, value = self._project(x, context, cache)
         if self.add_bias_kv:
             mask = _with_key_in_front(mask, (*query.shape[:-1], key.shape[-2]), query.device)
             key, value = (self._in_front(vector, of) for vector, of in ((self.bias_k, key), (self.bias_v, value)))
-        # A key and value of zeros: a logit of 0 that gives nothing.
+        # A key and value of zeros is a sink: a logit of 0 that contributes nothing.
         sink = {"sinks": 0.0} if self.add_zero_attn else {}
         mixed = self.attend(query, key, value, mask=mask, dropout=self.dropout if self.training else 0.0, **sink)
         joined: Tensor = self.output(mixed.transpose(-3, -2).flatten(-2))
         return joined
 
     def _project(self, x: Tensor, context: Tensor | None, cache: KeyValues | None) -> tuple[Tensor, Tensor, Tensor]:
-        """(*batch, heads, tokens, head_width) for queries, and the same with key_heads for keys and values."""
+        """Return queries (*batch, heads, tokens, head_width), and keys and values with key_heads instead of heads."""
         fused = self.context_width == self.width
         if context is None:
             if not fused:
@@ -220,16 +228,16 @@ class MultiHeadAttention(nn.Module):
         return torch.cat([first.expand(*tokens.shape[:-2], 1, self.head_width), tokens], -2)
 
     def extra_repr(self) -> str:
-        """What the submodules do not show."""
+        """The sizes that the submodules do not show."""
         added = "".join(f", {name}=True" for name in ("add_bias_kv", "add_zero_attn") if getattr(self, name))
         return f"heads={self.heads}, key_heads={self.key_heads}, head_width={self.head_width}{added}"
 
 
 def _with_key_in_front(mask: Mask | Tensor | None, shape: tuple[int, ...], device: torch.device) -> Mask:
-    """A mask of a matrix (*batch, heads, queries, keys) with one more key before the first, which every query sees."""
+    """Extend a mask over (*batch, heads, queries, keys) by a key before the first one that every query sees."""
     *batch, _, queries, keys = shape
     shifted: list[Atom] = []
-    spelt_out: list[Atom] = []
+    dense: list[Atom] = []
 
     def widened(tensor: Tensor) -> Tensor:
         over_keys = tensor.expand(*tensor.shape[:-1], keys)
@@ -240,19 +248,24 @@ def _with_key_in_front(mask: Mask | Tensor | None, shape: tuple[int, ...], devic
             shifted.append(Dense(widened(atom.tensor)))
         elif isinstance(atom, Keep):
             shifted.append(Keep(widened(atom.keys) if atom.keys.dtype == torch.bool else atom.keys.long() + 1))
-        elif isinstance(atom, Band) and isinstance(atom.offset, int) and atom.lowest is None and (
-            atom.highest is None or atom.highest + atom.offset >= -1
-        ):  # fmt: skip
+        elif _sees_first_key(atom):
             shifted.append(Band(None, atom.highest, atom.offset + 1))
-        else:  # windows and documents would hide it, and a cut has the positions of the other keys
-            spelt_out.append(atom)
-    bound = bind(Mask(tuple(spelt_out)), shape, device, plain=False)
-    seen = bound.tile(range(queries), range(keys), device)
-    for dense in (seen, bound.bias_tile(range(queries), range(keys), torch.float32)):
-        if dense is not None:
-            leading = [1] * len(batch) if len(dense) == 1 else batch
-            shifted.append(Dense(widened(dense.view(*leading, *dense.shape[1:]))))
+        else:  # windows and documents would hide the new key, and a cut has the positions of the other keys
+            dense.append(atom)
+    bound = bind(Mask(tuple(dense)), shape, device, plain=False)
+    visible = bound.tile(range(queries), range(keys), device)
+    for tensor in (visible, bound.bias_tile(range(queries), range(keys), torch.float32)):
+        if tensor is not None:
+            leading = [1] * len(batch) if len(tensor) == 1 else batch
+            shifted.append(Dense(widened(tensor.view(*leading, *tensor.shape[1:]))))
     return Mask(tuple(shifted))
+
+
+def _sees_first_key(atom: Atom) -> TypeGuard[Band]:
+    """Whether a mask is a band without a lower end, whose rows would all see a key before the first one."""
+    if not isinstance(atom, Band) or not isinstance(atom.offset, int) or atom.lowest is not None:
+        return False
+    return atom.highest is None or atom.highest + atom.offset >= -1
 
 
 class FeedForward(nn.Module):
@@ -277,7 +290,7 @@ class FeedForward(nn.Module):
                 nn.init.zeros_(layer.bias)
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
-        """down(activation(up(x))), with dropout before the second layer."""
+        """Compute down(activation(up(x))), with dropout before the second layer."""
         hidden = ACTIVATIONS[self.activation](self.up(x))
         if self.training and self.dropout:
             hidden = functional.dropout(hidden, self.dropout)
@@ -286,7 +299,7 @@ class FeedForward(nn.Module):
 
 
 class _Layer(nn.Module):
-    """Residual sublayers, with the norm after the sum, as in the paper, or before the sublayer."""
+    """Sublayers with a residual sum and a norm: after the sum, as in the paper, or before the sublayer."""
 
     def __init__(self, norm_first: bool, dropout: float):
         super().__init__()
@@ -331,7 +344,7 @@ class EncoderLayer(_Layer):
     def forward(
         self, x: Float[Tensor, "*batch tokens width"], mask: Mask | Tensor | None = None
     ) -> Float[Tensor, "*batch tokens width"]:
-        """One layer of an encoder."""
+        """Apply self-attention, then the feed-forward layer."""
         x = self._residual(x, self.attention_norm, lambda y: self.attention(y, mask=mask))
         return self._residual(x, self.feed_forward_norm, self.feed_forward)
 
@@ -346,7 +359,13 @@ class DecoderLayer(_Layer):
     >>> regard.DecoderLayer(512, heads=8, hidden=2048, cross=False)(torch.randn(4, 512)).shape    # a layer of a GPT
     torch.Size([4, 512])
 
-    With causal=False every token sees the later ones too, unless the mask hides them.
+    Args:
+        width, heads, key_heads, context_width, bias: as in `MultiHeadAttention`.
+        hidden, activation: as in `FeedForward`.
+        cross: whether the layer attends to a context.
+        causal: whether a token sees only earlier tokens; with False, all that the mask shows.
+        norm_first: whether a sublayer normalizes its input; else the norm follows the residual sum.
+        dropout: the rate at which the output of each sublayer is dropped in training.
     """
 
     def __init__(
@@ -383,15 +402,16 @@ class DecoderLayer(_Layer):
         context_mask: Mask | Tensor | None = None,
         cache: tuple[KeyValues, KeyValues] | None = None,
     ) -> Float[Tensor, "*batch tokens width"]:
-        """One layer of a decoder. `mask` is applied on top of the causal one.
+        """Apply self-attention, attention to the context, then the feed-forward layer.
 
-        k × n targets may share n contexts, k consecutive targets each, as the beams of a search do.
+        `mask` applies together with the causal mask. k × n targets may share n contexts, k consecutive targets each, as
+        the beams of a search do.
         """
         if self.crosses != (context is not None):
-            needs = "needs a context to look at" if self.crosses else "has no cross-attention, so it takes no context"
+            needs = "needs a context" if self.crosses else "has no cross-attention, so it takes no context"
             raise InputError(f"this decoder layer {needs}: layer(x{', context' * self.crosses}).")
         if cache is not None and not self.causal:
-            raise InputError("a cache holds tokens that no later one can change: it needs causal=True.")
+            raise InputError("A cache needs causal=True: without it, later tokens change the earlier ones.")
         own, cross = (None, None) if cache is None else cache
         past = 0 if own is None or own.key is None else own.key.shape[-2]
         # A single new token attends to all tokens before it: no mask needed.
@@ -406,7 +426,7 @@ class DecoderLayer(_Layer):
     def _cross_attention(
         self, x: Tensor, context: Tensor, mask: Mask | Tensor | None, cache: KeyValues | None
     ) -> Tensor:
-        # Targets that share a source become more queries of one attention: its keys are read once for all of them.
+        # Targets that share a source become queries of one attention, which reads the keys of the source once.
         shared = x.dim() == context.dim() == 3 and len(x) != len(context) > 0 == len(x) % len(context)
         queries = x.reshape(len(context), -1, x.shape[-1]) if shared else x
         mixed: Tensor = self.cross(queries, context, mask=mask, cache=cache)

@@ -1,7 +1,7 @@
-"""`token_loss`: the cross-entropy of tokens from the decoder's states, without ever holding all logits.
+"""`token_loss`: the cross-entropy of tokens, computed from the decoder's states without holding all logits.
 
 Logits are vocabulary × tokens numbers, far more than anything else in a training step. Here they exist for one chunk
-of tokens at a time, in the dtype of the product; their gradient is computed at once, so that none are stored.
+of tokens at a time, in the dtype of the product. Their gradient is computed in the same pass, so no logits are stored.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def token_loss(
     smoothing: float = 0.0,
     compiled: bool = False,
 ) -> Float[Tensor, ""]:
-    """The mean of -log p(label) over the tokens whose label is not `ignore`, as in `functional.cross_entropy`.
+    """Compute the mean of -log p(label) over tokens whose label is not `ignore`, as `functional.cross_entropy` does.
 
-    With `compiled`, torch.compile fuses what is done to a chunk: for long trainings on a GPU.
+    With `compiled`, torch.compile fuses the work on a chunk, which pays in long trainings on a GPU.
 
     >>> import torch
     >>> states, weight, labels = torch.randn(7, 4), torch.randn(9, 4), torch.tensor([1, 2, 3, 8, 8, 5, 0])
@@ -48,9 +48,15 @@ def token_loss(
 class _TokenLoss(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, states: Tensor, weight: Tensor, bias: Tensor, labels: Tensor, ignore: int, smoothing: float,
+        ctx: Any,
+        states: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        labels: Tensor,
+        ignore: int,
+        smoothing: float,
         compiled: bool,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         counted = labels != ignore
         share = counted / counted.sum().clamp_min(1)
         total = states.new_zeros((), dtype=torch.promote_types(states.dtype, torch.float32))
@@ -74,7 +80,7 @@ class _TokenLoss(torch.autograd.Function):
 
 
 def _chunk(logits: Tensor, label: Tensor, coefficient: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """The part of these tokens in the loss, and the gradient of their logits."""
+    """Compute the loss of these tokens, and the gradient of their logits."""
     vocabulary = logits.shape[-1]
     upcast = logits.to(torch.promote_types(logits.dtype, torch.float32))
     lse = upcast.logsumexp(-1)

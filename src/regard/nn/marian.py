@@ -1,7 +1,7 @@
 """Hugging Face Marian folders, both ways: the names of their weights and the fields of their config.
 
-Marian's Transformer is ours under other names: one shared embedding, sines then cosines, post-norm, a bias on the
-logits. Its config has fields for more than that; a folder that uses one is refused, naming the field.
+Marian's Transformer is regard's with other names: one shared embedding, sines then cosines, post-norm, a bias on the
+logits. Its config allows more; a folder that uses more is refused, and the error names the field.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from regard.nn.config import TransformerConfig
 
 __all__ = ["from_marian", "generation", "read_config", "to_marian", "write_config"]
 
-# Ours → theirs, inside a layer. `projection` is their q, k and v, concatenated.
+# regard → Marian, inside a layer. `projection` is Marian's q, k and v, concatenated.
 _NAMES = {
     "attention.output": "self_attn.out_proj",
     "attention.projection": "self_attn.{}_proj",
@@ -32,7 +32,7 @@ _NAMES = {
     "feed_forward_norm": "final_layer_norm",
 }
 _LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(.+)\.(weight|bias)")
-# Copies that Marian stores of the shared embedding, and positions, which are a formula
+# Copies of the shared embedding that Marian stores, and positions, which a formula gives
 _COPIES = re.compile(r"lm_head\.weight|model\.(en|de)coder\.embed_(tokens|positions)\.weight")
 _ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
 _FIXED: dict[str, tuple[Any, ...]] = {  # required values; None: the field may be absent
@@ -48,9 +48,9 @@ _FIXED: dict[str, tuple[Any, ...]] = {  # required values; None: the field may b
 
 
 def read_config(fields: Mapping[str, Any], folder: Path) -> TransformerConfig:
-    """Marian's config as ours."""
+    """Convert a Marian config to a `TransformerConfig`."""
     if fields.get("model_type") != "marian":
-        raise FileError(f"{folder / 'config.json'} is no Marian config: model_type is {fields.get('model_type')!r}.")
+        raise FileError(f"{folder / 'config.json'} is not a Marian config: model_type is {fields.get('model_type')!r}.")
     wrong = [f"{name} = {fields.get(name)!r}" for name, allowed in _FIXED.items() if fields.get(name) not in allowed]
     wrong += [
         f"encoder_{name} other than decoder_{name}"
@@ -85,9 +85,9 @@ def read_config(fields: Mapping[str, Any], folder: Path) -> TransformerConfig:
 
 
 def write_config(config: TransformerConfig) -> dict[str, Any]:
-    """Our config as Marian's, with every field set: published models differ from the defaults of MarianConfig."""
+    """Convert a config to Marian's, with every field set: published models differ from MarianConfig's defaults."""
     if config.norm_first or not config.bias or config.key_heads not in (None, config.heads):
-        raise InputError("Marian has norms after the sums, biases everywhere and no grouped heads; this model has not.")
+        raise InputError("A Marian model needs norm_first=False, bias=True and no grouped heads. This model differs.")
     theirs = {ours: name for name, ours in _ACTIVATIONS.items() if name != "silu"}
     both = {
         f"{side}_{name}": number
@@ -123,7 +123,7 @@ def write_config(config: TransformerConfig) -> dict[str, Any]:
 
 
 def generation(config: TransformerConfig) -> dict[str, Any]:
-    """Marian's generation_config.json; padding is never generated."""
+    """The content of Marian's generation_config.json; padding is never generated."""
     return {
         "bad_words_ids": [[config.pad]],
         "decoder_start_token_id": config.start,
@@ -136,7 +136,7 @@ def generation(config: TransformerConfig) -> dict[str, Any]:
 
 
 def to_marian(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Our weights under Marian's names."""
+    """Rename weights from regard to Marian."""
     renamed = {"model.shared.weight": tensors["embedding.weight"], "final_logits_bias": tensors["output_bias"][None]}
     for name, tensor in tensors.items():
         match = _LAYER.fullmatch(name)
@@ -152,13 +152,13 @@ def to_marian(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def from_marian(tensors: Mapping[str, Tensor], config: TransformerConfig, folder: Path) -> dict[str, Tensor]:
-    """Marian's weights under our names; missing and unknown ones are named."""
+    """Rename weights from Marian to regard; the error names missing and unknown weights."""
     rest = {name: tensor.float() for name, tensor in tensors.items()}
     renamed: dict[str, Tensor] = {}
 
     def take(name: str) -> Tensor:
         if name not in rest:
-            raise FileError(f"the weights of {folder} lack {name}. Is it a whole Marian model?")
+            raise FileError(f"The weights of {folder} lack {name}. Is it a complete Marian model?")
         return rest.pop(name)
 
     renamed["embedding.weight"] = take("model.shared.weight")
@@ -176,15 +176,15 @@ def from_marian(tensors: Mapping[str, Tensor], config: TransformerConfig, folder
                     parts = [take(name.format(letter)) for letter in "qkv"] if "{}" in name else [take(name)]
                     if len({part.shape for part in parts}) > 1 or not parts[0].dim():
                         raise FileError(
-                            f"{name} of {folder}: shapes {[tuple(part.shape) for part in parts]} do not fit."
+                            f"{name} of {folder} has shapes that do not match: {[tuple(part.shape) for part in parts]}."
                         )
                     renamed[f"{side}.layers.{layer}.{ours}.{kind}"] = torch.cat(parts)
     unknown = [name for name in rest if not _COPIES.fullmatch(name)]
     if unknown:
         raise FileError(
-            f"the weights of {folder} hold what regard's Transformer does not have: {', '.join(unknown[:3])}."
+            f"The weights of {folder} have parts that regard's Transformer lacks: {', '.join(unknown[:3])}."
         )
     for name, tensor in rest.items():
         if "positions" not in name and not torch.equal(tensor, renamed["embedding.weight"]):
-            raise FileError(f"{name} of {folder} is not the shared embedding: regard ties all three.")
+            raise FileError(f"{name} of {folder} differs from the shared embedding; regard ties all three embeddings.")
     return renamed

@@ -1,7 +1,7 @@
 """A model on disk: a folder with config.json and model.safetensors, each file written atomically.
 
-config.json holds the SHA-256 of the other files and of itself (without these sums), so that damage is noticed. A folder
-without sums, as older ones are, is opened all the same.
+config.json holds the SHA-256 of the other files and of itself (without these checksums), which reveals damage. Older
+folders have no checksums and open all the same.
 """
 
 from __future__ import annotations
@@ -21,13 +21,18 @@ from regard.nn.files import make_folder, read_json, read_safetensors, sha256, wr
 __all__ = ["add_sum", "check_size", "check_sum", "load_into", "read_config", "read_tensors", "write"]
 
 _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
-_SUMS = "sha256"  # the field of config.json: for each file its sum, or while it is replaced the old and the new one
+_SUMS = "sha256"  # the field of config.json: the checksum of each file, or two while a file is replaced
 
 
 def write(
-    folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor], *, int8: bool = False, sums: bool = True
+    folder: Path,
+    config: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    *,
+    int8: bool = False,
+    sums: bool = True,
 ) -> None:
-    """Write both files; each appears under its name only once it is complete.
+    """Write both files; each appears under its name only when it is complete.
 
     With `int8`, each row of a matrix is stored as integers from -127 to 127 (`x.int8`) and a scale (`x.scale`): a
     quarter of the size, with an error of at most half a scale.
@@ -40,39 +45,39 @@ def write(
         write_safetensors(weights, tensors, {"format": "pt"})
         write_json(folder / _CONFIG, config)
         return
-    found: list[str] = []
+    digests: list[str] = []
 
     def announce(draft: Path) -> None:
-        # Whether the process is killed before or after the rename, config.json has the sum of what is there.
-        found.append(sha256(draft))
+        # If the process is killed before or after the rename, config.json has the checksum of the file in place.
+        digests.append(sha256(draft))
         if weights.is_file():
-            write_json(folder / _CONFIG, _with_sums(config, {_WEIGHTS: [sha256(weights), *found]}))
+            write_json(folder / _CONFIG, _with_sums(config, {_WEIGHTS: [sha256(weights), *digests]}))
 
     write_safetensors(weights, tensors, {"format": "pt"}, before=announce)
-    write_json(folder / _CONFIG, _with_sums(config, {_WEIGHTS: found[0]}))
+    write_json(folder / _CONFIG, _with_sums(config, {_WEIGHTS: digests[0]}))
 
 
 def add_sum(folder: Path, name: str) -> None:
-    """Put the sum of another file of the folder into config.json."""
+    """Add the checksum of another file of the folder to config.json."""
     fields = read_config(folder)
     sums = fields.pop(_SUMS, {})
     write_json(folder / _CONFIG, _with_sums(fields, sums | {name: sha256(folder / name)}))
 
 
 def check_sum(folder: Path, name: str) -> None:
-    """Raise if a file of the folder is not the one whose sum is in config.json, or config.json has been changed."""
+    """Raise if a file of the folder, or config.json itself, does not match its checksum in config.json."""
     fields = read_config(folder)
     sums = fields.pop(_SUMS, None)
     if sums is None:
         return
     if not isinstance(sums, dict) or sums.get(_CONFIG) != _own_sum(fields, sums):
         raise FileError(
-            f"{folder / _CONFIG} is damaged or was edited: its own sha256 is another. Copy it again; if the change is "
-            f'meant, delete its field "{_SUMS}".'
+            f"Checksum mismatch for {folder / _CONFIG}: the file is damaged or was edited. Copy it again, or delete "
+            f'its field "{_SUMS}" if the edit is intended.'
         )
     expected = sums.get(name)
     if expected is not None and sha256(folder / name) not in (expected if isinstance(expected, list) else [expected]):
-        raise FileError(f"{folder / name} is damaged: its sha256 is not the one in {_CONFIG}. Copy it again.")
+        raise FileError(f"Checksum mismatch for {folder / name}: the file is damaged. Copy it again.")
 
 
 def _with_sums(config: Mapping[str, Any], sums: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,13 +85,13 @@ def _with_sums(config: Mapping[str, Any], sums: Mapping[str, Any]) -> dict[str, 
 
 
 def _own_sum(config: Mapping[str, Any], sums: Mapping[str, Any]) -> str:
-    """The sum of config.json: of its fields, however they are laid out, and of the sums of the other files."""
-    fields = dict(config) | {_SUMS: {name: found for name, found in sums.items() if name != _CONFIG}}
+    """The checksum of config.json: of its fields in any layout, and of the checksums of the other files."""
+    fields = dict(config) | {_SUMS: {name: digest for name, digest in sums.items() if name != _CONFIG}}
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """config.json as a dictionary."""
+    """Read config.json."""
     path = folder / _CONFIG
     if not folder.is_dir():
         raise FileError(f"{folder} is not a folder. A model is a folder with config.json and model.safetensors.")
@@ -99,7 +104,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def read_tensors(folder: Path) -> dict[str, Tensor]:
-    """The tensors of model.safetensors or, in old folders, of pytorch_model.bin (as data only, never as code)."""
+    """Read model.safetensors or, in old folders, pytorch_model.bin (as data, never as code)."""
     path = folder / _WEIGHTS
     if path.is_file():
         return _dequantized(read_safetensors(path, "Was it cut short? Copy it again.")[0], path)
@@ -116,22 +121,21 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
 
 
 def check_size(parameters: int, tensors: Mapping[str, Tensor], source: Path) -> None:
-    """Raise if a model is far larger than its weights, before it is built: a wrong config must not fill the memory."""
+    """Raise if a model is far larger than its weights: a wrong config must not exhaust the memory."""
     stored = sum(tensor.numel() for tensor in tensors.values())
     if parameters > 2 * stored:
         raise FileError(
-            f"the weights of {source} do not fit its config.json, which describes {parameters:,} parameters. They hold "
-            f"{stored:,} numbers."
+            f"The weights of {source} hold {stored:,} numbers, but its config.json describes {parameters:,} parameters."
         )
 
 
 def load_into(model: torch.nn.Module, tensors: Mapping[str, Tensor], source: Path) -> None:
-    """Copy tensors into a model; names those that are missing, unknown, of another shape or not finite."""
+    """Copy tensors into a model; the error names tensors that are missing, unknown, misshaped or not finite."""
     own = model.state_dict()
     wrong = [f"{name} is missing" for name in own if name not in tensors]
-    wrong += [f"{name} has no place in this model" for name in tensors if name not in own]
+    wrong += [f"{name} is not a part of this model" for name in tensors if name not in own]
     wrong += [
-        f"{name} must be {tuple(own[name].shape)}, is {tuple(tensor.shape)}"
+        f"{name} must be {tuple(own[name].shape)}. Got {tuple(tensor.shape)}"
         for name, tensor in tensors.items()
         if name in own and own[name].shape != tensor.shape
     ]
@@ -159,7 +163,7 @@ def _quantized(name: str, tensor: Tensor) -> list[tuple[str, Tensor]]:
 
 
 def _dequantized(stored: dict[str, Tensor], path: Path) -> dict[str, Tensor]:
-    """The same tensors, with `x` in place of every pair of `x.int8` and `x.scale`."""
+    """Replace every pair of `x.int8` and `x.scale` by `x`."""
     whole = dict(stored)
     for name in [name for name in stored if name.endswith((".int8", ".scale"))]:
         stem, _, kind = name.rpartition(".")

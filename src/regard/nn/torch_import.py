@@ -1,4 +1,4 @@
-"""`from_torch`: layers of torch.nn as ours, with the same weights and the same outputs."""
+"""`from_torch`: layers of torch.nn as regard's layers, with the same weights and outputs."""
 
 from __future__ import annotations
 
@@ -29,11 +29,14 @@ def from_torch(module: nn.TransformerDecoder, *, causal: bool) -> Decoder: ...
 @overload
 def from_torch(module: nn.Transformer, *, causal: bool) -> tuple[Encoder, Decoder]: ...
 def from_torch(module: nn.Module, *, causal: bool | None = None) -> Any:
-    """Our layer with the weights of one of torch.nn; for `nn.Transformer`, an encoder and a decoder.
+    """Convert a layer of torch.nn; an `nn.Transformer` becomes an encoder and a decoder.
 
-    Ours take (batch, tokens, width) whatever `batch_first` was, and masks in which True means "attend". A decoder of
-    torch is causal only where it is called with a `tgt_mask`, so say for decoders which one is meant: `causal=True` or
-    `causal=False`. What has no counterpart here (a `forward` of its own, another norm or activation) is refused.
+    regard's layers take (batch, tokens, width) whatever `batch_first` was, and masks in which True means "attend". A
+    module without a counterpart (with its own `forward`, another norm or activation) is refused.
+
+    Args:
+        module: the layer or stack of torch.nn.
+        causal: for decoders, whether a token sees only earlier tokens; torch decides it by `tgt_mask` in each call.
 
     >>> import torch, regard
     >>> theirs = torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True).eval()
@@ -51,24 +54,24 @@ def from_torch(module: nn.Module, *, causal: bool | None = None) -> Any:
         return convert(module).train(module.training)
     if causal is None:
         raise InputError(
-            "a decoder of torch is causal only where it is called with a tgt_mask. Say which one you mean: "
-            "from_torch(module, causal=True), or causal=False for one that sees later tokens too."
+            "A decoder of torch is causal only in calls with a tgt_mask. Choose from_torch(module, causal=True), or "
+            "causal=False for a decoder that sees later tokens too."
         )
     ours = convert(module, causal)
     return ours if isinstance(ours, tuple) else ours.train(module.training)
 
 
 def _plain(module: Any, *kinds: type[nn.Module]) -> None:
-    """Raise unless a module computes what its class in torch.nn does."""
+    """Raise unless a module computes exactly what its class in torch.nn computes."""
     kind = next((kind for kind in kinds if isinstance(module, kind)), None)
     if kind is None:
-        wanted = " or ".join(f"nn.{kind.__name__}" for kind in kinds)
-        raise InputError(f"from_torch knows {wanted} in this place. Got {type(module).__name__}.")
+        expected = " or ".join(f"nn.{kind.__name__}" for kind in kinds)
+        raise InputError(f"from_torch expects {expected} here. Got {type(module).__name__}.")
     for name in ("forward", "_sa_block", "_mha_block", "_ff_block"):
         if name in vars(module) or getattr(type(module), name, None) is not getattr(kind, name, None):
             raise InputError(
-                f"{type(module).__name__} has a {name} of its own, which would be lost. from_torch takes what computes "
-                f"as nn.{kind.__name__} does."
+                f"{type(module).__name__} overrides {name}, which the conversion would lose. from_torch takes modules "
+                f"that compute as nn.{kind.__name__} does."
             )
     if module._forward_hooks or module._forward_pre_hooks:
         raise InputError(f"{type(module).__name__} has forward hooks, which would be lost. Remove them first.")
@@ -81,9 +84,15 @@ def _attention(theirs: nn.MultiheadAttention, kind: str = "encoder") -> MultiHea
         raise InputError(f"keys and values must come from one context: kdim = {theirs.kdim}, vdim = {theirs.vdim}.")
     bias = theirs.in_proj_bias
     ours = MultiHeadAttention(
-        theirs.embed_dim, theirs.num_heads, context_width=theirs.kdim, bias=bias is not None, dropout=theirs.dropout,
-        kind=kind, add_bias_kv=theirs.bias_k is not None, add_zero_attn=theirs.add_zero_attn,
-    )  # fmt: skip
+        theirs.embed_dim,
+        theirs.num_heads,
+        context_width=theirs.kdim,
+        bias=bias is not None,
+        dropout=theirs.dropout,
+        kind=kind,
+        add_bias_kv=theirs.bias_k is not None,
+        add_zero_attn=theirs.add_zero_attn,
+    )
     if theirs.in_proj_weight is not None:
         _copy(ours.projection, theirs.in_proj_weight, bias)
     elif theirs.kdim == theirs.embed_dim:
@@ -100,11 +109,10 @@ def _attention(theirs: nn.MultiheadAttention, kind: str = "encoder") -> MultiHea
 
 
 def _joined(*weights: Tensor) -> Tensor:
-    """Several weights as one."""
+    """Concatenate weights that are trained alike."""
     if len({weight.requires_grad for weight in weights}) > 1:
         raise InputError(
-            "the weights of queries, keys and values become one, which is trained as a whole: set requires_grad of "
-            "q_proj_weight, k_proj_weight and v_proj_weight alike."
+            "q_proj_weight, k_proj_weight and v_proj_weight become one parameter: give them the same requires_grad."
         )
     return torch.cat(weights)
 
@@ -162,9 +170,9 @@ def _feed_forward(ours: EncoderLayer | DecoderLayer, theirs: Any) -> None:
 
 
 def _stack(theirs: Any, kind: Any, convert: Any) -> Any:
-    """A stack of converted layers; its sizes are those of the first."""
+    """Convert a stack of layers, with the sizes of the first."""
     if not len(theirs.layers):
-        raise InputError(f"from_torch takes a stack of at least one layer. Got an empty {type(theirs).__name__}.")
+        raise InputError(f"A stack must have at least one layer. Got an empty {type(theirs).__name__}.")
     for layer in theirs.layers:
         _plain(layer, nn.TransformerEncoderLayer if kind is Encoder else nn.TransformerDecoderLayer)
     ours = kind(0, **_options(theirs.layers[0]))
@@ -179,12 +187,12 @@ def _copy(ours: nn.Linear, weight: Tensor, bias: Tensor | None) -> None:
 
 
 def _parameter(tensor: Tensor) -> nn.Parameter:
-    """A copy that is trained where the original is."""
+    """Copy a parameter, with its requires_grad."""
     return nn.Parameter(tensor.detach().clone(), requires_grad=tensor.requires_grad)
 
 
 def _norm(theirs: nn.Module) -> Any:
-    """A copy of a norm, whether or not it has weights, a bias or a mean."""
+    """Copy a norm of any kind."""
     _plain(theirs, nn.LayerNorm, nn.RMSNorm, nn.Identity)
     return copy.deepcopy(theirs)
 

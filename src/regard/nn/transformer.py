@@ -1,6 +1,7 @@
-"""`Transformer`: the encoder–decoder of "Attention Is All You Need", from token ids to logits, and its two stacks.
+"""`Transformer`: the encoder–decoder of "Attention Is All You Need", from token ids to logits.
 
-`Encoder` and `Decoder` are N layers each; `Cache` holds the keys and values of a decoder's past tokens.
+`Encoder` and `Decoder` are stacks of N layers. `Cache` holds the keys and values of a decoder's past tokens, and
+`DecodingSession` decodes token by token with it.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +25,17 @@ from regard.nn.loss import token_loss
 from regard.scores import Mask, padding
 from regard.support import Bool, Float, Int
 
-__all__ = ["FORMAT", "Cache", "Decoder", "Encoder", "Memory", "Transformer", "sinusoids"]
+__all__ = [
+    "FORMAT",
+    "Cache",
+    "Decoder",
+    "DecodingSession",
+    "Encoder",
+    "Memory",
+    "Transformer",
+    "sinusoids",
+    "start_decoding",
+]
 
 FORMAT = "regard.Transformer"  # in config.json
 
@@ -46,14 +57,14 @@ class Encoder(nn.Module):
     def forward(
         self, x: Float[Tensor, "*batch tokens width"], mask: Mask | Tensor | None = None
     ) -> Float[Tensor, "*batch tokens width"]:
-        """All layers, one after the other."""
+        """Apply all layers, then the final norm if there is one."""
         for layer in self.layers:
             x = layer(x, mask)
         return x if self.norm is None else self.norm(x)
 
 
 class Cache:
-    """Keys and values of past tokens, so that each new token costs one token rather than the whole sentence.
+    """The keys and values of past tokens, so that a new token costs one token and not the whole sentence.
 
     >>> import torch, regard
     >>> decoder = regard.Decoder(2, width=64, heads=4, hidden=128, cross=False).eval()
@@ -68,14 +79,14 @@ class Cache:
 
     @property
     def tokens(self) -> int:
-        """The number of tokens it holds."""
+        """The number of cached tokens."""
         key = self.layers[0][0].key if self.layers else None
         return 0 if key is None else key.shape[-2]
 
     def pick(self, batch: Tensor, context: Tensor | None = None) -> None:
-        """Continue with these members of the batch, in this order, as a beam search does after every step.
+        """Keep these members of the batch, in this order, as a beam search does after every step.
 
-        Keys and values of the context stay as they are unless `context` picks them too: targets of one source share it.
+        Keys and values of the context stay as they are unless `context` picks them too: targets of a source share them.
         """
         for own, cross in self.layers:
             own.pick(batch)
@@ -83,11 +94,11 @@ class Cache:
                 cross.pick(context)
 
     def check(self, decoder: Decoder, batch: tuple[int, ...]) -> None:
-        """Refuse the cache of another model or another batch."""
+        """Raise if the cache belongs to another model or another batch."""
         if len(self.layers) != len(decoder.layers):
             raise InputError(
-                f"this cache was made for a decoder of {len(self.layers)} layers; this one has {len(decoder.layers)}. "
-                "Make one with regard.Cache(decoder)."
+                f"this cache was made for a decoder of {len(self.layers)} layers. Got {len(decoder.layers)} layers. "
+                "Make another cache with regard.Cache(decoder)."
             )
         if not self.tokens:
             return
@@ -98,8 +109,8 @@ class Cache:
         cached = (*key.shape[:-2], key.shape[-1])
         if cached != expected:
             raise InputError(
-                f"this cache holds (batch, key heads, head width) = {cached}, but the call has {expected}. A cache "
-                "goes on with the batch it began with: make a new one, or pick its members with cache.pick(batch)."
+                f"this cache holds (batch, key heads, head width) = {cached}, but the call has {expected}. "
+                "Make a new cache for another batch, or choose members of this batch with cache.pick(batch)."
             )
 
     def __repr__(self) -> str:
@@ -107,7 +118,7 @@ class Cache:
 
 
 class Decoder(nn.Module):
-    """N decoder layers. Options are those of `DecoderLayer`: with cross=False it is a GPT without its embeddings.
+    """N decoder layers. Options are those of `DecoderLayer`; with cross=False it is a GPT without embeddings.
 
     >>> import torch, regard
     >>> decoder = regard.Decoder(2, width=64, heads=4, hidden=128)
@@ -128,7 +139,7 @@ class Decoder(nn.Module):
         context_mask: Mask | Tensor | None = None,
         cache: Cache | None = None,
     ) -> Float[Tensor, "*batch tokens width"]:
-        """All layers, one after the other; with a cache, x holds only the tokens that are new."""
+        """Apply all layers, then the final norm if there is one; with a cache, x holds only the new tokens."""
         if cache is not None:
             cache.check(self, tuple(x.shape[:-2]))
         for n, layer in enumerate(self.layers):
@@ -137,7 +148,7 @@ class Decoder(nn.Module):
 
 
 def sinusoids(length: int, width: int) -> Float[Tensor, "length width"]:
-    """The positional encoding of the paper: sines in the first half of each row, cosines in the second.
+    """The positional encoding of the paper, with sines in the first half of each row and cosines in the second.
 
     >>> sinusoids(3, 4)
     tensor([[ 0.0000,  0.0000,  1.0000,  1.0000],
@@ -157,7 +168,7 @@ class Memory(NamedTuple):
 
     @property
     def mask(self) -> Mask:
-        """The padding mask for attention to it."""
+        """The padding mask for attention to these states."""
         return padding(self.visible)
 
     def pick(self, batch: Tensor) -> Memory:
@@ -166,7 +177,7 @@ class Memory(NamedTuple):
 
 
 class _NoInit(TorchFunctionMode):
-    """Skips random initialisation, for models whose weights come from a file."""
+    """Skips random initialization, for models whose weights come from a file."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__name__", "") in ("uniform_", "normal_", "kaiming_uniform_", "xavier_uniform_"):
@@ -175,7 +186,7 @@ class _NoInit(TorchFunctionMode):
 
 
 class Transformer(nn.Module):
-    """Maps the token ids of a source and of a target so far to logits of the next target token, at every place.
+    """Maps the token ids of a source and of a target to the logits of the next target token, at every position.
 
     >>> import torch, regard
     >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=100)).eval()
@@ -196,11 +207,8 @@ class Transformer(nn.Module):
         super().__init__()
         self.config = config
         self._compiled = False  # see compile_for_training
-        shared: dict[str, Any] = {
-            "width": config.width, "heads": config.heads, "hidden": config.hidden, "key_heads": config.key_heads,
-            "activation": config.activation, "norm_first": config.norm_first, "bias": config.bias,
-            "dropout": config.dropout, "final_norm": config.norm_first,
-        }  # fmt: skip
+        names = ("width", "heads", "hidden", "key_heads", "activation", "norm_first", "bias", "dropout")
+        shared = {name: getattr(config, name) for name in names} | {"final_norm": config.norm_first}
         self.embedding = nn.Embedding(config.vocabulary, config.width, padding_idx=config.pad)
         nn.init.normal_(self.embedding.weight, std=config.width**-0.5)
         self.encoder = Encoder(config.encoder_layers, **shared)
@@ -215,29 +223,29 @@ class Transformer(nn.Module):
     def forward(
         self, source: Int[Tensor, "batch others"], target: Int[Tensor, "batch tokens"]
     ) -> Float[Tensor, "batch tokens vocabulary"]:
-        """Logits of every next token, all places at once, as training needs them."""
+        """Compute the logits of every next token, for all positions at once."""
         return self.decode(target, self.encode(source))
 
     def encode(self, source: Int[Tensor, "batch tokens"]) -> Memory:
-        """A vector for each source token."""
+        """Compute a vector for each source token."""
         x, visible = self.enter(source)
         return Memory(self.encoder(x, self._mask(visible)), visible)
 
     def enter(
         self, source: Int[Tensor, "batch tokens"]
     ) -> tuple[Float[Tensor, "batch tokens width"], Bool[Tensor, "batch tokens"]]:
-        """The input of the encoder: embeddings with positions, and which tokens are not padding."""
+        """Compute the input of the encoder, embeddings with positions, and which tokens are not padding."""
         self._check(source, "source")
         visible = source.ne(self.config.pad)
         if self._may_read(source) and not bool(visible.any(-1).all()):
             blank = int((~visible.any(-1)).nonzero()[0, 0])
-            raise InputError(f"sentence {blank} of the source is all padding (id {self.config.pad}): leave it out.")
+            raise InputError(f"Sentence {blank} of the source is all padding (id {self.config.pad}). Leave it out.")
         return self._embed(source, 0), visible
 
     def decode(
         self, target: Int[Tensor, "batch tokens"], memory: Memory, cache: Cache | None = None
     ) -> Float[Tensor, "batch tokens vocabulary"]:
-        """Logits after each target token; with a cache, `target` holds only the new tokens.
+        """Compute the logits after each target token; with a cache, `target` holds only the new tokens.
 
         k × batch targets may share the memory of a batch, k consecutive targets for each source.
         """
@@ -246,11 +254,11 @@ class Transformer(nn.Module):
     def states(
         self, target: Int[Tensor, "batch tokens"], memory: Memory, cache: Cache | None = None
     ) -> Float[Tensor, "batch tokens width"]:
-        """The output of the decoder at each place, before the product with the embedding."""
+        """Compute the output of the decoder at each position, before the product with the embedding."""
         self._check(target, "target")
         if len(target) % len(memory.states):
             raise ShapeError(
-                "target and memory must have the same batch, or each source as many targets, in a row. "
+                "target and memory must have the same batch, or each source the same number of consecutive targets. "
                 f"Got {len(target)} and {len(memory.states)} sentences."
             )
         x = self._embed(target, 0 if cache is None else cache.tokens)
@@ -258,13 +266,13 @@ class Transformer(nn.Module):
         return decoded
 
     def logits(self, states: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocabulary"]:
-        """states · Eᵀ + bias."""
+        """Compute states · Eᵀ + bias."""
         return functional.linear(states, self._head(), self.output_bias)
 
     def loss(
         self, source: Int[Tensor, "batch others"], target: Int[Tensor, "batch tokens"], smoothing: float = 0.0
     ) -> Float[Tensor, ""]:
-        """The mean of -log p over the target's tokens after the first, padding excluded.
+        """Compute the mean of -log p over the tokens of the target after the first, padding excluded.
 
         >>> import torch, regard
         >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=100))
@@ -274,7 +282,7 @@ class Transformer(nn.Module):
         """
         if target.dim() != 2 or target.shape[1] < 2:
             raise ShapeError(
-                f"target must be (sentences, tokens), at least a start and one more. Got {tuple(target.shape)}."
+                f"target must be (sentences, tokens), with at least a start and one token. Got {tuple(target.shape)}."
             )
         states = self.states(target[:, :-1], self.encode(source)).flatten(0, 1)
         labels = target[:, 1:].flatten()
@@ -284,9 +292,9 @@ class Transformer(nn.Module):
         )
 
     def compile_for_training(self) -> None:
-        """Compile the layers and the loss with torch.compile: a minute at the first step, then steps are faster.
+        """Compile the layers and the loss with torch.compile: the first step takes a minute, later steps are faster.
 
-        The layers are compiled one by one for any number of sentences and tokens; those of one kind share their code.
+        Each layer is compiled for any number of sentences and tokens; layers of a kind share their code.
         """
         for layer in (*self.encoder.layers, *self.decoder.layers):
             layer.compile(dynamic=True)
@@ -294,11 +302,11 @@ class Transformer(nn.Module):
 
     def _head(self) -> Tensor:
         weight = self.embedding.weight
-        # The row of padding is zero and stays zero: no gradient from here either.
+        # The row of padding is zero and stays zero: it gets no gradient from here either.
         return torch.where(self.live, weight, weight.detach()) if self.training else weight
 
     def cache(self) -> Cache:
-        """An empty cache for decoding token by token."""
+        """Make an empty cache for decoding token by token."""
         return Cache(self.decoder)
 
     def _embed(self, tokens: Tensor, past: int) -> Tensor:
@@ -313,26 +321,26 @@ class Transformer(nn.Module):
         return dropped
 
     def _mask(self, visible: Tensor) -> Mask | None:
-        """The padding mask; None without padding, where finding out does not wait for a GPU."""
+        """The padding mask; None without padding, where the test does not wait for a GPU."""
         unpadded = visible.device.type == "cpu" and self._may_read(visible) and bool(visible.all())
         return None if unpadded else padding(visible)
 
     def _may_read(self, tokens: Tensor) -> bool:
-        """Whether Python may read the values of tokens: on a GPU that would stall every training step."""
+        """Whether Python may read the values of tokens: on a GPU, reading them would stall every training step."""
         return not torch.compiler.is_compiling() and (tokens.device.type == "cpu" or not self.training)
 
     def _check(self, tokens: Tensor, name: str) -> None:
         if tokens.dim() != 2 or 0 in tokens.shape:
             raise ShapeError(
-                f"{name} must be (sentences, tokens), at least 1 of each. Got {tuple(tokens.shape)}."
-                + (f" One sentence is {name}[None]." if tokens.dim() == 1 else "")
+                f"{name} must be (sentences, tokens), with at least one of each. Got {tuple(tokens.shape)}."
+                + (f" Pass a single sentence as {name}[None]." if tokens.dim() == 1 else "")
             )
         if self._may_read(tokens):
             low, high = (int(t) for t in torch.aminmax(tokens))
             if low < 0 or high >= self.config.vocabulary:
                 raise OutOfRangeError(
                     f"{name} must hold ids from 0 to {self.config.vocabulary - 1}. Got ids from {low} to {high}. "
-                    "Was it made with another vocabulary?"
+                    "Was it encoded with another vocabulary?"
                 )
 
     def __str__(self) -> str:
@@ -341,7 +349,7 @@ class Transformer(nn.Module):
     # On disk
 
     def save(self, path: str | Path, *, int8: bool = False) -> None:
-        """Write config.json and model.safetensors into a folder; `int8` rounds the weights to a quarter of the size.
+        """Write config.json and model.safetensors into a folder; `int8` rounds the weights to a quarter of their size.
 
         >>> import tempfile, regard
         >>> model = regard.Transformer(regard.TransformerConfig.tiny())
@@ -355,7 +363,7 @@ class Transformer(nn.Module):
 
     @classmethod
     def load(cls, path: str | Path) -> Transformer:
-        """Open what `save` wrote, in eval mode."""
+        """Open a folder that `save` wrote, in eval mode."""
         folder = Path(path)
         fields = model_folder.read_config(folder)
         if fields.pop("format", None) != FORMAT:
@@ -380,7 +388,7 @@ class Transformer(nn.Module):
     def to_marian(self, path: str | Path) -> None:
         """Write a Hugging Face Marian folder, which transformers opens and CTranslate2 converts."""
         folder, config = Path(path), marian.write_config(self.config)
-        # Without sums: transformers would carry them along when it saves other weights.
+        # Without checksums: transformers would copy them when it saves other weights.
         model_folder.write(folder, config, marian.to_marian(self.state_dict()), sums=False)
         write_json(folder / "generation_config.json", marian.generation(self.config))
 
@@ -394,3 +402,47 @@ class Transformer(nn.Module):
             raise FileError(f"{folder / 'config.json'} does not describe a Transformer: {error}") from None
         model_folder.load_into(model, tensors, folder)
         return model.eval()
+
+
+@runtime_checkable
+class DecodingSession(Protocol):
+    """Targets that grow token by token, the same number of consecutive targets for each source."""
+
+    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
+        """Append a token to each target; return the log-probabilities of the next token."""
+
+    def reorder(self, rows: Int[Tensor, " kept"], sources: Int[Tensor, " open"] | None = None) -> None:
+        """Keep these targets, in this order, and these sources if some are finished."""
+
+
+def start_decoding(model: Transformer, source: Int[Tensor, "batch tokens"]) -> DecodingSession:
+    """Start decoding these sources, with one target for each.
+
+    >>> import torch, regard
+    >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval()
+    >>> session = start_decoding(model, torch.randint(1, 49, (2, 6)))
+    >>> session.step(torch.tensor([49, 49])).shape
+    torch.Size([2, 50])
+    >>> session.reorder(torch.tensor([0, 0, 0, 1, 1, 1]))           # three targets for each source from here on
+    >>> session.step(torch.arange(6)).shape
+    torch.Size([6, 50])
+    """
+    return PlainSession(model, model.encode(source))
+
+
+class PlainSession:
+    """Decodes with the model itself and a cache."""
+
+    def __init__(self, model: Transformer, memory: Memory):
+        self.model, self.memory, self.cache = model, memory, model.cache()
+
+    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
+        """Append a token to each target; return the log-probabilities of the next token."""
+        logits = self.model.decode(tokens[:, None], self.memory, self.cache)[:, -1].float()
+        logits[:, self.model.config.pad] = -torch.inf  # padding is never generated
+        return torch.log_softmax(logits, -1)
+
+    def reorder(self, rows: Int[Tensor, " kept"], sources: Int[Tensor, " open"] | None = None) -> None:
+        """Keep these targets, in this order, and these sources if some are finished."""
+        self.memory = self.memory if sources is None else self.memory.pick(sources)
+        self.cache.pick(rows, sources)

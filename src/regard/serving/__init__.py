@@ -1,14 +1,13 @@
-"""Ask a model that vLLM serves what it looked at: a plugin, and the `Record` of a request.
+"""Attention of a model that vLLM serves: a plugin for vLLM, and the `Record` of a request.
 
 Read in this order:
 
-client.py    `record`: what a request that asked has, from the processes of vLLM, as a `Record`
-plugin.py    what vLLM loads: it hands the attention of the requests that asked to the store of its process
-requests.py  `WatchedRequest`, what is kept of one; `Store`, all of them in a process
-paged.py     the keys of one request, gathered from the blocks of vLLM's cache
-endpoint.py  a route for the server of `vllm serve`
+client.py    `record`: the record of a request, from the processes of vLLM; `Endpoint`, the same over HTTP
+plugin.py    the plugin that vLLM loads: it gives the attention of watched requests to the store of its process
+requests.py  `WatchedRequest`, the events and entries of a request; `Store`, all watched requests of a process
+paged.py     the keys of a request, gathered from the blocks of vLLM's cache
 
-A request that did not ask is not looked at, and a step of the server without one that asked runs as it did before.
+Only requests that ask for a record are watched. A step of the server without a watched request runs unchanged.
 """
 
 from regard.serving.client import read, record, requests_seen

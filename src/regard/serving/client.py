@@ -1,4 +1,4 @@
-"""`record`: the record of a request that asked, from the processes of vLLM."""
+"""`record`: the record of a request, from the processes of vLLM; and `Endpoint`, the same over HTTP."""
 
 from __future__ import annotations
 
@@ -10,21 +10,26 @@ from typing import Any
 
 import torch
 
-from regard.errors import InputError, WatchError
+from regard.errors import InputError, RegardError, WatchError
 from regard.matrix import Top
 from regard.serving.plugin import check_version
 from regard.watching.record.entries import Entry
 from regard.watching.record.record import Record
 from regard.watching.record.tokens import Vocabulary
 
-__all__ = ["read", "record", "requests_seen"]
+__all__ = ["Endpoint", "read", "record", "requests_seen"]
 
 
 def record(llm: Any, request_id: str, *, tokenizer: Any = None) -> Record:
-    """What a request looked at, that was made with `SamplingParams(extra_args={"regard": True})`.
+    """Return the record of a request that was made with `SamplingParams(extra_args={"regard": True})`.
 
-    Any time: while it runs, the rows of the tokens so far. Words are those of the model's tokenizer, or of `tokenizer`.
-    The last token that a model wrote has no row: it was not read any more.
+    A running request has the rows of the tokens so far. The last token that a model wrote has no row: the model has not
+    read it.
+
+    Args:
+        llm: vLLM's `LLM`.
+        request_id: the name of the request.
+        tokenizer: names the tokens; by default the model's tokenizer.
     """
     check_version()
     if tokenizer is None and not llm.model_config.skip_tokenizer_init:
@@ -33,27 +38,27 @@ def record(llm: Any, request_id: str, *, tokenizer: Any = None) -> Record:
 
 
 def requests_seen(llm: Any) -> list[str]:
-    """The requests of which there is a record, as vLLM's processes name them, the oldest first."""
+    """List the requests that have a record, the oldest first, by their names in vLLM's processes."""
     check_version()
     names: list[str] = llm.collective_rpc("regard_requests")[0]
     return names
 
 
 def read(answers: Sequence[bytes | str], *, tokenizer: Any = None) -> Record:
-    """The record from what the processes answered: for an `AsyncLLM`, whose calls have to be awaited.
+    """Build the record from the answers of the processes, for an `AsyncLLM`, whose calls must be awaited.
 
     `regard.serving.read(await engine.collective_rpc("regard_record", args=(request_id,)))`
     """
     records = [_open(answer) for answer in answers]
     if not records:
-        raise InputError("no process answered.")
+        raise InputError("answers must have at least one answer. Got none: no process of vLLM answered.")
     entries: dict[str, Entry] = {}
-    for one in records:  # pipeline parallel: other layers; tensor parallel: other heads
-        for name, entry in one.items():
+    for part in records:  # pipeline parallel: other layers; tensor parallel: other heads
+        for name, entry in part.items():
             entries[name] = entry if name not in entries else _beside(entries[name], entry)
     vocabulary = Vocabulary(tokenizer)
     named = {name: _named(entry, vocabulary) for name, entry in entries.items()}
-    return Record([named], unseen=tuple(dict.fromkeys(said for one in records for said in one.unseen)))
+    return Record([named], unseen=tuple(dict.fromkeys(name for part in records for name in part.unseen)))
 
 
 def _open(answer: bytes | str) -> Record:
@@ -73,7 +78,7 @@ def _named(entry: Entry, vocabulary: Vocabulary) -> Entry:
 
 
 def _beside(first: Entry, second: Entry) -> Entry:
-    """The heads of two ranks as one entry."""
+    """Join the heads of two ranks in one entry."""
     batch, heads, *places = first.shape
     about: dict[str, Any] = {"shape": (batch, heads + second.shape[1], *places), "shard": None}
     if first.reductions is not None and second.reductions is not None:
@@ -89,8 +94,40 @@ def _beside(first: Entry, second: Entry) -> Entry:
     assert one is not None
     assert other is not None
     sinks = None if one.sinks is None or other.sinks is None else torch.cat([one.sinks, other.sinks], -1)
-    call = replace(
-        one, query=torch.cat([one.query, other.query], 1), key=torch.cat([one.key, other.key], 1), sinks=sinks,
-        shard=None,
-    )  # fmt: skip
+    query, key = torch.cat([one.query, other.query], 1), torch.cat([one.key, other.key], 1)
+    call = replace(one, query=query, key=key, sinks=sinks, shard=None)
     return replace(first, call=call, attention=call.matrix(), **about)
+
+
+class Endpoint:
+    """The route GET /v1/regard/ID of `vllm serve` (entry point `vllm.endpoint_plugins`): a record as a file.
+
+    vLLM adds routes only of plugins that VLLM_PLUGINS names: `VLLM_PLUGINS=regard vllm serve …`. Below /v1 it asks for
+    its API key, if it has one. `Record.open` reads the file.
+    """
+
+    name = "regard"
+    required_tasks = ("generate",)
+
+    def attach_router(self, app: Any) -> None:
+        """Add the route to the server."""
+        app.add_route("/v1/regard/{request_id}", _answer, methods=["GET"])
+
+    async def init_state(self, engine_client: Any, state: Any, args: Any) -> None:
+        """Keep the client that can call vLLM's processes."""
+        state.regard_engine = engine_client
+
+
+async def _answer(request: Any) -> Any:
+    from starlette.responses import JSONResponse, Response
+
+    engine, name = request.app.state.regard_engine, request.path_params["request_id"]
+    answers = await engine.collective_rpc("regard_record", args=(name,))
+    try:
+        record = read(answers)
+    except RegardError as error:
+        return JSONResponse({"error": {"message": str(error), "type": "not_found", "code": 404}}, status_code=404)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "record.safetensors"
+        record.save(path)
+        return Response(path.read_bytes(), media_type="application/octet-stream")
