@@ -261,6 +261,8 @@ def run(
         raise SystemExit("--only prints some sections; a report has all of them.")
     name = name or f"{Path(sys.argv[0]).stem.replace('_', '-')}-{'gpu' if GPU else 'cpu'}"
     paths = [f"benchmarks/{Path(sys.argv[0]).name}", *(f"src/regard/{room}" for room in measures.split())]
+    if missing := [path for path in paths if not (ROOT / path).exists()]:
+        raise SystemExit(f"a report measures files of this repository. {', '.join(missing)} does not exist.")
     others, failed = _others(), False
     found = {heading: ["*Not reached in this run.*"] for heading in chosen}
     for heading, section in chosen.items():

@@ -156,7 +156,7 @@ def main() -> None:
         worker(options.worker, options.shard)
     else:
         about = (__doc__ or "").split("\n\n")[-1].strip().replace("\n", " ")
-        run("Training by one process and by several", about, {"Speed": rates}, "translation/train nn", options)
+        run("Training by one process and by several", about, {"Speed": rates}, "translation nn", options)
 
 
 if __name__ == "__main__":
