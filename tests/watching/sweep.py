@@ -122,19 +122,21 @@ class Detector(TorchDispatchMode):
         """Keep what follows from a product of two activations, until a projection, and from parameters alone."""
         made = [x for x in tree_leaves(output) if isinstance(x, Tensor)]
         made += [x._base for x in made if x._base is not None]  # a part of it was written
-        activations = [x for x in inputs if x.is_floating_point() and not self._of_parameters(x)]
+        activations = [x for x in inputs if _is_number(x) and not self._of_parameters(x)]
         outer = name.startswith("aten.mul.") and made[0].numel() > max(x.numel() for x in inputs)
         if PRODUCT.match(name) or outer:
             kind = self._products if len(activations) > 1 else None
         elif any(x in self._products for x in inputs):
             kind = self._products
         else:
-            kind = None if activations or not inputs else self._parameters
+            kind = self._parameters if inputs and all(self._of_parameters(x) for x in inputs) else None
         if kind is not None:
             kind.update((x, True) for x in made)
 
     def _of_parameters(self, tensor: Tensor) -> bool:
-        return any(isinstance(x, nn.Parameter) or x in self._parameters for x in (tensor, tensor._base) if x is not None)
+        return any(
+            isinstance(x, nn.Parameter) or x in self._parameters for x in (tensor, tensor._base) if x is not None
+        )
 
     def _weights(self, where: str, scores: Tensor, softmax: Tensor) -> Tensor:
         """The weights of keys, less what a sink takes, which is a logit of its own.
@@ -168,6 +170,10 @@ class Detector(TorchDispatchMode):
                 return False
             frame = frame.f_back
         return False
+
+
+def _is_number(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
 
 
 def _fused_weights(
@@ -394,8 +400,13 @@ def compare_weights(reference: Sequence[Seen], record: Any, real: Tensor | None 
     """What differs between a record and the attentions that ran, and how many of these are in the record.
 
     An entry is compared with the softmaxes of the module of the same name, step by step; each of them counts once.
-    Queries that are padding in the model's mask are left out: what they look at is defined by nobody.
+    Queries that are padding are left out: what they look at is defined by nobody. The model's mask tells, or the first
+    attention of tokens to themselves: nobody looks at padding.
     """
+    square = [seen.weights for seen in reference if seen.weights is not None and seen.weights.dim() == 4]
+    square = [weights for weights in square if weights.shape[2] == weights.shape[3]]
+    if real is None and square:
+        real = square[0].sum((1, 2)) > 0
     ran: dict[str, dict[int, list[Seen]]] = {}  # by module and step
     for seen in reference:
         ran.setdefault(seen.module, {}).setdefault(seen.step, []).append(seen)
