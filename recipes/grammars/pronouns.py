@@ -19,20 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pronoun_frames import CONCESSIONS, FRAMES, RESULTS
-from pronoun_words import (
-    ACTS,
-    ANIMALS,
-    EFFECTS,
-    MOODS,
-    NOUNS,
-    OF,
-    OF_PEOPLE,
-    PEOPLE,
-    QUALITIES,
-    SINGLES,
-    THINGS,
-    WHO,
-)
+from pronoun_words import ACTS, ANIMALS, EFFECTS, MOODS, NOUNS, OF, OF_PEOPLE, PEOPLE, QUALITIES, SINGLES, THINGS, WHO
 from writing import different, to_file
 
 _VOWELS = "aeiouhyéèêâîôûœàë"

@@ -86,10 +86,7 @@ def test_an_error_names_the_line_of_the_file(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [
-        ("import os\n# %%\n", "begins with"),
-        ("# %% [markdown]\n# # A\nprint()\n", "begins with '#'"),
-    ],
+    [("import os\n# %%\n", "begins with"), ("# %% [markdown]\n# # A\nprint()\n", "begins with '#'")],
 )
 def test_what_is_no_page_is_refused(tmp_path, text, message):
     with pytest.raises(ValueError, match=message):

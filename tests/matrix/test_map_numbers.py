@@ -214,8 +214,7 @@ def test_the_level_of_a_file_is_the_pool(monkeypatch):
 
 def pooled(tab, rows, columns, bins):
     found = tab.evaluate(
-        "async ([rows, columns, bins]) => [...await regardMap.pooled(rows, columns, bins)]",
-        [rows, columns, bins],
+        "async ([rows, columns, bins]) => [...await regardMap.pooled(rows, columns, bins)]", [rows, columns, bins]
     )
     return np.array(found, float).reshape(bins)
 

@@ -5,19 +5,7 @@ import re
 
 import torch
 from browser import in_browser
-from browsing import (
-    DOG,
-    DOG_HASH,
-    bars,
-    expected,
-    head,
-    opened,
-    percent,
-    plain,
-    record,
-    small_model,
-    word,
-)
+from browsing import DOG, DOG_HASH, bars, expected, head, opened, percent, plain, record, small_model, word
 from playwright.sync_api import expect
 
 import regard

@@ -60,8 +60,7 @@ words = st.one_of(
 NAMES = ["reading", "entry", "head", "heads", "rows", "columns", "bins", "token", "side", "from", "to", "text"]
 queries = st.one_of(
     st.fixed_dictionaries(
-        {"reading": st.just("ID"), "entry": st.integers(-1, 7).map(str)},
-        optional=dict.fromkeys(NAMES[2:], words),
+        {"reading": st.just("ID"), "entry": st.integers(-1, 7).map(str)}, optional=dict.fromkeys(NAMES[2:], words)
     ),
     st.dictionaries(st.sampled_from(NAMES), words),
 )

@@ -132,13 +132,7 @@ def test_a_fact_beside_a_quotation_is_no_word_around_it(words):
 def test_quotes_of_code_and_tags_are_their_own():
     parts = split_facts('See `a "b"` and <a href="x">"it"</a>.')
     shown = add_quotes(parts, titles=True, french=("« ", " »"), said={}).parts
-    assert [part.text for part in shown if not isinstance(part, str)] == [
-        '`a "b"`',
-        '<a href="x">',
-        "“",
-        "”",
-        "</a>",
-    ]
+    assert [part.text for part in shown if not isinstance(part, str)] == ['`a "b"`', '<a href="x">', "“", "”", "</a>"]
 
 
 # In a translation

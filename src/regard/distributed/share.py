@@ -179,11 +179,7 @@ class Share:
         chosen = torch.as_tensor(batch, dtype=torch.int64, device=query.device)
         lengths = tuple(tensor.index_select(0, chosen) for tensor in self.lengths)
         return replace(
-            self,
-            queries=self.queries.select(rows),
-            keys=self.keys.select(columns),
-            scores=here,
-            lengths=lengths,
+            self, queries=self.queries.select(rows), keys=self.keys.select(columns), scores=here, lengths=lengths
         )
 
 

@@ -136,13 +136,7 @@ def mechanism(d: int, *, title: str = "") -> Picture:
 
 
 def _box(
-    canvas: Canvas,
-    middle: float,
-    y: float,
-    width: float,
-    text: str,
-    detail: str = "",
-    height: float = _BOX_HEIGHT,
+    canvas: Canvas, middle: float, y: float, width: float, text: str, detail: str = "", height: float = _BOX_HEIGHT
 ) -> None:
     theme = canvas.theme
     canvas.rect(middle - width / 2, y, width, height, theme.panel, rx=6, stroke=theme.muted, stroke_width=1.1)

@@ -125,9 +125,7 @@ def i_am_hungry() -> Example:
     """
     #           what it is, and what it asks for:  person being feeling
     return _meanings(
-        ("I", (1, 0, 0), (0.6, 0.1, 0.3)),
-        ("am", (0, 1, 0), (0.5, 0.3, 0.5)),
-        ("hungry", (0, 0, 1), (0.7, 0, 0.4)),
+        ("I", (1, 0, 0), (0.6, 0.1, 0.3)), ("am", (0, 1, 0), (0.5, 0.3, 0.5)), ("hungry", (0, 0, 1), (0.7, 0, 0.4))
     )
 
 

@@ -19,17 +19,7 @@ from regard.matrix.linear_operator import linear_operator
 from regard.matrix.matrix_picture import draw
 from regard.matrix.normalised import NormalisedScores, Source
 from regard.matrix.top import Top
-from regard.matrix.views import (
-    Axes,
-    Parts,
-    Stage,
-    Transposed,
-    basic,
-    coordinates,
-    fold_operand,
-    fold_value,
-    picked,
-)
+from regard.matrix.views import Axes, Parts, Stage, Transposed, basic, coordinates, fold_operand, fold_value, picked
 from regard.scores import Mask, as_mask, bind, check_floats, make_scores
 from regard.support import Float, ensure_room, inside_func, no_compile, one_of, recording, transformed, whole
 

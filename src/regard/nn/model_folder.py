@@ -25,12 +25,7 @@ _SUMS = "sha256"  # the field of config.json: the checksum of each file, or two 
 
 
 def write(
-    folder: Path,
-    config: Mapping[str, Any],
-    tensors: Mapping[str, Tensor],
-    *,
-    int8: bool = False,
-    sums: bool = True,
+    folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor], *, int8: bool = False, sums: bool = True
 ) -> None:
     """Write both files; each appears under its name only when it is complete.
 

@@ -270,10 +270,7 @@ def _attended(layer: Any, query: Tensor, kv_cache: Tensor, metadata: Any, row: i
 
 def _shard(heads: int) -> Shard | None:
     """Which heads this process has, where tensor parallelism gives others the rest."""
-    from vllm.distributed import (  # type: ignore[import-not-found]
-        get_tensor_model_parallel_rank,
-        get_tensor_model_parallel_world_size,
-    )
+    from vllm.distributed import get_tensor_model_parallel_rank, get_tensor_model_parallel_world_size  # type: ignore[import-not-found]
 
     count = get_tensor_model_parallel_world_size()
     return None if count == 1 else Shard(get_tensor_model_parallel_rank() * heads, count * heads)

@@ -25,16 +25,7 @@ from regard.backends.contract import (
 from regard.backends.tiles import reductions as tiles
 from regard.backends.tiles.tile import Tile
 from regard.backends.triton import tuning
-from regard.backends.triton.problem import (
-    Flags,
-    Normaliser,
-    cdiv,
-    describe,
-    head_grid,
-    next_power,
-    prepare,
-    tensors,
-)
+from regard.backends.triton.problem import Flags, Normaliser, cdiv, describe, head_grid, next_power, prepare, tensors
 from regard.backends.triton.top_launch import empty_top, top
 from regard.scores import Scores
 from regard.support import Float

@@ -25,15 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.matrix import attention
-from regard.nn import (
-    Decoder,
-    DecoderLayer,
-    Encoder,
-    EncoderLayer,
-    FeedForward,
-    MultiHeadAttention,
-    Transformer,
-)
+from regard.nn import Decoder, DecoderLayer, Encoder, EncoderLayer, FeedForward, MultiHeadAttention, Transformer
 from regard.support import threads
 from regard.translation.beam.hypotheses import longest_target
 

@@ -100,14 +100,7 @@ def watch(
 class Watching:
     """A model being watched between `__enter__` and `__exit__`; the record grows as the model runs."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        vocabulary: Vocabulary,
-        keep: Keep,
-        strict: bool = False,
-        images: Stated = (),
-    ):
+    def __init__(self, model: nn.Module, vocabulary: Vocabulary, keep: Keep, strict: bool = False, images: Stated = ()):
         if not isinstance(model, nn.Module):
             raise InputError(f"watch takes a torch module. Got {type(model).__name__}.")
         self._model, self._vocabulary, self._keep, self._strict = model, vocabulary, keep, strict

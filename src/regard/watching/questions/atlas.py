@@ -264,11 +264,7 @@ class _Text:
 
     @classmethod
     def of(
-        cls,
-        entries: Sequence[Entry],
-        context: int | Place | None,
-        needle: Place | None,
-        ids: Tensor | None,
+        cls, entries: Sequence[Entry], context: int | Place | None, needle: Place | None, ids: Tensor | None
     ) -> _Text | None:
         own = [entry for entry in entries if entry.kind == "decoder" and entry.shape[2] <= entry.shape[3]]
         entry = own[0] if own else None

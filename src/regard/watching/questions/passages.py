@@ -167,11 +167,7 @@ class Crop:
 
 
 def by_word(
-    entries: Sequence[Entry],
-    word: Place | None,
-    around: Place | None,
-    sinks: Sinks = None,
-    whole: int = _WORDS,
+    entries: Sequence[Entry], word: Place | None, around: Place | None, sinks: Sinks = None, whole: int = _WORDS
 ) -> Crop:
     """The mean over all heads, word by word, in shares of what does not rest on `sinks`; of a long text, a passage."""
     rows = Passage.of(query_side(entries[0]), word, around, whole=whole)

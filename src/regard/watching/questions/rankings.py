@@ -15,13 +15,7 @@ from regard.errors import InputError
 from regard.support import Bool, Float, Int
 from regard.watching.questions.answers import Aside, Head, Heads, Look, Looks, Rollout, Spans
 from regard.watching.questions.sinks import Sinks, named, sentence, to_own, to_tokens
-from regard.watching.record.entries import (
-    Entry,
-    mean_over_heads,
-    seen_keys,
-    seen_queries,
-    shown_to_heads,
-)
+from regard.watching.record.entries import Entry, mean_over_heads, seen_keys, seen_queries, shown_to_heads
 from regard.watching.record.tokens import Place, Tokens, Word
 
 __all__ = [

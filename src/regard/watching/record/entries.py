@@ -25,15 +25,7 @@ from regard.watching.record.reductions import Reductions, of_text, select_heads
 from regard.watching.record.tokens import Detached, Tokens
 from regard.watching.record.values import Attribution, Values
 
-__all__ = [
-    "Entry",
-    "layer_of",
-    "mean_over_heads",
-    "seen_keys",
-    "seen_queries",
-    "shown",
-    "shown_to_heads",
-]
+__all__ = ["Entry", "layer_of", "mean_over_heads", "seen_keys", "seen_queries", "shown", "shown_to_heads"]
 
 T = TypeVar("T")
 _ROWS = 64  # so many queries are looked up in a mask at once
@@ -341,10 +333,7 @@ def _blocks(positions: Tensor) -> list[Tensor]:
 
 
 def _seen(
-    entries: Sequence[Entry],
-    blocks: Sequence[tuple[Positions, Positions]],
-    seen: Bool[Tensor, " n"],
-    axis: int,
+    entries: Sequence[Entry], blocks: Sequence[tuple[Positions, Positions]], seen: Bool[Tensor, " n"], axis: int
 ) -> Tensor:
     for entry, (rows, columns) in product(entries, blocks):
         if seen.all():
