@@ -33,7 +33,7 @@ lint: .venv/test
 sweep: .venv/test  ## set up, then hold every architecture of transformers to eager attention: docs/architectures.md
 	$(BIN)/python tests/watching/sweep_page.py
 
-ROOMS ?= scores matrix backends questions
+ROOMS ?= scores matrix maps backends questions
 SAMPLE ?= 200
 SEED ?= 0
 

@@ -13,16 +13,10 @@ from filelock import FileLock
 ROOMS = ("backends.autograd", "backends.chooser", "backends.contract", "backends.pieces", "backends.reference")
 ROOMS += ("backends.tiles", "backends.torch_cpu", "backends.torch_cuda", "backends.triton.launch", "drawing", "learn")
 ROOMS += ("backends.triton.gradient_launch", "backends.triton.reduce_launch")
-ROOMS += (
-    "matrix.attention_matrix",
-    "matrix.map_feed",
-    "matrix.map_levels",
-    "matrix.matrix_picture",
-    "matrix.normalised",
-    "matrix.views",
-)
+ROOMS += ("matrix.attention_matrix", "matrix.matrix_picture", "matrix.normalised", "matrix.views")
 ROOMS += (
     "distributed",
+    "maps",
     "nn",
     "page",
     "scores.bound_mask",

@@ -15,7 +15,7 @@ import regard
 ROOT = Path(regard.__file__).parent
 # In the order data flows; a room imports only from rooms above it. Within a room, files may know each other.
 ROOMS = [
-    "errors", "io", "support", "drawing", "scores", "backends", "matrix", "learn", "nn", "watching", "serving", "distributed",
+    "errors", "io", "support", "drawing", "scores", "backends", "matrix", "maps", "learn", "nn", "watching", "serving", "distributed",
     "translation", "page", "cli",
 ]  # fmt: skip
 FRAMES = ["__init__", "__main__", "_interrupts"]

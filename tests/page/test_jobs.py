@@ -11,7 +11,7 @@ import pytest
 from page_client import LONG, TEXT
 
 from regard.errors import InputError
-from regard.matrix.map_levels import Levels, Sweeps
+from regard.maps.levels import Levels, Sweeps
 from regard.page.server.jobs import BusyError, ModelThread, Pool
 from regard.page.server.readers import Asked
 

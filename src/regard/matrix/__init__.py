@@ -10,14 +10,11 @@ functional.py        `attention`, the function form, by torch's own kernels wher
 compiled.py          the same as one operator for torch.compile
 linear_operator.py   a matrix as SciPy's linear operator, for its solvers
 matrix_picture.py    what to compute for a picture of a matrix of any size
-map_feed.py          `MatrixFeed`: any part of a map, computed when it is asked for
-map_levels.py        the coarse levels of a long one, from one sweep
 """
 
 from regard.matrix.attention_matrix import AttentionMatrix, Summary
 from regard.matrix.functional import attention
-from regard.matrix.map_feed import MapEntry, MatrixFeed
 from regard.matrix.top import Top
 from regard.matrix.views import Parts, Transposed
 
-__all__ = ["AttentionMatrix", "MapEntry", "MatrixFeed", "Parts", "Summary", "Top", "Transposed", "attention"]
+__all__ = ["AttentionMatrix", "Parts", "Summary", "Top", "Transposed", "attention"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from regard.drawing import Picture
+    from regard.drawing.viewer import Feed
     from regard.matrix.attention_matrix import AttentionMatrix
-    from regard.matrix.map_feed import MatrixFeed
 
 __all__ = ["draw"]
 
@@ -126,13 +127,15 @@ def _mean_pool(A: AttentionMatrix, heads: Sequence[int] | None) -> NDArray[Any]:
 def _feed(
     A: AttentionMatrix, left: tuple[str, ...] | None, right: tuple[str, ...] | None, heads: Sequence[int] | None,
     title: str,
-) -> MatrixFeed | None:  # fmt: skip
+) -> Feed | None:  # fmt: skip
     from regard.matrix.attention_matrix import AttentionMatrix  # here, for it imports this
-    from regard.matrix.map_feed import MapEntry, MatrixFeed
 
     if not isinstance(A, AttentionMatrix):  # in shards: of those, no reader could ask for a part alone
         return None
-    return MatrixFeed([MapEntry.of(A, heads)], left, right, title=title)
+    # `maps` builds on this room, and only a map that is drawn needs it: it is looked up by name.
+    maps = import_module("regard.maps")
+    feed: Feed = maps.MatrixFeed([maps.MapEntry.of(A, heads)], left, right, title=title)
+    return feed
 
 
 def _window(

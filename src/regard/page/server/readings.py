@@ -18,8 +18,8 @@ from torch import Tensor
 from regard.drawing.token_text import find_text, readable
 from regard.drawing.viewer import page
 from regard.errors import InputError, OutOfRangeError
-from regard.matrix import MapEntry, MatrixFeed
-from regard.matrix.map_levels import FINEST
+from regard.maps import MapEntry, MatrixFeed
+from regard.maps.levels import FINEST
 from regard.page.server.inside import Inside, steps
 from regard.watching import Entry
 from regard.watching.questions.rankings import key_side

@@ -14,7 +14,7 @@ from regard.drawing import flow, grid, landscape, lines, matrix
 from regard.drawing.maps import Pool, landmarks
 from regard.drawing.terminal import percent
 from regard.errors import InputError
-from regard.matrix import MapEntry, MatrixFeed
+from regard.maps import MapEntry, MatrixFeed
 from regard.support import Float, one_of, progress, some_of, threads
 from regard.watching.questions.passages import Passage, by_word, flow_layers
 from regard.watching.questions.rankings import key_side, query_side

@@ -17,10 +17,10 @@ from regard.drawing.arguments import chosen
 from regard.drawing.token_text import find_text, readable
 from regard.drawing.viewer import Packed
 from regard.errors import InputError, OutOfRangeError, ShapeError, TooLargeError
+from regard.maps.bins import Bins
+from regard.maps.levels import FINEST, Levels, Sweeps, level_size
+from regard.maps.packing import SAMPLE, Blocks, Rounded
 from regard.matrix.attention_matrix import AttentionMatrix
-from regard.matrix.map_bins import Bins
-from regard.matrix.map_levels import FINEST, Levels, Sweeps, level_size
-from regard.matrix.map_packing import SAMPLE, Blocks, Rounded
 from regard.matrix.views import Axes
 from regard.support import one_of, progress, threads
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from regard.backends import Pool
 from regard.drawing.viewer_blocks import Block, block
 from regard.errors import TooLargeError
-from regard.matrix.map_bins import Bins
+from regard.maps.bins import Bins
 from regard.matrix.normalised import NormalisedScores, dense_weights
 from regard.scores import Positions, Scores, hides, take
 from regard.scores.bound_mask import BoundCut, at

@@ -8,7 +8,7 @@ from browser import in_browser
 import regard
 from regard.drawing.viewer import page
 from regard.drawing.viewer_blocks import decoded
-from regard.matrix import MapEntry, MatrixFeed
+from regard.maps import MapEntry, MatrixFeed
 
 TOKENS = 60  # as many rows as the error is measured on, so that it bounds every weight
 
@@ -180,7 +180,7 @@ def test_a_file_says_the_weights_of_the_rounded_numbers(name, part):
 
 
 def test_the_level_of_a_file_is_the_pool(monkeypatch):
-    monkeypatch.setattr("regard.matrix.map_feed._PACKED", 16)
+    monkeypatch.setattr("regard.maps.feed._PACKED", 16)
     for queries, keys, size in ((50, 60, 4), (60, 16, 4), (64, 64, 4), (65, 20, 8), (17, 3, 2)):
         A = regard.AttentionMatrix(
             numbers(2, queries, 8), numbers(2, keys, 8, seed=1), mask=regard.causal(keys - queries - 1)
@@ -284,7 +284,7 @@ class TestPacked:
             self.feed().packed(1000)
 
     def test_a_dense_mask_that_is_too_large(self, monkeypatch):
-        monkeypatch.setattr("regard.matrix.map_packing._DENSE", 100 * 100)
+        monkeypatch.setattr("regard.maps.packing._DENSE", 100 * 100)
         with pytest.raises(regard.TooLargeError, match=r"200 × 200, and no rule.*regard serve --record"):
             self.feed(mask=numbers(200, 200) > 0).packed(10**7)
         rule = torch.arange(200) - torch.arange(200)[:, None]

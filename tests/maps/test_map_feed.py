@@ -13,9 +13,10 @@ from regard.drawing import Window, landscape, lines
 from regard.drawing import matrix as drawn_matrix
 from regard.drawing.maps import landmarks
 from regard.drawing.matrices import pooling_note, spans
-from regard.matrix import map_feed, map_levels
-from regard.matrix.map_bins import Bins
-from regard.matrix.map_feed import MapEntry, MatrixFeed
+from regard.maps import feed as map_feed
+from regard.maps import levels as map_levels
+from regard.maps.bins import Bins
+from regard.maps.feed import MapEntry, MatrixFeed
 
 MASKS = {
     "none": lambda: None,
