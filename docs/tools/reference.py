@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import regard
-from regard import distributed, drawing, serving, textbook
+from regard import distributed, drawing, serving, textbook, watching
 
 # Which names belong together. A test holds that each public name is in exactly one group.
 GROUPS: dict[str, tuple[str, list[str]]] = {
@@ -35,6 +35,7 @@ GROUPS: dict[str, tuple[str, list[str]]] = {
     "errors": ("Errors", [name for name in regard.__all__ if name.endswith(("Error", "Warning"))]),
 }
 _MORE = {
+    "watch": [f"watching.{name}" for name in watching.__all__ if name not in regard.__all__],
     "serving": [f"serving.{name}" for name in serving.__all__],
     "shards": [f"distributed.{name}" for name in distributed.__all__],
     "steps": [f"textbook.{name}" for name in textbook.__all__],

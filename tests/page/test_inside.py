@@ -10,7 +10,7 @@ import regard
 from regard.page import Page, TranslatorReader
 from regard.page.server.inside import kept_inputs, steps
 from regard.page.server.readings import Reading
-from regard.watching.questions.roles import roles
+from regard.watching.questions.atlas import roles
 
 
 def activations(model, *inputs, **watched):

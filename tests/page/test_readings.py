@@ -8,7 +8,7 @@ import torch
 import regard
 from regard.errors import InputError
 from regard.page.server.readings import Part, Reading, Readings
-from regard.watching.questions.roles import roles
+from regard.watching.questions.atlas import roles
 
 
 class Layer(torch.nn.Module):

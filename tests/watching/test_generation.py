@@ -15,7 +15,7 @@ from regard.watching.capture.calls import AttentionCall
 from regard.watching.capture.masks import Pattern
 from regard.watching.capture.module_calls import ModuleCalls
 from regard.watching.capture.session import Watching
-from regard.watching.record import pooling
+from regard.watching.record import reductions
 from regard.watching.record.reductions import Keep
 from regard.watching.record.tokens import Text, Vocabulary
 
@@ -170,7 +170,7 @@ def _blocks(dense, bins):
 @pytest.mark.parametrize("name", ["Llama", "Mistral", "BART"])
 def test_summaries_grow_too(name, cache, bins, monkeypatch):
     """Also where bins double, and where the steps are reduced a few at a time."""
-    monkeypatch.setattr(pooling, "BINS", bins)
+    monkeypatch.setattr(reductions, "BINS", bins)
     monkeypatch.setattr(module_calls, "_ROWS", 3)
     model, inputs = made(name), FAMILIES[name].inputs("left" if name != "BART" else "right")
     inputs.pop("decoder_input_ids", None)
@@ -201,12 +201,12 @@ def test_the_picture_of_steps_is_that_of_the_whole(tokens):
     for count in tokens:
         stop = first + count
         rows = regard.AttentionMatrix(query[:, :, first:stop], key[:, :, :stop], mask=regard.causal(first))
-        found = pooling.pool_sums(rows, range(first, stop), range(stop))
+        found = reductions.pool_sums(rows, range(first, stop), range(stop))
         grown, first = found if grown is None else grown.plus(found), stop
-    assert max(grown.sums.shape[-2:]) <= pooling.BINS
+    assert max(grown.sums.shape[-2:]) <= reductions.BINS
     torch.testing.assert_close(grown.mean().double(), _blocks(whole.to_dense(), 256), atol=1e-6, rtol=1e-5)
     torch.testing.assert_close(  # at once
-        pooling.pool_sums(whole, range(total), range(total)).mean().double(), _blocks(whole.to_dense(), 256),
+        reductions.pool_sums(whole, range(total), range(total)).mean().double(), _blocks(whole.to_dense(), 256),
         atol=1e-6, rtol=1e-5,
     )  # fmt: skip
 

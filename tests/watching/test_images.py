@@ -12,7 +12,7 @@ from image_models import FAMILIES, fed, made, pictures
 from sweep import _forward, _generation
 
 import regard
-from regard.watching.images.patches import WHOLE
+from regard.watching.images.families import WHOLE
 
 SQUARE = 16  # pixels; patches have 8, and those that are merged make such squares
 

@@ -11,7 +11,7 @@ from models import made
 
 import regard
 from regard import cli
-from regard.watching.local_models import find_model
+from regard.watching.see import find_model
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from sweep import verdict
 
 import regard
 from regard.drawing.terminal import percent
-from regard.watching.images.framing import as_pixels, fitted
+from regard.watching.images.overlays import as_pixels, fitted
 from regard.watching.record.tokens import Tokens
 
 

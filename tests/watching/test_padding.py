@@ -12,8 +12,8 @@ import regard
 from regard.drawing import Picture
 from regard.scores import bind
 from regard.watching.capture.masks import within_text
-from regard.watching.questions.answers import Ranking
 from regard.watching.questions.cache import RULES
+from regard.watching.questions.looks import Ranking
 from regard.watching.record.tokens import Tokens
 
 TEXT = ["A", "dog", "ate", ".", "The", "dog", "sat", "."]

@@ -9,7 +9,7 @@ from models import Layer
 
 import regard
 from regard.drawing.terminal import percent
-from regard.watching.questions import rankings
+from regard.watching.questions import looks as questions
 from regard.watching.questions.passages import Passage, by_word, flow_layers
 from regard.watching.record.tokens import Tokens
 
@@ -168,7 +168,7 @@ def test_rows_are_computed_in_blocks(monkeypatch):
         return found
 
     monkeypatch.setattr(type(entry.matrix), "__getitem__", spy)
-    monkeypatch.setattr(rankings, "_WEIGHTS", 10 * 600 * entry.shape[1])
+    monkeypatch.setattr(questions, "_WEIGHTS", 10 * 600 * entry.shape[1])
     blocks = record.looks("the")
     record.looked_at("the")
     record.heads("the", "the")

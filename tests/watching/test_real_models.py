@@ -14,7 +14,7 @@ import regard
 from regard import cli
 from regard.watching import see
 from regard.watching.capture.huggingface import load
-from regard.watching.local_models import find_model
+from regard.watching.see import find_model
 
 SENTENCE = "A dog ate the food because it was hungry"
 PAIR = "A dog ate the food because it was rotten"

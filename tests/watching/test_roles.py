@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import regard
-from regard.watching.questions.roles import Role, roles
+from regard.watching.questions.atlas import Role, roles
 
 WORDS = ["the", "dog", "saw", "the", "cat", ",", "and", "the", "old", "dog", "ran", "away", "from", "the", "cat", "."]
 N = len(WORDS)

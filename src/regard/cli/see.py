@@ -114,8 +114,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    from regard.watching.local_models import find_model
-    from regard.watching.see import Question, describe, draw, watch_text
+    from regard.watching.see import Question, describe, draw, find_model, watch_text
 
     if options.json and (options.drawing or options.output):
         drawn = f"--{options.drawing}" if options.drawing else f"-o {options.output}"

@@ -24,7 +24,7 @@ from regard.translation.text.language import looks_english
 from regard.translation.text.segments import Segment, show_marks
 from regard.translation.training.vocabulary import Vocabulary
 from regard.watching import Record, watch
-from regard.watching.questions.written import by_written_word
+from regard.watching.record.record import by_written_word
 from regard.watching.record.tokens import Tokens
 
 if TYPE_CHECKING:

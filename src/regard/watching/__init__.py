@@ -2,20 +2,42 @@
 
 Read in this order:
 
-capture/         what sees the attention of a running model
-record/          `Record`: what was captured, entry by entry
-questions/       what people ask of a record
-images/          the images that a model read
-local_models.py  models by name, in installed packages and the Hugging Face cache
-see.py           what `regard see` runs
+capture/     what sees the attention of a running model
+record/      `Record`: what was captured, entry by entry
+questions/   what people ask of a record
+images/      the images that a model read
+see.py       what `regard see` runs: find a model by its name, watch it, print the answers
 """
 
+from regard.watching.capture.huggingface import load
 from regard.watching.capture.links import Link
 from regard.watching.capture.session import watch
-from regard.watching.images.patches import Patch
-from regard.watching.questions.comparison import Effect, effect
-from regard.watching.questions.scans import Effects, effects
+from regard.watching.images.families import Patch
+from regard.watching.questions.atlas import Atlas
+from regard.watching.questions.cache import cache_scores, press
+from regard.watching.questions.effects import Effect, Effects, effect, effects
+from regard.watching.questions.looks import Heads, Looks, Rollout, Spans
 from regard.watching.record.entries import Entry
 from regard.watching.record.record import Record
+from regard.watching.see import find_model
 
-__all__ = ["Effect", "Effects", "Entry", "Link", "Patch", "Record", "effect", "effects", "watch"]
+__all__ = [
+    "Atlas",
+    "Effect",
+    "Effects",
+    "Entry",
+    "Heads",
+    "Link",
+    "Looks",
+    "Patch",
+    "Record",
+    "Rollout",
+    "Spans",
+    "cache_scores",
+    "effect",
+    "effects",
+    "find_model",
+    "load",
+    "press",
+    "watch",
+]

@@ -22,12 +22,11 @@ from regard.support import progress, some_of, threads
 from regard.translation import Translator
 from regard.watching import Record, watch
 from regard.watching.capture.huggingface import load
-from regard.watching.local_models import find_model
-from regard.watching.questions.rankings import query_side
-from regard.watching.questions.roles import roles
-from regard.watching.questions.written import by_written_word
+from regard.watching.questions.atlas import roles
+from regard.watching.questions.looks import query_side
+from regard.watching.record.record import by_written_word
 from regard.watching.record.tokens import Vocabulary
-from regard.watching.see import require_room
+from regard.watching.see import find_model, require_room
 
 __all__ = ["HuggingFaceReader", "RecordReader", "open_model"]
 

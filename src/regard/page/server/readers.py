@@ -22,8 +22,8 @@ from regard.page.server.inside import kept_inputs
 from regard.page.server.readings import Part, Reading
 from regard.translation import Translation, Translator
 from regard.watching import Entry
-from regard.watching.questions.rankings import key_side
-from regard.watching.questions.roles import roles
+from regard.watching.questions.atlas import roles
+from regard.watching.questions.looks import key_side
 from regard.watching.questions.sinks import find_sinks, named
 
 __all__ = ["Asked", "Reader", "TranslatorReader", "note_on_sinks"]

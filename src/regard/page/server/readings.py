@@ -22,8 +22,8 @@ from regard.maps import MapEntry, MatrixFeed
 from regard.maps.levels import FINEST
 from regard.page.server.inside import Inside, steps
 from regard.watching import Entry
-from regard.watching.questions.rankings import key_side
-from regard.watching.questions.roles import Role
+from regard.watching.questions.atlas import Role
+from regard.watching.questions.looks import key_side
 from regard.watching.questions.sinks import find_sinks
 from regard.watching.record.tokens import Tokens
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.errors import DTypeError, InputError
 from regard.scores import Band, Cut, Mask
 from regard.support import one_of, whole
-from regard.watching.images.patches import Patch
+from regard.watching.images.families import Patch
 from regard.watching.record.tokens import Place, Tokens
 
 __all__ = ["Link", "LocatedLink", "locate"]

@@ -20,10 +20,9 @@ from regard.support import Bool
 from regard.watching.capture.beams import BeamSteps, Hypotheses
 from regard.watching.capture.calls import AttentionCall, Steps
 from regard.watching.capture.masks import Pattern
-from regard.watching.record.entries import Entry, layer_of
+from regard.watching.record.entries import Entry, KeptValues, layer_of
 from regard.watching.record.reductions import Growing, Keep, Reductions, extend, finished, reduce
 from regard.watching.record.tokens import Rows, Text
-from regard.watching.record.values import KeptValues
 
 __all__ = ["ModuleCalls"]
 

@@ -37,11 +37,10 @@ from regard.watching.capture.own_layers import WatchedAttend
 from regard.watching.capture.packed import Parts
 from regard.watching.capture.passes import Caches, Pass, Seen
 from regard.watching.images.images import Stated, check_stated, read_images
-from regard.watching.record.entries import layer_of
+from regard.watching.record.entries import KeptValues, Projections, layer_of
 from regard.watching.record.record import Record
 from regard.watching.record.reductions import Keep, to_keep
 from regard.watching.record.tokens import Images, Tokens, Vocabulary
-from regard.watching.record.values import KeptValues, Projections
 
 __all__ = ["Watching", "watch"]
 

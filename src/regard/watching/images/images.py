@@ -16,8 +16,20 @@ from torch.nn import functional
 
 from regard.errors import InputError
 from regard.support import Float, Int
-from regard.watching.images.families import FAMILIES, TOWERS, Anyres, View, anyres, patch_order, read_views, tower_of
-from regard.watching.images.patches import WHOLE, Box, Grid, side_by_side
+from regard.watching.images.families import (
+    FAMILIES,
+    TOWERS,
+    WHOLE,
+    Anyres,
+    Box,
+    Grid,
+    View,
+    anyres,
+    patch_order,
+    read_views,
+    side_by_side,
+    tower_of,
+)
 from regard.watching.record.tokens import Tokens
 
 __all__ = ["Stated", "check_stated", "correlation", "read_images"]

@@ -1,26 +1,22 @@
-"""`Atlas`: what every head does, in numbers and in a phrase, from one watched pass.
+"""What each head does, in one short phrase, measured on the text that was read.
 
-Of self-attention, means over the tokens from the second on, as `Record.scores` has them:
+At most 32 rows of a head are measured, evenly spaced: those that see at least three keys and are not padding. A share
+is the mean over these rows of what they give to the keys in question. The candidates:
 
-first       what goes to the first token, where many heads rest
-previous    to the token before
-itself      to the token itself
-same        to other places of the same token, over the tokens that have one
-induction   to the token after the last earlier place of the same token, over the tokens that have one
-local       to the 16 tokens before, the 16 after and itself: 1 is a local head, 0 a global one
+all alike        the entropy of the rows is at least 95 % of the largest possible, the logarithm of the keys they see
+</s> (a sink)    an attention sink (see sinks.py), by its name; the first token is called that
+first token      the first key
+previous token, next token, itself      the keys one before, one after and at the place of the row
+same word        other places of the same token, over the rows that have one
+after same word  the token after the last earlier place of the same token (induction), over the rows that have one
+punctuation      tokens without a letter or a digit
+nearby tokens    up to three places away on either side
+one at a time    the largest weight of each row
 
-and where the model wrote something, means over what it wrote:
-
-retrieval   the share of written tokens at which the head looks most at the very token that is then written (Wu and
-            others, 2024). With a needle, only what is copied from it counts, in shares of its length: their score
-lookback    the mean weight of a token of the context, over that and the mean weight of a token of the model's own
-            (Chuang and others, 2024)
-
-The role is that of roles.py; a head that has none is "local" or "global" if two thirds of what does not go to the first
-token go to the tokens around, or further away, in a text of at least 64 tokens.
-
-Nothing has queries × keys numbers: what needs whole rows (same, local and the phrase, see roles.py) is measured on at
-most 256 of them, evenly spaced, and the rest takes a few numbers of each row.
+A head has the role of the largest share that is at least 40 %, and at least twice what attention of equal weights would
+give to the same keys; where shares are equal, the first in this list. If there is none, nearby tokens and one at a time
+are asked, which must have 80 % and 60 %. Otherwise its role is "mixed"; and "too short to tell" where no row sees three
+keys. In cross-attention rows and keys are different texts: what is said of the place of a row is not asked there.
 """
 
 from __future__ import annotations
@@ -37,20 +33,163 @@ from regard.drawing.head_maps import head_map
 from regard.drawing.html_table import html_table
 from regard.drawing.terminal import percent
 from regard.errors import InputError
-from regard.support import Float, Int, one_of, progress
-from regard.watching.questions.answers import Head, Heads
-from regard.watching.questions.rankings import HABITS, key_side
-from regard.watching.questions.roles import Role, roles, token_numbers
-from regard.watching.record.entries import Entry
+from regard.support import Bool, Float, Int, one_of, progress
+from regard.watching.questions.looks import HABITS, Head, Heads, key_side, query_side
+from regard.watching.questions.sinks import find_sinks, named
+from regard.watching.record.entries import Entry, shown
 from regard.watching.record.tokens import Place, Tokens
 
 if TYPE_CHECKING:
     from regard.drawing import Picture
 
-__all__ = ["Atlas", "Habits", "draw_up"]
+__all__ = ["Atlas", "Habits", "Role", "draw_up", "roles", "token_numbers"]
+
+_SAMPLED, _KEYS = 32, 3  # rows of a head that are measured; keys that a row must see to count
+_EVEN, _SHARE, _WIDE, _ONE, _TIMES_EQUAL = 0.95, 0.4, 0.8, 0.6, 2.0
+_NEAR = 3  # tokens on either side
+_AT_ONCE = 1 << 24  # computed at once
+
+
+class Role(NamedTuple):
+    """What a head does, and the share of its attention that goes there."""
+
+    name: str
+    share: float
+
+
+class _Candidate(NamedTuple):
+    """A role, and the keys that it is about: rows × keys; rows without such a key do not count."""
+
+    name: str
+    keys: Bool[Tensor, "rows keys"]
+    least: float = _SHARE
+
+
+class _Asked(NamedTuple):
+    """A role that some rows can have: the share that makes it theirs, and whether it is asked before the last two."""
+
+    name: str
+    least: float
+    early: bool
+
+
+def roles(entries: Sequence[Entry]) -> list[list[Role]]:
+    """The role of each head of each entry; `Record.atlas` shows them."""
+    sinks: dict[tuple[object, ...], dict[int, str]] = {}  # those of all entries of one kind and shape
+    for entry in entries:
+        alike = (entry.kind, entry.shape[2:])
+        if alike not in sinks:
+            keys = key_side(entry)
+            places = find_sinks([e for e in entries if (e.kind, e.shape[2:]) == alike], keys)
+            names = named(places, [0.0] * len(places), keys)
+            sinks[alike] = {place: sink.name for place, sink in zip(places, names, strict=True)}
+    return [_of_entry(entry, sinks[entry.kind, entry.shape[2:]]) for entry in entries]
+
+
+@torch.no_grad()
+def _of_entry(entry: Entry, sinks: dict[int, str]) -> list[Role]:
+    _, heads, queries, keys = entry.shape
+    step = max(-(-queries // _SAMPLED), 1)
+    seen = shown(entry, range(0, queries, step), range(keys))
+    counted = (seen.sum(-1) >= _KEYS).cpu()
+    places = torch.arange(0, queries, step)[counted]
+    if not len(places):
+        return [Role("too short to tell", 0.0)] * heads
+    counted, places = counted.to(seen.device), places.to(seen.device)
+    seen = seen[counted]
+    candidates = _candidates(entry, places, seen, sinks)
+    found: list[Role] = []
+    size = max(_AT_ONCE // (len(places) * keys), 1)
+    for start in range(0, heads, size):
+        rows = entry.matrix.part[0, start : start + size, ::step]
+        found += roles_of_heads(rows.to_dense().float()[:, counted], seen, candidates)
+    return found
+
+
+def _candidates(
+    entry: Entry, places: Int[Tensor, " rows"], seen: Bool[Tensor, "rows keys"], sinks: dict[int, str]
+) -> list[_Candidate]:
+    keys = key_side(entry)
+    columns = torch.arange(len(keys), device=seen.device)
+    found = [
+        _Candidate("first token" if position == 0 else f"{name} (a sink)", (columns == position).expand_as(seen))
+        for position, name in sinks.items()
+    ]
+    if 0 not in sinks:
+        found.append(_Candidate("first token", (columns == 0).expand_as(seen)))
+    own = entry.kind != "cross" and entry.shape[2] == entry.shape[3]
+    if own:
+        away = columns - places[:, None]
+        found += [_Candidate(name, away == n) for name, n in (("previous token", -1), ("next token", 1), ("itself", 0))]
+        found += _repetitions(token_numbers(entry), places)
+    blank = [not any(letter.isalnum() for letter in piece) for piece in keys] if keys.named else []
+    if any(blank):
+        found.append(_Candidate("punctuation", torch.tensor(blank, device=seen.device).expand_as(seen)))
+    found = [_Candidate(name, which & seen, least) for name, which, least in found]
+    return [*found, _Candidate("nearby tokens", (away.abs() <= _NEAR) & seen, _WIDE)] if own else found
+
+
+def token_numbers(entry: Entry) -> Int[Tensor, " tokens"] | None:
+    """A number for each token, the same for the same token; None where the tokens are unknown."""
+    side = query_side(entry)
+    if entry.ids is not None:
+        return entry.ids[0].cpu()
+    if not side.named:
+        return None
+    numbers: dict[str, int] = {}
+    return torch.tensor([numbers.setdefault(piece, len(numbers)) for piece in side])
+
+
+def _repetitions(names: Int[Tensor, " tokens"] | None, places: Int[Tensor, " rows"]) -> list[_Candidate]:
+    if names is None:
+        return []
+    names, columns = names.to(places.device), torch.arange(len(names), device=places.device)
+    same = (names == names[places][:, None]) & (columns != places[:, None])
+    before = torch.where(same & (columns < places[:, None]), columns, -1).amax(-1)  # the last earlier place, or -1
+    after = (columns == before[:, None] + 1) & (before >= 0)[:, None] & (columns != places[:, None])
+    return [_Candidate("same word", same), _Candidate("after same word", after)]
+
+
+def roles_of_heads(
+    weights: Float[Tensor, "heads rows keys"], seen: Bool[Tensor, "rows keys"], candidates: Sequence[_Candidate]
+) -> list[Role]:
+    """The role of each head, from some of its rows, the keys that each of them may see, and the candidates in order.
+
+    >>> everywhere = torch.ones(2, 4, dtype=torch.bool)
+    >>> roles_of_heads(torch.full((1, 2, 4), 0.25), everywhere, [])
+    [Role(name='all alike', share=1.0)]
+    """
+    count = seen.sum(-1)
+    entropy = (-(weights * weights.clamp_min(1e-30).log()).sum(-1) / count.log()).mean(-1)
+    asked: list[_Asked] = []
+    shares: list[Tensor] = []
+    for name, keys, least in candidates:
+        counted = keys.any(-1)
+        if int(counted.sum()) < 2:  # one row is no habit
+            continue
+        equal = float((keys.sum(-1) / count)[counted].mean())
+        asked.append(_Asked(name, max(least, _TIMES_EQUAL * equal), early=least == _SHARE))
+        shares.append(weights.flatten(1) @ keys.flatten().to(weights.dtype) / counted.sum())
+    largest = weights.amax(-1).mean(-1)
+    # All numbers leave the device together: waiting for it once is what takes time on a GPU.
+    numbers = torch.stack([entropy, largest, *shares], -1).tolist()
+    return [_role(even, most, own, asked, int(count.min())) for even, most, *own in numbers]
+
+
+def _role(even: float, largest: float, shares: Sequence[float], asked: Sequence[_Asked], fewest: int) -> Role:
+    if even >= _EVEN:
+        return Role("all alike", min(even, 1.0))
+    best = Role("mixed", 0.0)
+    for (name, least, early), share in zip(asked, shares, strict=True):
+        if share >= least and share > best.share + 1e-6 and (early or best.share == 0):
+            best = Role(name, share)
+    if best.share == 0 and largest >= max(_ONE, _TIMES_EQUAL / fewest):
+        return Role("one at a time", largest)
+    return best
+
 
 _LOCAL = 16  # tokens on either side
-_ROWS, _WEIGHTS = 256, 1 << 24  # rows that are measured as a whole; weights of them that are computed at once
+_ROWS, _AT_ONCE = 256, 1 << 24  # rows that are measured as a whole; weights of them that are computed at once
 _SPEAKS, _LONG = 2 / 3, 64  # the share that makes a head local or global, in a text of so many tokens
 _RETRIEVES = 0.1  # from here on Wu and others call it a retrieval head
 _LISTED, _TABLED = 3, 20  # heads of a role that are printed; rows of a table in a notebook
@@ -234,7 +373,7 @@ def _by_rows(
     # Sums stay on the device until the end: waiting for it block by block is what would take time on a GPU.
     local, same = torch.zeros(2, heads, device=device)
     repeated = torch.zeros((), dtype=torch.long, device=device)
-    size = max(_WEIGHTS // (heads * keys), 1)
+    size = max(_AT_ONCE // (heads * keys), 1)
     for block in torch.split(rows.to(device), size):
         weights = entry.matrix[0, :, block].float()
         near = (columns - block[:, None]).abs() <= _LOCAL

@@ -23,11 +23,10 @@ from torch import Tensor
 
 from regard.drawing.terminal import percent, visible
 from regard.support import Float
-from regard.watching.questions.answers import Aside
 from regard.watching.record.entries import Entry, mean_over_heads, shown
 from regard.watching.record.tokens import Tokens
 
-__all__ = ["Sinks", "find_sinks", "measured", "named", "sentence", "to_own", "to_tokens"]
+__all__ = ["Aside", "Sinks", "find_sinks", "measured", "named", "sentence", "to_own", "to_tokens"]
 
 Sinks = Sequence[int] | None  # the positions of the sinks to set aside; None: the plain numbers
 
@@ -35,6 +34,18 @@ _MOST, _MOST_SPECIAL = 0.3, 0.1  # of all rows of all heads
 _TIMES_EQUAL = 2.0  # the weight of a sink, where it is the largest, over an equal share of the row
 _KEYS, _HEADS, _ROWS = 3, 4, 32  # fewer keys or heads tell nothing; rows of a head that are measured
 _WORDS = ("<unk>", "[UNK]", "<mask>", "[MASK]")  # special tokens that stand for words
+
+
+class Aside(NamedTuple):
+    """An attention sink that was set aside: how a sentence names it, its share of all attention, its word and token.
+
+    A sink that the model has in addition to its tokens has neither a word nor a position.
+    """
+
+    name: str
+    weight: float
+    word: str = ""
+    position: int | None = None
 
 
 class _Measured(NamedTuple):

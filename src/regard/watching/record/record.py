@@ -17,14 +17,16 @@ from regard.scores import bind
 from regard.support import Float, progress, some_of
 from regard.watching.capture.module_calls import ModuleCalls
 from regard.watching.capture.shards import gathered
+from regard.watching.images.families import Box
 from regard.watching.images.overlays import Asked, over, with_image
-from regard.watching.images.patches import Box
-from regard.watching.questions.answers import Heads, Looks, Rollout, Spans
 from regard.watching.questions.atlas import Atlas, draw_up
 from regard.watching.questions.cache import Forgettable, forgettable
-from regard.watching.questions.pictures import picture
-from regard.watching.questions.rankings import (
+from regard.watching.questions.looks import (
+    Heads,
+    Looks,
+    Rollout,
     Span,
+    Spans,
     heads_between,
     key_side,
     looked_at,
@@ -34,15 +36,16 @@ from regard.watching.questions.rankings import (
     scored,
     spans,
 )  # fmt: skip
+from regard.watching.questions.passages import picture
 from regard.watching.questions.sinks import Sinks, find_sinks
 from regard.watching.record import storage
 from regard.watching.record.entries import Entry, mean_over_heads
-from regard.watching.record.tokens import Place
+from regard.watching.record.tokens import Place, Tokens
 
 if TYPE_CHECKING:
     from regard.drawing import Picture
 
-__all__ = ["Check", "Record"]
+__all__ = ["Check", "Record", "by_written_word"]
 
 _ROWS = 20  # of a table in a notebook, at most
 
@@ -434,6 +437,24 @@ class Record(Mapping[str, Entry]):
         shapes = sorted({entry.shape[2:] for entry in entries})
         if len(shapes) > 1:
             raise InputError(f"the layers look at texts of different lengths {shapes}: choose a layer.")
+
+
+def by_written_word(record: Record, written: Sequence[Tokens]) -> Record:
+    """Return the record with the rows of its cross-attention named after the tokens they wrote, one text a pass.
+
+    A decoder reads one token and writes the next. The row that shows what "chien" looked at in the source is the row
+    that wrote "chien", where the token before it was read.
+    """
+    passes = [
+        {name: _renamed(entry, tokens) for name, entry in one.items()}
+        for one, tokens in zip(record.passes, written, strict=True)
+    ]
+    return Record(passes, record.model, record.unseen, changes=record.changes)
+
+
+def _renamed(entry: Entry, written: Tokens) -> Entry:
+    batch, _, queries, _ = entry.shape
+    return replace(entry, tokens=[written]) if (entry.kind, batch, queries) == ("cross", 1, len(written)) else entry
 
 
 def _plain(entries: Sequence[Entry], sinks: bool | None) -> bool:

@@ -1,8 +1,16 @@
-"""What `keep=` can store instead of the matrix: received, entropy, pool and top, in as few passes as possible."""
+"""The kept picture of a matrix that may grow: sums over bins of 1, 2, 4, … tokens.
+
+`AttentionMatrix.pool` cuts a side into nearly equal bins, so each further token moves all of their edges. The bins of a
+kept picture have a fixed size, the smallest power of two for which 256 bins are enough: bin i of a side has the tokens
+from i × size up to (i + 1) × size, the last bin those that are left, and a number of the picture is the mean of all
+weights in its bin. When a text outgrows its 256 bins, every two of them become one. So what was summed before a step
+and what the step adds have the same edges, and the picture of a generation is that of the whole matrix.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypedDict
 
 import torch
@@ -11,10 +19,150 @@ from torch.nn import functional
 
 from regard.errors import InputError
 from regard.matrix import AttentionMatrix, Top
-from regard.watching.record.pooling import PoolSums, pool_of_text, pool_sums, whole_bins
+from regard.support import Float
 
-__all__ = ["REDUCTIONS", "Growing", "Keep", "Reductions", "extend", "finished", "of_text", "reduce", "select_heads",
-           "to_keep"]  # fmt: skip
+__all__ = [
+    "BINS",
+    "REDUCTIONS",
+    "Growing",
+    "Keep",
+    "PoolSums",
+    "Reductions",
+    "bin_size",
+    "extend",
+    "finished",
+    "of_text",
+    "pool_of_text",
+    "pool_sums",
+    "reduce",
+    "select_heads",
+    "to_keep",
+    "whole_bins",
+]
+
+BINS = 256  # of a side, at most
+
+
+def bin_size(tokens: int) -> int:
+    """The number of tokens in a bin: 1, 2, 4, …
+
+    >>> bin_size(256), bin_size(257), bin_size(16_384), bin_size(16_385)
+    (1, 2, 64, 128)
+    """
+    size = 1
+    while tokens > BINS * size:
+        size *= 2
+    return size
+
+
+@dataclass(frozen=True, eq=False)
+class PoolSums:
+    """The sum of the weights in each bin, of a matrix of queries × keys."""
+
+    sums: Float[Tensor, "batch heads rows columns"]
+    queries: int
+    keys: int
+
+    def mean(self) -> Float[Tensor, "batch heads rows columns"]:
+        """The picture: the mean of the weights in each bin."""
+        rows, columns = (_counts(tokens, self.sums) for tokens in (self.queries, self.keys))
+        return self.sums / (rows[:, None] * columns)
+
+    def plus(self, other: PoolSums) -> PoolSums:
+        """Of both together, where the other is of the larger matrix and this one is 0 outside of its own."""
+        sums = self.sums
+        for axis, (before, now) in ((-2, (self.queries, other.queries)), (-1, (self.keys, other.keys))):
+            for _ in range((bin_size(now) // bin_size(before)).bit_length() - 1):
+                sums = _every_two(sums, axis)
+        rows, columns = other.sums.shape[-2:]
+        grown = functional.pad(sums, (0, columns - sums.shape[-1], 0, rows - sums.shape[-2]))
+        return PoolSums(grown + other.sums, other.queries, other.keys)
+
+
+def whole_bins(queries: range, keys: range) -> tuple[int, int] | None:
+    """How many bins these queries and keys fill or lie in; None where some of them fill bins and others do not.
+
+    >>> whole_bins(range(512), range(512)), whole_bins(range(512, 513), range(600)), whole_bins(range(600), range(601))
+    ((256, 256), (1, 150), None)
+    """
+    rows, columns = list(_runs(queries)), list(_runs(keys))
+    return (rows[0].bins, columns[0].bins) if len(rows) == len(columns) == 1 else None
+
+
+def pool_sums(matrix: AttentionMatrix, queries: range, keys: range, pooled: Tensor | None = None) -> PoolSums:
+    """Of a matrix whose rows and columns are these, the last ones, of a larger one that is 0 elsewhere.
+
+    `pooled`: the matrix in its `whole_bins`, where it has been computed.
+
+    >>> A = AttentionMatrix(torch.zeros(1, 1, 2, 4), torch.zeros(1, 1, 5, 4))
+    >>> pool_sums(A, range(3, 5), range(5)).mean()[0, 0, 2:, 0]
+    tensor([0.0000, 0.2000, 0.2000])
+    """
+    sums: Tensor | None = None
+    for row in _runs(queries):
+        for column in _runs(keys):
+            part = pooled
+            if part is None:
+                part = matrix.part[..., row.tokens, column.tokens].pool(row.bins, column.bins)
+            if sums is None:
+                sums = part.new_zeros(*matrix.shape[:-2], _bins(queries.stop), _bins(keys.stop))
+            rows, columns = (slice(run.first, run.first + run.bins) for run in (row, column))
+            sums[..., rows, columns] = part * (row.size * column.size)
+    assert sums is not None
+    return PoolSums(sums, queries.stop, keys.stop)
+
+
+def pool_of_text(
+    pool: Float[Tensor, "batch heads rows columns"], queries: Sequence[int], keys: Sequence[int], shape: tuple[int, int]
+) -> Tensor:
+    """A picture of a padded matrix, as that of the queries and keys which are no padding; what padding gives is 0."""
+    for axis, places, tokens in ((-2, queries, shape[0]), (-1, keys, shape[1])):
+        size = bin_size(tokens)
+        own = torch.bincount(torch.tensor(places) // size, minlength=_bins(tokens))
+        bins = own.nonzero().flatten().to(pool.device)
+        scale = (_counts(tokens, pool) / own.to(pool))[bins]
+        pool = pool.index_select(axis, bins) * (scale[:, None] if axis == -2 else scale)
+    return pool
+
+
+class _Run(NamedTuple):
+    """Tokens of a matrix that fill whole bins, or lie in a single one."""
+
+    tokens: slice
+    first: int  # the first bin
+    bins: int
+    size: int  # tokens in each bin
+
+
+def _runs(tokens: range) -> Iterator[_Run]:
+    """These tokens of a text that ends with them, cut at the edges of the bins: a rest, whole bins, a rest."""
+    size, begin = bin_size(tokens.stop), tokens.start
+    first_edge = min(-(-tokens.start // size) * size, tokens.stop)
+    last_edge = max(tokens.stop // size * size, first_edge)
+    for start, stop in ((begin, first_edge), (first_edge, last_edge), (last_edge, tokens.stop)):
+        if start < stop:
+            bins = max((stop - start) // size, 1)
+            yield _Run(slice(start - begin, stop - begin), start // size, bins, (stop - start) // bins)
+
+
+def _bins(tokens: int) -> int:
+    return -(-tokens // bin_size(tokens))
+
+
+def _counts(tokens: int, like: Tensor) -> Tensor:
+    """How many tokens each bin of a side has."""
+    size = bin_size(tokens)
+    edges = torch.arange(0, tokens, size, device=like.device, dtype=like.dtype)
+    return (tokens - edges).clamp_max(size)
+
+
+def _every_two(sums: Tensor, axis: int) -> Tensor:
+    """Every two bins of a side as one."""
+    if sums.shape[axis] % 2:
+        sums = functional.pad(sums, (0, 0, 0, 1) if axis == -2 else (0, 1))
+    first, second = (slice(start, None, 2) for start in (0, 1))
+    return sums[..., first, :] + sums[..., second, :] if axis == -2 else sums[..., first] + sums[..., second]
+
 
 REDUCTIONS = ("received", "entropy", "pool", "top")
 _TOP = 8  # keys stored for each query

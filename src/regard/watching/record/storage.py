@@ -24,11 +24,10 @@ from regard.nn.files import write_safetensors
 from regard.scores import Band, Mask, as_mask, cut, documents, padding, window
 from regard.watching.capture.calls import AttentionCall
 from regard.watching.capture.shards import Shard
-from regard.watching.images.patches import Grid
-from regard.watching.record.entries import Entry
+from regard.watching.images.families import Grid
+from regard.watching.record.entries import Entry, Values
 from regard.watching.record.reductions import REDUCTIONS, Reductions
 from regard.watching.record.tokens import Tokens, Word
-from regard.watching.record.values import Values
 
 __all__ = ["load", "save"]
 

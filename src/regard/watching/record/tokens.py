@@ -17,7 +17,7 @@ from torch import Tensor
 from regard.drawing.token_text import readable
 from regard.errors import InputError
 from regard.support import Bool
-from regard.watching.images.patches import Grid, Patch, find_patch, patch_names
+from regard.watching.images.families import Grid, Patch, find_patch, patch_names
 
 __all__ = ["Detached", "Place", "Rows", "Sides", "Text", "Tokens", "Vocabulary", "Word"]
 
