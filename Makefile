@@ -31,7 +31,7 @@ lint: .venv/test
 	$(BIN)/mypy
 
 sweep: .venv/test  ## set up, then hold every architecture of transformers to eager attention: docs/architectures.md
-	$(BIN)/python tests/watching/sweep_page.py
+	$(BIN)/python tests/sweep_page.py
 
 ROOMS ?= scores matrix maps backends questions
 SAMPLE ?= 200

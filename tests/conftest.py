@@ -41,9 +41,9 @@ def pytest_configure(config):
         signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ["OMP_NUM_THREADS"] = "1"  # in processes that tests start, too: pytest-xdist already uses every core
 
-    import checks
     import torch
     from hypothesis import HealthCheck, settings
+    from support import checks
 
     if not torch.cuda.is_available():
         os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported: its kernels then run on the CPU
@@ -98,7 +98,7 @@ def tiny_translator(shared):
     with FileLock(shared / "tiny.lock"):
         if not folder.exists():
             config.update("jaxtyping_disable", True)  # some seconds less
-            import tiny
+            from support.translation import tiny
 
             tiny.train().save(folder)
             config.update("jaxtyping_disable", False)
@@ -154,7 +154,7 @@ def terminal(monkeypatch):
 @pytest.fixture(scope="module")
 def browser():
     """Chromium, the same for all tests of a file."""
-    from browser import launched
+    from support.browser import launched
 
     with launched() as started:
         yield started

@@ -1,9 +1,9 @@
 """The checks of signatures that run with the tests do check: shapes, types, results, nested functions, the library's own."""
 
-import checks
 import pytest
 import torch
 from jaxtyping import Float
+from support import checks
 from torch import Tensor
 
 import regard

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 import torch
-from models import Layer, Layers
+from support.models import Layer, Layers
 
 import regard
 from regard.drawing.html_table import html_table

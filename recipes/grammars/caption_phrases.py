@@ -6,7 +6,7 @@ import random
 import re
 from dataclasses import dataclass, replace
 
-from caption_words import (
+from recipes.grammars.caption_words import (
     CLOTHES,
     COLOURS,
     FAMILIES,
@@ -19,7 +19,7 @@ from caption_words import (
     THINGS,
     TRAITS,
 )
-from pronouns import Noun, agree, of, phrase, read_nouns
+from recipes.grammars.pronouns import Noun, agree, of, phrase, read_nouns
 
 Pair = tuple[str, str]
 

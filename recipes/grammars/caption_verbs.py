@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from caption_phrases import Subject
-from caption_words import IRREGULAR
+from recipes.grammars.caption_phrases import Subject
+from recipes.grammars.caption_words import IRREGULAR
 
 VERBS = {verb[0]: verb[1:] for verb in (entry.split() for entry in IRREGULAR.split(";"))}
 

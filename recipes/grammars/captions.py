@@ -1,7 +1,7 @@
 """Descriptions of pictures in both languages, and plain sentences with their words: a grammar that writes training data.
 
-    python recipes/grammars/captions.py captions.tsv            # 12,000 lines, always the same
-    python recipes/grammars/captions.py captions.tsv --lines 500
+    python -m recipes.grammars.captions captions.tsv            # 12,000 lines, always the same
+    python -m recipes.grammars.captions captions.tsv --lines 500
 
 The words are in caption_words.py, and people and things with their adjectives in caption_phrases.py; this is the
 grammar of scenes. What is seen in a picture (a man on a ladder in a blue shirt) hardly occurs in parliaments or
@@ -14,7 +14,7 @@ import random
 import re
 from collections.abc import Iterator
 
-from caption_phrases import (
+from recipes.grammars.caption_phrases import (
     ANIMALS,
     GARMENTS,
     OBJECTS,
@@ -32,8 +32,8 @@ from caption_phrases import (
     thing,
     worn,
 )
-from caption_verbs import Doing, de_verb
-from caption_words import (
+from recipes.grammars.caption_verbs import Doing, de_verb
+from recipes.grammars.caption_words import (
     ACTIONS,
     ASIDES,
     CHEERS,
@@ -53,7 +53,7 @@ from caption_words import (
     WISHES,
     YOUNG,
 )
-from writing import different, to_file
+from recipes.grammars.writing import different, to_file
 
 BRITISH = re.compile(rf"\b(?:{'|'.join(VARIANTS)})\b")
 PLACE = {name: entries(text) for name, text in PLACES.items()}

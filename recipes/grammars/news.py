@@ -1,7 +1,7 @@
 """Pairs of sentences in the language of news reports and health advice: a small grammar that writes training data.
 
-    python recipes/grammars/news.py news.tsv            # 12,000 lines, always the same
-    python recipes/grammars/news.py news.tsv --lines 500
+    python -m recipes.grammars.news news.tsv            # 12,000 lines, always the same
+    python -m recipes.grammars.news news.tsv --lines 500
 
 The sentences are in news_frames.py, the words that fill them and the health advice in news_words.py; news_draws.py
 draws people, places and sums from those, and this is the grammar that agrees them. A frame is one sentence in both languages:
@@ -25,11 +25,11 @@ import random
 import re
 from collections.abc import Iterator
 
-from news_draws import ELIDES, au, bare, de, out_of, pick, within
-from news_frames import FRAMES, LEADS, SOURCES, TAILS
-from news_words import HEALTH
-from pronouns import Noun
-from writing import different, to_file
+from recipes.grammars.news_draws import ELIDES, au, bare, de, out_of, pick, within
+from recipes.grammars.news_frames import FRAMES, LEADS, SOURCES, TAILS
+from recipes.grammars.news_words import HEALTH
+from recipes.grammars.pronouns import Noun
+from recipes.grammars.writing import different, to_file
 
 _SLOT = re.compile(r"\{(?:(\w+)\.)?(\w+)\}")
 _REPORTED = re.compile(r"\b(said|told|says|say|according|warned|announced|denied|reported|asked|argued|added)\b")

@@ -1,7 +1,7 @@
 """Pairs of sentences in which French must choose il or elle for "it": a small grammar that writes training data.
 
-    python recipes/grammars/pronouns.py pronouns.tsv            # 12,000 lines, always the same
-    python recipes/grammars/pronouns.py pronouns.tsv --lines 500
+    python -m recipes.grammars.pronouns pronouns.tsv            # 12,000 lines, always the same
+    python -m recipes.grammars.pronouns pronouns.tsv --lines 500
 
 The words are in pronoun_words.py and what happens between two of them in pronoun_frames.py; this is the grammar that
 agrees them.
@@ -18,9 +18,22 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pronoun_frames import CONCESSIONS, FRAMES, RESULTS
-from pronoun_words import ACTS, ANIMALS, EFFECTS, MOODS, NOUNS, OF, OF_PEOPLE, PEOPLE, QUALITIES, SINGLES, THINGS, WHO
-from writing import different, to_file
+from recipes.grammars.pronoun_frames import CONCESSIONS, FRAMES, RESULTS
+from recipes.grammars.pronoun_words import (
+    ACTS,
+    ANIMALS,
+    EFFECTS,
+    MOODS,
+    NOUNS,
+    OF,
+    OF_PEOPLE,
+    PEOPLE,
+    QUALITIES,
+    SINGLES,
+    THINGS,
+    WHO,
+)
+from recipes.grammars.writing import different, to_file
 
 _VOWELS = "aeiouhyéèêâîôûœàë"
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from cases import TOLERANCE, Case, close, using
+from support.attention.cases import TOLERANCE, Case, close, using
 
 import regard
 from regard.backends import chooser, tiles, torch_cpu

@@ -9,9 +9,9 @@ import os
 import time
 
 import pytest
-from cases import using
-from looks import LOOKS, compare
-from problems import Maker, Problem
+from support.attention.cases import using
+from support.attention.looks import LOOKS, compare
+from support.attention.problems import Maker, Problem
 
 
 def run_one(seed: int) -> Problem:

@@ -4,10 +4,10 @@ import os
 
 import pytest
 import torch
-from cases import Case, cases, moved, there, using
 from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
+from support.attention.cases import Case, cases, moved, there, using
 from test_gradients import RESULTS, _dense, _leaves, _pooled
 from test_triton import HALVES, MASKS
 

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from cases import BACKENDS, cases, using
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.attention.cases import BACKENDS, cases, using
 
 import regard
 from regard.backends.reference import Reference

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from cases import BACKENDS, TOLERANCE, cases, close, there, using
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.attention.cases import BACKENDS, TOLERANCE, cases, close, there, using
 
 import regard
 

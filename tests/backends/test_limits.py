@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from cases import using
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.attention.cases import using
 
 import regard
 from regard.backends.triton import limits

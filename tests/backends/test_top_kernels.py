@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from cases import DEVICE, Case, close, there, using
+from support.attention.cases import DEVICE, Case, close, there, using
 from test_triton import HALVES, MASKS
 
 import regard

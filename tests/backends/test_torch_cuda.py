@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import torch
-from cases import DEVICE, TOLERANCE, Case, close, using
+from support.attention.cases import DEVICE, TOLERANCE, Case, close, using
 
 import regard
 from regard.backends import tiles, torch_cuda

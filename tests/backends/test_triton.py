@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import test_laws
 import torch
-from cases import DEVICE, TOLERANCE, Case, cases, close, moved, there, using
 from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
+from support.attention.cases import DEVICE, TOLERANCE, Case, cases, close, moved, there, using
 
 import regard
 from regard.backends.contract import (

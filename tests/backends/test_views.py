@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from cases import there, using
+from support.attention.cases import there, using
 
 import regard
 

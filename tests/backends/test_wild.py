@@ -5,10 +5,10 @@ import gc
 
 import pytest
 import torch
-from cases import DEVICE, TOLERANCE, Case, close, there, using
 from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
+from support.attention.cases import DEVICE, TOLERANCE, Case, close, there, using
 
 import regard
 from regard.backends.triton import backend, launch, problem, reduce_launch

@@ -4,7 +4,7 @@ import io
 import json
 
 import pytest
-from disk import limited
+from support.disk import limited
 
 import regard
 from regard import cli

@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from process import is_shown
+from support.process import is_shown
 
 import regard
 from regard import cli, drawing

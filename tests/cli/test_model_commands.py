@@ -5,7 +5,7 @@ import json
 import re
 
 import pytest
-from process import LINE, run
+from support.process import LINE, run
 
 from regard import cli
 from regard.translation import Translator

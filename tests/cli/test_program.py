@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from process import LINE, run
+from support.process import LINE, run
 from test_long_work import Terminal
 
 import regard

@@ -5,7 +5,7 @@ import re
 import textwrap
 
 import pytest
-from process import run
+from support.process import run
 
 from regard import cli
 from regard.learn.questions import CHAPTERS, chapter

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from process import is_shown, run
+from support.process import is_shown, run
 
 import regard
 from regard import cli

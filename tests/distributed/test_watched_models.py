@@ -4,8 +4,9 @@ import accelerate
 import pytest
 import torch
 import transformers
-import worlds
-from models import FAMILIES, made
+from support.distributed import watched_models, worlds
+from support.distributed.worlds import World
+from support.models import FAMILIES, made
 
 import regard
 
@@ -18,7 +19,11 @@ PLACES = {
 @pytest.mark.slow
 def test_models_on_two_ranks_are_seen_as_on_one(tmp_path):
     made("Llama").save_pretrained(tmp_path)
-    worlds.run("2:watched_models:wrapped", "2:watched_models:own_texts", f"2:watched_models:tensor_parallel:{tmp_path}")
+    worlds.run(
+        World(2, watched_models.wrapped),
+        World(2, watched_models.own_texts),
+        World(2, watched_models.tensor_parallel, (tmp_path,)),
+    )
 
 
 def _dispatched(folder):

@@ -1,10 +1,8 @@
 """The examples, at a reduced size: each still shows what it says it shows."""
 
-import attention_against_lstm
 import pytest
-import sets_dna
-import sets_graph
-import tiny_gpt
+
+from examples import attention_against_lstm, sets_dna, sets_graph, tiny_gpt
 
 
 @pytest.mark.slow

@@ -8,12 +8,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from browser import in_browser, launched
 from filelock import FileLock
 from lists import INDEXES, REFERENCE, filled
 from page import Page, pages
 from reference import GROUPS
 from reports import DRAWN, reports
+from support.browser import in_browser, launched
 from test_package import ROOMS
 
 import regard

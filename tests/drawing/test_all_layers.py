@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from samples import DOG, SVG, parsed, random_weights, texts, titles
+from support.samples import DOG, SVG, parsed, random_weights, texts, titles
 
 import regard
 from regard import drawing

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from samples import CONFIG, parsed, texts
+from support.samples import CONFIG, parsed, texts
 
 import regard
 from regard import drawing

@@ -1,7 +1,7 @@
 """Sums and dot products in numbers."""
 
 import numpy as np
-from samples import texts
+from support.samples import texts
 
 import regard
 from regard import drawing, textbook

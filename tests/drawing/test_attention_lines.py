@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from samples import DOG, SVG, marks, parsed, random_weights, texts
+from support.samples import DOG, SVG, marks, parsed, random_weights, texts
 
 import regard
 from regard import drawing, textbook

@@ -4,8 +4,8 @@ import re
 
 import numpy as np
 import pytest
-from browser import in_browser
-from samples import DOG, HOSTILE, random_weights
+from support.browser import in_browser
+from support.samples import DOG, HOSTILE, random_weights
 
 import regard
 from regard import drawing, textbook

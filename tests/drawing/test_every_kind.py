@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from samples import HOSTILE, KINDS, SVG, parsed, texts, titles
+from support.samples import HOSTILE, KINDS, SVG, parsed, texts, titles
 
 import regard
 from regard import drawing

@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from disk import limited
-from samples import KINDS, parsed
+from support.disk import limited
+from support.samples import KINDS, parsed
 
 import regard
 from regard import cli, drawing

@@ -1,7 +1,7 @@
 """Heads as cells: one for each, in the colour of its role, which the legend names and counts."""
 
 import pytest
-from samples import SVG, parsed, texts
+from support.samples import SVG, parsed, texts
 
 import regard
 from regard.drawing import head_map

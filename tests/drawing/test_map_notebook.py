@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from browser import in_browser
+from support.browser import in_browser
 
 import regard
 from regard.drawing import widget

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 import torch
-from browser import in_browser
+from support.browser import in_browser
 
 import regard
 from regard.drawing.theme import DARK, LIGHT

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from samples import marks, random_weights, texts
+from support.samples import marks, random_weights, texts
 
 import regard
 from regard import drawing

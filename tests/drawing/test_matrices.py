@@ -1,7 +1,7 @@
 """Matrices and tables: numbers while they fit, pooled when they do not."""
 
 import numpy as np
-from samples import DOG, SVG, marks, parsed, random_weights, texts
+from support.samples import DOG, SVG, marks, parsed, random_weights, texts
 
 from regard import drawing
 from regard.drawing.terminal import Table

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from PIL import Image
-from samples import SVG, parsed, texts
+from support.samples import SVG, parsed, texts
 
 import regard
 from regard.drawing import Heat, overlay

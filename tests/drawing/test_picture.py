@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
-from samples import DOG, KINDS, SVG, parsed, random_weights
+from support.samples import DOG, KINDS, SVG, parsed, random_weights
 
 import regard
 from regard import drawing, textbook

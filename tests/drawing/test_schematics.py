@@ -1,6 +1,6 @@
 """One word from its input to its output."""
 
-from samples import texts
+from support.samples import texts
 
 import regard
 from regard import drawing, textbook

@@ -26,10 +26,10 @@ from typing import Any, NamedTuple
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it, torch's deterministic algorithms refuse
 
-import interpreter
 import torch
-from looks import LOOKS, compare
-from problems import PARTS, Maker
+from support.attention import interpreter
+from support.attention.looks import LOOKS, compare
+from support.attention.problems import PARTS, Maker
 
 import regard
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from browser import in_browser
+from support.browser import in_browser
 
 import regard
 from regard.drawing.viewer import page

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from cases import DEVICE, using
+from support.attention.cases import DEVICE, using
 
 import regard
 from regard.matrix import compiled

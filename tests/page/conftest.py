@@ -3,7 +3,7 @@
 from contextlib import closing
 
 import pytest
-from page_client import FILES, TEXT, read
+from support.page_client import FILES, TEXT, read
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from page_client import FILES, LONG, TEXT, events, read
 from starlette.testclient import TestClient
+from support.page_client import FILES, LONG, TEXT, events, read
 
 from regard import __version__
 from regard.page.server.app import LIMITS

@@ -4,9 +4,9 @@ import json
 import re
 
 import torch
-from browser import in_browser
-from browsing import DOG, DOG_HASH, bars, expected, head, opened, percent, plain, record, small_model, word
 from playwright.sync_api import expect
+from support.browser import in_browser
+from support.browsing import DOG, DOG_HASH, bars, expected, head, opened, percent, plain, record, small_model, word
 
 import regard
 

@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import torch
-from browser import in_browser
-from browsing import DOG_HASH, opened, percent, plain, record
 from playwright.sync_api import expect
+from support.browser import in_browser
+from support.browsing import DOG_HASH, opened, percent, plain, record
 
 __all__ = ["opened"]  # a fixture
 pytestmark = in_browser

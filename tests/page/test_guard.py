@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from page_client import TEXT
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
+from support.page_client import TEXT
 
 from regard.page.server.guard import HEADERS, Guard, own_names
 

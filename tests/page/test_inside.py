@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from page_client import TEXT, read
 from starlette.testclient import TestClient
+from support.page_client import TEXT, read
 
 import regard
 from regard.page import Page, TranslatorReader

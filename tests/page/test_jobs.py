@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from page_client import LONG, TEXT
+from support.page_client import LONG, TEXT
 
 from regard.errors import InputError
 from regard.maps.levels import Levels, Sweeps

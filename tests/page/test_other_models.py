@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 import transformers as hf
-from models import FAMILIES
-from page_client import events, read
 from starlette.testclient import TestClient
+from support.models import FAMILIES
+from support.page_client import events, read
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 import regard

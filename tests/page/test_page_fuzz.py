@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from page_client import TEXT
+from support.page_client import TEXT
 
 import regard
 from regard.page.server.guard import HEADERS

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from importlib.metadata import entry_points
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ pytest.importorskip("vllm", reason="make test-vllm runs these")
 
 import torch
 import transformers
-from served import SIZES, Served
+from support.serving.served import SIZES, Served
 from test_served_models import LONG, SHORT, agrees
 
 from regard import Record, serving
@@ -168,8 +167,9 @@ def test_half_precision(tmp_path):
 def test_heads_in_two_processes(tmp_path):
     """Tensor parallel: the record is put together from what the processes answer, and brought over from another one."""
     cores = "|".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
-    command = [sys.executable, str(Path(__file__).parents[1] / "served_in_processes.py"), str(tmp_path)]
-    environment = os.environ | {"VLLM_CPU_OMP_THREADS_BIND": cores, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "support.serving.served_in_processes", str(tmp_path)]
+    paths = os.pathsep.join(sys.path)
+    environment = os.environ | {"PYTHONPATH": paths, "VLLM_CPU_OMP_THREADS_BIND": cores, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     differences = [float(line.split()[-1]) for line in done.stdout.splitlines() if line.startswith("differs by")]

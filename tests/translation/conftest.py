@@ -6,8 +6,8 @@ import pytest
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory):
     """Called with a recipe's changes: the folder of its training by one process. All that it needs is imported then."""
-    import ranks
     import torch.distributed.fsdp  # noqa: F401
+    from support.translation import ranks
 
     from regard.translation import Recipe, train
 

@@ -8,7 +8,7 @@ import time
 from functools import partial
 
 import pytest
-import ranks
+from support.translation import ranks
 
 from regard.translation import Recipe, Translator, train
 from regard.translation.training import checkpoint, processes

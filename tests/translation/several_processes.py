@@ -5,11 +5,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import ranks
-import tiny_recipe
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.translation import ranks, tiny_recipe
 
 import regard
 from regard.nn import files

@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from random_models import SOURCES, random_model, tokens
+from support.translation.random_models import SOURCES, random_model, tokens
 from torch.nn import functional
 
 from regard.backends.triton import beam_kernels

@@ -4,11 +4,10 @@ import re
 from collections import Counter
 from pathlib import Path
 
-import caption_phrases
-import caption_verbs
-import captions
 import pytest
-from pronouns import Noun
+
+from recipes.grammars import caption_phrases, caption_verbs, captions
+from recipes.grammars.pronouns import Noun
 
 DATA = Path(__file__).parents[1] / "data"
 TESTED = {line.split("\t")[0] for line in (DATA / "pronouns.tsv").read_text(encoding="utf-8").splitlines()}

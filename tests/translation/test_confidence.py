@@ -5,7 +5,7 @@ import json
 import math
 
 import pytest
-import tiny
+from support.translation import tiny
 
 import regard
 from regard.translation import Translator
@@ -68,7 +68,7 @@ def test_what_counts_as_right():
 
 
 def test_the_recipe_fits_both_curves_and_keeps_what_else_is_known(tiny_translator, tmp_path, monkeypatch, capsys):
-    import confidence  # of recipes/
+    from recipes import confidence
 
     lines = [f"{source}\t{target}\n" for source, target in tiny.pairs(24, seed=9)]
     (tmp_path / "plain.tsv").write_text("".join(lines[:12]), encoding="utf-8")

@@ -3,9 +3,9 @@
 import bz2
 import random
 
-import corpora
 import pytest
 
+from recipes import corpora
 from regard.translation.training.corpus import jaccard, read_pairs
 from regard.translation.training.vocabulary import Vocabulary
 

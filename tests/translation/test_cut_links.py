@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from eager import Edit, attend
+from support.eager import Edit, attend
 
 import regard
 from regard import Link

@@ -4,11 +4,10 @@ import json
 import os
 import random
 
-import mutations
 import pytest
-import tiny
 import torch
 from safetensors.torch import load_file, save_file
+from support.translation import mutations, tiny
 
 import regard
 from regard.translation import Translator, Vocabulary, search

@@ -10,9 +10,9 @@ import weakref
 
 import ctranslate2
 import pytest
-import tiny
 import torch
-from random_models import SOURCES, STACKS, random_model, tokens
+from support.translation import tiny
+from support.translation.random_models import SOURCES, STACKS, random_model, tokens
 from test_pronouns import DOCUMENTS, ROWS
 
 import regard

@@ -2,11 +2,11 @@
 
 import sys
 
-import grow
 import pytest
 import torch
 
 import regard
+from recipes import grow
 from regard.nn import Transformer, TransformerConfig
 from regard.translation import Translator
 from regard.translation.training.vocabulary import Vocabulary

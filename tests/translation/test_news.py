@@ -3,8 +3,9 @@
 import re
 from pathlib import Path
 
-import news
 import pytest
+
+from recipes.grammars import news
 
 DATA = Path(__file__).parents[1] / "data"
 RECIPES = Path(news.__file__).parents[1]

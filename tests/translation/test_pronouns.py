@@ -4,9 +4,9 @@ import re
 from collections import Counter
 from pathlib import Path
 
-import pronouns
 import pytest
 
+from recipes.grammars import pronouns
 from regard.errors import InputError
 from regard.translation.training.corpus import jaccard, near
 

@@ -12,13 +12,12 @@ from functools import partial
 from pathlib import Path
 from shutil import copytree
 
-import mutations
 import pytest
-import tiny_recipe
 import torch
 from jaxtyping import config
 from rich.console import Console
-from tiny_recipe import losses
+from support.translation import mutations, tiny_recipe
+from support.translation.tiny_recipe import losses
 
 import regard
 from regard import cli
@@ -83,11 +82,10 @@ def flip(path, place=-9):
 @pytest.mark.slow
 def test_killed_interrupted_or_without_space_it_ends_the_same(tmp_path):
     """All options on; with REGARD_KILLS=200, the large version."""
-    script = Path(__file__).parents[1] / "kills.py"
     count, seed = os.environ.get("REGARD_KILLS", "5"), random.randrange(2**32)
     paths = [str(Path(regard.__file__).parents[1]), *sys.path]
     done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path), count, str(seed)],
+        [sys.executable, "-m", "support.translation.kills", str(tmp_path), count, str(seed)],
         capture_output=True, text=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)}, check=False,
     )  # fmt: skip
     print(f"{seed=}\n{done.stdout}")

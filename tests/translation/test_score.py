@@ -4,9 +4,9 @@ import random
 
 import pytest
 import sacrebleu
-import tiny
 from hypothesis import given
 from hypothesis import strategies as st
+from support.translation import tiny
 
 import regard
 from regard.translation import score, score_files

@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_models import SOURCES, STACKS, random_model, tokens
+from support.translation.random_models import SOURCES, STACKS, random_model, tokens
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import regard

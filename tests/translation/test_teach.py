@@ -3,9 +3,9 @@
 import sys
 
 import pytest
-import teach
 import torch
 
+from recipes import teach
 from regard.nn import Transformer, TransformerConfig
 from regard.translation import Translator, read_pairs
 from regard.translation.training.vocabulary import Vocabulary

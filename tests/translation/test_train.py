@@ -6,12 +6,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import mutations
 import numpy as np
 import pytest
-import tiny_recipe
 import torch
-from tiny_recipe import losses
+from support.translation import mutations, tiny_recipe
+from support.translation.tiny_recipe import losses
 
 import regard
 from regard.errors import FileError

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-import tiny
 import torch
+from support.translation import tiny
 
 import regard
 from regard.translation import Translator, search

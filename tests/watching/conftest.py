@@ -6,7 +6,7 @@ import pytest
 @pytest.fixture(scope="session")
 def llama():
     import torch
-    from models import FAMILIES, WORDS, made
+    from support.models import FAMILIES, WORDS, made
 
     import regard
 
@@ -19,7 +19,7 @@ def llama():
 @pytest.fixture(scope="session")
 def bart():
     import torch
-    from models import FAMILIES, WORDS, made
+    from support.models import FAMILIES, WORDS, made
 
     import regard
 

@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 import transformers
-from models import FAMILIES, WORDS, made
+from support.models import FAMILIES, WORDS, made
 
 import regard
 from regard.watching.questions.atlas import _ROWS, Atlas

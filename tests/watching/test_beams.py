@@ -5,7 +5,7 @@ import contextlib
 import pytest
 import torch
 import transformers as hf
-from models import FAMILIES, made
+from support.models import FAMILIES, made
 
 import regard
 from regard.watching import Link

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 import torch
-from models import GROUPED, made
+from support.models import GROUPED, made
 from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import transformers as hf
-from models import FAMILIES, GROUPED, Layer, Layers, made
+from support.models import FAMILIES, GROUPED, Layer, Layers, made
 from torch import nn
 
 import regard

@@ -5,7 +5,7 @@ import re
 
 import pytest
 import torch
-from models import FAMILIES, WORDS, Direct, Layers, made
+from support.models import FAMILIES, WORDS, Direct, Layers, made
 
 import regard
 from regard import Link

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from models import FAMILIES, UNROUTED, made
+from support.models import FAMILIES, UNROUTED, made
 from transformers import masking_utils
 
 import regard

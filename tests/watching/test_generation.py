@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 import transformers as hf
-from models import BART, FAMILIES, GROUPED, made
+from support.models import BART, FAMILIES, GROUPED, made
 
 import regard
 from regard.watching.capture import module_calls

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 import torch
-from models import Layers, made
+from support.models import Layers, made
 from torch import nn
 
 import regard

@@ -8,8 +8,8 @@ patch reaches no token but its own.
 import numpy as np
 import pytest
 import torch
-from image_models import FAMILIES, fed, made, pictures
-from sweep import _forward, _generation
+from support.watching.image_models import FAMILIES, fed, made, pictures
+from support.watching.sweep import _forward, _generation
 
 import regard
 from regard.watching.images.families import WHOLE

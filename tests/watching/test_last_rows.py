@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from image_models import fed, pictures
-from image_models import made as made_with_images
-from models import FAMILIES, WORDS, made
+from support.models import FAMILIES, WORDS, made
+from support.watching.image_models import fed, pictures
+from support.watching.image_models import made as made_with_images
 
 import regard
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 import torch
-from models import FAMILIES, Layer, made
+from support.models import FAMILIES, Layer, made
 from torch import nn
 
 import regard

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from eager import Edit, attend, edited
-from models import FAMILIES, WORDS, Direct, Layers, made
+from support.eager import Edit, attend, edited
+from support.models import FAMILIES, WORDS, Direct, Layers, made
 from torch import nn
 
 import regard

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import huggingface_hub
 import pytest
-from models import made
+from support.models import made
 
 import regard
 from regard import cli

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from image_models import SIDE, fed, made, pictures
 from PIL import Image
-from sweep import verdict
+from support.watching.image_models import SIDE, fed, made, pictures
+from support.watching.sweep import verdict
 
 import regard
 from regard.drawing.terminal import percent

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 import torch
-from models import Direct
+from support.models import Direct
 from torch import nn
 from torch.nn import functional
 from torch.nn.functional import scaled_dot_product_attention

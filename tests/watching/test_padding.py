@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from models import FAMILIES, made
+from support.models import FAMILIES, made
 from torch import Tensor, nn
 
 import regard

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from models import Layer
+from support.models import Layer
 
 import regard
 from regard.drawing.terminal import percent

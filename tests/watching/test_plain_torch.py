@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from models import Direct
+from support.models import Direct
 from torch import nn
 from torch.nn import functional
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from models import FAMILIES, WORDS, Layer, made
+from support.models import FAMILIES, WORDS, Layer, made
 
 import regard
 from regard.drawing.terminal import percent

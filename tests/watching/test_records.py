@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 import transformers as hf
-from disk import limited
-from models import FAMILIES, SIZE, VISION, WORDS, Layer, made
+from support.disk import limited
+from support.models import FAMILIES, SIZE, VISION, WORDS, Layer, made
 
 import regard
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from models import FAMILIES, made
+from support.models import FAMILIES, made
 
 import regard
 from regard.matrix import AttentionMatrix

@@ -1,7 +1,7 @@
 """No architecture of transformers is shown wrongly: docs/architectures.md says what each of them gives.
 
 REGARD_SWEEP=all tests every architecture, else those that went wrong once and a random sample.
-`make sweep` writes the page anew; `python tests/watching/sweep_page.py NAME …` only the lines of these model types.
+`make sweep` writes the page anew; `python tests/sweep_page.py NAME …` only the lines of these model types.
 """
 
 import os
@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 import transformers
-from architectures import model_types
-from sweep import verdict
+from support.watching.architectures import model_types
+from support.watching.sweep import verdict
 from sweep_page import EQUAL, EXCEPT, NOT_EQUAL, PAGE, counts, page, result_of, row, rows_of
 
 from regard.watching.capture.calls import AttentionCall

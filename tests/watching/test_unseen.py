@@ -11,7 +11,7 @@ import warnings
 import pytest
 import torch
 import transformers as hf
-from models import SIZE, SPECIAL, VISION, Direct, made
+from support.models import SIZE, SPECIAL, VISION, Direct, made
 from torch import nn
 from torch.nn import functional
 from torch.nn.attention.flex_attention import flex_attention

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import transformers as hf
-from models import FAMILIES, WORDS, made
+from support.models import FAMILIES, WORDS, made
 from torch import nn
 
 import regard

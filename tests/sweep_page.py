@@ -1,6 +1,6 @@
 """docs/architectures.md: what the sweep found, one line for each model type.
 
-`python tests/watching/sweep_page.py` runs all of it and writes the page; with model types, it writes their lines only.
+`python tests/sweep_page.py` runs all of it and writes the page; with model types, it writes their lines only.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from pathlib import Path
 
 import torch
 import transformers
-from architectures import model_types
-from sweep import Verdict, brief, verdict
+from support.watching.architectures import model_types
+from support.watching.sweep import Verdict, brief, verdict
 
-PAGE = Path(__file__).parents[2] / "docs" / "architectures.md"
+PAGE = Path(__file__).parents[1] / "docs" / "architectures.md"
 RESULTS = EQUAL, EXCEPT, NOT_COMPARED, NOT_EQUAL = "equal", "equal but for named modules", "not compared", "not equal"
 _HEAD = f"""# Architectures
 

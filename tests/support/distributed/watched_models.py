@@ -1,4 +1,4 @@
-"""Models on several ranks, watched: jobs for worlds.py. What is seen is what the plain model shows, under the same names."""
+"""Models on several ranks, watched: jobs for `worlds`. What is seen is what the plain model shows, under the same names."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
-from models import FAMILIES, made
 from torch import nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import apply_activation_checkpointing
 from torch.distributed.device_mesh import init_device_mesh
@@ -15,6 +14,7 @@ from torch.distributed.tensor import DTensor, Shard
 from torch.nn.parallel import DistributedDataParallel
 
 import regard
+from support.models import FAMILIES, made
 
 
 def _llama(model):

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from architecture_exceptions import FEEDS
 from torch import Tensor, nn
+
+from support.watching.architecture_exceptions import FEEDS
 
 TEXT = 12  # tokens of a text
 

@@ -1,15 +1,15 @@
-"""The laws of a matrix in shards, as jobs for worlds.py: every number against the float64 definition on one process."""
+"""The laws of a matrix in shards, as jobs for `worlds`: every number against the float64 definition on one process."""
 
 import random
 
 import numpy as np
 import torch
-from random_cases import LOW, TOLERANCE, Case
 
 import regard
 from regard.backends.reference import Reference
 from regard.distributed import ShardedMatrix
 from regard.distributed.layout import cut
+from support.distributed.random_cases import LOW, TOLERANCE, Case
 
 
 def close(found, expected, tolerance, what):
@@ -33,7 +33,7 @@ def matrix(case, rank, query=None, key=None, options=None, mask=None):
 
 def numbers(rank, size, first, count):
     """Every number of random problems."""
-    for seed in range(int(first), int(first) + int(count)):
+    for seed in range(first, first + count):
         dtype = [torch.float64, torch.float64, torch.float32, torch.bfloat16][seed % 4]
         case = Case(seed, size, dtype)
         try:
@@ -140,7 +140,7 @@ def _parts(A, weights, case, rank, limit, stored):
 
 def gradients(rank, size, first, count):
     """Gradients of everything that has one, in float64, twice."""
-    for seed in range(int(first), int(first) + int(count)):
+    for seed in range(first, first + count):
         case = Case(seed, size, torch.float64)
         try:
             _gradients(case, rank)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
-from problems import HALVES, UNIT, Maker, Problem, Reference
 from torch import Tensor
 
 import regard
 from regard.backends.triton import launch
+from support.attention.problems import HALVES, UNIT, Maker, Problem, Reference
 
 # Results whose gradients are promised to be the same bits every time; of products, with deterministic algorithms only.
 SAME_BITS = ("received", "mean received", "entropy", "logsumexp", "pool", "A.mT @ x")

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from architectures import build
 from torch import Tensor, nn
+
+from support.watching.architectures import build
 
 SIDE, PATCH = 32, 8  # of the tiny models, in pixels
 _SQUARE = {"height": SIDE, "width": SIDE}

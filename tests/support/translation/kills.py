@@ -1,4 +1,4 @@
-"""A tiny training with every option, stopped at random moments and resumed: `python kills.py FOLDER COUNT SEED`.
+"""A tiny training with every option, stopped at random moments and resumed: `python -m support.translation.kills FOLDER COUNT SEED`.
 
 Half of the stops are SIGKILL, a quarter SIGINT, a quarter a file-size limit at which writes fail, as on a full disk;
 each must stop a training that runs: its moment is drawn within the time that the training still takes. Whenever a training ends, it must have left the very files of one that was never stopped. Children are forked from this
@@ -16,12 +16,12 @@ import sys
 import time
 from pathlib import Path
 
-import tiny_recipe
 import torch
 
 from regard.cli import main
 from regard.translation import Translator
 from regard.translation.training import checkpoint
+from support.translation import tiny_recipe
 
 OPTIONS = {
     "minutes": 0.0125, "sampling": 0.2, "joined": 0.5, "far_from": ["far.txt"], "reverse": True, "smoothing": 0.05,

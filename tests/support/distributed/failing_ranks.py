@@ -1,4 +1,4 @@
-"""Ranks that fail, differ, do not come or are killed: jobs for worlds.py, and `python failing_ranks.py kills COUNT SEED`."""
+"""Ranks that fail, differ, do not come or are killed: jobs for `worlds`, and `python -m support.distributed.failing_ranks COUNT SEED`."""
 
 import os
 import random
@@ -97,7 +97,7 @@ def kills(count, seed):
     """Kill one rank of a busy world at a moment of chance, again and again: the others end, and say what to do."""
     import tempfile
 
-    import worlds
+    from support.distributed import worlds
 
     draw = random.Random(seed)
     for _ in range(count):
@@ -132,4 +132,4 @@ def kills(count, seed):
 
 
 if __name__ == "__main__":
-    kills(int(sys.argv[2]), int(sys.argv[3]))
+    kills(int(sys.argv[1]), int(sys.argv[2]))

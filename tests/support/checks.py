@@ -25,7 +25,7 @@ _made: Counter[types.CodeType] = Counter()
 def install(modules):
     """Check every function and dataclass of these modules from now on; call it before they are imported."""
     jaxtyping.jaxtyped = checked  # the hook's decorators look it up there
-    install_import_hook(modules, "checks.typed")
+    install_import_hook(modules, "support.checks.typed")
 
 
 def checked(found=None, *, typechecker=typed):

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from served import SIZES, Served
+from support.serving.served import SIZES, Served
 
 os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "1"
 

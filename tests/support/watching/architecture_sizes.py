@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import transformers as hf
-from architecture_exceptions import EXCEPTIONS
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+from support.watching.architecture_exceptions import EXCEPTIONS
 
 WIDTH, HEADS, HEAD, INNER, VOCABULARY, POSITIONS, IMAGE, PATCH, EXPERTS = 64, 4, 16, 128, 99, 128, 32, 8, 4
 

@@ -17,12 +17,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-import tiny_recipe
 import torch
 
 from regard.cli import main
 from regard.translation.training import checkpoint, processes
 from regard.translation.training.loop import Trainer
+from support.translation import tiny_recipe
 
 PATIENCE = 120  # seconds until a process that has not ended counts as hung
 

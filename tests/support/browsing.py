@@ -68,8 +68,9 @@ def small_model(family):
     """A random model of Hugging Face, and a tokenizer whose tokens are the words of the sentence."""
     import torch
     import transformers as hf
-    from models import FAMILIES
     from tokenizers import Tokenizer, models, pre_tokenizers
+
+    from support.models import FAMILIES
 
     torch.manual_seed(3)
     words = ["<unk>", *DOG.split(), *(f"w{n}" for n in range(89))]

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 from hypothesis import strategies as st
-from interpreter import shortcuts
 from torch import Tensor
 
 import regard
@@ -16,6 +15,7 @@ from regard.backends import torch_cpu
 from regard.backends.reference import Reference
 from regard.backends.tiles import reductions, tile
 from regard.backends.triton import tuning
+from support.attention.interpreter import shortcuts
 
 BACKENDS = ("torch_cpu", "tiles")  # and "triton", which test_triton.py holds to the same laws
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

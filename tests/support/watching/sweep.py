@@ -21,15 +21,15 @@ from typing import Any, NamedTuple
 
 import torch
 import transformers
-from architecture_exceptions import REASONS
-from architecture_inputs import CannotFeed, feed
-from architectures import build, class_of, has_attention
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten_with_path, tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
 import regard
+from support.watching.architecture_exceptions import REASONS
+from support.watching.architecture_inputs import CannotFeed, feed
+from support.watching.architectures import build, class_of, has_attention
 
 NEW = 4  # tokens that are generated
 KEPT = "received", "entropy", "pool", "top"

@@ -1,4 +1,4 @@
-"""How a matrix in shards behaves, as jobs for worlds.py: memory, balance, overlap, DTensors, half precision, NaN."""
+"""How a matrix in shards behaves, as jobs for `worlds`: memory, balance, overlap, DTensors, half precision, NaN."""
 
 import json
 
@@ -44,7 +44,7 @@ def memory(rank, size, tokens):
     # Small tiles: what is the same for any length shall not hide what grows with it.
     tile._SIZE, tile._ROWS, reductions._STRIP = 2**13, 64, 2**8
     torch.manual_seed(0)
-    whole = torch.randn(3, 1, 2, int(tokens), 64)
+    whole = torch.randn(3, 1, 2, tokens, 64)
     query, key, value = (shard(tensor).requires_grad_() for tensor in whole.unbind(0))
     key, value = (tensor[:, :1] for tensor in (key, value))
     x = torch.ones_like(query)

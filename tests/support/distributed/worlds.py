@@ -1,37 +1,51 @@
-"""Several ranks on one machine: `python worlds.py JOB…` forks them for each job, all with gloo, and waits for them.
+"""Several ranks on one machine: `run` forks them for each job, all with gloo, and waits for them.
 
-A job is `size:module:function:argument:…`; the function gets (rank, size, *arguments), the arguments as text. Forked from
-a process that has imported everything, ranks start in a moment.
+The job of a `World` is a function of a module and gets (rank, size, *arguments). The ranks are forked from one process
+(`python -m support.distributed.worlds`) that has imported everything: they start in a moment.
 """
 
 import contextlib
 import faulthandler
-import importlib
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[3]
 PATIENCE = 120  # seconds that ranks wait for each other, unless a job says otherwise
 
 
-def run(*jobs, seconds=600):
-    """What the ranks of all worlds printed; fails with it where one of them failed."""
-    command = [sys.executable, str(HERE / "worlds.py"), *jobs]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=seconds)
-    assert done.returncode == 0, f"{done.stdout[-8000:]}\n{done.stderr[-8000:]}"
-    return done.stdout
+@dataclass(frozen=True)
+class World:
+    """A job and the number of its ranks."""
+
+    size: int
+    job: Callable
+    arguments: tuple = ()
+
+
+def run(*worlds, seconds=600):
+    """Run the worlds one after another; return what their ranks printed, and fail with it where a rank failed."""
+    command = [sys.executable, "-m", __name__]
+    done = subprocess.run(
+        command, input=pickle.dumps(worlds), capture_output=True, env=environment(), timeout=seconds, check=False
+    )
+    output, errors = done.stdout.decode(), done.stderr.decode()
+    assert done.returncode == 0, f"{output[-8000:]}\n{errors[-8000:]}"
+    return output
 
 
 def environment():
-    """That of a process which starts ranks."""
-    paths = [str(HERE), str(HERE.parent), str(HERE.parents[1] / "src")]
+    """The environment of a process that starts ranks."""
+    paths = [str(ROOT / "tests"), str(ROOT / "src")]
     return os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
 
 
@@ -88,18 +102,16 @@ def ends(children, seconds):
     return list(codes.values())
 
 
-def main(*jobs):
-    for job in jobs:
-        size, module, name, *arguments = job.split(":")
-        function = getattr(importlib.import_module(module), name)
-        children = start(int(size), function, *arguments, patience=getattr(function, "patience", PATIENCE))
+def main(worlds):
+    for world in worlds:
+        children = start(world.size, world.job, *world.arguments, patience=getattr(world.job, "patience", PATIENCE))
         codes = ends(children, 500)
         if any(codes):
-            sys.exit(f"{job}: ranks ended with {codes}")
+            sys.exit(f"{world}: ranks ended with {codes}")
 
 
 if __name__ == "__main__":
-    import checks
+    from support import checks
 
     checks.install(["regard.distributed"])
-    main(*sys.argv[1:])
+    main(pickle.load(sys.stdin.buffer))

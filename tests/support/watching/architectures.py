@@ -13,11 +13,12 @@ from typing import Any
 
 import torch
 import transformers as hf
-from architecture_exceptions import CLASSES
-from architecture_sizes import tiny
 from torch import nn
 from transformers.models.auto import modeling_auto as auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+from support.watching.architecture_exceptions import CLASSES
+from support.watching.architecture_sizes import tiny
 
 # The first class found for a model type is built: those that generate before those that only encode.
 _MAPPINGS = (

@@ -1,0 +1,1 @@
+"""Small programs that use regard; each runs by itself."""

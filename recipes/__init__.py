@@ -1,0 +1,1 @@
+"""Programs that prepare and combine trainings; each runs by itself."""

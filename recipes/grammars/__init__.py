@@ -1,0 +1,1 @@
+"""Grammars that write training sentences: run `python -m recipes.grammars.pronouns`, `.captions` or `.news`."""
