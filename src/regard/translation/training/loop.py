@@ -96,8 +96,9 @@ class Trainer:
         self.state: dict[str, Any] = {
             "step": 0, "epoch": 0, "batch": 0, "best": -1.0, "waited": 0, "seconds": 0.0, "unlogged": 0, "ended": False,
         }  # fmt: skip
-        # Of this process's part in the losses of the steps that are not yet in the log.
-        self.total = torch.zeros((), device=self.device)
+        # This process's part in the losses of the steps that are not yet in the log. In float64, sums of float32
+        # losses are exact, so a checkpoint may hold one sum over all processes.
+        self.total = torch.zeros((), dtype=torch.float64, device=self.device)
         self.tokens = 0  # that it has read since then
         self.log = bytearray()
         self.stopping = False
@@ -149,6 +150,7 @@ class Trainer:
         )
         where = self.device.type if self.processes.world == 1 else f"{self.processes.world} processes"
         self.console.print(f"{config.parameters:,} parameters, on {where}")
+        self._settle_buckets()
         if resume:
             self._restore(found)
         self._put({VOCABULARY: self.words.model, LOG: bytes(self.log)})
@@ -285,6 +287,19 @@ class Trainer:
         is_near = near([source for source, _ in corpus.pairs], others, _NEAR)
         corpus.dropped["near to a line of far_from"] += sum(is_near)
         return [pair for pair, drop in zip(corpus.pairs, is_near, strict=True) if not drop]
+
+    def _settle_buckets(self) -> None:
+        """Run one pass whose gradients are dropped.
+
+        DistributedDataParallel reorders its buckets after the first pass. From three processes on, the place of a
+        gradient in a bucket decides in which order its parts are summed. Without this pass, the first step after a
+        resume would round differently from the same step of a training that never stopped.
+        """
+        if self.processes.world > 1:
+            with sdpa_kernel(_KERNELS):
+                self._backward(self.batches.plan(0)[0][: self.processes.world])
+            self.optimizer.zero_grad(set_to_none=True)
+            self.tokens = 0
 
     # Steps
 
