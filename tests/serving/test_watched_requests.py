@@ -135,7 +135,7 @@ def test_tokens_that_nobody_saw_are_an_error(text):
 
 
 def test_layers_and_heads_of_several_processes_are_put_together(text):
-    from regard.watching.capture.shards import Shard
+    from regard.watching.capture.calls import Shard
 
     query, key = text
     for keep in (True, "matrix"):

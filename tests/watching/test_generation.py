@@ -10,10 +10,10 @@ import transformers as hf
 from support.models import BART, FAMILIES, GROUPED, made
 
 import regard
-from regard.watching.capture import module_calls
+from regard.watching.capture import passes
 from regard.watching.capture.calls import AttentionCall
 from regard.watching.capture.masks import Pattern
-from regard.watching.capture.module_calls import ModuleCalls
+from regard.watching.capture.passes import ModuleCalls
 from regard.watching.capture.session import Watching
 from regard.watching.record import reductions
 from regard.watching.record.reductions import Keep
@@ -171,7 +171,7 @@ def _blocks(dense, bins):
 def test_summaries_grow_too(name, cache, bins, monkeypatch):
     """Also where bins double, and where the steps are reduced a few at a time."""
     monkeypatch.setattr(reductions, "BINS", bins)
-    monkeypatch.setattr(module_calls, "_ROWS", 3)
+    monkeypatch.setattr(passes, "_ROWS", 3)
     model, inputs = made(name), FAMILIES[name].inputs("left" if name != "BART" else "right")
     inputs.pop("decoder_input_ids", None)
     options = {"cache_implementation": "static", "disable_compile": True} if cache == "static" else {}
@@ -406,7 +406,7 @@ def test_a_cache_that_drops_keys_at_its_own_pace_is_hidden_row_by_row():
 @pytest.mark.parametrize("keep", ["matrix", "summary"])
 def test_steps_that_are_alike_take_the_short_way(keep, monkeypatch):
     """And a call of several tokens, between them or after a reduction, finds its place."""
-    monkeypatch.setattr(module_calls, "_ROWS", 4)
+    monkeypatch.setattr(passes, "_ROWS", 4)
     model, ids, sizes, long_way = made("Llama"), torch.randint(5, 90, (2, 20)), [6, 1, 1, 1, 1, 1, 3, 1, 1, 2, 1, 1], []
     observe = Watching.observe
     monkeypatch.setattr(Watching, "observe", lambda self, *call: (long_way.append(call[0]), observe(self, *call))[1])

@@ -21,7 +21,7 @@ from torch import Tensor
 from regard.errors import MissingDependencyError, RegardError, WatchError
 from regard.serving.paged import READERS, gather
 from regard.serving.requests import Attended, Share, Store, WatchedRequest, asked
-from regard.watching.capture.shards import Shard
+from regard.watching.capture.calls import Shard
 
 __all__ = ["VERSIONS", "check_version", "register"]
 

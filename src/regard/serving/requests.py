@@ -17,10 +17,9 @@ from torch.nn import functional
 
 from regard.errors import InputError, WatchError
 from regard.matrix import Top
-from regard.watching.capture.calls import AttentionCall
+from regard.watching.capture.calls import AttentionCall, Shard
 from regard.watching.capture.masks import Pattern
-from regard.watching.capture.module_calls import ModuleCalls
-from regard.watching.capture.shards import Shard
+from regard.watching.capture.passes import ModuleCalls
 from regard.watching.record.entries import Entry
 from regard.watching.record.record import Record
 from regard.watching.record.reductions import REDUCTIONS, Keep, Reductions, to_keep

@@ -30,7 +30,7 @@ from regard.watching.record.tokens import Tokens
 if TYPE_CHECKING:
     from regard.drawing import Picture
     from regard.watching import Link
-    from regard.watching.capture.changes import Without
+    from regard.watching.capture.links import Without
 
 __all__ = ["Alternative", "Tokenizer", "TranslatedSegment", "Translation", "by_words", "read_back", "record_attention"]
 

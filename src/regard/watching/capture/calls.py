@@ -1,36 +1,31 @@
-"""`AttentionCall`, one call of an attention function, and `Steps`, the calls of a generation that become one."""
+"""`AttentionCall`: one call of an attention function; `Shard`: its heads among those of the layer, in tensor parallel.
+
+In tensor parallel each rank computes some heads of a layer, and records those. `shard_of` finds their numbers in the
+whole layer; `gathered` brings the heads of all ranks to one rank.
+"""
 
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
-from torch.nn import functional
+from torch import Tensor, distributed, nn
 
 from regard.errors import WatchError
-from regard.matrix import AttentionMatrix
-from regard.scores import Atom, Dense, Mask, Positions, Same, as_mask, bind
+from regard.matrix import AttentionMatrix, Top
+from regard.scores import Atom, Cut, Dense, Mask, Positions, Same, bind
 from regard.support import Bool, Float
 from regard.watching.capture.links import LocatedLink
 from regard.watching.capture.masks import Pattern, pick_on, real_keys, within_text
-from regard.watching.capture.shards import Shard
 from regard.watching.record.tokens import Detached
 
-__all__ = [
-    "AttentionCall",
-    "Step",
-    "Steps",
-    "check_readable",
-    "dense_rows",
-    "joined_mask",
-    "names_another_sequence",
-    "to_one_dtype",
-]
+if TYPE_CHECKING:
+    from regard.watching.record.entries import Entry
+
+__all__ = ["AttentionCall", "Shard", "check_readable", "gathered", "names_another_sequence", "shard_of", "to_one_dtype"]
 
 _NO_PATTERN, _NO_MASK = Pattern(), Mask()
 _CROSS = ("cross", "encoder_attn", "encdec", "enc_dec")  # how models name attention to another sequence
@@ -68,7 +63,7 @@ class AttentionCall:
         return matrix.where(self.zeroed) if self.zeroed.atoms else matrix
 
     def attend(self, value: Tensor, dropout: float = 0.0) -> tuple[Tensor, AttentionMatrix]:
-        """The output, and the matrix that it was computed with; by_hand.py does not follow what regard computes."""
+        """The output, and the matrix that it was computed with; plain_torch.py does not follow what regard computes."""
         with torch._C.DisableTorchFunction():
             if dropout or not self.zeroed.atoms:
                 matrix = self.matrix()
@@ -209,231 +204,101 @@ def to_one_dtype(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(tensor.to(dtype) for tensor in tensors)
 
 
-class Step(NamedTuple):
-    """What the call of a step is made of, but for its keys."""
-
-    query: Tensor
-    kind: str
-    queries: range
-    keys: range
-    pattern: Pattern
-    dense: Mask
+_AVAILABLE = distributed.is_available()
 
 
-class _NewKeys(NamedTuple):
-    """A copy of the keys that a step added, after the key before them as the cache had it in that step."""
+@dataclass(frozen=True, eq=False)
+class Shard:
+    """A run of heads of a layer, the others of which are computed by other ranks.
 
-    tensor: Tensor
-    overlap: int  # 1 with that key, 0 where there is none
-    stop: int  # the position in the text where they end
-
-
-class Steps:
-    """Calls in a row, each with its new keys only, and the keys of the cache once.
-
-    A cache that makes a new tensor in each step holds all keys in the newest one: so do we, and no older one. A cache
-    that writes into one tensor may write over it later: its keys are copied once, and then those of each step, as are
-    those of a cache that drops keys.
+    >>> print(Shard(first=4, heads=8))
+    the heads from 4 on, of 8
     """
 
-    def __init__(self) -> None:
-        self.rows = 0  # queries of all calls
-        self._steps: list[Step] = []
-        self._last: tuple[float | None, float | None, Tensor | None] = None, None, None  # scale, softcap and sinks
-        self._shard: Shard | None = None
-        self._new: list[_NewKeys] = []
-        self._checked = 1  # of the new keys, so many were compared with the step before
-        self._key: Tensor | None = None  # the keys at the positions below
-        self._positions = range(0)
-        self._version: int | None = None  # of these keys; None where they are a copy
-        self._address = 0  # of the keys of the last call
-        self._like: tuple[Any, ...] | None = None  # what the tensors of a further step are like, once one was followed
+    first: int  # the number of its first head
+    heads: int  # of the whole layer
+    group: Any = None  # the ranks that have them, as torch.distributed knows them; None in a record from a file
 
-    def add(self, call: AttentionCall, before: range = range(0)) -> None:
-        """A further call; the text had the keys at `before` until now."""
-        key, address, is_self = call.key, call.key.data_ptr(), call.kind != "cross"
-        self._like = None
-        if is_self and len(before):
-            self._copy_new(key, call.keys, before)
-        if self._key is None:
-            written = address == self._address  # into the keys of the last call
-            self._hold(key, call.keys, copy=is_self and (written or call.keys.start > 0))
-        elif self._version is not None and is_self:
-            written = address == self._key.data_ptr()
-            if call.keys.start == self._positions.start:
-                self._hold(*((self._key, self._positions) if written else (key, call.keys)), copy=written)
-            elif written:
-                raise _rewritten()
-        self._address = address
-        self._last, self._shard = (call.scale, call.softcap, call.sinks), call.shard
-        query = call.query.detach() if call.query.requires_grad else call.query
-        self.rows += query.shape[2]
-        self._steps.append(Step(query, call.kind, call.queries, call.keys, call.pattern, call.dense))
-
-    def follow(self, query: Tensor, key: Tensor, scale: float | None, *, compare: bool) -> bool:
-        """Add a step of one query that is like the last one, but for one key more; False where it is not surely that.
-
-        Every layer of a step runs this, and a GPU waits for it, so it does as little as possible: keys are copied for
-        `check` only if they are to be compared.
-        """
-        shape, address = key.shape, key.data_ptr()
-        like = (query.shape, query.dtype, key.dtype, shape[0], shape[1], scale)
-        if like != self._like and not self._is_like_last(query, key, scale):
-            return False
-        positions = self._positions
-        if shape[2] != len(positions) + 1 or address == self._address:
-            return False
-        last = self._steps[-1]
-        keys = range(positions.start, positions.stop + 1)
-        if compare:
-            self._copy_new(key, keys, positions)
-        self._key, self._positions, self._version, self._address, self._like = key, keys, _version(key), address, like
-        queries = range(last.queries.stop, last.queries.stop + 1)
-        self._steps.append(Step(query, last.kind, queries, keys, last.pattern, last.dense))
-        self.rows += 1
-        return True
-
-    def _is_like_last(self, query: Tensor, key: Tensor, scale: float | None) -> bool:
-        """Whether nothing but the number of keys is other than in the last call."""
-        if self._version is None or self._key is None or not self._steps:  # a copy, or nothing to be like
-            return False
-        last = self._steps[-1]
-        return (
-            query.shape == last.query.shape
-            and query.dtype == last.query.dtype == key.dtype == self._key.dtype
-            and key.shape[:2] == self._key.shape[:2]
-            and self._address == self._key.data_ptr()
-            and (scale, None, None) == self._last
-            and last.pattern.only_causal
-            and not last.dense.atoms
-        )
-
-    def note(self, call: AttentionCall) -> None:
-        """A call that is not added: only its last key is stored, for the next one to be compared with."""
-        self._address, self._like = call.key.data_ptr(), None
-        if call.kind != "cross":
-            self._new = [_NewKeys(call.key[:, :, -1:].detach().clone(), 0, call.keys.stop)]
-
-    def joined(self) -> AttentionCall:
-        """All calls as one."""
-        self.check()
-        assert self._key is not None
-        if self._version is not None and _version(self._key) != self._version:
-            raise _rewritten()
-        keys, stop = [self._key], self._positions.stop
-        for tensor, overlap, end in self._new:
-            if (missing := end - stop) > 0 and overlap < tensor.shape[2]:
-                keys.append(tensor[:, :, -missing:])
-                stop = end
-        key = self._key if len(keys) == 1 else torch.cat(keys, 2)
-        scale, softcap, sinks = self._last
-        positions = (
-            range(self._steps[0].queries.start, self._steps[-1].queries.stop),
-            range(self._positions.start, stop),
-        )
-        last, mask = self._steps[-1], joined_mask(self._steps, *positions)
-        query = torch.cat([step.query for step in self._steps], 2)
-        sinks = None if sinks is None else sinks.detach()
-        return AttentionCall(
-            query, key.detach(), mask, scale, softcap, sinks, last.kind, *positions, last.pattern, last.dense,
-            last.pattern.hidden(*positions), self._shard,
-        )  # fmt: skip
-
-    def check(self) -> None:
-        """Raise where the cache was rewritten between two steps: rows would be joined with keys they never saw."""
-        pairs = [
-            (before.tensor[:, :, -1:], now.tensor[:, :, :1])
-            for before, now in zip(self._new[self._checked - 1 :], self._new[self._checked :], strict=False)
-            if now.overlap
-        ]
-        if pairs:
-            before, now = (torch.cat(rows, 2) for rows in zip(*pairs, strict=True))
-            if not torch.equal(before, now):  # waits for the device: once for all steps
-                raise _rewritten()
-        self._checked = max(len(self._new), 1)
-
-    def resume(self) -> None:
-        """What comes next has keys that were computed again: their last digits may be others."""
-        self.check()
-        self._checked = len(self._new) + 1
-
-    def clear(self) -> None:
-        """No calls any more; the next one is still compared with the last."""
-        self.rows, self._steps, self._key, self._like = 0, [], None, None
-        self._new, self._checked = self._new[-1:], 1
-
-    def _copy_new(self, key: Tensor, keys: range, before: range) -> None:
-        first = before.stop - keys.start
-        skipped = bool(self._new) and self._new[-1].stop != before.stop  # steps whose keys were not to be compared
-        overlap = 0 if skipped else min(first, 1)
-        new = key[:, :, first - overlap :].detach().clone()
-        if not self._new:
-            assert self._key is not None
-            self._new.append(_NewKeys(self._key[:, :, -1:].clone(), 0, before.stop))
-        if new.shape[:2] != self._new[-1].tensor.shape[:2]:
-            raise _rewritten()
-        self._new.append(_NewKeys(new, overlap, keys.stop))
-
-    def _hold(self, key: Tensor, positions: range, *, copy: bool) -> None:
-        self._key, self._positions = key.clone() if copy else key, positions
-        self._version = None if copy else _version(key)
+    def __str__(self) -> str:
+        return f"the heads from {self.first} on, of {self.heads}"
 
 
-def _version(tensor: Tensor) -> int:
-    """How often it was written to; tensors of the inference mode do not count."""
-    return 0 if tensor.is_inference() else tensor._version
+def shard_of(module: nn.Module, name: str, heads: int) -> Shard | None:
+    """Which heads of a module this rank computes, if it computes `heads` of them; None: all that there are."""
+    if not (_AVAILABLE and distributed.is_initialized()):
+        return None
+    from torch.distributed.tensor import DTensor
+
+    for parameter in module.parameters():
+        placements = parameter.placements if isinstance(parameter, DTensor) else ()
+        for axis, placement in enumerate(placements):
+            if not placement.is_shard(0):  # the rows of a projection to heads; of the one from heads, the columns
+                continue
+            assert isinstance(parameter, DTensor)
+            mesh = parameter.device_mesh
+            declared = getattr(getattr(module, "config", None), "num_attention_heads", None)
+            if declared == heads:  # they were gathered before the attention
+                return None
+            if declared not in (None, heads * mesh.size(axis)):
+                raise WatchError(
+                    f"{name}: this rank has {heads} of {declared} heads, which {mesh.size(axis)} ranks share. What the "
+                    "others have is not known, nor the numbers of these. Share the heads evenly: tp_size must divide "
+                    "them."
+                )
+            return Shard(mesh.get_local_rank(axis) * heads, mesh.size(axis) * heads, mesh.get_group(axis))
+    return None
 
 
-def _rewritten() -> WatchError:
-    return WatchError(
-        "the cache was reordered or rewritten between two steps: rows would be put beside keys that they never saw. "
-        "Generate with model.generate, whose beams can be followed, or watch model(sequences) on what came out."
-    )
+def gathered(entries: Mapping[str, Entry]) -> dict[str, Entry] | None:
+    """Entries with all heads on the first rank of their group, None on the others; every rank must take part."""
+    found = {name: entry if entry.shard is None else _whole(entry, entry.shard) for name, entry in entries.items()}
+    whole = {name: entry for name, entry in found.items() if entry is not None}
+    return whole if len(whole) == len(found) else None
 
 
-def joined_mask(steps: Sequence[Step], queries: range, keys: range) -> Mask:
-    """The mask of all steps over all of these keys."""
-    mask = _without_dropped_keys(steps, queries, keys) & steps[-1].pattern.mask(queries, keys)
-    for n in range(max(len(step.dense.atoms) for step in steps)):
-        rows = [dense_rows(step, n, keys) for step in steps]
-        shape = [max(sizes) for sizes in zip(*(row.shape[:2] for row in rows), strict=True)]
-        mask &= torch.cat([row.expand(*shape, *row.shape[2:]) for row in rows], 2)
-    return mask
+def _whole(entry: Entry, shard: Shard) -> Entry | None:
+    """An entry with the heads of all ranks; None for all ranks but the first."""
+    if shard.group is None:
+        raise WatchError(f"{entry.name} has {shard}, from a file: the other ranks are gone. Gather before saving.")
+    if entry.shape[1] * distributed.get_world_size(shard.group) != shard.heads:
+        raise WatchError(f"{entry.name} has only some heads of this rank. Gather the whole record, then choose heads.")
+    call, reductions = entry.call, entry.reductions
+    if call is not None and any(isinstance(a, Cut) and a.heads is not None for a in (call.mask & call.zeroed).atoms):
+        raise WatchError(f"{entry.name}: links were cut or steered in some heads, which cannot be gathered.")
+    shape = (entry.shape[0], shard.heads, *entry.shape[2:])
+    about: dict[str, Any] = {"shape": shape, "first_head": 0, "shard": None}
+    if call is not None:
+        parts: dict[str, Any] = {"query": _joined(call.query, 1, shard), "key": _joined(call.key, 1, shard)}
+        if call.sinks is not None and call.sinks.dim():
+            parts["sinks"] = _joined(call.sinks, -1, shard)
+        atoms = [_joined_atom(atom, shard) for atom in call.mask.atoms]
+        if parts["query"] is None:
+            return None
+        call = replace(call, mask=Mask(tuple(atoms)), shard=None, **parts)  # type: ignore[arg-type]
+        return replace(entry, call=call, attention=call.matrix(), **about)
+    assert reductions is not None
+    kept: Any = {}
+    for name, value in reductions.items():
+        tensors = value if isinstance(value, Top) else (value,)
+        joined = [_joined(tensor, 1, shard) for tensor in tensors]  # type: ignore[arg-type, union-attr]
+        kept[name] = Top(*joined) if isinstance(value, Top) else joined[0]  # type: ignore[arg-type]
+    return replace(entry, reductions=kept, **about) if distributed.get_rank(shard.group) == 0 else None
 
 
-def _without_dropped_keys(steps: Sequence[Step], queries: range, keys: range) -> Mask:
-    """Hides the keys that a cache had dropped by the time of a step, where the masks of the steps do not say so."""
-    dropped = [s for s in steps if s.keys.start > keys.start and s.kind != "cross" and not _hides_dropped(s)]
-    if not dropped:
-        return Mask()
-    lowest = {step.keys.start - step.queries.start for step in dropped}
-    others = max((step.queries.stop - 1 for step in steps if step.keys.start == keys.start), default=-1)
-    if len(lowest) == 1 and all(len(step.queries) == 1 for step in dropped) and others + min(lowest) <= keys.start:
-        return Pattern(bands=((min(lowest), None),)).mask(queries, keys)  # a window, as long as the cache
-    first = torch.cat([torch.full((len(step.queries),), step.keys.start) for step in steps])
-    visible = torch.arange(keys.start, keys.stop) >= first[:, None]
-    return as_mask(visible.to(steps[0].query.device))
+def _joined_atom(atom: Atom, shard: Shard) -> Atom | None:
+    """A part of a mask for all heads: the same, unless it has numbers for each head."""
+    if not isinstance(atom, Dense) or atom.tensor.dim() < 3 or atom.tensor.shape[-3] == 1:
+        return atom
+    tensor = _joined(atom.tensor, -3, shard)
+    return None if tensor is None else Dense(tensor)
 
 
-def _hides_dropped(step: Step) -> bool:
-    return any(low is not None and step.queries.start + low >= step.keys.start for low, _ in step.pattern.bands)
-
-
-def dense_rows(step: Step, n: int, keys: range) -> Tensor:
-    """The n-th dense part of a step's mask as a 4-D tensor, padded to all of these keys."""
-    like, queries = step.query, len(step.queries)
-    if n >= len(step.dense.atoms):
-        return like.new_ones(1, 1, queries, len(keys), dtype=torch.bool)
-    atom = step.dense.atoms[n]
-    if isinstance(atom, Dense):
-        tensor = atom.tensor[(None,) * (4 - atom.tensor.dim())]
-        tensor = tensor.expand(*tensor.shape[:2], queries, len(step.keys))
-    else:
-        shape = (*like.shape[:3], len(step.keys))
-        bound, place = bind(Mask((atom,)), shape, like.device, plain=False), (range(queries), range(shape[3]))
-        tile = bound.bias_tile(*place) if bound.biased else bound.tile(*place, like.device)
-        if tile is None:  # a cut of other rows
-            return like.new_ones(1, 1, queries, len(keys), dtype=torch.bool)
-        tensor = tile.expand(*tile.shape[:2], *shape[2:])
-    hidden = -math.inf if tensor.is_floating_point() else False  # keys that were not there in this step
-    return functional.pad(tensor, (step.keys.start - keys.start, keys.stop - step.keys.stop), value=hidden)
+def _joined(tensor: Tensor, axis: int, shard: Shard) -> Tensor | None:
+    """The tensors of all ranks side by side, on the first of them."""
+    # As bytes: gloo knows fewer types of numbers than torch.
+    own = tensor.detach().contiguous()
+    first = distributed.get_rank(shard.group) == 0
+    parts = [torch.empty_like(own) for _ in range(distributed.get_world_size(shard.group))] if first else None
+    into = None if parts is None else [part.view(-1).view(torch.uint8) for part in parts]
+    distributed.gather(own.view(-1).view(torch.uint8), into, group=shard.group, group_dst=0)
+    return None if parts is None else torch.cat(parts, axis)

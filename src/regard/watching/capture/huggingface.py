@@ -8,8 +8,9 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,16 @@ from torch.nn import functional
 
 from regard.errors import InputError, WatchError
 from regard.matrix import AttentionMatrix
-from regard.scores import Dense, Mask, as_mask
+from regard.scores import Dense, Mask, as_mask, documents
+from regard.support import Float
 from regard.watching.capture import registry
-from regard.watching.capture.beams import Hypotheses
-from regard.watching.capture.calls import AttentionCall, check_readable, names_another_sequence, to_one_dtype
+from regard.watching.capture.calls import AttentionCall, check_readable, names_another_sequence, shard_of, to_one_dtype
 from regard.watching.capture.masks import LazyMask, Pattern, looks_causal, read_mask
-from regard.watching.capture.shards import shard_of
+from regard.watching.capture.steps import Hypotheses
 
 __all__ = [
     "Name",
+    "Parts",
     "WatchedGenerate",
     "calls_torch",
     "computes",
@@ -37,6 +39,7 @@ __all__ = [
     "load",
     "prepare",
     "routes",
+    "takes_parts",
     "wordless",
 ]
 
@@ -332,8 +335,8 @@ def _mask(
     queries, keys = range(first, first + q_length), range(kv_offset, kv_offset + kv_length)
     bands: list[tuple[int | None, int | None]] = []
     paddings: list[Tensor] = []
-    documents: list[Any] = []
-    parts: dict[str, list[Any]] = {"band": bands, "padding": paddings, "documents": documents}
+    chunks: list[Any] = []
+    parts: dict[str, list[Any]] = {"band": bands, "padding": paddings, "documents": chunks}
     for atom in _atoms(function, masking_utils.__name__):
         if atom is None:
             dense = masking_utils.sdpa_mask(
@@ -348,7 +351,7 @@ def _mask(
         paddings.append(attention_mask.bool())
     # Padding before the keys of a window is needed later, when the steps are joined to the whole text.
     padding = tuple(p for p in paddings if not bool(p.all()) or p.shape[-1] < keys.stop)
-    ids = tuple(d(keys.stop, target) if callable(d) else d for d in documents)
+    ids = tuple(d(keys.stop, target) if callable(d) else d for d in chunks)
     pattern = Pattern(_intersect(tuple(bands)), padding, ids)
     if options.get("allow_is_bidirectional_skip") and not pattern.causal and not pattern.mask(queries, keys).atoms:
         return None  # as eager's: some models can do without a mask, but not with one
@@ -527,3 +530,79 @@ def _kind(module: nn.Module, name: str, causal_pattern: bool, dense: list[Tensor
 def _own(module: nn.Module, attribute: str) -> Any:
     """An attribute of a module that may not have it, which torch takes its time to say."""
     return vars(module).get(attribute) or getattr(type(module), attribute, False)
+
+
+# Attention that a vision model computes part by part
+
+
+_BOUNDARIES = "cu_seqlens"
+
+
+class Parts:
+    """The calls of modules of these names, until the forward that made them has ended."""
+
+    def __init__(self, names: Iterable[str] = ()):
+        self.names = frozenset(names)
+        self._calls: dict[str, list[tuple[AttentionCall, AttentionMatrix | None]]] = {}
+
+    def clear(self) -> None:
+        """Forget the calls so far."""
+        self._calls = {}
+
+    def add(self, name: str, call: AttentionCall, matrix: AttentionMatrix | None) -> None:
+        """A call of a module, and its matrix if it was made."""
+        self._calls.setdefault(name, []).append((call, matrix))
+
+    def ended(
+        self, name: str, module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> list[tuple[AttentionCall, AttentionMatrix | None]]:
+        """The calls of a forward with these arguments, which has ended: as one, if they are the parts of one row."""
+        calls = self._calls.pop(name, [])
+        row = _joined(module, args, kwargs, [call for call, _ in calls]) if len(calls) > 1 else None
+        return calls if row is None else [(row, None)]
+
+
+def takes_parts(kind: type[nn.Module]) -> bool:
+    """Whether modules of a class are told where to cut a row into parts."""
+    return _BOUNDARIES in inspect.signature(kind.forward).parameters
+
+
+def _joined(
+    module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], calls: Sequence[AttentionCall]
+) -> AttentionCall | None:
+    """The calls of one forward of a module as one call, if they are the parts of one row; else None.
+
+    >>> from regard.scores import Mask
+    >>> class Attention(nn.Module):
+    ...     def forward(self, x, cu_seqlens): ...
+    >>> row = torch.randn(1, 2, 5, 4)
+    >>> parts = [AttentionCall(part, part, Mask()) for part in row.split([3, 2], 2)]
+    >>> _joined(Attention(), (row, torch.tensor([0, 3, 5])), {}, parts).matrix()
+    AttentionMatrix(shape=(1, 2, 5, 5), dtype=float32, device=cpu, mask=documents(int64[5]))
+    """
+    boundaries = inspect.signature(module.forward).bind_partial(*args, **kwargs).arguments.get(_BOUNDARIES)
+    first, sizes = calls[0], [call.query.shape[2] for call in calls]
+    fits = isinstance(boundaries, Tensor) and len(boundaries) == len(calls) + 1
+    alike = all(
+        not call.mask.atoms and call.query.shape[0] == 1 and call.key.shape[2] == size and call.sinks is None
+        for call, size in zip(calls, sizes, strict=True)
+    )
+    if not fits or not alike:
+        return None
+    query, key = _row([call.query for call in calls]), _row([call.key for call in calls])
+    ids = torch.repeat_interleave(torch.tensor(sizes)).to(query.device)
+    whole = range(sum(sizes))
+    return replace(first, query=query, key=key, mask=documents(ids), queries=whole, keys=whole)
+
+
+def _row(parts: Sequence[Float[Tensor, "1 heads _ width"]]) -> Float[Tensor, "1 heads tokens width"]:
+    """The tensor that was cut into these parts, if they still lie in it side by side; else a copy."""
+    first, start = parts[0], parts[0].storage_offset()
+    step = first.stride(2)
+    for part in parts:
+        same = part.untyped_storage().data_ptr() == first.untyped_storage().data_ptr()
+        if not same or part.stride() != first.stride() or part.storage_offset() != start or part.requires_grad:
+            return torch.cat(list(parts), 2)
+        start += part.shape[2] * step
+    size = (*first.shape[:2], sum(part.shape[2] for part in parts), first.shape[3])
+    return first.as_strided(size, first.stride(), first.storage_offset())

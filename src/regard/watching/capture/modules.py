@@ -10,7 +10,7 @@ from torch import nn
 
 from regard.matrix import attention
 from regard.nn import MultiHeadAttention, SelfAttention
-from regard.watching.capture import huggingface, packed
+from regard.watching.capture import huggingface
 
 __all__ = ["Kind", "attends", "kind_of", "named_modules"]
 
@@ -48,7 +48,7 @@ def kind_of(kind: Any) -> Kind:
     # Models of transformers compute losses by softmaxes, and what routes has another way that it does not take.
     computes = fast or foreign or (huggingface.computes(kind) and not (model or routes))
     visible = fast or foreign or ours or routes or huggingface.calls_torch(kind)
-    parts = routes and packed.takes_parts(kind)
+    parts = routes and huggingface.takes_parts(kind)
     return Kind(transformers, model, generates, routes, parts, ours, computes, visible)
 
 

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from regard.errors import WatchError
 from regard.matrix import AttentionMatrix
-from regard.watching.capture.beams import Hypotheses
 from regard.watching.capture.calls import AttentionCall
 from regard.watching.capture.masks import LazyMask
+from regard.watching.capture.steps import Hypotheses
 
 __all__ = ["Watcher", "add", "follow", "remove", "replace", "restore", "watchers"]
 

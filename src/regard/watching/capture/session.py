@@ -26,16 +26,13 @@ from regard.matrix import AttentionMatrix
 from regard.nn import Decoder, Encoder, Transformer
 from regard.support import some_of
 from regard.watching.capture import huggingface, plain_torch, registry
-from regard.watching.capture.beams import Hypotheses
 from regard.watching.capture.calls import AttentionCall
-from regard.watching.capture.changes import Changes, Without
-from regard.watching.capture.links import Link
+from regard.watching.capture.links import Changes, Link, Seen, Without
 from regard.watching.capture.masks import LazyMask
-from regard.watching.capture.module_calls import ModuleCalls
 from regard.watching.capture.modules import Kind, attends, kind_of, named_modules
 from regard.watching.capture.own_layers import WatchedAttend
-from regard.watching.capture.packed import Parts
-from regard.watching.capture.passes import Caches, Pass, Seen
+from regard.watching.capture.passes import Caches, ModuleCalls, Pass
+from regard.watching.capture.steps import Hypotheses
 from regard.watching.images.images import Stated, check_stated, read_images
 from regard.watching.record.entries import KeptValues, Projections, layer_of
 from regard.watching.record.record import Record
@@ -126,7 +123,7 @@ class Watching:
         self._new_ids: dict[str, Tensor] = {}  # by module: input ids that no attention was computed for yet
         self._new_images: Images | None = None  # and images
         self._images_of_generation: Images | None = None
-        self._parts = Parts()
+        self._parts = huggingface.Parts()
         self._placed: tuple[str, ModuleCalls | None] = "", None  # of the call that is computed: see _place
         self._embedded: Tensor | None = None  # ids that one of our models has embedded last
         self.seen: dict[str, Seen] = {}  # by module: what is known of its last text, where nothing is recorded
@@ -150,7 +147,7 @@ class Watching:
         if not ours and not any(kind.visible for _, _, kind in found):
             raise self._nothing_seen()
         if not (self.changes.has_links or self._keep.values or self._keep.nothing):  # which each part has for itself
-            self._parts = Parts(name for name, _, kind in found if kind.parts)
+            self._parts = huggingface.Parts(name for name, _, kind in found if kind.parts)
         with contextlib.ExitStack() as undo:
             undo.callback(registry.remove, self)
             registry.add(self, self._names.items())

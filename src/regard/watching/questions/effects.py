@@ -17,9 +17,7 @@ from regard.drawing.terminal import percent, told_apart, visible
 from regard.errors import InputError
 from regard.nn import Transformer
 from regard.support import Float, one_of, progress, whole
-from regard.watching.capture.changes import Without
-from regard.watching.capture.links import Link
-from regard.watching.capture.passes import Seen
+from regard.watching.capture.links import Link, Seen, Without
 from regard.watching.capture.session import Watching
 from regard.watching.questions.looks import Ranking, named_spans
 from regard.watching.record.reductions import Keep

@@ -20,9 +20,8 @@ from regard.nn import SelfAttention
 from regard.scores import Mask, Positions, bias, bind, cut
 from regard.scores.bound_mask import at
 from regard.support import Bool, Float
-from regard.watching.capture.calls import AttentionCall
+from regard.watching.capture.calls import AttentionCall, Shard
 from regard.watching.capture.masks import pick_on
-from regard.watching.capture.shards import Shard
 from regard.watching.record.reductions import BINS, Reductions, of_text, select_heads
 from regard.watching.record.tokens import Detached, Tokens
 

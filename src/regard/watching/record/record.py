@@ -15,8 +15,8 @@ from regard.drawing.html_table import html_table
 from regard.errors import InputError, WatchError
 from regard.scores import bind
 from regard.support import Float, progress, some_of
-from regard.watching.capture.module_calls import ModuleCalls
-from regard.watching.capture.shards import gathered
+from regard.watching.capture.calls import gathered
+from regard.watching.capture.passes import ModuleCalls
 from regard.watching.images.families import Box
 from regard.watching.images.overlays import Asked, over, with_image
 from regard.watching.questions.atlas import Atlas, draw_up

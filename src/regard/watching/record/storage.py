@@ -22,8 +22,7 @@ from regard.errors import FileError, InputError, RegardError
 from regard.matrix import AttentionMatrix, Top
 from regard.nn.files import write_safetensors
 from regard.scores import Band, Mask, as_mask, cut, documents, padding, window
-from regard.watching.capture.calls import AttentionCall
-from regard.watching.capture.shards import Shard
+from regard.watching.capture.calls import AttentionCall, Shard
 from regard.watching.images.families import Grid
 from regard.watching.record.entries import Entry, Values
 from regard.watching.record.reductions import REDUCTIONS, Reductions
