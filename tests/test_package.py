@@ -6,6 +6,7 @@ import importlib.metadata
 import subprocess
 import sys
 import types
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -126,3 +127,40 @@ def test_the_version_is_said_once():
     """In the package; its metadata is read from there."""
     assert 'dynamic = ["version"]' in (ROOT.parents[1] / "pyproject.toml").read_text()
     assert importlib.metadata.version("regard") == regard.__version__
+
+
+# What the package measures today. `test_the_size_stays` allows 3 % more: whoever adds, deletes first, or argues for a
+# higher number in the changelog. Whoever deletes lowers the number to the one that the test prints.
+SIZES = {
+    "files of Python": 185,
+    "lines of Python": 40_127,
+    "lines of Python in the largest room": 10_411,
+    "lines of JavaScript and CSS": 6_896,
+    "bytes of the README": 6_796,
+}
+
+
+def _lines(*suffixes: str) -> Counter[str]:
+    """Lines of the files with these suffixes, by room."""
+    lines: Counter[str] = Counter()
+    for path in ROOT.rglob("*"):
+        if path.suffix in suffixes:
+            lines[_room(path)] += len(path.read_text(encoding="utf-8").splitlines())
+    return lines
+
+
+def test_the_size_stays():
+    python = _lines(".py")
+    sizes = {
+        "files of Python": len(list(ROOT.rglob("*.py"))),
+        "lines of Python": python.total(),
+        "lines of Python in the largest room": max(python.values()),
+        "lines of JavaScript and CSS": _lines(".js", ".css").total(),
+        "bytes of the README": (ROOT.parents[1] / "README.md").stat().st_size,
+    }
+    print(sizes)
+    assert sizes.keys() == SIZES.keys()
+    larger = [
+        f"{name}: {sizes[name]:,} instead of {SIZES[name]:,}" for name in SIZES if sizes[name] > 1.03 * SIZES[name]
+    ]
+    assert not larger, f"larger than the cap allows, {', '.join(larger)}: delete first"
