@@ -8,7 +8,7 @@ import torch
 from support.models import Layer, Layers
 
 import regard
-from regard.drawing.html_table import html_table
+from regard.drawing.terminal import html_table
 from regard.errors import InputError
 from regard.matrix import Top
 from regard.translation.result import Alternative, Translation

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from regard.drawing.viewer import viewer_files
 from regard.page import Page, listen, open_model, serve, url
 
 PICTURE = Path(__file__).with_name("page.png")
@@ -22,7 +21,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 
 def main() -> None:
     """Serve the page, open it, and keep what is seen: "it" tied to "dog"."""
-    with closing(Page(open_model(None), viewer_files())) as page, listen("127.0.0.1", 0) as listening:
+    with closing(Page(open_model(None))) as page, listen("127.0.0.1", 0) as listening:
         threading.Thread(target=serve, args=(page, listening), daemon=True).start()
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--headless", "--no-sandbox"])

@@ -8,7 +8,7 @@ from support.samples import DOG, SVG, marks, parsed, random_weights, texts
 
 import regard
 from regard import drawing, textbook
-from regard.drawing.theme import LIGHT
+from regard.drawing.svg import LIGHT
 
 
 class TestLines:

@@ -8,8 +8,7 @@ from support.samples import HOSTILE, KINDS, SVG, parsed, texts, titles
 
 import regard
 from regard import drawing
-from regard.drawing.svg import measure, shorten
-from regard.drawing.theme import DARK
+from regard.drawing.svg import DARK, measure, shorten
 
 
 class TestWords:

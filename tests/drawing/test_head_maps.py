@@ -5,7 +5,7 @@ from support.samples import SVG, parsed, texts
 
 import regard
 from regard.drawing import head_map
-from regard.drawing.theme import LIGHT
+from regard.drawing.svg import LIGHT
 
 ROLES = [["first token", "mixed"], ["first token", "previous token", "itself"], ["mixed"]]
 SHARES = [[0.5, 0.0], [0.7, 0.9, 0.4], [0.1]]

@@ -10,8 +10,8 @@ import torch
 from support.browser import in_browser
 
 import regard
-from regard.drawing import widget
-from regard.drawing.widget import answer
+from regard.drawing import viewer
+from regard.drawing.viewer import answer
 
 TOKENS = 400
 WORDS = [f"w{n}" for n in range(TOKENS)]
@@ -166,8 +166,8 @@ def test_the_python_side_of_the_widget(A, weights):
 
 
 def test_without_the_extra_it_says_what_to_install(picture, monkeypatch):
-    widget._widget_class.cache_clear()
+    viewer._widget_class.cache_clear()
     monkeypatch.setitem(sys.modules, "anywidget", None)
     with pytest.raises(regard.MissingDependencyError, match=re.escape("pip install 'regard[notebook]'")):
         picture.widget()
-    widget._widget_class.cache_clear()
+    viewer._widget_class.cache_clear()

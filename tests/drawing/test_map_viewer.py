@@ -9,8 +9,8 @@ import torch
 from support.browser import in_browser
 
 import regard
-from regard.drawing.theme import DARK, LIGHT
-from regard.drawing.viewer import MAP_MODULES, Packed, page, viewer_files
+from regard.drawing.svg import DARK, LIGHT
+from regard.drawing.viewer import MAP_MODULES, Packed, browser_files, page
 
 pytestmark = in_browser
 TOKENS = 400
@@ -418,7 +418,7 @@ class TestSafe:
     def test_names_are_unique_in_all_modules(self):
         """So that modules can be joined into one script."""
         declared = {}
-        for name, text in viewer_files().items():
+        for name, text in browser_files("regard.drawing", "viewer").items():
             if name.endswith(".js"):
                 for found in re.findall(
                     r"^(?:export )?(?:async )?(?:function\*?|const|let|class) (\w+)", text.decode(), re.M
@@ -428,7 +428,7 @@ class TestSafe:
 
     def test_a_module_comes_after_what_it_imports(self):
         for place, name in enumerate((*MAP_MODULES, "open.js")):
-            imported = re.findall(r'from "\./([\w.]+)"', viewer_files()[name].decode())
+            imported = re.findall(r'from "\./([\w.]+)"', browser_files("regard.drawing", "viewer")[name].decode())
             assert set(imported) <= set(MAP_MODULES[:place])
 
 

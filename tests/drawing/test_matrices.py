@@ -4,8 +4,8 @@ import numpy as np
 from support.samples import DOG, SVG, marks, parsed, random_weights, texts
 
 from regard import drawing
+from regard.drawing.svg import LIGHT
 from regard.drawing.terminal import Table
-from regard.drawing.theme import LIGHT
 
 
 class TestMatrix:

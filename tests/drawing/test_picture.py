@@ -18,7 +18,7 @@ from support.samples import DOG, KINDS, SVG, parsed, random_weights
 
 import regard
 from regard import drawing, textbook
-from regard.drawing.theme import DARK, LIGHT
+from regard.drawing.svg import DARK, LIGHT
 
 
 @pytest.fixture

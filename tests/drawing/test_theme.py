@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regard.drawing.theme import DARK, LIGHT
+from regard.drawing.svg import DARK, LIGHT
 
 
 class TestTheme:

@@ -6,8 +6,7 @@ import torch
 from support.browser import in_browser
 
 import regard
-from regard.drawing.viewer import page
-from regard.drawing.viewer_blocks import decoded
+from regard.drawing.viewer import decoded, page
 from regard.maps import MapEntry, MatrixFeed
 
 TOKENS = 60  # as many rows as the error is measured on, so that it bounds every weight

@@ -3,14 +3,14 @@
 from contextlib import closing
 
 import pytest
-from support.page_client import FILES, TEXT, read
+from support.page_client import TEXT, read
 
 
 @pytest.fixture(scope="module")
 def page(tiny_translator):
     from regard.page import Page, TranslatorReader
 
-    with closing(Page(TranslatorReader(tiny_translator, "small"), FILES)) as page:
+    with closing(Page(TranslatorReader(tiny_translator, "small"))) as page:
         yield page
 
 

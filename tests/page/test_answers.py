@@ -3,15 +3,19 @@
 import json
 import re
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from starlette.testclient import TestClient
-from support.page_client import FILES, LONG, TEXT, events, read
+from support.page_client import LONG, TEXT, events, read
 
+import regard
 from regard import __version__
 from regard.page.server.app import LIMITS
+
+ROOMS = Path(regard.__file__).parent
 
 
 def numbers(answer):
@@ -30,9 +34,15 @@ def record(tiny_translator):
 
 
 def test_files_are_those_of_a_table(client):
-    for address, name in (("/", "index.html"), ("/viewer/map.js", "map.js"), ("/viewer/index.html", "index.html")):
+    page, viewer = ROOMS / "page" / "client", ROOMS / "drawing" / "viewer"
+    for address, file in (
+        ("/", page / "index.html"),
+        ("/viewer/index.html", page / "index.html"),
+        ("/viewer/page.js", page / "page.js"),
+        ("/viewer/map.js", viewer / "map.js"),
+    ):
         answer = client.get(address)
-        assert (answer.status_code, answer.content) == (200, FILES[name])
+        assert (answer.status_code, answer.content) == (200, file.read_bytes())
     assert client.get("/viewer/map.js").headers["content-type"].startswith("text/javascript")
     for address in (
         "/viewer/app.py",

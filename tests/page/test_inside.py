@@ -127,7 +127,7 @@ def test_over_http(client, reading, tiny_translator):
 
 def test_the_steps_of_a_changed_model(tiny_translator):
     """A hidden token and a head that is off are so in every number."""
-    page = Page(TranslatorReader(tiny_translator, "small"), {})
+    page = Page(TranslatorReader(tiny_translator, "small"))
     with TestClient(page.app(), base_url="http://127.0.0.1") as client:
         reading = read(client, text=TEXT, hide=[2], off=[[0, 1]])
         found = client.get("/api/steps", params={"reading": reading["id"], "entry": 0, "head": 1, "token": 0}).json()

@@ -40,7 +40,7 @@ def network(family):
 
 
 def opened(reader):
-    return TestClient(Page(reader, {}).app(), base_url="http://127.0.0.1")
+    return TestClient(Page(reader).app(), base_url="http://127.0.0.1")
 
 
 def weights(client, reading, entry):
@@ -179,7 +179,7 @@ def test_a_record(tmp_path, tokenizer):
     record.save(tmp_path / "two.safetensors")
     record = regard.Record.open(tmp_path / "two.safetensors")
     reader = RecordReader(record, "two")
-    page = Page(reader, {})
+    page = Page(reader)
     with closing(page), TestClient(page.app(), base_url="http://127.0.0.1") as client:
         about = client.get("/api/about").json()
         assert about["task"] == "record"

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from support.page_client import TEXT
 
 import regard
-from regard.page.server.guard import HEADERS
 from regard.page.server.jobs import BROKEN
+from regard.page.server.listening import HEADERS
 
 REQUESTS = int(os.environ.get("REGARD_REQUESTS", "300"))
 EXPECTED = {200, 204, 400, 403, 404, 405, 413, 415, 503}
@@ -106,12 +106,11 @@ requests = st.one_of(
 
 SERVER = """
 import sys
-from regard.drawing.viewer import viewer_files
 from regard.page import Page, TranslatorReader, listen, serve, url
 from regard.page.server.readings import Readings
 from regard.translation import Translator
 
-page = Page(TranslatorReader(Translator.load(sys.argv[1]), "small"), viewer_files())
+page = Page(TranslatorReader(Translator.load(sys.argv[1]), "small"))
 page.readings = Readings(most=32, largest=4_000_000)  # so that what is kept does not look like a leak
 with listen("127.0.0.1", 0) as listening:
     print(url(listening), flush=True)

@@ -33,10 +33,9 @@ def address(of="translator"):
     """Where a page is: one server of each kind for all tests of a process."""
     import uvicorn
 
-    from regard.drawing.viewer import viewer_files
     from regard.page import Page, listen, url
 
-    page, listening = Page(_READERS[of](), viewer_files()), listen("127.0.0.1", 0)
+    page, listening = Page(_READERS[of]()), listen("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn.Config(page.app(), log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()

@@ -4,7 +4,6 @@ import json
 
 TEXT = "The dog sees the bread."
 LONG = " ".join(f"The {who} sees the bread." for who in ("dog", "cat", "bird", "child", "baker") * 8)
-FILES = {"index.html": b"<!doctype html><title>regard</title>", "map.js": b"export const map = 1;"}
 
 
 def events(client, **asked):

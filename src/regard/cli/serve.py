@@ -67,7 +67,6 @@ def _run(options: argparse.Namespace) -> None:
         import uvicorn as uvicorn
     except ImportError:
         raise MissingDependencyError("the page needs a server: pip install 'regard[page]'.") from None
-    from regard.drawing.viewer import viewer_files
     from regard.page import Asked, Page, Reader, RecordReader, listen, open_model, serve, url
     from regard.watching import Record
 
@@ -81,7 +80,7 @@ def _run(options: argparse.Namespace) -> None:
                 for _ in reader.read(Asked(reader.examples[0] if reader.examples else "A", new_tokens=1)):
                     pass
         print(f"{reader.name}\n{url(listening)}   (Ctrl-C ends it)", flush=True)
-        with closing(Page(reader, viewer_files(), host=options.host)) as page:
+        with closing(Page(reader, host=options.host)) as page:
             serve(page, listening, opened=options.open)
 
 

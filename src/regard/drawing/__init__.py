@@ -1,38 +1,33 @@
-"""Pictures: arrays and words in, terminal text, SVG, PNG, PDF or HTML out. This room knows no model and no tensor.
+"""Pictures: arrays and words in, terminal text, SVG, PNG, PDF or HTML out. This room knows no model and no server.
 
 Read first what every picture is made of:
     picture           `Picture`, which prints, saves and shows itself, in HTML with hover and picking
     arguments         checks of numbers, words, selections and heads
-    terminal          `Table`, numbers, bars and tables as text
-    theme             the colours, light and dark
-    svg               `Canvas`: shapes and text as SVG
+    terminal          `Table`, numbers, bars and tables as text; `html_table` for notebooks
+    svg               `Canvas`: shapes and text as SVG; `Theme`: the colours, light and dark
 then the kinds of pictures:
     matrices          `matrix`, `tables`: numbers in shaded cells, pooled where there are too many
     attention_lines   `lines`, `alignment`: words joined by their weights
-    all_layers        `grid`, `flow`: all layers and heads of a model
-    head_maps         `head_map`: what each head does
+    all_layers        `grid`, `flow`, `head_map`: all layers and heads of a model
     maps              `landscape`: a long input
     overlays          `overlay`: the patches of an image, over the image
     arithmetic        `calculation`, `dot`, `mixture`: the calculation in numbers
-    schematics        `schematic`, `set_layer`: the calculation as a diagram
-    architectures     `architecture`, `mechanism`: a model as boxes and arrows
+    diagrams          `schematic`, `set_layer`, `architecture`, `mechanism`: boxes and arrows
     charts            `bars`, `curves`: any other numbers
-and the map that can be walked into:
-    viewer            `Feed`, what it is drawn from; the modules in viewer/, which run in a browser as they are
-    token_text        tokens as a text to read and to search
+and the zoomable map:
+    viewer            `Feed`, which supplies its numbers; its page, its notebook widget, tokens as text
+    viewer/           JavaScript and CSS, which a browser runs as they are, in files, notebooks and `regard serve`
 """
 
-from regard.drawing.all_layers import flow, grid
-from regard.drawing.architectures import architecture, mechanism
+from regard.drawing.all_layers import flow, grid, head_map
 from regard.drawing.arithmetic import calculation, dot, mixture
 from regard.drawing.attention_lines import alignment, lines
 from regard.drawing.charts import bars, curves
-from regard.drawing.head_maps import head_map
+from regard.drawing.diagrams import architecture, mechanism, schematic, set_layer
 from regard.drawing.maps import Window, landscape
 from regard.drawing.matrices import matrix, tables
 from regard.drawing.overlays import Heat, overlay
 from regard.drawing.picture import Picture
-from regard.drawing.schematics import schematic, set_layer
 from regard.drawing.terminal import Table
 
 __all__ = [

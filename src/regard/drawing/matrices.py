@@ -196,7 +196,7 @@ def cells(
 ) -> Cells:  # fmt: skip
     """Draw a table with its upper left corner at (x, y); a row or column can be highlighted.
 
-    >>> from regard.drawing.theme import LIGHT
+    >>> from regard.drawing.svg import LIGHT
     >>> canvas = Canvas(LIGHT)
     >>> where = cells(canvas, 0, 0, Table(np.eye(2), "I", rows=("a", "b"), shares=True))
     >>> canvas.body().count("<rect"), canvas.body().count("100 %</text>")
@@ -259,7 +259,7 @@ def cells(
 def strip(canvas: Canvas, x: float, y: float, numbers: NDArray[np.floating], scale: float, most: int = 5) -> float:
     """A vector as a row of small cells without numbers, its middle elided if it is long; returns the width.
 
-    >>> from regard.drawing.theme import LIGHT
+    >>> from regard.drawing.svg import LIGHT
     >>> canvas = Canvas(LIGHT)
     >>> strip(canvas, 0, 0, np.arange(64.0), 63.0), canvas.body().count("<rect")
     (84.0, 5)

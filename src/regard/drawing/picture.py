@@ -22,11 +22,9 @@ from numpy.typing import NDArray
 from rich.text import Text
 
 from regard.drawing import viewer
-from regard.drawing.svg import FONT, Canvas, Raster, escaped, measure, shorten
+from regard.drawing.svg import FONT, Canvas, Raster, escaped, measure, shorten, theme_named
 from regard.drawing.terminal import harmless, visible
-from regard.drawing.theme import theme_named
-from regard.drawing.viewer import Feed
-from regard.drawing.widget import map_widget
+from regard.drawing.viewer import Feed, map_widget
 from regard.errors import FileError, InputError, MissingDependencyError, TooLargeError
 from regard.io import write_file
 
@@ -434,7 +432,7 @@ _STYLE = (
 def fragment(svg: str, canvas: Canvas, keep: bool = False) -> str:
     """A drawing to embed in a page, with the script for hover and picking.
 
-    >>> from regard.drawing.theme import LIGHT
+    >>> from regard.drawing.svg import LIGHT
     >>> fragment("<svg></svg>", Canvas(LIGHT)).startswith('<div class="regard-picture" id="regard-')
     True
     """
@@ -462,7 +460,7 @@ def _with_script(svg: str, canvas: Canvas, keep: bool) -> tuple[str, str]:
 def page(svg: str, canvas: Canvas, title: str, transparent: bool = False) -> str:
     """A self-contained file, whose content security policy forbids any request, and any script but its own.
 
-    >>> from regard.drawing.theme import LIGHT
+    >>> from regard.drawing.svg import LIGHT
     >>> page("<svg></svg>", Canvas(LIGHT), "<it>").count("<title>&lt;it&gt;</title>")
     1
     """

@@ -1,4 +1,7 @@
-"""The zoomable map: what feeds it, and its modules, which run in a browser as they are."""
+"""The zoomable map: the feed that it is drawn from, its page, its notebook widget, and arrays and tokens as text.
+
+The modules in viewer/ run in a browser as they are: in saved files, in notebooks and in the page of `regard serve`.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +9,146 @@ import base64
 import hashlib
 import json
 import re
+import zlib
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import accumulate
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.drawing.svg import escaped
-from regard.drawing.theme import theme_named
-from regard.drawing.viewer_blocks import Block
+from regard.drawing.svg import escaped, theme_named
+from regard.errors import MissingDependencyError, RegardError
 
-__all__ = ["MAP_MODULES", "Feed", "Packed", "joined_modules", "page", "page_within", "viewer_files"]
+__all__ = [
+    "MAP_MODULES",
+    "Block",
+    "Feed",
+    "Packed",
+    "answer",
+    "block",
+    "browser_files",
+    "decoded",
+    "find_text",
+    "joined_modules",
+    "map_widget",
+    "page",
+    "page_within",
+    "readable",
+]
 
-_SUFFIXES = (".js", ".css", ".html")
+# That of base64.b85encode, with "," for "<": no tag can begin.
+_ALPHABET = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;,=>?@^_`{|}~"
+_DIGITS = np.frombuffer(_ALPHABET, np.uint8)
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """An array as text, with what is needed to read it."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    text: str
+
+
+def block(array: NDArray[Any]) -> Block:
+    """An array as text.
+
+    >>> zeros = block(np.zeros((20, 50), np.float32))
+    >>> zeros.dtype, zeros.shape, len(zeros.text) < 50
+    ('float32', (20, 50), True)
+    """
+    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    planes = np.ascontiguousarray(little).view(np.uint8).reshape(-1, array.dtype.itemsize).T
+    return Block(array.dtype.name, array.shape, _base85(zlib.compress(planes.tobytes(), 9)))
+
+
+def decoded(some: Block) -> NDArray[Any]:
+    """The array of a block, as the page reads it.
+
+    >>> decoded(block(np.arange(5, dtype=np.int32))).tolist()
+    [0, 1, 2, 3, 4]
+    """
+    values = np.zeros(256, np.uint32)
+    values[_DIGITS] = np.arange(85)
+    missing = -len(some.text) % 5
+    digits = values[np.frombuffer(some.text.encode() + b"~" * missing, np.uint8)].reshape(-1, 5)
+    words = (digits.astype(np.uint64) @ 85 ** np.arange(4, -1, -1, dtype=np.uint64)).astype(">u4")
+    planes = np.frombuffer(zlib.decompress(words.tobytes()[: 4 * len(words) - missing]), np.uint8)
+    dtype = np.dtype(some.dtype).newbyteorder("<")
+    flat: NDArray[Any] = np.ascontiguousarray(planes.reshape(dtype.itemsize, -1).T).view(dtype)
+    return flat.reshape(some.shape)
+
+
+def _base85(data: bytes) -> str:
+    """Four bytes as five digits; as many digits are left out at the end as bytes were filled up there."""
+    missing = -len(data) % 4
+    words = np.frombuffer(data + bytes(missing), ">u4").astype(np.uint32)
+    digits = np.empty((len(words), 5), np.uint8)
+    for place in range(4, -1, -1):
+        words, digits[:, place] = words // 85, words % 85
+    return _DIGITS[digits].tobytes()[: 5 * len(digits) - missing].decode("ascii")
+
+
+_STARTS = ("▁", "Ġ")  # how tokenizers mark a space before a token
+_CLOSING = frozenset(".,;:!?)]}»”…%'’")  # no space before these
+
+
+def readable(tokens: Sequence[str]) -> list[str]:
+    r"""Each token as it reads in the text, with the space before it; joined, they are the text.
+
+    >>> readable(["▁A", "▁hun", "gry", "▁dog", "."]), readable(["a", "dog", "##s", "."])
+    ([' A', ' hun', 'gry', ' dog', '.'], [' a', ' dog', 's', '.'])
+    >>> readable(["A ", "dog"]), readable(["A", "Ċ", "Ġdog"])
+    (['A ', 'dog'], ['A', '\n', ' dog'])
+    """
+    if any(token.startswith(_STARTS) for token in tokens):
+        marks = str.maketrans({"▁": " ", "Ġ": " ", "Ċ": "\n", "ĉ": "\t"})
+        return [token.replace("<0x0A>", "\n").translate(marks) for token in tokens]
+    if any(token[:1].isspace() or token[-1:].isspace() for token in tokens):
+        return list(tokens)
+    return [
+        token[2:] if token.startswith("##") and len(token) > 2 else token if token in _CLOSING else f" {token}"
+        for token in tokens
+    ]
+
+
+def find_text(tokens: Sequence[str], text: str, limit: int = 1000) -> list[int]:
+    """The tokens at which a text begins, in any case: as whole words or, where there are none, as parts of words.
+
+    >>> find_text([" It", " was", " with", " hun", "gry"], "it"), find_text([" hun", "gry"], "hungry")
+    ([0], [0])
+    """
+    wanted = " ".join(text.lower().split())
+    if not wanted:
+        return []
+    lowered = [token.lower().replace("\n", " ").replace("\t", " ") for token in tokens]
+    joined = "".join(lowered)
+    starts = list(accumulate(map(len, lowered), initial=0))
+    whole: dict[int, None] = {}
+    parts: dict[int, None] = {}
+    place = joined.find(wanted)
+    while place >= 0 and len(whole) < limit:
+        token = bisect_right(starts, place) - 1
+        after = place + len(wanted)
+        cut_before = place > 0 and joined[place - 1].isalnum() and joined[place].isalnum()
+        cut_after = after < len(joined) and joined[after].isalnum() and joined[after - 1].isalnum()
+        if not (cut_before or cut_after):
+            whole[token] = None
+        elif len(parts) < limit:
+            parts[token] = None
+        place = joined.find(wanted, place + 1)
+    return list(whole or parts)
+
+
 _ABOUT = 500  # bytes that a page says about its numbers, besides each head
-# What a map is made of; a module comes after those that it imports.
-MAP_MODULES = (
-    "elements.js", "texts.js", "colour.js", "blocks.js", "weights.js", "workers.js", "feeds.js", "geometry.js",
-    "gestures.js", "camera.js", "painters.js", "tiles.js", "tokens.js", "choices.js", "find.js", "passages.js",
-    "scene.js", "screen.js", "map.js",
-)  # fmt: skip
+# The modules of a map; a module comes after those that it imports.
+_NAMES = ("elements", "colour", "weights", "feeds", "camera", "painters", "tiles", "controls", "passages", "scene")
+MAP_MODULES = tuple(f"{name}.js" for name in (*_NAMES, "screen", "map"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,18 +194,18 @@ class Feed(Protocol):
 
 
 @cache
-def viewer_files() -> dict[str, bytes]:
-    """The viewer's modules, style and pages by their names: a fixed table, so that no name reaches the file system.
+def browser_files(room: str, folder: str) -> dict[str, bytes]:
+    """The modules, styles and pages of a folder by their names: a fixed table, so that no name reaches the file system.
 
-    >>> "map.js" in viewer_files()
+    >>> "map.js" in browser_files("regard.drawing", "viewer")
     True
     """
-    folder = files("regard.drawing") / "viewer"
-    return {
-        file.name: file.read_bytes()
-        for file in sorted(folder.iterdir(), key=lambda file: file.name)
-        if file.name.endswith(_SUFFIXES)
-    }
+    found = [file for file in (files(room) / folder).iterdir() if file.name.endswith((".js", ".css", ".html"))]
+    return {file.name: file.read_bytes() for file in sorted(found, key=lambda file: file.name)}
+
+
+def _viewer_file(name: str) -> str:
+    return browser_files("regard.drawing", "viewer")[name].decode()
 
 
 def joined_modules(*names: str) -> str:
@@ -96,7 +216,7 @@ def joined_modules(*names: str) -> str:
     """
     parts = []
     for name in names:
-        text = re.sub(r"^import\s[^;]*;\n", "", viewer_files()[name].decode(), flags=re.MULTILINE)
+        text = re.sub(r"^import\s[^;]*;\n", "", _viewer_file(name), flags=re.MULTILINE)
         parts.append(re.sub(r"^export (?=async |function |const |let |class )", "", text, flags=re.MULTILINE))
     return "\n".join(parts)
 
@@ -110,7 +230,7 @@ def page(packed: Packed, title: str | None = None, theme: str | None = None) -> 
     1
     """
     about = packed.about if title is None else packed.about | {"title": title}
-    script, style = joined_modules(*MAP_MODULES, "open.js"), viewer_files()["viewer.css"].decode()
+    script, style = joined_modules(*MAP_MODULES, "open.js"), _viewer_file("viewer.css")
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data: blob:; "
         f"worker-src blob:; base-uri 'none'; form-action 'none'"
@@ -147,3 +267,77 @@ def page_within(feed: Feed, budget: int, title: str | None = None, theme: str | 
 
 def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+_RENDER = """
+function renderMap({model, el}) {
+  const root = document.createElement("div"), {dataset} = document.body;
+  const dark = dataset.jpThemeLight === "false" || document.body.classList.contains("vscode-dark");
+  if (dark || dataset.jpThemeLight === "true") root.dataset.theme = dark ? "dark" : "light";
+  root.style.height = "640px";
+  el.append(root);
+  const map = openMap(root, widgetFeed(model), {embedded: true});
+  return () => map.close();
+}
+export default {render: renderMap};
+"""
+
+
+def map_widget(feed: Feed) -> Any:
+    """A widget that shows what a feed gives.
+
+    >>> map_widget(feed)  # doctest: +SKIP
+    """
+    return _widget_class()(feed)
+
+
+@cache
+def _widget_class() -> Any:
+    try:
+        import anywidget
+        import traitlets
+    except ImportError as error:
+        raise MissingDependencyError(
+            "a live map takes anywidget. Install it with pip install 'regard[notebook]', or show the picture itself: "
+            "its map needs nothing, up to a few megabytes."
+        ) from error
+
+    class MapWidget(anywidget.AnyWidget):  # type: ignore[misc]
+        _esm = joined_modules(*MAP_MODULES) + _RENDER
+        _css = _viewer_file("viewer.css")
+        about = traitlets.Dict().tag(sync=True)
+
+        def __init__(self, feed: Feed):
+            super().__init__(about=feed.about())
+            self.on_msg(lambda _, question, __: self.send(*answer(feed, question)))
+
+    return MapWidget
+
+
+def answer(feed: Feed, question: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+    """What a feed answers to a question of the page: a message, and the bytes of a tile.
+
+    >>> import torch, regard
+    >>> picture = regard.AttentionMatrix(torch.zeros(9, 4), torch.zeros(9, 4)).picture(kind="map")
+    >>> answer(picture.feed, {"id": 3, "ask": "tokens", "side": "rows", "start": 0, "stop": 3})
+    ({'id': 3, 'answer': [' 0', ' 1', ' 2']}, [])
+    """
+    number, asked = question.get("id"), question.get("ask")
+    try:
+        if asked == "tile":
+            heads = [(int(entry), int(head)) for entry, head in question["heads"]]
+            rows, columns, bins = (
+                (int(a), int(b)) for a, b in (question[name] for name in ("rows", "columns", "bins"))
+            )
+            return {"id": number}, [feed.tile(heads, rows, columns, bins).astype("<f4").tobytes()]
+        if asked == "tokens":
+            found: Any = feed.tokens(question["side"], int(question["start"]), int(question["stop"]))
+        elif asked == "find":
+            found = feed.find(question["side"], question["text"])
+        elif asked == "ready":
+            found = feed.ready([(int(entry), int(head)) for entry, head in question["heads"]])
+        else:
+            return {"id": number, "error": f"a map asks for 'tile', 'tokens', 'find', 'ready'. Got {asked!r}."}, []
+    except RegardError as error:
+        return {"id": number, "error": str(error)}, []
+    return {"id": number, "answer": found}, []

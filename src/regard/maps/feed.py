@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.drawing.arguments import chosen
-from regard.drawing.token_text import find_text, readable
-from regard.drawing.viewer import Packed
+from regard.drawing.viewer import Packed, find_text, readable
 from regard.errors import InputError, OutOfRangeError, ShapeError, TooLargeError
 from regard.maps.bins import Bins
 from regard.maps.levels import FINEST, Levels, Sweeps, level_size

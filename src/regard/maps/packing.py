@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.backends import Pool
-from regard.drawing.viewer_blocks import Block, block
+from regard.drawing.viewer import Block, block
 from regard.errors import TooLargeError
 from regard.maps.bins import Bins
 from regard.matrix.normalised import NormalisedScores, dense_weights

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from regard.drawing.html_table import Cell, html_table
-from regard.drawing.terminal import percent
+from regard.drawing.terminal import Cell, html_table, percent
 from regard.support import Float, Int
 
 __all__ = ["Top"]

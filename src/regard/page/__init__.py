@@ -1,12 +1,18 @@
-"""The page: a small server through which a browser looks into a model. The viewer itself lies in drawing/.
+"""The page: a small server, and the JavaScript with which a browser looks into a model.
 
-Read server/: what reads a text, what is kept of it, and the addresses.
+server/    what reads a text, what is kept of it, and the addresses: start here
+client/    what only `regard serve` shows; the map that it contains is that of drawing/viewer
+    index.html, page.js    the page: its tabs, its form, its state
+    address.js             the state as the part of the address after #
+    api.js                 the server's answers
+    look.js, stage.js, heads.js    "Look": the words and their lines, the grid of heads
+    steps.js, walk.js, strips.js   "Steps": every number of one word in one head
+    whatif.js, map_tab.js, save.js, ui.js, page.css, views.css
 """
 
 from regard.page.server.app import Page
 from regard.page.server.listening import listen, serve, url
-from regard.page.server.other_models import HuggingFaceReader, RecordReader, open_model
-from regard.page.server.readers import Asked, Reader, TranslatorReader
+from regard.page.server.readers import Asked, HuggingFaceReader, Reader, RecordReader, TranslatorReader, open_model
 
 __all__ = [
     "Asked",

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.drawing import alignment as draw_alignment
-from regard.drawing.html_table import html_table
-from regard.drawing.terminal import visible
+from regard.drawing.terminal import html_table, visible
 from regard.errors import InputError
 from regard.nn import Transformer
 from regard.support import Float, ensure_room, progress, threads

@@ -1,6 +1,71 @@
-// Where a map looks, and how that moves: at once, smoothly after a wheel or a button, or in a flight to another place.
+// Where a map looks, and how pointer, wheel, fingers and keys move it. A view is {x, y, z}: the token in the middle
+// (column x, row y), and the zoom, the logarithm to base 2 of how many pixels a token takes.
 
-import {boundedView, largestCell, layout, scalesAt, wholeZoom, zoomedView} from "./geometry.js";
+export const largestCell = 160;  // pixels of a cell at the deepest zoom
+const fullCell = 96;  // pixels of a cell when all of a small matrix is shown
+const roundCell = 24;  // from here on cells are square, however long one of the texts is
+
+/** Pixels of a column and of a row. A text much shorter than the other is stretched until its words have room. */
+export function scalesAt(z, {queries, keys}) {
+  const small = 2 ** z;
+  const stretched = times => Math.max(small, Math.min(small * times, roundCell));
+  const rows = stretched(Math.max(keys / queries / 3, 1)), columns = stretched(Math.max(queries / keys / 3, 1));
+  return {columns, rows};
+}
+
+/** The zoom at which the whole matrix is seen in width × height pixels. */
+export function wholeZoom(about, width, height) {
+  let low = -24, high = Math.log2(fullCell);
+  for (let n = 0; n < 40; n++) {
+    const z = (low + high) / 2, scale = scalesAt(z, about);
+    if (scale.columns * about.keys > width || scale.rows * about.queries > height) high = z;
+    else low = z;
+  }
+  return low;
+}
+
+/** The view between the whole of the matrix and a single cell, with at least half of what fits in sight. */
+export function boundedView(view, about, plot) {
+  const whole = wholeZoom(about, plot.width, plot.height);
+  const z = Math.min(Math.max(view.z, whole), Math.log2(largestCell)), scale = scalesAt(z, about);
+  const inside = (middle, count, pixels) => {
+    const over = Math.max(pixels - count, 0) / 2;  // in tokens
+    return Math.min(Math.max(middle, -over), count + over);
+  };
+  return {
+    z,
+    x: inside(view.x, about.keys, plot.width / scale.columns),
+    y: inside(view.y, about.queries, plot.height / scale.rows),
+  };
+}
+
+/** The view with another zoom in which a point of the plot, in pixels from its middle, stays where it is. */
+export function zoomedView(view, z, [right, down], about) {
+  const before = scalesAt(view.z, about), after = scalesAt(z, about);
+  return {
+    z,
+    x: view.x + right / before.columns - right / after.columns,
+    y: view.y + down / before.rows - down / after.rows,
+  };
+}
+
+/** What lies where: pixels of tokens and tokens of pixels, for a plot {left, top, width, height}. */
+export function layout(view, about, plot) {
+  const scale = scalesAt(view.z, about);
+  const middleX = plot.left + plot.width / 2, middleY = plot.top + plot.height / 2;
+  return {
+    scale, plot,
+    x: column => middleX + (column - view.x) * scale.columns,
+    y: row => middleY + (row - view.y) * scale.rows,
+    column: x => view.x + (x - middleX) / scale.columns,
+    row: y => view.y + (y - middleY) / scale.rows,
+  };
+}
+
+/** Bins of 2 ** level tokens, so that one takes about a pixel; 0: single tokens. */
+export function levelFor(pixels) {
+  return Math.max(0, Math.round(-Math.log2(pixels)));
+}
 
 const easeTime = 90, flyTime = 420;  // milliseconds
 
@@ -114,5 +179,81 @@ export function openCamera(about, area, changed) {
     flyTo(cell) {
       if (outside(cell, 40).some(Boolean)) fly({x: cell[1] + 0.5, y: cell[0] + 0.5, z: view.z});
     },
+  };
+}
+
+const tapSlack = 6;  // pixels that a click or a tap may move
+const tapTime = 500;  // milliseconds that it may take
+
+/**
+ * Listen on an element: on.pan(right, down), on.zoom(factor, [x, y], smooth), on.tap([x, y]), on.hover([x, y] or null),
+ * on.key(event) → true if it was one of its keys, on.wheel() → whether the wheel zooms now. Points are pixels from the
+ * element's corner. Gives a function that stops listening.
+ */
+export function listenToGestures(element, on) {
+  const pointers = new Map();
+  let tap = null;
+  const pointOf = event => {
+    const box = element.getBoundingClientRect();
+    return [event.clientX - box.left, event.clientY - box.top];
+  };
+
+  function down(event) {
+    if (event.pointerType === "mouse" && event.button !== 0) return;
+    element.setPointerCapture(event.pointerId);
+    pointers.set(event.pointerId, pointOf(event));
+    tap = pointers.size === 1 ? {from: pointOf(event), time: event.timeStamp} : null;
+  }
+
+  function move(event) {
+    const to = pointOf(event), from = pointers.get(event.pointerId);
+    if (!from) {
+      if (event.pointerType === "mouse") on.hover(to);
+      return;
+    }
+    if (tap && Math.hypot(to[0] - tap.from[0], to[1] - tap.from[1]) <= tapSlack) return;
+    tap = null;
+    if (pointers.size === 1) on.pan(to[0] - from[0], to[1] - from[1]);
+    else {
+      const [other] = [...pointers].filter(([id]) => id !== event.pointerId).map(([, point]) => point);
+      const middle = point => [(point[0] + other[0]) / 2, (point[1] + other[1]) / 2];
+      const apart = point => Math.max(Math.hypot(point[0] - other[0], point[1] - other[1]), 1);
+      const [before, after] = [middle(from), middle(to)];
+      on.pan(after[0] - before[0], after[1] - before[1]);
+      on.zoom(apart(to) / apart(from), after, false);
+    }
+    pointers.set(event.pointerId, to);
+  }
+
+  function up(event) {
+    if (!pointers.delete(event.pointerId)) return;
+    if (event.type === "pointerup" && tap && event.timeStamp - tap.time <= tapTime) on.tap(tap.from);
+    tap = null;
+  }
+
+  function wheel(event) {
+    if (!on.wheel(event)) return;
+    event.preventDefault();
+    const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
+    if (event.shiftKey && !event.ctrlKey) {
+      on.pan(-(event.deltaX || event.deltaY) * unit, 0);
+      return;
+    }
+    const amount = Math.max(Math.min(event.deltaY * unit, 240), -240);  // a pinch on a touchpad comes with ctrlKey
+    on.zoom(Math.exp(-amount * (event.ctrlKey ? 0.01 : 0.0022)), pointOf(event), !event.ctrlKey);
+  }
+
+  const key = event => {
+    if (on.key(event)) event.preventDefault();
+  };
+  const listeners = {
+    pointerdown: down, pointermove: move, pointerup: up, pointercancel: up, pointerleave: () => on.hover(null),
+    wheel, keydown: key,
+  };
+  for (const [name, listener] of Object.entries(listeners)) {
+    element.addEventListener(name, listener, name === "wheel" ? {passive: false} : undefined);
+  }
+  return () => {
+    for (const [name, listener] of Object.entries(listeners)) element.removeEventListener(name, listener);
   };
 }

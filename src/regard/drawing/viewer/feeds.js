@@ -1,13 +1,71 @@
-// What a map is drawn from: a file, a server or a notebook. Each feed has
+// What a map is drawn from: the numbers in a file, or the Python object behind a notebook (the page of `regard serve` has a
+// feed of its own). Each feed has
 //   about                                 {title, queries, keys, same, entries: [{name, kind, layer, heads}], note, …}
 //   parallel, local                       how many tiles may be asked for at once; whether it computes in this page
 //   tile({heads, rows, columns, bins, signal}) → Promise of a Float32Array; heads are pairs [entry, head]
 //   tokens(side, start, stop) → Promise of texts;  find(side, text) → Promise of positions
 //   ready(heads) → Promise of the share of the coarse levels that is there;  close()
 
-import {decodeBlock} from "./blocks.js";
-import {findInTokens, readableTokens} from "./texts.js";
-import {weightsPool} from "./workers.js";
+import {decodeBlock, weightsPool} from "./weights.js";
+
+/** The tokens at which a text begins, in any case: as whole words or, where there are none, as parts of words. */
+export function findInTokens(tokens, text, limit = 1000) {
+  const wanted = text.toLowerCase().trim().replace(/\s+/g, " ");
+  if (!wanted) return [];
+  const lowered = tokens.map(token => token.toLowerCase().replace(/[\n\t]/g, " "));
+  const starts = [0];
+  for (const token of lowered) starts.push(starts[starts.length - 1] + token.length);
+  const joined = lowered.join(""), letter = /[\p{L}\p{N}]/u;
+  const whole = new Set(), parts = new Set();
+  let token = 0;
+  for (let at = joined.indexOf(wanted); at >= 0 && whole.size < limit; at = joined.indexOf(wanted, at + 1)) {
+    while (starts[token + 1] <= at) token++;
+    const after = at + wanted.length;
+    const cut = (one, other) => letter.test(joined[one] ?? "") && letter.test(joined[other] ?? "");
+    if (!cut(at - 1, at) && !cut(after - 1, after)) whole.add(token);
+    else if (parts.size < limit) parts.add(token);
+  }
+  return [...(whole.size ? whole : parts)];
+}
+
+/** A token in one line, for a ruler or a cell: line ends are signs, and so is a space alone. */
+export function inOneLine(token) {
+  return token.trim() || token.replaceAll("\n", "↵").replaceAll("\t", "⇥").replaceAll(" ", "␣") || "∅";
+}
+
+const tokenPiece = 1024;
+
+/** The tokens of one side: get(n) gives a text, or asks for it and gives undefined until `changed()` is called. */
+export function tokenCache(feed, side, count, changed) {
+  const pieces = new Map();
+  const piece = number => {
+    if (!pieces.has(number)) {
+      const held = {tokens: null};
+      held.promise = feed.tokens(side, number * tokenPiece, Math.min((number + 1) * tokenPiece, count)).then(tokens => {
+        held.tokens = tokens;
+        changed();
+        return tokens;
+      }).catch(() => {
+        setTimeout(() => pieces.delete(number), 3000);
+        return [];
+      });
+      pieces.set(number, held);
+    }
+    return pieces.get(number);
+  };
+  return {
+    get: n => piece(Math.floor(n / tokenPiece)).tokens?.[n % tokenPiece],
+    /** Some tokens, once they are there. */
+    async range(start, stop) {
+      const from = Math.max(start, 0), to = Math.min(stop, count), found = [];
+      for (let number = Math.floor(from / tokenPiece); number * tokenPiece < to; number++) {
+        found.push(...await piece(number).promise);
+      }
+      const skipped = Math.floor(from / tokenPiece) * tokenPiece;
+      return found.slice(from - skipped, to - skipped);
+    },
+  };
+}
 
 /** All numbers are in the page: {about, blocks}, as Packed in viewer.py. */
 export function fileFeed({about, blocks}) {
@@ -134,50 +192,6 @@ function levelTile({levels, queries, keys}, rows, columns, bins) {
 function meanOf(tiles) {
   if (tiles.length === 1) return tiles[0];
   return tiles[0].map((_, n) => tiles.reduce((sum, tile) => sum + tile[n], 0) / tiles.length);
-}
-
-/** A reading of the server in room page: the entries of one kind, whose rows and columns are the same texts. */
-export function serverFeed(reading, kind = reading.entries[0]?.kind) {
-  const numbers = reading.entries.map((entry, n) => n).filter(n => reading.entries[n].kind === kind);
-  const first = reading.entries[numbers[0]];
-  const sides = {rows: first.rows, columns: first.columns}, known = {};
-  const address = (name, values) =>
-    `/api/${name}?${new URLSearchParams({reading: reading.id, ...values}).toString().replaceAll("%2C", ",")}`;
-  async function ask(name, values, signal) {
-    const answer = await fetch(address(name, values), {signal});
-    if (answer.ok) return answer;
-    const {error} = await answer.json().catch(() => ({error: answer.statusText}));
-    throw new Error(error);
-  }
-  for (const side of ["rows", "columns"]) {
-    const {tokens} = reading.sides[sides[side]] ?? {};
-    if (tokens?.length) known[side] = readableTokens(tokens);
-  }
-  return {
-    about: {
-      title: reading.title ?? "", queries: first.queries, keys: first.keys, same: sides.rows === sides.columns,
-      entries: numbers.map(n => reading.entries[n]), note: reading.note ?? "",
-    },
-    parallel: 4,
-    async tile({heads, rows, columns, bins, signal}) {
-      const pairs = heads.map(([entry, head]) => `${numbers[entry]}.${head}`).join(",");
-      const answer = await ask("tile", {heads: pairs, rows, columns, bins}, signal);
-      return new Float32Array(await answer.arrayBuffer());
-    },
-    async tokens(side, start, stop) {
-      if (known[side]) return known[side].slice(start, stop);
-      const answer = await ask("tokens", {side: sides[side], from: start, to: stop});
-      return readableTokens((await answer.json()).tokens);
-    },
-    async find(side, text) {
-      return (await (await ask("find", {side: sides[side], text})).json()).places;
-    },
-    async ready(heads) {
-      const entry = numbers[heads[0][0]];
-      return (await (await ask("ready", {entry})).json()).share;
-    },
-    close() {},
-  };
 }
 
 /** The Python object behind a notebook's widget: questions and answers with a number each. */

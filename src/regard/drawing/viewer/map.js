@@ -1,17 +1,13 @@
 // The map of an attention matrix, from all of it to a single cell: `openMap`.
 
-import {openCamera} from "./camera.js";
-import {choiceFrom, headSelects} from "./choices.js";
+import {levelFor, listenToGestures, openCamera} from "./camera.js";
 import {percentOf} from "./colour.js";
+import {choiceFrom, findBox, headSelects} from "./controls.js";
 import {element, handOver} from "./elements.js";
-import {findBox} from "./find.js";
-import {levelFor} from "./geometry.js";
-import {listenToGestures} from "./gestures.js";
+import {inOneLine, tokenCache} from "./feeds.js";
 import {exactText, largestPlaces, showPassages} from "./passages.js";
 import {valueAt} from "./scene.js";
 import {openScreen} from "./screen.js";
-import {inOneLine} from "./texts.js";
-import {tokenCache} from "./tokens.js";
 
 const wordZoom = Math.log2(26);  // at which words can be read
 const sentence = 64;  // tokens

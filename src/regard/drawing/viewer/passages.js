@@ -2,7 +2,7 @@
 
 import {percentOf} from "./colour.js";
 import {element} from "./elements.js";
-import {inOneLine} from "./texts.js";
+import {inOneLine} from "./feeds.js";
 
 const aroundCell = 20;  // tokens on either side of a word
 const listed = 6;

@@ -1,8 +1,8 @@
 // What a map looks like: tiles, numbers in cells, rulers of words on both sides, and the scale of colours.
 
 import {colourOf, percentOf, shareOf} from "./colour.js";
+import {inOneLine} from "./feeds.js";
 import {fittedText, textWidth} from "./painters.js";
-import {inOneLine} from "./texts.js";
 import {tileBins, tilePicture, tileSpec} from "./tiles.js";
 
 const wordHeight = 15;  // pixels of a row or column from which on every word is named

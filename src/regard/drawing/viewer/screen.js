@@ -1,10 +1,10 @@
 // The canvas of a map: asks for the tiles in sight, chooses the colours for them, draws a frame when something changed.
 
+import {levelFor} from "./camera.js";
 import {colourLookup, colourRange, colourTable} from "./colour.js";
-import {levelFor} from "./geometry.js";
 import {canvasPainter, svgPainter} from "./painters.js";
 import {deepestLevel, inSight, paintScene, plotIn} from "./scene.js";
-import {tileSpec, tilesIn, tileStore} from "./tiles.js";
+import {tilesIn, tileSpec, tileStore} from "./tiles.js";
 
 const titleHeight = 28;  // pixels above a picture that is saved
 const pollTime = 750, failedTime = 4100;  // milliseconds

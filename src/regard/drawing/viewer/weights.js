@@ -1,8 +1,66 @@
-// The weights of any part of a matrix, from queries, keys and normalisers: weight = exp(score - normaliser of its row).
-// The matrix itself is never stored. The functions here also run in a worker, so they use nothing of a page and no
-// constants outside of themselves.
+// Exact weights in a page: arrays are unpacked, tiles computed from queries and keys, in workers where there can be any.
 
-import {fromHalves} from "./blocks.js";
+const base85Alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;,=>?@^_`{|}~";
+const arrayTypes = {
+  uint8: Uint8Array, float16: Uint16Array, int32: Int32Array, float32: Float32Array, float64: Float64Array,
+};
+
+/** The array of a block {dtype, shape, text}; float16 as its bits. */
+export async function decodeBlock(block) {
+  const deflated = decodeBase85(block.text);
+  const type = arrayTypes[block.dtype], size = type.BYTES_PER_ELEMENT;
+  const count = block.shape.reduce((product, length) => product * length, 1);
+  const planes = await inflate(deflated, count * size);
+  if (size === 1) return planes;
+  const bytes = new Uint8Array(count * size);
+  for (let plane = 0; plane < size; plane++) {
+    for (let n = 0, from = plane * count, to = plane; n < count; n++, to += size) bytes[to] = planes[from + n];
+  }
+  return new type(bytes.buffer);
+}
+
+function decodeBase85(text) {
+  const digits = new Uint8Array(128);
+  for (let n = 0; n < 85; n++) digits[base85Alphabet.charCodeAt(n)] = n;
+  const words = Math.ceil(text.length / 5), missing = 5 * words - text.length, bytes = new Uint8Array(4 * words);
+  text += "~".repeat(missing);
+  for (let word = 0, from = 0, to = 0; word < words; word++, from += 5, to += 4) {
+    let value = 0;
+    for (let n = 0; n < 5; n++) value = value * 85 + digits[text.charCodeAt(from + n)];
+    bytes[to] = value >>> 24;
+    bytes[to + 1] = value >>> 16;
+    bytes[to + 2] = value >>> 8;
+    bytes[to + 3] = value;
+  }
+  return bytes.subarray(0, bytes.length - missing);
+}
+
+async function inflate(deflated, length) {
+  const stream = new DecompressionStream("deflate");
+  const writer = stream.writable.getWriter();
+  writer.write(deflated).catch(() => {});
+  writer.close().catch(() => {});
+  const reader = stream.readable.getReader(), bytes = new Uint8Array(length);
+  for (let filled = 0; filled < length;) {
+    const {done, value} = await reader.read();
+    if (done) throw new Error("the numbers of this page are cut off: save it again");
+    bytes.set(value, filled);
+    filled += value.length;
+  }
+  return bytes;
+}
+
+/** Numbers from the bits of float16. */
+export function fromHalves(bits) {
+  const table = new Float32Array(65536), numbers = new Float32Array(bits.length);
+  for (let n = 0; n < 65536; n++) {
+    const sign = n & 0x8000 ? -1 : 1, exponent = (n >> 10) & 31, fraction = n & 1023;
+    if (exponent === 31) table[n] = fraction ? NaN : sign * Infinity;
+    else table[n] = exponent ? sign * (1 + fraction / 1024) * 2 ** (exponent - 15) : sign * fraction * 2 ** -24;
+  }
+  for (let n = 0; n < bits.length; n++) numbers[n] = table[bits[n]];
+  return numbers;
+}
 
 /** A head to compute with, from what a file carries of it; with three tokens more, so that blocks of four never end. */
 export function openHead(spec) {
@@ -176,5 +234,113 @@ export function tileJob(heads, {rows, columns, bins}) {
     get values() {
       return values;
     },
+  };
+}
+
+const smallWork = 2 ** 21;  // multiply–adds, done at once: some milliseconds
+const sliceTime = 5;  // milliseconds of a slice
+
+/** Computes tiles of heads given as `specs`: {parallel, tile({heads, rows, columns, bins}), close}, heads by index. */
+export function weightsPool(specs) {
+  const opened = new Map();
+  const head = number => {
+    if (!opened.has(number)) opened.set(number, openHead(specs[number]));
+    return opened.get(number);
+  };
+  const workers = startWorkers(specs), idle = [...workers], jobs = new Map(), waiting = [];
+  const here = ([request, resolve, reject]) =>
+    inSlices(tileJob(request.heads.map(head), request)).then(resolve, reject);
+
+  function start(worker, job) {
+    jobs.set(worker, job);
+    worker.postMessage(job[0]);
+  }
+
+  for (const worker of workers) {
+    worker.onmessage = ({data}) => {
+      const [, resolve, reject] = jobs.get(worker), next = waiting.shift();
+      jobs.delete(worker);
+      if (next) start(worker, next);
+      else idle.push(worker);
+      if (data.error) reject(new Error(data.error));
+      else resolve(data.values);
+    };
+    worker.onerror = event => {  // it may not start here, as in some notebooks
+      event.preventDefault();
+      for (const list of [workers, idle]) if (list.includes(worker)) list.splice(list.indexOf(worker), 1);
+      if (jobs.has(worker)) here(jobs.get(worker));
+      jobs.delete(worker);
+      if (!workers.length) waiting.splice(0).forEach(here);
+    };
+  }
+
+  return {
+    get parallel() {
+      return Math.max(workers.length, 1);
+    },
+    tile(request) {
+      const [rows, columns] = [request.rows, request.columns].map(([from, to]) => to - from);
+      const work = rows * columns * request.heads.length * specs[request.heads[0]].width;
+      return new Promise((resolve, reject) => {
+        const job = [request, resolve, reject];
+        if (work <= smallWork || !workers.length) here(job);
+        else if (idle.length) start(idle.pop(), job);
+        else waiting.push(job);
+      });
+    },
+    close() {
+      for (const worker of workers) worker.terminate();
+    },
+  };
+}
+
+async function inSlices(job) {
+  for (let end = performance.now() + sliceTime; !job.step();) {
+    if (performance.now() < end) continue;
+    await new Promise(resume => setTimeout(resume, 0));
+    end = performance.now() + sliceTime;
+  }
+  return job.values;
+}
+
+function startWorkers(specs) {
+  const functions = [
+    fromHalves, openHead, maskAdds, seenColumns, dotProducts, exponentialTables, addWeights, tileJob, workerMain,
+  ];
+  const source = functions.map(String).join("\n") + "\nworkerMain();";
+  const count = Math.min(Math.max((navigator.hardwareConcurrency ?? 2) - 1, 1), 4), workers = [];
+  try {
+    const address = URL.createObjectURL(new Blob([source], {type: "text/javascript"}));
+    for (let n = 0; n < count; n++) {
+      const worker = new Worker(address);
+      worker.postMessage({specs});
+      workers.push(worker);
+    }
+  } catch {
+    // A notebook may forbid workers.
+  }
+  return workers;
+}
+
+/** What runs in a worker: first it gets the heads, then one request at a time. */
+function workerMain() {
+  let specs = [];
+  const opened = new Map();
+  self.onmessage = ({data}) => {
+    if (data.specs) {
+      specs = data.specs;
+      return;
+    }
+    try {
+      const heads = data.heads.map(number => {
+        if (!opened.has(number)) opened.set(number, openHead(specs[number]));
+        return opened.get(number);
+      });
+      const job = tileJob(heads, data);
+      while (!job.step());
+      self.postMessage({values: job.values}, [job.values.buffer]);
+    } catch (error) {
+      self.postMessage({error: String(error)});
+    }
   };
 }

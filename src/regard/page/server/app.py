@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,11 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from regard import __version__
+from regard.drawing.viewer import browser_files
 from regard.errors import InputError, RegardError, TooLargeError
-from regard.page.server.guard import Guard, own_names
 from regard.page.server.jobs import BROKEN, BusyError, ModelThread, Pool
-from regard.page.server.other_models import RecordReader
-from regard.page.server.readers import Asked, Reader
+from regard.page.server.listening import Guard, own_names
+from regard.page.server.readers import Asked, Reader, RecordReader
 from regard.page.server.readings import DENSE, Part, Reading, Readings
 from regard.support import require_text
 
@@ -44,8 +44,10 @@ _FRESH = {"cache-control": "no-store"}
 class Page:
     """The page of one reader: what it keeps, and the addresses at which it answers."""
 
-    def __init__(self, reader: Reader, files: Mapping[str, bytes], *, host: str = "127.0.0.1"):
-        self.reader, self.files = reader, files
+    def __init__(self, reader: Reader, *, host: str = "127.0.0.1"):
+        self.reader = reader
+        # The page's own files, and the map's, which they import.
+        self.files = browser_files("regard.page", "client") | browser_files("regard.drawing", "viewer")
         self.readings = Readings()
         self.first: Part | None = None  # a reading that is there from the beginning
         if isinstance(reader, RecordReader):

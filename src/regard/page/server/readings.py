@@ -15,8 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.drawing.token_text import find_text, readable
-from regard.drawing.viewer import page
+from regard.drawing.viewer import find_text, page, readable
 from regard.errors import InputError, OutOfRangeError
 from regard.maps import MapEntry, MatrixFeed
 from regard.maps.levels import FINEST

@@ -29,9 +29,8 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 import torch
 from torch import Tensor
 
-from regard.drawing.head_maps import head_map
-from regard.drawing.html_table import html_table
-from regard.drawing.terminal import percent
+from regard.drawing.all_layers import head_map
+from regard.drawing.terminal import html_table, percent
 from regard.errors import InputError
 from regard.support import Bool, Float, Int, one_of, progress
 from regard.watching.questions.looks import HABITS, Head, Heads, key_side, query_side

@@ -21,8 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.drawing import bars
-from regard.drawing.html_table import html_table
-from regard.drawing.terminal import percent
+from regard.drawing.terminal import html_table, percent
 from regard.errors import InputError, MissingDependencyError
 from regard.matrix import AttentionMatrix
 from regard.scores import causal

@@ -12,8 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.drawing.html_table import html_table
-from regard.drawing.terminal import percent, told_apart, visible
+from regard.drawing.terminal import html_table, percent, told_apart, visible
 from regard.errors import InputError
 from regard.nn import Transformer
 from regard.support import Float, one_of, progress, whole

@@ -12,8 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.drawing.html_table import Cell, html_table
-from regard.drawing.terminal import Table, beside, elisions, labelled_bar, percent, visible
+from regard.drawing.terminal import Cell, Table, beside, elisions, html_table, labelled_bar, percent, visible
 from regard.errors import InputError
 from regard.support import Bool, Float, Int
 from regard.watching.questions.sinks import Aside, Sinks, named, sentence, to_own, to_tokens

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from regard.drawing.html_table import html_table
+from regard.drawing.terminal import html_table
 from regard.errors import InputError, WatchError
 from regard.scores import bind
 from regard.support import Float, progress, some_of

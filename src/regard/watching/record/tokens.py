@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 import torch
 from torch import Tensor
 
-from regard.drawing.token_text import readable
+from regard.drawing.viewer import readable
 from regard.errors import InputError
 from regard.support import Bool
 from regard.watching.images.families import Grid, Patch, find_patch, patch_names

@@ -1,9 +1,8 @@
 // All heads as a grid of thumbnails, layers × heads, with what each does in words; any mix of them can be chosen.
 
-import {getFloats, query} from "./api.js";
+import {getFloats, headName, headOf, headsOf, kindsOf, query} from "./api.js";
 import {colourTable} from "./colour.js";
 import {asPercent, make, roving, themeNow} from "./ui.js";
-import {headName, headOf, headsOf, kindsOf} from "./answers.js";
 
 const KIND_NAMES = {encoder: "Encoder", cross: "Cross", decoder: "Decoder"};
 const KIND_HINTS = {

@@ -1,7 +1,6 @@
 // Unfold the steps: choose a word, a layer and a head, and walk through every number there.
 
-import {kindsOf} from "./answers.js";
-import {getJson, query} from "./api.js";
+import {getJson, kindsOf, query} from "./api.js";
 import {kindInWords} from "./heads.js";
 import {make, roving, shownWord} from "./ui.js";
 import {walkOf} from "./walk.js";

@@ -1,10 +1,9 @@
 // What if: a word is hidden from the model, or heads are switched off, and the text is read again. Before and after
 // stand side by side.
 
-import {postRead} from "./api.js";
+import {headName, headOf, kindsOf, postRead} from "./api.js";
 import {kindInWords} from "./heads.js";
 import {asPercent, counted, later, make, roving, shownWord} from "./ui.js";
-import {headName, headOf, kindsOf} from "./answers.js";
 
 /** Which words of b are not in a, by the longest common subsequence: [[word, whether it is new]]. */
 export function changedWords(a, b) {

@@ -2,13 +2,12 @@
 // plain object, `state`; `change` alters it, tells the views, and writes the address.
 
 import {freshState, hashOf, stateOf} from "./address.js";
-import {ApiError, getJson, postRead} from "./api.js";
+import {ApiError, getJson, kindsOf, postRead, Weights} from "./api.js";
 import {openLook} from "./look.js";
 import {openMapTab} from "./map_tab.js";
 import {saveMenu} from "./save.js";
 import {openSteps} from "./steps.js";
 import {later, make, roving, themeNow} from "./ui.js";
-import {Weights, kindsOf} from "./answers.js";
 import {openWhatIf} from "./whatif.js";
 
 const FIRST = "A dog ate the food because it was hungry."; // the textbook's sentence, and what it is shown for

@@ -1,8 +1,7 @@
 // Save and share: what is on the screen as SVG or PNG, the map as one HTML file, or the address of the view. The SVG is made
 // from the page itself: every visible box, line of text and canvas, with the colours that are shown.
 
-import {headsOf} from "./answers.js";
-import {getBlob, query} from "./api.js";
+import {getBlob, headsOf, query} from "./api.js";
 import {later, makeSvg} from "./ui.js";
 
 const TWICE = 2; // pixels of a PNG for each of the page

@@ -1,6 +1,6 @@
 // The map of a reading, fed by the server: opened when its tab is first shown, for one kind of attention at a time.
 
-import {headOf, kindsOf} from "./answers.js";
+import {getFloats, getJson, headName, headOf, kindsOf, query} from "./api.js";
 import {kindSwitch} from "./heads.js";
 import {make} from "./ui.js";
 
@@ -22,7 +22,7 @@ export function openMapTab(root, app) {
       ...(kindsOf(reading).length > 1 ? [kindSwitch(app, kind, to => app.change({kind: to, map: ""}))] : []),
       box,
     );
-    const [{openMap}, {serverFeed}] = await Promise.all([import("./map.js"), import("./feeds.js")]);
+    const {openMap} = await import("./map.js");
     const feed = serverFeed(reading, kind);
     if (opened.name !== name) return;
     opened.map = openMap(box, feed, {view: mapView(state.map) ?? headView(kind), onView});
@@ -72,4 +72,35 @@ function mapView(text) {
   const whole = open.length === 2 && open.every(Number.isInteger);
   const places = {x: number(x), y: number(y), z: number(z)};
   return {...places, layer: chosen(layer), head: chosen(head), colour: colour || undefined, cell: whole ? open : null};
+}
+
+/** The feed of a map (see feeds.js) from the server: the entries of one kind, whose rows and columns are the same texts. */
+function serverFeed(reading, kind) {
+  const numbers = reading.entries.map((_, n) => n).filter(n => reading.entries[n].kind === kind);
+  const {rows, columns, queries, keys} = reading.entries[numbers[0]];
+  const sides = {rows, columns};
+  const ask = (name, values) => query(`/api/${name}`, {reading: reading.id, ...values});
+  return {
+    about: {
+      title: "",
+      queries,
+      keys,
+      same: rows === columns,
+      entries: numbers.map(n => reading.entries[n]),
+      note: reading.note,
+    },
+    parallel: 4,
+    async tile({heads, signal, ...part}) {
+      const pairs = heads.map(([entry, head]) => headName(numbers[entry], head)).join(",");
+      return (await getFloats(ask("tile", {heads: pairs, ...part}), signal)).data;
+    },
+    async tokens(side, start, stop) {
+      const {tokens} = reading.sides[sides[side]];
+      if (tokens.length) return tokens.slice(start, stop);
+      return (await getJson(ask("tokens", {side: sides[side], from: start, to: stop}))).tokens;
+    },
+    find: async (side, text) => (await getJson(ask("find", {side: sides[side], text}))).places,
+    ready: async heads => (await getJson(ask("ready", {entry: numbers[heads[0][0]]}))).share,
+    close() {},
+  };
 }

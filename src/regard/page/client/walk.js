@@ -1,8 +1,7 @@
 // The walk through one layer, for one word in one head: from the vector that comes in to the one that leaves, every
 // number shown. Each step is a section.
 
-import {dotProduct, scaleControl, wholeOr} from "./scale.js";
-import {largestOf, strip, vector} from "./strip.js";
+import {dotProduct, largestOf, scaleControl, strip, vector, wholeOr} from "./strips.js";
 import {asNumber, asPercent, counted, make, roving, shownWord} from "./ui.js";
 
 /** The sections of a walk. `go.to(key)` opens a dot product, `go.divide(divisor or null)` moves the scale, `go.on()`
