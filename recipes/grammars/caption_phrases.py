@@ -19,7 +19,7 @@ from recipes.grammars.caption_words import (
     THINGS,
     TRAITS,
 )
-from recipes.grammars.pronouns import Noun, agree, of, phrase, read_nouns
+from recipes.grammars.french import Noun, agree, of, phrase, read_nouns
 
 Pair = tuple[str, str]
 

@@ -25,10 +25,10 @@ import random
 import re
 from collections.abc import Iterator
 
+from recipes.grammars.french import Noun
 from recipes.grammars.news_draws import ELIDES, au, bare, de, out_of, pick, within
 from recipes.grammars.news_frames import FRAMES, LEADS, SOURCES, TAILS
 from recipes.grammars.news_words import HEALTH
-from recipes.grammars.pronouns import Noun
 from recipes.grammars.writing import different, to_file
 
 _SLOT = re.compile(r"\{(?:(\w+)\.)?(\w+)\}")

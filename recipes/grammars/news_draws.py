@@ -6,8 +6,8 @@ import random
 import re
 from collections.abc import Callable
 
+from recipes.grammars.french import Noun, of, to
 from recipes.grammars.news_words import CITIES, COUNTRIES, JOBS, NAMES, NATIONS, NUMBERS, REGIONS, ROLES, TENS, WORDS
-from recipes.grammars.pronouns import Noun, of, to
 
 ELIDES = "aeiouyéèêâîôûœàh"
 

@@ -16,15 +16,29 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from recipes.grammars import sense
+from recipes.grammars.french import (
+    GROUPS,
+    SPEAKERS,
+    Noun,
+    agree,
+    fill,
+    group,
+    nominal,
+    of,
+    person,
+    pronouns,
+    speaker,
+    to,
+    verbs,
+)
 from recipes.grammars.pronoun_frames import CONCESSIONS, FRAMES, RESULTS
 from recipes.grammars.pronoun_words import (
     ACTS,
     ANIMALS,
     EFFECTS,
     MOODS,
-    NOUNS,
     OF,
     OF_PEOPLE,
     PEOPLE,
@@ -33,111 +47,13 @@ from recipes.grammars.pronoun_words import (
     THINGS,
     WHO,
 )
-from recipes.grammars.writing import different, to_file
+from recipes.grammars.writing import Pair, different, to_file
 
-_VOWELS = "aeiouhyéèêâîôûœàë"
-
-
-@dataclass(frozen=True)
-class Noun:
-    """One noun of both languages: its gender and its number."""
-
-    english: str
-    french: str
-    feminine: bool
-    plural: bool = False
-    elides: bool = False
+__all__ = ["CONCESSIONS", "FRAMES", "GROUPS", "RESULTS", "SPEAKERS", "links", "main", "sentences"]
 
 
-def read_nouns(text: str) -> list[tuple[Noun, Noun | None]]:
-    """Nouns with their plurals, from the tables of pronoun_words.py."""
-    found = []
-    for entry in text.split():
-        english, french, gender, *plural = entry.replace("_", " ").split(":")
-        elides = french[0] in _VOWELS and french[0] != "y"
-        french = french.removeprefix("*")
-        many = plural or [english + "s", french + "s"]
-        one = Noun(english, french, gender == "f", elides=elides)
-        found.append((one, None if many[0] == "-" else Noun(*many, gender == "f", plural=True, elides=elides)))
-    return found
-
-
-GROUPS = {name: read_nouns(text) for name, text in NOUNS.items()}
+Sentence = tuple[str, str, Noun | None]  # with the noun that "it" stands for
 KINDS = {(parts := entry.split("="))[0]: parts[1:] for entry in QUALITIES.split(";") if entry}
-
-
-def group(names: str) -> list[tuple[Noun, Noun | None]]:
-    """The nouns of some groups."""
-    return [noun for name in names.split() for noun in GROUPS[name]]
-
-
-def phrase(noun: Noun, determiner: str) -> tuple[str, str]:
-    """A noun with its determiner, in both languages.
-
-    >>> phrase(Noun("island", "île", True, elides=True), "the"), phrase(Noun("axe", "hache", True), "my")
-    (('the island', "l'île"), ('my axe', 'ma hache'))
-    """
-    if noun.plural:
-        english = {"this": "these", "a": "some", "that": "those"}.get(determiner, determiner)
-        return (
-            f"{english} {noun.english}",
-            {"the": "les", "this": "ces", "that": "ces", "my": "mes", "our": "nos", "a": "des"}[determiner]
-            + f" {noun.french}",
-        )
-    f, v = noun.feminine, noun.elides
-    article = {
-        "the": "l'" if v else "la " if f else "le ",
-        "this": "cette " if f else "cet " if v else "ce ",
-        "that": "cette " if f else "cet " if v else "ce ",
-        "my": "ma " if f and not v else "mon ",
-        "our": "notre ",
-        "a": "une " if f else "un ",
-    }[determiner]
-    if determiner == "a" and noun.english[0] in "aeiou" and not noun.english.startswith("uni"):
-        determiner = "an"
-    return f"{determiner} {noun.english}", article + noun.french
-
-
-def of(french: str) -> str:
-    """De + noun phrase: du, des, d'un.
-
-    >>> of("le lac"), of("les lacs"), of("l'île"), of("un lac"), of("des lacs")
-    ('du lac', 'des lacs', "de l'île", "d'un lac", 'de lacs')
-    """
-    first, _, rest = french.partition(" ")
-    if first in ("le", "les"):
-        return ("du " if first == "le" else "des ") + rest
-    if first == "des":
-        return ("d'" if rest[0] in _VOWELS else "de ") + rest
-    return ("d'" if first in ("un", "une") else "de ") + french
-
-
-def to(french: str) -> str:
-    """À + noun phrase: au, aux.
-
-    >>> to("le lac"), to("les lacs"), to("l'île"), to("mon sac")
-    ('au lac', 'aux lacs', "à l'île", 'à mon sac')
-    """
-    first, _, rest = french.partition(" ")
-    return {"le": "au ", "les": "aux "}[first] + rest if first in ("le", "les") else f"à {french}"
-
-
-def agree(words: list[str], feminine: bool, plural: bool) -> str:
-    """A quality in the right gender and number.
-
-    >>> agree(["beau", "belle"], False, True), agree(["!en panne"], True, True), agree(["!mal construit", "!mal construite"], True, True)
-    ('beaux', 'en panne', 'mal construites')
-    """
-    word = words[-1] if feminine else words[0]
-    if word.startswith("!"):
-        word, fixed = word[1:], len(words) == 1 or word == "!marron"
-        if fixed or not plural:
-            return word
-        if word.endswith("à clé"):
-            return word.replace(" à clé", "s à clé")
-    if not plural or word[-1] in "sx" or word == "marron":
-        return word if word != "marron" or not plural else "marron"
-    return word + ("x" if word.endswith("eau") else "s")
 
 
 def predicate(quality: str, feminine: bool, plural: bool, past: bool) -> tuple[str, str]:
@@ -159,88 +75,10 @@ def predicate(quality: str, feminine: bool, plural: bool, past: bool) -> tuple[s
     return english, f"{verb} {how}{agree(words, feminine, plural)}"
 
 
-VERBS = {
-    "a": "a ont", "na": "n'a n'ont", "est": "est sont", "nest": "n'est ne_sont", "ait": "ait aient", "sest": "s'est se_sont", "était": "était étaient",
-    "sentait": "sentait sentaient", "avait": "avait avaient", "tremblait": "tremblait tremblaient",
-    "narrive": "n'arrive n'arrivent", "viendra": "viendra viendront", "pleure": "pleure pleurent",
-    "bouge": "bouge bougent", "dit": "dit disent", "boit": "boit boivent",
-}  # fmt: skip
-
-
-def fill(template: str, values: dict[str, str]) -> str:
-    """A template with its slots filled, and a capital letter to begin with."""
-    text = re.sub(r"\{(\w+)\}", lambda match: values[match[1]], template)
-    return text[0].upper() + text[1:]
-
-
-def verbs(subject: Noun) -> dict[str, str]:
-    """The French verb forms that go with a subject, and the ending of its participle."""
-    forms = {name: both.split()[subject.plural].replace("_", " ") for name, both in VERBS.items()}
-    return forms | {
-        "e": "e" * subject.feminine + "s" * subject.plural,
-        "nt": "nt" * subject.plural,
-        "ent": "ent" * subject.plural,
-    }
-
-
-def pronouns(noun: Noun) -> dict[str, str]:
-    """It or they, il, elle, ils or elles, and what they do to the words before them."""
-    il = ("elle" if noun.feminine else "il") + "s" * noun.plural
-    it = "they" if noun.plural else "it"
-    return {
-        "it": it, "It": it.capitalize(), "il": il, "Il": il.capitalize(), "quil": f"qu'{il}", "parcequil": f"parce qu'{il}",
-        "puisquil": f"puisqu'{il}", "sil": f"s'{il}" if il[0] == "i" else f"si {il}", "he": "she" if noun.feminine else "he",
-        "was": "were" if noun.plural else "was", "is": "are" if noun.plural else "is",
-    }  # fmt: skip
-
-
 def choose(pairs: list[tuple[Noun, Noun | None]], draw: random.Random, many: float = 0.15) -> Noun:
     """One of these nouns, now and then in the plural."""
     one, plural = draw.choice(pairs)
     return plural if plural and draw.random() < many else one
-
-
-DETERMINERS = ["the"] * 14 + ["this", "my", "our", "that"]
-
-
-NOBODYS = {
-    noun.english
-    for both in group("weather force road water land place hunter prey institution slope ground insect proposal")
-    for noun in both
-    if noun
-}
-
-
-def nominal(noun: Noun, draw: random.Random) -> tuple[str, str]:
-    """A noun with some determiner; the wind and the sea are nobody's."""
-    determiner = draw.choice(DETERMINERS)
-    return phrase(noun, "the" if noun.english in NOBODYS and determiner in ("my", "our") else determiner)
-
-
-def person(draw: random.Random) -> tuple[Noun, str, str]:
-    """Someone of the family, or someone with a name."""
-    if draw.random() < 0.25:
-        name, feminine = draw.choice(
-            [("Tom", False), ("Mary", True), ("Paul", False), ("Alice", True), ("Sophie", True)]
-        )
-        return Noun(name, name, feminine), name, {"Mary": "Marie"}.get(name, name)
-    noun = draw.choice(GROUPS["person"])[0]
-    english, french = phrase(noun, draw.choice(["my", "my", "our"]))
-    return noun, english, french
-
-
-SPEAKERS = [
-    ("I", "j'ai", "je n'ai"),
-    ("we", "nous avons", "nous n'avons"),
-    ("he", "il a", "il n'a"),
-    ("she", "elle a", "elle n'a"),
-]
-
-
-def speaker(english: str, french: str, draw: random.Random) -> tuple[str, str]:
-    """A frame in which I, we, he or she takes the place of the person: nobody that "it" could be."""
-    who, has, has_not = draw.choice(SPEAKERS)
-    return english.replace("{P}", who), french.replace("{P} {a}", has).replace("{P} {na}", has_not)
 
 
 def nouns(firsts: str, seconds: str, draw: random.Random) -> tuple[Noun, Noun]:
@@ -255,7 +93,7 @@ def nouns(firsts: str, seconds: str, draw: random.Random) -> tuple[Noun, Noun]:
             return a, b
 
 
-def two(draw: random.Random) -> list[tuple[str, str]]:
+def two(draw: random.Random) -> list[Sentence]:
     """Sentences with two nouns: "it" stands for the first in one, for the second in the next, or for someone."""
     table = draw.choices([FRAMES, CONCESSIONS, RESULTS], [82, 9, 9])[0]
     english, french, firsts, seconds, *reasons = draw.choice(table.splitlines()).split("|")
@@ -271,15 +109,15 @@ def two(draw: random.Random) -> list[tuple[str, str]]:
     if table is RESULTS:
         joins = draw.choice([", ", ", ", ". "])
         return [
-            _result(english, french, it, reason, joins, values, slots, draw)
+            (*_result(english, french, it, reason, joins, values, slots, draw), it)
             for it, reason in zip((a, b), reasons, strict=True)
         ]
     how = draw.random()
     found = []
     for it, reason in draw.sample(list(zip((a, b), reasons, strict=True)), draw.choice([1, 2, 2])):
-        found.append(_why(english, french, it, reason, table is CONCESSIONS, how, a, values, slots, draw))
+        found.append((*_why(english, french, it, reason, table is CONCESSIONS, how, a, values, slots, draw), it))
     if subject is who and table is FRAMES and draw.random() < 0.15:
-        found.append(_why(english, french, who, MOODS, False, how, a, values, slots, draw))
+        found.append((*_why(english, french, who, MOODS, False, how, a, values, slots, draw), None))
     return found
 
 
@@ -343,7 +181,7 @@ STAYING = (
 )
 
 
-def one(draw: random.Random) -> tuple[str, str]:
+def one(draw: random.Random) -> Sentence:
     """A sentence with one noun, which "it" stands for."""
     names = draw.choice(list(OF))
     noun = choose(group(names), draw)
@@ -351,7 +189,7 @@ def one(draw: random.Random) -> tuple[str, str]:
     moves = names not in STAYING
     templates = SINGLES.splitlines() + THINGS.splitlines() * moves
     english, french = draw.choice(ANIMALS.splitlines() if animate and draw.random() < 0.8 else templates).split("|")
-    return _about(english, french, noun, OF[names], draw)
+    return *_about(english, french, noun, OF[names], draw), noun
 
 
 def _about(english: str, french: str, noun: Noun, qualities: str, draw: random.Random) -> tuple[str, str]:
@@ -368,24 +206,24 @@ def _about(english: str, french: str, noun: Noun, qualities: str, draw: random.R
     return fill(english, values), fill(french, slots)
 
 
-def people(draw: random.Random) -> tuple[str, str]:
+def people(draw: random.Random) -> Sentence:
     """A sentence about someone, with he or she."""
     english, french = draw.choice(PEOPLE.splitlines()).split("|")
     who, someone, quelquun = person(draw)
     quality, predicat = predicate(draw.choice(OF_PEOPLE.split(";")), who.feminine, False, "{fut}" in french)
     p = pronouns(who)
     slots = verbs(who) | p | {"P": quelquun, "fut": predicat, "soit": predicat}
-    return fill(english, p | {"P": someone, "q": quality}), fill(french, slots)
+    return fill(english, p | {"P": someone, "q": quality}), fill(french, slots), None
 
 
-def act(draw: random.Random) -> tuple[str, str]:
+def act(draw: random.Random) -> Sentence:
     """A sentence in which "it" stands for what someone does: ça."""
     who, qui, person_, whom, que, agreement = draw.choice(WHO)
     base, third, forms, rest = draw.choice(ACTS)
     verb = forms.split()[person_]
     effect = draw.choice(EFFECTS)
     adjective = agree(KINDS[effect], "f" in agreement, "p" in agreement)
-    subject = "j'" if qui == "je" and verb[0] in _VOWELS else qui + " "
+    subject = "j'" if qui == "je" and verb[0] in "aeiouhé" else qui + " "
     doing = third if person_ == 1 else base
     link, lien = draw.choice(
         [(" because it", " parce que ça"), (" because it", " parce que ça"), ("; it", " ; ça"), (". It", ". Ça")]
@@ -394,24 +232,55 @@ def act(draw: random.Random) -> tuple[str, str]:
         f"{who} {doing}{link} makes {whom} {effect}.",
         f"{subject}{verb} {rest}{lien} {que} rend {adjective}.",
     )
-    return english[0].upper() + english[1:], french[0].upper() + french[1:]
+    return english[0].upper() + english[1:], french[0].upper() + french[1:], None
 
 
-def endless(draw: random.Random) -> Iterator[tuple[str, str]]:
+def endless(draw: random.Random) -> Iterator[Sentence]:
     """Sentences of all kinds, some of them more than once."""
     while True:
-        kind = draw.choices([one, people, act, None], [27, 7, 3, 45])[0]
-        yield from [kind(draw)] if kind else two(draw)
+        kind = draw.choices([one, people, act, two, sense.two], [27, 7, 3, 45, 45])[0]
+        yield from kind(draw) if kind in (two, sense.two) else [kind(draw)]
 
 
-def sentences(lines: int = 12_000, seed: int = 0) -> list[tuple[str, str]]:
-    """So many different pairs of sentences, always the same ones for a seed."""
-    return different(endless(random.Random(seed)), lines)
+def links(english: str, noun: Noun | None) -> str:
+    """Which words look at which: "7>1" says that word 7 ("it") stands for word 1, counted from 0.
+
+    >>> links("The ferry sank because it was too old.", Noun("ferry", "ferry", False))
+    '4>1'
+    >>> links("These palm trees fell. They were old.", Noun("palm trees", "palmiers", False, plural=True))
+    '4>1 4>2'
+    """
+    if noun is None:
+        return ""
+    words = [word.strip(".,;:!?").lower() for word in english.split()]
+    name = noun.english.lower().split()
+    starts = [n for n in range(len(words)) if words[n : n + len(name)] == name]
+    if len(starts) != 1:
+        return ""
+    pronoun = [n for n, word in enumerate(words) if word in ("it", "they", "them")]
+    return " ".join(f"{row}>{starts[0] + n}" for row in pronoun for n in range(len(name)))
+
+
+def linked_sentences(lines: int = 12_000, seed: int = 0) -> list[tuple[str, str, str]]:
+    """So many different pairs of sentences with their links, always the same ones for a seed."""
+    nouns: dict[str, Noun | None] = {}
+
+    def pairs() -> Iterator[Pair]:
+        for english, french, noun in endless(random.Random(seed)):
+            nouns.setdefault(english, noun)
+            yield english, french
+
+    return [(english, french, links(english, nouns[english])) for english, french in different(pairs(), lines)]
+
+
+def sentences(lines: int = 12_000, seed: int = 0) -> list[Pair]:
+    """The pairs of `linked_sentences` alone."""
+    return [(english, french) for english, french, _ in linked_sentences(lines, seed)]
 
 
 def main() -> None:
-    """Write the pairs to a TSV file."""
-    to_file(__doc__, sentences)
+    """Write the pairs to a TSV file, with the links in a third column."""
+    to_file(__doc__, linked_sentences)
 
 
 if __name__ == "__main__":

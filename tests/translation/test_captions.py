@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from recipes.grammars import caption_phrases, caption_verbs, captions
-from recipes.grammars.pronouns import Noun
+from recipes.grammars.french import Noun
 
 DATA = Path(__file__).parents[1] / "data"
 TESTED = {line.split("\t")[0] for line in (DATA / "pronouns.tsv").read_text(encoding="utf-8").splitlines()}

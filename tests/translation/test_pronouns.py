@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recipes.grammars import pronouns
+from recipes.grammars import french, pronouns, sense
 from regard.errors import InputError
 from regard.translation.training.corpus import jaccard, near
 
@@ -212,5 +212,66 @@ def test_the_recipe_writes_a_file(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["pronouns.py", str(tmp_path / "out.tsv"), "--lines", "40"])
     pronouns.main()
     lines = (tmp_path / "out.tsv").read_text(encoding="utf-8").splitlines()
-    assert [tuple(line.split("\t")) for line in lines] == pronouns.sentences(40)
+    assert [tuple(line.split("\t")) for line in lines] == pronouns.linked_sentences(40)
     assert "40 pairs" in capsys.readouterr().out
+
+
+# Links: which word "it" stands for
+
+
+def wrong_links(rows):
+    """Rows whose links do not lead from a pronoun to other words before or after it."""
+    wrong = []
+    for english, _, links in rows:
+        words = [word.strip(".,;:!?").lower() for word in english.split()]
+        for link in links.split():
+            row, key = map(int, link.split(">"))
+            if words[row] not in ("it", "they", "them") or words[key] in ("it", "they", "them", "the", "a", "because"):
+                wrong.append((english, link))
+    return wrong
+
+
+def test_links_lead_from_the_pronoun_to_its_noun():
+    rows = pronouns.linked_sentences(4000)
+    linked = [row for row in rows if row[2]]
+    assert len(linked) > 0.75 * len(rows)
+    assert wrong_links(rows) == []
+    english, _, _ = linked[0]
+    assert wrong_links([(english, "", "0>1")])
+    assert pronouns.links("The pen is on the pen. It is old.", french.Noun("pen", "stylo", False)) == ""  # which one?
+
+
+def test_sense_has_the_breadth_of_a_vocabulary():
+    groups = [*pronouns.GROUPS.values(), *sense.NOUN_GROUPS.values()]
+    nouns = {one.english for pairs in groups for one, _ in pairs}
+    tables = pronouns.FRAMES, pronouns.CONCESSIONS, pronouns.RESULTS, sense.FRAMES, sense.THREE, sense.RELATIVES
+    frames = sum(len(table.splitlines()) for table in tables)
+    assert len(nouns) >= 1500
+    assert len(sense.PREDICATE_LIST) + len(pronouns.KINDS) >= 600
+    assert frames >= 250
+    tested = {form for row in ROWS for noun in row[1:3] for form in (noun, singular(noun), singular(noun) + "s")}
+    assert not nouns & tested
+
+
+def test_a_predicate_suits_one_noun_and_cannot_be_meant_of_the_other():
+    def english(one, other):
+        return {p.english for p in sense.only(sense.groups_of(one), [sense.groups_of(other)])}
+
+    assert "melted in the mouth" in english("pizza", "piano")
+    assert "melted in the mouth" not in english("pizza", "pear")
+    assert "melted in the mouth" not in english("pizza", "beer")  # nobody says so of beer, but who knows
+    assert "had to be tuned" in english("harp", "pear")
+    assert not english("harp", "violin")
+    assert "had just been repainted" in english("shed", "discount")
+    assert "had just been repainted" not in english("discount", "shed")  # both are "remise" in French
+
+
+def test_sense_agrees_in_gender_and_number():
+    pears = french.Noun("pears", "poires", True, plural=True)
+    bans = french.Noun("bans", "bans", False, plural=True)
+    predicates = {p.english: p for p in sense.PREDICATE_LIST}
+    assert predicates["had worms in it"].of(pears) == ("had worms in them", "contenaient des vers")
+    assert predicates["had been picked that morning"].of(pears)[1] == "avaient été cueillies le matin même"
+    assert predicates["thin and weak"].of(pears) == ("were thin and weak", "étaient maigres et faibles")
+    assert predicates["illegal"].of(bans)[1] == "étaient illégaux"
+    assert predicates["sharp"].of(pears)[1] == "étaient tranchantes"
