@@ -24,9 +24,9 @@ from measure import GPU, ROOT, Times, arguments, attempt, in_process, rounds, ru
 
 import regard
 from regard.translation import search
-from regard.translation.beam.beam_search import search_all
-from regard.translation.beam.hypotheses import longest_target
-from regard.translation.beam.static_search import StaticSearch
+from regard.translation.searching import search_all
+from regard.translation.searching.definition import longest_target
+from regard.translation.searching.gpu import StaticSearch
 from regard.translation.translator import SHIPPED, Translator
 
 DATA = ROOT / "tests" / "data"

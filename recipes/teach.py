@@ -19,7 +19,7 @@ import torch
 
 from regard.io import progress
 from regard.translation import Translator, read_pairs
-from regard.translation.beam.beam_search import search_all
+from regard.translation.searching import search_all
 
 _SHORTEST, _LONGEST = 0.6, 1.9  # tokens of a translation for one of its source
 _FEW = 8  # tokens: with so few of them any ratio may be right

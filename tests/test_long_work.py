@@ -15,8 +15,7 @@ import torch
 import regard
 from regard import cli, io, support
 from regard.backends.tiles import reductions
-from regard.translation import Translator, Vocabulary, score
-from regard.translation.beam import beam_search
+from regard.translation import Translator, Vocabulary, score, searching
 from regard.watching import see
 
 torch.manual_seed(0)
@@ -279,7 +278,7 @@ def test_a_search_a_sweep_and_a_pass_run_in_threads_by_their_size(
         return run
 
     monkeypatch.setattr(support, "_SHARE", share)
-    monkeypatch.setattr(beam_search, "search", noted(beam_search.search))
+    monkeypatch.setattr(searching, "search", noted(searching.search))
     found = translator.translate(["The dog ate.", "A cat."], beam=2)
     monkeypatch.setattr(regard.Transformer, "encode", noted(regard.Transformer.encode))
     assert found[0].alignment.shape[1] == 3

@@ -10,8 +10,8 @@ import torch
 
 import regard
 from regard.nn import sinusoids
-from regard.translation.beam.beam_search import search
-from regard.translation.beam.hypotheses import _best, block_width
+from regard.translation.searching import search
+from regard.translation.searching.definition import _best, block_width
 
 torch.manual_seed(0)
 

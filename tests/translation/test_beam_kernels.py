@@ -8,8 +8,8 @@ from support.translation.random_models import SOURCES, random_model, tokens
 from torch.nn import functional
 
 from regard.backends.triton import beam_kernels
-from regard.translation.beam import static_search
-from regard.translation.beam.static_search import StaticSearch
+from regard.translation.searching import gpu
+from regard.translation.searching.gpu import StaticSearch
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 pytestmark = [pytest.mark.usefixtures("unchecked"), pytest.mark.gpu]
@@ -64,11 +64,11 @@ def test_a_search_finds_the_same_by_them(beam, monkeypatch):
     model = random_model(vocabulary=40 + 256 * beam, positions=12, decoder_layers=1, encoder_layers=1).to(DEVICE)
     with torch.no_grad():
         model.output_bias[13] += 12  # it says nothing else, if nobody stops it
-    monkeypatch.setattr(static_search, "_LEAST", 1)
+    monkeypatch.setattr(gpu, "_LEAST", 1)
     asked = {"sources": SOURCES[:2], "beam": beam}
-    monkeypatch.setattr(static_search, "_own_kernels", lambda *_: None)
+    monkeypatch.setattr(gpu, "_own_kernels", lambda *_: None)
     plain = StaticSearch(model).search(model, **asked)
-    monkeypatch.setattr(static_search, "_own_kernels", lambda *_: beam_kernels)
+    monkeypatch.setattr(gpu, "_own_kernels", lambda *_: beam_kernels)
     found = StaticSearch(model).search(model, **asked)
     assert tokens(found) == tokens(plain)
     for best, other in zip(found, plain, strict=True):
@@ -79,9 +79,9 @@ def test_the_bias_in_columns_is_the_bias():
     torch.manual_seed(0)
     bias, embedding, x = torch.randn(50) * 5, torch.randn(50, 16).bfloat16(), torch.randn(3, 16).bfloat16()
     bias[9] = -torch.inf  # somebody forbids a token
-    head = static_search._with_bias(embedding, bias, 7)
-    ones = functional.pad(x, (0, static_search._BIAS_COLUMNS), value=1.0)
-    found, exact = static_search._product(ones, head, torch.float32), x.double() @ embedding.double().mT + bias.double()
+    head = gpu._with_bias(embedding, bias, 7)
+    ones = functional.pad(x, (0, gpu._BIAS_COLUMNS), value=1.0)
+    found, exact = gpu._product(ones, head, torch.float32), x.double() @ embedding.double().mT + bias.double()
     assert found[:, [7, 9]].eq(-torch.inf).all()
     exact[:, 7] = -torch.inf
     torch.testing.assert_close(found.double(), exact, atol=1e-5, rtol=1e-6)

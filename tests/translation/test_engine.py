@@ -16,10 +16,9 @@ from support.translation.random_models import SOURCES, STACKS, random_model, tok
 from test_pronouns import DOCUMENTS, ROWS
 
 import regard
-from regard.translation import search
-from regard.translation.beam import beam_search, engine, hypotheses
-from regard.translation.beam.beam_search import search_all
-from regard.translation.beam.engine import Engine, Target
+from regard.translation import search, searching
+from regard.translation.searching import Hypothesis, definition, engine, search_all
+from regard.translation.searching.engine import Engine
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -79,10 +78,10 @@ def test_a_loop_is_searched_again(exact):
     with torch.no_grad():
         model.output_bias[13] += 12  # it says nothing else, if nobody stops it
     (free,) = Engine.of(model).search([SOURCES], beam=2, length_penalty=1.0)
-    assert any(hypotheses._run(target.tokens, 1) > 2 for best in free for target in best)
+    assert any(definition._run(target.tokens, 1) > 2 for best in free for target in best)
     found = search_all(model, SOURCES, beam=2)
     assert tokens(found) == tokens(own(model, SOURCES, beam=2))
-    assert all(hypotheses._run(tokens, 1) <= 2 for best in found for tokens in [h.tokens for h in best])
+    assert all(definition._run(tokens, 1) <= 2 for best in found for tokens in [h.tokens for h in best])
 
 
 class Scripted:
@@ -91,7 +90,7 @@ class Scripted:
     workers, config = 1, regard.TransformerConfig.tiny(40)
 
     def __init__(self, *targets):
-        self.targets = [Target(tokens, -float(n), ended) for n, (tokens, ended) in enumerate(targets)]
+        self.targets = [Hypothesis(tokens, -float(n), ended) for n, (tokens, ended) in enumerate(targets)]
 
     def search(self, batches, **_):
         return [[self.targets for _ in batch] for batch in batches]
@@ -114,7 +113,7 @@ LONG, LONGER = (list(range(5, 26)), True), (list(range(5, 27)), True)  # of a so
     ],
 )
 def test_only_for_what_is_needed_our_own_search_is_asked(targets, needed, kept):
-    found = beam_search.search_by_engine(Scripted(*targets), [[4, 5, 0]], beam=4, length_penalty=1.0, needed=needed)
+    found = searching.search_by_engine(Scripted(*targets), [[4, 5, 0]], beam=4, length_penalty=1.0, needed=needed)
     assert {n: [(h.tokens, h.ended) for h in best] for n, best in found.items()} == ({0: kept} if kept else {})
 
 
@@ -127,8 +126,8 @@ def test_a_source_that_comes_twice_is_searched_once(engine, monkeypatch):
         monkeypatch.setattr(made, "search", lambda all, **k: original([given.extend(b) or b for b in all], **k))
     else:
         monkeypatch.setattr(Engine, "of", lambda _: None)
-        original = beam_search.search
-        monkeypatch.setattr(beam_search, "search", lambda m, all, **k: given.extend(all) or original(m, all, **k))
+        original = searching.search
+        monkeypatch.setattr(searching, "search", lambda m, all, **k: given.extend(all) or original(m, all, **k))
     once = tokens(search_all(model, SOURCES))
     given.clear()
     found = search_all(model, [*SOURCES, *SOURCES[::-1]], advance=done.append)
@@ -140,11 +139,11 @@ def test_a_source_that_comes_twice_is_searched_once(engine, monkeypatch):
 
 
 def test_what_the_source_repeats_may_be_repeated():
-    assert hypotheses.loops([4, 5, 6, 0], [7, 7, 7, 7])
-    assert not hypotheses.loops([4, 5, 6, 0], [7, 7, 7])
-    assert not hypotheses.loops([5, 5, 5, 5, 0], [7, 7, 7, 7])
-    assert hypotheses.loops([4, 0], [1, 2] * 4)
-    assert not hypotheses.loops([4, 0], [1, 2] * 3)
+    assert definition.loops([4, 5, 6, 0], [7, 7, 7, 7])
+    assert not definition.loops([4, 5, 6, 0], [7, 7, 7])
+    assert not definition.loops([5, 5, 5, 5, 0], [7, 7, 7, 7])
+    assert definition.loops([4, 0], [1, 2] * 4)
+    assert not definition.loops([4, 0], [1, 2] * 3)
 
 
 def test_targets_without_an_end_are_cut_off_where_our_own_search_does(exact):
@@ -256,7 +255,7 @@ def test_sources_of_all_lengths_come_back_in_order(workers, monkeypatch, exact):
         model = random_model()
         torch.manual_seed(1)
         sources = [[*torch.randint(4, 39, (n % 23 + 1,)).tolist(), 0] for n in range(50)]
-        monkeypatch.setattr(beam_search, "_AT_ONCE", 60)
+        monkeypatch.setattr(searching, "_AT_ONCE", 60)
         steps = []
         found = search_all(model, sources, beam=2, sentences=8, advance=steps.append)
     finally:
@@ -308,7 +307,7 @@ def test_several_threads_share_one_engine():
 
 FORK = """
 import os, sys, torch, regard
-from regard.translation.beam.beam_search import search_all
+from regard.translation.searching import Hypothesis, search_all
 torch.manual_seed(0)
 model = regard.Transformer(regard.TransformerConfig.tiny(40)).eval()
 def answer():

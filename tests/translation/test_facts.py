@@ -6,8 +6,8 @@ import re
 import pytest
 import torch
 
-from regard.translation.beam.hypotheses import Hypothesis
 from regard.translation.result import TranslatedSegment, with_facts
+from regard.translation.searching.definition import Hypothesis
 from regard.translation.text.facts import Fact, Numbers, french_number, split_facts
 from regard.translation.text.placeholders import Placeholders, Removed
 from regard.translation.text.segments import Segment, Style, split_segments

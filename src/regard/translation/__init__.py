@@ -3,16 +3,16 @@
 Read in this order:
 
 training/      `train`, from a recipe to a model; `score`: BLEU and chrF2
-beam/          the most probable target, token by token
+searching/     the most probable target, token by token
 text/          from a text to segments that a model can read, and back
 confidence.py  how sure a translation is
 result.py      `Translation`, and which source words its words attended to
 translator.py  `Translator`: text to text; the shipped model lies in model/
 """
 
-from regard.translation.beam.beam_search import search
-from regard.translation.beam.hypotheses import Hypothesis
 from regard.translation.result import Translation
+from regard.translation.searching import search
+from regard.translation.searching.definition import Hypothesis
 from regard.translation.training.corpus import read_lines, read_pairs
 from regard.translation.training.loop import train
 from regard.translation.training.recipe import Recipe

@@ -17,8 +17,8 @@ from regard.drawing.terminal import html_table, visible
 from regard.errors import InputError
 from regard.nn import Transformer
 from regard.support import Float, ensure_room, progress, threads
-from regard.translation.beam.hypotheses import Hypothesis
 from regard.translation.confidence import Calibration
+from regard.translation.searching.definition import Hypothesis
 from regard.translation.text.language import looks_english
 from regard.translation.text.segments import Segment, show_marks
 from regard.translation.training.vocabulary import Vocabulary

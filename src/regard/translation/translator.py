@@ -14,10 +14,10 @@ from regard.errors import FileError, InputError
 from regard.nn import Transformer, model_folder
 from regard.nn.files import read_json, write_json
 from regard.support import progress, require_text, threads
-from regard.translation.beam.beam_search import search_all, search_by_engine, usable_engine
-from regard.translation.beam.hypotheses import Hypothesis
 from regard.translation.confidence import Calibration
 from regard.translation.result import Tokenizer, TranslatedSegment, Translation, with_facts
+from regard.translation.searching import search_all, search_by_engine, usable_engine
+from regard.translation.searching.definition import Hypothesis
 from regard.translation.text.segments import Segment, Style, split_segments
 from regard.translation.text.typography import is_typeset
 from regard.translation.training.vocabulary import FILE as VOCABULARY

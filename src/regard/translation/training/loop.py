@@ -22,7 +22,7 @@ from regard.errors import FileError, InputError, RegardError, TooLargeError
 from regard.nn import Transformer, TransformerConfig
 from regard.nn.files import make_folder, remove_drafts, sha256, write_bytes
 from regard.support import progress
-from regard.translation.beam.beam_search import search_all
+from regard.translation.searching import search_all
 from regard.translation.training import checkpoint
 from regard.translation.training.corpus import Batches, Corpus, near, read_lines, read_pairs
 from regard.translation.training.processes import Processes, joined, restarted

@@ -8,7 +8,7 @@ Keys and values are not moved when a target of a beam continues another: a table
 which of the beam's slots the key lies. The targets of a sentence are queries of one attention to the keys of all its
 slots, and the table becomes the mask; on a GPU a kernel follows the table itself (regard.backends.triton.beam_kernels).
 
-On a CPU the same code runs without graphs, for tests. The definition of the search is that of `beam_search.search`.
+On a CPU the same code runs without graphs, for tests. The definition of the search is `definition.search`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard.nn import DecoderLayer, MultiHeadAttention, Transformer
 from regard.support import available, no_autocast
-from regard.translation.beam.engine import is_plain
-from regard.translation.beam.hypotheses import (
+from regard.translation.searching.definition import (
     LAGS,
     REPEATS,
     Grown,
@@ -47,6 +46,7 @@ from regard.translation.beam.hypotheses import (
     longest_target,
     read_back,
 )
+from regard.translation.searching.engine import is_plain
 
 __all__ = ["StaticSearch"]
 

@@ -1,9 +1,13 @@
-"""What searches share: a hypothesis and its score, how a beam grows and is read back, and `RepetitionGuard`."""
+"""`search`: the most probable targets of each source, token by token, greedy (beam = 1) or with a beam.
+
+This is the definition of the search. The searches of a CPU (engine.py) and of a GPU (gpu.py) compute the same faster,
+with the same parts: `Hypothesis`, `grow`, `read_back` and `RepetitionGuard`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.errors import RegardError
+from regard.errors import InputError, RegardError
+from regard.nn import Transformer, start_decoding
 from regard.support import Bool, Float, Int
 
 __all__ = [
@@ -27,6 +32,7 @@ __all__ = [
     "ranked",
     "read_back",
     "score",
+    "search",
 ]
 
 Array = NDArray[Any]
@@ -263,3 +269,99 @@ def _run(tokens: Sequence[int], lag: int) -> int:
         run = run + 1 if token == before else 0
         longest = max(longest, run)
     return longest
+
+
+# The search
+
+
+@dataclass
+class _Sentence:
+    """The targets found for one source, and the maximum length."""
+
+    limit: int
+    found: list[Hypothesis] = field(default_factory=list)
+
+
+@torch.inference_mode()
+def search(
+    model: Transformer,
+    source: Int[Tensor, "batch tokens"],
+    *,
+    beam: int = 4,
+    length_penalty: float = 1.0,
+    max_tokens: int | None = None,
+    repeats: int = REPEATS,
+) -> list[list[Hypothesis]]:
+    """The `beam` best targets of each source, best first.
+
+    A target's score is the sum of its log-probabilities over its length to the power `length_penalty`. Without
+    `max_tokens`, a target may have twice as many tokens as its source, plus 16. No sequence of 1 to 8 tokens occurs
+    more than `repeats` times in a row, unless the source itself repeats that often. A model that gives no probabilities
+    (NaN) is an error.
+
+    >>> import torch, regard
+    >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval()
+    >>> best = search(model, torch.randint(1, 49, (2, 6)), beam=3, max_tokens=10)
+    >>> len(best), len(best[0]), best[0][0].score >= best[0][1].score
+    (2, 3, True)
+    """
+    if beam < 1 or repeats < 1 or (max_tokens is not None and max_tokens < 1):
+        raise InputError(
+            f"search takes a beam, max_tokens and repeats of at least 1. Got {beam=}, {max_tokens=}, {repeats=}."
+        )
+    config, device = model.config, source.device
+    session, visible = start_decoding(model, source), source.ne(config.pad)
+    longest = config.positions if max_tokens is None else min(max_tokens, config.positions)
+    lengths = visible.sum(-1).tolist()
+    sentences = [_Sentence(longest if max_tokens else longest_target(length, longest)) for length in lengths]
+    active = list(sentences)
+    scores = torch.full((len(source), beam), -torch.inf, device=device)
+    scores[:, 0] = 0.0
+    tokens = torch.full((len(source) * beam, 1), config.start, device=device)
+    guard = RepetitionGuard.over(source, visible, beam, repeats)
+    for step in range(1, longest + 1):
+        # All beams begin with the same token: the first step is computed for one of them.
+        first = step == 1
+        logs = session.step(tokens[::beam, -1]).repeat_interleave(beam, 0) if first else session.step(tokens[:, -1])
+        guard.forbid(logs)
+        grown = grow(logs, scores, config.end)
+        _collect(active, tokens, grown, step, length_penalty)
+        scores, parents, chosen = grown.scores, grown.parents, grown.tokens
+        rows = (torch.arange(len(active), device=device)[:, None] * beam + parents).flatten()
+        tokens = torch.cat([tokens[rows], chosen.view(-1, 1)], 1)
+        remaining = [n for n, s in enumerate(active) if len(s.found) < beam and step < s.limit]
+        for n, sentence in enumerate(active):
+            if step >= sentence.limit and len(sentence.found) < beam:
+                _cut_off(sentence, tokens.view(len(active), beam, -1)[n], scores[n], step, length_penalty)
+        if not remaining:
+            break
+        kept_sources = None
+        if len(remaining) < len(active):  # finished sentences leave the batch, the last ones take their places
+            last = [n for n in remaining if n >= len(remaining)]
+            remaining = [n if n in remaining else last.pop() for n in range(len(remaining))]
+            kept_sources = torch.tensor(remaining, device=device)
+            kept = (kept_sources[:, None] * beam + torch.arange(beam, device=device)).flatten()
+            tokens, scores, rows = tokens[kept], scores[kept_sources], rows[kept]
+            active = [active[n] for n in remaining]
+        session.reorder(rows // beam if first else rows, kept_sources)
+        guard = guard.after(tokens[:, -1], rows)
+    return [ranked(sentence.found, beam) for sentence in sentences]
+
+
+def _collect(sentences: list[_Sentence], tokens: Tensor, grown: Grown, step: int, length_penalty: float) -> None:
+    """Keep the candidates that ended."""
+    sentence, rank = (grown.ended > -torch.inf).nonzero(as_tuple=True)
+    if not len(sentence):
+        return
+    # One transfer for all of them: each would wait for a GPU.
+    beam = grown.ended.shape[1]
+    targets = tokens[sentence * beam + grown.ended_parents[sentence, rank], 1:].tolist()
+    for n, target, total in zip(sentence.tolist(), targets, grown.ended[sentence, rank].tolist(), strict=True):
+        sentences[n].found.append(Hypothesis(target, score(total, step, length_penalty)))
+
+
+def _cut_off(sentence: _Sentence, tokens: Tensor, scores: Tensor, step: int, length_penalty: float) -> None:
+    """At the maximum length, keep unfinished targets as they are."""
+    for target, total in zip(tokens[:, 1:].tolist(), scores.tolist(), strict=True):
+        if total > -torch.inf:
+            sentence.found.append(Hypothesis(target, score(total, step, length_penalty), ended=False))

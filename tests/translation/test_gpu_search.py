@@ -15,11 +15,10 @@ from support.translation.random_models import SOURCES, STACKS, random_model, tok
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import regard
-from regard.translation import search
-from regard.translation.beam import beam_search, static_search
-from regard.translation.beam.beam_search import search_all
-from regard.translation.beam.engine import Engine, is_plain
-from regard.translation.beam.static_search import StaticSearch
+from regard.translation import search, searching
+from regard.translation.searching import gpu, search_all
+from regard.translation.searching.engine import Engine, is_plain
+from regard.translation.searching.gpu import StaticSearch
 
 KINDS = ("bfloat16", "float32")
 pytestmark = pytest.mark.usefixtures("unchecked", "small")
@@ -30,7 +29,7 @@ def small():
     """Small steps: sentences leave early, and the room grows while they are searched."""
     with pytest.MonkeyPatch.context() as patch:
         for name, number in (("_LEAST", 1), ("_CHECK", 2), ("_SHORTEST", 4), ("_FIRST", 4), ("_TOGETHER", 2)):
-            patch.setattr(static_search, name, number)
+            patch.setattr(gpu, name, number)
         yield
 
 
@@ -116,7 +115,7 @@ def test_only_what_is_needed():
 
 @pytest.mark.parametrize(("most", "batches"), [(1, 12), (6, 6)])
 def test_many_batches(most, batches, monkeypatch):
-    monkeypatch.setattr(static_search, "_MOST", most)
+    monkeypatch.setattr(gpu, "_MOST", most)
     model, done = random_model(decoder_layers=1).double(), []
     torch.manual_seed(1)
     sources = [[*torch.randint(4, 39, (n % 7 + 1,)).tolist(), 0] for n in range(12)]
@@ -259,7 +258,7 @@ def as_on_a_gpu(monkeypatch):
 
 def test_a_gpu_searches_so(as_on_a_gpu, monkeypatch):
     model, done = random_model().double(), []
-    monkeypatch.setattr(beam_search, "search", None)  # not called
+    monkeypatch.setattr(searching, "search", None)  # not called
     found = search_all(model, [*SOURCES, *SOURCES[::-1]], beam=3, advance=done.append)
     check(found, [*(best := own(model, SOURCES, beam=3)), *best[::-1]])
     assert sum(done) == 2 * sum(map(len, SOURCES))

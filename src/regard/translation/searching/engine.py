@@ -4,7 +4,7 @@ The weights are rounded to int8, row by row, and so are the inputs of each produ
 than in float32, and scores differ a little. The engine is made at the first search; a cache on disk would not help, as
 the sum of the weights that it needs takes as long.
 
-It is used only where no hook, `watch` or subclass could notice the difference; `beam_search.search_all` falls back to
+It is used only where no hook, `watch` or subclass could notice the difference; `search_all` falls back to
 our own search elsewhere, and for targets that a repetition guard or the maximum length would have changed.
 """
 
@@ -18,7 +18,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -27,9 +27,9 @@ from torch import Tensor, nn
 from regard.matrix import attention
 from regard.nn import Decoder, DecoderLayer, Encoder, EncoderLayer, FeedForward, MultiHeadAttention, Transformer
 from regard.support import threads
-from regard.translation.beam.hypotheses import longest_target
+from regard.translation.searching.definition import Hypothesis, longest_target
 
-__all__ = ["Engine", "Target", "is_plain"]
+__all__ = ["Engine", "is_plain"]
 
 _NEVER = -1e9  # the bias of a token that is never generated
 _POLL, _LONGEST_POLL = 0.001, 0.01  # seconds between looks whether a batch is done: a signal is noticed in between
@@ -38,14 +38,6 @@ _OURS = (
     DecoderLayer, Encoder, Decoder,
 )  # fmt: skip
 _METHODS = ("enter", "encode", "decode", "states", "logits")
-
-
-class Target(NamedTuple):
-    """A target: its tokens without the end, the sum of its log-probabilities over a power of its length."""
-
-    tokens: list[int]
-    score: float
-    ended: bool  # False: cut off at the maximum length
 
 
 class Engine:
@@ -115,7 +107,7 @@ class Engine:
 
     def search(
         self, batches: Iterable[Sequence[Sequence[int]]], *, beam: int, length_penalty: float
-    ) -> Iterator[list[list[Target]]]:
+    ) -> Iterator[list[list[Hypothesis]]]:
         """The `beam` best targets of each source, batch by batch, as many batches at a time as torch has threads.
 
         For each worker another batch waits, so that none is idle until the batch before its own is done too.
@@ -144,7 +136,7 @@ class Engine:
         while running:
             yield self._wait(running.popleft())
 
-    def _wait(self, batch: list[Any]) -> list[list[Target]]:
+    def _wait(self, batch: list[Any]) -> list[list[Hypothesis]]:
         """The results of a batch; Ctrl-C does not wait for them."""
         pause = _POLL
         for result in batch:
@@ -153,12 +145,12 @@ class Engine:
                 pause = min(1.1 * pause, _LONGEST_POLL)
         return [self._targets(each.result()) for each in batch]
 
-    def _targets(self, result: Any) -> list[Target]:
+    def _targets(self, result: Any) -> list[Hypothesis]:
         targets = []
         for names, score in zip(result.hypotheses, result.scores, strict=True):
             tokens = [int(name) for name in names]
             ended = bool(tokens) and tokens[-1] == self.config.end
-            targets.append(Target(tokens[:-1] if ended else tokens, score, ended))
+            targets.append(Hypothesis(tokens[:-1] if ended else tokens, score, ended))
         return targets
 
 
