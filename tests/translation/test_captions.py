@@ -54,7 +54,7 @@ def wrong_plurals(pairs):
 def test_plurals_are_those_of_all_words():
     tables = (caption_phrases.PERSONS, caption_phrases.OBJECTS, caption_phrases.GARMENTS)
     assert wrong_plurals(pair for table in tables for group in table.values() for pair in group) == []
-    booth = caption_phrases.nouns_of("phone_booth:cabine_téléphonique:f couch:canapé:m chair:chaise:f")
+    booth = caption_phrases.nouns_of("phone_booth:cabine_téléphonique:f couch:canapé:m:couchs:canapés chair:chaise:f")
     assert wrong_plurals(booth) == ["cabine téléphoniques", "canapés"]
 
 
