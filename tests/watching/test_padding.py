@@ -284,7 +284,7 @@ def test_so_is_what_a_word_rests_on_by_gradient(name, side):
     for n, given, mask in ((1, ids, real), (0, ids[1:, real[1].bool()], real[1:, real[1].bool()])):
         with regard.watch(model, tokenizer=WORDS, keep=("matrix", "value", "gradient")) as record:
             output = model(given, attention_mask=mask, position_ids=(mask.cumsum(1) - 1).clamp_min(0))[0]
-        output[n, mask[n].bool()][-1].pow(2).sum().backward()
+        output[n, mask[n].bool()][-1, :4].sum().backward()  # all squares add up to a constant after the norm
         found.append(record.relevance(-1, sequence=n))
     same(*found, "relevance")
     assert len(found[1]) > 3
