@@ -114,7 +114,7 @@ def pronouns(translator: Translator, heads: bool = False) -> Pronouns:
         it = "they" if row[3] in ("ils", "elles") else "it"
         it = it if it in words else it.capitalize()
         noun, other = (
-            {(h.layer, h.head): h.score for h in record.heads(it, name, kind="encoder")} for name in row[1:3]
+            {(h.layer, h.head): h.weight for h in record.heads(it, name, kind="encoder")} for name in row[1:3]
         )
         first = words.index(row[1]) < words.index(row[2])
         for at in noun:

@@ -1,6 +1,8 @@
 """What a notebook and a prompt show of the answers: small tables of escaped text, without the words that are hidden."""
 
 import re
+import sys
+import types
 from html.parser import HTMLParser
 
 import pytest
@@ -12,7 +14,8 @@ from regard.drawing.terminal import html_table
 from regard.errors import InputError
 from regard.matrix import Top
 from regard.translation.result import Alternative, Translation
-from regard.watching.questions.looks import Head, Heads, Look, Looks, Spans
+from regard.watching.questions.atlas import Habits
+from regard.watching.questions.looks import Head, Heads, Look, Looks, Rollout, Spans
 from regard.watching.record.record import Record
 from regard.watching.see import Question, describe
 
@@ -199,3 +202,47 @@ def test_the_name_of_a_column_stands_over_its_numbers():
     assert re.findall(r"text-align:(\w+)\">(word|layer|share)<", html) == [
         ("left", "word"), ("right", "layer"), ("left", "share"),
     ]  # fmt: skip
+
+
+FRAMES = {
+    "looks": (lambda: _record().looks("ate"), ("word", "weight", "position")),
+    "heads": (lambda: _record().heads(3, 2), ("name", "layer", "head", "weight")),
+    "spans": (lambda: _record().spans("word"), ("start", "end", "weight")),
+    "rollout": (lambda: _record(Layers).rollout("ate"), ("word", "weight", "position", "source")),
+    "atlas": (lambda: _record().atlas(), Habits._fields),
+    "forgettable": (lambda: _record().forgettable(2), ("layer", "weight")),
+    "effects": (
+        lambda: regard.effects(Layer(), torch.randn(1, 4, 16)),
+        ("name", "change", "before", "after", "layer", "head"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_every_answer_is_a_sequence_and_a_pandas_frame(name, monkeypatch):
+    """The tests do without pandas: what it is called with stands for it."""
+    monkeypatch.setitem(sys.modules, "pandas", types.SimpleNamespace(DataFrame=lambda rows, columns: (rows, columns)))
+    make, fields = FRAMES[name]
+    answer = make()
+    rows, columns = answer.to_pandas()
+    assert columns == fields
+    assert rows == list(answer) == [answer[n] for n in range(len(answer))]
+    assert len(answer) == len(rows) > 0
+    assert answer[:2] == tuple(rows[:2])
+
+
+def test_spans_and_rollouts_begin_with_the_largest_weight():
+    spans = _record().spans("word")
+    assert len(spans) == 16
+    assert [pair.weight for pair in spans] == sorted(spans.weights.flatten().tolist(), reverse=True)
+    assert spans[spans[0].start][spans[0].end] == spans[0].weight
+    rollout = _record(Layers).rollout("ate")
+    assert [origin[:3] for origin in rollout] == list(rollout.own)
+    both = Rollout(Looks("it", (Look("dog", 0.5, 1), Look("ate", 0.1, 2))), Looks("it", (Look("chien", 0.4, 1),)))
+    assert [(origin.word, origin.source) for origin in both] == [("dog", False), ("chien", True), ("ate", False)]
+
+
+def test_pandas_is_asked_for_only_where_it_is_used(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(regard.MissingDependencyError, match="pip install pandas"):
+        _record().looks("ate").to_pandas()

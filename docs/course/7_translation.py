@@ -241,7 +241,7 @@ with torch.no_grad(), regard.watch(student, tokens=[*sample, "</s>"]) as record:
     student.encode(rows([sample]))
 for noun in ("cow", "bread", "hungry"):
     best = record.heads("it", noun)[0]
-    print(f"it → {noun:<6}  layer {best.layer}, head {best.head}: {best.score:.0%}")
+    print(f"it → {noun:<6}  layer {best.layer}, head {best.head}: {best.weight:.0%}")
 
 # %% [markdown]
 # ## The translator that comes with regard

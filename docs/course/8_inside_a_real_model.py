@@ -99,7 +99,7 @@ record.picture("lines", word="it", layer=best.layer, head=best.head, title="The 
 sushi = watched(minilm, minilm_words, "I like sushi because it makes me happy")
 for word, other in (("it", "sushi"), ("me", "I"), ("happy", "I")):
     most = sushi.heads(word, other)[0]
-    print(f"{word:5} → {other:5} {most.score:.0%} in layer {most.layer}, head {most.head}")
+    print(f"{word:5} → {other:5} {most.weight:.0%} in layer {most.layer}, head {most.head}")
 
 # %% [markdown]
 # With trained weights, "it" finds "sushi" and "me" finds "I", but no head has "happy" look much at "I": what we wrote
@@ -129,7 +129,7 @@ def turning(start, pair):
         for noun, side in (("food", 1), ("dog", -1)):
             for found in seen.heads(word if start is None else start, noun):
                 key = found.layer, found.head
-                turns[key] = turns.get(key, 0) + sign * side * found.score
+                turns[key] = turns.get(key, 0) + sign * side * found.weight
     return max(turns, key=turns.get)
 
 
@@ -265,7 +265,7 @@ def vector(without):
 
 
 before = vector({})
-attention = {(found.layer, found.head): found.score for found in record.heads("it", "dog")}
+attention = {(found.layer, found.head): found.weight for found in record.heads("it", "dog")}
 effect = {}
 for found in record.heads("it", "dog"):
     moved = vector({found.name: [found.head]}) - before

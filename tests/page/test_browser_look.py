@@ -30,7 +30,7 @@ def test_the_first_view_ties_it_to_dog_by_the_thickest_line(opened):
     assert abs(max(lines)[1] - x) < 2, "the thickest line ends at dog"
     heads = record().heads("it", "dog", kind="encoder")[:4]
     ranked = [plain(text) for text in page.locator(".ranking .pill").all_inner_texts()]
-    assert ranked == [*(f"layer {h.layer}, head {h.head} {percent(h.score)}" for h in heads), "mean of all"]
+    assert ranked == [*(f"layer {h.layer}, head {h.head} {percent(h.weight)}" for h in heads), "mean of all"]
 
 
 def test_a_written_word_shows_where_it_looked_and_sinks_are_set_aside_and_said(opened):

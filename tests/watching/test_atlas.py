@@ -134,7 +134,7 @@ def test_numbers_are_those_of_the_dense_matrix(drawn_up):
         assert math.isnan(head.retrieval)
         assert math.isnan(head.lookback)
     assert [(head.layer, head.head) for head in atlas] == [(layer, head) for layer in range(2) for head in range(4)]
-    assert atlas.by("previous")[0].score == max(head.previous for head in atlas)
+    assert atlas.by("previous")[0].weight == max(head.previous for head in atlas)
     assert record.scores("previous", sequence=1)[0] == atlas.by("previous")[0]
 
 
@@ -175,7 +175,7 @@ def test_heads_without_another_role_are_local_or_global():
     first = dense[:, rows, 0].mean(-1)
     assert [head.role for head in record.atlas()] == ["local", "global"]
     shares = local / (1 - first)
-    assert [head.share for head in record.atlas()] == pytest.approx([float(shares[0]), 1 - float(shares[1])], abs=1e-5)
+    assert [head.weight for head in record.atlas()] == pytest.approx([float(shares[0]), 1 - float(shares[1])], abs=1e-5)
 
 
 def test_cross_attention_has_a_role_only(bart):

@@ -13,7 +13,7 @@ from regard.drawing import Picture
 from regard.scores import bind
 from regard.watching.capture.masks import within_text
 from regard.watching.questions.cache import RULES
-from regard.watching.questions.looks import Ranking
+from regard.watching.questions.looks import Answer
 from regard.watching.record.tokens import Tokens
 
 TEXT = ["A", "dog", "ate", ".", "The", "dog", "sat", "."]
@@ -255,7 +255,7 @@ def same(found, expected, where):
         for field in dataclasses.fields(expected):
             if field.name != "note":  # has rounded numbers
                 parts = [getattr(each, field.name) for each in (found, expected)]
-                if isinstance(expected, Ranking) and field.name == "found":  # equal shares may come in any order
+                if isinstance(expected, Answer) and field.name == "items":  # equal shares may come in any order
                     parts = [sorted(part, key=_place) for part in parts]
                 same(*parts, f"{where}, {field.name}")
     elif isinstance(expected, dict):

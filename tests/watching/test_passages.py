@@ -105,7 +105,7 @@ def test_heads_and_rollout_take_all_occurrences(story):
     assert heads.about == "dog (4 occurrences) → old (2 occurrences)"
     best = heads[0]
     weights = story.at(layer=best.layer, head=best.head)[best.name].to_dense()[0, 0]
-    assert best.score == pytest.approx(float(weights[DOGS][:, [1, 12]].sum(-1).mean()), abs=1e-6)
+    assert best.weight == pytest.approx(float(weights[DOGS][:, [1, 12]].sum(-1).mean()), abs=1e-6)
     rolled, each = story.rollout("dog").own, [story.rollout(n).own.of("cat") for n in DOGS]
     assert rolled.word == "dog (4 occurrences)"
     assert rolled.of("cat") == pytest.approx(np.mean(each), abs=1e-6)
@@ -121,10 +121,10 @@ def test_one_is_chosen_by_the_words_around_it(story):
     for phrase, token in [("the old [dog] slept", 2), ("Old [DOG] and", 13), ("[dog] ran", 8), ("saw a [dog]", 20)]:
         looks = story.looks(phrase)
         assert looks.word == phrase
-        assert looks.found == story.looks(token).found, phrase
+        assert looks.items == story.looks(token).items, phrase
     assert len(story["encoder.layers.0.attention"].tokens[0].find_all("old [dog]")) == 2
     assert story.looks("old [dog]").word == "old [dog] (2 occurrences)"
-    assert story.heads("[cat] saw", "a [dog]")[0].score == story.heads(17, 20)[0].score
+    assert story.heads("[cat] saw", "a [dog]")[0].weight == story.heads(17, 20)[0].weight
 
 
 def test_brackets_of_a_token_are_not_marks():
@@ -343,8 +343,8 @@ def test_layers_count_from_the_last(novel, bart):
     assert list(novel.at(layer=-1)) == ["encoder.layers.2.attention"]
     assert list(novel.at(layer=-3)) == ["encoder.layers.0.attention"]
     for ask in (
-        lambda layer: novel.looks("it", layer=layer).found,
-        lambda layer: novel.looked_at("it", layer=layer).found,
+        lambda layer: novel.looks("it", layer=layer).items,
+        lambda layer: novel.looked_at("it", layer=layer).items,
         lambda layer: novel.spans({"it": 25}, layer=layer).weights,
         lambda layer: novel.weights(layer=layer).sum(0)[3],
         lambda layer: novel.pool(4, 4, layer=layer)[0, 0],

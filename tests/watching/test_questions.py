@@ -50,7 +50,7 @@ def test_heads_between_two_words(llama):
     assert len(heads) == 8
     best = heads[0]
     want = dense[:, 0, :, 8:10, 4].mean(-1)
-    assert best.score == pytest.approx(float(want.max()), abs=1e-6)
+    assert best.weight == pytest.approx(float(want.max()), abs=1e-6)
     assert (best.layer, best.head) == tuple(torch.tensor(want.shape).new_tensor(divmod(int(want.argmax()), 4)).tolist())
     assert best.name == f"model.layers.{best.layer}.self_attn"
 
@@ -143,7 +143,7 @@ def test_habits_of_heads(llama, habit, sequence):
     want = dense[:, :, rows, columns].mean(-1)
     heads = llama.scores(habit, sequence=sequence)
     for head in heads:
-        assert head.score == pytest.approx(float(want[head.layer, head.head]), abs=1e-6)
+        assert head.weight == pytest.approx(float(want[head.layer, head.head]), abs=1e-6)
 
 
 def test_induction_sees_what_came_after_the_same_token():
@@ -152,7 +152,7 @@ def test_induction_sees_what_came_after_the_same_token():
     with torch.no_grad(), regard.watch(model) as record:
         model(ids)
     want = _dense(record)[:, 0][:, :, [4, 5, 6, 7], [1, 2, 3, 4]].mean(-1)
-    assert record.scores("induction")[0].score == pytest.approx(float(want.max()), abs=1e-6)
+    assert record.scores("induction")[0].weight == pytest.approx(float(want.max()), abs=1e-6)
 
 
 def test_spans_are_sums_over_keys_and_means_over_queries(llama):
@@ -203,7 +203,7 @@ def test_rollout_reaches_the_source_of_a_translation(bart):
 def test_kinds_and_lengths(bart):
     assert {entry.kind for entry in bart.values()} == {"encoder", "decoder", "cross"}
     assert bart["model.decoder.layers.1.encoder_attn"].shape == (2, 4, 5, 12)
-    assert bart.looks(2, kind="cross").found[0].word in {
+    assert bart.looks(2, kind="cross")[0].word in {
         w.text for w in bart["model.encoder.layers.0.self_attn"].tokens[0].words
     }
     with pytest.raises(regard.InputError, match="choose kind"):

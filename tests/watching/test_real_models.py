@@ -40,8 +40,8 @@ def minilm():
 def test_minilm_follows_it_to_the_dog(minilm):
     record = _watched(*minilm, SENTENCE)
     first, second = record.heads("it", "dog")[:2]
-    assert (first.layer, first.head, round(first.score, 2)) == (5, 11, 0.60)
-    assert (second.layer, second.head, round(second.score, 2)) == (3, 1, 0.53)
+    assert (first.layer, first.head, round(first.weight, 2)) == (5, 11, 0.60)
+    assert (second.layer, second.head, round(second.weight, 2)) == (3, 1, 0.53)
     looks = record.looks("it", layer=5, head=11)
     assert looks[0].word == "dog"
     assert looks[0].weight == pytest.approx(0.60, abs=0.005)
@@ -93,7 +93,7 @@ def test_minilm_words_of_several_tokens(minilm):
         "[SEP]",
     ]
     assert sum(look.weight for look in record.looks("photosynthesizing", sinks=True)) == pytest.approx(1, abs=1e-5)
-    assert record.heads("its", "photosynthesizing frog")[0].score > 0
+    assert record.heads("its", "photosynthesizing frog")[0].weight > 0
 
 
 def test_minilm_without_its_best_head(minilm):
@@ -185,8 +185,8 @@ def test_smollm_from_gguf(capsys):
     model, tokenizer = load(file)
     record = _watched(model, tokenizer, SENTENCE)
     first, second = record.heads("it", "dog")[:2]
-    assert (first.layer, first.head, round(first.score, 2)) == (22, 0, 0.66)
-    assert (second.layer, second.head, round(second.score, 2)) == (13, 8, 0.54)
+    assert (first.layer, first.head, round(first.weight, 2)) == (22, 0, 0.66)
+    assert (second.layer, second.head, round(second.weight, 2)) == (13, 8, 0.54)
     assert record.looks("it", layer=22, head=0)[0].word == "dog"
     assert str(record.looks("it")).startswith(
         'it: 50.5 % rests on the first token ("A"); of the rest: ━━━━━━ because 29.2 %'
@@ -200,7 +200,7 @@ def test_smollm_from_gguf(capsys):
     assert flow.words == ("dog", "ate", "the", "food", "because", "it", "was", "hungry")
     assert flow.to_svg().count("<path") > 300  # not a straight bar
     assert float(re.search(r'<svg[^>]* width="([\d.]+)"', flow.to_svg())[1]) < 1400
-    assert record.scores("sink")[0].score > 0.9
+    assert record.scores("sink")[0].weight > 0.9
     assert record.check().difference < 1e-5
     capsys.readouterr()
 
@@ -223,8 +223,8 @@ def test_smollm_from_gguf(capsys):
     atlas = record.atlas(needle=needle, ids=ids)
     best = {(head.layer, head.head) for head in atlas.by("retrieval")[:4]}
     assert {(17, 3), (18, 6)} <= best  # also in other texts
-    assert atlas.by("retrieval")[0].score > 0.4
+    assert atlas.by("retrieval")[0].weight > 0.4
     roles = {(head.layer, head.head): head.role for head in atlas}
     assert (roles[16, 0], roles[18, 8], roles[11, 6]) == ("previous token", "first token", "itself")
     twice = "The quick brown fox jumps. The quick brown fox jumps."
-    assert _watched(model, tokenizer, twice).scores("induction")[0].score > 0.5
+    assert _watched(model, tokenizer, twice).scores("induction")[0].weight > 0.5

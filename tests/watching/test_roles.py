@@ -126,7 +126,7 @@ def test_a_long_text_is_measured_on_some_of_its_rows():
     ((role,),) = roles(list(record.values()))
     dense = record[""].to_dense()[0, 0]
     assert role.name == "previous token"
-    assert role.share == pytest.approx(float(dense.diagonal(-1).mean()), abs=0.05)
+    assert role.weight == pytest.approx(float(dense.diagonal(-1).mean()), abs=0.05)
 
 
 def test_shares_are_measured():

@@ -73,7 +73,7 @@ def test_the_plain_numbers_are_one_argument_away():
     assert looks.of("dog") == pytest.approx(float(row[1]), abs=1e-6)
     assert not looks.aside
     assert "rests" not in str(looks)
-    assert record.heads("it", "dog")[0].score == pytest.approx(float(_mean_head(record, 6, 1).max()), abs=1e-6)
+    assert record.heads("it", "dog")[0].weight == pytest.approx(float(_mean_head(record, 6, 1).max()), abs=1e-6)
 
 
 def _mean_head(record, row, column):

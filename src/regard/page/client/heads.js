@@ -139,8 +139,8 @@ export function openHeads(root, app, point) {
     const [n, head] = headOf(name);
     const entry = app.reading.entries[n];
     const place = entry.heads.indexOf(head);
-    const share = entry.shares?.[place] ? `, ${asPercent(entry.shares[place])} of its attention` : "";
-    said.textContent = `Layer ${entry.layer}, head ${head}${entry.roles?.[place] ? `: ${entry.roles[place]}${share}` : ""}`;
+    const weight = entry.weights?.[place] ? `, ${asPercent(entry.weights[place])} of its attention` : "";
+    said.textContent = `Layer ${entry.layer}, head ${head}${entry.roles?.[place] ? `: ${entry.roles[place]}${weight}` : ""}`;
   }
 
   /** Show what is chosen. */

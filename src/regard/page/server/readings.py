@@ -68,7 +68,7 @@ class Reading:
             {
                 "name": entry.name, "kind": entry.kind, "layer": entry.layer, "heads": list(entry.heads),
                 "queries": entry.shape[2], "keys": entry.shape[3], "rows": rows, "columns": columns,
-                "roles": [role.name for role in roles], "shares": [round(role.share, 4) for role in roles],
+                "roles": [role.name for role in roles], "weights": [round(role.weight, 4) for role in roles],
                 "sinks": self._sinks[entry.kind, entry.shape[2:]],
             }
             for entry, (rows, columns), roles in zip(self.entries, self.places, self.roles, strict=True)

@@ -23,7 +23,7 @@ from regard.errors import InputError, MissingDependencyError
 from regard.support import Bool, Float, one_of
 from regard.watching.images.families import WHOLE, Box, Grid, Patch
 from regard.watching.images.images import correlation
-from regard.watching.questions.looks import given_to, key_side, mean_row, phrase, query_side, tokens_of
+from regard.watching.questions.looks import key_side, mean_row, phrase, query_side, tokens_of, weights_to
 from regard.watching.questions.sinks import named
 from regard.watching.record.entries import Entry, mean_over_heads
 from regard.watching.record.tokens import Place, Tokens
@@ -269,7 +269,7 @@ _MARKED = "patches that most tokens look at, whatever they are"
 
 def _weights(entry: Entry, asked: Asked, places: Sequence[range]) -> Float[Tensor, "heads tokens"]:
     if asked.looked_at:
-        return given_to(entry, tokens_of(places))
+        return weights_to(entry, tokens_of(places))
     return mean_row(entry, places)
 
 

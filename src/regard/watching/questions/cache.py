@@ -1,4 +1,4 @@
-"""What a key–value cache may forget: its keys scored by the attention that was observed, by four published rules.
+"""Which tokens a key–value cache may forget: keys scored by the observed attention, by four published rules.
 
 h2o       the sum of what a key received from all queries so far (H2O, Zhang et al. 2023); as in the paper, half of the
           places in a cache go to the newest keys instead, whatever they received
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,6 +26,7 @@ from regard.errors import InputError, MissingDependencyError
 from regard.matrix import AttentionMatrix
 from regard.scores import causal
 from regard.support import Float, Int, one_of, progress
+from regard.watching.questions.looks import Answer
 from regard.watching.record.entries import Entry
 
 if TYPE_CHECKING:
@@ -40,7 +41,13 @@ _WINDOW, _NEIGHBOURS = 64, 5  # of SnapKV
 def cache_scores(
     matrix: AttentionMatrix | Entry, by: str, key_heads: int, *, window: int = _WINDOW
 ) -> Float[Tensor, "batch key_heads keys"]:
-    """How much each key of a cache is worth: a number for each head of the cache, larger is better.
+    """Score each key of a cache: a number for each head of the cache, the larger the more it is worth keeping.
+
+    Args:
+        matrix: The attention (batch, heads, queries, keys) whose queries are the last ones of the text.
+        by: The rule: "h2o", "observed", "snapkv" or "tova".
+        key_heads: How many heads the cache has; `heads` is a multiple of it.
+        window: How many of the last queries "snapkv" observes.
 
     >>> import torch, regard
     >>> A = regard.AttentionMatrix(torch.zeros(1, 4, 6, 8), torch.zeros(1, 2, 6, 8), mask=regard.causal())
@@ -68,76 +75,94 @@ def cache_scores(
 
 
 def _observed(matrix: AttentionMatrix | Entry, by: str, last: int) -> Float[Tensor, "batch heads keys"]:
-    """The attention that a rule looks at, summed over its queries."""
+    """Return the attention that a rule observes, summed over its queries."""
     if by in ("h2o", "observed"):
         return matrix.received()
     return matrix.part[..., matrix.shape[2] - last :, :].received()
 
 
 def _stay(scores: Float[Tensor, "batch heads keys"], count: int) -> Float[Tensor, "batch heads keys"]:
-    """The same, with the last keys above all others."""
+    """Put the scores of the last keys above all others, in place."""
     scores[..., scores.shape[-1] - count :] = scores.max() + 1
     return scores
 
 
+class KeptLayer(NamedTuple):
+    """A layer, and the share of the observed attention that goes to the tokens that stay in its cache."""
+
+    layer: int
+    weight: float
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Forgettable:
-    """Which tokens of each layer and head of a cache stay, and how much of the observed attention goes to them."""
+class Forgettable(Answer[KeptLayer]):
+    """Which tokens stay in the cache of each layer, and the share of the observed attention that goes to them.
+
+    Args:
+        by: The rule that scores the tokens.
+        tokens: How many tokens the text has.
+        size: How many of them stay in each head of the cache.
+        items: The layers in order, each with the share of the attention that the rule observed.
+        kept: For each layer, the positions of the tokens that stay, in ascending order.
+    """
 
     by: str
     tokens: int
-    size: int  # tokens that stay in each head of the cache
-    layers: tuple[int, ...]
-    kept: tuple[Int[Tensor, "key_heads size"], ...]  # for each layer, their positions in order
-    shares: tuple[float, ...]  # for each layer: of the attention that the rule observed, what goes to them
+    size: int
+    items: tuple[KeptLayer, ...]
+    kept: tuple[Int[Tensor, "key_heads size"], ...]
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The numbers of the layers."""
+        return tuple(layer for layer, _ in self)
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """For each layer, the share of the observed attention that goes to the tokens that stay."""
+        return tuple(weight for _, weight in self)
 
     def __str__(self) -> str:
-        lines = [f"layer {layer:>2} {percent(share):>6}" for layer, share in zip(self.layers, self.shares, strict=True)]
-        return "\n".join([self._about(), *lines])
-
-    def __repr__(self) -> str:
-        return str(self)
+        return "\n".join([self._about(), *(f"layer {layer:>2} {percent(weight):>6}" for layer, weight in self)])
 
     def _repr_html_(self) -> str:
-        rows = list(zip(self.layers, self.shares, strict=True))
-        return html_table(rows, ("layer", "attention that stays"), caption=self._about())
+        return html_table(list(self), ("layer", "attention that stays"), caption=self._about())
 
     def picture(self, *, title: str = "") -> Picture:
-        """The share of each layer as a bar."""
-        shares = {f"layer {layer}": share for layer, share in zip(self.layers, self.shares, strict=True)}
-        return bars(shares, title=title, caption=self._about())
+        """Draw the share of each layer as a bar."""
+        return bars({f"layer {layer}": weight for layer, weight in self}, title=title, caption=self._about())
 
     def _about(self) -> str:
         return f"by {self.by}, {self.size:,} of {self.tokens:,} tokens stay; of the observed attention they have:"
 
 
 def forgettable(entries: Sequence[Entry], size: int | float, by: str, window: int) -> Forgettable:
-    """What `Record.forgettable` answers."""
-    own = [entry for entry in entries if entry.kind == "decoder"]
-    if not own:
+    """Answer `Record.forgettable`."""
+    decoders = [entry for entry in entries if entry.kind == "decoder"]
+    if not decoders:
         raise InputError("a cache belongs to a decoder's attention to its own text. Got a record without any.")
-    tokens = own[0].shape[3]
+    tokens = decoders[0].shape[3]
     count = round(size * tokens) if isinstance(size, float) else size
     if not 1 <= count <= tokens:
         raise InputError(f"size must be a share, or a number of tokens from 1 to {tokens}. Got {size}.")
-    kept, shares = [], []
-    with progress("scoring the cache", total=len(own)) as advance:
-        for entry in own:
+    layers, kept = [], []
+    with progress("scoring the cache", total=len(decoders)) as advance:
+        for entry in decoders:
             key_heads = _key_heads(entry)
             scores = cache_scores(entry, by, key_heads, window=window)
-            if by == "h2o" and count > 1:  # a sum is large because a key is old, too
+            if by == "h2o" and count > 1:  # old keys have large sums because they are old
                 scores = _stay(scores, count // 2)
             stays = scores[0].topk(count, -1).indices.sort(-1).values
             last = min(window, *entry.shape[2:]) if by == "snapkv" else 1
             observed = _observed(entry, by, last).reshape(key_heads, -1, entry.shape[3]).sum(1)
             kept.append(stays.cpu())
-            shares.append(float(observed.gather(-1, stays).sum() / observed.sum()))
+            layers.append(KeptLayer(entry.layer, float(observed.gather(-1, stays).sum() / observed.sum())))
             advance(1)
-    return Forgettable(by, tokens, count, tuple(entry.layer for entry in own), tuple(kept), tuple(shares))
+    return Forgettable(by, tokens, count, tuple(layers), tuple(kept))
 
 
 def _key_heads(entry: Entry) -> int:
-    """How many heads the cache has for the heads of an entry; where only sums were kept, as many as those."""
+    """Return how many heads the cache has for the heads of an entry; where only sums were kept, all of these."""
     if entry.call is None:
         return entry.shape[1]
     group = entry.call.query.shape[1] // entry.call.key.shape[1]
@@ -148,7 +173,12 @@ def _key_heads(entry: Entry) -> int:
 
 
 def press(by: str = "observed", compression_ratio: float = 0.5, *, window: int = _WINDOW) -> Any:
-    """A press for kvpress, which removes that share of a cache after the prompt, with the model's own fast attention.
+    """Return a press for kvpress that removes a share of the cache after the prompt, with the model's fast attention.
+
+    Args:
+        by: The rule: "h2o", "observed", "snapkv" or "tova".
+        compression_ratio: The share of the cache to remove.
+        window: How many of the last queries "snapkv" observes.
 
     kvpress's `ObservedAttentionPress` needs attn_implementation="eager" and queries × keys weights.
     """
@@ -165,7 +195,7 @@ def press(by: str = "observed", compression_ratio: float = 0.5, *, window: int =
         def score(
             self, module: Any, hidden_states: Tensor, keys: Tensor, values: Tensor, attentions: Any, kwargs: Any
         ) -> Tensor:
-            """For each head of the cache, what its keys are worth."""
+            """Score the keys of each head of the cache."""
             cos, sin = kwargs["position_embeddings"]
             last = min(hidden_states.shape[1], cos.shape[1])  # while decoding, kvpress has the embedding of one step
             query = get_prerope_query_states(module, hidden_states[:, -last:])

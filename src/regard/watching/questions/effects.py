@@ -18,7 +18,7 @@ from regard.nn import Transformer
 from regard.support import Float, one_of, progress, whole
 from regard.watching.capture.links import Link, Seen, Without
 from regard.watching.capture.session import Watching
-from regard.watching.questions.looks import Ranking, named_spans
+from regard.watching.questions.looks import Answer, named_spans
 from regard.watching.record.reductions import Keep
 from regard.watching.record.tokens import Place, Tokens, Vocabulary
 
@@ -300,7 +300,7 @@ class Moved(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Effects(Ranking[Moved]):
+class Effects(Answer[Moved]):
     """What each of many changes does to the output, the largest effect first.
 
     >>> print(Effects("without each word", (Moved("dog", 0.7, 0.5, 0.25),), "nats", "' hungry'"))
@@ -309,7 +309,7 @@ class Effects(Ranking[Moved]):
     """
 
     about: str
-    found: tuple[Moved, ...]
+    items: tuple[Moved, ...]
     unit: str  # "nats", or "" for a share of the length of a vector
     answer: str = ""  # the token whose probability is given
 
@@ -340,7 +340,7 @@ class Effects(Ranking[Moved]):
         from regard.drawing import bars, matrix
 
         unit = self.unit or "as a share of a vector's length"
-        if not self.found or any(one.head is None for one in self):
+        if not self.items or any(one.head is None for one in self):
             said = f"{self.about}: how far the output moved, {unit}."
             return bars({one.name: one.change for one in self[:_ROWS]}, title=title, caption=said)
         layers = sorted({one.layer for one in self if one.layer is not None})

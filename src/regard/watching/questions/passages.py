@@ -21,7 +21,7 @@ from regard.drawing.terminal import percent, visible
 from regard.errors import InputError, TooLargeError
 from regard.maps import MapEntry, MatrixFeed
 from regard.support import Float, one_of, progress, some_of, threads
-from regard.watching.questions.looks import SMALLEST, key_side, looks, query_side, shares_of_spans
+from regard.watching.questions.looks import SMALLEST, key_side, looks, query_side, weights_of_spans
 from regard.watching.questions.sinks import Sinks, named, to_own, to_tokens
 from regard.watching.record.entries import Entry, mean_over_heads
 from regard.watching.record.tokens import Place, Tokens, Word
@@ -200,14 +200,14 @@ def _without_sinks(
     entries: Sequence[Entry], rows: Sequence[range], columns: Sequence[range], sinks: Sinks
 ) -> tuple[Float[Tensor, "rows columns"], Float[Tensor, " rows"]]:
     """What the spans of the rows give to those of the columns apart from sinks, and what each gives to the sinks."""
-    weights = mean_over_heads(entries, lambda entry: shares_of_spans(entry, rows, columns))
+    weights = mean_over_heads(entries, lambda entry: weights_of_spans(entry, rows, columns))
     if sinks is None:
         return weights, torch.zeros(len(rows))
     own = to_own(entries)
     rested = torch.stack([own[span.start : span.stop].mean() for span in rows])
     if sinks:
         tokens = [range(sink, sink + 1) for sink in sinks]
-        given = mean_over_heads(entries, lambda entry: shares_of_spans(entry, rows, tokens))
+        given = mean_over_heads(entries, lambda entry: weights_of_spans(entry, rows, tokens))
         homes = [next(n for n, span in enumerate(columns) if sink in span) for sink in sinks]
         weights = weights.index_add(1, torch.tensor(homes), -given).clamp_min(0)
         rested = rested + given.sum(-1)

@@ -19,7 +19,7 @@ from regard.watching.capture.calls import gathered
 from regard.watching.capture.passes import ModuleCalls
 from regard.watching.images.families import Box
 from regard.watching.images.overlays import Asked, over, with_image
-from regard.watching.questions.atlas import Atlas, draw_up
+from regard.watching.questions.atlas import Atlas, atlas
 from regard.watching.questions.cache import Forgettable, forgettable
 from regard.watching.questions.looks import (
     Heads,
@@ -224,7 +224,7 @@ class Record(Mapping[str, Entry]):
         1 head on 4 tokens
         itself    1   0·0 100 %
         """
-        return draw_up(self.at(kind=kind)._texts(sequence), context, needle, self._own_ids(ids, sequence))
+        return atlas(self.at(kind=kind)._texts(sequence), context, needle, self._own_ids(ids, sequence))
 
     @torch.no_grad()
     def spans(
