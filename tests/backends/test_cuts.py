@@ -10,7 +10,7 @@ from support.attention.cases import TOLERANCE, Case, close, using
 import regard
 from regard.backends import chooser, tiles, torch_cpu
 from regard.backends.contract import Attend
-from regard.backends.pieces import parts_of
+from regard.backends.cuts import parts_of
 from regard.backends.reference import Reference
 from regard.scores.masks import Mask
 
@@ -40,7 +40,7 @@ def test_pieces_are_computed_by_kernels(backend, name):
     case, limit = Case(q, k, v, {"mask": CUTS[name]}), TOLERANCE[torch.float32]
     with using(backend, False):
         A, R = case.matrix(), case.reference()
-        parts = parts_of(A._core.scores, Attend(case.value))
+        parts = parts_of(A._core.scores)
         assert {chooser.choose(part.scores, Attend(case.value)).name for part in parts} == {backend}
         close(A @ case.value, R.output(v), 4 * limit)
         seen = A.summary(top=5, pool=(5, 4))
@@ -55,14 +55,14 @@ def test_pieces_are_computed_by_kernels(backend, name):
 def test_where_few_rows_are_cut_the_others_are_not_split():
     q, k, v = torch.randn(3, 1, 2, 200, 16).unbind(0)
     mask = regard.causal() & regard.cut(slice(100, 103), slice(3, 50), heads=[1])
-    calls, forward = [], chooser.forward
+    calls, forward = [], torch_cpu.backend.forward
 
     def counted(scores, request):
         calls.append(scores.shape[2])
         return forward(scores, request)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chooser, "forward", counted)
+        patch.setattr(torch_cpu.backend, "forward", counted)
         output = regard.attention(q, k, v, mask=mask)
     assert calls == [200, 3]
     close(output, Reference(q, k, mask=mask).output(v), 1e-5)

@@ -13,6 +13,7 @@ from test_triton import HALVES, MASKS
 
 import regard
 from regard.backends import tiles
+from regard.backends.chooser import supports
 from regard.backends.contract import Attend, Entropy, LogSumExp, Pool, Received, Top, TransposedProduct
 from regard.backends.triton import backend, tuning
 
@@ -201,8 +202,8 @@ def test_what_the_kernels_leave_to_the_tiles():
         scores = regard.AttentionMatrix(there(q), there(k), mask=there(torch.randn(40, 40)))._core.scores
         known = [Entropy(), LogSumExp(), Received(), Received("mean"), Pool(7, 3), TransposedProduct(there(x))]
         for request in (*known, Attend(there(x))):
-            assert backend.supports(scores, request, gradient=True)
-            assert not backend.supports(scores, request, gradient=True, biases=True)
+            assert supports(backend, scores, request, gradient=True)
+            assert not supports(backend, scores, request, gradient=True, biases=True)
         for request in (
             Top(3),
             Received("max"),
@@ -210,4 +211,4 @@ def test_what_the_kernels_leave_to_the_tiles():
             TransposedProduct(there(wide)),
             Attend(there(wide)),
         ):
-            assert not backend.supports(scores, request, gradient=True)
+            assert not supports(backend, scores, request, gradient=True)

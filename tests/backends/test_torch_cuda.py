@@ -1,6 +1,7 @@
 """torch's fused kernels of a GPU: where a version lacks one or refuses, Triton's forward takes its place."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,13 +9,20 @@ from support.attention.cases import DEVICE, TOLERANCE, Case, close, using
 
 import regard
 from regard.backends import tiles, torch_cuda
-from regard.backends.contract import Attend
+from regard.backends.contract import Attend, Capabilities
 from regard.backends.tiles.reductions import _sums_of_bins, bin_edges
 
 pytestmark = pytest.mark.gpu
 
 
 KINDS = {torch_cuda._CUDNN: "cudnn", torch_cuda._FLASH: "flash", torch_cuda._EFFICIENT: "efficient"}
+
+
+def _let_it_run_here(monkeypatch):
+    """Let the backend take problems on a CPU where there is no GPU: its kernels are replaced then."""
+    if not torch.cuda.is_available():
+        can = torch_cuda.backend.can
+        monkeypatch.setattr(torch_cuda.backend, "can", replace(can, dtypes={"cpu": can.dtypes["cuda"]}))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -32,7 +40,7 @@ def test_whatever_refuses_is_computed_all_the_same(monkeypatch, kind, error):
     for name in KINDS.values():
         monkeypatch.setattr(torch.ops.aten, f"_scaled_dot_product_{name}_attention", refusing(name))
     monkeypatch.setattr(torch_cuda.backend, "kernel", lambda scores, value: kind)
-    monkeypatch.setattr(torch_cuda.backend, "device", "cpu" if not torch.cuda.is_available() else "cuda")
+    _let_it_run_here(monkeypatch)
     monkeypatch.setattr(torch_cuda.backend, "refused", set())
     torch.manual_seed(0)
     case = Case(*torch.randn(3, 1, 2, 40, 16).half(), {"mask": regard.causal()})
@@ -59,7 +67,7 @@ def test_sinks_beside_a_logsumexp_with_padded_rows(monkeypatch, queries, width):
     if not torch.cuda.is_available():
         monkeypatch.setattr(torch.ops.aten, "_scaled_dot_product_efficient_attention", _padded_kernel)
         monkeypatch.setattr(torch_cuda.backend, "kernel", lambda scores, value: torch_cuda._EFFICIENT)
-        monkeypatch.setattr(torch_cuda.backend, "device", "cpu")
+        _let_it_run_here(monkeypatch)
     torch.manual_seed(queries + width)
     case = Case(*torch.randn(3, 1, 2, queries, width), {"sinks": torch.randn(2)})
     with using("triton", False), regard.backends.use("torch_cuda", "triton"):
@@ -105,7 +113,7 @@ def test_views_that_start_at_odd_places(monkeypatch):
         monkeypatch.setattr(torch.ops.aten, "_scaled_dot_product_cudnn_attention", _careless_kernel)
         monkeypatch.setattr(torch.ops.aten, "_scaled_dot_product_cudnn_attention_backward", _careless_backward)
         monkeypatch.setattr(torch_cuda.backend, "kernel", lambda scores, value: torch_cuda._CUDNN)
-        monkeypatch.setattr(torch_cuda.backend, "device", "cpu")
+        _let_it_run_here(monkeypatch)
     torch.manual_seed(0)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     plain = [torch.randn(1, 2, 40, 16, device=device, dtype=torch.float16, requires_grad=True) for _ in range(3)]
@@ -127,11 +135,9 @@ def test_too_few_digits_of_a_normaliser_are_noticed_without_our_kernels_too(monk
         output, lse = tiles.backend.forward(scores, request)
         return output, lse.float()
 
-    def supports(scores, request, gradient=False, biases=False):
-        return isinstance(request, Attend) and request.value.dtype == torch.float32 and not gradient
-
     torch.manual_seed(0)
-    monkeypatch.setattr(torch_cuda.backend, "supports", supports)
+    monkeypatch.setattr(torch_cuda.backend, "can", Capabilities((Attend,), (), {"cpu": (torch.float32,)}))
+    monkeypatch.setattr(torch_cuda.backend, "accepts", lambda scores, request, gradient: True)
     monkeypatch.setattr(torch_cuda.backend, "forward", rounded)
     q, k, v = torch.randn(3, 1, 2, 30, 16)
     q[..., 0] = k[..., 7, 0] = (1e4 * 16**0.5) ** 0.5

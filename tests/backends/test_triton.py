@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from support.attention.cases import DEVICE, TOLERANCE, Case, cases, close, moved, there, using
 
 import regard
+from regard.backends.chooser import supports
 from regard.backends.contract import (
     Attend,
+    Backward,
     Dropout,
     Entropy,
     LogSumExp,
@@ -76,7 +78,7 @@ def test_odd_sizes(queries, keys, width, mask):
     case = Case(q.to(dtype), k.to(dtype), v.to(dtype), options)
     with using("triton", False):
         A, R, limit = case.matrix(), case.reference(), TOLERANCE[dtype]
-        assert backend.supports(A._core.scores, Attend(case.value))
+        assert supports(backend, A._core.scores, Attend(case.value))
         close(A @ case.value, R.output(case.value), 4 * limit)
         seen = A.summary(top=5, pool=(min(5, queries), 4))
         close(seen.received, R.received("sum"), limit)
@@ -181,7 +183,7 @@ def test_part_of_a_matrix():
     case = Case(*torch.randn(3, 1, 2, 100, 16), {"mask": regard.causal()})
     with using("triton", False):
         part, dense = case.matrix().part[..., 20:70, 10:90], case.matrix().to_dense()[..., 20:70, 10:90]
-        assert backend.supports(part._core.scores, LogSumExp())
+        assert supports(backend, part._core.scores, LogSumExp())
         close(part.received(), dense.sum(-2).double().cpu().numpy(), 1e-5)
         close(part.entropy(), torch.special.entr(dense).sum(-1).double().cpu().numpy(), 1e-5)
         close(part @ case.value[..., 10:90, :], (dense @ case.value[..., 10:90, :]).double().cpu().numpy(), 1e-5)
@@ -340,7 +342,7 @@ def test_wide_heads(width, dtype):
     with using("triton", False):
         leaves = [there(t).clone().requires_grad_() for t in (query, key, value)]
         A, R, limit = regard.AttentionMatrix(*leaves[:2], mask=regard.causal()), case.reference(), TOLERANCE[dtype]
-        assert backend.supports(A._core.scores, Attend(leaves[2]))
+        assert supports(backend, A._core.scores, Attend(leaves[2]))
         close(A @ leaves[2], R.output(value), 4 * limit)
         seen = A.summary(top=3, pool=(4, 4))
         close(seen.received, R.received("sum"), limit)
@@ -364,7 +366,7 @@ def test_more_heads_than_one_dimension_of_a_grid_holds(monkeypatch):
     with using("triton", False):
         A, R = case.matrix(), case.reference()
         for bins in (3, 4):
-            assert backend.supports(A._core.scores, Pool(bins, bins))
+            assert supports(backend, A._core.scores, Pool(bins, bins))
             close(A.pool(bins, bins), R.pool(bins, bins, "mean"), 1e-6)
         seen = A.summary(top=3, pool=4)
         close(A @ case.value, R.output(case.value), 1e-5)
@@ -391,7 +393,7 @@ def test_heads_side_by_side(monkeypatch, cache, beside):
         close(seen.entropy, R.entropy(), 1e-5)
         close(seen.top.weights, R.top(3), 1e-6)
         for bins in (3, 4):
-            assert backend.supports(A._core.scores, Pool(bins, bins))
+            assert supports(backend, A._core.scores, Pool(bins, bins))
             close(A.pool(bins, bins), R.pool(bins, bins, "mean"), 1e-6)
 
 
@@ -414,15 +416,15 @@ def test_what_the_kernels_leave_to_the_tiles():
     q, k = torch.randn(2, 1, 2, 40, 16).to(DEVICE)
     A = regard.AttentionMatrix(q, k)
     with using("triton", False):
-        assert backend.supports(A._core.scores, LogSumExp())
-        assert not backend.supports(regard.AttentionMatrix(q.double(), k.double())._core.scores, LogSumExp())
-        assert not backend.supports(A.part[..., ::2]._core.scores, LogSumExp())
-        assert not backend.supports(
-            regard.AttentionMatrix(*torch.zeros(2, 65_537, 1, 1, 16, device=DEVICE))._core.scores, LogSumExp()
+        assert supports(backend, A._core.scores, LogSumExp())
+        assert not supports(backend, regard.AttentionMatrix(q.double(), k.double())._core.scores, LogSumExp())
+        assert not supports(backend, A.part[..., ::2]._core.scores, LogSumExp())
+        assert not supports(
+            backend, regard.AttentionMatrix(*torch.zeros(2, 65_537, 1, 1, 16, device=DEVICE))._core.scores, LogSumExp()
         )
-        assert not backend.supports(A._core.scores, Top(17))
+        assert not supports(backend, A._core.scores, Top(17))
         close(A.top(20).weights, A.to_dense().topk(20).values.double().cpu().numpy(), 1e-6)
-    assert DEVICE == "cuda" or not backend.supports(A._core.scores, LogSumExp())
+    assert DEVICE == "cuda" or not supports(backend, A._core.scores, LogSumExp())
     assert trusted(torch.tensor([300.0], dtype=torch.float64), torch.float32)
     assert not trusted(torch.tensor([300.0]), torch.float32)
 
@@ -433,17 +435,17 @@ def test_what_the_backend_supports():
     dropout = Dropout(0.5, torch.tensor(0))
     with using("triton", False):
         scores, halves = biased._core.scores, regard.AttentionMatrix(q.bfloat16(), k.bfloat16())._core.scores
-        assert backend.supports(scores, Attend(v))
-        assert backend.supports(scores, Attend(v), gradient=True)
-        assert not backend.supports(scores, Attend(v), gradient=True, biases=True)
-        assert not backend.supports(scores, Attend(v, dropout))
-        assert not backend.supports(scores, Attend(wide.to(DEVICE)))
-        assert backend.supports(scores, Entropy())
-        assert backend.supports(scores, Entropy(), gradient=True)
-        assert not backend.supports(scores, Pool(4, 4, "max"))
-        assert backend.supports(scores, Pool(7, 7))  # bins smaller than 16 × 16, and uneven
-        assert backend.supports(scores, TransposedProduct(q))
-        assert backend.supports(halves, Attend(v.bfloat16())) == (DEVICE == "cuda")  # the interpreter's are wrong
+        assert supports(backend, scores, Attend(v))
+        assert supports(backend, scores, Attend(v), gradient=True)
+        assert not supports(backend, scores, Attend(v), gradient=True, biases=True)
+        assert not supports(backend, scores, Attend(v, dropout))
+        assert not supports(backend, scores, Attend(wide.to(DEVICE)))
+        assert supports(backend, scores, Entropy())
+        assert supports(backend, scores, Entropy(), gradient=True)
+        assert not supports(backend, scores, Pool(4, 4, "max"))
+        assert supports(backend, scores, Pool(7, 7))  # bins smaller than 16 × 16, and uneven
+        assert supports(backend, scores, TransposedProduct(q))
+        assert supports(backend, halves, Attend(v.bfloat16())) == (DEVICE == "cuda")  # the interpreter's are wrong
 
 
 def test_results_come_in_the_order_of_the_requests():
@@ -487,7 +489,7 @@ def test_gradients_with_and_without_the_row_sums(subtract):
         scores = regard.AttentionMatrix(query.to(DEVICE), key.to(DEVICE))._core.scores
         request, pull = Attend(value.to(DEVICE)), grad.to(DEVICE)
         result, lse = backend.forward(scores, request)
-        found = backend.backward(scores, request, result, lse, pull, subtract=subtract)
+        found = backend.backward(scores, Backward(request, result, lse, pull, subtract))
     for ours, theirs in zip(found[:3], right, strict=True):
         close(ours, theirs.numpy(), 1e-5)
     assert found.biases == ()

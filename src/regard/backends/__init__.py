@@ -2,21 +2,22 @@
 
 Read in this order:
 
-contract.py    what may be asked of a backend, its five methods, and the digits of the row normaliser
-chooser.py     the one place where a backend is chosen
+contract.py    the requests, the results, what a backend can compute as data, and its methods
+chooser.py     the one place where a backend is chosen, and every call goes through
 reference.py   NumPy, float64: the definition that every backend is held to
 torch_cpu.py   torch's flash kernel on the CPU, for any mask
 torch_cuda.py  torch's fused kernels on a GPU, plain and causal
 triton/        our kernels on a GPU: any mask, forward, gradients and reductions
 tiles/         plain torch in tiles, any device: everything else
-pieces.py      masks with cuts, as pieces of the matrix that the kernels can compute
+cuts.py        masks with cuts, as pieces of the matrix that the other backends compute
 autograd.py    the same results as functions that autograd knows
 """
 
-from regard.backends.autograd import differentiable, gradients, operand
-from regard.backends.chooser import choose, dense, use
+from regard.backends.autograd import differentiable, gradients
+from regard.backends.chooser import choose, compute, dense, logsumexp, reduce, use
 from regard.backends.contract import (
     Attend,
+    Backward,
     Dropout,
     Entropy,
     LogSumExp,
@@ -30,10 +31,10 @@ from regard.backends.contract import (
     share,
     trusted,
 )
-from regard.backends.pieces import compute, logsumexp, reduce
 
 __all__ = [
     "Attend",
+    "Backward",
     "Dropout",
     "Entropy",
     "LogSumExp",
@@ -50,7 +51,6 @@ __all__ = [
     "differentiable",
     "gradients",
     "logsumexp",
-    "operand",
     "reduce",
     "share",
     "trusted",

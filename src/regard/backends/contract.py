@@ -1,23 +1,22 @@
-"""The contract of a backend: what may be asked of it, in which form the answers come, and its five methods.
+"""The contract of a backend: the requests, the results, what a backend can compute as data, and its methods.
 
-Everything asked for is a function of the weights p = exp(s - lse), where s are the masked scores and lse is the row
-normaliser (the logsumexp of each row). A request says what is wanted and holds no result; results come back in the
-order of the requests, in the working dtype of the scores (float32, or float64 for float64 queries) unless said
-otherwise. Nobody fills in somebody else's object.
+Every result is a function of the weights p = exp(s - lse), where s are the masked scores and lse is the row normaliser
+(the logsumexp of each row). Results come back in the order of the requests, in the working dtype of the scores
+(float32, or float64 for float64 queries) unless their request says otherwise. Requests and results are frozen values.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.scores import HIDING, Scores
+from regard.scores import HIDING, MASK_PARTS, Scores
 from regard.support import WHOLE, Float, check_stored, number
 
 __all__ = [
@@ -27,6 +26,9 @@ __all__ = [
     "TRUSTED",
     "Attend",
     "Backend",
+    "Backward",
+    "Capabilities",
+    "Dense",
     "Dropout",
     "Entropy",
     "Gradients",
@@ -43,6 +45,7 @@ __all__ = [
     "capturing",
     "share",
     "trusted",
+    "with_operand",
     "with_sinks",
 ]
 
@@ -74,31 +77,43 @@ class Dropout:
 
 @dataclass(frozen=True, eq=False)
 class Attend:
-    """weights @ value: (batch, heads, queries, width), in the dtype of the query."""
+    """weights @ operand: (batch, heads, queries, width), in the dtype of the query."""
 
-    value: Float[Tensor, "batch key_heads keys width"]
+    operand: Float[Tensor, "batch key_heads keys width"]
     dropout: Dropout | None = None
 
 
+class _Unary:
+    """A request that multiplies the weights with nothing."""
+
+    operand: ClassVar[None] = None
+    dropout: ClassVar[None] = None
+
+
 @dataclass(frozen=True)
-class LogSumExp:
+class LogSumExp(_Unary):
     """The row normaliser itself: (batch, heads, queries)."""
 
 
 @dataclass(frozen=True)
-class Received:
+class Dense(_Unary):
+    """The weights of a few rows as they are, in the dtype of the query: (batch, heads, queries, keys)."""
+
+
+@dataclass(frozen=True)
+class Received(_Unary):
     """What each key receives over all queries: (batch, heads, keys); reduce: "sum", "mean" or "max"."""
 
     reduce: str = "sum"
 
 
 @dataclass(frozen=True)
-class Entropy:
+class Entropy(_Unary):
     """-Σ p log p of each row, in nats: (batch, heads, queries)."""
 
 
 @dataclass(frozen=True)
-class Top:
+class Top(_Unary):
     """The k largest weights of each row, descending, and their keys: two of (batch, heads, queries, k).
 
     The key is -1 where a row sees fewer than k keys.
@@ -108,7 +123,7 @@ class Top:
 
 
 @dataclass(frozen=True)
-class Pool:
+class Pool(_Unary):
     """The "mean" or "max" of each of rows × columns nearly equal bins: (batch, heads, rows, columns)."""
 
     rows: int
@@ -118,10 +133,11 @@ class Pool:
 
 @dataclass(frozen=True, eq=False)
 class TransposedProduct:
-    """weightsᵀ @ x: (batch, heads, keys, width); rounded: a backend may give it in the dtype of x."""
+    """weightsᵀ @ operand: (batch, heads, keys, width); rounded: a backend may return it in the operand's dtype."""
 
-    x: Float[Tensor, "batch heads queries width"]
+    operand: Float[Tensor, "batch heads queries width"]
     rounded: bool = False
+    dropout: ClassVar[None] = None
 
 
 Reduction = Received | Entropy | Top | Pool | TransposedProduct  # what `reduce` takes
@@ -129,35 +145,98 @@ Request = Attend | LogSumExp | Reduction
 Result = Tensor | tuple[Tensor, Tensor]  # a pair for Top
 
 
+def with_operand(request: Request, operand: Tensor | None) -> Request:
+    """Return this request for a different operand; a request without an operand is returned unchanged."""
+    product = operand is not None and isinstance(request, Attend | TransposedProduct)
+    return replace(request, operand=operand) if product else request  # type: ignore[arg-type, type-var]
+
+
+@dataclass(frozen=True, eq=False)
+class Backward:
+    """A backward pass: `grad` is the gradient of `result`, which answered `request`.
+
+    Each masked score receives p × (dL/dp - Σ_j p dL/dp). Without `subtract` the normaliser is an input of its own (a
+    part of a matrix keeps the normaliser of all keys), and each score receives p × dL/dp.
+    """
+
+    request: Request
+    result: Tensor
+    lse: Float[Tensor, "batch heads queries"]
+    grad: Tensor
+    subtract: bool = True
+    biases: bool = False  # whether the biases of the mask need gradients too
+
+
 class Gradients(NamedTuple):
-    """What `backward` gives: gradients of the inputs, and the row sums that sinks and outer normalisers receive."""
+    """The gradients of the inputs, and the row sums that sinks and outer normalisers receive."""
 
     query: Tensor
     key: Tensor
-    operand: Tensor | None  # of the value or x, where the request has one
-    biases: tuple[Tensor | None, ...]  # of the mask's biases; None where they were not asked for
+    operand: Tensor | None  # None where the request has no operand
+    biases: tuple[Tensor | None, ...]  # of the mask; None where `Backward.biases` is False
     row_dot: Tensor | None  # Σ_j p dL/dp of each row, where the backend had to compute it
 
 
+# Backends
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a backend can compute, as data that the chooser compares with a problem.
+
+    Args:
+        requests: the types of the requests that it computes.
+        gradients: the types of the requests that it differentiates.
+        dtypes: the dtypes that it takes, by type of device; None for all dtypes on all devices.
+        named_dtypes: further dtypes that it takes only where `use` names it.
+        mask_parts: the parts of a `BoundMask` that it reads.
+        softcap, dropout, empty: whether it computes them; `empty` stands for matrices without rows or keys.
+        bias_gradients: whether its gradients include the biases of the mask.
+        outer_gradients: whether it differentiates where the normaliser is an input of its own.
+        uses_forward_lse: its gradients need the logsumexp of its own forward pass, whatever the digits of that.
+        fastest_unmasked: plain blocks pay even where another backend computes the masked whole in one go.
+    """
+
+    requests: tuple[type, ...]
+    gradients: tuple[type, ...]
+    dtypes: Mapping[str, tuple[torch.dtype, ...]] | None = None
+    named_dtypes: Mapping[str, tuple[torch.dtype, ...]] = field(default_factory=dict)
+    mask_parts: frozenset[str] = frozenset(MASK_PARTS)
+    softcap: bool = True
+    dropout: bool = False
+    empty: bool = False
+    bias_gradients: bool = False
+    outer_gradients: bool = True
+    uses_forward_lse: bool = False
+    fastest_unmasked: bool = False
+
+
 class Refused(Exception):
-    """A kernel refused what `supports` had thought it could compute: the next backend is asked."""
+    """A kernel refused a problem that `accepts` let through: the chooser takes the next backend."""
 
 
 class Backend:
-    """One way to compute. It may support only some requests for some scores: `supports` says which.
-
-    A backend implements the methods that its supported requests need; the others are never called.
-    """
+    """One way to compute. It implements the methods that its requests need; the others are never called."""
 
     name: str
+    can: Capabilities
 
-    def supports(self, scores: Scores, request: Request, *, gradient: bool = False, biases: bool = False) -> bool:
-        """Whether it computes this request for these scores (`gradient`: its backward; `biases`: theirs too)."""
+    def accepts(self, scores: Scores, request: Request | Dense, gradient: bool) -> bool:
+        """Whether it computes a request (or its gradient) that its capabilities allow."""
         raise NotImplementedError
+
+    def summed_by(self, scores: Scores) -> frozenset[str]:
+        """The names of the backends whose products are in its normaliser."""
+        return frozenset((self.name,))
 
     def forward(self, scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
-        """(weights @ value, logsumexp), both without sinks."""
+        """(weights @ operand, logsumexp), both without sinks."""
         raise NotImplementedError
+
+    def add_sinks(self, output: Tensor, lse: Tensor, sinks: Float[Tensor, "batch heads"]) -> tuple[Tensor, Tensor]:
+        """Count the sinks in what `forward` returned, in place: a sink is one more key, with a value of 0."""
+        widened = torch.logaddexp(lse, sinks.to(lse.dtype)[..., None])
+        return torch.mul(output, share(lse, widened)[..., None], out=output), widened
 
     def logsumexp(self, scores: Scores) -> Float[Tensor, "batch heads queries"]:
         """The row normaliser without sinks; in float64 where float32 has too few digits for it."""
@@ -166,25 +245,15 @@ class Backend:
     def reduce(
         self, scores: Scores, lse: Float[Tensor, "batch heads queries"], requests: Sequence[Reduction]
     ) -> list[Result]:
-        """The reductions asked for, all of which it must support, in as few passes as it can."""
+        """The results of all requests, each of which it supports, in as few passes as possible."""
         raise NotImplementedError
 
-    def backward(
-        self,
-        scores: Scores,
-        request: Request,
-        result: Tensor,
-        lse: Float[Tensor, "batch heads queries"],
-        grad: Tensor,
-        *,
-        subtract: bool = True,
-        biases: bool = False,
-    ) -> Gradients:
-        """Gradients where `grad` is that of `result`. Each masked score receives p × (dL/dp - Σ_j p dL/dp).
+    def dense(self, scores: Scores, lse: Float[Tensor, "batch heads queries"]) -> Tensor:
+        """The weights of a few rows as they are, in the dtype of the query."""
+        raise NotImplementedError
 
-        Without `subtract` the normaliser is an input of its own (a part of a matrix keeps that of all keys), and each
-        score receives p × dL/dp.
-        """
+    def backward(self, scores: Scores, task: Backward) -> Gradients:
+        """The gradients of the inputs. Tokens that nobody sees, or that see nothing, hold no NaN."""
         raise NotImplementedError
 
 

@@ -18,9 +18,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.backends.contract import Attend, Backend, Gradients, Request, share
+from regard.backends.contract import Attend, Backend, Backward, Capabilities, Dense, Gradients, Request, share
 from regard.backends.tiles.tile import key_span
-from regard.scores import Positions, Scores
+from regard.scores import MASK_PARTS, Positions, Scores
+from regard.support import FLOATS
 
 __all__ = ["backend"]
 
@@ -145,16 +146,18 @@ class TorchCPU(Backend):
     """torch's flash kernel for the CPU."""
 
     name = "torch_cpu"
+    can = Capabilities(
+        requests=(Attend,), gradients=(Attend,), dtypes={"cpu": tuple(FLOATS)}, softcap=False, uses_forward_lse=True,
+        mask_parts=frozenset(MASK_PARTS) - {"cuts"}, fastest_unmasked=True,
+    )  # fmt: skip
 
-    def supports(self, scores: Scores, request: Request, *, gradient: bool = False, biases: bool = False) -> bool:
-        """Products with values, without softcap and dropout, and without gradients of biases."""
-        if not isinstance(request, Attend) or request.dropout is not None or biases:
-            return False
-        return scores.query.device.type == "cpu" and scores.softcap is None and 0 not in scores.shape
+    def accepts(self, scores: Scores, request: Request | Dense, gradient: bool) -> bool:
+        """Everything within its capabilities."""
+        return True
 
     def forward(self, scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
         """(weights @ value, logsumexp), without sinks."""
-        value = request.value
+        value = request.operand
         width = max(scores.query.shape[-1], value.shape[-1])
         query, key, wide = _widened(width, scores.query, scores.key, value)
         outputs: list[Tensor] = []
@@ -181,18 +184,15 @@ class TorchCPU(Backend):
         output, lse = (outputs[0], sums[0]) if len(outputs) == 1 else (torch.cat(outputs, 2), torch.cat(sums, 2))
         return output if value.shape[-1] == width else output[..., : value.shape[-1]], lse
 
-    def backward(
-        self, scores: Scores, request: Request, result: Tensor, lse: Tensor, grad: Tensor, *, subtract: bool = True,
-        biases: bool = False,
-    ) -> Gradients:  # fmt: skip
+    def backward(self, scores: Scores, task: Backward) -> Gradients:
         """Gradients of (query, key, value); result and normaliser may include sinks."""
-        assert isinstance(request, Attend)
-        value = request.value
+        assert isinstance(task.request, Attend)
+        value = task.request.operand
         # The kernel subtracts the row sums of grad × output: with an output of 0 it subtracts nothing.
-        result = result if subtract else torch.zeros_like(result)
+        result = task.result if task.subtract else torch.zeros_like(task.result)
         width = max(scores.query.shape[-1], value.shape[-1])
-        query, key, wide, output, d_output = _widened(width, scores.query, scores.key, value, result, grad)
-        lse = lse.masked_fill(lse == -math.inf, 0.0).to(scores.working_dtype)  # 0 is the kernel's own for an empty row
+        query, key, wide, output, d_output = _widened(width, scores.query, scores.key, value, result, task.grad)
+        lse = task.lse.masked_fill(task.lse == -math.inf, 0.0).to(scores.working_dtype)  # the kernel's own: 0
         d_query = torch.zeros_like(query)
         d_key, d_value = (torch.zeros_like(t, memory_format=torch.contiguous_format) for t in (key, wide))
         for block in _blocks(scores):

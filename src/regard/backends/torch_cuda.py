@@ -13,43 +13,52 @@ import torch
 from torch import Tensor
 
 from regard.backends import triton
-from regard.backends.contract import Attend, Backend, Gradients, Refused, Request, aligned
+from regard.backends.contract import (
+    Attend,
+    Backend,
+    Backward,
+    Capabilities,
+    Dense,
+    Gradients,
+    Refused,
+    Request,
+    aligned,
+)
 from regard.scores import HIDING, Scores
 
 __all__ = ["backend"]
 
 _FLASH, _EFFICIENT, _CUDNN = 1, 2, 3  # torch's own numbers for its backends
-_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 class TorchCUDA(Backend):
     """torch's fused kernels on a GPU: plain or causal, and their backward; with a bias, the one that takes biases."""
 
     name = "torch_cuda"
-    device = "cuda"  # "cpu" in a test of what happens when a kernel refuses
+    can = Capabilities(
+        requests=(Attend,), gradients=(Attend,), dtypes={"cuda": (torch.float16, torch.bfloat16, torch.float32)},
+        softcap=False, mask_parts=frozenset({"bands", "biases"}), outer_gradients=False, fastest_unmasked=True,
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.refused: set[tuple[int, bool]] = set()  # (kernel, grouped heads) that this torch cannot compute
 
-    def supports(self, scores: Scores, request: Request, *, gradient: bool = False, biases: bool = False) -> bool:
-        """Products with values as wide as the keys, without dropout or softcap, plain, causal or with one bias."""
-        if not isinstance(request, Attend) or request.dropout is not None:
-            return False
-        if gradient and (biases or torch.are_deterministic_algorithms_enabled()):
-            return False  # these kernels add up the gradients of queries in any order
+    def accepts(self, scores: Scores, request: Request | Dense, gradient: bool) -> bool:
+        """Values as wide as the keys; plain, causal or with one bias."""
         query, key, mask = scores.query, scores.key, scores.mask
-        if query.device.type != self.device or query.dtype not in _DTYPES or 0 in scores.shape:
-            return False
-        if scores.softcap is not None or scores.scale <= 0 or request.value.shape != key.shape or query.shape[-1] % 8:
+        if gradient and torch.are_deterministic_algorithms_enabled():
+            return False  # these kernels add up the gradients of queries in any order
+        assert isinstance(request, Attend)
+        if scores.scale <= 0 or request.operand.shape != key.shape or query.shape[-1] % 8:
             return False
         whole = scores.rows == range(scores.shape[2]) and scores.columns == range(scores.shape[3])
-        if mask.kept or mask.ids or mask.visible or len(mask.biases) > 1:
+        if len(mask.biases) > 1:
             return False
         if mask.bands and not (mask.plain_causal and whole and query.shape[2] == key.shape[2]):
             return False
         if mask.biases:
             return not gradient and not mask.bands and whole and self._takes_bias(scores)
-        kernel = self.kernel(scores, request.value)
+        kernel = self.kernel(scores, request.operand)
         if gradient and kernel not in (_FLASH, _CUDNN):
             return False
         return kernel in (_FLASH, _EFFICIENT, _CUDNN) and (kernel, scores.group > 1) not in self.refused
@@ -74,8 +83,8 @@ class TorchCUDA(Backend):
 
     def forward(self, scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
         """(weights @ value, logsumexp), without sinks."""
-        query, key, value = aligned(scores.query), aligned(scores.key), aligned(request.value)
-        kernel, causal = self.kernel(scores, request.value), bool(scores.mask.bands)
+        query, key, value = aligned(scores.query), aligned(scores.key), aligned(request.operand)
+        kernel, causal = self.kernel(scores, request.operand), bool(scores.mask.bands)
         bias = scores.mask.biases[0] if scores.mask.biases else None
         ops: Any = torch.ops.aten
         try:
@@ -97,27 +106,26 @@ class TorchCUDA(Backend):
         if lse.numel() != query[..., 0].numel():  # rows padded to whole blocks
             lse = lse[..., : query.shape[2]]
         lse = lse.reshape(query.shape[:3])
-        if bias is not None and not triton.backend.rescale(
-            output, lse, None
-        ):  # a bias of -1e38 hides a key as -inf does
+        if bias is not None and not triton.rescale(output, lse, None):  # a bias of -1e38 hides a key as -inf does
             blind = lse < HIDING
             output, lse = output.masked_fill(blind[..., None], 0.0), lse.masked_fill(blind, -math.inf)
         return output, lse
 
-    def backward(
-        self, scores: Scores, request: Request, result: Tensor, lse: Tensor, grad: Tensor, *, subtract: bool = True,
-        biases: bool = False,
-    ) -> Gradients:  # fmt: skip
+    def add_sinks(self, output: Tensor, lse: Tensor, sinks: Tensor) -> tuple[Tensor, Tensor]:
+        """Count the sinks in place, by one kernel where Triton is installed."""
+        return (output, lse) if triton.rescale(output, lse, sinks) else super().add_sinks(output, lse, sinks)
+
+    def backward(self, scores: Scores, task: Backward) -> Gradients:
         """Gradients of weights @ value; with sinks too, whose share is in the normaliser and in the result."""
+        request = task.request
         assert isinstance(request, Attend)
-        assert subtract, "a part of the matrix has kernels of its own"
-        query, key, value = aligned(scores.query), aligned(scores.key), aligned(request.value)
-        causal, result = bool(scores.mask.bands), aligned(result)
+        query, key, value = aligned(scores.query), aligned(scores.key), aligned(request.operand)
+        causal, result = bool(scores.mask.bands), aligned(task.result)
         ops: Any = torch.ops.aten
         seed = query.new_zeros((), dtype=torch.int64)
         ends, lengths = (None, None), scores.shape[2:]
-        grad, lse = aligned(grad.to(query.dtype)), lse.float()
-        if self.kernel(scores, request.value) == _CUDNN:
+        grad, lse = aligned(task.grad.to(query.dtype)), task.lse.float()
+        if self.kernel(scores, request.operand) == _CUDNN:
             found = ops._scaled_dot_product_cudnn_attention_backward(
                 grad, query, key, value, result, lse[..., None].contiguous(), seed, seed, None, *ends, *lengths, 0.0,
                 causal, scale=scores.scale,

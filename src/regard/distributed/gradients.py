@@ -15,10 +15,9 @@ import torch
 from torch import Tensor
 
 from regard import backends
-from regard.backends import Attend, LogSumExp, Received, Request, TransposedProduct
-from regard.backends.chooser import for_tiles, shielded
-from regard.backends.contract import Gradients
-from regard.backends.tiles import backend as tiles
+from regard.backends import Attend, Backward, LogSumExp, Received, Request, TransposedProduct
+from regard.backends.chooser import backward, shielded
+from regard.backends.contract import Gradients, with_operand
 from regard.distributed import results
 from regard.distributed.ring import Carrier
 from regard.distributed.share import Block, Share
@@ -37,7 +36,7 @@ def compute(
     Only `Attend` finds the normaliser on its way; `outer`: it is that of more keys than these.
     """
     if isinstance(request, Attend):
-        output, own, sure = results.attend(share, request.value)
+        output, own, sure = results.attend(share, request.operand)
         if not outer:
             return output, own, sure
         assert lse is not None
@@ -47,7 +46,7 @@ def compute(
         return lse.clone(), lse, True
     (result,) = results.reduce(share, lse, [request])
     assert isinstance(result, Tensor)
-    return (result.to(request.x.dtype) if isinstance(request, TransposedProduct) else result), lse, True
+    return (result.to(request.operand.dtype) if isinstance(request, TransposedProduct) else result), lse, True
 
 
 def differentiable(
@@ -58,7 +57,7 @@ def differentiable(
     if outer is not None:
         share = replace(share, scores=replace(scores, sinks=None))
     told: list[bool] = []
-    tensors = (outer, scores.query, scores.key, share.scores.sinks, backends.operand(request), *scores.mask.biases)
+    tensors = (outer, scores.query, scores.key, share.scores.sinks, request.operand, *scores.mask.biases)
     result, lse = _OverRanks.apply(request, share, lse, told, *tensors)  # type: ignore[no-untyped-call]
     return result, lse, told[0]
 
@@ -71,10 +70,10 @@ class _OverRanks(torch.autograd.Function):
         outer, right = tensors[0], tensors[4]
         if outer is not None:
             lse = outer.detach()
-        detached = _with_operand(request, None if right is None else right.detach())
+        detached = with_operand(request, None if right is None else right.detach())
         result, lse, sure = compute(share, detached, lse, outer=outer is not None)
         told.append(sure)
-        ctx.share, ctx.request = without_graph(share), _with_operand(request, None)
+        ctx.share, ctx.request = without_graph(share), with_operand(request, torch.empty(0, 0, 0, 0))
         ctx.save_for_backward(lse, result, *tensors)
         ctx.mark_non_differentiable(lse)
         return result, lse
@@ -95,7 +94,7 @@ class _OverRanks(torch.autograd.Function):
 
         share.ring.agree(f"the gradient of {type(ctx.request).__name__}", prepare)
         lse, result, outer, query, key, sinks, right, *biases = saved
-        request = _with_operand(ctx.request, right)
+        request = with_operand(ctx.request, right)
         subtract = outer is None
         found = _gradients(share, request, result, lse, grad, subtract=subtract, biases=any(wanted[5:]))
         if isinstance(request, Attend):
@@ -109,15 +108,6 @@ class _OverRanks(torch.autograd.Function):
         inputs = (outer, query, key, sinks, right, *biases)
         cast = [None if g is None or t is None else g.to(t.dtype) for g, t in zip(grads, inputs, strict=True)]
         return None, None, None, None, *(g if need else None for g, need in zip(cast, wanted, strict=True))
-
-
-def _with_operand(request: Request, tensor: Tensor | None) -> Any:
-    """The same request of another tensor, or of none: what is saved for the backward pass is not kept twice."""
-    if isinstance(request, Attend):
-        return replace(request, value=torch.empty(0, 0, 0, 0) if tensor is None else tensor)
-    if isinstance(request, TransposedProduct):
-        return replace(request, x=torch.empty(0, 0, 0, 0) if tensor is None else tensor)
-    return request
 
 
 def without_graph(share: Share) -> Share:
@@ -148,10 +138,10 @@ def _gradients(
     d_query = torch.zeros_like(query, dtype=dtype, memory_format=torch.contiguous_format)
     d_biases = [torch.zeros_like(bias, dtype=dtype) if biases else None for bias in scores.mask.biases]
     row_dot = query.new_zeros(scores.shape[:3], dtype=dtype)
-    d_x = torch.zeros_like(request.x, dtype=dtype) if isinstance(request, TransposedProduct) else None
+    d_x = torch.zeros_like(request.operand, dtype=dtype) if isinstance(request, TransposedProduct) else None
     extra: list[Tensor] = []  # what goes round beside the keys: values, or gradients that belong to keys
     if isinstance(request, Attend):
-        extra = [request.value.detach()]
+        extra = [request.operand.detach()]
     elif isinstance(request, Received | TransposedProduct):
         extra = [grad]
     carrier = Carrier(ring, what)
@@ -189,14 +179,11 @@ def _of_block(
     scores = block.scores.detached().seeing(own)
     here: Request = request
     if isinstance(request, Attend):
-        here = shielded(scores, replace(request, value=right[:, :, columns]))
+        here = shielded(scores, replace(request, operand=right[:, :, columns]))
     elif isinstance(request, TransposedProduct):
-        here = replace(request, x=request.x.detach()[:, :, rows])
+        here = replace(request, operand=request.operand.detach()[:, :, rows])
     if isinstance(request, Received | TransposedProduct):
         result, grad = result[:, :, :0], right[:, :, columns]  # of keys: what was computed of them is not needed
     else:
         result, grad = result[:, :, rows], grad[:, :, rows]
-    backend = backends.choose(scores, here, gradient=True, biases=biases, outer=not subtract)
-    if backend is tiles:
-        own = for_tiles(scores, own)
-    return backend.backward(scores, here, result, own, grad, subtract=subtract, biases=biases)
+    return backward(scores, Backward(here, result, own, grad, subtract, biases))

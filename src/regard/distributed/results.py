@@ -222,8 +222,8 @@ class _Received(_PerKey):
 
 class _TransposedProduct(_PerKey):
     def __init__(self, share: Share, request: TransposedProduct):
-        super().__init__(share, (request.x.shape[-1],))
-        self.x = request.x
+        super().__init__(share, (request.operand.shape[-1],))
+        self.x = request.operand
 
     def request(self, block: Block, rows: slice) -> TransposedProduct:
         return TransposedProduct(self.x[:, :, rows])

@@ -363,7 +363,7 @@ class ShardedMatrix:
         own = isinstance(request, Attend) and share is rows  # a product finds its own normaliser
         if not own and lse is None:
             lse = self._normaliser(known)
-        if self._graph(backends.operand(request)):
+        if self._graph(request.operand):
             outer = None if own else gradients.differentiable(rows, LogSumExp(), lse)[0]
             result, found, sure = gradients.differentiable(share, request, lse, outer)
         else:

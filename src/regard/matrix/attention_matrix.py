@@ -141,7 +141,7 @@ class AttentionMatrix:
             query, key = self._axes.unfold(scores.query), self._axes.unfold(scores.key)
             sinks = None if scores.sinks is None else self._axes.unfold(scores.sinks)
             return compiled.attend(query, key, value, self._mask, scores.scale, scores.softcap, sinks, dropout)
-        dropped = Dropout.of(dropout, seed)
+        dropped = None if type(dropout) is float and dropout == 0.0 else Dropout.of(dropout, seed)
         value = fold_value(self._axes, scores, value, self._key_heads_before)
         if value.shape[1] == scores.key.shape[1]:
             return self._axes.unfold(self._core.compute(Attend(value, dropped)))

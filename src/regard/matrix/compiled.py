@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard import backends
-from regard.backends import Attend, Dropout
+from regard.backends import Attend, Backward, Dropout
 from regard.matrix.views import Axes, fold_operand
 from regard.scores import Atom, Band, Cut, Dense, Keep, Mask, Same, Scores, check_floats, make_scores
 
@@ -145,10 +145,9 @@ def _attend_backward(
     """Gradients of (query, key, value, sinks, *float tensors of the mask), from what the forward kept."""
     scores = make_scores(query, key, _unpack(spec, tensors), scale, softcap, sinks).detached()
     rows, width = scores.query.shape[:3], value.shape[-1]
-    _, d_query, d_key, d_sinks, d_value, *d_biases = backends.gradients(
-        scores, _request(scores, query, value, dropout, seed), output.reshape(*rows, width), lse.reshape(rows),
-        back.reshape(*rows, width), outer=False, biases=biased,
-    )  # fmt: skip
+    request, result = _request(scores, query, value, dropout, seed), output.reshape(*rows, width)
+    task = Backward(request, result, lse.reshape(rows), back.reshape(*rows, width), biases=biased)
+    _, d_query, d_key, d_sinks, d_value, *d_biases = backends.gradients(scores, task)
     floats = [t for t in tensors if t.is_floating_point()]
     pairs = [(d_query, query), (d_key, key), (d_value, value), (d_sinks, sinks), *zip(d_biases, floats, strict=True)]
     batch = query.shape[:-3]

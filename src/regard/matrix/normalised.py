@@ -126,8 +126,7 @@ class NormalisedScores:
         self.check_sources()
         outer = None if self.has_all_keys else self.normaliser()
         lse = self._lse if isinstance(request, Attend) and outer is None else self.lse()  # a product finds its own
-        right = backends.operand(request)
-        from_operand = right is not None and right.requires_grad
+        from_operand = request.operand is not None and request.operand.requires_grad
         from_outer = outer is not None and outer.requires_grad
         if torch.is_grad_enabled() and (from_operand or from_outer or self.scores.requires_grad):
             result, lse = backends.differentiable(request, self.scores, lse, outer)

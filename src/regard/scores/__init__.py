@@ -8,7 +8,7 @@ pieces.py      a mask with cuts as pieces without any
 scores.py      `Scores`: query, key, mask, scale, softcap and sinks, checked; any stage of any part
 """
 
-from regard.scores.bound_mask import BoundMask, Positions, bind, pick, take
+from regard.scores.bound_mask import MASK_PARTS, BoundMask, Positions, bind, pick, take
 from regard.scores.masks import (
     HIDING,
     Atom,
@@ -32,6 +32,7 @@ from regard.scores.scores import Scores, as_range, check_floats, make_scores
 
 __all__ = [
     "HIDING",
+    "MASK_PARTS",
     "PLAIN",
     "Atom",
     "Band",

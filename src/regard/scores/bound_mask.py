@@ -21,9 +21,10 @@ from regard.errors import DeviceError, OutOfRangeError, ShapeError
 from regard.scores.masks import FAR, Band, Cut, Keep, Mask, Same, hides
 from regard.support import inside_func
 
-__all__ = ["BoundCut", "BoundMask", "Positions", "at", "bind", "is_transient", "pick", "take"]
+__all__ = ["MASK_PARTS", "BoundCut", "BoundMask", "Positions", "at", "bind", "is_transient", "pick", "take"]
 
 Positions = range | Tensor  # where rows or columns lie in the whole matrix
+MASK_PARTS = ("bands", "kept", "ids", "visible", "biases", "cuts")  # of a `BoundMask`, each a tuple
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +81,11 @@ class BoundMask:
             self.bands + other.bands, self.kept + other.kept, self.ids + other.ids, self.visible + other.visible,
             self.biases + other.biases, self.cuts + other.cuts,
         )  # fmt: skip
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of the parts that this mask has."""
+        return tuple([name for name in MASK_PARTS if getattr(self, name)])
 
     @property
     def biased(self) -> bool:

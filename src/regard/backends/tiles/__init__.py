@@ -13,7 +13,23 @@ from contextlib import AbstractContextManager, nullcontext
 
 from torch import Tensor
 
-from regard.backends.contract import Attend, Backend, Gradients, Reduction, Request, Result
+from regard.backends.contract import (
+    Attend,
+    Backend,
+    Backward,
+    Capabilities,
+    Dense,
+    Entropy,
+    Gradients,
+    LogSumExp,
+    Pool,
+    Received,
+    Reduction,
+    Request,
+    Result,
+    Top,
+    TransposedProduct,
+)
 from regard.backends.tiles import gradients, reductions
 from regard.backends.tiles.tile import each_tile
 from regard.scores import Scores
@@ -28,14 +44,19 @@ class Tiles(Backend):
     """Everything, in tiles of plain torch."""
 
     name = "tiles"
+    can = Capabilities(
+        requests=(Attend, LogSumExp, Received, Entropy, Top, Pool, TransposedProduct),
+        gradients=(Attend, LogSumExp, Received, Entropy, Pool, TransposedProduct),
+        dropout=True, empty=True, bias_gradients=True,
+    )  # fmt: skip
 
-    def supports(self, scores: Scores, request: Request, *, gradient: bool = False, biases: bool = False) -> bool:
-        """Always."""
+    def accepts(self, scores: Scores, request: Request | Dense, gradient: bool) -> bool:
+        """Everything within its capabilities."""
         return True
 
     def forward(self, scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
         """(weights @ value, logsumexp), without sinks."""
-        return reductions.forward(scores, request.value, request.dropout)
+        return reductions.forward(scores, request.operand, request.dropout)
 
     def logsumexp(self, scores: Scores) -> Tensor:
         """The row normaliser without sinks, in float64."""
@@ -47,12 +68,9 @@ class Tiles(Backend):
         with _idle_cores_only(scores):
             return reductions.reduce(scores, each_tile(scores, lse), requests)
 
-    def backward(
-        self, scores: Scores, request: Request, result: Tensor, lse: Tensor, grad: Tensor, *, subtract: bool = True,
-        biases: bool = False,
-    ) -> Gradients:  # fmt: skip
-        """Gradients of anything but `Top` and maxima; those of the biases always come along."""
-        return gradients.backward(scores, request, result, lse, grad, subtract)
+    def backward(self, scores: Scores, task: Backward) -> Gradients:
+        """Gradients of all results but `Top` and maxima; those of the biases always come along."""
+        return gradients.backward(scores, task)
 
 
 def _idle_cores_only(scores: Scores) -> AbstractContextManager[object]:

@@ -16,12 +16,12 @@ from torch import Tensor
 from regard.backends.contract import (
     LN2,
     Attend,
+    Backward,
     Entropy,
     Gradients,
     LogSumExp,
     Pool,
     Received,
-    Request,
     TransposedProduct,
 )
 from regard.backends.tiles.reductions import Product, RowDot, accumulate, bin_edges
@@ -42,16 +42,9 @@ class _WeightGradient:
 
 
 @no_autocast
-def backward(
-    scores: Scores,
-    request: Request,
-    result: Tensor,
-    lse: Float[Tensor, "batch heads queries"],
-    grad: Tensor,
-    subtract: bool,
-) -> Gradients:
+def backward(scores: Scores, task: Backward) -> Gradients:
     """Gradients of query, key, operand and biases, and the row sums Σ_j p dL/dp."""
-    weight_grad = _weight_gradient(scores, request, result, lse, grad)
+    lse, weight_grad = task.lse, _weight_gradient(scores, task)
     row_dot = weight_grad.row_dot
     if row_dot is None:
         assert weight_grad.of_tile is not None
@@ -59,15 +52,16 @@ def backward(
         accumulate(each_tile(scores, lse), [sums])
         row_dot = sums.total
     row_dot = row_dot.to(scores.working_dtype)
-    d_query, d_key, d_biases = _through_softmax(scores, lse, weight_grad.of_tile, row_dot if subtract else None)
+    d_query, d_key, d_biases = _through_softmax(scores, lse, weight_grad.of_tile, row_dot if task.subtract else None)
     return Gradients(d_query, d_key, weight_grad.operand, d_biases, row_dot)
 
 
-def _weight_gradient(scores: Scores, request: Request, result: Tensor, lse: Tensor, grad: Tensor) -> _WeightGradient:
+def _weight_gradient(scores: Scores, task: Backward) -> _WeightGradient:
+    request, grad = task.request, task.grad
     if isinstance(request, Attend):
-        return _attend(scores, request, result, grad)
+        return _attend(scores, request, task.result, grad)
     if isinstance(request, TransposedProduct):
-        return _transposed_product(scores, request, lse, grad)
+        return _transposed_product(scores, request, task.lse, grad)
     if isinstance(request, Received):
         share = grad / max(scores.shape[2], 1) if request.reduce == "mean" else grad
         return _WeightGradient(lambda tile: share[tile.batch, tile.heads, None, tile.columns])
@@ -81,7 +75,7 @@ def _weight_gradient(scores: Scores, request: Request, result: Tensor, lse: Tens
 
 def _attend(scores: Scores, request: Attend, result: Tensor, grad: Tensor) -> _WeightGradient:
     grad = grad.to(scores.working_dtype)
-    value = request.value.to(grad.dtype)
+    value = request.operand.to(grad.dtype)
     d_value = torch.zeros_like(value, memory_format=torch.contiguous_format)
 
     def of_tile(tile: Tile) -> Tensor:
@@ -98,7 +92,7 @@ def _attend(scores: Scores, request: Attend, result: Tensor, grad: Tensor) -> _W
 
 
 def _transposed_product(scores: Scores, request: TransposedProduct, lse: Tensor, grad: Tensor) -> _WeightGradient:
-    x, grad = request.x.to(scores.working_dtype), grad.to(scores.working_dtype)
+    x, grad = request.operand.to(scores.working_dtype), grad.to(scores.working_dtype)
     product = Product(scores, grad)
     accumulate(each_tile(scores, lse), [product])
     d_x = product.total

@@ -14,7 +14,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.backends.contract import HIDDEN, LN2, Dropout, Entropy, Pool, Received, Reduction, Result, Top
+from regard.backends.contract import (
+    HIDDEN,
+    LN2,
+    Dropout,
+    Entropy,
+    Pool,
+    Received,
+    Reduction,
+    Result,
+    Top,
+    TransposedProduct,
+)
 from regard.backends.tiles.tile import Tile, dropout_factor, each_tile
 from regard.scores import Scores
 from regard.support import Float, Int, no_autocast
@@ -127,7 +138,8 @@ def _accumulator(scores: Scores, request: Reduction) -> Accumulator:
         return _Top(scores, request.k)
     if isinstance(request, Pool):
         return _Pool(scores, request.rows, request.columns, request.reduce)
-    return _TransposedProduct(scores, request.x)
+    assert isinstance(request, TransposedProduct)
+    return _TransposedProduct(scores, request.operand)
 
 
 class _Received(Accumulator):

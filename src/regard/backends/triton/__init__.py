@@ -17,8 +17,8 @@ top_kernels.py        the k largest weights, exactly: docs/how-exact-top-works.m
 beam_kernels.py       what a beam search does in each step: attention along targets, the largest logits
 """
 
-from regard.backends.triton.launch import TritonBackend
+from regard.backends.triton.launch import TritonBackend, rescale
 
-__all__ = ["TritonBackend", "backend"]
+__all__ = ["TritonBackend", "backend", "rescale"]
 
 backend = TritonBackend()

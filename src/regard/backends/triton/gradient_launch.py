@@ -11,6 +11,8 @@ from torch import Tensor
 
 from regard.backends.contract import (
     Attend,
+    Backward,
+    Dense,
     Entropy,
     Gradients,
     LogSumExp,
@@ -59,12 +61,12 @@ class _Pulled:
         return () if self.right is None else (self.right.shape[-1],)
 
 
-def supports(request: Request, max_width: int) -> bool:
+def supports(request: Request | Dense, max_width: int) -> bool:
     """Whether the kernels know the gradient of this request."""
     if isinstance(request, Attend):
-        return request.dropout is None and 0 < request.value.shape[-1] <= max_width
+        return request.dropout is None and 0 < request.operand.shape[-1] <= max_width
     if isinstance(request, TransposedProduct):
-        return 0 < request.x.shape[-1] <= max_width
+        return 0 < request.operand.shape[-1] <= max_width
     if isinstance(request, Received):
         return request.reduce in ("sum", "mean")
     if isinstance(request, Pool):
@@ -72,14 +74,13 @@ def supports(request: Request, max_width: int) -> bool:
     return isinstance(request, (Entropy, LogSumExp))
 
 
-def backward(
-    scores: Scores, request: Request, result: Tensor, lse: Tensor, norm: Normaliser, grad: Tensor, subtract: bool
-) -> Gradients:
-    """Gradients of query, key and operand, and the row sums Σ_j p dL/dp. Queries that see no key must be harmless."""
+def backward(scores: Scores, task: Backward, norm: Normaliser) -> Gradients:
+    """Gradients of query, key and operand, and the row sums Σ_j p dL/dp. Queries that see no key must hold no NaN."""
+    request, grad, subtract = task.request, task.grad, task.subtract
     none = (None,) * len(scores.mask.biases)
     if isinstance(request, Attend):
-        row_dot = (grad.to(lse.dtype) * result).sum(-1)  # in the wider dtype: halves would soon overflow
-        pulled = _Pulled("attend", Pull(), grad.to(request.value.dtype), request.value)
+        row_dot = (grad.to(task.lse.dtype) * task.result).sum(-1)  # in the wider dtype: halves would soon overflow
+        pulled = _Pulled("attend", Pull(), grad.to(request.operand.dtype), request.operand)
         return Gradients(*_through_softmax(scores, norm, pulled, row_dot if subtract else None), none, row_dot)
     if isinstance(request, TransposedProduct):
         return _transposed_product(scores, request, norm, grad, subtract)
@@ -109,7 +110,7 @@ def _transposed_product(
     scores: Scores, request: TransposedProduct, norm: Normaliser, grad: Tensor, subtract: bool
 ) -> Gradients:
     dtype = scores.query.dtype
-    (x, x_unit), (pull, pull_unit) = _normal(scores, request.x, 0), _normal(scores, grad, 4)
+    (x, x_unit), (pull, pull_unit) = _normal(scores, request.operand, 0), _normal(scores, grad, 4)
     unit = None if x_unit is None or pull_unit is None else x_unit * pull_unit
     pulled = _Pulled("product", Pull(unit=unit), x.to(dtype), pull.to(dtype))
     d_x = _row_dots(scores, norm, pulled)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -24,11 +24,19 @@ from regard.backends.contract import (
     TRUSTED,
     Attend,
     Backend,
+    Backward,
+    Capabilities,
+    Dense,
+    Entropy,
     Gradients,
     LogSumExp,
+    Pool,
+    Received,
     Reduction,
     Request,
     Result,
+    Top,
+    TransposedProduct,
     capturing,
     trusted,
 )
@@ -44,10 +52,10 @@ from regard.backends.triton.problem import (
     next_power,
     prepare,
 )
-from regard.scores import HIDING, Scores
+from regard.scores import HIDING, MASK_PARTS, Scores
 from regard.support import Float, no_autocast
 
-__all__ = ["TritonBackend", "normaliser"]
+__all__ = ["TritonBackend", "normaliser", "rescale"]
 
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 _INTERPRETED = (torch.float16, torch.float32)  # the interpreter's tl.dot is wrong for bfloat16
@@ -57,37 +65,34 @@ _NORMALISERS: Any = WeakTensorKeyDictionary()  # what `normaliser` made, as long
 
 
 class TritonBackend(Backend):
-    """Triton on a GPU: any mask; forward, gradients and reductions.
+    """Triton on a GPU: any mask without cuts; forward, gradients and reductions.
 
-    interpret: also compute on the CPU where Triton's interpreter is on (TRITON_INTERPRET=1), for tests.
+    Where `use` names it, it also computes on a CPU, in Triton's interpreter (TRITON_INTERPRET=1), for tests.
     """
 
     name = "triton"
+    can = Capabilities(
+        requests=(Attend, LogSumExp, Received, Entropy, Top, Pool, TransposedProduct, Dense),
+        gradients=(Attend, LogSumExp, Received, Entropy, Pool, TransposedProduct),
+        dtypes={"cuda": _DTYPES}, named_dtypes={"cpu": _INTERPRETED}, mask_parts=frozenset(MASK_PARTS) - {"cuts"},
+    )  # fmt: skip
 
-    def __init__(self) -> None:
-        self.interpret = False
-
-    def supports(self, scores: Scores, request: Request, *, gradient: bool = False, biases: bool = False) -> bool:
-        """Whether it computes this request for these scores (`gradient`: its backward; `biases`: theirs too)."""
-        if not self._supports_scores(scores):
+    def accepts(self, scores: Scores, request: Request | Dense, gradient: bool) -> bool:
+        """Problems within the limits of the kernels; gradients unless tiles compute them faster."""
+        accepted = scores.cache.get(TritonBackend)
+        if accepted is None:
+            accepted = scores.cache[TritonBackend] = self._accepts_scores(scores)
+        if not accepted:
             return False
         if gradient:
-            return gradient_launch.supports(request, _MAX_WIDTH) and not (biases or _faster_by_tiles(scores))
+            return gradient_launch.supports(request, _MAX_WIDTH) and not _faster_by_tiles(scores)
         if isinstance(request, Attend):
-            return request.dropout is None and 0 < request.value.shape[-1] <= _MAX_WIDTH
+            return 0 < request.operand.shape[-1] <= _MAX_WIDTH
         return isinstance(request, LogSumExp) or reduce_launch.supports(scores, request, _MAX_WIDTH)
 
-    def _supports_scores(self, scores: Scores) -> bool:
-        if self.interpret:  # a setting of tests, which may change
-            return self._judge(scores)
-        supported: bool | None = scores.cache.get(TritonBackend)
-        if supported is None:
-            supported = scores.cache[TritonBackend] = self._judge(scores)
-        return supported
-
-    def _judge(self, scores: Scores) -> bool:
+    def _accepts_scores(self, scores: Scores) -> bool:
         query, mask, batch = scores.query, scores.mask, scores.shape[0]
-        if query.dtype not in self._dtypes(query.device.type) or 0 in scores.shape or query.shape[-1] > _MAX_WIDTH:
+        if query.shape[-1] > _MAX_WIDTH:
             return False
         if any(max(head_grid(batch * heads)) > MAX_GRID for heads in (scores.shape[1], scores.key.shape[1])):
             return False  # a large number of heads, and (nearly) a prime one
@@ -95,19 +100,14 @@ class TritonBackend(Backend):
             return False
         consecutive = all(isinstance(place, range) and place.step == 1 for place in (scores.rows, scores.columns))
         single = len(mask.visible) <= 1 and len(mask.biases) <= 1 and len(mask.ids) <= 1
-        return consecutive and single and max(scores.shape) < OUT_OF_REACH and _installed()
-
-    def _dtypes(self, device: str) -> tuple[torch.dtype, ...]:
-        if device == "cuda":
-            return _DTYPES
-        interpreted = device == "cpu" and self.interpret and os.environ.get("TRITON_INTERPRET") == "1"
-        return _INTERPRETED if interpreted else ()
+        runs = query.device.type == "cuda" or os.environ.get("TRITON_INTERPRET") == "1"
+        return consecutive and single and max(scores.shape) < OUT_OF_REACH and runs and _installed()
 
     def forward(
         self, scores: Scores, request: Attend
     ) -> tuple[Float[Tensor, "batch heads queries width"], Float[Tensor, "batch heads queries"]]:
         """(weights @ value, logsumexp), both without sinks."""
-        return _forward(scores, request.value)
+        return _forward(scores, request.operand)
 
     def logsumexp(self, scores: Scores) -> Float[Tensor, "batch heads queries"]:
         """log Σ exp of each row of masked scores (without sinks), in float64 where float32 has too few digits for it.
@@ -121,41 +121,26 @@ class TritonBackend(Backend):
         peak, total = parts.double().unbind(-1)
         return (peak + total.log2()) * LN2
 
-    @no_autocast
-    def dense(self, scores: Scores, lse: Callable[[], Tensor]) -> Tensor | None:
-        """The weights of a few rows as they are; None where that is not done here."""
-        if not self._supports_scores(scores) or not reduce_launch.few(scores):
-            return None
-        return reduce_launch.dense_rows(scores, normaliser(lse()), dtype=scores.query.dtype)
-
-    @no_autocast
-    def rescale(self, output: Tensor, lse: Tensor, sinks: Tensor | None) -> bool:
-        """Count the sinks in (weights @ value, logsumexp), in place, and let blind rows be 0; False if not done here.
-
-        torch's operators would read and write the output several times.
-        """
-        if output.dtype not in self._dtypes(output.device.type) or lse.dtype != torch.float32 or not _installed():
-            return False
-        _rescale(output, lse, sinks)
-        return True
+    def add_sinks(self, output: Tensor, lse: Tensor, sinks: Tensor) -> tuple[Tensor, Tensor]:
+        """Count the sinks in place, by one kernel where the normaliser has its dtype."""
+        return (output, lse) if rescale(output, lse, sinks) else super().add_sinks(output, lse, sinks)
 
     @no_autocast
     def reduce(
         self, scores: Scores, lse: Float[Tensor, "batch heads queries"], requests: Sequence[Reduction]
     ) -> list[Result]:
-        """The reductions asked for, all of which it must support, in as few passes as it can."""
+        """The results of all requests, in as few passes as possible."""
         return reduce_launch.reduce(scores, normaliser(lse), requests)
 
     @no_autocast
-    def backward(
-        self, scores: Scores, request: Request, result: Tensor, lse: Float[Tensor, "batch heads queries"],
-        grad: Tensor, *, subtract: bool = True, biases: bool = False,
-    ) -> Gradients:  # fmt: skip
-        """Gradients of all that `supports` names. Scores and value as `forward` took them, queries that see no key
-        harmless."""
-        assert gradient_launch.supports(request, _MAX_WIDTH), f"{type(request).__name__} has no gradient here"
-        assert not biases, "gradients of biases have no kernels"
-        return gradient_launch.backward(scores, request, result, lse, normaliser(lse), grad, subtract)
+    def dense(self, scores: Scores, lse: Float[Tensor, "batch heads queries"]) -> Tensor:
+        """The weights of a few rows as they are."""
+        return reduce_launch.dense_rows(scores, normaliser(lse), dtype=scores.query.dtype)
+
+    @no_autocast
+    def backward(self, scores: Scores, task: Backward) -> Gradients:
+        """Gradients of query, key and operand; queries that see no key must hold no NaN."""
+        return gradient_launch.backward(scores, task, normaliser(task.lse))
 
 
 @cache
@@ -239,7 +224,14 @@ def _few_sums(scores: Scores) -> tuple[Tensor, Tensor]:
     return torch.stack([peak, total], -1), torch.where(peak.isnan(), peak, lse)
 
 
-def _rescale(output: Tensor, lse: Tensor, sinks: Tensor | None) -> None:
+@no_autocast
+def rescale(output: Tensor, lse: Tensor, sinks: Tensor | None) -> bool:
+    """Count the sinks in (weights @ value, logsumexp), in place, and set blind rows to 0; False without Triton.
+
+    torch's operators would read and write the output several times.
+    """
+    if lse.dtype != torch.float32 or not _installed():
+        return False
     from regard.backends.triton import kernels
 
     batch, heads, queries, width = output.shape
@@ -249,3 +241,4 @@ def _rescale(output: Tensor, lse: Tensor, sinks: Tensor | None) -> None:
         AxisStrides(*lse[..., None].stride()), SINKS=sinks is not None, WIDTH=width, BLOCK_M=block_m,
         BLOCK_V=next_power(width), num_warps=4,
     )  # fmt: skip
+    return True

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from regard.backends.contract import (
     HIDDEN,
+    Dense,
     Entropy,
     Pool,
     Received,
@@ -45,14 +46,16 @@ class PassResult(NamedTuple):
     top: tuple[Tensor, Tensor] | None = None
 
 
-def supports(scores: Scores, request: Reduction, max_width: int) -> bool:
+def supports(scores: Scores, request: Reduction | Dense, max_width: int) -> bool:
     """Whether the kernels know this reduction."""
+    if isinstance(request, Dense):
+        return few(scores)
     if isinstance(request, Pool):
         return request.reduce == "mean"
     if isinstance(request, Top):
         return request.k <= MAX_TOP
     if isinstance(request, TransposedProduct):
-        return 0 < request.x.shape[-1] <= max_width
+        return 0 < request.operand.shape[-1] <= max_width
     return isinstance(request, (Received, Entropy))
 
 
@@ -62,6 +65,8 @@ def reduce(scores: Scores, norm: Normaliser, requests: Sequence[Reduction]) -> l
     A summary with even bins takes one pass, if there is workspace for it. With `top` it takes two: where bins are
     large, the pass of `top` computes the entropy as well.
     """
+    if any(isinstance(request, Dense) for request in requests):
+        return [dense_rows(scores, norm, dtype=scores.query.dtype)]
     products = TransposedProduct if not capturing(scores.query) else (TransposedProduct, Pool)  # its bins are a copy
     if few(scores) and not any(isinstance(request, products) for request in requests):
         return _of_few_rows(scores, norm, requests)
@@ -295,7 +300,7 @@ def columns(
 
     batch, heads, queries, keys = scores.shape
     name = "columns_product" if product is not None else "columns" if pool is None else "columns_pool"
-    block_m, block_n, options = tuning.blocks(name, scores, *(() if product is None else (product.x.shape[-1],)))
+    block_m, block_n, options = tuning.blocks(name, scores, *(() if product is None else (product.operand.shape[-1],)))
     bins, bin_rows, pooled = (1, 1, 1.0), 0, None
     if pool is not None:
         bin_rows = queries // pool.rows
@@ -306,7 +311,7 @@ def columns(
     x_desc, layouts, out, width, rounded = None, prepared.layouts, None, 1, False
     if product is not None:
         # In half precision the product is one of the tensor cores.
-        x, dtype = product.x, scores.query.dtype
+        x, dtype = product.operand, scores.query.dtype
         x_desc, layout = describe(x.to(dtype), block_m)
         layouts = layouts._replace(v=layout)
         width, rounded = x.shape[-1], product.rounded and x.dtype == dtype != torch.float32
