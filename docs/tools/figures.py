@@ -42,19 +42,31 @@ def copied(text: str, folder: Path = REPORTS) -> str:
     """A page with the rows of its tables as the reports have them."""
 
     def filled(found: re.Match[str]) -> str:
-        wanted = [_first(line) for line in found[3].splitlines()]
+        wanted = found[3].splitlines()
         report = (folder / f"{found[2]}.md").read_text()
-        tables = [part.splitlines() for part in report.split("\n\n") if _first(part) == wanted[0]]
+        tables = [part.splitlines() for part in report.split("\n\n") if _first(part) == _first(wanted[0])]
         if len(tables) > 1:  # then the page has the whole first line
-            tables = [table for table in tables if table[0] == found[3].splitlines()[0]]
+            tables = [table for table in tables if table[0] == wanted[0]]
         if len(tables) != 1:
-            raise ValueError(f"{found[2]} must have one table that begins with {wanted[0]!r}. Got {len(tables)}.")
-        rows = {_first(line): line for line in tables[0]}
-        if missing := [first for first in wanted if first not in rows]:
-            raise ValueError(f"{found[2]} has no row {missing[0]!r}. Its rows are {list(rows)[2:]}.")
-        return found[1] + "".join(f"{rows[first]}\n" for first in wanted) + found[4]
+            raise ValueError(
+                f"{found[2]} must have one table that begins with {_first(wanted[0])!r}. Got {len(tables)}."
+            )
+        return found[1] + "".join(f"{_row(line, tables[0], found[2])}\n" for line in wanted) + found[4]
 
     return _TABLE.sub(filled, text)
+
+
+def _row(line: str, table: list[str], report: str) -> str:
+    """The row of a table that begins as this line does: with the same first cell, or, of several, with the same two."""
+    for count in (1, 2):
+        rows = [row for row in table if _cells(row)[:count] == _cells(line)[:count]]
+        if len(rows) == 1:
+            return rows[0]
+    raise ValueError(f"{report} must have one row that begins with {_cells(line)[:2]}. Got {len(rows)}.")
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.split("|")[1:-1]]
 
 
 def _first(line: str) -> str | None:

@@ -90,6 +90,17 @@ def test_its_tables_are_those_of_the_reports(page):
     assert copied(text) == text, "run: python docs/tools/figures.py"
 
 
+def test_rows_that_begin_alike_are_told_apart(tmp_path):
+    """The page showed the row of CTranslate2 twice, and that of regard not at all."""
+    rows = ["| 1 sentence | regard | 380 |", "| 1 sentence | CTranslate2 | 325 |"]
+    (tmp_path / "x-cpu.md").write_text("\n".join(["| | engine | speed |", "| --- | --- | --- |", *rows]) + "\n")
+    table = "<!-- table x-cpu -->\n| | engine | speed |\n{}<!-- /table -->"
+    page = table.format("| 1 sentence | regard | 1 |\n| 1 sentence | CTranslate2 | 1 |\n")
+    assert copied(page, tmp_path) == table.format("\n".join([*rows, ""]))
+    with pytest.raises(ValueError, match="must have one row"):
+        copied(table.format("| 1 sentence |\n"), tmp_path)
+
+
 # Reports: what a script wrote, with what it was written on
 
 REPORTS = sorted((ROOT / "benchmarks" / "reports").glob("*.md"))
