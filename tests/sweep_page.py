@@ -36,7 +36,9 @@ weights under eager attention.
 - **{NOT_EQUAL}**: what differs is said.
 
 "To SDPA and not to eager": the model itself gives other numbers with SDPA, which it uses by default; it is then compared
-with these. What ran is found without regard, by a look at every operation. "Compared" counts attention calls, in
+with these. What ran is found without regard, by a look at every operation: attention is a fused kernel, or a softmax
+over a product of two activations. Linear and deformable attention and state-space layers are neither; they are not
+counted, and `record.unseen` does not name them. "Compared" counts attention calls, in
 forward and generation: those that were found in the record, of those that ran. `make sweep` writes this page.
 
 | Model type | Class | Forward | Generation | Compared | Unseen |

@@ -106,6 +106,20 @@ def test_a_model_that_is_seen_as_a_whole_says_nothing():
     assert "Not seen" not in repr(record)
 
 
+def test_a_module_that_the_model_replaces_while_it_runs_is_named():
+    """BigBird-Pegasus takes full attention for a text that is shorter than its blocks; `unseen` was empty then."""
+    torch.manual_seed(0)
+    sizes = {"d_model": 32, "vocab_size": 99, "block_size": 4, "max_position_embeddings": 64, **SPECIAL}
+    for part in ("encoder", "decoder"):
+        sizes |= {f"{part}_layers": 2, f"{part}_attention_heads": 4, f"{part}_ffn_dim": 64}
+    model = hf.BigBirdPegasusModel(hf.BigBirdPegasusConfig(**sizes)).eval()
+    replaced = model.encoder.layers[0].self_attn.self
+    with torch.no_grad(), pytest.warns(regard.UnseenWarning), regard.watch(model) as record:
+        model(input_ids=IDS, **DECODED)
+    assert model.encoder.layers[0].self_attn.self is not replaced
+    assert record.unseen == tuple(f"encoder.layers.{layer}.self_attn.self" for layer in range(2))
+
+
 def test_torchs_own_attention_inside_is_seen():
     """The head of SigLIP is an `nn.MultiheadAttention`: one learned query looks at all patches."""
     torch.manual_seed(0)

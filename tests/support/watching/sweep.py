@@ -401,7 +401,7 @@ def compare_weights(reference: Sequence[Seen], record: Any, real: Tensor | None 
 
     An entry is compared with the softmaxes of the module of the same name, step by step; each of them counts once.
     Queries that are padding are left out: what they look at is defined by nobody. The model's mask tells, or the first
-    attention of tokens to themselves: nobody looks at padding.
+    attention of tokens to themselves, or this one where the mask has another length: nobody looks at padding.
     """
     square = [seen.weights for seen in reference if seen.weights is not None and seen.weights.dim() == 4]
     square = [weights for weights in square if weights.shape[2] == weights.shape[3]]
@@ -427,6 +427,8 @@ def compare_weights(reference: Sequence[Seen], record: Any, real: Tensor | None 
         rows = torch.ones(want.shape[0], want.shape[2], dtype=torch.bool)
         if real is not None and real.shape == (want.shape[0], steps[0].shape[2]):
             rows[:, : real.shape[1]] = real.bool()
+        elif len(steps) == 1 and want.shape[2] == want.shape[3]:  # the model added tokens, or left some out, by itself
+            rows = want.sum((1, 2)) > 0
         wrong += [f"{name}: {difference}" for difference in _differences(entry, want, rows, close)]
     if missing := {seen.module for seen in left.values() if not _covered(seen, record.unseen)}:
         wrong.append("not in the record: " + ", ".join(brief(missing)))

@@ -190,6 +190,7 @@ class Watching:
         assert self._undo is not None
         self._undo.close()
         self._undo = None
+        self._name_replaced_modules()
         own_table = isinstance(error, KeyError) and huggingface.NAME in str(error)  # a model's own lookup by name
         if self._step and not self._observed and (error is None or own_table):
             raise self._nothing_seen() from error
@@ -291,6 +292,18 @@ class Watching:
     def unseen(self, name: str) -> None:
         """The module of this name has computed attention that cannot be recorded."""
         self._unseen[name] = None
+
+    def _name_replaced_modules(self) -> None:
+        """Name as unseen the modules that the model put in place of watched ones while it ran: they have no hooks.
+
+        BigBird-Pegasus replaces its sparse attention by full attention when the first short text comes.
+        """
+        hooked = {id(module) for module in self._names.values()}
+        for name, module in named_modules(self._model)[0].items():
+            module_class: Any = type(module)
+            kind = kind_of(module_class)
+            if id(module) not in hooked and (kind.computes or kind.visible):
+                self.unseen(name)
 
     def _leave(self, depth: int) -> None:
         """Of modules that an interrupt ended, nothing is left; `depth`: how many were running at the beginning."""
