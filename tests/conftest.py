@@ -13,7 +13,7 @@ from filelock import FileLock
 ROOMS = ("backends.autograd", "backends.chooser", "backends.contract", "backends.cuts", "backends.reference")
 ROOMS += ("backends.tiles", "backends.torch_cpu", "backends.torch_cuda", "backends.triton.launch", "drawing", "learn")
 ROOMS += ("backends.triton.gradient_launch", "backends.triton.reduce_launch")
-ROOMS += ("matrix.attention_matrix", "matrix.matrix_picture", "matrix.normalised", "matrix.views")
+ROOMS += ("matrix.attention_matrix", "matrix.axes", "matrix.lazy_matrix", "matrix.normalised", "matrix.picture")
 ROOMS += (
     "distributed",
     "maps",

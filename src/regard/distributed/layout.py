@@ -1,14 +1,23 @@
-"""Which tokens of a sequence lie on which rank: one run of them, or two for a balanced causal order."""
+"""Which tokens of a sequence lie on which rank: one run of tokens, or two for a balanced causal order.
+
+`shard` and `gather` go from a whole sequence to each rank's share and back; `Placed` says where a DTensor lies.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["Layout", "Run", "cut", "even_lengths"]
+from regard.distributed.ring import Moving, Ring
+from regard.errors import DTypeError, InputError, OutOfRangeError
+from regard.support import check_stored, whole
+
+__all__ = ["Layout", "Placed", "Run", "cut", "even_lengths", "gather", "is_dtensor", "placed", "shard"]
 
 
 @dataclass(frozen=True)
@@ -150,3 +159,133 @@ def _inside(chosen: range, span: range) -> range:
     first = max(-((chosen.start - span.start) // chosen.step), 0)
     end = max(-((chosen.start - span.stop) // chosen.step), 0)
     return chosen[first:end]
+
+
+# From a whole sequence to shares, and back
+
+
+def shard(tensor: Tensor, mesh: Any = None, *, dim: int = -2, zigzag: bool = True) -> Tensor:
+    """This rank's share of a tensor that every rank has whole; `dim` is its axis of tokens.
+
+    In zig-zag order (of 2 × ranks pieces this rank gets one from the front and its mirror image from the back) a causal
+    mask gives every rank the same work; it is also the order of torch's context parallel. Whatever goes with the tokens
+    is cut the same way: positions, labels, ids. Nothing is sent.
+
+    >>> import torch, regard
+    >>> regard.distributed.shard(torch.arange(8), dim=0)                    # alone: all of it
+    tensor([0, 1, 2, 3, 4, 5, 6, 7])
+    """
+    ring, dim = Ring.of(mesh), _axis(tensor, dim)
+    return cut(tensor, Layout.of(even_lengths(tensor.shape[dim], ring.size), zigzag), ring.rank, dim)
+
+
+@torch.no_grad()
+def gather(tensor: Tensor, mesh: Any = None, *, dim: int = -2, zigzag: bool = True) -> Tensor:
+    """The whole of which each rank has a share, in the order of the sequence, on every rank; as data, without gradient.
+
+    >>> import torch, regard
+    >>> whole = torch.randn(2, 8, 10, 64)
+    >>> regard.distributed.gather(regard.distributed.shard(whole)).equal(whole)
+    True
+    """
+    ring, made = Ring.of(mesh), {"dim": dim}
+
+    def prepare() -> dict[str, int]:
+        made["dim"] = _axis(tensor, dim)
+        return {"tokens": tensor.shape[made["dim"]]}
+
+    said = ring.agree(f"gather(dim={dim}, zigzag={zigzag}) of {_rest(tensor, dim)}", prepare)
+    lengths, dim = [each["tokens"] for each in said], made["dim"]
+    layout = Layout.of(lengths, zigzag)
+    found = tensor.new_empty([layout.size if axis == dim else n for axis, n in enumerate(tensor.shape)])
+    for owner, share in enumerate(ring.collect(Moving(tensor, dim, lengths), "gather")):
+        layout.put(owner, found, share, dim)
+    return found
+
+
+def _axis(tensor: Tensor, dim: int) -> int:
+    if not isinstance(tensor, Tensor):
+        raise DTypeError(f"a torch tensor is needed. Got {type(tensor).__name__}.")
+    check_stored("the tensor", tensor)
+    if not -tensor.dim() <= whole("dim", dim) < tensor.dim():
+        raise OutOfRangeError(
+            f"dim must be an axis of the tensor, which has {tensor.dim()}: shape {tuple(tensor.shape)}. Got {dim}. "
+            "It is the axis of tokens: -2 of (…, tokens, width), -1 of (…, tokens)."
+        )
+    return dim % tensor.dim()
+
+
+def _rest(tensor: Any, dim: int) -> str:
+    """The shape without its tokens, which all ranks must share."""
+    if not isinstance(tensor, Tensor) or not -tensor.dim() <= dim < tensor.dim():
+        return type(tensor).__name__
+    sizes = ["tokens" if axis == dim % tensor.dim() else str(n) for axis, n in enumerate(tensor.shape)]
+    return f"{str(tensor.dtype).removeprefix('torch.')}[{', '.join(sizes)}]"
+
+
+# DTensors
+
+
+def is_dtensor(tensor: Any) -> bool:
+    """Whether it is a DTensor; where torch's module of them was never imported, there are none."""
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(tensor, module.DTensor)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where a DTensor (*batch, heads, tokens, width) lies: its tokens along one dimension of the mesh."""
+
+    mesh: Any
+    placements: tuple[Any, ...]
+    leading: tuple[int, ...]  # the whole (*batch, heads)
+    dimension: int  # of the mesh
+
+    @property
+    def group(self) -> Any:
+        """The ranks that share the sequence with this one."""
+        return self.mesh.get_group(self.dimension)
+
+    def whole(self, share: Tensor, tokens: int) -> Tensor:
+        """A result (*batch, heads, tokens, …) with the same placements, from this rank's share of it."""
+        from torch.distributed.tensor import DTensor
+
+        axis = len(self.leading)
+        shape = torch.Size((*self.leading, tokens, *share.shape[axis + 1 :]))
+        strides = [1]
+        for size in reversed(shape[1:]):
+            strides.insert(0, strides[0] * size)
+        made: Tensor = DTensor.from_local(  # type: ignore[no-untyped-call]
+            share, self.mesh, self.placements, run_check=False, shape=shape, stride=tuple(strides)
+        )
+        return made
+
+    def same(self, share: Tensor) -> Tensor:
+        """A picture (*batch, heads, …), the same on all ranks that share the sequence."""
+        from torch.distributed.tensor import DTensor, Replicate
+
+        placements = [Replicate() if n == self.dimension else each for n, each in enumerate(self.placements)]
+        made: Tensor = DTensor.from_local(  # type: ignore[no-untyped-call]
+            share, self.mesh, placements, run_check=False
+        )
+        return made
+
+
+def placed(name: str, tensor: Any) -> Placed:
+    """Check the placements of a DTensor: its tokens on several ranks; batches and heads may be too, each by itself."""
+    axis = tensor.dim() - 2
+    dimensions = [n for n, each in enumerate(tensor.placements) if each.is_shard(axis)]
+    fits = all(each.is_replicate() or (each.is_shard() and each.dim <= axis) for each in tensor.placements)
+    if len(dimensions) != 1 or not fits:
+        raise InputError(
+            f"{name} must be a DTensor with Shard({axis}), the axis of tokens, on one dimension of its mesh, and "
+            "Replicate or a shard of batches or heads on the others. "
+            f"Got {tensor.placements}. Use {name}.redistribute(…)."
+        )
+    leading, mesh = tuple(tensor.shape[:-2]), tensor.device_mesh
+    for n, each in enumerate(tensor.placements):
+        if each.is_shard() and each.dim < axis and leading[each.dim] % mesh.size(n):
+            raise InputError(
+                f"axis {each.dim} of {name} must lie evenly on {mesh.size(n)} ranks. Got {leading[each.dim]} entries."
+            )
+    return Placed(mesh, tuple(tensor.placements), leading, dimensions[0])

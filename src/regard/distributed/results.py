@@ -1,8 +1,13 @@
-"""What a matrix in shards gives, block by block while the keys go round: products, normalisers, reductions.
+"""The results of a matrix in shards, block by block while tensors go round the ring.
 
-A product is merged by the logsumexp of its parts. What belongs to queries is added up where they are; what belongs to
-keys goes round with them and comes home; a picture of the whole is added up over all ranks. Everything here is data,
-without a graph.
+A product is merged by the logsumexp of its parts. A result of queries is summed where they are. A result of keys goes
+round with them and comes home. A pool of the whole is summed over all ranks. For a slice the queries go round, and
+every rank computes its own columns.
+
+In the backward pass the keys go round again, and their gradients with them. As on one device, each masked score
+receives p × (dL/dp - Σ_j p dL/dp). A product knows that sum beforehand, from its output. For all other results, and
+for parts that leave out keys, the normaliser is an input (`outer`): it receives -Σ_j p dL/dp, and is itself a
+differentiable function of all keys.
 """
 
 from __future__ import annotations
@@ -10,29 +15,48 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard import backends
-from regard.backends import Attend, Entropy, Pool, Received, Reduction, Result, Top, TransposedProduct
-from regard.backends.contract import TRUSTED, with_sinks
+from regard.backends import (
+    Attend,
+    Backward,
+    Entropy,
+    LogSumExp,
+    Pool,
+    Received,
+    Reduction,
+    Request,
+    Result,
+    Top,
+    TransposedProduct,
+)
+from regard.backends.chooser import backward, shielded
+from regard.backends.contract import TRUSTED, Gradients, with_operand, with_sinks
 from regard.backends.tiles.reductions import bin_edges
 from regard.distributed.layout import Run
-from regard.distributed.ring import Carrier
-from regard.distributed.share import Block, Share
-from regard.scores import Scores
+from regard.distributed.ring import Carrier, Moving
+from regard.distributed.share import Block, Share, shifted
+from regard.errors import InputError
+from regard.matrix.normalised import dense_weights, without_graph
+from regard.scores import BoundMask, Scores, take
 from regard.support import Float
 
-__all__ = ["attend", "logsumexp", "reduce"]
+__all__ = ["compute", "dense", "differentiable", "logsumexp", "reduce"]
+
+# Products and normalisers
 
 
 def attend(
     share: Share, value: Float[Tensor, "batch key_heads keys width"]
 ) -> tuple[Float[Tensor, "batch heads queries width"], Float[Tensor, "batch heads queries"], bool]:
-    """(weights @ value, the normaliser, whether it has digits enough for all that is computed from it)."""
-    scores, sure = share.scores, True
+    """(weights @ value, normaliser, whether the normaliser is precise enough for every other result)."""
+    scores, precise = share.scores, True
     output = value.new_zeros(*scores.shape[:3], value.shape[-1], dtype=scores.working_dtype)
     lse, digits = _nothing_seen(scores), scores.working_dtype
     moving = [*share.moving_keys(), share.per_key(value)]
@@ -40,17 +64,17 @@ def attend(
         for block in share.blocks(owner, moved):
             data, here = block.scores.detached(), block.rows.local
             part, own = backends.compute(data, Attend(moved[-1][:, :, block.columns.local]))
-            own, exact = _checked(data, own)
-            sure, digits = sure and exact, torch.promote_types(digits, own.dtype)
+            own, is_trusted = _checked(data, own)
+            precise, digits = precise and is_trusted, torch.promote_types(digits, own.dtype)
             before, so_far = lse[:, :, here], output[:, :, here]
             total = torch.logaddexp(before, own.double())
             so_far.mul_(backends.share(before, total)[..., None])
             so_far.add_(part * backends.share(own.double(), total)[..., None].to(output.dtype))
             before.copy_(total)
     if scores.sinks is None:
-        return output.to(scores.query.dtype), lse.to(digits), sure
+        return output.to(scores.query.dtype), lse.to(digits), precise
     widened = with_sinks(scores, lse)  # a sink may be large: all digits are kept
-    return output.mul_(backends.share(lse, widened)[..., None]).to(scores.query.dtype), widened, sure
+    return output.mul_(backends.share(lse, widened)[..., None]).to(scores.query.dtype), widened, precise
 
 
 def _nothing_seen(scores: Scores) -> Tensor:
@@ -58,7 +82,7 @@ def _nothing_seen(scores: Scores) -> Tensor:
 
 
 def _checked(scores: Scores, lse: Tensor) -> tuple[Tensor, bool]:
-    """A kernel's normaliser with digits enough to merge by, and whether it has enough for everything else too."""
+    """A kernel's normaliser, precise enough to merge by, and whether it suffices for every other result."""
     if backends.trusted(lse, scores.query.dtype):
         return lse, True
     if bool(((lse.abs() > TRUSTED) & (lse != -math.inf)).any()):
@@ -73,7 +97,7 @@ def logsumexp(share: Share) -> Float[Tensor, "batch heads queries"]:
     for owner, moved in share.ring.around(share.moving_keys(), "logsumexp"):
         for block in share.blocks(owner, moved):
             own, before = backends.logsumexp(block.scores.detached()), lse[:, :, block.rows.local]
-            digits = torch.promote_types(digits, own.dtype)  # float32 is said to be enough where a kernel gives it
+            digits = torch.promote_types(digits, own.dtype)  # float32 where a kernel found it sufficient
             before.copy_(torch.logaddexp(before, own.double()))
     return lse.to(digits) if scores.sinks is None else with_sinks(scores, lse)
 
@@ -82,11 +106,11 @@ def logsumexp(share: Share) -> Float[Tensor, "batch heads queries"]:
 
 
 def reduce(share: Share, lse: Float[Tensor, "batch heads queries"], requests: Sequence[Reduction]) -> list[Result]:
-    """The reductions asked for, all while the keys go round once."""
+    """Several reductions while the keys go round once."""
     batch, heads, _, _ = share.shape
-    made = [_accumulator(share, request) for request in requests]
-    per_key = [found for found in made if isinstance(found, _PerKey)]
-    edges = next((each.row_edges for each in made if isinstance(each, _Pool)), [0, share.queries.size])
+    accumulators = [_accumulator(share, request) for request in requests]
+    per_key = [each for each in accumulators if isinstance(each, _PerKey)]
+    edges = next((each.row_edges for each in accumulators if isinstance(each, _Pool)), [0, share.queries.size])
     carrier = Carrier(share.ring, "a reduction", any(keyed.maximum for keyed in per_key))
     for owner, moved in share.ring.around(share.moving_keys(), "a reduction"):
         for keyed in per_key:
@@ -98,17 +122,17 @@ def reduce(share: Share, lse: Float[Tensor, "batch heads queries"], requests: Se
                 if len(rows) < len(block.rows.picked):
                     part = data.select(range(batch), range(heads), rows, range(data.shape[3]))
                 here = slice(block.rows.here + rows.start, block.rows.here + rows.stop)
-                asked = [each.request(block, here) for each in made]
-                unlike = list(dict.fromkeys(asked))  # a pool and what each key receives take the same sums
-                found = dict(zip(unlike, backends.reduce(part, lse[:, :, here], unlike), strict=True))
-                for each, request in zip(made, asked, strict=True):
-                    each.add(block, here, found[request])
+                wanted = [each.request(block, here) for each in accumulators]
+                distinct = list(dict.fromkeys(wanted))  # a pool and `Received` need the same sums
+                answers = dict(zip(distinct, backends.reduce(part, lse[:, :, here], distinct), strict=True))
+                for each, request in zip(accumulators, wanted, strict=True):
+                    each.add(block, here, answers[request])
         if per_key:
             carrier.add(owner, [share.per_key(keyed.total) for keyed in per_key])
     if per_key:
         for keyed, total in zip(per_key, carrier.home(), strict=True):
             keyed.total = total
-    return [each.result() for each in made]
+    return [each.result() for each in accumulators]
 
 
 def _pieces(run: Run, edges: Sequence[int]) -> Iterator[range]:
@@ -119,18 +143,18 @@ def _pieces(run: Run, edges: Sequence[int]) -> Iterator[range]:
 
 
 class _Accumulator:
-    """What gathers one result from pieces of blocks."""
+    """One result, gathered from pieces of blocks."""
 
     def request(self, block: Block, rows: slice) -> Reduction:
-        """What it asks of a piece of a block; `rows`: which of this rank's queries these are."""
+        """The request for a piece of a block; `rows`: its queries among those of this rank."""
         raise NotImplementedError
 
-    def add(self, block: Block, rows: slice, found: Result) -> None:
-        """Take the answer in."""
+    def add(self, block: Block, rows: slice, answer: Result) -> None:
+        """Add the answer to that request."""
         raise NotImplementedError
 
     def result(self) -> Result:
-        """What was asked for, once all blocks are in."""
+        """The result of all blocks."""
         raise NotImplementedError
 
 
@@ -152,16 +176,16 @@ class _Entropy(_Accumulator):
     def request(self, block: Block, rows: slice) -> Entropy:
         return Entropy()
 
-    def add(self, block: Block, rows: slice, found: Result) -> None:
-        assert isinstance(found, Tensor)
-        self.total[:, :, rows] += found
+    def add(self, block: Block, rows: slice, answer: Result) -> None:
+        assert isinstance(answer, Tensor)
+        self.total[:, :, rows] += answer
 
     def result(self) -> Float[Tensor, "batch heads queries"]:
         return self.total
 
 
 class _Top(_Accumulator):
-    """The best of each row so far; those of a block are compared with them. Keys are counted in the whole matrix."""
+    """The k largest weights of each row so far. Keys are counted in the whole matrix."""
 
     def __init__(self, share: Share, k: int):
         scores, self.k = share.scores, k
@@ -172,8 +196,8 @@ class _Top(_Accumulator):
     def request(self, block: Block, rows: slice) -> Top:
         return Top(min(self.k, len(block.columns.picked)))
 
-    def add(self, block: Block, rows: slice, found: Result) -> None:
-        weights, keys = found
+    def add(self, block: Block, rows: slice, answer: Result) -> None:
+        weights, keys = answer
         hidden = keys < 0
         weights = torch.cat([self.weights[:, :, rows], weights.masked_fill(hidden, -1.0)], -1)
         keys = torch.cat([self.keys[:, :, rows], (keys + block.columns.index).masked_fill(hidden, -1)], -1)
@@ -185,7 +209,7 @@ class _Top(_Accumulator):
 
 
 class _PerKey(_Accumulator):
-    """Sums (or maxima) for the keys of whoever's turn it is; they go round with the keys."""
+    """Sums (or maxima) for the keys of the rank whose turn it is; they go round with the keys."""
 
     maximum = False
 
@@ -195,13 +219,13 @@ class _PerKey(_Accumulator):
         self.total = scores.query.new_zeros(0, dtype=scores.working_dtype)
 
     def begin(self, keys: int) -> None:
-        """Another rank's keys, of which there are so many."""
+        """Start with so many keys of another rank."""
         self.total = self.total.new_zeros(*self.leading, keys, *self.width)
 
-    def add(self, block: Block, rows: slice, found: Result) -> None:
-        assert isinstance(found, Tensor)
+    def add(self, block: Block, rows: slice, answer: Result) -> None:
+        assert isinstance(answer, Tensor)
         here = self.total[:, :, block.columns.local]
-        torch.maximum(here, found, out=here) if self.maximum else here.add_(found)
+        torch.maximum(here, answer, out=here) if self.maximum else here.add_(answer)
 
     def result(self) -> Tensor:
         return self.total
@@ -230,7 +254,7 @@ class _TransposedProduct(_PerKey):
 
 
 class _Pool(_Accumulator):
-    """Bins of the whole matrix. A piece lies in one bin of rows: what its keys receive goes to the bins of columns."""
+    """Bins of the whole matrix. A piece lies in one bin of rows; the sums of its keys go to the bins of columns."""
 
     def __init__(self, share: Share, request: Pool):
         batch, heads, queries, keys = share.shape
@@ -244,16 +268,16 @@ class _Pool(_Accumulator):
     def request(self, block: Block, rows: slice) -> Received:
         return Received("max" if self.maximum else "sum")
 
-    def add(self, block: Block, rows: slice, found: Result) -> None:
-        assert isinstance(found, Tensor)
+    def add(self, block: Block, rows: slice, answer: Result) -> None:
+        assert isinstance(answer, Tensor)
         index = block.rows.index + rows.start - block.rows.here
         here = self.total[:, :, bisect_right(self.row_edges, index) - 1]
         keys = block.columns.indices
-        bins = torch.bucketize(torch.arange(keys.start, keys.stop, device=found.device), self.ends, right=True)
+        bins = torch.bucketize(torch.arange(keys.start, keys.stop, device=answer.device), self.ends, right=True)
         if self.maximum:
-            here.scatter_reduce_(-1, bins.expand(found.shape), found.double(), "amax")
+            here.scatter_reduce_(-1, bins.expand(answer.shape), answer.double(), "amax")
         else:
-            here.index_add_(-1, bins, found.double())
+            here.index_add_(-1, bins, answer.double())
 
     def result(self) -> Float[Tensor, "batch heads rows columns"]:
         total = self.ring.reduce(self.total, "pool", self.maximum)
@@ -263,3 +287,228 @@ class _Pool(_Accumulator):
             )
             total = total / (heights[:, None] * widths)
         return total.to(self.dtype)
+
+
+# Slices
+
+
+def dense(
+    share: Share, stage: str, lse: Float[Tensor, "batch heads queries"] | None
+) -> Float[Tensor, "batch heads all_queries all_keys"]:
+    """One whole stage, or with the normaliser of these rows the weights, the same on all ranks."""
+    scores, ring, queries = share.scores, share.ring, share.queries
+    batch, heads, _, keys = scores.shape
+    lengths = [queries.tokens(rank) for rank in range(ring.size)]
+    rows = [scores.query.detach(), *([] if lse is None else [lse.double()])]  # one dtype on all ranks
+    rows += [_picked(tensor.detach(), share) for tensor in _query_side(scores.mask)]
+    columns = scores.query.new_empty(batch, heads, queries.size, keys)
+    for owner, moved in ring.around([Moving(tensor, 2, lengths) for tensor in rows], "A[…]"):
+        for run in queries.runs[owner]:
+            for own in share.keys.runs[ring.rank]:
+                block = _written_out(share, run, own, moved[0], moved[1 if lse is None else 2 :])
+                numbers = block.stage(stage) if lse is None else dense_weights(block, moved[1][:, :, run.local])
+                columns[:, :, run.index : run.index + len(run.picked), own.local] = numbers.to(columns.dtype)
+    whole = scores.query.new_empty(batch, heads, queries.size, share.keys.size)
+    lengths = [share.keys.tokens(rank) for rank in range(ring.size)]
+    for owner, part in enumerate(ring.collect(Moving(columns, 3, lengths), "A[…]")):
+        share.keys.put(owner, whole, part, 3)
+    return whole
+
+
+def _query_side(mask: BoundMask) -> list[Tensor]:
+    """The tensors of a mask that go with the queries."""
+    return [*(mine for mine, _ in mask.ids), *(cut.queries for cut in mask.cuts), *mask.visible, *mask.biases]
+
+
+def _picked(tensor: Tensor, share: Share) -> Tensor:
+    """A tensor of the mask for the picked queries only: one row of a bias, where one row is read."""
+    runs = share.rows
+    if tensor.shape[2] == 1:  # one row for all queries, or a single query
+        return tensor.expand(-1, -1, sum(len(run.picked) for run in runs), -1)
+    rows = [tensor[:, :, shifted(run.picked, run.offset)] for run in runs]
+    return torch.cat(rows, 2) if rows else tensor[:, :, :0]
+
+
+def _written_out(share: Share, run: Run, own: Run, query: Tensor, sides: list[Tensor]) -> Scores:
+    """A run of any rank's queries × a run of this rank's keys, with a dense mask: the block itself becomes dense."""
+    scores, device = share.scores, query.device
+    mask = scores.mask
+    per_query = [tensor[:, :, run.local] for tensor in sides]
+    seen = [BoundMask(bands=mask.bands).tile(run.positions, own.positions, device)] if mask.bands else []
+    keys = shifted(own.picked, own.offset)
+    seen += [kept[..., keys] for kept in mask.kept]
+    places = torch.arange(own.positions.start, own.positions.stop, own.positions.step, device=device)
+    seen += [places < length for length in share.lengths]
+    seen += [ids == theirs[..., keys] for ids, (_, theirs) in zip(per_query, mask.ids, strict=False)]
+    after = len(mask.ids) + len(mask.cuts)
+    tiles = [take(tensor, 3, own.positions) for tensor in per_query[after:]]
+    visible, biases = tiles[: len(mask.visible)], tiles[len(mask.visible) :]
+    for cut, rows in zip(mask.cuts, per_query[len(mask.ids) : after], strict=True):
+        band = None if cut.band is None else BoundMask(bands=(cut.band,)).tile(run.positions, own.positions, device)
+        here = rows & cut.keys[..., keys]
+        here = here if band is None else here & band
+        if cut.bias == -math.inf:
+            seen.append(~here)
+        else:
+            biases.append(torch.where(here, cut.bias, 0.0).to(scores.working_dtype))
+    return replace(
+        scores,
+        query=query[:, :, run.local],
+        key=scores.key.detach()[:, :, own.local],
+        mask=BoundMask(visible=tuple(t for t in (*seen, *visible) if t is not None), biases=tuple(biases)),
+        sinks=None,
+        rows=range(len(run.picked)),
+        columns=range(len(own.picked)),
+    )
+
+
+# Gradients
+
+
+def compute(
+    share: Share, request: Request, lse: Tensor | None = None, *, outer: bool = False
+) -> tuple[Tensor, Tensor, bool]:
+    """(result, normaliser, whether the normaliser is precise enough for every other result), without a graph.
+
+    Only `Attend` finds the normaliser itself; `outer`: `lse` covers more keys than this share.
+    """
+    if isinstance(request, Attend):
+        output, own, precise = attend(share, request.operand)
+        if not outer:
+            return output, own, precise
+        assert lse is not None
+        return (output * backends.share(own, lse)[..., None]).to(output.dtype), lse, True
+    assert lse is not None
+    if isinstance(request, LogSumExp):
+        return lse.clone(), lse, True
+    (result,) = reduce(share, lse, [request])
+    assert isinstance(result, Tensor)
+    return (result.to(request.operand.dtype) if isinstance(request, TransposedProduct) else result), lse, True
+
+
+def differentiable(
+    share: Share, request: Request, lse: Tensor | None = None, outer: Tensor | None = None
+) -> tuple[Tensor, Tensor, bool]:
+    """`compute` with a graph; the normaliser comes as data."""
+    scores = share.scores
+    if outer is not None:
+        share = replace(share, scores=replace(scores, sinks=None))
+    tensors = (outer, scores.query, scores.key, share.scores.sinks, request.operand, *scores.mask.biases)
+    results: tuple[Tensor, Tensor, bool] = _OverRanks.apply(request, share, lse, *tensors)  # type: ignore[no-untyped-call]
+    return results
+
+
+class _OverRanks(torch.autograd.Function):
+    @staticmethod
+    def forward(  # type: ignore[override]
+        ctx: Any, request: Request, share: Share, lse: Tensor | None, *tensors: Tensor | None
+    ) -> tuple[Tensor, Tensor, bool]:
+        outer, operand = tensors[0], tensors[4]
+        if outer is not None:
+            lse = outer.detach()
+        detached = with_operand(request, None if operand is None else operand.detach())
+        result, lse, precise = compute(share, detached, lse, outer=outer is not None)
+        ctx.share = replace(share, scores=without_graph(share.scores))
+        ctx.request = with_operand(request, torch.empty(0, 0, 0, 0))  # the operand is saved below, not twice
+        ctx.save_for_backward(lse, result, *tensors)
+        ctx.mark_non_differentiable(lse)
+        return result, lse, precise
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+        share, needed = ctx.share, ctx.needs_input_grad[3:]
+        saved: list[Any] = []
+
+        def prepare() -> dict[str, Any]:
+            if torch.is_grad_enabled():  # create_graph=True: the results below would silently count as constants
+                raise InputError(
+                    "regard's gradients are of first order: create_graph=True cannot go through them. "
+                    "Write this step in plain torch, on one rank."
+                )
+            saved.extend(ctx.saved_tensors)  # raises if a tensor was modified in place
+            return {}
+
+        share.ring.agree(f"the gradient of {type(ctx.request).__name__}", prepare)
+        lse, result, outer, query, key, sinks, operand, *biases = saved
+        request = with_operand(ctx.request, operand)
+        task = Backward(request, result, lse, grad, subtract=outer is None, biases=any(needed[5:]))
+        totals = _gradients(share, task)
+        if isinstance(request, Attend):
+            row_dot = (grad.to(lse.dtype) * result).sum(-1)  # in the wider dtype: halves would overflow
+        else:
+            row_dot = -grad.to(lse.dtype) if isinstance(request, LogSumExp) else totals.row_dot
+        d_sinks = None
+        if sinks is not None:  # a sink has a weight, and its value is 0
+            d_sinks = -(backends.share(sinks.to(lse.dtype)[..., None], lse) * row_dot).sum(-1)
+        d_outer = None if outer is None else -row_dot
+        grads = (d_outer, totals.query, totals.key, d_sinks, totals.operand, *totals.biases)
+        inputs = (outer, query, key, sinks, operand, *biases)
+        cast = [None if g is None or t is None else g.to(t.dtype) for g, t in zip(grads, inputs, strict=True)]
+        return None, None, None, *(g if need else None for g, need in zip(cast, needed, strict=True))
+
+
+class _Totals(NamedTuple):
+    """Gradients of (query, key, operand, biases), and Σ_j p dL/dp of each row."""
+
+    query: Float[Tensor, "batch heads queries width"]
+    key: Float[Tensor, "batch key_heads keys width"]
+    operand: Tensor | None
+    biases: Sequence[Tensor | None]
+    row_dot: Float[Tensor, "batch heads queries"]
+
+
+def _gradients(share: Share, task: Backward) -> _Totals:
+    """The gradients for this rank's tokens, from the queries of all ranks."""
+    scores, ring, call = share.scores, share.ring, "the backward pass"
+    query, dtype, request = scores.query, scores.working_dtype, task.request
+    d_query = torch.zeros_like(query, dtype=dtype, memory_format=torch.contiguous_format)
+    d_biases = [torch.zeros_like(bias, dtype=dtype) if task.biases else None for bias in scores.mask.biases]
+    row_dot = query.new_zeros(scores.shape[:3], dtype=dtype)
+    d_x = torch.zeros_like(request.operand, dtype=dtype) if isinstance(request, TransposedProduct) else None
+    extra: list[Tensor] = []  # what goes round beside the keys: values, or gradients that belong to keys
+    if isinstance(request, Attend):
+        extra = [request.operand.detach()]
+    elif isinstance(request, Received | TransposedProduct):
+        extra = [task.grad]
+    carrier = Carrier(ring, call)
+    for owner, moved in ring.around([*share.moving_keys(), *map(share.per_key, extra)], call):
+        key, last = moved[0], moved[-1]
+        d_key = torch.zeros_like(key, dtype=dtype)
+        d_value = torch.zeros_like(last, dtype=dtype) if isinstance(request, Attend) else None
+        for block in share.blocks(owner, moved):
+            rows, columns = block.rows.local, block.columns.local
+            part = _of_block(block, task, last)
+            d_query[:, :, rows] += part.query
+            d_key[:, :, columns] += part.key
+            if d_value is not None and part.operand is not None:
+                d_value[:, :, columns] += part.operand
+            if d_x is not None and part.operand is not None:
+                d_x[:, :, rows] += part.operand
+            if part.row_dot is not None:
+                row_dot[:, :, rows] += part.row_dot
+            for total, of_part in zip(d_biases, part.biases, strict=True) if task.biases else ():
+                if total is not None and of_part is not None:
+                    first, start = block.rows, block.columns
+                    there = take(total, 2, range(first.offset, first.offset + first.length))
+                    take(there, 3, range(start.start, start.start + start.length)).add_(of_part)
+        carrier.add(owner, [share.per_key(total) for total in (d_key, d_value) if total is not None])
+    home = carrier.home()
+    return _Totals(d_query, home[0], home[1] if isinstance(request, Attend) else d_x, d_biases, row_dot)
+
+
+def _of_block(block: Block, task: Backward, moved: Tensor) -> Gradients:
+    """The gradients of one block; `moved`: the values or the gradients that went round with its keys."""
+    request, result, grad = task.request, task.result, task.grad
+    rows, columns = block.rows.local, block.columns.local
+    lse = task.lse[:, :, rows]
+    scores = block.scores.detached().seeing(lse)
+    part: Request = request
+    if isinstance(request, Attend):
+        part = shielded(scores, replace(request, operand=moved[:, :, columns]))
+    elif isinstance(request, TransposedProduct):
+        part = replace(request, operand=request.operand.detach()[:, :, rows])
+    if isinstance(request, Received | TransposedProduct):
+        result, grad = result[:, :, :0], moved[:, :, columns]  # the result of the keys is not needed
+    else:
+        result, grad = result[:, :, rows], grad[:, :, rows]
+    return backward(scores, replace(task, request=part, result=result, lse=lse, grad=grad))

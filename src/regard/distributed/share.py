@@ -37,7 +37,7 @@ from regard.scores import (
 )
 from regard.scores.bound_mask import BoundCut
 
-__all__ = ["Block", "Share", "make_share"]
+__all__ = ["Block", "Share", "make_share", "shifted"]
 
 _ALL, _SOME, _NONE = 1, 0, -1  # how many keys of a run are kept
 
@@ -181,6 +181,11 @@ class Share:
         return replace(
             self, queries=self.queries.select(rows), keys=self.keys.select(columns), scores=here, lengths=lengths
         )
+
+
+def shifted(picked: range, by: int) -> slice:
+    """The picked tokens of a run as a slice of the whole share, in which the run begins at `by`."""
+    return slice(picked.start + by, picked.stop + by, picked.step)
 
 
 def _whole(run: Run, start: int) -> Positions:

@@ -20,7 +20,7 @@ from regard.maps.bins import Bins
 from regard.maps.levels import FINEST, Levels, Sweeps, level_size
 from regard.maps.packing import SAMPLE, Blocks, Rounded
 from regard.matrix.attention_matrix import AttentionMatrix
-from regard.matrix.views import Axes
+from regard.matrix.axes import Axes
 from regard.support import one_of, progress, threads
 
 __all__ = ["MapEntry", "MatrixFeed"]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard import backends
 from regard.backends import Attend, Backward, Dropout
-from regard.matrix.views import Axes, fold_operand
+from regard.matrix.axes import Axes, fold_operand
 from regard.scores import Atom, Band, Cut, Dense, Keep, Mask, Same, Scores, check_floats, make_scores
 
 __all__ = ["attend"]

@@ -19,8 +19,8 @@ from regard.backends.contract import aligned
 from regard.errors import DTypeError
 from regard.matrix import compiled
 from regard.matrix.attention_matrix import AttentionMatrix
+from regard.matrix.axes import Axes, fold_operand
 from regard.matrix.normalised import dense_weights
-from regard.matrix.views import Axes, fold_operand
 from regard.scores import Band, Keep, Mask, as_mask, check_floats, make_scores
 from regard.support import FLOATS, Float, inside_func, recording, transformed
 

@@ -1,13 +1,13 @@
-"""`NormalisedScores`: scores and the normaliser of each row, which together are the weights.
+"""`NormalisedScores`: scores and the normaliser of each row, which together determine the weights.
 
-This is what an `AttentionMatrix` computes with: 4-D, (batch, heads, queries, keys), without the user's own axes. The
-normaliser is computed when something needs it, and kept.
+An `AttentionMatrix` computes with them: 4-D, (batch, heads, queries, keys), without the user's own axes. The normaliser
+is computed when a result needs it, and kept.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,19 +15,19 @@ import torch
 from torch import Tensor
 
 from regard import backends
-from regard.backends import Attend, LogSumExp, Reduction, Request, Result
+from regard.backends import Attend, LogSumExp, Pool, Received, Reduction, Request, Result
 from regard.errors import ModifiedInPlaceError
-from regard.scores import BoundMask, Positions, Scores, as_range, pick
+from regard.scores import BoundMask, Mask, Positions, Scores, as_range, pick
 from regard.support import Float, Int, no_compile
 
-__all__ = ["NormalisedScores", "Source", "check_sources", "dense_weights"]
+__all__ = ["NormalisedScores", "Source", "check_sources", "dense_weights", "per_member", "without_graph"]
 
 _POINTS = 2**16  # single points computed at a time
 _LOG2E = math.log2(math.e)
 
 
 class Source(NamedTuple):
-    """A tensor that the user handed in, and its version counter at that time."""
+    """An input tensor of the user, and its version counter when the matrix was made."""
 
     name: str
     tensor: Tensor
@@ -35,12 +35,18 @@ class Source(NamedTuple):
 
     @classmethod
     def of(cls, **tensors: Tensor) -> list[Source]:
-        """Those that have a version counter."""
+        """The tensors that have a version counter."""
         return [cls(name, tensor, tensor._version) for name, tensor in tensors.items() if not tensor.is_inference()]
+
+    @classmethod
+    def of_inputs(cls, query: Tensor, key: Tensor, mask: Mask, sinks: Tensor | float | None) -> list[Source]:
+        """The tensors from which a matrix is made, named as in its signature."""
+        tensors = {"query": query, "key": key} | {f"mask ({n})": tensor for n, tensor in enumerate(mask.tensors)}
+        return cls.of(**tensors | ({"sinks": sinks} if isinstance(sinks, Tensor) else {}))
 
 
 def check_sources(sources: Sequence[Source], matrix: str = "AttentionMatrix") -> None:
-    """Raise if one of them was modified in place since its matrix was made."""
+    """Raise if a source was modified in place since its matrix was made."""
     for name, tensor, version in sources:
         if tensor._version != version:
             raise ModifiedInPlaceError(
@@ -50,7 +56,7 @@ def check_sources(sources: Sequence[Source], matrix: str = "AttentionMatrix") ->
 
 
 class NormalisedScores:
-    """Scores with the logsumexp of each row over *all* its keys, of which these may be a part."""
+    """Scores with the logsumexp of each row over *all* its keys, of which the scores may be a part."""
 
     def __init__(
         self, scores: Scores, sources: Sequence[Source], row_scores: Scores | None = None, lse: Tensor | None = None
@@ -64,11 +70,21 @@ class NormalisedScores:
 
     @property
     def has_all_keys(self) -> bool:
-        """Whether these are all keys of the rows, so that a row is its own normaliser."""
+        """Whether the scores cover all keys of their rows, so that a product finds the normaliser itself."""
         return self.scores is self.row_scores
 
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """(batch, heads, queries, keys)."""
+        return self.scores.shape
+
+    @property
+    def sinks(self) -> Tensor | None:
+        """The sinks that the normaliser counts: (batch, heads)."""
+        return self.row_scores.sinks
+
     def check_sources(self) -> None:
-        """Raise if a tensor was modified in place since: the numbers would no longer agree."""
+        """Raise if an input was modified in place: the numbers would no longer agree."""
         check_sources(self.sources)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -122,8 +138,15 @@ class NormalisedScores:
 
     @no_compile
     def compute(self, request: Request) -> Tensor:
-        """The result of a request other than `Top`, differentiable where that is asked for."""
+        """The result of a request other than `Top`; differentiable where gradients are recorded, except a maximum."""
         self.check_sources()
+        if isinstance(request, Attend):
+            if request.operand.shape[1] != self.scores.key.shape[1]:
+                return per_member(self, request, NormalisedScores.compute)
+        elif isinstance(request, Received | Pool) and request.reduce == "max":
+            (maxima,) = self.reduce(request)
+            assert isinstance(maxima, Tensor)
+            return maxima
         outer = None if self.has_all_keys else self.normaliser()
         lse = self._lse if isinstance(request, Attend) and outer is None else self.lse()  # a product finds its own
         from_operand = request.operand is not None and request.operand.requires_grad
@@ -164,13 +187,13 @@ class NormalisedScores:
         return NormalisedScores(part, self.sources, row_scores, lse)
 
     def where(self, mask: BoundMask, sources: Sequence[Source]) -> NormalisedScores:
-        """The same with more hidden, each row still normalised over all that it saw before."""
+        """The same scores with more keys hidden, each row still normalised over the keys it saw before."""
         scores = replace(self.scores, mask=self.scores.mask & mask)
         lse = self.lse() if self.knows_lse() else None
         return NormalisedScores(scores, [*self.sources, *sources], self.row_scores, lse)
 
     def in_dtype(self, dtype: torch.dtype) -> NormalisedScores:
-        """The same queries and keys, computed with the digits of another dtype; outside any graph."""
+        """The same queries and keys in another dtype, outside any graph."""
 
         def cast(scores: Scores) -> Scores:
             return replace(scores, query=scores.query.detach().to(dtype), key=scores.key.detach().to(dtype))
@@ -179,13 +202,13 @@ class NormalisedScores:
         return NormalisedScores(scores, self.sources, scores if self.has_all_keys else cast(self.row_scores))
 
     def normalised_by(self, lse: Float[Tensor, "batch heads queries"]) -> NormalisedScores:
-        """The same with its normaliser, where that was computed before."""
+        """The same scores with a normaliser that was computed before."""
         return NormalisedScores(self.scores, self.sources, self.row_scores, lse)
 
     def detach(self) -> NormalisedScores:
         """The same numbers outside any graph; nothing is copied."""
-        scores = _without_graph(self.scores)
-        row_scores = scores if self.has_all_keys else _without_graph(self.row_scores)
+        scores = without_graph(self.scores)
+        row_scores = scores if self.has_all_keys else without_graph(self.row_scores)
         sources = [source._replace(tensor=source.tensor.detach()) for source in self.sources]
         same = NormalisedScores(scores, sources, row_scores, self._lse)
         same._kernel_lse = self._kernel_lse
@@ -200,9 +223,9 @@ class NormalisedScores:
         if torch.is_grad_enabled() and scores.requires_grad:
             return dense_weights(scores, lse).to(scores.query.dtype)
         with torch.no_grad():
-            few = backends.dense(scores, self.lse)
-        if few is not None:
-            return few
+            from_kernel = backends.dense(scores, self.lse)
+        if from_kernel is not None:
+            return from_kernel
         dense = scores.query.new_empty(scores.shape)
         batch, heads, queries, keys = scores.shape
         rows = max(2**22 // max(batch * heads * keys, 1), 1)
@@ -223,16 +246,28 @@ class NormalisedScores:
     ) -> Float[Tensor, " n"]:
         """One stage, or the "weights", at single points given as four index tensors."""
         lse = self.normaliser() if stage == "weights" else None
-        found = []
+        pieces = []
         for start in range(0, len(row), _POINTS):
             index = tuple(axis[start : start + _POINTS] for axis in (batch, head, row, column))
             values = self.scores.points("masked" if lse is not None else stage, *index)
-            found.append(values if lse is None else _normalised(values, lse[index[0], index[1], index[2]]))
-        flat = torch.cat(found) if found else self.scores.query.new_zeros(0)
+            pieces.append(values if lse is None else _normalised(values, lse[index[0], index[1], index[2]]))
+        flat = torch.cat(pieces) if pieces else self.scores.query.new_zeros(0)
         return flat.to(self.scores.query.dtype)
 
 
-def _without_graph(scores: Scores) -> Scores:
+def per_member(core: Any, request: Attend, compute: Callable[[Any, Attend], Tensor]) -> Tensor:
+    """A product with values per query head: one pass for each member of a group, so that keys stay shared."""
+    batch, heads, queries, keys = (range(n) for n in core.shape)
+    group, outputs = core.scores.group, []
+    for member in range(group):
+        part = core.select(batch, heads[member::group], queries, keys)
+        # Each head drops other weights.
+        dropout = request.dropout and replace(request.dropout, seed=request.dropout.seed + (member << 20))
+        outputs.append(compute(part, Attend(request.operand[:, member::group], dropout)))
+    return torch.stack(outputs, 2).flatten(1, 2)
+
+
+def without_graph(scores: Scores) -> Scores:
     """The same numbers outside any graph; unlike `Scores.detached`, nothing is copied."""
     sinks = None if scores.sinks is None else scores.sinks.detach()
     mask = scores.mask.each(Tensor.detach)

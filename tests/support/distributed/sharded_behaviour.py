@@ -71,7 +71,7 @@ def balance(rank, size):
 
     def points(zigzag, mask, own=lambda ids: ids):
         x = shard(torch.zeros(1, 64 * size, 4), zigzag=zigzag)
-        share = ShardedMatrix(x, x, mask=mask, zigzag=zigzag)._share
+        share = ShardedMatrix(x, x, mask=mask, zigzag=zigzag)._core.share
         blocks = [
             (block.rows.length, block.columns.length, bool(block.scores.mask))
             for owner, moved in share.ring.around(share.moving_keys(), "counting")

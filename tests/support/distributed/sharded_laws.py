@@ -114,7 +114,7 @@ def _parts(A, weights, case, rank, limit, stored):
     index = (*(some(n, True) for n in leading), some(queries, False), some(keys, False))
     part, expected = A.part[index], weights[index]
     assert part.shape == expected.shape
-    rows, columns = (getattr(part._share, name) for name in ("queries", "keys"))
+    rows, columns = (getattr(part._core.share, name) for name in ("queries", "keys"))
 
     def own(array, layout, axis):
         pieces = [array.narrow(axis, run.index, len(run.picked)) for run in layout.runs[rank]]
@@ -262,7 +262,7 @@ def _part_gradients(case, rank, A, W, own, whole, D, draw):
     x = torch.randn(A.shape[-1], 2, generator=torch.Generator().manual_seed(case.seed), dtype=torch.float64)
     part = A.part[index]
     picked = x[index[-1]]
-    pieces = [picked[run.index : run.index + len(run.picked)] for run in part._share.keys.runs[rank]]
+    pieces = [picked[run.index : run.index + len(run.picked)] for run in part._core.share.keys.runs[rank]]
     mine = torch.cat(pieces) if pieces else picked[:0]
     loss = (part @ mine).square().sum()
     found = torch.autograd.grad(loss, [own["query"], own["key"]], allow_unused=True)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.errors import InputError, WatchError
 from regard.matrix import AttentionMatrix, Parts, Top, Transposed
-from regard.matrix.views import basic
+from regard.matrix.axes import basic
 from regard.nn import SelfAttention
 from regard.scores import Mask, Positions, bias, bind, cut
 from regard.scores.bound_mask import at

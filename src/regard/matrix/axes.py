@@ -1,27 +1,22 @@
-"""Ways to look at a matrix: its transpose, its stages, its parts (all as lazy as itself) and `A[…]`.
-
-Inside, tensors are (batch, heads, …); `Axes` has the leading axes as the user has them.
-"""
+"""The user's axes and indices, and how they become (batch, heads, queries, keys), the only form that is computed."""
 
 from __future__ import annotations
 
 import contextlib
 import operator
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from regard.errors import DTypeError, InputError, OutOfRangeError, ShapeError
+from regard.errors import DTypeError, OutOfRangeError, ShapeError
 from regard.scores import Scores, check_floats, pick
-from regard.support import WHOLE, Float, check_stored
+from regard.support import WHOLE, check_stored
 
-__all__ = [
-    "Axes", "Matrix", "Parts", "Picked", "Stage", "Transposed", "basic", "coordinates", "fold_operand", "fold_value",
-    "picked",
-]  # fmt: skip
+__all__ = ["Axes", "Index", "Picked", "basic", "coordinates", "fold_operand", "fold_value", "picked"]
+
+Index = list[int | range | Tensor]  # an int, a range or a vector of whole numbers for each of the user's axes
 
 
 @dataclass(frozen=True)
@@ -36,7 +31,7 @@ class Axes:
         return (*self.batch, heads) if self.has_heads else self.batch
 
     def unfold(self, result: Tensor) -> Tensor:
-        """(batch, heads, …) with the leading axes as the user has them."""
+        """A tensor (batch, heads, …) in the user's leading axes."""
         if len(self.batch) == 1 and self.has_heads:
             return result
         return result.reshape(*self.leading(result.shape[1]), *result.shape[2:])
@@ -45,9 +40,14 @@ class Axes:
 def fold_operand(
     axes: Axes, shape: tuple[int, int, int, int], x: Tensor, *, name: str = "value", key_heads: int | None = None
 ) -> Tensor:
-    """What stands right of `@` as (batch, heads, tokens, width), for a matrix of folded shape.
+    """The operand right of `@` as (batch, heads, tokens, width).
 
-    With `key_heads` it goes with the keys, and may have as many heads as they have; without, it goes with the queries.
+    Args:
+        axes: the axes of the matrix.
+        shape: its (batch, heads, queries, keys).
+        x: the operand: one row per key if `key_heads` is set, else one row per query.
+        name: its name in an error.
+        key_heads: the heads of the keys, which the operand may have in place of those of the queries.
     """
     batch, heads, queries, keys = shape
     tokens, count, few = ("queries", queries, heads) if key_heads is None else ("keys", keys, key_heads)
@@ -61,10 +61,10 @@ def fold_operand(
             spread = x.expand(*leading, *x.shape[-2:])
     if spread is None:
         or_heads = "" if few == heads else f" (or {heads} heads)"
-        wanted = f"({', '.join(map(str, (*leading, count)))}, width)"
+        expected = f"({', '.join(map(str, (*leading, count)))}, width)"
         hint = f" For a vector write {name}[:, None]." if x.dim() == 1 else ""
         raise ShapeError(
-            f"{name} must broadcast to (*batch, heads, {tokens}, width) = {wanted}{or_heads}, for a matrix of shape "
+            f"{name} must broadcast to (*batch, heads, {tokens}, width) = {expected}{or_heads}, for a matrix of shape "
             f"{(*axes.leading(heads), queries, keys)}. Got {tuple(x.shape)}.{hint}"
         )
     return spread.reshape(batch, leading[-1] if axes.has_heads else 1, *x.shape[-2:])
@@ -73,7 +73,7 @@ def fold_operand(
 def fold_value(axes: Axes, scores: Scores, value: Tensor, before: frozenset[int]) -> Tensor:
     """A value as (batch, heads, keys, width), with the heads of the keys or of the queries.
 
-    `before`: the numbers of key heads of matrices that these are a part of.
+    `before`: the numbers of key heads of the matrices of which this is a part.
     """
     check_floats(query=scores.query, value=value)
     heads = scores.shape[1]
@@ -86,25 +86,25 @@ def fold_value(axes: Axes, scores: Scores, value: Tensor, before: frozenset[int]
 
 
 class Picked(NamedTuple):
-    """What an index picks of a folded matrix, and the user's axes that are left."""
+    """The batches, heads, rows and columns that an index picks, and the user's axes that remain."""
 
     batch: list[int]
     heads: list[int]
     rows: range | Tensor
     columns: range | Tensor
     axes: Axes
-    key_heads_before: frozenset[int]  # of the whole, where values with as many heads could be meant for either
+    key_heads_before: frozenset[int]  # values with so many heads are ambiguous
 
 
-def picked(axes: list[int | range | Tensor], own: Axes, scores: Scores, before: frozenset[int]) -> Picked:
-    """The part that an index picks; an int drops its axis, but one of rows or columns keeps it with size 1."""
+def picked(index: Index, axes: Axes, scores: Scores, before: frozenset[int]) -> Picked:
+    """The part that a basic index picks; an int drops its axis, but one of rows or columns keeps it with size 1."""
     *leading, rows, columns = (
-        range(a, a + 1) if n >= len(axes) - 2 and isinstance(a, int) else a for n, a in enumerate(axes)
+        range(a, a + 1) if n >= len(index) - 2 and isinstance(a, int) else a for n, a in enumerate(index)
     )
     assert not isinstance(rows, int)
     assert not isinstance(columns, int)
-    heads: int | range | Tensor = leading.pop() if own.has_heads else range(scores.shape[1])
-    batch = torch.arange(scores.shape[0], device="cpu").view(own.batch)
+    heads: int | range | Tensor = leading.pop() if axes.has_heads else range(scores.shape[1])
+    batch = torch.arange(scores.shape[0], device="cpu").view(axes.batch)
     for axis, chosen in reversed(list(enumerate(leading))):
         batch = batch.select(axis, chosen) if isinstance(chosen, int) else pick(batch, axis, chosen)
     head_list = [heads] if isinstance(heads, int) else [int(h) for h in heads]
@@ -112,114 +112,23 @@ def picked(axes: list[int | range | Tensor], own: Axes, scores: Scores, before: 
     reads_all = [head // scores.group for head in head_list] == list(range(key_heads))
     if not reads_all and len(head_list) != scores.shape[1]:
         before |= {key_heads}
-    left = Axes(tuple(batch.shape), own.has_heads and not isinstance(heads, int))
+    left = Axes(tuple(batch.shape), axes.has_heads and not isinstance(heads, int))
     return Picked(batch.flatten().tolist(), head_list, rows, columns, left, before)
 
 
-@runtime_checkable
-class Matrix(Protocol):
-    """What a view asks of its matrix, whether it lies on one device or in shards."""
-
-    @property
-    def shape(self) -> torch.Size:
-        """(*batch, heads, queries, keys)."""
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The query's."""
-
-    @property
-    def device(self) -> torch.device:
-        """Where it is computed."""
-
-    def to_dense(self) -> Tensor:
-        """All of it as a tensor."""
-
-
-M = TypeVar("M", bound=Matrix)
-
-
-class Transposed(Generic[M]):
-    """`A.mT`: one row per key. `A.mT @ x` streams as `A @ v` does; `A.mT.mT is A`."""
-
-    def __init__(self, matrix: M, multiply: Callable[[Tensor], Tensor]):
-        self._matrix, self._multiply = matrix, multiply
-
-    @property
-    def mT(self) -> M:
-        """The matrix itself."""
-        return self._matrix
-
-    @property
-    def shape(self) -> torch.Size:
-        """(*batch, heads, keys, queries)."""
-        *leading, queries, keys = self._matrix.shape
-        return torch.Size((*leading, keys, queries))
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The query's dtype."""
-        return self._matrix.dtype
-
-    @property
-    def device(self) -> torch.device:
-        """Where it is computed."""
-        return self._matrix.device
-
-    def __repr__(self) -> str:
-        return f"{self._matrix!r}.mT"
-
-    def __matmul__(self, x: Float[Tensor, "*any queries width"]) -> Float[Tensor, "*any_too keys width"]:
-        return self._multiply(x)
-
-    def to_dense(self) -> Tensor:
-        """All of it as a tensor, if it fits in memory."""
-        return self._matrix.to_dense().mT
-
-
-class Stage:
-    """One stage before the softmax, computed where it is indexed: `A.scores[..., 3, :]`."""
-
-    def __init__(self, matrix: Matrix, name: str, read: Callable[[Any], Tensor]):
-        self._matrix, self._name, self._read = matrix, name, read
-
-    def __getitem__(self, index: Any) -> Tensor:
-        return self._read(index)
-
-    def __repr__(self) -> str:
-        return f"{self._matrix!r}.{self._name}"
-
-
-class Parts(Generic[M]):
-    """`A.part`: `A.part[…]` gives lazy parts of A."""
-
-    def __init__(self, matrix: M, select: Callable[[list[int | range | Tensor]], M]):
-        self._matrix, self._select = matrix, select
-
-    def __getitem__(self, index: Any) -> M:
-        axes = basic(index, tuple(self._matrix.shape))
-        if axes is None or any(isinstance(axis, Tensor) for axis in axes):
-            raise InputError(
-                "A.part takes ints, slices and ... only. For index tensors use A[…], which gives a tensor."
-            )
-        if any(isinstance(axis, int) for axis in axes[-2:]):
-            raise InputError("a part is still a matrix: for one row or column write i:i+1, or use A[…] for a tensor.")
-        return self._select(axes)
-
-
-def basic(index: Any, shape: tuple[int, ...]) -> list[int | range | Tensor] | None:
+def basic(index: Any, shape: tuple[int, ...]) -> Index | None:
     """For each axis an int or a range, or one index vector among them; None where torch's general rules are needed."""
     items = list(index) if isinstance(index, tuple) else [index]
     if any(item is None or isinstance(item, bool) or _adds_axis(item) for item in items):
         return None
-    given = sum(item is not Ellipsis for item in items)
-    if given > len(shape):
-        raise OutOfRangeError(f"too many indices: the matrix has {len(shape)} axes, shape {shape}. Got {given}.")
+    count = sum(item is not Ellipsis for item in items)
+    if count > len(shape):
+        raise OutOfRangeError(f"too many indices: the matrix has {len(shape)} axes, shape {shape}. Got {count}.")
     if sum(item is Ellipsis for item in items) > 1:
         raise OutOfRangeError("an index can hold one ellipsis (...) at most.")
     spot = next((n for n, item in enumerate(items) if item is Ellipsis), len(items))
-    items[spot : spot + 1] = [slice(None)] * (len(shape) - given)
-    axes: list[int | range | Tensor] = []
+    items[spot : spot + 1] = [slice(None)] * (len(shape) - count)
+    axes: Index = []
     for axis, (item, size) in enumerate(zip(items, shape, strict=True)):
         if isinstance(item, slice):
             axes.append(_range(item, size))
@@ -241,7 +150,7 @@ def basic(index: Any, shape: tuple[int, ...]) -> list[int | range | Tensor] | No
 
 
 def _adds_axis(item: Any) -> bool:
-    """Whether it is a 0-d bool tensor, which adds an axis as None does."""
+    """Whether an item is a 0-d bool tensor, which adds an axis as None does."""
     return isinstance(item, Tensor) and item.dim() == 0 and item.dtype in (torch.bool, torch.uint8)
 
 
@@ -280,7 +189,7 @@ def _vector(item: Any, size: int) -> Tensor | None:
 
 
 def coordinates(index: Any, shape: tuple[int, ...], device: torch.device) -> list[Tensor]:
-    """Where each number of `dense[index]` lies, one index tensor for each axis, by torch's own rules."""
+    """The position of each number of `dense[index]`, one index tensor for each axis, by torch's own rules."""
     grids = []
     for axis, size in enumerate(shape):
         line = torch.arange(size, device=device).view([-1 if a == axis else 1 for a in range(len(shape))])

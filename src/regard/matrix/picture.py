@@ -1,0 +1,149 @@
+"""The picture of an attention matrix: what to compute for it, so that a long input is pooled and never stored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from regard.drawing import Window, landscape, lines, matrix
+from regard.drawing.arguments import as_words, chosen
+from regard.drawing.maps import Pool, landmarks
+from regard.drawing.matrices import pooling_note, spans
+from regard.errors import InputError, OutOfRangeError, TooLargeError
+from regard.support import threads
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from regard.drawing import Picture
+    from regard.matrix.lazy_matrix import LazyMatrix
+
+__all__ = ["PictureOptions", "draw"]
+
+_KINDS = ("lines", "matrix", "map")
+_LINES, _MATRIX, _MAP = 32, 64, 192  # tokens up to which each kind is the default; cells of a map on a side
+_MOST = 200  # words that lines can join
+_WINDOW = 10  # exact weights of a map on a side
+
+
+@dataclass(frozen=True)
+class PictureOptions:
+    """The options of `AttentionMatrix.picture`, as they are described there."""
+
+    kind: str | None = None
+    pick: int | str | Sequence[int | str] | None = None
+    heads: Sequence[int] | None = None
+    window: tuple[int, int] | None = None
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """The words of the queries and of the keys, where they are known."""
+
+    rows: tuple[str, ...] | None
+    columns: tuple[str, ...] | None
+
+
+def draw(A: LazyMatrix, words: Iterable[str] | None, columns: Iterable[str] | None, options: PictureOptions) -> Picture:
+    """Draw a matrix: see `AttentionMatrix.picture`.
+
+    >>> import regard
+    >>> long = regard.AttentionMatrix(torch.zeros(5000, 4), torch.zeros(5000, 4))
+    >>> draw(long, None, None, PictureOptions()).numbers["pool"].shape
+    (192, 192)
+    """
+    queries, keys = A.shape[-2:]
+    size = max(queries, keys)
+    kind = options.kind or ("lines" if size <= _LINES else "matrix" if size <= _MATRIX else "map")
+    if kind not in _KINDS:
+        raise InputError(f"kind must be one of {', '.join(map(repr, _KINDS))}. Got {kind!r}.")
+    if any(count != 1 for count in A.shape[:-3]):
+        raise InputError(f"a picture shows one matrix of the batch. Got {tuple(A.shape)}. Choose one: A.part[0].")
+    one = A.part[(0,) * max(len(A.shape) - 3, 0)] if len(A.shape) > 3 else A
+    left = None if words is None else as_words("words", words, queries, "queries")
+    same = columns is None and queries == keys
+    right = left if same else None if columns is None else as_words("columns", columns, keys, "keys")
+    sides = _Sides(left, right)
+    if options.pick is not None and kind != "lines":
+        raise InputError(f"pick is for lines. Got kind = {kind!r}.")
+    if options.window is not None and kind != "map":
+        raise InputError(f"window is for a map. Got kind = {kind!r}.")
+    heads, title = options.heads, options.title
+    with torch.no_grad():
+        if kind == "map":
+            return _map(one, sides, options)
+        if kind == "matrix" and size > _MATRIX:
+            return _pooled(one, sides, options)
+        if size > _MOST:
+            raise TooLargeError(
+                f"lines can join at most {_MOST} words on a side. Got {queries} and {keys}. Choose a part, as in "
+                f"A.part[..., :{_MOST}, :{_MOST}], or kind='map'."
+            )
+        weights = _numbers(one.to_dense())
+    if kind == "lines":
+        return lines(weights, left, right, pick=options.pick, heads=heads, title=title)
+    return matrix(weights, left, right, heads=heads, title=title)
+
+
+def _pooled(A: LazyMatrix, sides: _Sides, options: PictureOptions) -> Picture:
+    queries, keys = A.shape[-2:]
+    pool = _numbers(A.pool(_MATRIX, _MATRIX))
+    rows, columns = pool.shape[-2:]
+    note = pooling_note((queries, keys), (rows, columns))
+    left, right = spans(_words(sides.rows, queries), rows), spans(_words(sides.columns, keys), columns)
+    return matrix(pool, left, right, heads=options.heads, title=options.title, caption=note)
+
+
+def _map(A: LazyMatrix, sides: _Sides, options: PictureOptions) -> Picture:
+    queries, keys = A.shape[-2:]
+    heads = chosen(options.heads, A.shape[0], A.shape[0]) if len(A.shape) == 3 else None
+    caption = "" if heads is None else f"The mean of {len(heads)} heads." if len(heads) > 1 else f"Head {heads[0]}."
+    window = None if options.window is None else _window(A, sides, options.heads, options.window)
+    marks = landmarks([word.strip() for word in sides.rows or ()])
+    feed = A._feed(sides.rows, sides.columns, options)
+    pool: Pool | NDArray[Any]
+    if feed is None:
+        pool = _mean_pool(A, heads)  # at once: all ranks compute it together, whatever each of them draws
+    else:
+        pool = Pool((min(_MAP, queries), min(_MAP, keys)), lambda: _pool_in_threads(A, heads))
+    drawn = landscape(pool, (queries, keys), landmarks=marks, window=window, title=options.title, caption=caption)
+    return replace(drawn, feed=feed)
+
+
+def _pool_in_threads(A: LazyMatrix, heads: Sequence[int] | None) -> NDArray[Any]:
+    # A sweep is many small steps. Threads that share them wait for each other where other processes need the cores.
+    with torch.no_grad(), threads(math.prod(A.shape) * A._core.scores.query.shape[-1]):
+        return _mean_pool(A, heads)
+
+
+def _mean_pool(A: LazyMatrix, heads: Sequence[int] | None) -> NDArray[Any]:
+    pool = _numbers(A.pool(_MAP, _MAP))
+    return pool if heads is None else pool[list(heads)].mean(0)
+
+
+def _window(A: LazyMatrix, sides: _Sides, heads: Sequence[int] | None, start: tuple[int, int]) -> Window:
+    """The exact weights from `start` on, of the mean of the heads."""
+    (row, column), (queries, keys) = start, A.shape[-2:]
+    if not (0 <= row < queries and 0 <= column < keys):
+        raise OutOfRangeError(f"window must start inside of (queries, keys) = {(queries, keys)}. Got {start}.")
+    rows = slice(row, min(row + _WINDOW, queries))
+    columns = slice(column, min(column + _WINDOW, keys))
+    weights = _numbers(A.part[..., rows, columns].to_dense())
+    if weights.ndim == 3:
+        weights = weights[list(chosen(heads, len(weights), len(weights)))].mean(0)
+    return Window(start, weights, _words(sides.rows, queries)[rows], _words(sides.columns, keys)[columns])
+
+
+def _words(words: tuple[str, ...] | None, count: int) -> Sequence[str]:
+    return [f"{n:,}" for n in range(count)] if words is None else words
+
+
+def _numbers(tensor: Tensor) -> NDArray[Any]:
+    return np.asarray(tensor.detach().to("cpu", torch.float64).numpy())
