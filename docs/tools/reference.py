@@ -46,9 +46,15 @@ _MORE = {
 def reference() -> dict[str, str]:
     """Each page's place and its Markdown."""
     return {
-        f"reference/{place}.md": f"# {title}\n\n" + "\n\n".join(f"::: regard.{name}" for name in names(place)) + "\n"
+        f"reference/{place}.md": f"# {title}\n\n" + "\n\n".join(map(_directive, names(place))) + "\n"
         for place, (title, _) in GROUPS.items()
     }
+
+
+def _directive(name: str) -> str:
+    """What mkdocstrings replaces by the docstrings of a name; the methods of a matrix lie in `LazyMatrix`."""
+    inherited = "\n    options:\n      inherited_members: true" if name.endswith("Matrix") else ""
+    return f"::: regard.{name}{inherited}"
 
 
 def names(place: str) -> list[str]:
