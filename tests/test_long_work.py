@@ -138,14 +138,14 @@ def test_a_command_tells_of_long_work_in_lines_where_there_is_no_terminal(monkey
 
 def test_every_command_tells_in_lines(monkeypatch, capsys):
     monkeypatch.setattr(io, "_INTERVAL", 0.02)
-    monkeypatch.setattr(cli.program, "_load", lambda: None)
+    monkeypatch.setattr(cli, "_load", lambda: None)
 
     def run(_):
         with support.progress("working"):
             time.sleep(0.1)
 
-    monkeypatch.setattr(cli.program, "_COMMANDS", [cli.program._COMMANDS[0]._replace(run=run)])
-    assert cli.main(["steps"]) == 0
+    monkeypatch.setattr(cli, "_COMMANDS", [cli._COMMANDS[0]._replace(run=run)])
+    assert cli.main(["demo"]) == 0
     assert "regard: working: 0 s\n" in capsys.readouterr().err
 
 

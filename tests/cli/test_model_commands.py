@@ -76,7 +76,7 @@ def test_translate_says_that_it_waits_for_somebody_who_types(model, capsys, monk
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     assert cli.main(["translate", "--model", model]) == 0
     printed = capsys.readouterr()
-    assert printed.err.startswith("regard: type what to translate, then Enter; Ctrl-")
+    assert printed.err.startswith("regard: type a text, then Enter; Ctrl-")
     assert printed.out == f"{FRENCH}\n"
 
 
@@ -150,7 +150,7 @@ def test_see_without_a_link(default, capsys):
     assert "Changed: it → dog (layer 1) is cut" in out
     assert " dog " not in out.splitlines()[-1]  # it sees none
     for bad, said in ((["--without", "it dog"], "an arrow"), (["--without", "it->cat"], '"cat" is not in the text'),
-                      (["--without", "it->dog", "--json"], "--json is for answers")):  # fmt: skip
+                      (["--without", "it->dog", "--json"], "--json prints the answers")):  # fmt: skip
         assert cli.main(["see", DOG, *bad]) == 2
         assert said in capsys.readouterr().err
 
@@ -187,8 +187,8 @@ def test_see_reads_a_file_and_standard_input(model, capsys, monkeypatch, tmp_pat
 @pytest.mark.parametrize(
     ("command", "name", "hint"),
     [
-        ("translate", "letter.txt", "letter.txt is a file: to translate what is in it, use -f letter.txt"),
-        ("see", "The dog", "The dog is a file: to look at what is in it, use -f 'The dog'"),
+        ("translate", "letter.txt", "letter.txt is a file: to translate its content, use -f letter.txt"),
+        ("see", "The dog", "The dog is a file: to look at its content, use -f 'The dog'"),
     ],
 )
 def test_the_name_of_a_file_as_text_is_a_text_and_gets_a_hint(
@@ -312,7 +312,7 @@ def test_see_answers_sentence_by_sentence_where_a_text_is_too_long(model, capsys
     assert capsys.readouterr().err == 'regard: none of the 23 sentences has "horse".\n'
     picture = tmp_path / "see.svg"
     assert cli.main(["see", text, "--model", model, "--from", "dog", "-o", str(picture)]) == 2
-    said = 'a picture shows one sentence. Got 2 with "dog". Choose one by words that only it has, the WORD in brackets'
+    said = 'a picture shows one sentence. Got 2 with "dog". Choose one by its words, with the WORD in brackets'
     assert said in capsys.readouterr().err
     assert cli.main(["see", text, "--model", model, "--from", "bird", "-o", str(picture)]) == 0
     assert f">{bird}</text>" in picture.read_text(encoding="utf-8")
@@ -396,7 +396,7 @@ def test_translate_from_a_pipe(model):
         (["translate", "--model", "any", "-f", "nowhere.txt", "Hi."], "a TEXT or a file, not both"),
         (["see", "-f", "nowhere.txt", "Hi."], "a TEXT or a file, not both"),
         (["score", "nowhere", "nowhere"], "nowhere cannot be read"),
-        (["score", "a", "b", "--train", "c"], "needs both --source and --train"),
+        (["score", "a", "b", "--train", "c"], "need both --source and --train"),
         (["see", DOG, "--grid", "--json"], "Got both --json and --grid. Leave one out."),
         (["see", DOG, "--json", "-o", "it.svg"], "Got both --json and -o it.svg. Leave one out."),
     ],

@@ -208,7 +208,7 @@ def test_a_sentence_of_ones_own_has_the_weights_of_a_head_of_the_model(tiny_tran
     sentence = "The dog sees the apple."
     assert cli.main(["steps", sentence]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("Numbers of a trained model: the translator in this package, encoder, layer 1, head 3.")
+    assert printed.startswith("Numbers of a trained model: the bundled translator, encoder, layer 1, head 3.")
     words = tiny_translator.words  # how it cuts "dog" is not the same on every machine
     pieces = [piece.removeprefix("▁") or piece for piece in words.pieces(words.encode(sentence))]
     assert all(f'z("{piece}") = ' in printed for piece in told_apart([*pieces, "</s>"]))

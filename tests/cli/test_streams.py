@@ -16,7 +16,7 @@ from support.process import is_shown, run
 
 import regard
 from regard import cli
-from regard.cli import program, streams
+from regard.cli import command
 
 ESCAPES = "\x1b]0;X\a\x1b[2J\x9b31m\u202ereversed\r"
 AS_TEXT = "\\x1b]0;X\\x07\\x1b[2J\\x9b31m\\u202ereversed"
@@ -70,7 +70,7 @@ def test_a_rich_console_of_another_room_writes_colours_and_no_other_escapes(term
     from rich.text import Text
 
     def run():
-        with streams.guarded():
+        with command.guarded_streams():
             Console().print(Text(ESCAPES, "bold"))
 
     monkeypatch.setenv("TERM", "xterm")
@@ -90,13 +90,13 @@ def test_piped_every_byte_of_a_text_stays(tiny_translator, tmp_path, capsys):
     assert "\x1b]0;X" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", program._COMMANDS, ids=lambda command: command.name)
+@pytest.mark.parametrize("command", cli._COMMANDS, ids=lambda command: command.name)
 def test_ctrl_c_is_one_line(command, monkeypatch, capsys):
     def interrupted(_):
         raise KeyboardInterrupt
 
     arguments = {"see": ["text"], "train": ["recipe", "-o", "folder"], "score": ["a", "b"]}.get(command.name, [])
-    monkeypatch.setattr(program, "_COMMANDS", [command._replace(run=interrupted)])
+    monkeypatch.setattr(cli, "_COMMANDS", [command._replace(run=interrupted)])
     assert cli.main([command.name, *arguments]) == 130
     assert capsys.readouterr().err == "regard: interrupted.\n"
 
@@ -162,8 +162,8 @@ def test_a_ctrl_c_that_arrives_as_another_error_is_a_ctrl_c(monkeypatch, capsys)
         except KeyboardInterrupt as error:
             raise regard.FileError("model.safetensors is damaged.") from error
 
-    steps = next(command for command in program._COMMANDS if command.name == "steps")
-    monkeypatch.setattr(program, "_COMMANDS", [steps._replace(run=loads)])
+    steps = next(command for command in cli._COMMANDS if command.name == "steps")
+    monkeypatch.setattr(cli, "_COMMANDS", [steps._replace(run=loads)])
     before = signal.getsignal(signal.SIGINT)
     assert cli.main(["steps"]) == 130
     assert capsys.readouterr().err == "regard: interrupted.\n"

@@ -1,13 +1,121 @@
-"""The command line: `regard`, one small file for each command.
+"""The command line: `regard`, one file for each command.
 
 Read in this order:
-    program      `main`: parses the arguments, runs one command, reports errors in one line
-    streams      standard output and error: what a terminal would obey is shown, what cannot be written is reported
-    command      `Command`: a command's texts, its options and what it runs; the options of a picture, and where it goes
-then the commands: steps, see, translate, serve, train, score, quiz, demo. Their files import nothing that needs torch
-until they run, so that --help, --version and a wrong option are answered at once.
+    __init__     `main`: parse the arguments, run one command, report an error in one line
+    command      what the commands share: `Command`, the options of pictures, safe input and output
+then the commands: steps, see, translate, serve, train (with score), quiz, demo. Their files import nothing that needs
+torch until a command runs, so that --help, --version and a wrong option are answered at once.
 """
 
-from regard.cli.program import main
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from regard import __version__, _interrupts
+from regard.cli import demo, quiz, see, serve, steps, train, translate
+from regard.cli.command import discard_output, guarded_streams, report
+from regard.errors import RegardError
+from regard.io import progress, progress_lines
 
 __all__ = ["main"]
+
+_loading = threading.Event()  # set while torch is imported
+_COMMANDS = [*(module.COMMAND for module in (demo, steps, see, translate, serve, quiz, train)), train.SCORE]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; return 0 on success, 2 after an error, 1 if the reader of the output has gone, 130 after Ctrl-C.
+
+    >>> main(["--version"])
+    Traceback (most recent call last):
+    SystemExit: 0
+    """
+    with guarded_streams(), progress_lines(), _interruptible(is_process=arguments is None) as interrupted:
+        if sys.stdout is None:
+            report("standard output is closed. To run without output, redirect it to a file or a null device.")
+            return 2
+        try:
+            try:
+                _run(arguments)
+            finally:
+                sys.stdout.flush()  # here, where an error can still be reported
+        except KeyboardInterrupt:
+            report("interrupted.")
+            return 130
+        except BrokenPipeError:  # as in `regard demo | head`
+            discard_output()
+            return 1  # as rich does
+        except Exception as error:
+            if interrupted.is_set():  # safetensors, for one, turns a KeyboardInterrupt into an error of its own
+                report("interrupted.")
+                return 130
+            if isinstance(error, RegardError):
+                report(error)
+                return 2
+            if not isinstance(error, OSError):
+                raise
+            discard_output()  # a full disk, for instance
+            report(f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror or error}.")
+            return 2
+    return 0
+
+
+@contextmanager
+def _interruptible(*, is_process: bool) -> Iterator[threading.Event]:
+    """Yield an event that is set when Ctrl-C was pressed: a library may turn the exception into another one.
+
+    If the command is all that this process does, Ctrl-C while torch is imported ends the process at once, and Ctrl-C
+    after the command is ignored: while Python shuts down it would print a traceback.
+    """
+    pressed = threading.Event()
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before in (signal.SIG_IGN, None):
+        yield pressed
+        return
+
+    def interrupt(*_: Any) -> None:
+        if is_process and _loading.is_set():
+            _interrupts.stop()
+        pressed.set()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN if is_process else before)
+
+
+def _run(arguments: Sequence[str] | None) -> None:
+    parser = argparse.ArgumentParser(
+        "regard",
+        description="Self-attention computed at full speed, with nothing hidden.",
+        epilog="Start with: regard demo. Every command explains itself: regard COMMAND --help",
+    )
+    parser.add_argument("--version", action="version", version=f"regard {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for command in _COMMANDS:
+        command.register(commands)
+    options = parser.parse_args(arguments)
+    if "run" not in options:
+        parser.print_help()
+        return
+    _load()
+    options.run(options)
+
+
+def _load() -> None:
+    """Import what commands use. Importing torch takes seconds on a busy machine: show the progress."""
+    _loading.set()
+    try:
+        with progress("starting"):
+            import regard.translation
+            import regard.watching  # noqa: F401
+    finally:
+        _loading.clear()

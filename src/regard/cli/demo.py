@@ -1,4 +1,4 @@
-"""`regard demo`: a sentence translated, what "it" looks at while that happens, and attention in four steps."""
+"""`regard demo`: a sentence translated, what its word "it" attends to, and attention in four steps."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ __all__ = ["COMMAND", "SENTENCE", "lines"]
 SENTENCE = "A dog ate the food because it was hungry."
 _WIDTH = 78
 _BAR, _LOOKS = 16, 4  # cells of a bar for 100 %; words shown
+_ABOUT = """\
+Translate a sentence, show which words "it" attends to while the translator reads
+it, and print the four steps of self-attention for the textbook's "I am good".
+"""
 
 
 def _run(_: argparse.Namespace) -> None:
@@ -26,11 +30,11 @@ def _run(_: argparse.Namespace) -> None:
 
     for line in lines(Translator.default()):
         print(line)
-    print(f"\nThe same in your browser, to walk into:  {_regard()} serve --open")
+    print(f"\nThe same in your browser, to explore:  {_program()} serve --open")
 
 
-def _regard() -> str:
-    """How this command is called: by its path where it cannot be called by its name."""
+def _program() -> str:
+    """How this process was started: by its path where `regard` is not on the PATH."""
     started = sys.argv[0]
     by_path = os.path.basename(started).startswith("regard") and shutil.which("regard") is None
     return started if by_path else "regard"
@@ -48,15 +52,12 @@ def lines(translator: Translator) -> list[str]:
     best = record.heads("it", "dog", kind="encoder")[0]  # the head with the largest weight, measured now
     looks = record.looks("it", kind="encoder", layer=best.layer, head=best.head)
     heads = sum(entry.shape[1] for entry in record.at(kind="encoder").values())
-    where = (
-        f'encoder, layer {best.layer}, head {best.head}: of {heads} heads, the one that looks most from "it" to "dog"'
-    )
     bars = "  ".join(labelled_bar(look.word, look.weight, _BAR, digits=2) for look in looks[:_LOOKS])
     return [
         SENTENCE,
         f"{f'→ {translation.text}':<{_WIDTH}}{took}",
         f"it {bars}",
-        where,
+        f'encoder, layer {best.layer}, head {best.head}: of {heads} heads, the one that looks most from "it" to "dog"',
         *textwrap.wrap(translator.note, _WIDTH),
         "",
         'The textbook\'s "I am good", with numbers made by hand:',
@@ -64,10 +65,5 @@ def lines(translator: Translator) -> list[str]:
     ]
 
 
-COMMAND = Command(
-    "demo",
-    help="the first things to see: a translation, what its words look at, the four steps",
-    description=__doc__,
-    epilog="Next:  regard serve, regard translate, regard see, regard steps; each with --help",
-    run=_run,
-)
+_NEXT = "Next:  regard serve, regard translate, regard see, regard steps; each with --help"
+COMMAND = Command("demo", "start here: a translation, its attention, the four steps", _ABOUT, _NEXT, _run)

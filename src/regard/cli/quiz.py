@@ -7,8 +7,7 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING
 
-from regard.cli import streams
-from regard.cli.command import Command
+from regard.cli.command import Command, console
 from regard.errors import FileError, InputError
 
 if TYPE_CHECKING:
@@ -20,9 +19,9 @@ __all__ = ["COMMAND"]
 _PROSE = 88  # columns
 
 _ABOUT = """\
-The questions at the end of each chapter of the course (docs/course), asked one
-by one. Answer with a letter; every answer is explained and shown with the code
-that prints it, for you to run. An empty line skips a question, q ends the quiz.
+Ask the questions of the course (docs/course) one by one. Answer with a letter. Each
+answer is explained, with code that prints it: run it yourself. An empty line skips a
+question; q ends the quiz.
 """
 _EXAMPLES = """\
 Examples:
@@ -33,7 +32,7 @@ Examples:
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("chapter", nargs="?", metavar="CHAPTER", help="1 to 8; all of them if not given")
+    parser.add_argument("chapter", nargs="?", metavar="CHAPTER", help="a chapter from 1 to 8 (default: all)")
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -41,39 +40,37 @@ def _run(options: argparse.Namespace) -> None:
 
     if sys.stdin is None:
         raise FileError("standard input is closed: answers are read from it.")
-    wanted = options.chapter
-    if wanted is not None and wanted.lstrip("0") not in map(str, CHAPTERS):
-        raise InputError(
-            f"CHAPTER must be a number from {CHAPTERS[0]} to {CHAPTERS[-1]}. Got {wanted!r}. "
-            f"Leave it out for all of them."
-        )
-    chapters = [chapter(number) for number in (CHAPTERS if wanted is None else [int(wanted)])]
-    console = streams.console(highlight=False)
+    number = options.chapter
+    if number is not None and number.lstrip("0") not in map(str, CHAPTERS):
+        first, last = CHAPTERS[0], CHAPTERS[-1]
+        raise InputError(f"CHAPTER must be a number from {first} to {last}. Got {number!r}. Leave it out for all.")
+    chapters = [chapter(each) for each in (CHAPTERS if number is None else [int(number)])]
+    output = console(highlight=False)
     right = done = 0
     total = sum(len(part.questions) for part in chapters)
     for part in chapters:
-        console.print(f"\n[bold]{part.number}. {part.title}[/]")
-        for number, question in enumerate(part.questions, 1):
-            console.print()
-            _say(console, question.ask, lead=f"{number}. ")
+        output.print(f"\n[bold]{part.number}. {part.title}[/]")
+        for position, question in enumerate(part.questions, 1):
+            output.print()
+            _print_prose(output, question.ask, lead=f"{position}. ")
             for letter, choice in question.lettered():
-                _say(console, choice, lead=f"   {letter}  ")
-            reply = _reply(console, [letter for letter, _ in question.lettered()])
+                _print_prose(output, choice, lead=f"   {letter}  ")
+            reply = _read_reply(output, [letter for letter, _ in question.lettered()])
             if reply is None:
-                _score(console, right, done, total)
+                _print_score(output, right, done, total)
                 return
             done += 1
             right += reply == question.answer
             verdict, style = _verdict(reply, question.answer)
-            _say(console, f"{verdict} {question.because}", styled=len(verdict), style=style)
-            console.print()
-            # Lines of code stay whole: a narrow terminal wraps them itself, and what is copied from it still runs.
-            console.print(_highlighted(textwrap.indent(question.code.strip(), " " * 4)), soft_wrap=True)
-    _score(console, right, done, total)
+            _print_prose(output, f"{verdict} {question.because}", styled=len(verdict), style=style)
+            output.print()
+            # Lines of code stay whole: the terminal wraps them, and a copy of them still runs.
+            output.print(_highlighted(textwrap.indent(question.code.strip(), " " * 4)), soft_wrap=True)
+    _print_score(output, right, done, total)
 
 
-def _say(console: Console, text: str, *, lead: str = "", styled: int = 0, style: str = "") -> None:
-    """Prose, in lines that are comfortable to read on a wide terminal too; they align after what leads the first."""
+def _print_prose(console: Console, text: str, *, lead: str = "", styled: int = 0, style: str = "") -> None:
+    """Print `lead` and a text aligned after it, at most 88 columns wide, the first `styled` letters in a style."""
     from rich.text import Text
 
     width = max(min(console.width, _PROSE), len(lead) + 10)
@@ -91,8 +88,8 @@ def _highlighted(code: str) -> Text:
     return text
 
 
-def _reply(console: Console, letters: list[str]) -> str | None:
-    """A letter, an empty string to skip the question, or None to end the quiz."""
+def _read_reply(console: Console, letters: list[str]) -> str | None:
+    """Read a letter, an empty string to skip the question, or None to end the quiz."""
     while True:
         console.print(f"   {letters[0]}–{letters[-1]}? ", end="")
         line = sys.stdin.readline()
@@ -107,22 +104,16 @@ def _reply(console: Console, letters: list[str]) -> str | None:
 
 
 def _verdict(reply: str, answer: str) -> tuple[str, str]:
-    """What to say to a reply, and in which colour; to skip a question is no mistake."""
+    """The comment on a reply and its colour; skipping a question is not a mistake."""
     if reply == answer:
         return "Right.", "green"
     return (f"No: it is {answer}.", "red") if reply else (f"It is {answer}.", "yellow")
 
 
-def _score(console: Console, right: int, done: int, total: int) -> None:
+def _print_score(console: Console, right: int, done: int, total: int) -> None:
     left = f", {total - done} not asked" if done < total else ""
     console.print(f"\n[bold]{right} of {done} right[/]{left}.")
 
 
-COMMAND = Command(
-    "quiz",
-    help="questions on how attention works, checked and explained",
-    description=_ABOUT,
-    epilog=_EXAMPLES,
-    add_options=_add_options,
-    run=_run,
-)
+_HELP = "questions on how attention works, checked and explained"
+COMMAND = Command("quiz", _HELP, _ABOUT, _EXAMPLES, _run, _add_options)

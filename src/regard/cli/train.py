@@ -1,4 +1,4 @@
-"""`regard train`: follow a recipe, with everything on the way shown."""
+"""`regard train`: train a translator from a recipe; `regard score`: compare its translations with references."""
 
 from __future__ import annotations
 
@@ -9,39 +9,41 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.cli.command import Command
-from regard.errors import FileError
+from regard.errors import FileError, InputError
 
 if TYPE_CHECKING:
     from regard.drawing import Picture
 
-__all__ = ["COMMAND"]
+__all__ = ["COMMAND", "SCORE"]
 
 _ABOUT = """\
-Train a translator from a recipe: a TOML file with the corpora (TSV, or two files
-line by line), the sizes of the model, and how long. On the way you see the loss,
-the speed, the time left, and a sample translated; the best model by dev chrF2 is
-kept, and a checkpoint from which a stopped training goes on exactly (--resume).
-Ctrl-C stops it after the current step, with a checkpoint; once more, at once.
-On several GPUs or machines, start it with torchrun: the processes train one model,
-and the losses are those of one process.
+Train a translator from a recipe: a TOML file that names the corpora (TSV, or two
+files with the same lines), the sizes of the model, and the length of the training.
+The terminal shows the loss, the speed, the remaining time and a sample translation.
+The model with the best chrF2 on the dev set is kept.
+
+Ctrl-C stops after the current step and writes a checkpoint; a second Ctrl-C stops at
+once. --resume continues from the checkpoint, with the same numbers as an
+uninterrupted training. On several GPUs or machines, start the command with torchrun:
+all processes train one model, with the losses of a single process.
 """
 _EXAMPLES = """\
 Examples:
   regard train recipes/small.toml -o small-model            two minutes on two cores
-  regard train recipes/small.toml -o small-model --resume   go on after a stop
+  regard train recipes/small.toml -o small-model --resume   continue after a stop
   regard translate --model small-model "Our grandfather found the grass, but it was white."
   torchrun --standalone --nproc-per-node=8 -m regard train recipe.toml -o my-model   8 GPUs
 
-In the folder: config.json, model.safetensors and vocabulary.spm are the model,
-log.jsonl says what happened, curves.svg shows it, checkpoint.safetensors and the
-one before it are for --resume, which takes the same recipe and corpora only.
+In the output folder: config.json, model.safetensors and vocabulary.spm are the model;
+log.jsonl has the numbers of the training, curves.svg draws them; --resume reads the
+checkpoint files, and needs the same recipe and corpora.
 """
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("recipe", help="a TOML file")
-    parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="where the model and its log go")
-    parser.add_argument("--resume", action="store_true", help="go on where the training in FOLDER stopped")
+    parser.add_argument("recipe", metavar="RECIPE", help="a TOML file, as recipes/small.toml")
+    parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="the folder of the model and its log")
+    parser.add_argument("--resume", action="store_true", help="continue the training that stopped in FOLDER")
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -66,6 +68,7 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _curves(folder: Path) -> Picture:
+    """The loss and the chrF2 of a training over its steps."""
     import numpy as np
 
     from regard.drawing import curves
@@ -78,11 +81,47 @@ def _curves(folder: Path) -> Picture:
     return curves(series, title=folder.name)
 
 
-COMMAND = Command(
-    "train",
-    help="train a translator from a recipe",
-    description=_ABOUT,
-    epilog=_EXAMPLES,
-    add_options=_add_options,
-    run=_run,
-)
+_TRAIN = "train a translator from a recipe"
+COMMAND = Command("train", _TRAIN, _ABOUT, _EXAMPLES, _run, _add_options)
+
+
+# regard score
+
+
+_ABOUT_SCORE = """\
+Compare translations with references, line by line: BLEU and chrF2, computed by
+sacrebleu and printed with its signatures. With --source and --train, the scores
+are also computed for the test lines that are far from the training data: those
+whose Jaccard similarity of character 4-grams to every training pair is below 0.6
+on both sides.
+"""
+_EXAMPLES_SCORE = """\
+Examples:
+  regard score ours.fr test.fr
+  regard score ours.fr test.fr --source test.en --train train.tsv
+In Python:  regard.translation.score(hypotheses, references)
+Needs:      pip install 'regard[train]'
+"""
+
+
+def _add_score_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("hypotheses", metavar="HYPOTHESES", help="a file of translations, one in each line")
+    parser.add_argument("references", metavar="REFERENCES", help="a file of reference translations of the same lines")
+    parser.add_argument("--source", metavar="FILE", help="a file of the lines that were translated")
+    parser.add_argument("--train", metavar="FILE.tsv", help="the training pairs: source, tab, target")
+
+
+def _run_score(options: argparse.Namespace) -> None:
+    from regard.translation import score_files
+
+    if (options.source is None) != (options.train is None):
+        raise InputError("scores far from the training data need both --source and --train. Got one of them.")
+    scores = score_files(options.hypotheses, options.references, source=options.source, train=options.train)
+    print(scores)
+    if options.train and scores.far is None:
+        print("far from the training: no line")
+    print(f"BLEU   {scores.bleu_signature}\nchrF2  {scores.chrf_signature}")
+
+
+_SCORE = "BLEU and chrF2 of a file of translations"
+SCORE = Command("score", _SCORE, _ABOUT_SCORE, _EXAMPLES_SCORE, _run_score, _add_score_options)

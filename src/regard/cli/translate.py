@@ -1,4 +1,4 @@
-"""`regard translate`: texts, files or standard input, with a model that was trained here or a Marian folder."""
+"""`regard translate`: translate a text, a file or standard input."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from regard.cli import command, streams
-from regard.cli.command import Command
+from regard.cli import command
+from regard.cli.command import Command, report
 from regard.errors import InputError
+from regard.io import progress
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -23,15 +24,15 @@ if TYPE_CHECKING:
 __all__ = ["COMMAND"]
 
 _ABOUT = """\
-Translate from English to French with the model in this package, which needs no
-network; or with a model that `regard train` made, or any Marian folder (--model).
+Translate from English to French with the bundled model, which needs no network; or
+with another model (--model).
 
-A TEXT given here is shown with the time it took and, for each word of the
-translation, the words of the source that the decoder looked at while it wrote the
-word, as shares of all words of the source (the mean over all heads). Quotes are
-optional: several arguments are one text, joined by spaces. Lines of a file or of
-standard input give one line each and nothing else, for pipes. Low confidence is
-reported on standard error: for a TEXT, typed lines, and with --json.
+For a TEXT, the output shows the time and, for each word of the translation, the
+source words with the largest weights: the share of attention that the decoder gave
+them while it wrote the word (mean over all heads). Each line of a file or of standard
+input gives one line of output and nothing else, for pipes; --paragraphs translates
+texts whose sentences run over several lines. A low confidence is reported on standard
+error: for a TEXT, for typed lines, and with --json.
 """
 _EXAMPLES = """\
 Examples:
@@ -40,43 +41,39 @@ Examples:
   regard translate --alternatives 3 --beam 8 "I am good."
   regard translate -f letters.txt > lettres.txt              line by line
   regard translate --paragraphs -f chapter.txt               paragraphs, sentence by sentence
-  regard translate "I am good." --picture                    who looked at whom, here
-  regard translate "I am good." --picture -o good.svg        and in a file
-  regard translate --model FOLDER "I am hungry."             with a model of yours
+  regard translate "I am good." --picture                    the alignment, in the terminal
+  regard translate "I am good." --picture -o good.svg        the same in a file
+  regard translate --model FOLDER "I am hungry."             with your own model
   echo "I am hungry." | regard translate --json              tokens, scores, word alignment
 In Python:  regard.Translator.default().translate("I am hungry.").text
 """
 _END_OF_INPUT = "Ctrl-Z and Enter" if os.name == "nt" else "Ctrl-D"
-_ALIGNED = 1_000_000  # weights in a line of JSON, at most
-_LOW = 0.5  # a confidence below it is low: the translation is more likely wrong than right
-_BAR, _LOOKS, _FAINT = 20, 3, 0.05  # cells of a bar for 100 %; words in a line; smallest weight shown
+_MOST_WEIGHTS = 1_000_000  # in a line of JSON
+_LOW = 0.5  # with a confidence below this, the translation is more likely wrong than right
+_BAR, _LOOKS, _SMALLEST = 20, 3, 0.05  # cells of a bar for 100 %; words in a line; smallest weight shown
+_FOREIGN = "like English, which is what the model reads"
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "words",
-        metavar="TEXT",
-        nargs="*",
-        type=command.text,
-        help="what to translate: several arguments are one text, joined by spaces; none: standard input",
-    )
-    parser.add_argument("-f", "--file", help="translate a UTF-8 file")
-    parser.add_argument("--paragraphs", action="store_true", help="translate sentence by sentence, line ends kept")
-    parser.add_argument("--model", metavar="FOLDER", help="a folder of regard's or of Marian's; none: ours")
-    parser.add_argument("--beam", type=int, default=4, metavar="N", help="translations followed at a time (4)")
-    parser.add_argument("--length-penalty", type=float, default=1.0, metavar="X", help="above 1: longer ones (1)")
-    parser.add_argument("--alternatives", type=int, default=1, metavar="N", help="show the N best")
-    parser.add_argument("--json", action="store_true", help="an object a line: text, scores, confidence, alignment")
-    parser.add_argument("--typography", action="store_true", help="of French: ’ « » and no-break spaces")
-    parser.add_argument("--picture", action="store_true", help="of a TEXT: draw its alignment")
-    command.add_options(parser, help="the picture as a file: .svg, .html, .png, .pdf", title=False)
+    add = parser.add_argument
+    words = "the text; several arguments are one text, joined by spaces; none: standard input"
+    add("words", metavar="TEXT", nargs="*", type=command.text, help=words)
+    add("-f", "--file", help="translate a UTF-8 file, line by line")
+    add("--paragraphs", action="store_true", help="translate sentence by sentence and keep the line ends")
+    add("--model", metavar="FOLDER", help="a model of `regard train` or of Marian (default: the bundled one)")
+    add("--beam", type=int, default=4, metavar="N", help="number of hypotheses that the search follows (4)")
+    add("--length-penalty", type=float, default=1.0, metavar="X", help="above 1: prefer longer translations (1)")
+    add("--alternatives", type=int, default=1, metavar="N", help="print the N best translations")
+    add("--json", action="store_true", help="print one JSON object per line: text, scores, confidence, alignment")
+    add("--typography", action="store_true", help="write French with ’ « » and no-break spaces")
+    add("--picture", action="store_true", help="draw the alignment of a TEXT")
+    command.add_picture_options(parser, title=False)
 
 
 def _run(options: argparse.Namespace) -> None:
     if options.words and options.file:
         raise InputError("give a TEXT or a file, not both.")
-    drawn = options.picture or options.output is not None
-    if drawn and not options.words:
+    if (options.picture or options.output is not None) and not options.words:
         raise InputError("a picture shows a TEXT of the command line. Got none.")
     from regard.translation import Translator
 
@@ -84,29 +81,38 @@ def _run(options: argparse.Namespace) -> None:
     settings = {name: getattr(options, name) for name in ("beam", "length_penalty", "alternatives")}
     settings |= {"split": options.paragraphs, "typography": options.typography or None}
     if options.words:
-        text = command.joined(options.words, reading="translate")
-        if not text.strip() and not options.json:
-            raise InputError(f"no words: the TEXT must have at least one. Got {text!r}.")
-        watch = command.Stopwatch()
-        found = translator.translate(text, **settings)
-        if translator.languages.startswith("en-") and not found.looks_english:
-            streams.report("this does not look like English, which is what the model reads.")
-        _show(found, watch.took(), options)
-        _warn_of_low_confidence(found)
-        if drawn:
-            picture = found.picture(title=found.text)
-            command.show_or_save(picture, options, report=sys.stderr)
-        return
+        _translate_text(translator, options, settings)
+    else:
+        _translate_lines(translator, options, settings)
+
+
+def _translate_text(translator: Translator, options: argparse.Namespace, settings: dict[str, Any]) -> None:
+    """Translate the TEXT of the command line, and print or draw its alignment."""
+    text = command.join(options.words, verb="translate")
+    if not text.strip() and not options.json:
+        raise InputError(f"no words: the TEXT must have at least one. Got {text!r}.")
+    watch = command.Stopwatch()
+    translation = translator.translate(text, **settings)
+    if _is_foreign(translator, translation):
+        report(f"this does not look {_FOREIGN}.")
+    _show(translation, watch.took(), options)
+    _warn_of_low_confidence(translation)
+    if options.picture or options.output is not None:
+        command.show_or_save(translation.picture(title=translation.text), options, stream=sys.stderr)
+
+
+def _translate_lines(translator: Translator, options: argparse.Namespace, settings: dict[str, Any]) -> None:
+    """Translate a file or standard input, and report the number of lines and the time."""
     if _is_typed(options):
-        streams.report(f"type what to translate, then Enter; {_END_OF_INPUT} ends it.")
+        report(f"type a text, then Enter; {_END_OF_INPUT} ends the input.")
     count, start, foreign, unsure = 0, time.perf_counter(), 0, 0
     with _bar(options) as advance:
         for translation in _translations(translator, options, settings):
             count += 1
-            foreign += translator.languages.startswith("en-") and not translation.looks_english
+            foreign += _is_foreign(translator, translation)
             _print_line(translation, options)
             sys.stdout.flush()
-            if options.json:  # else the confidence of many lines takes as long as their translation
+            if options.json:  # without --json, the confidence of many lines would take as long as their translation
                 unsure += translation.confidence < _LOW
             elif _is_typed(options):
                 _warn_of_low_confidence(translation)
@@ -114,16 +120,19 @@ def _run(options: argparse.Namespace) -> None:
     seconds = time.perf_counter() - start
     unit = "text" if options.paragraphs else "line"
     if foreign:
-        streams.report(f"{foreign:,} of {count:,} {unit}s do not look like English, which is what the model reads.")
+        report(f"{foreign:,} of {count:,} {unit}s do not look {_FOREIGN}.")
     if unsure:
-        streams.report(
-            f"low confidence in {unsure:,} of {count:,} {unit}s: below {_LOW}, more likely wrong than right."
-        )
+        report(f"low confidence in {unsure:,} of {count:,} {unit}s: below {_LOW}, more likely wrong than right.")
     print(f"{count:,} {unit}{'s' * (count != 1)} in {seconds:.1f} s", file=sys.stderr)
 
 
+def _is_foreign(translator: Translator, translation: Translation) -> bool:
+    """Whether a translator from English was given a text in another language."""
+    return translator.languages.startswith("en-") and not translation.looks_english
+
+
 def _is_typed(options: argparse.Namespace) -> bool:
-    """Whether lines are typed on a terminal."""
+    """Whether the user types the lines on a terminal."""
     return options.file is None and sys.stdin is not None and sys.stdin.isatty()
 
 
@@ -131,14 +140,11 @@ def _warn_of_low_confidence(translation: Translation) -> None:
     from regard.drawing.terminal import percent
 
     if translation.confidence < _LOW:
-        sure = percent(translation.confidence)
-        streams.report(f"low confidence, {sure}: this translation is more likely wrong than right.")
+        report(f"low confidence, {percent(translation.confidence)}: this translation is more likely wrong than right.")
 
 
 def _bar(options: argparse.Namespace) -> AbstractContextManager[Callable[[float], None]]:
-    """A bar for the whole input, in bytes, unless the lines themselves appear on the terminal."""
-    from regard.support import progress
-
+    """A bar over the bytes of the input, unless the translations themselves appear on the terminal."""
     if options.paragraphs or (sys.stdout is not None and sys.stdout.isatty()):
         return nullcontext(lambda amount: None)
     size = os.path.getsize(options.file) if options.file and os.path.isfile(options.file) else None
@@ -148,10 +154,10 @@ def _bar(options: argparse.Namespace) -> AbstractContextManager[Callable[[float]
 def _translations(
     translator: Translator, options: argparse.Namespace, settings: dict[str, Any]
 ) -> Iterator[Translation]:
-    """Those of the lines, in order; of lines that are typed, each at once."""
+    """The translations of the lines, in order; typed lines are translated one by one."""
     from regard.translation import read_lines
 
-    lines: Iterable[str] = read_lines(options.file) if options.file else streams.input_lines()
+    lines: Iterable[str] = read_lines(options.file) if options.file else command.input_lines()
     if options.paragraphs:
         yield translator.translate("\n".join(lines), **settings)
     elif _is_typed(options):
@@ -162,7 +168,7 @@ def _translations(
 
 
 def _print_line(translation: Translation, options: argparse.Namespace) -> None:
-    """A translation for a pipe, and its alternatives."""
+    """Print a translation for a pipe, and its alternatives."""
     if options.json:
         print(json.dumps(_fields(translation), ensure_ascii=False))
         return
@@ -172,30 +178,29 @@ def _print_line(translation: Translation, options: argparse.Namespace) -> None:
 
 
 def _show(translation: Translation, took: str, options: argparse.Namespace) -> None:
-    """The translation of the command line's text: time, alternatives, and what each word looked at."""
+    """Print the translation of a TEXT: the time, the alternatives, and the source words of each word."""
     from rich.text import Text
 
     if options.json:
         _print_line(translation, options)
         return
-    console = streams.console(soft_wrap=True, highlight=False)
+    console = command.console(soft_wrap=True, highlight=False)
     console.print(Text(translation.source, "dim"))
     console.print(Text.assemble("→ ", (translation.text, "bold"), (f"   {took}", "dim")))
     for other in translation.alternatives[1:]:
         console.print(Text(f"  {other.text}   {other.score:.2f}"))
-    printed = options.picture and options.output is None  # the picture shows the same as the bars
-    if translation.words and not printed:
+    is_drawn_here = options.picture and options.output is None  # the picture shows the same as the bars
+    if translation.words and not is_drawn_here:
         console.print()
         console.print(_looks(translation))
 
 
 def _looks(translation: Translation) -> Text:
-    """For each word of the translation, the words of the source that it looked at most, as bars."""
+    """For each word of the translation, the source words with the largest weights, as bars."""
     from rich.cells import cell_len
     from rich.text import Text
 
     from regard.drawing.terminal import labelled_bar, visible
-    from regard.support import progress
 
     words = [visible(word) for word in translation.words]
     width = max(map(cell_len, words))
@@ -203,7 +208,7 @@ def _looks(translation: Translation) -> Text:
     with progress("aligning", total=len(words)) as advance:
         for word, (_, best) in zip(words, translation.looks(_LOOKS), strict=True):
             line = Text(" " * (width - cell_len(word)) + word, "cyan")
-            for source, weight in [look for look in best if look[1] >= _FAINT] or best[:1]:
+            for source, weight in [look for look in best if look[1] >= _SMALLEST] or best[:1]:
                 line.append(f" {labelled_bar(source, weight, _BAR, digits=2)}  ", "")
             line.rstrip()
             lines.append(line)
@@ -212,6 +217,7 @@ def _looks(translation: Translation) -> Text:
 
 
 def _fields(translation: Translation) -> dict[str, Any]:
+    """A translation as a JSON object."""
     return {
         "source": translation.source,
         "text": translation.text,
@@ -230,20 +236,14 @@ def _fields(translation: Translation) -> dict[str, Any]:
 
 def _alignment(translation: Translation) -> list[list[float]] | None:
     rows, columns = len(translation.words), len(translation.source_words)
-    if rows * columns > _ALIGNED:
-        streams.report(
-            f"a text of {columns:,} words, translated to {rows:,}, has no alignment: more than {_ALIGNED:,} weights. "
-            f"Give it in smaller parts."
+    if rows * columns > _MOST_WEIGHTS:
+        report(
+            f"the alignment is left out: {columns:,} words with a translation of {rows:,} have more than "
+            f"{_MOST_WEIGHTS:,} weights. Split the text."
         )
         return None
     return [[round(share, 4) for share in row] for row in translation.alignment.tolist()]
 
 
-COMMAND = Command(
-    "translate",
-    help="translate, from English to French or with a model of yours",
-    description=_ABOUT,
-    epilog=_EXAMPLES,
-    add_options=_add_options,
-    run=_run,
-)
+_HELP = "translate from English to French, or with your own model"
+COMMAND = Command("translate", _HELP, _ABOUT, _EXAMPLES, _run, _add_options)
