@@ -13,8 +13,7 @@ import regard
 from regard.watching.capture import passes
 from regard.watching.capture.calls import AttentionCall
 from regard.watching.capture.masks import Pattern
-from regard.watching.capture.passes import ModuleCalls
-from regard.watching.capture.session import Watching
+from regard.watching.capture.passes import ModuleCalls, Passes
 from regard.watching.record import reductions
 from regard.watching.record.reductions import Keep
 from regard.watching.record.tokens import Text, Vocabulary
@@ -408,8 +407,8 @@ def test_steps_that_are_alike_take_the_short_way(keep, monkeypatch):
     """And a call of several tokens, between them or after a reduction, finds its place."""
     monkeypatch.setattr(passes, "_ROWS", 4)
     model, ids, sizes, long_way = made("Llama"), torch.randint(5, 90, (2, 20)), [6, 1, 1, 1, 1, 1, 3, 1, 1, 2, 1, 1], []
-    observe = Watching.observe
-    monkeypatch.setattr(Watching, "observe", lambda self, *call: (long_way.append(call[0]), observe(self, *call))[1])
+    observe = Passes.observe
+    monkeypatch.setattr(Passes, "observe", lambda self, *call: (long_way.append(call[0].name), observe(self, *call))[1])
     with torch.no_grad():
         with regard.watch(model, keep=keep) as record:
             cache, start = None, 0

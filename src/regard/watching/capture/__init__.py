@@ -6,11 +6,11 @@ session.py      `watch`: the `with` block, and every attention call inside it
 own_layers.py   regard's own layers, and what other modules compute with regard
 huggingface.py  the same for Hugging Face models; the only file that imports transformers
 plain_torch.py  and for modules with code of their own: what they call of torch and of regard
-registry.py     who watches which module, and what is replaced meanwhile
+events.py       the small frozen events that they tell, and who is watching which module
 modules.py      the modules of a model: their names, and what the class of each says about it
 calls.py        `AttentionCall`: one call of an attention function, with its heads among those of all ranks
 masks.py        `Pattern` and `LazyMask`: masks as rules, without queries × keys numbers
 links.py        `Link` and `Changes`: attention that is cut or steered, and heads that the model runs without
-passes.py       `Pass` and `ModuleCalls`: what each module computed on one text, which becomes its entry
+passes.py       `Passes`, which folds the events, `Pass` and `ModuleCalls`: what each module computed on one text
 steps.py        the calls of a generation, or of the hypotheses of a beam search, as one call
 """

@@ -16,7 +16,7 @@ from torch import Tensor, distributed, nn
 
 from regard.errors import WatchError
 from regard.matrix import AttentionMatrix, Top
-from regard.scores import Atom, Cut, Dense, Mask, Positions, Same, bind
+from regard.scores import Atom, Cut, Dense, Mask, Positions, Same, bind, documents
 from regard.support import Bool, Float
 from regard.watching.capture.links import LocatedLink
 from regard.watching.capture.masks import Pattern, pick_on, real_keys, within_text
@@ -25,7 +25,16 @@ from regard.watching.record.tokens import Detached
 if TYPE_CHECKING:
     from regard.watching.record.entries import Entry
 
-__all__ = ["AttentionCall", "Shard", "check_readable", "gathered", "names_another_sequence", "shard_of", "to_one_dtype"]
+__all__ = [
+    "AttentionCall",
+    "Shard",
+    "check_readable",
+    "gathered",
+    "joined_parts",
+    "names_another_sequence",
+    "shard_of",
+    "to_one_dtype",
+]
 
 _NO_PATTERN, _NO_MASK = Pattern(), Mask()
 _CROSS = ("cross", "encoder_attn", "encdec", "enc_dec")  # how models name attention to another sequence
@@ -154,7 +163,44 @@ def _rows(mask: Mask, shape: tuple[int, ...], device: torch.device) -> tuple[int
     return min((run.start for run in runs), default=0), max((run.stop for run in runs), default=0)
 
 
-# What calls of every origin have to be asked
+def joined_parts(calls: Sequence[AttentionCall], boundaries: Tensor | None) -> AttentionCall | None:
+    """The calls for the parts of one row as one call; None where they are not cut at these boundaries.
+
+    Vision models read all images of a batch as one long row of patches, in which a patch sees its own image or window
+    only. Without a kernel for such rows, transformers cuts the row and calls its attention function once for each part.
+
+    >>> row = torch.randn(1, 2, 5, 4)
+    >>> parts = [AttentionCall(part, part, Mask()) for part in row.split([3, 2], 2)]
+    >>> joined_parts(parts, torch.tensor([0, 3, 5])).matrix()
+    AttentionMatrix(shape=(1, 2, 5, 5), dtype=float32, device=cpu, mask=documents(int64[5]))
+    """
+    sizes = [call.query.shape[2] for call in calls]
+    alike = all(
+        not call.mask.atoms and call.query.shape[0] == 1 and call.key.shape[2] == size and call.sinks is None
+        for call, size in zip(calls, sizes, strict=True)
+    )
+    if boundaries is None or len(boundaries) != len(calls) + 1 or not alike:
+        return None
+    query, key = _row([call.query for call in calls]), _row([call.key for call in calls])
+    ids = torch.repeat_interleave(torch.tensor(sizes)).to(query.device)
+    whole = range(sum(sizes))
+    return replace(calls[0], query=query, key=key, mask=documents(ids), queries=whole, keys=whole)
+
+
+def _row(parts: Sequence[Float[Tensor, "1 heads _ width"]]) -> Float[Tensor, "1 heads tokens width"]:
+    """The tensor that was cut into these parts, if they still lie in it side by side; else a copy."""
+    first, start = parts[0], parts[0].storage_offset()
+    step = first.stride(2)
+    for part in parts:
+        same = part.untyped_storage().data_ptr() == first.untyped_storage().data_ptr()
+        if not same or part.stride() != first.stride() or part.storage_offset() != start or part.requires_grad:
+            return torch.cat(list(parts), 2)
+        start += part.shape[2] * step
+    size = (*first.shape[:2], sum(part.shape[2] for part in parts), first.shape[3])
+    return first.as_strided(size, first.stride(), first.storage_offset())
+
+
+# What the calls of every origin need
 
 
 def check_readable(tensor: Tensor) -> None:

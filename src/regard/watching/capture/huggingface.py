@@ -10,7 +10,6 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +19,16 @@ from torch.nn import functional
 
 from regard.errors import InputError, WatchError
 from regard.matrix import AttentionMatrix
-from regard.scores import Dense, Mask, as_mask, documents
-from regard.support import Float
-from regard.watching.capture import registry
+from regard.scores import Dense, Mask, as_mask
+from regard.watching.capture import events
 from regard.watching.capture.calls import AttentionCall, check_readable, names_another_sequence, shard_of, to_one_dtype
 from regard.watching.capture.masks import LazyMask, Pattern, looks_causal, read_mask
 from regard.watching.capture.steps import Hypotheses
 
 __all__ = [
     "Name",
-    "Parts",
     "WatchedGenerate",
+    "boundaries",
     "calls_torch",
     "computes",
     "configs",
@@ -226,14 +224,14 @@ class WatchedGenerate:
                 "before, or a generate of the model's own. Generate with num_beams=1, or watch model(sequences) on "
                 "what came out."
             )
-        watchers = registry.watchers(model)
+        watchers = events.watchers(model)
         wanted = bool(config.return_dict_in_generate)
         found: Hypotheses | None = None
         end = config.eos_token_id  # one, several or none
         ends = () if end is None else (end,) if isinstance(end, int) else tuple(end)
         inputs = {"input_ids": next(iter(args), None)} | options
-        for watcher, name in watchers:
-            watcher.generation_begins("beams" if beams else "guided" if guided else "", name, model, inputs, ends)
+        how = "beams" if beams else "guided" if guided else ""
+        events.tell(watchers, lambda name: events.GenerationBegan(name, model, inputs, how, ends))
         try:
             if beams:
                 output = self._original(*args, **options | {"return_dict_in_generate": True})
@@ -242,8 +240,7 @@ class WatchedGenerate:
                 return output if wanted else output.sequences
             return self._original(*args, **options)
         finally:
-            for watcher, _ in watchers:
-                watcher.generation_ends(found)
+            events.tell(watchers, lambda _: events.GenerationEnded(found))
 
 
 @functools.cache
@@ -435,7 +432,7 @@ def _attention(
     grouped = query.shape[1] != key.shape[1]
     plain = query.shape[2] == 1 and position_bias is None and softcap is None and s_aux is None
     plain = plain and not (options.get("output_attentions") or _may_change_weights(tuple(options)))
-    if plain and registry.follow(module, query, key, attention_mask, scaling):
+    if plain and events.follow(module, query, key, attention_mask, scaling):
         output = _fused(query, key, value, dropout_p=dropout, scale=scaling, enable_gqa=grouped)
         return output.transpose(1, 2).contiguous(), None
     if options.get("cache") is not None:
@@ -444,7 +441,7 @@ def _attention(
     query, key, value = to_one_dtype(query, key, value)
     if query.shape[0] != key.shape[0]:  # learned queries, the same for every text
         query, key, value = (t.expand(max(len(query), len(key)), -1, -1, -1) for t in (query, key, value))
-    watchers = registry.watchers(module)
+    watchers = events.watchers(module)
     name = watchers[0][1] if watchers else ""
     causal = False
     if attention_mask is None and query.shape[2] > 1 and _expects_bools(getattr(module, "config", None)):
@@ -462,17 +459,16 @@ def _attention(
     sinks = None if s_aux is None else s_aux.to(query.dtype)
     shard = shard_of(module, name, query.shape[1])
     call = AttentionCall(query, key, mask, scaling, softcap, sinks, kind, queries, keys, pattern, dense, shard=shard)
-    for watcher, own_name in watchers:
-        call = watcher.change(own_name, call)
-    matrix: AttentionMatrix | None = None
-    wants_weights, masked = bool(options.get("output_attentions")), call.mask.atoms or call.zeroed.atoms
-    if query.shape[2] == 1 and not (masked or wants_weights) and softcap is None and sinks is None:
-        # A step of a generation: it becomes a row of the matrix of all steps, and needs none of its own.
-        output = _fused(query, key, value, dropout_p=dropout, scale=scaling, enable_gqa=grouped)
-    else:
-        output, matrix = call.attend(value, dropout)
-    for watcher, own_name in watchers:
-        output = watcher.observe(own_name, call, matrix, output, value)
+    wants_weights = bool(options.get("output_attentions"))
+
+    def compute(call: AttentionCall) -> tuple[Tensor, AttentionMatrix | None]:
+        masked = call.mask.atoms or call.zeroed.atoms
+        if query.shape[2] == 1 and not (masked or wants_weights) and softcap is None and sinks is None:
+            # A step of a generation: it becomes a row of the matrix of all steps, and needs none of its own.
+            return _fused(query, key, value, dropout_p=dropout, scale=scaling, enable_gqa=grouped), None
+        return call.attend(value, dropout)
+
+    output, matrix = events.attend(watchers, call, value, compute)
     weights = matrix.to_dense() if matrix is not None and wants_weights else None
     output = output.transpose(1, 2).contiguous()
     for watcher, own_name in watchers:
@@ -534,75 +530,15 @@ def _own(module: nn.Module, attribute: str) -> Any:
 
 # Attention that a vision model computes part by part
 
-
-_BOUNDARIES = "cu_seqlens"
-
-
-class Parts:
-    """The calls of modules of these names, until the forward that made them has ended."""
-
-    def __init__(self, names: Iterable[str] = ()):
-        self.names = frozenset(names)
-        self._calls: dict[str, list[tuple[AttentionCall, AttentionMatrix | None]]] = {}
-
-    def clear(self) -> None:
-        """Forget the calls so far."""
-        self._calls = {}
-
-    def add(self, name: str, call: AttentionCall, matrix: AttentionMatrix | None) -> None:
-        """A call of a module, and its matrix if it was made."""
-        self._calls.setdefault(name, []).append((call, matrix))
-
-    def ended(
-        self, name: str, module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> list[tuple[AttentionCall, AttentionMatrix | None]]:
-        """The calls of a forward with these arguments, which has ended: as one, if they are the parts of one row."""
-        calls = self._calls.pop(name, [])
-        row = _joined(module, args, kwargs, [call for call, _ in calls]) if len(calls) > 1 else None
-        return calls if row is None else [(row, None)]
+_BOUNDARIES = "cu_seqlens"  # where a row of patches is cut into parts
 
 
 def takes_parts(kind: type[nn.Module]) -> bool:
-    """Whether modules of a class are told where to cut a row into parts."""
+    """Whether the forward of a class receives boundaries at which it cuts a row into parts."""
     return _BOUNDARIES in inspect.signature(kind.forward).parameters
 
 
-def _joined(
-    module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], calls: Sequence[AttentionCall]
-) -> AttentionCall | None:
-    """The calls of one forward of a module as one call, if they are the parts of one row; else None.
-
-    >>> from regard.scores import Mask
-    >>> class Attention(nn.Module):
-    ...     def forward(self, x, cu_seqlens): ...
-    >>> row = torch.randn(1, 2, 5, 4)
-    >>> parts = [AttentionCall(part, part, Mask()) for part in row.split([3, 2], 2)]
-    >>> _joined(Attention(), (row, torch.tensor([0, 3, 5])), {}, parts).matrix()
-    AttentionMatrix(shape=(1, 2, 5, 5), dtype=float32, device=cpu, mask=documents(int64[5]))
-    """
-    boundaries = inspect.signature(module.forward).bind_partial(*args, **kwargs).arguments.get(_BOUNDARIES)
-    first, sizes = calls[0], [call.query.shape[2] for call in calls]
-    fits = isinstance(boundaries, Tensor) and len(boundaries) == len(calls) + 1
-    alike = all(
-        not call.mask.atoms and call.query.shape[0] == 1 and call.key.shape[2] == size and call.sinks is None
-        for call, size in zip(calls, sizes, strict=True)
-    )
-    if not fits or not alike:
-        return None
-    query, key = _row([call.query for call in calls]), _row([call.key for call in calls])
-    ids = torch.repeat_interleave(torch.tensor(sizes)).to(query.device)
-    whole = range(sum(sizes))
-    return replace(first, query=query, key=key, mask=documents(ids), queries=whole, keys=whole)
-
-
-def _row(parts: Sequence[Float[Tensor, "1 heads _ width"]]) -> Float[Tensor, "1 heads tokens width"]:
-    """The tensor that was cut into these parts, if they still lie in it side by side; else a copy."""
-    first, start = parts[0], parts[0].storage_offset()
-    step = first.stride(2)
-    for part in parts:
-        same = part.untyped_storage().data_ptr() == first.untyped_storage().data_ptr()
-        if not same or part.stride() != first.stride() or part.storage_offset() != start or part.requires_grad:
-            return torch.cat(list(parts), 2)
-        start += part.shape[2] * step
-    size = (*first.shape[:2], sum(part.shape[2] for part in parts), first.shape[3])
-    return first.as_strided(size, first.stride(), first.storage_offset())
+def boundaries(module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor | None:
+    """The boundaries that a forward of a module received, if any."""
+    cuts = inspect.signature(module.forward).bind_partial(*args, **kwargs).arguments.get(_BOUNDARIES)
+    return cuts if isinstance(cuts, Tensor) else None

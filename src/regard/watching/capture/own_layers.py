@@ -9,73 +9,61 @@ from torch import Tensor, nn
 
 from regard.matrix import AttentionMatrix
 from regard.scores import Atom, Band, Mask, as_mask
-from regard.watching.capture import registry
+from regard.watching.capture import events
 from regard.watching.capture.calls import AttentionCall, names_another_sequence
+from regard.watching.capture.events import Watchers
 from regard.watching.capture.masks import Pattern
-from regard.watching.capture.registry import Watcher
 
 __all__ = ["WatchedAttend", "matrix_call"]
 
-Watchers = list[tuple[Watcher, str]]
 _KINDS = ("encoder", "decoder", "cross")
 
 
 class WatchedAttend:
     """Replaces `attend` in one of our modules while it is watched."""
 
-    def __deepcopy__(self, _: Any) -> Callable[..., Tensor]:
-        return self.original  # a copy is not watched
-
     def __init__(self, module: nn.Module, name: str, original: Callable[..., Tensor]):
         self._module, self._name, self.original = module, name, original
 
-    def __call__(
-        self, query: Tensor, key: Tensor, value: Tensor, *, mask: Mask | Tensor | None = None,
-        scale: float | None = None, softcap: float | None = None, sinks: Tensor | float | None = None,
-        dropout: float = 0.0,
-    ) -> Tensor:  # fmt: skip
-        """What `attend` returns, without what the watchers take out."""
-        watchers, mask, axes = registry.watchers(self._module), as_mask(mask), query.dim()
+    def __deepcopy__(self, _: Any) -> Callable[..., Tensor]:
+        return self.original  # a copy is not watched
+
+    def __call__(self, query: Tensor, key: Tensor, value: Tensor, *, dropout: float = 0.0, **options: Any) -> Tensor:
+        """What `attend` returns, without the links and heads that the watchers leave out."""
+        watchers, axes = events.watchers(self._module), query.dim()
         if axes > 4 or value.dim() > axes:  # more batches than one, or more values than one
-            options = {"mask": mask, "scale": scale, "softcap": softcap, "sinks": sinks, "dropout": dropout}
-            return _unseen(watchers, self.original(query, key, value, **options))
+            output = self.original(query, key, value, dropout=dropout, **options)
+            events.tell(watchers, events.Unseen)
+            return output
+        mask = as_mask(options.pop("mask", None))
         query, key, value = (t[(None,) * (4 - axes)] if t.dim() == axes else t for t in (query, key, value))
-        call = _our_call(_kind(self._module, self._name, query, key, mask), query, key, mask, scale, softcap, sinks)
-        for watcher, name in watchers:
-            call = watcher.change(name, call)
-        output, matrix = call.attend(value, dropout)
-        for watcher, name in watchers:
-            output = watcher.observe(name, call, matrix, output, value)
+        kind = _kind(self._module, self._name, query, key, mask)
+        call = _our_call(kind, query, key, mask, **options)
+        output, _ = events.attend(watchers, call, value, lambda call: call.attend(value, dropout))
         return output[(0,) * (4 - axes)]
 
 
 def matrix_call(
-    module: nn.Module, watchers: Watchers, matrix: AttentionMatrix, value: Tensor, compute: Callable[[], Tensor]
+    module: nn.Module, watchers: Watchers, matrix: AttentionMatrix, value: Tensor, original: Callable[[], Tensor]
 ) -> Tensor:
-    """`matrix @ value` in the forward of a module: what `compute` gives, without what the watchers take out."""
+    """`matrix @ value` in the forward of a module: `original()`, without what the watchers leave out."""
     core, axes = matrix._core, len(matrix.shape)
     if axes > 4 or value.dim() > axes or matrix._whole is not None or not core.has_all_keys:  # or a part of a matrix
-        return _unseen(watchers, compute())
-    query, key, mask, options = core.scores.query, core.scores.key, matrix._mask, core.scores
+        output = original()
+        events.tell(watchers, events.Unseen)
+        return output
+    query, key, mask, scores = core.scores.query, core.scores.key, matrix._mask, core.scores
     kind = _kind(module, watchers[0][1], query, key, mask)
-    call = _our_call(kind, query, key, mask, options.scale, options.softcap, options.sinks)
-    for watcher, name in watchers:
-        call = watcher.change(name, call)
+    call = _our_call(kind, query, key, mask, scores.scale, scores.softcap, scores.sinks)
     value = value[(None,) * (4 - axes)] if value.dim() == axes else value
-    if call.pattern.links or call.pattern.zeroed:
-        output, used = call.attend(value)
-    else:
-        output, used = compute(), call.matrix() if axes < 4 else matrix
-        output = output[(None,) * (4 - axes)]
-    for watcher, name in watchers:
-        output = watcher.observe(name, call, used, output, value)
+
+    def compute(call: AttentionCall) -> tuple[Tensor, AttentionMatrix]:
+        if call.pattern.links or call.pattern.zeroed:
+            return call.attend(value)
+        return original()[(None,) * (4 - axes)], call.matrix() if axes < 4 else matrix
+
+    output, _ = events.attend(watchers, call, value, compute)
     return output[(0,) * (4 - axes)]
-
-
-def _unseen(watchers: Watchers, output: Tensor) -> Tensor:
-    for watcher, name in watchers:
-        watcher.unseen(name)
-    return output
 
 
 def _kind(module: nn.Module, name: str, query: Tensor, key: Tensor, mask: Mask) -> str:
@@ -89,9 +77,14 @@ def _kind(module: nn.Module, name: str, query: Tensor, key: Tensor, mask: Mask) 
 
 
 def _our_call(
-    kind: str, query: Tensor, key: Tensor, mask: Mask, scale: float | None, softcap: float | None,
-    sinks: Tensor | float | None,
-) -> AttentionCall:  # fmt: skip
+    kind: str,
+    query: Tensor,
+    key: Tensor,
+    mask: Mask,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sinks: Tensor | float | None = None,
+) -> AttentionCall:
     """A call of `regard.attention` with a batch and a head axis, in positions of the whole text."""
     queries, keys = query.shape[2], key.shape[2]
     first = keys - queries if kind == "decoder" and keys > queries else 0  # the earlier keys come from a cache
@@ -107,5 +100,5 @@ def _our_call(
         bands.append((None, 0))
     sinks = sinks if sinks is None or isinstance(sinks, Tensor) else query.new_tensor(sinks)
     positions = range(first, first + queries), range(keys)
-    parts = Pattern(tuple(bands)), Mask(tuple(others))
-    return AttentionCall(query, key, mask, scale, softcap, sinks, kind, *positions, *parts)
+    pattern, dense = Pattern(tuple(bands)), Mask(tuple(others))
+    return AttentionCall(query, key, mask, scale, softcap, sinks, kind, *positions, pattern, dense)

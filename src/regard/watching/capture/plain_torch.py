@@ -35,15 +35,14 @@ from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 from regard.errors import WatchError
 from regard.matrix import AttentionMatrix, attention
 from regard.scores import HIDING, Dense, Mask
-from regard.watching.capture import registry
+from regard.watching.capture import events
 from regard.watching.capture.calls import AttentionCall, check_readable, names_another_sequence, to_one_dtype
+from regard.watching.capture.events import Watchers
 from regard.watching.capture.masks import Pattern, looks_causal
 from regard.watching.capture.own_layers import WatchedAttend, matrix_call
-from regard.watching.capture.registry import Watcher
 
 __all__ = ["begin", "depth", "end", "hooks"]
 
-Watchers = list[tuple[Watcher, str]]
 _PACKAGE = Path(__file__).parents[2]  # regard
 
 
@@ -128,7 +127,7 @@ def _watched(frame: FrameType | None, hidden: Path = _PACKAGE) -> tuple[nn.Modul
             return None, []  # but regard's layers call what the user gave them
         caller = caller.f_back
     for module in _running(caller):
-        if found := registry.watchers(module):
+        if found := events.watchers(module):
             return module, found
     return None, []
 
@@ -142,9 +141,8 @@ def _name_unseen(frame: FrameType) -> None:
     """Tell the watchers of the innermost module with code of its own that its attention is not in their records."""
     _, watchers = _watched(frame)
     if watchers:
-        watchers = next(filter(None, map(registry.watchers, _innermost(frame))), watchers)
-    for watcher, name in watchers:
-        watcher.unseen(name)
+        watchers = next(filter(None, map(events.watchers, _innermost(frame))), watchers)
+    events.tell(watchers, events.Unseen)
 
 
 def _of_regard(
@@ -200,25 +198,25 @@ def _of_torch(
     if not watchers:
         return function(query, key, value, attn_mask=attn_mask, **options)
     call = _call(watchers[0][1], query, key, attn_mask, is_causal, scale, heads)
-    for watcher, name in watchers:
-        call = watcher.change(name, call)
-    matrix: AttentionMatrix | None = None
-    if call.pattern.links or call.pattern.zeroed:
-        seen, (observed, matrix) = None, call.attend(_value(value, call), dropout_p)
-        shape = query.shape[:-2] if enable_gqa else torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])  # type: ignore[no-untyped-call]
-        output = observed.reshape(*shape, *observed.shape[-2:])
-    else:
+    values = _value(value, call)
+    unchanged: list[Tensor] = []  # the output of torch's function, and the same with a batch and a head axis
+
+    def compute(call: AttentionCall) -> tuple[Tensor, AttentionMatrix | None]:
+        if call.pattern.links or call.pattern.zeroed:
+            return call.attend(values, dropout_p)
         output = function(query, key, value, attn_mask=attn_mask, **options)
-        seen = observed = output.reshape(*call.query.shape[:3], output.shape[-1])
+        unchanged.extend((output, output.reshape(*call.query.shape[:3], output.shape[-1])))
+        return unchanged[1], None
+
+    observed, matrix = events.attend(watchers, call, values, compute)
     if heads is not None:
         heads.matrix = matrix
-    for watcher, name in watchers:
-        observed = watcher.observe(name, call, matrix, observed, _value(value, call))
-    if observed is seen:
-        return output
+    if unchanged and observed is unchanged[1]:
+        return unchanged[0]
     if heads is not None:
         heads.changed = True
-    return observed.reshape(output.shape)
+    shape = query.shape[:-2] if enable_gqa else torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])  # type: ignore[no-untyped-call]
+    return observed.reshape(*shape, *observed.shape[-2:])
 
 
 def _of_multi_head(mode: _Mode, frame: FrameType, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -312,6 +312,10 @@ class BeamSteps:
         self._steps.append(Step(call.query, call.kind, call.queries, call.keys, call.pattern, call.dense))
         self._last = replace(call, query=call.query[:0], key=call.key[:0], mask=Mask())  # the cache is not held
 
+    def follow(self, query: Tensor, key: Tensor, scale: float | None, *, compare: bool) -> bool:
+        """False: every call has to be added."""
+        return False
+
     def check(self) -> None:
         """Nothing can have been rewritten: all is copied."""
 
