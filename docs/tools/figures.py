@@ -1,7 +1,7 @@
 """The reports of the benchmarks inside pages: python docs/tools/figures.py copies their tables into the pages.
 
-`<!-- report atlas-gpu -->` in a page of cells becomes what the script wrote. Between `<!-- table NAME -->` and
-`<!-- /table -->` in the README and in docs/benchmarks.md stand rows of that report, found by their first cells.
+`<!-- report atlas-gpu -->` in a page of cells becomes what the script wrote. Rows of a report, found by their first cells,
+stand between `<!-- table NAME -->` and `<!-- /table -->` in the README, in docs/benchmarks.md and in the model's card.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["PAGES", "copied", "with_figures"]
 
 ROOT = Path(__file__).parents[2]
 REPORTS = ROOT / "benchmarks" / "reports"
-PAGES = [ROOT / "README.md", ROOT / "docs" / "benchmarks.md"]
+PAGES = [ROOT / "README.md", ROOT / "docs" / "benchmarks.md", ROOT / "src/regard/translation/model/README.md"]
 _ASKED = re.compile(r"<!-- report ([\w-]+) -->")
 _TABLE = re.compile(r"(<!-- table ([\w-]+) -->\n)(.*?)(<!-- /table -->)", flags=re.DOTALL)
 

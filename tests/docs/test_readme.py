@@ -86,7 +86,7 @@ def test_its_links_lead_somewhere(name):
 @pytest.mark.parametrize("page", PAGES_WITH_TABLES, ids=lambda page: page.name)
 def test_its_tables_are_those_of_the_reports(page):
     text = page.read_text()
-    assert text.count("<!-- table ") >= 2
+    assert "<!-- table " in text
     assert copied(text) == text, "run: python docs/tools/figures.py"
 
 
