@@ -1,7 +1,8 @@
 """The reports of the benchmarks inside pages: python docs/tools/figures.py copies their tables into the pages.
 
-`<!-- report atlas-gpu -->` in a page of cells becomes what the script wrote. Rows of a report, found by their first cells,
-stand between `<!-- table NAME -->` and `<!-- /table -->` in the README, in docs/benchmarks.md and in the model's card.
+`<!-- report atlas-gpu -->` in a page of cells becomes what the script wrote. Rows of a report, found by their first
+cells, stand between `<!-- table NAME -->` and `<!-- /table -->` in the README, in docs/benchmarks.md and in the card of
+the model.
 """
 
 from __future__ import annotations
