@@ -188,7 +188,7 @@ SPOIL = [
     (_edit(heads=-2), "heads must be a whole number"),
     (_edit(encoder_layers=3), r"encoder.layers.2.attention.projection.weight is missing; .* and \d+ more"),
     (_edit(decoder_layers=1), "is not a part of this model"),
-    (_edit(vocabulary=41), r"embedding.weight must be \(41, 32\), is \(40, 32\)"),
+    (_edit(vocabulary=41), r"embedding.weight must be \(41, 32\)\. Got \(40, 32\)"),
 ]
 
 
@@ -216,8 +216,8 @@ BAD = [
     (lambda m: m(ids(2, 5) + 40, ids(2, 4)), "source must hold ids from 0 to 39"),
     (lambda m: m(ids(2, 5), ids(2, 4) - 40), "target must hold ids from 0 to 39"),
     (lambda m: m(ids(2, 25), ids(2, 4)), "positions for 24 tokens. Got a sequence of 25"),
-    (lambda m: m(ids(5), ids(1, 4)), "One sentence is source[None]"),
-    (lambda m: m(ids(2, 0), ids(2, 4)), "at least 1 of each"),
+    (lambda m: m(ids(5), ids(1, 4)), "Pass a single sentence as source[None]"),
+    (lambda m: m(ids(2, 0), ids(2, 4)), "at least one of each. Got (2, 0)"),
     (lambda m: m(ids(2, 5), ids(3, 4)), "Got 3 and 2 sentences"),
     (lambda m: m(torch.full((2, 5), 39), ids(2, 4)), "Sentence 0 of the source is all padding"),
     (lambda m: search(m, ids(1, 4), beam=0), "a beam, max_tokens and repeats of at least 1"),

@@ -126,7 +126,7 @@ def test_without_the_server(monkeypatch, capsys):
 def test_help_teaches(capsys):
     with pytest.raises(SystemExit):
         cli.main(["serve", "--help"])
-    shown = capsys.readouterr().out
+    shown = " ".join(capsys.readouterr().out.split())
     for said in ("--model", "--record", "--open", "regard serve --open", "127.0.0.1", "no password", "regard[page]"):
         assert said in shown
 

@@ -129,7 +129,7 @@ def test_see_help_teaches_it(capsys):
     with pytest.raises(SystemExit):
         cli.main(["see", "--help"])
     said = " ".join(capsys.readouterr().out.split())
-    assert "by its name, if an installed package contains it or it is in the Hugging Face cache" in said
+    assert "the name of a model in an installed package or in the Hugging Face cache" in said
     assert "--model all-MiniLM-L6-v2" in said
 
 

@@ -337,7 +337,7 @@ class Translation:
 
         >>> import regard
         >>> record = regard.Translator.default().translate("A dog ate the food because it was hungry.").watch()
-        >>> record.heads("it", "dog", kind="encoder")[0].score > 0.2
+        >>> record.heads("it", "dog", kind="encoder")[0].weight > 0.2
         True
         >>> [word.text for word in record["decoder.layers.0.cross"].tokens[0].words][:4]
         ['Un', 'chien', 'a', 'mangé']
