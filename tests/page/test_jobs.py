@@ -13,7 +13,7 @@ from support.page_client import LONG, TEXT
 from regard.errors import InputError
 from regard.maps.levels import Levels, Sweeps
 from regard.page.server.jobs import BusyError, ModelThread, Pool
-from regard.page.server.readers import Asked
+from regard.page.server.readers import ReadRequest
 
 
 def run(work):
@@ -236,7 +236,7 @@ def test_a_long_text_is_read_in_slices(page):
     search = page.reader.translator._search
     page.reader.translator._search = lambda segments, **how: seen.append(len(segments)) or search(segments, **how)
     try:
-        events = list(page.reader.read(Asked(LONG + " " + TEXT)))
+        events = list(page.reader.read(ReadRequest(LONG + " " + TEXT)))
     finally:
         del page.reader.translator._search
     assert seen[:5] == [1, 2, 4, 8, 8]
@@ -292,7 +292,7 @@ def test_a_model_in_the_middle_of_a_job_is_whole(page):
     model = page.reader.translator.model
     before = {name: module.__dict__.get("attend") for name, module in model.named_modules()}
     events = []
-    for event in page.reader.read(Asked(TEXT, hide=(1,), off=((0, 0),))):
+    for event in page.reader.read(ReadRequest(TEXT, hide=(1,), off=((0, 0),))):
         assert "enter" not in vars(model)
         assert {name: module.__dict__.get("attend") for name, module in model.named_modules()} == before
         events.append(event)

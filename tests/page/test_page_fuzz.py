@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from support.page_client import TEXT
 
 import regard
+from regard.page.server.app import HEADERS
 from regard.page.server.jobs import BROKEN
-from regard.page.server.listening import HEADERS
 
 REQUESTS = int(os.environ.get("REGARD_REQUESTS", "300"))
 EXPECTED = {200, 204, 400, 403, 404, 405, 413, 415, 503}

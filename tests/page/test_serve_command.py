@@ -16,9 +16,8 @@ import pytest
 import regard
 from regard import cli
 from regard.errors import InputError
-from regard.page.server.app import LIMITS
+from regard.page.server.app import LIMITS, listen, url
 from regard.page.server.jobs import ModelThread
-from regard.page.server.listening import listen, url
 from regard.page.server.readings import Readings
 
 
@@ -97,7 +96,7 @@ def test_addresses():
         assert url(one).startswith("http://127.0.0.1:")
     with listen("0.0.0.0", 0) as everywhere:
         assert url(everywhere).startswith("http://127.0.0.1:")
-    with pytest.raises(InputError, match="no address of this machine"):
+    with pytest.raises(InputError, match="not an address of this machine"):
         listen("no such host", 0)
 
 
@@ -143,6 +142,6 @@ def test_the_browser_opens_the_page(monkeypatch, tiny_translator, tmp_path, caps
     opened = []
     tiny_translator.save(tmp_path / "model")
     monkeypatch.setattr("webbrowser.open", opened.append)
-    monkeypatch.setattr("regard.page.server.listening._Server.run", lambda server, sockets: None)
+    monkeypatch.setattr("regard.page.server.app._Server.run", lambda server, sockets: None)
     assert cli.main(["serve", "--port", "0", "--open", "--model", str(tmp_path / "model")]) == 0
     assert opened == [capsys.readouterr().out.splitlines()[1].split()[0]]

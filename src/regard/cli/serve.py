@@ -60,7 +60,7 @@ def _run(options: argparse.Namespace) -> None:
         import uvicorn as uvicorn
     except ImportError:
         raise MissingDependencyError("the page needs a web server: pip install 'regard[page]'.") from None
-    from regard.page import Asked, Page, Reader, RecordReader, listen, open_model, serve, url
+    from regard.page import Page, Reader, ReadRequest, RecordReader, listen, open_model, serve, url
     from regard.watching import Record
 
     with listen(options.host, options.port) as listening:  # first, so that a wrong port is reported at once
@@ -70,7 +70,7 @@ def _run(options: argparse.Namespace) -> None:
         else:
             reader = open_model(options.model, trust_remote_code=options.trust_remote_code)
             with suppress(InputError):  # the first text takes longest: read one now
-                for _ in reader.read(Asked(reader.examples[0] if reader.examples else "A", new_tokens=1)):
+                for _ in reader.read(ReadRequest(reader.examples[0] if reader.examples else "A", new_tokens=1)):
                     pass
         print(f"{reader.name}\n{url(listening)}   (Ctrl-C ends it)", flush=True)
         with closing(Page(reader, host=options.host)) as page:

@@ -10,14 +10,20 @@ client/    what only `regard serve` shows; the map that it contains is that of d
     whatif.js, map_tab.js, save.js, ui.js, page.css, views.css
 """
 
-from regard.page.server.app import Page
-from regard.page.server.listening import listen, serve, url
-from regard.page.server.readers import Asked, HuggingFaceReader, Reader, RecordReader, TranslatorReader, open_model
+from regard.page.server.app import Page, listen, serve, url
+from regard.page.server.readers import (
+    HuggingFaceReader,
+    Reader,
+    ReadRequest,
+    RecordReader,
+    TranslatorReader,
+    open_model,
+)
 
 __all__ = [
-    "Asked",
     "HuggingFaceReader",
     "Page",
+    "ReadRequest",
     "Reader",
     "RecordReader",
     "TranslatorReader",

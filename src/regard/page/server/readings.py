@@ -1,4 +1,4 @@
-"""`Reading`: what a model did with one text, as the page asks for it; `Readings`: those that are kept."""
+"""`Reading`: what a model did with one text, as the page asks for it; `Readings`: the readings that are kept."""
 
 from __future__ import annotations
 
@@ -22,25 +22,26 @@ from regard.maps.levels import FINEST
 from regard.page.server.inside import Inside, steps
 from regard.watching import Entry
 from regard.watching.questions.atlas import Role
-from regard.watching.questions.looks import key_side
+from regard.watching.questions.looks import SMALLEST, heads_between, key_side
 from regard.watching.questions.sinks import find_sinks
 from regard.watching.record.tokens import Tokens
 
-__all__ = ["DENSE", "LISTED", "Part", "Reading", "Readings"]
+__all__ = ["DENSE", "Part", "Reading", "Readings", "numbered"]
 
 DENSE = 1 << 21  # weights in one answer
-LISTED = 4096  # tokens in one answer
-_THUMBNAIL, _SMALL = 32, 1 << 20  # bins on a side; weights of a head that are pooled in one go
-_BINS = 1 << 18  # of a tile
+_LISTED = 4096  # tokens in one answer
+_THUMBNAIL, _SMALL = 32, 1 << 20  # bins on a side; weights of a head that are pooled at once
+_BINS = 1 << 18  # bins of a tile
 _LARGEST = 1 << 38  # multiply-adds of a tile: some ten seconds
 _FILE = 10_000_000  # bytes of a saved map
+_TITLE = 60  # characters
 
 _Heads = Sequence[tuple[int, int]]  # (number of the entry, head)
 _Span = tuple[int, int]
 
 
 class Reading:
-    """The attention of a model on a text: its sides (the texts that look and are looked at) and its entries."""
+    """The attention of a model on a text: its sides (the texts of the queries and of the keys) and its entries."""
 
     def __init__(
         self,
@@ -59,22 +60,24 @@ class Reading:
         self.text, self.written, self.confidence, self.note, self.took = text, written, confidence, note, took
         self.more, self.inside = dict(more or {}), inside
         self.sides, self.places = _sides(self.entries)
+        self._texts = {name: readable(side) for name, side in self.sides.items()}
         self._feeds: dict[int, MatrixFeed] = {}  # by the number of the first entry
         self._lock = threading.Lock()
 
     def about(self) -> dict[str, Any]:
-        """Everything that is not a weight, for JSON."""
+        """Everything except weights, for JSON."""
         entries = [
             {
                 "name": entry.name, "kind": entry.kind, "layer": entry.layer, "heads": list(entry.heads),
                 "queries": entry.shape[2], "keys": entry.shape[3], "rows": rows, "columns": columns,
                 "roles": [role.name for role in roles], "weights": [round(role.weight, 4) for role in roles],
-                "sinks": self._sinks[entry.kind, entry.shape[2:]],
+                "sinks": self._sinks[self._alike(n)[0]],
             }
-            for entry, (rows, columns), roles in zip(self.entries, self.places, self.roles, strict=True)
+            for n, (entry, (rows, columns), roles) in enumerate(
+                zip(self.entries, self.places, self.roles, strict=True)
+            )
         ]  # fmt: skip
-        sides: dict[str, Any] = {"source": None, "target": None}
-        sides |= {name: self._describe(name) for name in self.sides}
+        sides = {"source": None, "target": None} | {name: self._describe(name) for name in self.sides}
         return {
             "text": self.text, "written": self.written, "confidence": self.confidence, "note": self.note,
             "sides": sides, "entries": entries, "took": round(self.took, 4),
@@ -82,28 +85,28 @@ class Reading:
 
     def _describe(self, name: str) -> dict[str, Any]:
         side = self.sides[name]
-        few = len(side) <= LISTED
+        few = len(side) <= _LISTED
         words = [[word.text, word.start, word.stop] for word in side.words] if few and side.named else None
         special = [position for position in range(len(side)) if side.is_special(position)] if few else []
         return {"count": len(side), "tokens": self._texts[name] if few else [], "words": words, "special": special}
 
-    @cached_property
-    def _texts(self) -> dict[str, list[str]]:
-        """The tokens of each side as they read."""
-        return {name: readable(side) for name, side in self.sides.items()}
+    def _alike(self, index: int) -> list[int]:
+        """The numbers of all entries of the same kind and shape."""
+        entry = self.entry(index)
+        return [n for n, e in enumerate(self.entries) if (e.kind, e.shape[2:]) == (entry.kind, entry.shape[2:])]
 
     @cached_property
-    def _sinks(self) -> dict[tuple[object, ...], list[int]]:
-        """The keys that answers set aside, of all entries of one kind and shape."""
-        alike: dict[tuple[object, ...], list[Entry]] = {}
-        for entry in self.entries:
-            alike.setdefault((entry.kind, entry.shape[2:]), []).append(entry)
-        keys = {of: key_side(found[0]) for of, found in alike.items()}
-        return {of: list(find_sinks(found, keys[of])) for of, found in alike.items()}
+    def _sinks(self) -> dict[int, list[int]]:
+        """The keys that answers set aside, by the number of the first of the entries that are alike."""
+        alike = {numbers[0]: numbers for numbers in map(self._alike, range(len(self.entries)))}
+        return {
+            first: list(find_sinks([self.entries[n] for n in numbers], key_side(self.entries[first])))
+            for first, numbers in alike.items()
+        }
 
     @cached_property
     def size(self) -> int:
-        """The bytes that it holds: each tensor once."""
+        """The bytes of its tensors and texts, counting shared storage once."""
         tensors: list[Tensor] = [] if self.inside is None else self.inside.tensors()
         for entry in self.entries:
             if entry.call is not None:
@@ -113,7 +116,7 @@ class Reading:
         return sum(stored.values()) + words + len(self.text)
 
     def close(self) -> None:
-        """Nothing is computed in the background any more."""
+        """End what is computed in the background."""
         with self._lock:
             for feed in self._feeds.values():
                 feed.close()
@@ -123,9 +126,9 @@ class Reading:
     def tokens(self, name: str, start: int, stop: int) -> list[str]:
         """Some tokens of a side, as they read."""
         count = len(self._side(name))
-        if not 0 <= start <= stop <= count or stop - start > LISTED:
+        if not 0 <= start <= stop <= count or stop - start > _LISTED:
             raise OutOfRangeError(
-                f"tokens of {name} are from 0 to {count}, at most {LISTED:,} at once. Got {start} to {stop}."
+                f"tokens of {name} are from 0 to {count}, at most {_LISTED:,} at once. Got {start} to {stop}."
             )
         return self._texts[name][start:stop]
 
@@ -151,12 +154,14 @@ class Reading:
     def weights(self, index: int) -> NDArray[np.float32]:
         """All weights of an entry (heads, queries, keys), if there are few enough."""
         entry = self.entry(index)
-        _, heads, queries, keys = entry.shape
+        self._check_dense(*entry.shape[1:])
+        return entry.matrix[0].float().cpu().numpy()
+
+    def _check_dense(self, heads: int, queries: int, keys: int) -> None:
         if heads * queries * keys > DENSE:
             raise InputError(
                 f"{heads} heads × {queries:,} × {keys:,} weights are more than {DENSE:,}: ask for tiles of them."
             )
-        return entry.matrix[0].float().cpu().numpy()
 
     @torch.no_grad()
     def thumbnails(self, index: int) -> NDArray[np.float32]:
@@ -168,13 +173,48 @@ class Reading:
         bins = min(_THUMBNAIL, feed.queries), min(_THUMBNAIL, feed.keys)
         return np.stack([feed.tile([(number, head)], *whole, bins) for head in entry.heads])
 
+    @torch.no_grad()
+    def looks(self, heads: _Heads, rows: _Span, set_aside: bool) -> list[dict[str, Any]]:
+        """What each word of some rows looks at, the mean over heads, as `Record.looks` says it; sinks may be set aside.
+
+        "looks" are pairs (first token of a word, weight), "aside" pairs (sink, its share of all attention), and "own"
+        is the share of sinks that the model has in addition to its tokens.
+        """
+        self._chosen(heads)
+        first = heads[0][0]
+        row_side, column_side = (self.sides[name] for name in self.places[first])
+        (_, count, queries, keys), (start, stop) = self.entries[first].shape, rows
+        if not 0 <= start < stop <= queries:
+            raise OutOfRangeError(f"rows must be a range of the rows 0 to {queries}. Got {start} to {stop}.")
+        self._check_dense(count, stop - start, keys)
+        total = torch.zeros(stop - start, keys)
+        for index, entry in enumerate(self.entries):
+            places = sorted({head - entry.first_head for n, head in heads if n == index})
+            if places:
+                total += entry.matrix[0, :, start:stop].float()[places].sum(0).cpu()
+        weights = total / len(set(heads))
+        sinks = self._sinks[self._alike(first)[0]] if set_aside else []
+        return [
+            {"start": w.start}
+            | _looks(weights[w.start - start : w.stop - start].mean(0), column_side, sinks, set_aside)
+            for w in row_side.words
+            if start <= w.start and w.stop <= stop
+        ]
+
+    @torch.no_grad()
+    def heads_between(self, index: int, row: _Span, column: _Span) -> list[tuple[int, int, float]]:
+        """The heads of all entries like this one that look most from one word to another: (entry, head, weight)."""
+        numbers = {self.entries[n].name: n for n in self._alike(index)}
+        ranked = heads_between([self.entries[n] for n in numbers.values()], range(*row), range(*column))
+        return [(numbers[head.name], head.head, head.weight) for head in ranked]
+
     def tile(self, heads: _Heads, rows: _Span, columns: _Span, bins: _Span) -> NDArray[np.float32]:
         """The mean over some heads of a part of the matrix, averaged over bins."""
         feed, chosen = self._chosen(heads)
         return feed.tile(chosen, rows, columns, bins)
 
     def work(self, heads: _Heads, rows: _Span, columns: _Span, bins: _Span) -> int:
-        """The multiply-adds of a tile, at most; one of too many is refused."""
+        """The multiply-adds of a tile, at most; a tile of too many is refused."""
         feed, chosen = self._chosen(heads)
         if bins[0] * bins[1] > _BINS:
             raise InputError(f"a tile has at most {_BINS:,} bins. Got {bins[0]} × {bins[1]}: ask for a smaller part.")
@@ -189,10 +229,10 @@ class Reading:
         """The multiply-adds of some rows of some heads with some keys; too many are refused."""
         call = self.entry(index).call
         width = 1 if call is None else call.query.shape[-1]
-        found = heads * max(rows, 0) * max(keys, 0) * width
-        if found > _LARGEST:
+        work = heads * max(rows, 0) * max(keys, 0) * width
+        if work > _LARGEST:
             raise InputError("this part is too large for so many heads: ask for a smaller one, or for fewer heads.")
-        return found
+        return work
 
     def steps(self, index: int, head: int, token: int) -> dict[str, Any]:
         """Every number of one token in one head."""
@@ -200,8 +240,10 @@ class Reading:
         rows, columns = (self._texts[name] for name in self.places[index])
         return steps(entry, head, token, 0, (rows, columns), self.inside, self.entries)
 
+    # The map
+
     def saved(self, heads: _Heads) -> str:
-        """A file with the map of some heads, as many of them as fit: it opens without a server."""
+        """A file with the map of as many of these heads as fit, which opens without a server."""
         whole, chosen = self._chosen(heads)
         self._multiplied(heads[0][0], 1, whole.queries, whole.keys)  # each of them: of a long text few fit
         entries = [
@@ -210,38 +252,32 @@ class Reading:
             for place, head in enumerate(entry.heads)
             if (n, head) in chosen
         ]
-        rows, columns = self._named(heads[0][0])
-        feed = MatrixFeed(entries, rows, columns, same=rows is columns, title=whole.title, note=whole.note)
-        return page(feed.packed(_FILE))
+        return page(self._make_feed(heads[0][0], entries).packed(_FILE))
 
     def ready(self, index: int) -> float:
         """The share of the whole map of an entry that is computed."""
         return self.feed(index)[0].ready()
 
     def feed(self, index: int) -> tuple[MatrixFeed, int]:
-        """What the map of an entry and those like it is drawn from, and the number of the entry there."""
-        entry = self.entry(index)
-        alike = [n for n, e in enumerate(self.entries) if (e.kind, e.shape[2:]) == (entry.kind, entry.shape[2:])]
+        """The feed of the map of an entry and all entries like it, and the number of the entry in it."""
+        alike = self._alike(index)
         with self._lock:
             if alike[0] not in self._feeds:
-                self._feeds[alike[0]] = self._make_feed(alike)
+                chosen = [self.entries[n] for n in alike]
+                maps = [MapEntry(e.matrix.part[0], list(e.heads), e.name, e.kind, e.layer) for e in chosen]
+                self._feeds[alike[0]] = self._make_feed(index, maps)
             return self._feeds[alike[0]], alike.index(index)
 
-    def _make_feed(self, alike: Sequence[int]) -> MatrixFeed:
-        chosen = [self.entries[n] for n in alike]
-        maps = [MapEntry(e.matrix.part[0], list(e.heads), e.name, e.kind, e.layer) for e in chosen]
-        rows, columns = self._named(alike[0])
-        title = " ".join(self.text.split())[:_TITLE]
-        return MatrixFeed(maps, rows, columns, same=rows is columns, title=title, note=self.note)
-
-    def _named(self, index: int) -> tuple[list[str] | None, list[str] | None]:
-        """The tokens of both sides of an entry, if they are known; one list where it is one text."""
+    def _make_feed(self, index: int, entries: Sequence[MapEntry]) -> MatrixFeed:
+        """The feed of some entries that are like this one; tokens are named where they are known."""
         rows, columns = self.places[index]
-        found = {name: self._texts[name] if self.sides[name].named else None for name in (rows, columns)}
-        return found[rows], found[columns]
+        named = {name: self._texts[name] if self.sides[name].named else None for name in (rows, columns)}
+        title = " ".join(self.text.split())[:_TITLE]
+        same = named[rows] is named[columns]
+        return MatrixFeed(entries, named[rows], named[columns], same=same, title=title, note=self.note)
 
     def _chosen(self, heads: _Heads) -> tuple[MatrixFeed, list[tuple[int, int]]]:
-        """The feed of some heads, and how it calls them."""
+        """The feed of some heads, and the heads as the feed counts them."""
         feeds: dict[int, MatrixFeed] = {}
         chosen = []
         for index, head in heads:
@@ -253,21 +289,32 @@ class Reading:
         return next(iter(feeds.values())), chosen
 
 
-_TITLE = 60  # characters
+def _looks(row: Tensor, side: Tokens, sinks: Sequence[int], set_aside: bool) -> dict[str, Any]:
+    """What one row of weights says about the words of its keys; sinks that are set aside leave shares of the rest."""
+    total = float(row.sum())
+    own = 1 - total if 0 < total < 1 - 1e-4 else 0.0  # what the model gives to sinks that are no tokens
+    aside = [(sink, float(row[sink])) for sink in sinks if row[sink] > 0]
+    rest = row.clone()
+    rest[[sink for sink, _ in aside]] = 0
+    whole = max(float(rest.sum()), SMALLEST) if aside or (set_aside and own) else 1.0
+    weights = (rest / whole).tolist()
+    sums = ((word.start, sum(weights[word.start : word.stop])) for word in side.words)
+    looks = [(start, round(weight, 7)) for start, weight in sums if weight > 0]
+    return {"looks": looks, "aside": aside, "own": own if set_aside else 0.0}
 
 
 def _sides(entries: Sequence[Entry]) -> tuple[dict[str, Tokens], list[tuple[str, str]]]:
-    """The texts of some entries by name, and which of them each entry's rows and columns are.
+    """The texts of some entries by name, and the names of each entry's rows and columns.
 
-    "source" is the text that was given. A model that writes another has a "target" too: the rows of cross-attention,
-    named after what they write. What its decoder reads, the same from a start on, is "read".
+    "source" is the text that was typed. A model that writes another text has a "target" too: the rows of
+    cross-attention, named after what they write. What its decoder reads, from the start token on, is "read".
     """
     pair = any(entry.kind == "cross" for entry in entries)
     sides: dict[str, Tokens] = {}
     places = []
     for entry in entries:
-        own = "read" if pair and entry.kind == "decoder" else "source"
-        names = ("target", "source") if entry.kind == "cross" else (own, own)
+        itself = "read" if pair and entry.kind == "decoder" else "source"
+        names = ("target", "source") if entry.kind == "cross" else (itself, itself)
         place = []
         for name, tokens, length in zip(names, (entry.tokens, entry.key_tokens), entry.shape[2:], strict=True):
             side = Tokens.numbered(length) if tokens is None else tokens[0]
@@ -282,22 +329,29 @@ def _sides(entries: Sequence[Entry]) -> tuple[dict[str, Tokens], list[tuple[str,
 
 @dataclass(eq=False)
 class Part:
-    """A text that was read, and how to look at it: `open` is work for the model's thread, and done once."""
+    """A part of a text that was read: `open` makes its reading, once, in the model's thread."""
 
     open: Callable[[], Reading]
-    about: Any = None  # what a reader knows of it
+    about: Any = None  # the reader's own notes
     reading: Reading | None = None
     place: dict[str, Any] | None = None  # which part of a longer text
     id: str = field(default_factory=lambda: secrets.token_urlsafe(12))
 
     def describe(self) -> dict[str, Any]:
-        """READING, of a part that is open."""
+        """The reading of an open part as JSON."""
         assert self.reading is not None
         return {"id": self.id} | self.reading.about() | ({} if self.place is None else {"part": self.place})
 
 
+def numbered(parts: list[Part]) -> list[Part]:
+    """Number the parts of a text that has several."""
+    for n, part in enumerate(parts if len(parts) > 1 else ()):
+        part.place = {"index": n, "count": len(parts), "ids": [each.id for each in parts]}
+    return parts
+
+
 class Readings:
-    """The parts that are kept, by their unguessable names: those that were used last, up to a number and to a size."""
+    """The parts that are kept, by their unguessable names: the last used, up to a number and to a size in bytes."""
 
     def __init__(self, most: int = 4096, largest: int = 1 << 30):
         self._most, self._largest = most, largest
@@ -306,7 +360,7 @@ class Readings:
         self._lock = threading.Lock()
 
     def add(self, parts: Sequence[Part], *, pinned: bool = False) -> None:
-        """Keep some parts; pinned ones stay."""
+        """Keep some parts; pinned parts are never evicted."""
         with self._lock:
             for part in reversed(parts):
                 self._parts[part.id] = part
@@ -316,7 +370,7 @@ class Readings:
         self.trim()
 
     def get(self, name: str) -> Part | None:
-        """The part of this name, if it is still there; it is the last that goes now."""
+        """Return the part of this name, if it is still kept, and mark it as the last used."""
         with self._lock:
             part = self._parts.get(name)
             if part is not None:
@@ -324,7 +378,7 @@ class Readings:
             return part
 
     def trim(self) -> None:
-        """Let go what was not used for longest, down to the limits; the one used last stays in any case."""
+        """Evict the least recently used parts, down to the limits; the part used last always stays."""
         with self._lock:
             size = sum(part.reading.size for part in self._parts.values() if part.reading is not None)
             for name, part in list(self._parts.items())[:-1]:
