@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import regard
-from regard.drawing.matrices import pooled
+from regard.drawing.terminal import pooled
 
 
 class TestPooling:

@@ -11,8 +11,8 @@ import torch
 import regard
 from regard.drawing import Window, landscape, lines
 from regard.drawing import matrix as drawn_matrix
+from regard.drawing.arguments import pooling_note, spans
 from regard.drawing.maps import landmarks
-from regard.drawing.matrices import pooling_note, spans
 from regard.maps import feed as map_feed
 from regard.maps import levels as map_levels
 from regard.maps.bins import Bins

@@ -3,15 +3,13 @@
 Read first what every picture is made of:
     picture           `Picture`, which prints, saves and shows itself, in HTML with hover and picking
     arguments         checks of numbers, words, selections and heads
-    terminal          `Table`, numbers, bars and tables as text; `html_table` for notebooks
+    terminal          `Table`, numbers, bars, shades and tables as text; `html_table` for notebooks
     svg               `Canvas`: shapes and text as SVG; `Theme`: the colours, light and dark
 then the kinds of pictures:
-    matrices          `matrix`, `tables`: numbers in shaded cells, pooled where there are too many
+    matrices          `matrix`, `tables`: numbers in shaded cells; `calculation`, `dot`, `mixture`: their arithmetic
     attention_lines   `lines`, `alignment`: words joined by their weights
     all_layers        `grid`, `flow`, `head_map`: all layers and heads of a model
-    maps              `landscape`: a long input
-    overlays          `overlay`: the patches of an image, over the image
-    arithmetic        `calculation`, `dot`, `mixture`: the calculation in numbers
+    maps              `landscape`: a long input; `overlay`: the patches of an image, over the image
     diagrams          `schematic`, `set_layer`, `architecture`, `mechanism`: boxes and arrows
     charts            `bars`, `curves`: any other numbers
 and the zoomable map:
@@ -20,13 +18,11 @@ and the zoomable map:
 """
 
 from regard.drawing.all_layers import flow, grid, head_map
-from regard.drawing.arithmetic import calculation, dot, mixture
 from regard.drawing.attention_lines import alignment, lines
 from regard.drawing.charts import bars, curves
 from regard.drawing.diagrams import architecture, mechanism, schematic, set_layer
-from regard.drawing.maps import Window, landscape
-from regard.drawing.matrices import matrix, tables
-from regard.drawing.overlays import Heat, overlay
+from regard.drawing.maps import Heat, Window, landscape, overlay
+from regard.drawing.matrices import calculation, dot, matrix, mixture, tables
 from regard.drawing.picture import Picture
 from regard.drawing.terminal import Table
 

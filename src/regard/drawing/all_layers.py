@@ -1,20 +1,29 @@
-"""`grid`, `flow` and `head_map`: all heads of a model as thumbnails, one word's path through them, what each does."""
+"""All layers of a model: `grid`, thumbnails of the heads; `flow`, one word's path; `head_map`, what each head does."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.text import Text
 
-from regard.drawing.arguments import as_array, as_numbers, as_weights, as_words, axis_words, largest, places
-from regard.drawing.matrices import pooled, pooling_note, shaded, spans
+from regard.drawing.arguments import (
+    as_array,
+    as_numbers,
+    as_weights,
+    as_words,
+    axis_words,
+    places,
+    pooling_note,
+    spans,
+)  # fmt: skip
 from regard.drawing.picture import Picture
 from regard.drawing.svg import Canvas, Raster, curve, in_full, isolated, measure, shorten
-from regard.drawing.terminal import heat, padded, percent, visible
+from regard.drawing.terminal import heat, largest, padded, percent, pooled, shaded, visible
 from regard.errors import ShapeError, TooLargeError
 
 __all__ = ["flow", "grid", "head_map"]
@@ -62,31 +71,33 @@ def grid(
     height, width = layers[0].shape[1:]
     row_words, column_words = axis_words(rows, columns, (height, width))
     order = [(layer, head) for layer, heads in enumerate(small) for head in range(len(heads))]
-    if sort is not None:
-        key = as_numbers("sort", sort, ("layers", "heads"))
-        _same_shape("sort", [len(line) for line in key], small)
+    key = None if sort is None else as_numbers("sort", sort, ("layers", "heads"))
+    counts = [len(layer) for layer in small]
+    for name, table in (("sort", key), ("captions", captions), ("numbers", numbers)):
+        if table is not None and [len(line) for line in table] != counts:
+            got = [len(line) for line in table]
+            raise ShapeError(f"{name} must have one for each head of each layer: heads = {counts}. Got {got}.")
+    names, texts = {place: place for place in order}, {}
+    if key is not None:
         order.sort(key=lambda place: -float(key[place]))
         texts = {place: f"{key[place]:.3g}" for place in order}
-    else:
-        texts = {}
     if captions is not None:
-        _same_shape("captions", [len(line) for line in captions], small)
         texts = {(layer, head): captions[layer][head] for layer, head in order}
-    names = {place: place for place in order}
     if numbers is not None:
-        _same_shape("numbers", [len(line) for line in numbers], small)
         names = {(layer, head): numbers[layer][head] for layer, head in order}
     notes = [caption, "Named layer · head; each is shaded up to its own greatest weight, by the square root."]
     if max(height, width) > bins:
         notes.append(pooling_note((height, width), small[0].shape[1:]))
-    lines = _lines(order, by_layer=sort is None)
+    if sort is None:  # up to 16 heads of one layer in a line
+        layer_heads = [[place for place in order if place[0] == layer] for layer in range(len(small))]
+        lines = [heads[start : start + 16] for heads in layer_heads for start in range(0, len(heads), 16)]
+    else:
+        lines = [order[start : start + _THUMBNAILS] for start in range(0, len(order), _THUMBNAILS)]
 
     def draw(canvas: Canvas) -> None:
-        canvas.labels |= {
-            "rows": spans(row_words, small[0].shape[1]),
-            "columns": spans(column_words, small[0].shape[2]),
-        }
-        wide, tall = _thumbnail(small[0].shape[1:])
+        rows, columns = small[0].shape[1:]
+        canvas.labels |= {"rows": spans(row_words, rows), "columns": spans(column_words, columns)}
+        tall, wide = (84.0 * max(side / max(rows, columns), 0.25) for side in (rows, columns))
         step = tall + (34 if texts else 20)
         for n, line in enumerate(lines):
             for m, (layer, head) in enumerate(line):
@@ -101,33 +112,11 @@ def grid(
                     below = texts[layer, head]
                     canvas.text(x, y + tall + 13, shorten(below, wide, 11), 11, title=below)
 
-    def text(room: int) -> Text:
-        return _grid_text(small, lines, names, texts, room)
-
     held = {f"layer {names[n, 0][0]}": layer for n, layer in enumerate(small)}
-    return Picture("grid", held, draw, text, title, " ".join(filter(None, notes)), row_words)
-
-
-def _same_shape(name: str, got: list[int], layers: Sequence[NDArray[np.floating]]) -> None:
-    want = [len(layer) for layer in layers]
-    if got != want:
-        raise ShapeError(f"{name} must have one for each head of each layer: heads = {want}. Got {got}.")
-
-
-def _lines(order: list[tuple[int, int]], by_layer: bool) -> list[list[tuple[int, int]]]:
-    """The (layer, head) of each line: up to 16 heads of one layer, or a fixed number in any order."""
-    if not by_layer:
-        return [order[start : start + _THUMBNAILS] for start in range(0, len(order), _THUMBNAILS)]
-    lines = []
-    for layer in range(order[-1][0] + 1):
-        heads = [place for place in order if place[0] == layer]
-        lines += [heads[start : start + 16] for start in range(0, len(heads), 16)]
-    return lines
-
-
-def _thumbnail(shape: tuple[int, ...]) -> tuple[float, float]:
-    longest = max(shape)
-    return 84.0 * max(shape[1] / longest, 0.25), 84.0 * max(shape[0] / longest, 0.25)
+    return Picture(
+        "grid", held, draw, lambda room: _grid_text(small, lines, names, texts, room), title,
+        " ".join(filter(None, notes)), row_words,
+    )  # fmt: skip
 
 
 def _grid_text(
@@ -156,6 +145,7 @@ def _grid_text(
 
 
 def _side_by_side(blocks: list[list[Text]]) -> Text:
+    """Join blocks of lines, each 18 cells wide."""
     lines = []
     for parts in zip(*blocks, strict=True):
         line = Text()
@@ -203,15 +193,12 @@ def flow(
         shares.append(shares[-1] @ layer)
     shares = shares[::-1]
 
-    def draw(canvas: Canvas) -> None:
-        _draw_flow(canvas, checked, names, shares, first)
-
-    def text(room: int) -> Text:
-        return _flow_text(names, shares, room)
-
     note = f"Lines below {percent(_SMALLEST)} of the whole are not drawn."
     numbers = {f"layer {n + 1}": layer for n, layer in enumerate(checked)}
-    return Picture("flow", numbers, draw, text, title, f"{caption} {note}".strip(), names)
+    return Picture(
+        "flow", numbers, lambda canvas: _draw_flow(canvas, checked, names, shares, first),
+        lambda room: _flow_text(names, shares, room), title, f"{caption} {note}".strip(), names,
+    )  # fmt: skip
 
 
 def _draw_flow(
@@ -297,9 +284,9 @@ def head_map(
     title: str = "",
     caption: str = "",
 ) -> Picture:
-    """What each head does, in lines of a layer each, and the share of its attention that goes there.
+    """What each head does, a line for each layer, and the share of its attention that goes there.
 
-    `rows` name the layers, `hints` are shown on hover; cells that are `framed` have a frame, and `frame` is its name.
+    `rows` name the layers, `hints` are shown on hover; `framed` heads have a frame, which the legend calls `frame`.
 
     >>> print(head_map([["previous token", "mixed"], ["first token", "first token"]], [[0.9, 0.0], [0.8, 0.7]]))
     layer 0  B ·
@@ -314,103 +301,107 @@ def head_map(
     for name, lines in (("shares", shares), ("hints", hints), ("framed", framed)):
         if lines is not None and [len(line) for line in lines] != counts:
             raise ShapeError(f"{name} must have one for each head: {counts}. Got {[len(line) for line in lines]}.")
-    names = (
-        [f"layer {n}" for n in range(len(counts))] if rows is None else as_words("rows", rows, len(counts), "layers")
-    )
-    numbers = [as_weights("shares", line, ("heads",)) for line in shares]
-    frequent = [
-        role for role, _ in Counter(role for line in roles for role in line if role not in _PLAIN).most_common()
-    ]
-    signs = dict(zip(frequent, _SIGNS, strict=False))
-    legend = [(signs.get(role, "+"), role) for role in frequent[: len(_SIGNS)]]
+    names = [f"layer {n}" for n in range(len(counts))]
+    names = names if rows is None else list(as_words("rows", rows, len(counts), "layers"))
+    held = np.full((len(counts), max(counts)), np.nan)
+    for n, line in enumerate(shares):
+        held[n, : counts[n]] = as_weights("shares", line, ("heads",))
+    every_role = Counter(role for line in roles for role in line)
+    frequent = [role for role, _ in every_role.most_common() if role not in _PLAIN]
+    signs = dict(zip(frequent, _SIGNS, strict=False)) | dict.fromkeys(frequent[len(_SIGNS) :], "+")
+    signs |= dict.fromkeys(_PLAIN, "·")
+    cells = [
+        _HeadCell(
+            n, m, signs[role], role, float(held[n, m]),
+            hints[n][m] if hints is not None else f"{names[n]}, head {m}: {role}, {percent(float(held[n, m]))}",
+            framed is not None and framed[n][m],
+        )
+        for n, line in enumerate(roles) for m, role in enumerate(line)
+    ]  # fmt: skip
+    legend = [(signs[role], role) for role in frequent[: len(_SIGNS)]]
     legend += [("+", "other")] if len(frequent) > len(_SIGNS) else []
-    legend += [("·", role) for role in _PLAIN if any(role in line for line in roles)]
-    in_frames = sum(map(sum, framed)) if framed is not None else 0
-
-    def told(role: str) -> str:
-        mine = [
-            float(share)
-            for line, own in zip(roles, numbers, strict=True)
-            for each, share in zip(line, own, strict=True)
-            if each == role or (role == "other" and each not in signs and each not in _PLAIN)
-        ]
-        mean = "" if role in _PLAIN else f", {percent(float(np.mean(mine)))} on average"
-        return f"{len(mine)} head{'s' * (len(mine) != 1)}{mean}"
-
-    explained = [(sign, role, told(role)) for sign, role in legend]
-    explained += [("□", frame, f"{in_frames} head{'s' * (in_frames != 1)}")] if in_frames else []
-
-    def draw(canvas: Canvas) -> None:
-        _draw(canvas, roles, numbers, names, hints, framed, signs, explained)
-
-    def text(room: int) -> Text:
-        return _text(roles, names, framed, signs, explained)
-
-    width = max(counts)
-    held = np.full((len(counts), width), np.nan)
-    for n, line in enumerate(numbers):
-        held[n, : len(line)] = line
-    return Picture("head map", {"shares": held}, draw, text, title, caption, tuple(frequent))
+    legend += [("·", role) for role in _PLAIN if role in every_role]
+    explained = []
+    for sign, role in legend:
+        alike = [cell.share for cell in cells if cell.role == role or (role == "other" and cell.sign == "+")]
+        mean = "" if role in _PLAIN else f", {percent(float(np.mean(alike)))} on average"
+        explained.append((sign, role, f"{_heads(len(alike))}{mean}"))
+    in_frames = sum(cell.framed for cell in cells)
+    explained += [("□", frame, _heads(in_frames))] if in_frames else []
+    return Picture(
+        "head map", {"shares": held}, lambda canvas: _draw_head_map(canvas, cells, names, explained),
+        lambda room: _head_map_text(cells, names, explained), title, caption, tuple(frequent),
+    )  # fmt: skip
 
 
-def _colour(canvas: Canvas, sign: str) -> str:
+class _HeadCell(NamedTuple):
+    """A head as a head map shows it."""
+
+    layer: int
+    place: int
+    sign: str
+    role: str
+    share: float
+    hint: str
+    framed: bool
+
+
+def _heads(count: int) -> str:
+    return f"{count} head{'s' * (count != 1)}"
+
+
+def _role_colour(canvas: Canvas, sign: str) -> str:
     order = (0, 1, 2, 3, 4, 6, 7, 5)  # the two blues of the palette far apart
     return canvas.theme.colour(order[_SIGNS.index(sign) % len(order)]) if sign in _SIGNS else canvas.theme.muted
 
 
-def _draw(
-    canvas: Canvas, roles: Sequence[Sequence[str]], shares: Sequence[np.ndarray], names: Sequence[str],
-    hints: Sequence[Sequence[str]] | None, framed: Sequence[Sequence[bool]] | None, signs: dict[str, str],
-    legend: Sequence[tuple[str, str, str]],
-) -> None:  # fmt: skip
-    theme = canvas.theme
+def _draw_head_map(
+    canvas: Canvas, cells: Sequence[_HeadCell], names: Sequence[str], legend: Sequence[tuple[str, str, str]]
+) -> None:
+    theme, frame = canvas.theme, {"stroke": canvas.theme.ink, "stroke_width": 2.5, "rx": 3}
     labels = [shorten(name, _LABEL, _CELL_FONT) for name in names]
     left, top = max(measure(label, _CELL_FONT) for label in labels) + 10, 18.0
     step = _CELL + _GAP
-    width = max(map(len, roles))
+    width = max(cell.place for cell in cells) + 1
     for n in range(0, width, max(-(-width // 16), 1)):
         canvas.text(left + n * step + _CELL / 2, 10, str(n), 10, "middle", theme.muted)
-    for n, (line, own) in enumerate(zip(roles, shares, strict=True)):
-        y = top + n * step
-        canvas.text(left - 10, y + 17, labels[n], _CELL_FONT, "end", theme.muted, title=in_full(names[n]))
-        for m, (role, share) in enumerate(zip(line, own.tolist(), strict=True)):
-            sign = signs.get(role, "·" if role in _PLAIN else "+")
-            hint = hints[n][m] if hints is not None else f"{names[n]}, head {m}: {role}, {percent(share)}"
-            strong = 0.15 if sign == "·" or np.isnan(share) else 0.25 + 0.65 * min(max(share, 0.0), 1.0)
-            x = left + m * step
-            canvas.rect(x, y, _CELL, _CELL, _colour(canvas, sign), hint, rx=3, fill_opacity=strong, data_mark="",
-                        data_role=sign)  # fmt: skip
-            canvas.text(x + _CELL / 2, y + 18, sign, 13, "middle", theme.ink, pointer_events="none")
-            if framed is not None and framed[n][m]:
-                canvas.rect(x, y, _CELL, _CELL, stroke=theme.ink, stroke_width=2.5, rx=3, pointer_events="none")
+    for cell in cells:
+        x, y = left + cell.place * step, top + cell.layer * step
+        if cell.place == 0:
+            name = names[cell.layer]
+            canvas.text(left - 10, y + 17, labels[cell.layer], _CELL_FONT, "end", theme.muted, title=in_full(name))
+        faint = cell.sign == "·" or np.isnan(cell.share)
+        canvas.rect(
+            x, y, _CELL, _CELL, _role_colour(canvas, cell.sign), cell.hint, rx=3,
+            fill_opacity=0.15 if faint else 0.25 + 0.65 * min(max(cell.share, 0.0), 1.0), data_mark="",
+            data_role=cell.sign,
+        )  # fmt: skip
+        canvas.text(x + _CELL / 2, y + 18, cell.sign, 13, "middle", theme.ink, pointer_events="none")
+        if cell.framed:
+            canvas.rect(x, y, _CELL, _CELL, **frame, pointer_events="none")
     right = left + width * step + 24
-    for n, (sign, role, told) in enumerate(legend):
+    for n, (sign, role, heads) in enumerate(legend):
         y = top + n * 36
         if sign == "□":
-            canvas.rect(right, y, 18, 18, stroke=theme.ink, stroke_width=2.5, rx=3)
+            canvas.rect(right, y, 18, 18, **frame)
         else:
-            canvas.rect(right, y, 18, 18, _colour(canvas, sign), rx=3, fill_opacity=0.15 if sign == "·" else 0.7)
+            opacity = 0.15 if sign == "·" else 0.7
+            canvas.rect(right, y, 18, 18, _role_colour(canvas, sign), rx=3, fill_opacity=opacity)
             canvas.text(right + 9, y + 14, sign, 12, "middle")
         canvas.text(right + 26, y + 9, shorten(role, _LEGEND, 13), 13, title=in_full(role), data_pick=f"role:{sign}")
-        canvas.text(right + 26, y + 24, told, 11, fill=theme.muted)
-    canvas.reach(right + _LEGEND, top + max(len(roles) * step, len(legend) * 36))
+        canvas.text(right + 26, y + 24, heads, 11, fill=theme.muted)
+    canvas.reach(right + _LEGEND, top + max(len(names) * step, len(legend) * 36))
 
 
-def _text(
-    roles: Sequence[Sequence[str]], names: Sequence[str], framed: Sequence[Sequence[bool]] | None,
-    signs: dict[str, str], legend: Sequence[tuple[str, str, str]],
-) -> Text:  # fmt: skip
+def _head_map_text(cells: Sequence[_HeadCell], names: Sequence[str], legend: Sequence[tuple[str, str, str]]) -> Text:
     """A letter for each head, and a square after those that are framed."""
     shown = [visible(name) for name in names]
     indent = max(map(len, shown))
-    lines = []
-    for n, (name, line) in enumerate(zip(shown, roles, strict=True)):
-        drawn = Text.assemble((padded(name, indent), "cyan"), "  ")
-        for m, role in enumerate(line):
-            in_frame = framed is not None and framed[n][m]
-            drawn.append(f"{signs.get(role, '·' if role in _PLAIN else '+')}{'□' if in_frame else ' '}")
-        drawn.rstrip()
-        lines.append(drawn)
+    lines = [Text.assemble((padded(name, indent), "cyan"), "  ") for name in shown]
+    for cell in cells:
+        lines[cell.layer].append(f"{cell.sign}{'□' if cell.framed else ' '}")
+    for line in lines:
+        line.rstrip()
     width = max(len(visible(role, 40)) for _, role, _ in legend)
-    lines += [Text(f"{sign} {padded(visible(role, 40), width)}  {told}") for sign, role, told in legend]
+    lines += [Text(f"{sign} {padded(visible(role, 40), width)}  {heads}") for sign, role, heads in legend]
     return Text("\n").join(lines)

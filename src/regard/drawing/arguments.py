@@ -1,18 +1,20 @@
-"""Checks of the arguments that pictures have in common: numbers, words, a selection, heads."""
+"""What pictures are given: numbers, words, a selection and heads, checked; and the bins that they are pooled in."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.drawing.terminal import visible
 from regard.errors import DTypeError, InputError, OutOfRangeError, ShapeError
 
 __all__ = [
-    "as_array", "as_heads", "as_numbers", "as_weights", "as_words", "axis_words", "bounded", "chosen", "largest",
-    "places", "sized",
+    "as_array", "as_heads", "as_numbers", "as_weights", "as_words", "axis_words", "bounded", "chosen",
+    "places", "pooling_note", "sized", "spans",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=np.floating)
@@ -174,10 +176,26 @@ def chosen(heads: Sequence[int] | None, count: int, most: int) -> tuple[int, ...
     return tuple(int(head) % count for head in wanted)
 
 
-def largest(values: NDArray[np.floating]) -> float:
-    """The largest number, to divide by: NaN is ignored, and it is 1 if nothing is above 0.
+# Names for bins, where there are more numbers than can be drawn
 
-    >>> largest(np.array([0.5, np.nan])), largest(np.zeros(2))
-    (0.5, 1.0)
+
+def spans(words: Sequence[str], bins: int) -> list[str]:
+    """Names for the bins: a word, or the first and the last word.
+
+    >>> spans(("a", "dog", "ate", "it"), 2), spans(("a", "dog"), 2)
+    (['a … dog', 'ate … it'], ['a', 'dog'])
     """
-    return float(np.nanmax(values, initial=0.0)) or 1.0
+    if len(words) <= bins:
+        return [visible(word, 60) for word in words]
+    edges = [n * len(words) // bins for n in range(bins + 1)]
+    ends = [(visible(words[a], 20), visible(words[b - 1], 20)) for a, b in pairwise(edges)]
+    return [first if first == last else f"{first} … {last}" for first, last in ends]
+
+
+def pooling_note(shape: tuple[int, ...], bins: tuple[int, ...]) -> str:
+    """What to say below a picture of weights (rows, columns) that were pooled.
+
+    >>> pooling_note((200, 300), (64, 64))
+    'Each cell is the mean of about 3 × 5 weights.'
+    """
+    return f"Each cell is the mean of about {shape[0] / bins[0]:.0f} × {shape[1] / bins[1]:.0f} weights."

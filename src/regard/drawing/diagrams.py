@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from rich.cells import cell_len
 from rich.text import Text
 
-from regard.drawing.arguments import as_numbers, as_weights, as_words, bounded, largest, places
+from regard.drawing.arguments import as_numbers, as_weights, as_words, bounded, places
 from regard.drawing.matrices import strip, symbol
 from regard.drawing.picture import Picture
 from regard.drawing.svg import Canvas, curve, measure, rgb, shorten
-from regard.drawing.terminal import formatted, padded, percent, visible
+from regard.drawing.terminal import formatted, largest, padded, percent, visible
 from regard.errors import InputError, ShapeError, TooLargeError
 
 __all__ = ["architecture", "mechanism", "schematic", "set_layer"]

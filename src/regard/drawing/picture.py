@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import functools
 import hashlib
 import json
 import logging
@@ -12,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import unescape
@@ -40,35 +39,24 @@ _NOTEBOOK_BUDGET = 4_000_000  # of such a map in a notebook
 _MAP_HEIGHT = 640  # pixels, in a notebook
 _HEAVY = 1_000_000  # bytes from which the size is logged as a warning
 _SUFFIXES = (".svg", ".png", ".pdf", ".html")
-_NO_SIGN, _NAMED = "\U0010fffe", 5  # a code point of no sign, which no font has; missing signs that are named
+_NO_SIGN, _NAMED = "\U0010fffe", 5  # a code point that no font draws; missing characters that are named
 _log, _fonts = logging.getLogger("regard"), logging.getLogger("regard.fonts")
 
 
 class Later(Mapping[str, Any]):
-    """The numbers of a picture, some of them computed when they are first asked for; of those the shapes are known.
+    """Arrays by name, whose shapes are known and whose numbers are computed when the first of them is read.
 
     >>> Later({"pool": (2, 2)}, lambda: {"pool": np.eye(2)})["pool"].sum()
     np.float64(2.0)
     """
 
     def __init__(
-        self,
-        shapes: Mapping[str, tuple[int, ...]],
-        compute: Callable[[], Mapping[str, NDArray[np.floating]]],
-        known: Mapping[str, NDArray[np.floating]] | None = None,
+        self, shapes: Mapping[str, tuple[int, ...]], compute: Callable[[], Mapping[str, NDArray[np.floating]]]
     ):
-        self._compute, self._known = compute, dict(known or {})
-        self.shapes = dict(shapes) | {name: values.shape for name, values in self._known.items()}
-
-    @cached_property
-    def _computed(self) -> Mapping[str, NDArray[np.floating]]:
-        return self._compute()
+        self.shapes, self._compute = shapes, cache(compute)
 
     def __getitem__(self, name: str) -> NDArray[np.floating]:
-        return self._known[name] if name in self._known else self._computed[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.shapes
+        return self._compute()[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.shapes)
@@ -99,7 +87,7 @@ class Picture:
     title: str = ""
     caption: str = ""
     words: tuple[str, ...] = field(default=())
-    feed: Feed | None = None  # what a map is drawn from that can be walked into
+    feed: Feed | None = None  # of a zoomable map
 
     def __repr__(self) -> str:
         numbers = self.numbers
@@ -114,16 +102,13 @@ class Picture:
         yield self._text(options.max_width)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """What a notebook shows: the interactive drawing, inline, without network or extension.
-
-        The plain SVG is for viewers that run no scripts, and for export to print.
-        """
+        """What a notebook shows: the interactive drawing; a viewer without scripts, and print, show the plain SVG."""
         canvas, svg = self._drawn("light", None, None, False)
         html = self._framed() or fragment(svg, canvas)
         return {"text/plain": str(self), "text/html": html, "image/svg+xml": svg}
 
     def _framed(self) -> str | None:
-        """The map that can be walked into, in a frame of its own; None where there is none, or it is too large."""
+        """The zoomable map in a frame; None if the picture has no map, or the map is too large for a notebook."""
         if self.feed is None:
             return None
         try:
@@ -136,7 +121,7 @@ class Picture:
         )
 
     def widget(self) -> Any:
-        """A map in a notebook that is computed live by Python, whatever its size: pip install 'regard[notebook]'.
+        """A map of any size in a notebook, computed by Python while it is open: pip install 'regard[notebook]'.
 
         >>> from regard.drawing import matrix
         >>> matrix(np.eye(2), ["a", "b"]).widget()
@@ -169,8 +154,12 @@ class Picture:
     ) -> str:
         """The drawing as a self-contained page: hover shows each number, a click on a word picks it.
 
-        A map of attention can be walked into, from all of it to a single weight; then `budget` is its size in bytes at
-        most, and without a theme it is that of the reader's system. `width` and `transparent` are for drawings.
+        Args:
+            width: pixels of a drawing.
+            title: replaces the title of the picture.
+            theme: "light" or "dark"; a map without a theme follows the reader's system.
+            transparent: leave out the background of a drawing.
+            budget: the size of a zoomable map in bytes, at most.
 
         >>> from regard.drawing import matrix
         >>> page = matrix(np.eye(2), ["a", "b"]).to_html()
@@ -193,7 +182,7 @@ class Picture:
         transparent: bool = False,
         budget: int | None = None,
     ) -> Path:
-        """Write it as .svg, .png, .pdf or .html, `width` pixels wide; its size is logged, and limited by a budget.
+        """Write it as .svg, .png, .pdf or .html, with the arguments of `to_html`, and log its size.
 
         The budget is 5 MB, and 12 MB for the page of a map, which has as many heads as fit. Such a page computes exact
         weights from queries and keys, so that one can zoom from the whole matrix to a single cell.
@@ -220,7 +209,7 @@ class Picture:
         if len(data) > budget:
             raise TooLargeError(
                 f"{path.name} must have at most budget = {file_size(budget)}. Got {file_size(len(data))}. "
-                f"Choose fewer words, heads or layers, or hand in a larger budget."
+                f"Choose fewer words, heads or layers, or pass a larger budget."
             )
         write_file(path, lambda draft: draft.write_bytes(data))
         return path
@@ -264,7 +253,7 @@ class Picture:
 
 
 def check_path(path: str | Path) -> Path:
-    """The path, if a picture can be saved there: a suffix that is known, in a folder that exists.
+    """Return the path if its suffix is known and its folder exists.
 
     >>> check_path("eye.gif")
     Traceback (most recent call last):
@@ -279,7 +268,7 @@ def check_path(path: str | Path) -> Path:
 
 
 def file_size(count: int) -> str:
-    """A number of bytes, for people to read.
+    """A number of bytes in words.
 
     >>> file_size(431), file_size(12_345), file_size(4_900_000)
     ('431 bytes', '12 kB', '4.90 MB')
@@ -288,7 +277,7 @@ def file_size(count: int) -> str:
 
 
 def _converted(svg: str, path: Path, scale: float) -> bytes:
-    """The drawing as PNG or PDF; a log says which signs no font has."""
+    """Convert a drawing to PNG or PDF, and log the characters that no font has."""
     try:
         import vl_convert
     except ImportError as error:
@@ -299,7 +288,7 @@ def _converted(svg: str, path: Path, scale: float) -> bytes:
     function, options = ("svg_to_png", {"scale": scale}) if path.suffix.lower() == ".png" else ("svg_to_pdf", {})
     try:
         data = bytes(getattr(vl_convert, function)(svg, **options))
-    except RuntimeError:  # after a panic, every later call of this process fails; a new process is not concerned
+    except RuntimeError:  # after a panic, every later call fails in this process, but not in a new process
         return _converted_apart(svg, path, function, options)
     texts = re.sub("<title>.*?</title>", "", svg, flags=re.DOTALL)
     signs = sorted({sign for text in re.findall(">([^<]+)<", texts) for sign in unescape(text) if ord(sign) > 126})
@@ -308,16 +297,15 @@ def _converted(svg: str, path: Path, scale: float) -> bytes:
         names = ", ".join(f"{sign} (U+{ord(sign):04X})" for sign in missing[:_NAMED])
         more = f" and {len(missing) - _NAMED:,} more" if len(missing) > _NAMED else ""
         _fonts.warning(
-            "%s: no font on this machine has %s%s: the picture shows boxes instead. Install a font that has them, such "
-            "as one of Noto, or save the picture as .svg or .html: a browser draws them with its own fonts.",
-            path.name, names, more,
-        )  # fmt: skip
+            f"{path.name}: no font on this machine has {names}{more}: the picture shows boxes instead. Install a font "
+            "that has them, such as Noto, or save the picture as .svg or .html: a browser draws them with its own fonts."
+        )
     return data
 
 
-@functools.cache
+@cache
 def _drawn(sign: str) -> bytes:
-    """A sign alone as PNG, 1 to 3 ms; the same for all that no font has."""
+    """One character as PNG (1 to 3 ms); all characters that no font has give the same bytes."""
     import vl_convert
 
     text = f'<text x="2" y="18" font-size="16">{escaped(sign)}</text>'
@@ -326,14 +314,10 @@ def _drawn(sign: str) -> bytes:
 
 
 def _converted_apart(svg: str, path: Path, function: str, options: Mapping[str, float]) -> bytes:
-    """The same in a process of its own."""
+    """Convert a drawing in a new process."""
     code = f"import sys, vl_convert\nsys.stdout.buffer.write(vl_convert.{function}(sys.stdin.read(), **{options}))"
-    done = subprocess.run(
-        [sys.executable, "-X", "utf8", "-c", code],
-        input=svg.encode("utf-8", "replace"),
-        capture_output=True,
-        check=False,
-    )
+    command = [sys.executable, "-X", "utf8", "-c", code]
+    done = subprocess.run(command, input=svg.encode("utf-8", "replace"), capture_output=True, check=False)
     if done.returncode:
         raise FileError(
             f"{path} cannot be drawn: vl-convert fails on this picture. Save it as .svg or .html (no extra packages "
@@ -352,72 +336,7 @@ def _wrapped(text: str, font: float, room: float) -> list[str]:
     return lines
 
 
-_LEVELS = 65534  # of the numbers behind an image; one more stands for NaN
-
-# Words carry data-pick, marks carry data-row, data-column and data-head: picking a word fades all other marks.
-_SCRIPT = r"""
-(function (root, rasters, labels) {
-  const svg = root.querySelector("svg"), tip = root.querySelector(".regard-tip");
-  const marks = [...svg.querySelectorAll("[data-mark]")], handles = [...svg.querySelectorAll("[data-pick]")];
-  const said = new Map();
-  for (const title of [...svg.querySelectorAll("title")]) {
-    said.set(title.parentNode, title.textContent);
-    title.remove();
-  }
-  let pinned = null;
-  function show(handle) {
-    for (const other of handles) other.style.fontWeight = other === handle ? "bold" : "";
-    const [axis, place] = handle ? handle.dataset.pick.split(":") : [];
-    for (const mark of marks) {
-      mark.style.opacity = !handle ? "" : mark.dataset[axis] === place ? "1" : "0.04";
-    }
-  }
-  for (const handle of handles) {
-    handle.style.cursor = "pointer";
-    handle.addEventListener("pointerenter", () => pinned || show(handle));
-    handle.addEventListener("pointerleave", () => pinned || show(null));
-    handle.addEventListener("click", () => { pinned = pinned === handle ? null : handle; show(pinned || handle); });
-  }
-  function number(raster, row, column) {
-    const place = 2 * (row * raster.shape[1] + column);
-    const level = raster.bytes.charCodeAt(place) + 256 * raster.bytes.charCodeAt(place + 1);
-    const value = raster.low + (raster.high - raster.low) * level / LEVELS;
-    return level > LEVELS ? "nan" : Math.abs(value) < 0.001 && value ? value.toExponential(1) : value.toPrecision(3);
-  }
-  for (const raster of rasters) raster.bytes = atob(raster.values);
-  function text(event) {
-    if (!(event.target instanceof Element)) return "";
-    const place = event.target.dataset.raster;
-    if (place === undefined) {
-      for (let at = event.target; at && at !== root; at = at.parentNode) if (said.has(at)) return said.get(at);
-      return "";
-    }
-    const raster = rasters[place], box = event.target.getBoundingClientRect();
-    const spot = (from, size, count) => Math.min(Math.max(Math.floor(count * from / size), 0), count - 1);
-    const row = spot(event.clientY - box.top, box.height, raster.shape[0]);
-    const column = spot(event.clientX - box.left, box.width, raster.shape[1]);
-    const names = [labels[raster.rows]?.[row], labels[raster.columns]?.[column]];
-    return raster.name + "\n" + names.map(name => "\u2068" + name + "\u2069").join(" \u2192 ") + ": " +
-      number(raster, row, column);
-  }
-  svg.addEventListener("pointermove", event => {
-    const words = text(event);
-    tip.hidden = !words;
-    tip.textContent = words;
-    tip.style.left = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 4) + "px";
-    tip.style.top = Math.min(event.clientY + 16, innerHeight - tip.offsetHeight - 4) + "px";
-  });
-  svg.addEventListener("pointerleave", () => { tip.hidden = true; });
-  const keep = root.querySelector(".regard-keep");
-  if (keep) keep.addEventListener("click", () => {
-    const copy = new Blob([new XMLSerializer().serializeToString(svg)], {type: "image/svg+xml"});
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(copy);
-    link.download = "picture.svg";
-    link.click();
-  });
-})
-""".replace("LEVELS", str(_LEVELS))
+_LEVELS = 65534  # steps of the numbers behind an image; the next one stands for NaN
 
 _STYLE = (
     ".regard-tip{position:fixed;z-index:9;max-width:30em;padding:.3em .6em;border-radius:4px;pointer-events:none;"
@@ -449,7 +368,9 @@ def _with_script(svg: str, canvas: Canvas, keep: bool) -> tuple[str, str]:
     style = style.replace("MUTED", theme.muted).replace("FAINT", theme.faint)
     button = '<button class="regard-keep" type="button">Save as SVG</button>' if keep else ""
     every = f'for (const root of document.querySelectorAll("#{name}")) if (!root.wired) {{root.wired = true; look(root,'
-    script = f"{{const look = {_SCRIPT.strip()}; {every} {data});}}}}"
+    code = viewer.viewer_file("hover.js").partition("(function")
+    code = "".join(code[1:]).strip().replace("LEVELS", str(_LEVELS))
+    script = f"{{const look = {code}; {every} {data});}}}}"
     html = (
         f'<div class="regard-picture" id="{name}"><style>{style}</style>{svg}\n{button}'
         f'<div class="regard-tip" hidden></div></div>\n<script>{script}</script>\n'
@@ -467,28 +388,23 @@ def page(svg: str, canvas: Canvas, title: str, transparent: bool = False) -> str
     theme = canvas.theme
     background = "transparent" if transparent else theme.background
     html, script = _with_script(svg, canvas, keep=True)
-    own = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{own}'; img-src data:"
-    return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escaped(title) or 'regard'}</title>\n"
-        f"<style>body{{margin:24px;background:{background};color:{theme.ink}}}</style>\n</head>\n<body>\n"
-        f"{html}</body>\n</html>\n"
-    )
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {viewer.content_hash(script)}; img-src data:"
+    style = f"body{{margin:24px;background:{background};color:{theme.ink}}}"
+    return viewer.document(policy, title, style, f"<body>\n{html}</body>")
 
 
 def _packed(raster: Raster) -> dict[str, object]:
-    """Two bytes for each number, between the smallest and the largest."""
+    """The numbers behind an image in two bytes each, between the smallest and the largest."""
     values = raster.values
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
     share = (np.nan_to_num(values, nan=low, posinf=high, neginf=low) - low) / ((high - low) or 1.0)
     levels = np.where(np.isnan(values), _LEVELS + 1, np.rint(share * _LEVELS)).astype("<u2")
     packed = base64.b64encode(levels.tobytes()).decode()
-    shape = {"shape": values.shape, "low": low, "high": high, "rows": raster.rows, "columns": raster.columns}
-    return {"name": raster.name, "values": packed} | shape
+    return {
+        "name": raster.name, "values": packed, "shape": values.shape, "low": low, "high": high, "rows": raster.rows,
+        "columns": raster.columns,
+    }  # fmt: skip
 
 
 def _json(*values: object) -> str:

@@ -28,10 +28,14 @@ __all__ = [
     "heat",
     "html_table",
     "labelled_bar",
+    "largest",
     "made_of",
     "mixtures",
     "padded",
     "percent",
+    "pooled",
+    "shaded",
+    "shaded_bins",
     "shown",
     "told_apart",
     "visible",
@@ -43,6 +47,9 @@ _INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # controls, directions, lone surrog
 _JOINERS = "\u200c\u200d"  # invisible as well, but part of words and emoji
 # What a terminal obeys instead of showing it: controls, other line ends, changes of direction, lone surrogates.
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_SHADES = " ·░▒▓█"
+_LINES = 32  # of shades, at most
+_HEIGHT = 8  # letters of a word above a column of shades, at most
 _HEAT = ((52, 61, 92), (38, 139, 140), (255, 190, 60))  # slate, teal, amber: lightness increases, so it works in grey
 
 
@@ -335,6 +342,98 @@ def made_of(row: int, words: Sequence[str], weights: NDArray[np.float64], width:
         lines[-1].append_text(term)
     return Text("\n").join(lines)
 
+
+# Shades
+
+
+def largest(values: NDArray[np.floating]) -> float:
+    """The largest number, to divide by: NaN is ignored, and it is 1 if nothing is above 0.
+
+    >>> largest(np.array([0.5, np.nan])), largest(np.zeros(2))
+    (0.5, 1.0)
+    """
+    return float(np.nanmax(values, initial=0.0)) or 1.0
+
+
+def pooled(values: NDArray[np.floating], rows: int, columns: int) -> NDArray[np.floating]:
+    """The last two axes in at most this many bins of even size: bin n of N starts at n · tokens // N.
+
+    >>> pooled(np.arange(8.0).reshape(2, 4), 2, 2).tolist()
+    [[0.5, 2.5], [4.5, 6.5]]
+    """
+    for axis, bins in ((-2, rows), (-1, columns)):
+        count = values.shape[axis]
+        if count > bins:
+            edges = np.arange(bins + 1) * count // bins
+            sizes = np.diff(edges).astype(values.dtype)
+            summed = np.add.reduceat(values, edges[:-1], axis=axis)
+            values = summed / (sizes[:, None] if axis == -2 else sizes)
+    return values
+
+
+def shaded(
+    values: NDArray[np.floating], rows: Sequence[str], width: int, lines: int = _LINES, columns: Sequence[str] = ()
+) -> Text:
+    """Two characters for each number, darker for larger ones, pooled to fit; legible in a log file too.
+
+    The words of the columns, if there are any, stand upright above them.
+
+    >>> print(shaded(np.array([[1.0, 0.0], [0.5, 0.5]]), ["a", "b"], 80, columns=["a", "to"]).plain)
+        t
+      a o
+    a ██
+    b ▒▒▒▒
+    """
+    bins = pooled(values, *shaded_bins(values.shape, width, lines))
+    labels, heads = (
+        [visible(words[n * len(words) // count]) for n in range(count) if words]
+        for words, count in zip((rows, columns), bins.shape, strict=True)
+    )
+    indent = max(map(cell_len, labels))
+    scale = largest(bins)
+    drawn = [Text(" " * (indent + 1) + line, "cyan") for line in _upright(heads)]
+    for label, row in zip(labels, bins, strict=True):
+        line = Text.assemble((padded(label, indent) + " ", "cyan"))
+        for share in (row / scale).tolist():
+            sign = "?" if np.isnan(share) else _SHADES[min(int(np.ceil(share * 5 - 1e-9)), 5)]
+            colour = heat(share).bgcolor  # a solid cell in colour; without colour, the character is the shade
+            line.append(2 * sign, Style(color=colour, bgcolor=colour))
+        drawn.append(line)
+    for line in drawn:
+        line.rstrip()
+    return Text("\n").join(drawn)
+
+
+def shaded_bins(shape: Sequence[int], width: int, lines: int = _LINES) -> tuple[int, int]:
+    """How many lines a heat map has, and how many places a line, where there is room for `width` cells."""
+    return min(shape[0], lines), min(shape[1], max((width - 18) // 2, 1))
+
+
+def _upright(words: Sequence[str]) -> list[str]:
+    """Words written downwards, two cells for each, ending in the same line.
+
+    >>> _upright(["A", "dog", "ate"])
+    ['  d a ', '  o t ', 'A g e ']
+    """
+    columns = [_characters(word) for word in words]
+    columns = [each if len(each) <= _HEIGHT else [*each[: _HEIGHT - 1], "…"] for each in columns]
+    height = max(map(len, columns), default=0)
+    filled = [[""] * (height - len(each)) + each for each in columns]
+    return ["".join(padded(each[line], 2) for each in filled) for line in range(height)]
+
+
+def _characters(word: str) -> list[str]:
+    """The characters of a word, each with the accents and joiners that follow it and take no cell of their own."""
+    found: list[str] = []
+    for character in word:
+        if found and not cell_len(character):
+            found[-1] += character
+        else:
+            found.append(character)
+    return found
+
+
+# HTML
 
 Cell = str | int | float | None  # text; a number; a share, drawn as a bar; nothing
 _WIDTH = 200  # cells of a text, before it is cut off

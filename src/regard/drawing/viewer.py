@@ -32,16 +32,18 @@ __all__ = [
     "answer",
     "block",
     "browser_files",
-    "decoded",
+    "content_hash",
+    "document",
     "find_text",
     "joined_modules",
     "map_widget",
     "page",
     "page_within",
     "readable",
+    "viewer_file",
 ]
 
-# That of base64.b85encode, with "," for "<": no tag can begin.
+# The alphabet of base64.b85encode, with "," for "<", so that no tag can begin.
 _ALPHABET = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;,=>?@^_`{|}~"
 _DIGITS = np.frombuffer(_ALPHABET, np.uint8)
 
@@ -67,25 +69,8 @@ def block(array: NDArray[Any]) -> Block:
     return Block(array.dtype.name, array.shape, _base85(zlib.compress(planes.tobytes(), 9)))
 
 
-def decoded(some: Block) -> NDArray[Any]:
-    """The array of a block, as the page reads it.
-
-    >>> decoded(block(np.arange(5, dtype=np.int32))).tolist()
-    [0, 1, 2, 3, 4]
-    """
-    values = np.zeros(256, np.uint32)
-    values[_DIGITS] = np.arange(85)
-    missing = -len(some.text) % 5
-    digits = values[np.frombuffer(some.text.encode() + b"~" * missing, np.uint8)].reshape(-1, 5)
-    words = (digits.astype(np.uint64) @ 85 ** np.arange(4, -1, -1, dtype=np.uint64)).astype(">u4")
-    planes = np.frombuffer(zlib.decompress(words.tobytes()[: 4 * len(words) - missing]), np.uint8)
-    dtype = np.dtype(some.dtype).newbyteorder("<")
-    flat: NDArray[Any] = np.ascontiguousarray(planes.reshape(dtype.itemsize, -1).T).view(dtype)
-    return flat.reshape(some.shape)
-
-
 def _base85(data: bytes) -> str:
-    """Four bytes as five digits; as many digits are left out at the end as bytes were filled up there."""
+    """Write four bytes as five digits; the digits of bytes that were added at the end are left out."""
     missing = -len(data) % 4
     words = np.frombuffer(data + bytes(missing), ">u4").astype(np.uint32)
     digits = np.empty((len(words), 5), np.uint8)
@@ -123,25 +108,25 @@ def find_text(tokens: Sequence[str], text: str, limit: int = 1000) -> list[int]:
     >>> find_text([" It", " was", " with", " hun", "gry"], "it"), find_text([" hun", "gry"], "hungry")
     ([0], [0])
     """
-    wanted = " ".join(text.lower().split())
-    if not wanted:
+    query = " ".join(text.lower().split())
+    if not query:
         return []
     lowered = [token.lower().replace("\n", " ").replace("\t", " ") for token in tokens]
     joined = "".join(lowered)
     starts = list(accumulate(map(len, lowered), initial=0))
     whole: dict[int, None] = {}
     parts: dict[int, None] = {}
-    place = joined.find(wanted)
+    place = joined.find(query)
     while place >= 0 and len(whole) < limit:
         token = bisect_right(starts, place) - 1
-        after = place + len(wanted)
+        after = place + len(query)
         cut_before = place > 0 and joined[place - 1].isalnum() and joined[place].isalnum()
         cut_after = after < len(joined) and joined[after].isalnum() and joined[after - 1].isalnum()
         if not (cut_before or cut_after):
             whole[token] = None
         elif len(parts) < limit:
             parts[token] = None
-        place = joined.find(wanted, place + 1)
+        place = joined.find(query, place + 1)
     return list(whole or parts)
 
 
@@ -161,7 +146,7 @@ class Packed:
 
 @runtime_checkable
 class Feed(Protocol):
-    """What a map is drawn from. Rows are queries, columns are keys; both are counted in tokens from 0."""
+    """Supplies the numbers of a map. Rows are queries, columns are keys; both are counted in tokens from 0."""
 
     def about(self) -> dict[str, Any]:
         """As JSON: "title", "queries", "keys", "same" (rows and columns are one text), "numbered" (sides whose tokens
@@ -176,15 +161,15 @@ class Feed(Protocol):
         """The mean over these heads of the part rows × columns, each (start, stop), averaged over bins.
 
         Bins are nearly equal, as in `AttentionMatrix.pool`; as many bins as tokens give the weights themselves. A
-        range may reach past the last token: a bin there has the mean of the tokens that exist, 0 where none does. NaN:
-        not computed yet (see `ready`).
+        range may reach past the last token: a bin there has the mean of the tokens that exist, or 0. NaN: not computed
+        yet (see `ready`).
         """
 
     def ready(self, heads: Sequence[tuple[int, int]] | None = None) -> float:
-        """The share of the coarse levels that is there, of these heads or of all that were asked for; 1.0: all."""
+        """The share of the coarse levels that is computed, of these heads or of all heads shown so far; 1.0: all."""
 
     def tokens(self, side: str, start: int, stop: int) -> list[str]:
-        """The tokens of "rows" or "columns" as they read, at most 4,096 at once; joined, they are the text."""
+        """The tokens of "rows" or "columns" as they read, at most 4,096 at once; joined, they make the text."""
 
     def find(self, side: str, text: str, limit: int = 1000) -> list[int]:
         """The tokens at which a text begins."""
@@ -195,62 +180,75 @@ class Feed(Protocol):
 
 @cache
 def browser_files(room: str, folder: str) -> dict[str, bytes]:
-    """The modules, styles and pages of a folder by their names: a fixed table, so that no name reaches the file system.
+    """The modules, styles and pages of a folder by name: a fixed table, so that no request reaches the file system.
 
     >>> "map.js" in browser_files("regard.drawing", "viewer")
     True
     """
-    found = [file for file in (files(room) / folder).iterdir() if file.name.endswith((".js", ".css", ".html"))]
-    return {file.name: file.read_bytes() for file in sorted(found, key=lambda file: file.name)}
+    listed = sorted((files(room) / folder).iterdir(), key=lambda file: file.name)
+    return {file.name: file.read_bytes() for file in listed if file.name.endswith((".js", ".css", ".html"))}
 
 
-def _viewer_file(name: str) -> str:
+def viewer_file(name: str) -> str:
+    """The text of a file of the viewer."""
     return browser_files("regard.drawing", "viewer")[name].decode()
 
 
 def joined_modules(*names: str) -> str:
-    """Modules as one script: what they import from each other stands before, so imports and exports are left out.
+    """Join modules in the order of their imports into one script without imports and exports.
 
     >>> "import " in joined_modules("elements.js")
     False
     """
     parts = []
     for name in names:
-        text = re.sub(r"^import\s[^;]*;\n", "", _viewer_file(name), flags=re.MULTILINE)
+        text = re.sub(r"^import\s[^;]*;\n", "", viewer_file(name), flags=re.MULTILINE)
         parts.append(re.sub(r"^export (?=async |function |const |let |class )", "", text, flags=re.MULTILINE))
     return "\n".join(parts)
 
 
 def page(packed: Packed, title: str | None = None, theme: str | None = None) -> str:
-    """A page with its own numbers, which asks nobody for anything: its policy forbids any request and any other script.
+    """A page with its own numbers, whose content security policy forbids any request, and any script but its own.
 
-    `title` stands for that of the feed; `theme` is "light" or "dark" or, without it, that of the reader's system.
+    `title` replaces the title of the feed; a page without a `theme` follows the reader's system.
 
     >>> page(Packed({"title": ""}, {}), "<it>").count("<title>&lt;it&gt;</title>")
     1
     """
     about = packed.about if title is None else packed.about | {"title": title}
-    script, style = joined_modules(*MAP_MODULES, "open.js"), _viewer_file("viewer.css")
+    script, style = joined_modules(*MAP_MODULES, "open.js"), viewer_file("viewer.css")
     policy = (
-        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data: blob:; "
+        f"default-src 'none'; script-src {content_hash(script)}; style-src {content_hash(style)}; img-src data: blob:; "
         f"worker-src blob:; base-uri 'none'; form-action 'none'"
     )
-    blocks = [
+    blocks = "".join(
         f'<script type="text/plain" data-block="{name}" data-dtype="{block.dtype}" '
         f'data-shape="{" ".join(map(str, block.shape))}">{block.text}</script>\n'
         for name, block in packed.blocks.items()
-    ]
-    said = json.dumps(about).replace("<", "\\u003c")
+    )
+    description = json.dumps(about).replace("<", "\\u003c")
+    body = (
+        f'<body class="regard-page">\n<main id="regard-map"></main>\n'
+        f'<script type="application/json" id="regard-about">{description}</script>\n{blocks}'
+        f'<script type="module">{script}</script>\n</body>'
+    )
     chosen = "" if theme is None else f' data-theme="{theme_named(theme).name}"'
+    return document(policy, about["title"], style, body, chosen)
+
+
+def document(policy: str, title: str, style: str, body: str, attributes: str = "") -> str:
+    """An HTML file with a content security policy."""
     return (
-        f'<!doctype html>\n<html lang="en"{chosen}>\n<head>\n<meta charset="utf-8">\n'
+        f'<!doctype html>\n<html lang="en"{attributes}>\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escaped(about['title']) or 'regard'}</title>\n<style>{style}</style>\n</head>\n"
-        f'<body class="regard-page">\n<main id="regard-map"></main>\n'
-        f'<script type="application/json" id="regard-about">{said}</script>\n{"".join(blocks)}'
-        f'<script type="module">{script}</script>\n</body>\n</html>\n'
+        f"<title>{escaped(title) or 'regard'}</title>\n<style>{style}</style>\n</head>\n{body}\n</html>\n"
     )
+
+
+def content_hash(text: str) -> str:
+    """The hash by which a content security policy names a script or style."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def page_within(feed: Feed, budget: int, title: str | None = None, theme: str | None = None) -> str:
@@ -263,10 +261,6 @@ def page_within(feed: Feed, budget: int, title: str | None = None, theme: str | 
     """
     around = len(page(Packed(feed.about(), {}), title, theme).encode())
     return page(feed.packed(budget - around - _ABOUT), title, theme)
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 _RENDER = """
@@ -284,10 +278,7 @@ export default {render: renderMap};
 
 
 def map_widget(feed: Feed) -> Any:
-    """A widget that shows what a feed gives.
-
-    >>> map_widget(feed)  # doctest: +SKIP
-    """
+    """A notebook widget with the map of a feed."""
     return _widget_class()(feed)
 
 
@@ -298,13 +289,13 @@ def _widget_class() -> Any:
         import traitlets
     except ImportError as error:
         raise MissingDependencyError(
-            "a live map takes anywidget. Install it with pip install 'regard[notebook]', or show the picture itself: "
-            "its map needs nothing, up to a few megabytes."
+            "a live map needs anywidget: pip install 'regard[notebook]'. Or show the picture itself: up to a few "
+            "megabytes, its map needs no extra packages."
         ) from error
 
     class MapWidget(anywidget.AnyWidget):  # type: ignore[misc]
         _esm = joined_modules(*MAP_MODULES) + _RENDER
-        _css = _viewer_file("viewer.css")
+        _css = viewer_file("viewer.css")
         about = traitlets.Dict().tag(sync=True)
 
         def __init__(self, feed: Feed):
@@ -315,29 +306,34 @@ def _widget_class() -> Any:
 
 
 def answer(feed: Feed, question: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-    """What a feed answers to a question of the page: a message, and the bytes of a tile.
+    """The answer of a feed to a question of a notebook: a message, and the bytes of a tile.
 
     >>> import torch, regard
     >>> picture = regard.AttentionMatrix(torch.zeros(9, 4), torch.zeros(9, 4)).picture(kind="map")
     >>> answer(picture.feed, {"id": 3, "ask": "tokens", "side": "rows", "start": 0, "stop": 3})
     ({'id': 3, 'answer': [' 0', ' 1', ' 2']}, [])
     """
-    number, asked = question.get("id"), question.get("ask")
+    number, kind = question.get("id"), question.get("ask")
+    result: Any
     try:
-        if asked == "tile":
-            heads = [(int(entry), int(head)) for entry, head in question["heads"]]
+        if kind == "tile":
             rows, columns, bins = (
                 (int(a), int(b)) for a, b in (question[name] for name in ("rows", "columns", "bins"))
             )
-            return {"id": number}, [feed.tile(heads, rows, columns, bins).astype("<f4").tobytes()]
-        if asked == "tokens":
-            found: Any = feed.tokens(question["side"], int(question["start"]), int(question["stop"]))
-        elif asked == "find":
-            found = feed.find(question["side"], question["text"])
-        elif asked == "ready":
-            found = feed.ready([(int(entry), int(head)) for entry, head in question["heads"]])
+            tile = feed.tile(_heads(question), rows, columns, bins)
+            return {"id": number}, [tile.astype("<f4").tobytes()]
+        if kind == "tokens":
+            result = feed.tokens(question["side"], int(question["start"]), int(question["stop"]))
+        elif kind == "find":
+            result = feed.find(question["side"], question["text"])
+        elif kind == "ready":
+            result = feed.ready(_heads(question))
         else:
-            return {"id": number, "error": f"a map asks for 'tile', 'tokens', 'find', 'ready'. Got {asked!r}."}, []
+            return {"id": number, "error": f"a map asks for 'tile', 'tokens', 'find', 'ready'. Got {kind!r}."}, []
     except RegardError as error:
         return {"id": number, "error": str(error)}, []
-    return {"id": number, "answer": found}, []
+    return {"id": number, "answer": result}, []
+
+
+def _heads(question: dict[str, Any]) -> list[tuple[int, int]]:
+    return [(int(entry), int(head)) for entry, head in question["heads"]]

@@ -12,9 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from regard.drawing import Window, landscape, lines, matrix
-from regard.drawing.arguments import as_words, chosen
+from regard.drawing.arguments import as_words, chosen, pooling_note, spans
 from regard.drawing.maps import Pool, landmarks
-from regard.drawing.matrices import pooling_note, spans
 from regard.errors import InputError, OutOfRangeError, TooLargeError
 from regard.support import threads
 
