@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -358,7 +358,8 @@ def _role_colour(canvas: Canvas, sign: str) -> str:
 def _draw_head_map(
     canvas: Canvas, cells: Sequence[_HeadCell], names: Sequence[str], legend: Sequence[tuple[str, str, str]]
 ) -> None:
-    theme, frame = canvas.theme, {"stroke": canvas.theme.ink, "stroke_width": 2.5, "rx": 3}
+    theme = canvas.theme
+    frame: dict[str, Any] = {"stroke": theme.ink, "stroke_width": 2.5, "rx": 3}
     labels = [shorten(name, _LABEL, _CELL_FONT) for name in names]
     left, top = max(measure(label, _CELL_FONT) for label in labels) + 10, 18.0
     step = _CELL + _GAP

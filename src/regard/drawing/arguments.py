@@ -12,22 +12,12 @@ from numpy.typing import NDArray
 from regard.drawing.terminal import visible
 from regard.errors import DTypeError, InputError, OutOfRangeError, ShapeError
 
-__all__ = [
-    "as_array", "as_heads", "as_numbers", "as_weights", "as_words", "axis_words", "bounded", "chosen",
-    "places", "pooling_note", "sized", "spans",
-]  # fmt: skip
-
 F = TypeVar("F", bound=np.floating)
 _LARGEST = 1e30  # also in float32, a sum of a few million of them does not overflow
 
 
 def as_array(name: str, values: Any) -> NDArray[Any]:
-    """Numbers of any kind as an array: nested lists, or a tensor of any dtype and device, without its gradient.
-
-    >>> as_array("weights", [[1, 0], [0.5]])
-    Traceback (most recent call last):
-    regard.errors.ShapeError: weights must have rows of one length. Got rows of several lengths.
-    """
+    """Numbers of any kind as an array: nested lists, or a tensor of any dtype and device, without its gradient."""
     if hasattr(values, "detach"):  # a tensor; NumPy has no bfloat16
         values = values.detach().cpu()
         values = values.double() if values.is_floating_point() else values
@@ -38,11 +28,7 @@ def as_array(name: str, values: Any) -> NDArray[Any]:
 
 
 def as_numbers(name: str, values: Any, axes: Sequence[str]) -> NDArray[np.floating]:
-    """Numbers to draw, checked to have these axes.
-
-    >>> as_numbers("weights", [[1, 0]], ("rows", "columns")).shape
-    (1, 2)
-    """
+    """Numbers to draw, checked to have these axes."""
     array = as_array(name, values)
     if array.dtype.kind not in "fiub":
         raise DTypeError(f"{name} must hold numbers. Got {array.dtype}. Convert it to float64.")
@@ -55,11 +41,7 @@ def as_numbers(name: str, values: Any, axes: Sequence[str]) -> NDArray[np.floati
 
 
 def bounded(name: str, values: NDArray[F]) -> NDArray[F]:
-    """Numbers that can be compared by their size: no inf, and none so large that sums or ratios overflow.
-
-    >>> bounded("weights", np.array([0.5, np.nan])).tolist()
-    [0.5, nan]
-    """
+    """Numbers that can be compared by their size: no inf, and none so large that sums or ratios overflow."""
     if (np.abs(np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf)) > _LARGEST).any():
         raise InputError(f"{name} must lie between -{_LARGEST:g} and {_LARGEST:g}; nan is drawn as missing.")
     return values
@@ -79,30 +61,18 @@ def sized(name: str, values: NDArray[F]) -> NDArray[F]:
 
 
 def as_weights(name: str, values: Any, axes: Sequence[str]) -> NDArray[np.floating]:
-    """Numbers with these axes, to be drawn by their size.
-
-    >>> as_weights("weights", [[1, 0]], ("rows", "columns")).shape
-    (1, 2)
-    """
+    """Numbers with these axes, to be drawn by their size."""
     return sized(name, as_numbers(name, values, axes))
 
 
 def as_heads(weights: Any) -> NDArray[np.floating]:
-    """Weights with a heads axis, added if there is none.
-
-    >>> as_heads(np.eye(3)).shape
-    (1, 3, 3)
-    """
+    """Weights with a heads axis, added if there is none."""
     array = as_array("weights", weights)
     return as_numbers("weights", array[None] if array.ndim == 2 else array, ("heads", "rows", "columns"))
 
 
 def as_words(name: str, words: Iterable[str] | None, count: int, axis: str) -> tuple[str, ...]:
-    """A word for each index of an axis; without words, numbers from 1.
-
-    >>> as_words("rows", None, 3, "weights' rows")
-    ('1', '2', '3')
-    """
+    """A word for each index of an axis; without words, numbers from 1."""
     if words is None:
         return tuple(str(n) for n in range(1, count + 1))
     if isinstance(words, str):
@@ -124,11 +94,7 @@ def as_words(name: str, words: Iterable[str] | None, count: int, axis: str) -> t
 def axis_words(
     rows: Iterable[str] | None, columns: Iterable[str] | None, shape: tuple[int, int]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Words for both axes of weights (rows, columns); for square weights, columns default to the rows' words.
-
-    >>> axis_words(["it", "is"], None, (2, 2))
-    (('it', 'is'), ('it', 'is'))
-    """
+    """Words for both axes of weights (rows, columns); for square weights, columns default to the rows' words."""
     height, width = shape
     row_words = as_words("rows", rows, height, "weights' rows")
     if columns is None and height == width:

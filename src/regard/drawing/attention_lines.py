@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,6 @@ __all__ = ["alignment", "lines"]
 _WORDS = 200  # on a side
 _MARKS = 3000  # lines; more would blur into each other and make a heavy page
 _HEADS = 8
-_THICKEST = 12.0  # pixels, for the largest weight
 _ROW_HEIGHT, _FONT, _LABEL_WIDTH = 26.0, 15.0, 150.0
 _FADED = 0.07
 
@@ -68,11 +67,8 @@ def lines(
         _LAYOUTS[layout](canvas, scene, marks)
         _legend(canvas, scene.head_numbers)
 
-    def text(room: int) -> Text:
-        return _text(scene, room)
-
-    caption = " ".join(part for part in (caption, note) if part)
-    return Picture("lines", {"weights": heads_weights}, draw, text, title, caption, row_words)
+    caption, numbers = " ".join(filter(None, (caption, note))), {"weights": heads_weights}
+    return Picture("lines", numbers, draw, lambda room: _text(scene, room), title, caption, row_words)
 
 
 def alignment(
@@ -101,7 +97,7 @@ def alignment(
             drawn.append(line)
         return Text("\n").join(drawn)
 
-    return Picture("alignment", {"weights": shares}, joined.draw, text, title, joined.caption, (*below, *above))
+    return replace(joined, kind="alignment", numbers={"weights": shares}, text=text, words=(*below, *above))
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,11 +203,7 @@ _LAYOUTS = {"columns": _in_columns, "rows": _in_rows, "arcs": _in_arcs}
 
 
 def _strokes(
-    canvas: Canvas,
-    scene: _Scene,
-    marks: list[_Mark],
-    route: Callable[[int, int, float], str],
-    thickest: float = _THICKEST,
+    canvas: Canvas, scene: _Scene, marks: list[_Mark], route: Callable[[int, int, float], str], thickest: float = 12.0
 ) -> None:
     """A line for each mark, its thickness proportional to the weight; `route` gives its path."""
     weights = scene.weights
@@ -224,16 +216,10 @@ def _strokes(
         tooltip = f"{isolated(scene.rows[row])} → {isolated(scene.columns[column])}: {percent(weight)}"
         canvas.path(
             route(row, column, aside),
-            canvas.theme.colour(head),
-            thickest * share,
-            title=tooltip + (f" (head {head})" if count > 1 else ""),
-            stroke_opacity=0.2 + 0.7 * share,
-            opacity=_FADED if scene.picked and row not in scene.picked else None,
-            data_mark="",
-            data_row=row,
-            data_column=column,
-            data_head=head,
-        )
+            canvas.theme.colour(head), thickest * share, title=tooltip + (f" (head {head})" if count > 1 else ""),
+            stroke_opacity=0.2 + 0.7 * share, opacity=_FADED if scene.picked and row not in scene.picked else None,
+            data_mark="", data_row=row, data_column=column, data_head=head,
+        )  # fmt: skip
 
 
 def _width(word: str, bold: bool = True) -> float:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -66,85 +68,90 @@ def schematic(
             f"x, queries, keys and values must have a row for each of the words: {len(words)}; queries and keys the "
             f"same d. Got {shapes}."
         )
-    depth = _STAGES.index(until)
-    scores = keys @ queries[query]
-    scaled = scores / np.sqrt(keys.shape[1])
-    powers = np.exp(scaled - scaled.max())
-    weights = powers / powers.sum()
     vectors = {"queries": queries, "keys": keys, "values": values}
     shown = [name for name in _MATRICES if name in matrices]
-
-    def draw(canvas: Canvas) -> None:
-        _Schematic(canvas, words, query, shown).draw(depth, x, vectors, scores, scaled, weights)
-
-    def text(room: int) -> Text:
-        return _schematic_text(words, query, shown, depth, scores, scaled, weights, keys.shape[1])
-
-    numbers = {"x": x, **{name: vectors[name] for name in shown}, "weights": weights}
-    return Picture("schematic", numbers, draw, text, title, caption, words)
+    drawn = _Schematic(words, query, shown, _STAGES.index(until), x, vectors)
+    numbers = {"x": x, **{name: vectors[name] for name in shown}, "weights": drawn.weights}
+    return Picture("schematic", numbers, drawn.draw, drawn.text, title, caption, words)
 
 
+@dataclass(frozen=True, eq=False)
 class _Schematic:
-    """The layout of a schematic: a column for each word, a line for each stage."""
+    """A column for each word, a line for each stage."""
 
-    def __init__(self, canvas: Canvas, words: tuple[str, ...], query: int, shown: Sequence[str]):
-        self.canvas, self.words, self.query, self.shown = canvas, words, query, shown
-        self.column_width = max(_VECTOR_WIDTH * max(len(shown), 1) + 30, 150.0)
-        self.lefts = [n * self.column_width for n in range(len(words))]
+    words: tuple[str, ...]
+    query: int
+    shown: Sequence[str]
+    depth: int  # how many stages are drawn after the inputs
+    x: NDArray[np.float64]
+    vectors: dict[str, NDArray[np.float64]]
 
-    def middle(self, n: int) -> float:
-        return self.lefts[n] + (self.column_width - 30) / 2
+    @cached_property
+    def scores(self) -> NDArray[np.float64]:
+        keys, queries = self.vectors["keys"], self.vectors["queries"]
+        scores: NDArray[np.float64] = keys @ queries[self.query]
+        return scores
+
+    @cached_property
+    def scaled(self) -> NDArray[np.float64]:
+        scaled: NDArray[np.float64] = self.scores / np.sqrt(self.width)
+        return scaled
+
+    @cached_property
+    def weights(self) -> NDArray[np.float64]:
+        powers = np.exp(self.scaled - self.scaled.max())
+        weights: NDArray[np.float64] = powers / powers.sum()
+        return weights
+
+    @property
+    def width(self) -> int:
+        return len(self.vectors["keys"][0])
+
+    @property
+    def column_width(self) -> float:
+        return max(_VECTOR_WIDTH * max(len(self.shown), 1) + 30, 150.0)
 
     @property
     def right(self) -> float:
-        return self.lefts[-1] + self.column_width - 30
+        return self.column_width * len(self.words) - 30
+
+    def middle(self, n: int) -> float:
+        return n * self.column_width + (self.column_width - 30) / 2
 
     def vector_middle(self, n: int, name: str) -> float:
         """The middle of a word's query, key or value."""
         return self.middle(n) + _VECTOR_WIDTH * (self.shown.index(name) - (len(self.shown) - 1) / 2)
 
-    def draw(
-        self, depth: int, x: NDArray[np.float64], vectors: dict[str, NDArray[np.float64]],
-        scores: NDArray[np.float64], scaled: NDArray[np.float64], weights: NDArray[np.float64],
-    ) -> None:  # fmt: skip
-        canvas, theme = self.canvas, self.canvas.theme
+    def draw(self, canvas: Canvas) -> None:
+        theme = canvas.theme
         for n, word in enumerate(self.words):
-            highlighted = n == self.query and depth > 1
+            middle, highlighted = self.middle(n), n == self.query and self.depth > 1
             canvas.text(
-                self.middle(n), 14, shorten(word, self.column_width - 30, 16), 16, "middle",
+                middle, 14, shorten(word, self.column_width - 30, 16), 16, "middle",
                 theme.accent if highlighted else "", bold=True, title=visible(word, 400),
             )  # fmt: skip
-            self._vector(self.middle(n), 28, x[n], _scale(x), "x", n)
-            for name in self.shown if depth else ():
-                letter = name[0]
-                x_vector = self.vector_middle(n, name)
-                canvas.arrow(self.middle(n), 66, x_vector, 104, theme.muted)
-                side = x_vector + (8 if x_vector >= self.middle(n) else -8)
-                anchor = "start" if side > x_vector else "end"
+            self._vector(canvas, middle, 28, self.x[n], self.x, "x", n)
+            for name in self.shown if self.depth else ():
+                letter, x = name[0], self.vector_middle(n, name)
+                canvas.arrow(middle, 66, x, 104, theme.muted)
+                side, anchor = (x + 8, "start") if x >= middle else (x - 8, "end")
                 canvas.text(side, 92, "W", 12, anchor, theme.muted, italic=True, sub=letter.upper())
-                self._vector(x_vector, 108, vectors[name][n], _scale(vectors[name]), letter, n)
-        if depth > 1:
-            self._scores(scores, scaled, len(vectors["keys"][0]))
-        if depth > 2:
-            self._weights(weights)
-        if depth > 3:
-            self._output(weights, vectors["values"])
+                self._vector(canvas, x, 108, self.vectors[name][n], self.vectors[name], letter, n)
+        for stage in (self._draw_scores, self._draw_weights, self._draw_output)[: max(self.depth - 1, 0)]:
+            stage(canvas)
         canvas.reach(self.right, 0)
 
-    def _vector(self, middle: float, y: float, numbers: NDArray[np.float64], scale: float, letter: str, n: int) -> None:
+    def _vector(
+        self, canvas: Canvas, middle: float, y: float, numbers: NDArray[np.float64], scale_of: NDArray[np.float64],
+        letter: str, n: int,
+    ) -> None:  # fmt: skip
         width = 14.0 * min(len(numbers), 5)
-        strip(self.canvas, middle - width / 2, y, numbers, scale)
-        symbol(self.canvas, middle, y + 32, letter, self.words[n], "middle")
+        strip(canvas, middle - width / 2, y, numbers, largest(np.abs(scale_of)))
+        symbol(canvas, middle, y + 32, letter, self.words[n], "middle")
 
-    def _box(self, n: int, y: float, text: str, number: str, title: str) -> None:
-        canvas, theme = self.canvas, self.canvas.theme
-        canvas.rect(self.middle(n) - 60, y, 120, 26, theme.panel, title=title, rx=5, stroke=theme.faint)
-        canvas.text(self.middle(n), y + 18, f"{text}{number}", 13, "middle", pointer_events="none")
-
-    def _scores(self, scores: NDArray[np.float64], scaled: NDArray[np.float64], d: int) -> None:
-        canvas, theme = self.canvas, self.canvas.theme
-        products, quotients = formatted(scores), formatted(scaled)
-        root = float(np.sqrt(d))
+    def _draw_scores(self, canvas: Canvas) -> None:
+        theme, d = canvas.theme, self.width
+        products, quotients = formatted(self.scores), formatted(self.scaled)
         for n, word in enumerate(self.words):
             if "queries" in self.shown:
                 a, b = self.vector_middle(self.query, "queries"), self.middle(n) - 20
@@ -152,32 +159,36 @@ class _Schematic:
             if "keys" in self.shown:
                 a, b = self.vector_middle(n, "keys"), self.middle(n) + 20
                 canvas.path(f"M{a:.1f} 146C{a:.1f} 176 {b:.1f} 176 {b:.1f} 204", theme.muted, 1.6)
-            self._box(n, 204, "q · k = ", products[n], f"{self.words[self.query]} · {word}")
-            canvas.arrow(self.middle(n), 230, self.middle(n), 256, theme.muted)
-            self._box(n, 256, f"÷ {root:.3g} = ", quotients[n], f"÷ √{d}")
+            boxes = ((204, f"q · k = {products[n]}", f"{self.words[self.query]} · {word}"),
+                     (256, f"÷ {float(np.sqrt(d)):.3g} = {quotients[n]}", f"÷ √{d}"))  # fmt: skip
+            for y, text, title in boxes:
+                canvas.rect(self.middle(n) - 60, y, 120, 26, theme.panel, title=title, rx=5, stroke=theme.faint)
+                canvas.text(self.middle(n), y + 18, text, 13, "middle", pointer_events="none")
+                if y == 204:
+                    canvas.arrow(self.middle(n), 230, self.middle(n), 256, theme.muted)
 
-    def _weights(self, weights: NDArray[np.float64]) -> None:
-        canvas, theme = self.canvas, self.canvas.theme
+    def _draw_weights(self, canvas: Canvas) -> None:
+        theme, middles = canvas.theme, [self.middle(n) for n in range(len(self.words))]
         if "values" in self.shown:  # behind the box
             for n in range(len(self.words)):
                 x = self.vector_middle(n, "values")
                 canvas.line(x, 148, x, 396, theme.faint, 1.6)
-        for n in range(len(self.words)):
-            canvas.arrow(self.middle(n), 282, self.middle(n), 306, theme.muted)
+        for middle in middles:
+            canvas.arrow(middle, 282, middle, 306, theme.muted)
         canvas.rect(0, 306, self.right, 28, theme.panel, rx=5, stroke=theme.faint)
         canvas.text(self.right / 2, 325, "softmax: exp of each, divided by the sum of all", 13, "middle")
-        for n, share in enumerate(weights.tolist()):
+        for middle, share in zip(middles, self.weights.tolist(), strict=True):
             colour = theme.heat(np.array(share))
-            canvas.arrow(self.middle(n), 334, self.middle(n), 356, theme.muted)
-            canvas.rect(self.middle(n) - 32, 356, 64, 24, rgb(colour), rx=12, stroke=theme.faint)
-            canvas.text(self.middle(n), 373, percent(share), 13, "middle", theme.ink_on(colour), bold=True)
+            canvas.arrow(middle, 334, middle, 356, theme.muted)
+            canvas.rect(middle - 32, 356, 64, 24, rgb(colour), rx=12, stroke=theme.faint)
+            canvas.text(middle, 373, percent(share), 13, "middle", theme.ink_on(colour), bold=True)
 
-    def _output(self, weights: NDArray[np.float64], values: NDArray[np.float64]) -> None:
-        canvas, theme = self.canvas, self.canvas.theme
-        total = self.middle(self.query)
-        for n, share in enumerate(weights.tolist()):
-            x = self.vector_middle(n, "values") if "values" in self.shown else self.middle(n)
-            canvas.line(self.middle(n) + (32 if x > self.middle(n) else 0), 370, x, 404, theme.muted)
+    def _draw_output(self, canvas: Canvas) -> None:
+        theme, total, values = canvas.theme, self.middle(self.query), self.vectors["values"]
+        for n, share in enumerate(self.weights.tolist()):
+            middle = self.middle(n)
+            x = self.vector_middle(n, "values") if "values" in self.shown else middle
+            canvas.line(middle + (32 if x > middle else 0), 370, x, 404, theme.muted)
             canvas.path(
                 f"M{x:.1f} 412C{x:.1f} 450 {total:.1f} 440 {total:.1f} 474", theme.colour(0),
                 max(10 * share, 0.4), stroke_opacity=0.4 + 0.6 * share, data_mark="",
@@ -187,32 +198,23 @@ class _Schematic:
         canvas.circle(total, 482, 12, theme.background, stroke=theme.ink, stroke_width=1.4)
         canvas.text(total, 488, "+", 18, "middle")
         canvas.arrow(total, 494, total, 516, theme.muted)
-        self._vector(total, 520, weights @ values, _scale(values), "z", self.query)
+        self._vector(canvas, total, 520, self.weights @ values, values, "z", self.query)
 
-
-def _scale(values: NDArray[np.float64]) -> float:
-    return largest(np.abs(values))
-
-
-def _schematic_text(
-    words: tuple[str, ...], query: int, shown: Sequence[str], depth: int, scores: NDArray[np.float64],
-    scaled: NDArray[np.float64], weights: NDArray[np.float64], d: int,
-) -> Text:  # fmt: skip
-    name = visible(words[query])
-    vectors = ", ".join(f'{letter[0]}("{name}")' for letter in shown)
-    lines = [f'x("{name}")' + (f"  →  {vectors}" if depth and vectors else "")]
-    rows = [formatted(scores), formatted(scaled), [percent(share) for share in weights.tolist()]]
-    stages = ["scores", f"÷ √{d}", "softmax"]
-    terms = [[f"{visible(word)} {cell}" for word, cell in zip(words, row, strict=True)] for row in rows]
-    widths = [max(map(cell_len, column)) for column in zip(*terms, strict=True)]
-    count = 3 if depth > 2 else 2 if depth > 1 else 0
-    for stage, row in zip(stages[:count], terms[:count], strict=True):
-        columns = (padded(term, width) for term, width in zip(row, widths, strict=True))
-        lines.append(f"{stage:<10}  " + "  ".join(columns).rstrip())
-    if depth > 3:
-        total = " + ".join(f'{percent(share)} v("{visible(word)}")' for word, share in zip(words, weights, strict=True))
-        lines.append(f'z("{name}") = {total}')
-    return Text("\n".join(lines))
+    def text(self, room: int) -> Text:
+        name = visible(self.words[self.query])
+        vectors = ", ".join(f'{letter[0]}("{name}")' for letter in self.shown)
+        lines = [f'x("{name}")' + (f"  →  {vectors}" if self.depth and vectors else "")]
+        shares = [percent(share) for share in self.weights.tolist()]
+        stages = {"scores": formatted(self.scores), f"÷ √{self.width}": formatted(self.scaled), "softmax": shares}
+        terms = [[f"{visible(w)} {cell}" for w, cell in zip(self.words, row, strict=True)] for row in stages.values()]
+        widths = [max(map(cell_len, column)) for column in zip(*terms, strict=True)]
+        for stage, row in list(zip(stages, terms, strict=True))[: (0, 0, 2, 3, 3)[self.depth]]:
+            columns = (padded(term, width) for term, width in zip(row, widths, strict=True))
+            lines.append(f"{stage:<10}  " + "  ".join(columns).rstrip())
+        if self.depth > 3:
+            total = " + ".join(f'{share} v("{visible(w)}")' for w, share in zip(self.words, shares, strict=True))
+            lines.append(f'z("{name}") = {total}')
+        return Text("\n".join(lines))
 
 
 def set_layer(
@@ -235,8 +237,7 @@ def set_layer(
         raise ShapeError(f"weights must be (words, words), one shape on both sides. Got {shares.shape}.")
 
     def draw(canvas: Canvas) -> None:
-        left = _connected(canvas) + 90 if beside else 0.0
-        _set(canvas, left, names, shares)
+        _draw_set(canvas, _draw_connected(canvas) + 90 if beside else 0.0, names, shares)
 
     def text(room: int) -> Text:
         shown = [visible(word) for word in names]
@@ -255,13 +256,10 @@ def _column(canvas: Canvas, x: float, y: float, letter: str, word: str) -> None:
     """A vector as a small vertical box of cells."""
     for n in range(4):
         canvas.rect(x - 9, y + n * 13, 18, 13, canvas.theme.panel, stroke=canvas.theme.muted, stroke_width=1)
-    if word:
-        symbol(canvas, x, y + 70, letter, word, "middle")
-    else:
-        canvas.text(x, y + 70, letter, 14, "middle", italic=True)
+    symbol(canvas, x, y + 70, letter, word, "middle")
 
 
-def _connected(canvas: Canvas) -> float:
+def _draw_connected(canvas: Canvas) -> float:
     """A fully connected layer: lines from each number of one vector to each number of the next; returns its width."""
     theme = canvas.theme
     canvas.text(0, 14, "fully connected layer", 14, bold=True)
@@ -276,14 +274,14 @@ def _connected(canvas: Canvas) -> float:
     return 184.0
 
 
-def _set(canvas: Canvas, left: float, words: tuple[str, ...], weights: NDArray[np.floating] | None) -> None:
+def _draw_set(canvas: Canvas, left: float, words: tuple[str, ...], weights: NDArray[np.floating] | None) -> None:
     theme = canvas.theme
     step = max(80.0, max(measure(shorten(word, 110, 14), 14) for word in words) + 24)
     xs = [left + step * (n + 0.5) for n in range(len(words))]
     right = left + step * len(words)
     canvas.text(left, 14, "self-attention layer", 14, bold=True)
     canvas.text(left, 32, "a set of vectors to a set of the same size", 12, fill=theme.muted)
-    low, high = (320.0, 230.0) if weights is not None else (250.0, 190.0)
+    high, low, base = (230.0, 294.0, 298.0) if weights is not None else (190.0, 250.0, 254.0)
     top = 136.0
     canvas.rect(left, top, right - left, high - top + 40, "none", rx=8, stroke=theme.muted, stroke_width=1.3)
     if weights is None:
@@ -299,8 +297,7 @@ def _set(canvas: Canvas, left: float, words: tuple[str, ...], weights: NDArray[n
                 data_mark="", data_row=row, data_column=column,
             )  # fmt: skip
     for n, (x, word) in enumerate(zip(xs, words, strict=True)):
-        canvas.arrow(x, low - 26 if weights is not None else low + 0, x, high + 40, theme.muted)
-        base = low - 22 if weights is not None else low + 4
+        canvas.arrow(x, low, x, high + 40, theme.muted)
         _column(canvas, x, base, "x", word)
         canvas.text(x, base + 94, shorten(word, step - 8, 14), 14, "middle", data_pick=f"column:{n}")
         canvas.arrow(x, top, x, top - 14, theme.muted)
@@ -384,7 +381,7 @@ def architecture(
         norm = "a layer norm precedes each sublayer, and another follows the last layer"
     note = f"Each + adds a sublayer's input to its output, the residual connection; {norm}."
     note = note if unfold or part != "encoder" else ""
-    words = tuple(word for word in (source, target) if word)
+    words = tuple(filter(None, (source, target)))
     return Picture("architecture", numbers, draw, lambda room: _text(config, part), title, note, words)
 
 
@@ -419,13 +416,8 @@ def mechanism(d: int, *, title: str = "") -> Picture:
         canvas.text(115, 20, f"Z = softmax(QKᵀ/√{d}) V", 15, "middle", bold=True)
         canvas.reach(340, 424)
 
-    return Picture(
-        "mechanism",
-        {"d": np.array(float(d))},
-        draw,
-        lambda room: Text(f"Q, K → QKᵀ → ÷ √{d} → softmax → · V → Z"),
-        title,
-    )
+    steps_in_a_line = f"Q, K → QKᵀ → ÷ √{d} → softmax → · V → Z"
+    return Picture("mechanism", {"d": np.array(float(d))}, draw, lambda room: Text(steps_in_a_line), title)
 
 
 # Boxes
@@ -573,20 +565,17 @@ def _transformer(canvas: Canvas, config: Config, source: str, target: str) -> No
 
 def _text(config: Config, part: str) -> Text:
     """The parts as nested lines."""
-
-    def layer(decoder: bool, indent: str) -> list[str]:
-        return [f"{indent}{name}: {detail}" for name, detail in _sublayers(config, decoder)]
-
-    stacked = f"{config.encoder_layers} layers, one above the other"
+    above = "layers, one above the other"
+    encoder = [f"{name}: {detail}" for name, detail in _sublayers(config, decoder=False)]
     if part == "layer":
-        lines = ["encoder layer", *layer(False, "  ")]
-    elif part == "encoder":
-        lines = [f"encoder: {stacked}", *layer(False, "  ")]
-    else:
-        embedding = f"  embedding + position: {config.vocabulary:,} tokens → {config.width:,}"
-        lines = [
-            "transformer", embedding, f"  encoder: {stacked}", *layer(False, "    "),
-            f"  decoder: {config.decoder_layers} layers, one above the other", *layer(True, "    "),
-            f"  linear, softmax: {config.width:,} → {config.vocabulary:,}",
-        ]  # fmt: skip
-    return Text("\n".join(lines))
+        return Text("\n  ".join(["encoder layer", *encoder]))
+    if part == "encoder":
+        return Text("\n  ".join([f"encoder: {config.encoder_layers} {above}", *encoder]))
+    lines = [
+        "transformer", f"embedding + position: {config.vocabulary:,} tokens → {config.width:,}",
+        f"encoder: {config.encoder_layers} {above}", *(f"  {line}" for line in encoder),
+        f"decoder: {config.decoder_layers} {above}",
+        *(f"  {name}: {detail}" for name, detail in _sublayers(config, decoder=True)),
+        f"linear, softmax: {config.width:,} → {config.vocabulary:,}",
+    ]  # fmt: skip
+    return Text("\n  ".join(lines))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,7 +83,7 @@ def matrix(
             for head, name in zip(shown, titles, strict=True)
         ]
         numbered = tables(drawn, title=title, caption=caption)
-        return Picture("matrix", {"weights": weights}, numbered.draw, numbered.text, title, caption, row_words)
+        return replace(numbered, kind="matrix", numbers={"weights": weights}, words=row_words)
     small = pooled(sized("weights", heads_weights)[list(shown)], _UNPOOLED, _UNPOOLED)
     if max(height, width) > _UNPOOLED:
         caption = f"{caption} {pooling_note((height, width), small.shape[1:])}".strip()
@@ -217,14 +218,7 @@ class Cells:
 def cells(
     canvas: Canvas, x: float, y: float, table: Table, *, row: int | None = None, column: int | None = None
 ) -> Cells:  # fmt: skip
-    """Draw a table with its upper left corner at (x, y); a row or column can be highlighted.
-
-    >>> from regard.drawing.svg import LIGHT
-    >>> canvas = Canvas(LIGHT)
-    >>> where = cells(canvas, 0, 0, Table(np.eye(2), "I", rows=("a", "b"), shares=True))
-    >>> canvas.body().count("<rect"), canvas.body().count("100 %</text>")
-    (4, 2)
-    """
+    """Draw a table with its upper left corner at (x, y); a row or column can be highlighted."""
     theme = canvas.theme
     rows, columns = (
         next(elisions(count, named=bool(words) or count <= _UNELIDED))
@@ -263,30 +257,23 @@ def cells(
             ink = theme.ink_on(colour)
             canvas.text(xs[j], ys[i] + 4.5, texts[r, c], _SMALL, "middle", ink, pointer_events="none")
     bottom, right = top + sum(heights), left + sum(widths)
-    _brackets(canvas, left, top, right, bottom)
+    for x, inward in ((left - 2, 5), (right + 2, -5)):  # brackets
+        d = f"M{x + inward:.1f} {top - 2:.1f}H{x:.1f}V{bottom + 2:.1f}H{x + inward:.1f}"
+        canvas.path(d, theme.muted, 1.4)
+    canvas.reach(right + 3, bottom + 3)
+    frame: dict[str, Any] = {"stroke": theme.accent, "stroke_width": 2.5, "rx": 3}
     if row is not None and row in rows:
-        at = rows.index(row)
-        canvas.rect(
-            left - 1, ys[at] - _CELL_HEIGHT / 2 - 1, right - left + 2, _CELL_HEIGHT + 2, stroke=theme.accent,
-            stroke_width=2.5, rx=3,
-        )  # fmt: skip
+        y = ys[rows.index(row)] - _CELL_HEIGHT / 2 - 1
+        canvas.rect(left - 1, y, right - left + 2, _CELL_HEIGHT + 2, **frame)
     if column is not None and column in columns:
         at = columns.index(column)
-        canvas.rect(
-            xs[at] - widths[at] / 2 - 1, top - 1, widths[at] + 2, bottom - top + 2, stroke=theme.accent,
-            stroke_width=2.5, rx=3,
-        )  # fmt: skip
-    return Cells(left, top, right, bottom, xs, ys, max(right, left + _caption_width(table)))
+        canvas.rect(xs[at] - widths[at] / 2 - 1, top - 1, widths[at] + 2, bottom - top + 2, **frame)
+    caption = max(measure(table.name, 14, bold=True) + 6 + measure(table.formula, 14), measure(table.shape, 11))
+    return Cells(left, top, right, bottom, xs, ys, max(right, left + caption))
 
 
 def strip(canvas: Canvas, x: float, y: float, numbers: NDArray[np.floating], scale: float, most: int = 5) -> float:
-    """A vector as a row of small cells without numbers, its middle elided if it is long; returns the width.
-
-    >>> from regard.drawing.svg import LIGHT
-    >>> canvas = Canvas(LIGHT)
-    >>> strip(canvas, 0, 0, np.arange(64.0), 63.0), canvas.body().count("<rect")
-    (84.0, 5)
-    """
+    """A vector as a row of small cells without numbers, its middle elided if it is long; returns the width."""
     size = 14.0
     count = len(numbers)
     shown: list[int | None] = [*range(count)] if count <= most else [*range(most - 2), None, count - 2, count - 1]
@@ -380,19 +367,6 @@ def _caption(canvas: Canvas, x: float, y: float, table: Table) -> float:
     return height + (2 if height else 0)
 
 
-def _caption_width(table: Table) -> float:
-    line = measure(table.name, 14, bold=True) + 6 + measure(table.formula, 14)
-    return max(line, measure(table.shape, 11))
-
-
-def _brackets(canvas: Canvas, left: float, top: float, right: float, bottom: float) -> None:
-    for x, inward in ((left - 2, 5), (right + 2, -5)):
-        canvas.path(
-            f"M{x + inward:.1f} {top - 2:.1f}H{x:.1f}V{bottom + 2:.1f}H{x + inward:.1f}", canvas.theme.muted, 1.4
-        )
-    canvas.reach(right + 3, bottom + 3)
-
-
 # Arithmetic
 
 _STEPS_WIDTH = 1080.0  # pixels until a new line of tables begins
@@ -423,7 +397,10 @@ def calculation(
     >>> "A word." in picture.to_svg()
     True
     """
-    row, column = _strongest_pair(weights) if cell is None else cell
+    if cell is None:  # the word that looks most at another word
+        others = np.nan_to_num(weights) - 2 * np.eye(len(weights))
+        cell = divmod(int(others.argmax()), len(weights))
+    row, column = cell
     if not (0 <= row < len(words) and 0 <= column < len(words)):
         raise InputError(f"cell must be (row, column), both from 0 to {len(words) - 1}. Got {(row, column)}.")
 
@@ -431,7 +408,14 @@ def calculation(
         y = 0.0
         for sentence, tables in sections:
             canvas.text(0, y + 14, sentence, 15, italic=True)
-            y = _tables_below(canvas, y + 30, tables) + 34
+            x, y, bottom = 0.0, y + 30, 0.0
+            for n, table in enumerate(tables):  # side by side, in as many lines as they need
+                width = cells(Canvas(canvas.theme), 0, 0, table).end
+                if n and x + width > _STEPS_WIDTH:
+                    x, y = 0.0, bottom + 22
+                bottom = max(bottom, cells(canvas, x, y, table).bottom)
+                x += width + 34
+            y = bottom + 34
         canvas.text(0, y + 4, "One score, term by term:", 15, italic=True)
         _product_terms(canvas, 0, y + 18, queries[row], keys[column], (words[row], words[column]))
         y = canvas.height + 32
@@ -441,26 +425,6 @@ def calculation(
 
     numbers = {table.name: table.values for _, tables in sections for table in tables}
     return Picture("steps", numbers, draw, text, title, "", words)
-
-
-def _strongest_pair(weights: NDArray[np.float64]) -> tuple[int, int]:
-    """The word that looks most at another word, and that other word."""
-    others = np.nan_to_num(weights) - 2 * np.eye(len(weights))
-    row, column = divmod(int(others.argmax()), len(weights))
-    return row, column
-
-
-def _tables_below(canvas: Canvas, y: float, tables: Sequence[Table]) -> float:
-    """Tables side by side, in as many lines as they need; returns their bottom."""
-    x = bottom = 0.0
-    for n, table in enumerate(tables):
-        width = cells(Canvas(canvas.theme), 0, 0, table).end
-        if n and x + width > _STEPS_WIDTH:
-            x, y = 0.0, bottom + 22
-        where = cells(canvas, x, y, table)
-        bottom = max(bottom, where.bottom)
-        x += width + 34
-    return bottom
 
 
 def dot(

@@ -268,11 +268,7 @@ def check_path(path: str | Path) -> Path:
 
 
 def file_size(count: int) -> str:
-    """A number of bytes in words.
-
-    >>> file_size(431), file_size(12_345), file_size(4_900_000)
-    ('431 bytes', '12 kB', '4.90 MB')
-    """
+    """A number of bytes in words."""
     return f"{count} bytes" if count < 1000 else f"{count / 1e3:.0f} kB" if count < 1e6 else f"{count / 1e6:.2f} MB"
 
 
@@ -298,7 +294,7 @@ def _converted(svg: str, path: Path, scale: float) -> bytes:
         more = f" and {len(missing) - _NAMED:,} more" if len(missing) > _NAMED else ""
         _fonts.warning(
             f"{path.name}: no font on this machine has {names}{more}: the picture shows boxes instead. Install a font "
-            "that has them, such as Noto, or save the picture as .svg or .html: a browser draws them with its own fonts."
+            "that has them, such as Noto, or save the picture as .svg or .html: a browser then draws them."
         )
     return data
 
@@ -368,8 +364,8 @@ def _with_script(svg: str, canvas: Canvas, keep: bool) -> tuple[str, str]:
     style = style.replace("MUTED", theme.muted).replace("FAINT", theme.faint)
     button = '<button class="regard-keep" type="button">Save as SVG</button>' if keep else ""
     every = f'for (const root of document.querySelectorAll("#{name}")) if (!root.wired) {{root.wired = true; look(root,'
-    code = viewer.viewer_file("hover.js").partition("(function")
-    code = "".join(code[1:]).strip().replace("LEVELS", str(_LEVELS))
+    code = viewer.viewer_file("hover.js")
+    code = code[code.index("(function") :].strip().replace("LEVELS", str(_LEVELS))
     script = f"{{const look = {code}; {every} {data});}}}}"
     html = (
         f'<div class="regard-picture" id="{name}"><style>{style}</style>{svg}\n{button}'

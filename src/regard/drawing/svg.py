@@ -20,23 +20,6 @@ from rich.cells import cell_len
 from regard.drawing.terminal import visible
 from regard.errors import InputError
 
-__all__ = [
-    "DARK",
-    "FONT",
-    "LIGHT",
-    "Canvas",
-    "Raster",
-    "Theme",
-    "curve",
-    "escaped",
-    "in_full",
-    "isolated",
-    "measure",
-    "rgb",
-    "shorten",
-    "theme_named",
-]
-
 # From OKLab, a colour space in which equal steps look equal, to linear RGB.
 _LAB_TO_LMS = np.array(
     [[1.0, 0.3963377774, 0.2158037573], [1.0, -0.1055613458, -0.0638541728], [1.0, -0.0894841775, -1.2914855480]]
@@ -73,26 +56,23 @@ class Theme:
     negative: tuple[float, float, float]  # -1
 
     def heat(self, shares: NDArray[np.floating]) -> NDArray[np.uint8]:
-        """Numbers from -1 to 1 as colours, evenly spaced to the eye on each side of 0; NaN is `missing`.
-
-        >>> DARK.heat(np.array([np.nan])).tolist()
-        [[90, 60, 80]]
-        """
+        """Numbers from -1 to 1 as colours, evenly spaced to the eye on each side of 0; NaN is `missing`."""
         share = np.clip(np.nan_to_num(shares), -1, 1)[..., None]
-        low, high, negative = (np.array(_cartesian(*end)) for end in (self.low, self.high, self.negative))
+        low, high, negative = (
+            np.array([lightness, chroma * np.cos(np.deg2rad(hue)), chroma * np.sin(np.deg2rad(hue))])
+            for lightness, chroma, hue in (self.low, self.high, self.negative)
+        )
         end = np.where(share < 0, negative, high)
         lab = low + np.abs(share) * (end - low)
         lab[..., 1:] += _MID_CHROMA * np.abs(share) * (1 - np.abs(share)) * end[..., 1:]  # otherwise the middle is grey
-        colours = _rgb(lab)
+        linear = np.clip((lab @ _LAB_TO_LMS.T) ** 3 @ _LMS_TO_RGB.T, 0, 1)
+        srgb = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+        colours: NDArray[np.uint8] = np.rint(255 * srgb).astype(np.uint8)
         colours[np.isnan(shares)] = self.missing
         return colours
 
     def ink_on(self, colour: NDArray[np.uint8]) -> str:
-        """Black or white, whichever is more legible on a colour.
-
-        >>> LIGHT.ink_on(np.array([247, 251, 255], np.uint8))
-        '#000000'
-        """
+        """Black or white, whichever is more legible on a colour."""
         linear = (colour.astype(float) / 255) ** 2.2
         luminance = float(linear @ [0.2126, 0.7152, 0.0722])
         return "#000000" if luminance > 0.22 else "#ffffff"
@@ -134,28 +114,10 @@ DARK = Theme(
 
 
 def theme_named(name: str) -> Theme:
-    """A theme by its name.
-
-    >>> theme_named("dark").background
-    '#14181d'
-    """
-    for theme in (LIGHT, DARK):
-        if theme.name == name:
-            return theme
-    raise InputError(f"theme must be 'light' or 'dark'. Got {name!r}.")
-
-
-def _cartesian(lightness: float, chroma: float, hue: float) -> tuple[float, float, float]:
-    """OKLCh as OKLab."""
-    angle = np.deg2rad(hue)
-    return lightness, chroma * float(np.cos(angle)), chroma * float(np.sin(angle))
-
-
-def _rgb(lab: NDArray[np.floating]) -> NDArray[np.uint8]:
-    linear = np.clip((lab @ _LAB_TO_LMS.T) ** 3 @ _LMS_TO_RGB.T, 0, 1)
-    srgb = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
-    colours: NDArray[np.uint8] = np.rint(255 * srgb).astype(np.uint8)
-    return colours
+    """A theme by its name."""
+    if name not in ("light", "dark"):
+        raise InputError(f"theme must be 'light' or 'dark'. Got {name!r}.")
+    return LIGHT if name == "light" else DARK
 
 
 FONT = "Helvetica, Arial, 'Liberation Sans', 'Noto Sans', sans-serif"
@@ -172,11 +134,7 @@ _EM = {chr(32 + n): int(width) / 1000 for n, width in enumerate(_WIDTHS.split())
 
 
 def measure(text: str, size: float = 14, bold: bool = False) -> float:
-    """The approximate width of a text; an overestimate rather than an underestimate.
-
-    >>> round(measure("attention", 10), 1)
-    39.5
-    """
+    """The approximate width of a text, overestimated rather than underestimated."""
     ems = sum(_EM[c] if c in _EM else 0.62 * cell_len(c) if ord(c) > 126 else 0.6 for c in text)
     return ems * size * (1.1 if bold else 1.03)
 
@@ -196,16 +154,12 @@ def shorten(word: str, room: float, size: float = 14) -> str:
 
 
 def in_full(word: str) -> str:
-    """A whole word for a tooltip, control characters made visible.
-
-    >>> in_full("extraordinary")
-    'extraordinary'
-    """
+    """A whole word for a tooltip, control characters made visible."""
     return visible(word, max(8 * len(word), 1))
 
 
 def isolated(word: str) -> str:
-    """A word for the middle of a sentence, whose direction it does not change (right-to-left scripts).
+    """A word inside a sentence whose direction must not change, as by a word of a right-to-left script.
 
     >>> isolated("it")
     'it'
@@ -228,11 +182,7 @@ def curve(x1: float, y1: float, x2: float, y2: float, *, upright: bool = False) 
 
 
 def rgb(colour: NDArray[np.uint8]) -> str:
-    """A colour in SVG's notation.
-
-    >>> rgb(np.array([0, 114, 178], np.uint8))
-    '#0072b2'
-    """
+    """A colour in SVG's notation."""
     return "#" + bytes(colour.astype(np.uint8)).hex()
 
 
@@ -263,7 +213,7 @@ class Canvas:
     labels: dict[str, list[str]] = field(default_factory=dict)
     rasters: list[Raster] = field(default_factory=list)
     _parts: list[str] = field(default_factory=list)
-    _photographs: set[str] = field(default_factory=set)  # the names of those that are in the file
+    _photographs: set[str] = field(default_factory=set)  # their names in the file
 
     def body(self) -> str:
         """All elements, in drawing order."""
@@ -336,9 +286,9 @@ class Canvas:
         self, x: float, y: float, width: float, height: float, raster: Raster, shares: NDArray[np.floating],
         veil: str = "",
     ) -> None:  # fmt: skip
-        """Numbers as an image, a pixel each: `shares` (from 0 to 1) set the colours, the raster what hover shows.
+        """Numbers as an image, a pixel each: `shares` (from 0 to 1) set the colours; hover shows the raster.
 
-        With `veil`, a colour as #rrggbb, they set how much of that colour covers what was drawn before.
+        With `veil`, a colour as #rrggbb, the shares set how much of that colour covers the drawing below.
         """
         self.reach(x + width, y + height)
         palette, alphas = self.theme.heat(np.append(np.arange(255) / 254, np.nan)), b""
@@ -352,23 +302,18 @@ class Canvas:
         self.rasters.append(raster)
 
     def photograph(self, x: float, y: float, width: float, height: float, png: bytes) -> None:
-        """A picture of pixels; one that is drawn several times is in the file once."""
+        """A picture of pixels; a picture that is drawn several times is stored once."""
         self.reach(x + width, y + height)
         name = f"regard-{hashlib.sha256(png).hexdigest()[:16]}"  # the same in every file, so that files can be joined
         if name not in self._photographs:
             self._photographs.add(name)
             data = base64.b64encode(png).decode()
             source = {"id": name, "width": 1, "height": 1, "preserveAspectRatio": "none"}
-            with self._inside("defs"):
-                self._add("image", source | {"href": f"data:image/png;base64,{data}"}, "")
+            self._parts.append("<defs>")
+            self._add("image", source | {"href": f"data:image/png;base64,{data}"}, "")
+            self._parts.append("</defs>")
         places = f"translate({_number(x)} {_number(y)}) scale({_number(width)} {_number(height)})"
         self._add("use", {"href": f"#{name}", "transform": places}, "")
-
-    @contextmanager
-    def _inside(self, tag: str) -> Iterator[None]:
-        self._parts.append(f"<{tag}>")
-        yield
-        self._parts.append(f"</{tag}>")
 
     def _add(self, tag: str, attributes: dict[str, object], title: str, inner: str = "") -> None:
         tooltip = f"<title>{escaped(title)}</title>" if title else ""
@@ -377,7 +322,7 @@ class Canvas:
 
 
 def _raised(text: str, size: float) -> str:
-    """The ᵀ of a transpose as a small raised T: few fonts have the character, and a fallback changes the whole text."""
+    """Draw ᵀ as a small raised T: few fonts have the character, and a fallback font would change the whole text."""
     up, small = _number(0.4 * size), _number(0.65 * size)
     first, *rest = text.split("ᵀ")
     if not all(map(_SIMPLE.fullmatch, rest)):
@@ -404,7 +349,7 @@ def _attributes(attributes: dict[str, object]) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Text as XML may contain it: of what it may not, controls are made visible, the rest becomes U+FFFD.
+    r"""Text as XML may contain it: control characters are made visible, other illegal characters become U+FFFD.
 
     >>> escaped('<"&\x00\uffff>')
     '&lt;&quot;&amp;␀\ufffd&gt;'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 import re
 import unicodedata
@@ -17,35 +18,11 @@ from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
-__all__ = [
-    "Cell",
-    "Table",
-    "bar",
-    "beside",
-    "elisions",
-    "formatted",
-    "harmless",
-    "heat",
-    "html_table",
-    "labelled_bar",
-    "largest",
-    "made_of",
-    "mixtures",
-    "padded",
-    "percent",
-    "pooled",
-    "shaded",
-    "shaded_bins",
-    "shown",
-    "told_apart",
-    "visible",
-]
-
 _LABEL_WIDTH, _HEADER_WIDTH = 16, 7  # cells for a word beside its row, above its column
-_TERMS = 8  # of a mixture: where more than one word would be left over, only the largest are named
+_TERMS = 8  # of a mixture: of more than 9 words, only the 8 with the largest weights are named
 _INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # controls, directions, lone surrogates, line ends
 _JOINERS = "\u200c\u200d"  # invisible as well, but part of words and emoji
-# What a terminal obeys instead of showing it: controls, other line ends, changes of direction, lone surrogates.
+# Characters that a terminal obeys instead of showing: controls, other line ends, changes of direction, lone surrogates.
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _SHADES = " ·░▒▓█"
 _LINES = 32  # of shades, at most
@@ -145,7 +122,7 @@ def _printable(character: str) -> str:
 
 
 def shown(text: str) -> str:
-    r"""A whole text for a terminal: what would be obeyed is shown in Python's notation; tabs and line ends stay.
+    r"""A text that is safe to print: control characters in Python's notation; tabs and line ends stay.
 
     >>> print(shown("\x1b[2J\u202e is text"))
     \x1b[2J\u202e is text
@@ -154,20 +131,12 @@ def shown(text: str) -> str:
 
 
 def harmless(text: str) -> str:
-    r"""A text of the same length for a terminal: line ends stay, each other character that it would obey is a sign.
-
-    >>> harmless("\x1b[2J\u202e\n")
-    '␛[2J�\n'
-    """
+    """A text of the same length that is safe to print: every control character but line ends becomes a symbol."""
     return _OBEYED.sub(lambda found: chr(0x2400 + ord(found.group())) if found.group() < " " else "\ufffd", text)
 
 
 def padded(word: str, width: int) -> str:
-    """A word with spaces after it, up to a width in cells.
-
-    >>> padded("it", 4) + "|", padded("日", 4) + "|"
-    ('it  |', '日  |')
-    """
+    """A word with spaces after it, up to a width in cells."""
     return word + " " * (width - cell_len(word))
 
 
@@ -175,11 +144,7 @@ def padded(word: str, width: int) -> str:
 
 
 def bar(length: float, shortest: int = 1) -> str:
-    """A bar of about this many cells.
-
-    >>> bar(4.8), bar(0.01), bar(0.01, shortest=0)
-    ('━━━━━', '━', '')
-    """
+    """A bar of about this many cells."""
     return "━" * max(round(length), shortest)
 
 
@@ -215,11 +180,7 @@ def formatted(numbers: NDArray[np.float64]) -> list[str]:
 
 
 def heat(share: float) -> Style:
-    """A share as a background colour, with black or white on it, whichever is more legible.
-
-    >>> str(heat(1.0))
-    '#000000 on #ffbe3c'
-    """
+    """A share as a background colour, with black or white on it, whichever is more legible."""
     if not share >= 0.0005:  # shown as 0 %, or not a number
         return Style()
     red, green, blue = (float(np.interp(share, (0, 0.5, 1), channel)) for channel in zip(*_HEAT, strict=True))
@@ -231,7 +192,7 @@ def heat(share: float) -> Style:
 
 
 def elisions(count: int, named: bool) -> Iterator[list[int | None]]:
-    """Which indices of an axis to show, the most legible choice first, then fewer and fewer; None marks a gap.
+    """The indices of an axis to show, as many as are legible, then fewer and fewer; None marks a gap.
 
     >>> next(elisions(512, named=False))
     [0, 1, None, 511]
@@ -290,7 +251,9 @@ def _grid(table: Table, rows: list[int | None], columns: list[int | None]) -> li
     heads = [Text()] if table.columns else []
     lines = [Text() for _ in rows]
     for place, column in zip(columns, cells.T.tolist(), strict=True):
-        column = column if table.shares else _aligned(column)
+        if not table.shares:  # aligned at the decimal points
+            tails = [len(cell) - len(cell.partition(".")[0]) for cell in column]
+            column = [cell + " " * (max(tails) - tail) for cell, tail in zip(column, tails, strict=True)]
         word = "…" if place is None else visible(table.columns[place], _HEADER_WIDTH) if table.columns else ""
         width = max(map(cell_len, [word, *column]))
         for head in heads:
@@ -306,21 +269,11 @@ def _reach(line: Text) -> int:
     return cell_len(line.plain.rstrip())
 
 
-def _aligned(column: list[str]) -> list[str]:
-    """A column of numbers aligned at their decimal points."""
-    tails = [len(cell) - len(cell.partition(".")[0]) for cell in column]
-    return [cell + " " * (max(tails) - tail) for cell, tail in zip(column, tails, strict=True)]
-
-
 # Mixtures
 
 
 def made_of(row: int, words: Sequence[str], weights: NDArray[np.float64], width: int) -> Text:
-    """One output as a sum of values, wrapped between terms.
-
-    >>> made_of(1, ("I", "am"), np.array([0.025, 0.975]), 80).plain
-    'z("am") = 2.5 % v("I") + 97.5 % v("am")'
-    """
+    """One output as a sum of values, wrapped between terms."""
     elided = len(words) > _TERMS + 1
     named = _TERMS if elided else len(words)
     heaviest = sorted(np.argsort(-weights)[:named].tolist())  # in word order
@@ -347,11 +300,7 @@ def made_of(row: int, words: Sequence[str], weights: NDArray[np.float64], width:
 
 
 def largest(values: NDArray[np.floating]) -> float:
-    """The largest number, to divide by: NaN is ignored, and it is 1 if nothing is above 0.
-
-    >>> largest(np.array([0.5, np.nan])), largest(np.zeros(2))
-    (0.5, 1.0)
-    """
+    """The largest number, to divide by: NaN is ignored, and it is 1 if nothing is above 0."""
     return float(np.nanmax(values, initial=0.0)) or 1.0
 
 
@@ -415,22 +364,18 @@ def _upright(words: Sequence[str]) -> list[str]:
     >>> _upright(["A", "dog", "ate"])
     ['  d a ', '  o t ', 'A g e ']
     """
-    columns = [_characters(word) for word in words]
-    columns = [each if len(each) <= _HEIGHT else [*each[: _HEIGHT - 1], "…"] for each in columns]
+    columns: list[list[str]] = []
+    for word in words:
+        characters: list[str] = []
+        for character in word:
+            if characters and not cell_len(character):  # an accent or joiner
+                characters[-1] += character
+            else:
+                characters.append(character)
+        columns.append(characters if len(characters) <= _HEIGHT else [*characters[: _HEIGHT - 1], "…"])
     height = max(map(len, columns), default=0)
     filled = [[""] * (height - len(each)) + each for each in columns]
     return ["".join(padded(each[line], 2) for each in filled) for line in range(height)]
-
-
-def _characters(word: str) -> list[str]:
-    """The characters of a word, each with the accents and joiners that follow it and take no cell of their own."""
-    found: list[str] = []
-    for character in word:
-        if found and not cell_len(character):
-            found[-1] += character
-        else:
-            found.append(character)
-    return found
 
 
 # HTML
@@ -469,19 +414,14 @@ def html_table(rows: Sequence[Sequence[Cell]], columns: Sequence[str] = (), *, c
 
 def _td(cell: Cell) -> str:
     if isinstance(cell, float):
-        return f'<td style="{_CELL};text-align:left;white-space:nowrap">{_bar(cell)}</td>'
+        length = 0.0 if math.isnan(cell) else _BAR * min(max(cell, 0.0), 1.0)
+        number = f'<span style="{_NUMBER_STYLE}">{percent(cell)}</span>'
+        bar = f'{number}<span style="{_BAR_STYLE};width:{length:.2f}em"></span>'
+        return f'<td style="{_CELL};text-align:left;white-space:nowrap">{bar}</td>'
     if isinstance(cell, int):
         return f'<td style="{_CELL};text-align:right">{cell:,}</td>'
     return f'<td style="{_CELL};text-align:left">{_escaped(cell or "")}</td>'
 
 
-def _bar(share: float) -> str:
-    length = 0.0 if math.isnan(share) else _BAR * min(max(share, 0.0), 1.0)
-    number = f'<span style="{_NUMBER_STYLE}">{percent(share)}</span>'
-    return f'{number}<span style="{_BAR_STYLE};width:{length:.2f}em"></span>'
-
-
 def _escaped(text: str) -> str:
-    from html import escape
-
-    return escape(visible(text, _WIDTH))
+    return html.escape(visible(text, _WIDTH))

@@ -24,25 +24,6 @@ from numpy.typing import NDArray
 from regard.drawing.svg import escaped, theme_named
 from regard.errors import MissingDependencyError, RegardError
 
-__all__ = [
-    "MAP_MODULES",
-    "Block",
-    "Feed",
-    "Packed",
-    "answer",
-    "block",
-    "browser_files",
-    "content_hash",
-    "document",
-    "find_text",
-    "joined_modules",
-    "map_widget",
-    "page",
-    "page_within",
-    "readable",
-    "viewer_file",
-]
-
 # The alphabet of base64.b85encode, with "," for "<", so that no tag can begin.
 _ALPHABET = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;,=>?@^_`{|}~"
 _DIGITS = np.frombuffer(_ALPHABET, np.uint8)
@@ -58,12 +39,7 @@ class Block:
 
 
 def block(array: NDArray[Any]) -> Block:
-    """An array as text.
-
-    >>> zeros = block(np.zeros((20, 50), np.float32))
-    >>> zeros.dtype, zeros.shape, len(zeros.text) < 50
-    ('float32', (20, 50), True)
-    """
+    """An array as text."""
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
     planes = np.ascontiguousarray(little).view(np.uint8).reshape(-1, array.dtype.itemsize).T
     return Block(array.dtype.name, array.shape, _base85(zlib.compress(planes.tobytes(), 9)))
@@ -180,11 +156,7 @@ class Feed(Protocol):
 
 @cache
 def browser_files(room: str, folder: str) -> dict[str, bytes]:
-    """The modules, styles and pages of a folder by name: a fixed table, so that no request reaches the file system.
-
-    >>> "map.js" in browser_files("regard.drawing", "viewer")
-    True
-    """
+    """The modules, styles and pages of a folder by name: a fixed table, so that no request reaches the file system."""
     listed = sorted((files(room) / folder).iterdir(), key=lambda file: file.name)
     return {file.name: file.read_bytes() for file in listed if file.name.endswith((".js", ".css", ".html"))}
 
@@ -195,11 +167,7 @@ def viewer_file(name: str) -> str:
 
 
 def joined_modules(*names: str) -> str:
-    """Join modules in the order of their imports into one script without imports and exports.
-
-    >>> "import " in joined_modules("elements.js")
-    False
-    """
+    """Join modules in the order of their imports into one script without imports and exports."""
     parts = []
     for name in names:
         text = re.sub(r"^import\s[^;]*;\n", "", viewer_file(name), flags=re.MULTILINE)
