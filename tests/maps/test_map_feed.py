@@ -15,8 +15,8 @@ from regard.drawing.arguments import pooling_note, spans
 from regard.drawing.maps import landmarks
 from regard.maps import feed as map_feed
 from regard.maps import levels as map_levels
-from regard.maps.bins import Bins
 from regard.maps.feed import MapEntry, MatrixFeed
+from regard.maps.levels import Bins
 
 MASKS = {
     "none": lambda: None,

@@ -294,7 +294,7 @@ class TestPacked:
 
     def test_a_dense_mask_that_is_too_large(self, monkeypatch):
         monkeypatch.setattr("regard.maps.packing._DENSE", 100 * 100)
-        with pytest.raises(regard.TooLargeError, match=r"200 × 200, and no rule.*regard serve --record"):
+        with pytest.raises(regard.TooLargeError, match=r"200 × 200 that follows no rule.*regard serve --record"):
             self.feed(mask=numbers(200, 200) > 0).packed(10**7)
         rule = torch.arange(200) - torch.arange(200)[:, None]
         assert (

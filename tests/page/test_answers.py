@@ -220,6 +220,45 @@ def test_weights_are_those_of_the_record(client, reading, record):
         assert np.array_equal(weights(client, reading, n), entry.matrix[0].numpy())
 
 
+@pytest.mark.parametrize("kind", ["encoder", "cross", "decoder"])
+@pytest.mark.parametrize("sinks", ["aside", "shown"])
+def test_looks_are_those_of_the_record(client, reading, record, kind, sinks):
+    """Of all words at once, of one word, and of some heads: the words, their shares, and what is set aside."""
+    alike = [(n, entry) for n, entry in enumerate(reading["entries"]) if entry["kind"] == kind]
+    side, count = alike[0][1]["rows"], alike[0][1]["queries"]
+    words = {start: stop for _, start, stop in reading["sides"][side]["words"]}
+    heads = ",".join(f"{n}.{head}" for n, entry in alike for head in entry["heads"])
+    ask = {"reading": reading["id"], "heads": heads, "rows": f"0,{count}", "sinks": sinks}
+    answers = client.get("/api/looks", params=ask).json()
+    assert {answer["start"] for answer in answers} == set(words)
+    for answer in answers:
+        place = range(answer["start"], words[answer["start"]])
+        looks = record.looks(place, kind=kind, sinks=sinks == "shown")
+        expected = {look.position: pytest.approx(look.weight, abs=2e-6) for look in looks}
+        assert dict(answer["looks"]) == expected
+        assert dict(answer["aside"]) == {s.position: pytest.approx(s.weight, abs=2e-6) for s in looks.aside}
+        assert answer["own"] == 0
+        one = client.get("/api/looks", params=ask | {"rows": f"{place.start},{place.stop}"}).json()
+        assert [each["start"] for each in one] == [place.start]
+        assert dict(one[0]["looks"]) == expected
+    last = alike[-1][0]
+    some = client.get("/api/looks", params=ask | {"heads": f"{last}.1"}).json()
+    looks = record.looks(range(0, words[0]), kind=kind, layer=-1, head=1, sinks=sinks == "shown")
+    assert dict(some[0]["looks"]) == {look.position: pytest.approx(look.weight, abs=2e-6) for look in looks}
+
+
+def test_heads_between_two_words_are_those_of_the_record(client, reading, record):
+    for n, (row, column) in ((1, ((3, 4), (1, 2))), (3, ((1, 3), (0, 2)))):
+        kind = reading["entries"][n]["kind"]
+        ask = {"reading": reading["id"], "entry": n, "row": "{},{}".format(*row), "column": "{},{}".format(*column)}
+        ranked = client.get("/api/heads", params=ask).json()
+        expected = [
+            (head.name, head.head, pytest.approx(head.weight, abs=1e-6))
+            for head in record.heads(range(*row), range(*column), kind=kind)
+        ]
+        assert [(reading["entries"][entry]["name"], head, weight) for entry, head, weight in ranked] == expected
+
+
 def test_a_tile_is_the_mean_of_its_heads(client, reading, record):
     entries = list(record.values())
     ask = {"reading": reading["id"], "heads": "0.0,1.2", "rows": "1,7", "columns": "0,6", "bins": "6,6"}
@@ -270,6 +309,12 @@ def test_a_map_is_saved_as_a_file(client, reading):
         ("weights?reading=ID&entry=1&entry=2", 400, "once"),
         ("weights?reading=ID&entry=99999999999999999999", 400, "whole number"),
         ("thumbnails?reading=ID&entry=99", 400, "from 0 to"),
+        ("looks?reading=ID&heads=0.0&rows=0,99&sinks=aside", 400, "rows 0 to"),
+        ("looks?reading=ID&heads=0.0&rows=3,3&sinks=aside", 400, "rows 0 to"),
+        ("looks?reading=ID&heads=0.0,3.0&rows=0,1&sinks=aside", 400, "one kind"),
+        ("looks?reading=ID&heads=0.99&rows=0,1&sinks=aside", 400, "heads"),
+        ("looks?reading=ID&heads=0.0&rows=0,1&sinks=x", 400, "aside"),
+        ("heads?reading=ID&entry=0&row=0,99&column=0,1", 400, ""),
         ("tile?reading=ID&heads=0&rows=0,1&columns=0,1&bins=1,1", 400, "heads=3.0"),
         ("tile?reading=ID&heads=0.99&rows=0,1&columns=0,1&bins=1,1", 400, "heads"),
         ("tile?reading=ID&heads=99.0&rows=0,1&columns=0,1&bins=1,1", 400, "from 0 to"),

@@ -19,7 +19,9 @@ __all__ = [
     "percent",
     "plain",
     "record",
+    "shows",
     "small_model",
+    "until",
     "word",
 ]
 
@@ -138,8 +140,24 @@ def head(page, name):
 
 def bars(page):
     """What the panel says: {word: share}."""
-    rows = page.locator(".bars li").all()
-    return {row.locator(".bar-word").inner_text(): plain(row.locator(".bar-share").inner_text()) for row in rows}
+    rows = page.locator(".bars li").evaluate_all(
+        "rows => rows.map(row => ['.bar-word', '.bar-share'].map(name => row.querySelector(name).innerText))"
+    )
+    return {word: plain(share) for word, share in rows}
+
+
+def until(page, value, expected):
+    """Wait until the page shows a value: answers come from the server."""
+    for _ in range(100):
+        if value() == expected:
+            return
+        page.wait_for_timeout(100)
+    assert value() == expected
+
+
+def shows(page, answer):
+    """Wait until the panel says this."""
+    until(page, lambda: bars(page), answer)
 
 
 def plain(text):

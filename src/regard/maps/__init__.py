@@ -3,8 +3,7 @@
 Read in this order:
 
 feed.py     `MatrixFeed`: any part of a map, computed when the viewer requests it; `MapEntry`, one layer of a map
-bins.py     `Bins`: a range of tokens cut into bins
-levels.py   the coarse levels of a long matrix, from one sweep in the background
+levels.py   `Bins` of tokens; the coarse levels of a long matrix, from one sweep in the background
 packing.py  what a file carries instead: rounded queries and keys, the mask as rules, one coarse level
 """
 

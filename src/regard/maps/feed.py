@@ -1,11 +1,11 @@
-"""`MatrixFeed`: what a map of attention matrices is drawn from, computed when it is asked for."""
+"""`MatrixFeed`: the numbers of a map of attention matrices, computed when the viewer requests them."""
 
 from __future__ import annotations
 
 import json
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,7 @@ from torch import Tensor
 from regard.drawing.arguments import chosen
 from regard.drawing.viewer import Packed, find_text, readable
 from regard.errors import InputError, OutOfRangeError, ShapeError, TooLargeError
-from regard.maps.bins import Bins
-from regard.maps.levels import FINEST, Levels, Sweeps, level_size
+from regard.maps.levels import FINEST, Bins, Levels, Sweeps, level_size
 from regard.maps.packing import SAMPLE, Blocks, Rounded
 from regard.matrix.attention_matrix import AttentionMatrix
 from regard.matrix.axes import Axes
@@ -25,17 +24,17 @@ from regard.support import one_of, progress, threads
 
 __all__ = ["MapEntry", "MatrixFeed"]
 
-_TOKENS = 4096  # at once
-_PACKED = 1024  # bins on a side of the level that a file carries; a page computes finer ones, and coarser from it
-_BINS = 2**20  # of a tile: a row of a million tokens is one
-_WAIT = 2**34  # multiply-adds of a tile that one can wait for: about a second
-_NOW = 2**31  # multiply-adds of a sweep for which nobody has to be told to wait
-_Head = tuple[int, int]  # the number of the entry, and the head's own
+_TOKENS = 4096  # in one answer
+_PACKED = 1024  # bins on a side of the level that a file carries; a page computes the other levels
+_BINS = 2**20  # of a tile: a row of a million tokens is a tile
+_WAIT = 2**34  # multiply-adds of a tile that a visitor can wait for: about a second
+_NOW = 2**31  # multiply-adds of a sweep that is done at once
+_Head = tuple[int, int]  # the number of the entry, and the number of the head in it
 
 
 @dataclass(frozen=True, eq=False)
 class MapEntry:
-    """A matrix (heads, queries, keys) and what it is: the attention of one layer."""
+    """A matrix (heads, queries, keys): the attention of one layer."""
 
     matrix: AttentionMatrix
     heads: Sequence[int]  # the numbers of its heads, as the model counts them
@@ -45,7 +44,7 @@ class MapEntry:
 
     @classmethod
     def of(cls, matrix: AttentionMatrix, heads: Sequence[int] | None = None) -> MapEntry:
-        """Some heads of a matrix (heads, queries, keys) or (queries, keys), or all."""
+        """Some or all heads of a matrix (heads, queries, keys) or (queries, keys)."""
         if not matrix._axes.has_heads:
             matrix = matrix._derived(axes=Axes((), True))
         some = chosen(heads, len(matrix), len(matrix))
@@ -76,14 +75,12 @@ class MatrixFeed:
     ):
         shapes = {tuple(entry.matrix.shape[-2:]) for entry in entries}
         if len(shapes) != 1 or any(entry.matrix.shape[:-2] != (len(entry.heads),) for entry in entries):
-            found = ", ".join(str(tuple(entry.matrix.shape)) for entry in entries) or "none"
-            raise ShapeError(f"a map takes matrices (heads, queries, keys) of the same queries and keys. Got {found}.")
+            got = ", ".join(str(tuple(entry.matrix.shape)) for entry in entries) or "none"
+            raise ShapeError(f"a map takes matrices (heads, queries, keys) of the same queries and keys. Got {got}.")
         ((self.queries, self.keys),) = shapes
         if not self.queries or not self.keys:
             raise ShapeError(f"a map takes at least 1 query and 1 key. Got {self.queries} and {self.keys}.")
-        self.entries = [
-            MapEntry(entry.matrix.detach(), entry.heads, entry.name, entry.kind, entry.layer) for entry in entries
-        ]
+        self.entries = [replace(entry, matrix=entry.matrix.detach()) for entry in entries]
         self.title, self.note = title, note
         self._tokens = {"rows": _tokens("rows", rows, self.queries), "columns": _tokens("columns", columns, self.keys)}
         self._same = (rows is columns or rows == columns) and self.queries == self.keys if same is None else same
@@ -91,10 +88,10 @@ class MatrixFeed:
         self._sweeps = Sweeps()
         weakref.finalize(self, self._sweeps.close)
 
-    # What a `Feed` has
+    # The methods of a `Feed`
 
     def about(self) -> dict[str, Any]:
-        """What it shows, as JSON."""
+        """What the map shows, as JSON."""
         entries = [
             {"name": entry.name, "kind": entry.kind, "layer": entry.layer, "heads": list(entry.heads)}
             for entry in self.entries
@@ -113,13 +110,25 @@ class MatrixFeed:
         column_bins = Bins.of("columns", columns, bins[1], self.keys)
         if bins[0] * bins[1] > _BINS:
             raise InputError(f"a tile has at most {_BINS:,} bins. Got {bins[0]} × {bins[1]}: ask for a smaller part.")
-        if self._at_once(runs, row_bins, column_bins):
+        # Small bins are computed from queries and keys, and so is what has finer bins than any level, if it is quick.
+        size, finest = min(row_bins.size, column_bins.size), level_size(self.queries, self.keys)
+        short = size < FINEST or max(self.queries, self.keys) <= 2 * FINEST
+        if short or (size < finest and _work(runs, row_bins.tokens, column_bins.tokens) <= _WAIT):
             with self._sweeps.paused():
                 return _mean(runs, row_bins, column_bins).astype(np.float32)
-        return self._levels(heads, runs).tile(rows, columns, bins)
+        whole = Bins(0, self.keys, finest, -(-self.keys // finest))
+
+        def band(start: int, stop: int) -> NDArray[np.float64]:
+            return _mean(runs, Bins(start, stop, finest, -(-(stop - start) // finest)), whole)
+
+        levels = self._sweeps.levels(
+            tuple(sorted(set(heads))), lambda: Levels(self.queries, self.keys, finest, band),
+            at_once=_work(runs, self.queries, self.keys) <= _NOW,
+        )  # fmt: skip
+        return levels.tile(rows, columns, bins)
 
     def ready(self, heads: Sequence[_Head] | None = None) -> float:
-        """The share of the coarse levels that is there, of these heads or of all that were asked for."""
+        """The share of the coarse levels that is computed, of these heads or of all heads shown so far."""
         return self._sweeps.done(None if heads is None else tuple(sorted(set(heads))))
 
     def tokens(self, side: str, start: int, stop: int) -> list[str]:
@@ -141,7 +150,11 @@ class MatrixFeed:
     def packed(self, budget: int) -> Packed:
         """What a file of at most `budget` bytes carries: as many heads as fit, in their order."""
         blocks = Blocks()
-        texts = {side: blocks.add(_json(known)) for side, known in self._tokens.items() if known is not None}
+        texts = {
+            side: blocks.add(np.frombuffer(json.dumps(known, ensure_ascii=False).encode("utf-8", "replace"), np.uint8))
+            for side, known in self._tokens.items()
+            if known is not None
+        }
         heads: list[dict[str, Any]] = []
         whole, error = budget, 0.0
         every = [(number, head) for number, entry in enumerate(self.entries) for head in entry.heads]
@@ -162,7 +175,7 @@ class MatrixFeed:
         if not heads:
             raise TooLargeError(
                 f"one head of {self.queries:,} × {self.keys:,} tokens must fit in {whole:,} bytes of a file, "
-                "and does not. Choose a part, as in A.part[…, :8000, :8000], hand in a larger budget, or save the "
+                "and does not. Choose a part, as in A.part[…, :8000, :8000], pass a larger budget, or save the "
                 "record and open it with `regard serve --record FILE`."
             )
         inside = [(each["entry"], each["head"]) for each in heads]
@@ -180,7 +193,7 @@ class MatrixFeed:
         return Packed(about, blocks.found)
 
     def _packed_head(self, one: Rounded, blocks: Blocks, budget: int) -> dict[str, Any] | None:
-        """One head in blocks; None where it does not fit, found out before the long computations if possible."""
+        """One head in blocks; None if it does not fit, which is checked before the long computations if possible."""
         for halves in (one.query, one.key):
             blocks.add(halves)
         if blocks.size > budget:
@@ -192,18 +205,18 @@ class MatrixFeed:
         return packed if blocks.size <= budget else None
 
     def close(self) -> None:
-        """End the sweep that may run in the background."""
+        """End the sweep in the background."""
         self._sweeps.close()
 
     # How it is done
 
     def _runs(self, heads: Sequence[_Head]) -> list[_Run]:
-        """The heads as runs of neighbours of one entry, each computed at once."""
+        """The heads as runs of neighbouring heads of one entry, each computed at once."""
         places = []
         for number, head in sorted(set(heads)):
             if not 0 <= number < len(self.entries) or head not in self.entries[number].heads:
                 raise OutOfRangeError(
-                    f"heads are pairs (entry, head): entries from 0 to {len(self.entries) - 1}, each with its own "
+                    f"heads must be pairs (entry, head): entries from 0 to {len(self.entries) - 1}, each with its own "
                     f"heads. Got {(number, head)}."
                 )
             places.append((number, list(self.entries[number].heads).index(head)))
@@ -218,25 +231,6 @@ class MatrixFeed:
                 runs.append((weights, slice(place, place + 1)))
         return runs
 
-    def _at_once(self, runs: Sequence[_Run], rows: Bins, columns: Bins) -> bool:
-        """Whether a tile is computed from queries and keys: its bins are small, or no level has bins as small."""
-        size = min(rows.size, columns.size)
-        if size < FINEST or max(self.queries, self.keys) <= 2 * FINEST:
-            return True
-        work = sum((part.stop - part.start) * weights.width for weights, part in runs) * rows.tokens * columns.tokens
-        return size < level_size(self.queries, self.keys) and work <= _WAIT
-
-    def _levels(self, heads: Sequence[_Head], runs: Sequence[_Run]) -> Levels:
-        size = level_size(self.queries, self.keys)
-        columns = Bins(0, self.keys, size, -(-self.keys // size))
-
-        def band(start: int, stop: int) -> NDArray[np.float64]:
-            return _mean(runs, Bins(start, stop, size, -(-(stop - start) // size)), columns)
-
-        work = sum((part.stop - part.start) * weights.width for weights, part in runs) * self.queries * self.keys
-        key = tuple(sorted(set(heads)))
-        return self._sweeps.levels(key, lambda: Levels(self.queries, self.keys, size, band), at_once=work <= _NOW)
-
 
 def _tokens(name: str, tokens: Sequence[str] | None, count: int) -> list[str] | None:
     if tokens is None:
@@ -246,15 +240,8 @@ def _tokens(name: str, tokens: Sequence[str] | None, count: int) -> list[str] | 
     return readable(tokens)
 
 
-def _json(tokens: Sequence[str]) -> NDArray[np.uint8]:
-    return np.frombuffer(json.dumps(tokens, ensure_ascii=False).encode("utf-8", "replace"), np.uint8)
-
-
 class _Weights:
-    """The weights of one entry, and the normaliser of each row as far as it is known.
-
-    A tile computes the normalisers of its own rows only, so that nothing deep in a long text waits for all of it.
-    """
+    """The weights of one entry; a tile computes the normalisers of its own rows only, and keeps them."""
 
     def __init__(self, matrix: AttentionMatrix):
         self._matrix = matrix
@@ -278,10 +265,10 @@ class _Weights:
         return total
 
     def _seen(self, rows: Bins, columns: Bins) -> tuple[int, Bins]:
-        """The bins of keys that some of these rows can see: of a window in a long text, few; others are not read."""
+        """The bins of keys that some of these rows can see: with a window over a long text, few."""
         scores = self._matrix._core.scores
         if scores.columns != range(scores.shape[-1]):
-            return 0, columns  # a part of a matrix, whose mask counts other keys
+            return 0, columns  # the mask of a part of a matrix counts other keys
         first, _, _, end = scores.mask.span(scores.rows[rows.start : rows.stop], columns.stop)
         return columns.within(first, end)
 
@@ -299,6 +286,12 @@ class _Weights:
 
 
 _Run = tuple[_Weights, slice]  # an entry, and neighbouring heads of it
+
+
+def _work(runs: Sequence[_Run], rows: int, columns: int) -> int:
+    """The multiply-adds of a part of the matrix."""
+    width: int = sum((heads.stop - heads.start) * weights.width for weights, heads in runs)
+    return width * rows * columns
 
 
 def _mean(runs: Sequence[_Run], rows: Bins, columns: Bins) -> NDArray[np.float64]:

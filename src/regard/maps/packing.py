@@ -1,7 +1,7 @@
 """One head of a map as a file carries it: rounded queries and keys, normalisers, the mask as rules, a coarse level.
 
-What a page computes from these is exact for the rounded numbers: the normaliser of each row is computed from them
-again, so that rows sum to 1. How far its weights are from the model's is measured on some rows.
+The normaliser of each row is computed again from the rounded numbers, so that the rows of a page sum to 1. How far its
+weights are from the model's is measured on some rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 from regard.backends import Pool
 from regard.drawing.viewer import Block, block
 from regard.errors import TooLargeError
-from regard.maps.bins import Bins
+from regard.maps.levels import Bins
 from regard.matrix.normalised import NormalisedScores, dense_weights
 from regard.scores import Positions, Scores, hides, take
 from regard.scores.bound_mask import BoundCut, at
@@ -29,13 +29,13 @@ __all__ = ["SAMPLE", "Blocks", "Rounded"]
 
 SAMPLE = 64  # rows of a head on which the error is measured
 _NAMED = 128  # bytes around a block in a page
-_DENSE = 2**24  # numbers of a mask that is no rule, at most
-_TRUSTED = 32.0  # up to here a float32 normaliser gives weights right to about 1e-6
-_DECADES, _LEVELS = 6, 254  # of a coarse level: what is smaller is drawn as its smallest
+_DENSE = 2**24  # numbers of a mask that follows no rule, at most
+_TRUSTED = 32.0  # up to this size a float32 normaliser gives weights right to about 1e-6
+_DECADES, _LEVELS = 6, 254  # of a coarse level: smaller numbers are drawn as the smallest
 
 
 class Blocks:
-    """Arrays by the hash of their content, so that what heads share is stored once.
+    """Arrays by the hash of their content: an array that heads share is stored once.
 
     >>> blocks = Blocks()
     >>> blocks.add(np.ones(3)) == blocks.add(np.ones(3)), len(blocks.found)
@@ -46,7 +46,7 @@ class Blocks:
         self.found = {} if found is None else found
 
     def add(self, array: NDArray[Any]) -> str:
-        """The name of an array, stored now or before."""
+        """Store an array, if it is new, and return its name."""
         content = hashlib.sha256(repr((array.dtype.name, array.shape)).encode() + np.ascontiguousarray(array).tobytes())
         name = content.hexdigest()[:12]
         if name not in self.found:
@@ -55,16 +55,16 @@ class Blocks:
 
     @property
     def size(self) -> int:
-        """In bytes, with the names that they have in a page."""
+        """The bytes in a page, with the names of the arrays."""
         return sum(len(each.text) + _NAMED for each in self.found.values())
 
 
 @dataclass(frozen=True, eq=False)
 class Rounded:
-    """One head with its queries and keys in float16, times powers of two so that none is too large for it."""
+    """One head with its queries and keys in float16, times powers of two so that none overflows."""
 
     core: NormalisedScores  # of the rounded numbers
-    original: Scores  # the rows over all keys, not rounded
+    original: Scores  # the rows over all keys before rounding
     query: NDArray[np.float16]
     key: NDArray[np.float16]
     scale: float  # of the products of these
@@ -85,7 +85,7 @@ class Rounded:
         return cls(core, rows, _numpy(query[0, 0]), _numpy(key[0, 0]), part.scale * 2.0 ** -(query_power + key_power))
 
     def about(self, blocks: Blocks) -> dict[str, Any]:
-        """As JSON, its arrays by name; all but its coarse level."""
+        """The head as JSON, with its arrays by name, except for its coarse level."""
         return {
             "query": blocks.add(self.query),
             "key": blocks.add(self.key),
@@ -96,7 +96,7 @@ class Rounded:
         }
 
     def level(self, size: int, blocks: Blocks) -> dict[str, Any]:
-        """The means of bins of size × size tokens, as one byte each by their logarithm: 0 is 0, 255 is NaN."""
+        """The means of bins of size × size tokens in one byte each, by their logarithm: 0 is 0, 255 is NaN."""
         _, _, queries, keys = self.core.scores.shape
         rows, columns = (Bins(0, count, size, -(-count // size)) for count in (queries, keys))
         means = np.zeros((rows.bins, columns.bins))
@@ -128,7 +128,7 @@ class Rounded:
 
     @cached_property
     def normaliser(self) -> NDArray[Any]:
-        """That of each row: float32 or, where that has too few digits for it, float64."""
+        """The normaliser of each row: float32 or, if float32 has too few digits, float64."""
         lse = _numpy(self.core.lse()[0, 0].double())
         if np.abs(lse[np.isfinite(lse)]).max(initial=0.0) <= _TRUSTED:
             return lse.astype(np.float32)
@@ -158,18 +158,21 @@ def _double_rows(scores: Scores, rows: Tensor) -> Scores:
     return replace(some, query=some.query.double(), key=some.key.double())
 
 
-# The mask, as rules: what a page can ask of any pair of tokens
+# The mask as rules for any pair of tokens
 
 
 def _rules(scores: Scores, blocks: Blocks) -> dict[str, Any]:
-    """Bands of distances, kept keys, ids that must agree, and what is added, with the places of rows and columns."""
+    """Bands of distances, kept keys, ids that must agree, and added numbers, with the places of rows and columns."""
     mask, rows, columns = scores.mask, scores.rows, scores.columns
     added = [_dense(tensor, scores, blocks) for tensor in (*mask.visible, *mask.biases)]
     added += [_cut(cut, scores, blocks) for cut in mask.cuts]
     return {
         "rows": _places(rows, blocks),
         "columns": _places(columns, blocks),
-        "bands": [[_bound(lowest, offset), _bound(highest, offset)] for lowest, highest, offset in mask.bands],
+        "bands": [  # bounds on the distance between key and query, cut to int32
+            [None if bound is None else max(min(bound + int(offset), 2**31 - 1), -(2**31)) for bound in bounds]
+            for *bounds, offset in mask.bands
+        ],
         "kept": [blocks.add(_numpy(take(kept, 3, columns)).reshape(-1).astype(np.uint8)) for kept in mask.kept],
         "ids": [
             [blocks.add(each) for each in _as_int32(take(query_ids, 2, rows), take(key_ids, 3, columns))]
@@ -179,16 +182,8 @@ def _rules(scores: Scores, blocks: Blocks) -> dict[str, Any]:
     }
 
 
-def _bound(bound: int | None, offset: int | Tensor) -> int | None:
-    """A bound on the distance between key and query; None where no text reaches it."""
-    if bound is None:
-        return None
-    distance = bound + int(offset)
-    return max(min(distance, 2**31 - 1), -(2**31))
-
-
 def _places(positions: Positions, blocks: Blocks) -> dict[str, Any]:
-    """Where rows or columns lie in the whole matrix, which is what bands are about."""
+    """The places of rows or columns in the whole matrix, to which bands refer."""
     if isinstance(positions, range):
         return {"start": positions.start, "step": positions.step}
     return {"values": blocks.add(_numpy(at(positions, positions.device)).astype(np.int32))}
@@ -201,7 +196,7 @@ def _as_int32(*ids: Tensor) -> list[NDArray[np.int32]]:
 
 
 def _dense(tensor: Tensor, scores: Scores, blocks: Blocks) -> dict[str, Any]:
-    """A bool mask or a bias: by row, by column or by distance where it is no more than that, else all of it."""
+    """A bool mask or a bias: by row, by column or by distance if that is enough, otherwise all of it."""
     tensor = take(take(tensor, 2, scores.rows), 3, scores.columns)[0, 0]
     rows, columns = tensor.shape
     if tensor.dtype != torch.bool:
@@ -211,7 +206,8 @@ def _dense(tensor: Tensor, scores: Scores, blocks: Blocks) -> dict[str, Any]:
         values = _numpy(tensor).reshape(-1)
         count = scores.shape[3] if rows == 1 else scores.shape[2]
         return {"by": side, "values": blocks.add(_plain(np.broadcast_to(values, (count,))))}
-    if _same(tensor[1:, 1:], tensor[:-1, :-1]):
+    below, above = tensor[1:, 1:], tensor[:-1, :-1]
+    if bool(((below == above) | (below.isnan() & above.isnan())).all()):
         values = np.concatenate([_numpy(tensor[:, 0])[::-1], _numpy(tensor[0, 1:])])
         return {"by": "distance", "values": blocks.add(_plain(values))}
     _check_size(rows, columns)
@@ -219,23 +215,19 @@ def _dense(tensor: Tensor, scores: Scores, blocks: Blocks) -> dict[str, Any]:
 
 
 def _cut(cut: BoundCut, scores: Scores, blocks: Blocks) -> dict[str, Any]:
-    """What is added to the scores of some queries with some keys, as a number for each pair."""
+    """The number that is added to the score of each pair, for some queries and keys."""
     _check_size(*scores.shape[2:])
-    here = cut.tile(scores.rows, scores.columns)[0, 0].expand(scores.shape[2:])
-    return {"by": "both", "values": blocks.add(_plain(_numpy(torch.where(here, cut.bias, 0.0))))}
+    is_cut = cut.tile(scores.rows, scores.columns)[0, 0].expand(scores.shape[2:])
+    return {"by": "both", "values": blocks.add(_plain(_numpy(torch.where(is_cut, cut.bias, 0.0))))}
 
 
 def _check_size(rows: int, columns: int) -> None:
     if rows * columns > _DENSE:
         raise TooLargeError(
-            f"the mask of this matrix is a tensor over queries × keys = {rows:,} × {columns:,}, and no rule: a file "
-            f"can carry up to {_DENSE:,} numbers of it. Choose a part, as in A.part[…, :4000, :4000], or save the "
+            f"the mask of this matrix is a tensor over queries × keys = {rows:,} × {columns:,} that follows no rule: a "
+            f"file can carry up to {_DENSE:,} numbers of it. Choose a part, as in A.part[…, :4000, :4000], or save the "
             "record and open it with `regard serve --record FILE`."
         )
-
-
-def _same(one: Tensor, other: Tensor) -> bool:
-    return bool(((one == other) | (one.isnan() & other.isnan())).all())
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
@@ -243,5 +235,5 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _numpy(tensor: Tensor) -> NDArray[Any]:
-    found: NDArray[Any] = tensor.cpu().numpy()
-    return found
+    array: NDArray[Any] = tensor.cpu().numpy()
+    return array

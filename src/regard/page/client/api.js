@@ -1,5 +1,5 @@
-// The server's answers: JSON, arrays of floats, and a text that is read while its events arrive. Every failure is an
-// ApiError whose message can be shown as it is.
+// The server's answers: JSON, arrays of floats, and the events of a text that is being read. Every failure is an ApiError
+// whose message can be shown as it is.
 
 export class ApiError extends Error {
   constructor(message, status = 0) {
@@ -86,9 +86,7 @@ export async function postRead(body, tell, signal) {
   }
 }
 
-const MOST_FLOATS = 1 << 24; // held in the page, all entries together; beyond that, rows are asked for
-const AT_ONCE = 4;
-const MOST_BINS = 512; // of one tile
+const MOST_FLOATS = 1 << 24; // weights of all entries together, up to which the lines of all words are drawn
 
 /** A head as the address and the API write it: "entry.head". */
 export const headName = (entry, head) => `${entry}.${head}`;
@@ -108,114 +106,56 @@ export function kindsOf(reading) {
   return ["encoder", "cross", "decoder"].filter(kind => reading.entries.some(entry => entry.kind === kind));
 }
 
-/** The weights of one reading: dense ones are kept; of long texts, single rows are asked for. */
-export class Weights {
-  constructor(reading, dense) {
-    this.reading = reading;
+/** What words look at and which heads look where, as the server says. Every answer is kept. */
+export class Answers {
+  /** `dense` is the largest number of weights in one answer; `changed()` is called when an answer has arrived, and
+   *  `failed(error)` when the server cannot give it. */
+  constructor(reading, dense, changed, failed) {
+    Object.assign(this, {reading, changed, failed});
     const sizes = reading.entries.map(entry => entry.heads.length * entry.queries * entry.keys);
     this.dense = Math.max(...sizes) <= dense && sizes.reduce((a, b) => a + b, 0) <= MOST_FLOATS;
-    this.entries = new Map();
-    this.rows = new Map();
+    this.kept = new Map();
   }
 
-  /** Fetch the dense weights of all entries, a few at a time. */
-  async prefetch() {
-    if (!this.dense) return;
-    const queue = this.reading.entries.map((_, n) => n);
-    const work = async () => {
-      for (let n = queue.shift(); n !== undefined; n = queue.shift()) {
-        const address = query("/api/weights", {reading: this.reading.id, entry: n});
-        this.entries.set(n, (await getFloats(address)).data);
-      }
-    };
-    await Promise.all(Array.from({length: AT_ONCE}, work));
-  }
-
-  /** The mean over heads (all of one kind) of the mean over rows start … stop; null while it is not there. */
-  mean(heads, [start, stop]) {
-    if (!heads.length) return null;
-    const {queries, keys} = this.reading.entries[headOf(heads[0])[0]];
+  /** What the word in rows start … stop looks at, the mean over heads of one kind: {looks: [[start, weight]],
+   *  aside: [[sink, weight]], own}. Null where there is no such row; undefined until the answer has arrived. */
+  looks(heads, aside, [start, stop]) {
+    const queries = heads.length ? this.reading.entries[headOf(heads[0])[0]].queries : 0;
     if (start < 0 || stop > queries) return null;
-    if (!this.dense) return this.rows.get(this.rowsName(heads, start, stop)) ?? null;
-    const total = new Float64Array(keys);
-    for (const name of heads) {
-      const [entry, head] = headOf(name);
-      const data = this.entries.get(entry);
-      if (!data) return null;
-      const place = this.reading.entries[entry].heads.indexOf(head);
-      for (let row = start; row < stop; row++) {
-        const from = (place * queries + row) * keys;
-        for (let key = 0; key < keys; key++) total[key] += data[from + key];
-      }
+    const rows = this.dense ? [0, queries] : [start, stop]; // of a short text, all words are asked for at once
+    const values = {reading: this.reading.id, heads: heads.join(","), rows, sinks: aside ? "aside" : "shown"};
+    const answers = this.ask(query("/api/looks", values));
+    return answers && (answers.find(answer => answer.start === start) ?? null);
+  }
+
+  /** The heads of a kind that look most from one word to another, as a promise: [{name, weight}]. */
+  async heads(kind, row, column) {
+    const entry = this.reading.entries.findIndex(one => one.kind === kind);
+    const address = query("/api/heads", {reading: this.reading.id, entry, row, column});
+    while (!this.ask(address)) await this.kept.get(address);
+    return this.ask(address).map(([number, head, weight]) => ({name: headName(number, head), weight}));
+  }
+
+  /** An answer, if it has arrived; otherwise it is on its way. */
+  ask(address) {
+    const kept = this.kept.get(address);
+    if (kept && !(kept instanceof Promise)) return kept;
+    if (!kept) this.kept.set(address, this.fetch(address));
+    return undefined;
+  }
+
+  async fetch(address) {
+    try {
+      this.kept.set(address, await getJson(address));
+      this.changed();
+    } catch (error) {
+      this.kept.set(address, []);
+      this.failed(error);
     }
-    return total.map(sum => sum / (heads.length * (stop - start)));
-  }
-
-  rowsName(heads, start, stop) {
-    return `${start}-${stop}:${heads.join(",")}`;
-  }
-
-  /** Ask for `mean` of these rows, of a long text: its columns first … last, and its sinks. The rest stays 0. */
-  async fetchMean(heads, [start, stop], [first, last]) {
-    if (this.dense || !heads.length) return;
-    const {keys, sinks} = this.reading.entries[headOf(heads[0])[0]];
-    const parts = sinks.filter(sink => sink < first || sink >= last).map(sink => [sink, sink + 1]);
-    for (let from = first; from < last; from += MOST_BINS) parts.push([from, Math.min(from + MOST_BINS, last)]);
-    const row = new Float64Array(keys);
-    await Promise.all(
-      parts.map(async ([from, to]) => {
-        const values = {
-          reading: this.reading.id,
-          heads: heads.join(","),
-          rows: `${start},${stop}`,
-          columns: `${from},${to}`,
-          bins: `1,${to - from}`,
-        };
-        row.set((await getFloats(query("/api/tile", values))).data, from);
-      }),
-    );
-    this.rows.set(this.rowsName(heads, start, stop), row);
   }
 }
 
-/** Whether sinks are set aside: as was asked or, by default, unless one head is asked. */
+/** Whether sinks are set aside: as chosen or, by default, unless a single head is shown. */
 export function setsAside(sinks, heads) {
   return sinks === null ? heads.length !== 1 : !sinks;
-}
-
-/** What a row of weights says about words: [{text, start, stop, weight}], what was set aside, and what is missing from
- *  the row: the share of sinks that are no tokens or, of a `partial` row, of words that are not shown. `words` are those of
- *  the columns. */
-export function answerOf(row, words, sinks, aside, partial) {
-  const total = row.reduce((sum, weight) => sum + weight, 0);
-  const missing = total > 0 && total < 1 - 1e-4 ? 1 - total : 0;
-  const own = partial ? 0 : missing;
-  const set = aside ? sinks.filter(sink => row[sink] > 0) : [];
-  const away = new Set(set);
-  const left = row.reduce((sum, weight, n) => sum + (away.has(n) ? 0 : weight), partial ? missing : 0);
-  const rest = aside && (set.length || own) ? left : 1;
-  const found = [];
-  for (const [text, start, stop] of words) {
-    let weight = 0;
-    let seen = false;
-    for (let n = start; n < stop; n++) {
-      if (away.has(n)) continue;
-      weight += row[n];
-      seen = seen || row[n] > 0;
-    }
-    if (seen) found.push({text, start, stop, weight: weight / Math.max(rest, 1e-9)});
-  }
-  const named = set.map(sink => ({position: sink, weight: row[sink]}));
-  return {found, aside: named, own: aside ? own : 0, outside: partial ? missing / Math.max(rest, 1e-9) : 0};
-}
-
-/** The heads of a kind that look most from one word to another, in plain shares: [{name, weight}]. */
-export function headsBetween(weights, kind, rows, [start, stop]) {
-  const found = headsOf(weights.reading, kind).map(name => {
-    const row = weights.mean([name], rows);
-    let weight = 0;
-    for (let n = start; row && n < stop; n++) weight += row[n];
-    return {name, weight};
-  });
-  return found.sort((a, b) => b.weight - a.weight);
 }

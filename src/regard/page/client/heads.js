@@ -20,6 +20,7 @@ export function openHeads(root, app, point) {
   const said = make("p", {class: "quiet head-said"});
   const hint = make("p", {class: "quiet"});
   root.append(make("h2", {}, "Heads"), switcher, hint, presets, grid, said);
+  const fetched = new Map(); // promises of the numbers behind thumbnails, by their address
   let buttons = [];
   let across = 1;
   const stops = roving(
@@ -176,7 +177,7 @@ export function openHeads(root, app, point) {
     say(null);
   }
 
-  /** Draw the thumbnails: from the weights that are here, or from the server's small ones. */
+  /** Draw the thumbnails. */
   function paint() {
     if (!app.reading) return;
     const table = colourTable(themeNow());
@@ -184,27 +185,27 @@ export function openHeads(root, app, point) {
       const [n, head] = headOf(button.dataset.head);
       const entry = app.reading.entries[n];
       const place = entry.heads.indexOf(head);
-      const data = app.weights.entries.get(n);
-      const draw = (all, [, rows, columns]) => {
-        const cells = all.subarray(place * rows * columns, (place + 1) * rows * columns);
+      numbersOf(n).then(({data, shape: [, rows, columns]}) => {
+        const cells = data.subarray(place * rows * columns, (place + 1) * rows * columns);
         paintCells(button.firstElementChild, cells, [rows, columns], entry.keys / columns, table);
-      };
-      if (data) draw(data, [0, entry.queries, entry.keys]);
-      else small(n).then(found => draw(found.data, found.shape), app.trouble);
+      }, app.trouble);
     }
   }
 
-  const asked = new Map();
-  function small(entry) {
-    const address = query("/api/thumbnails", {reading: app.reading.id, entry});
-    if (!asked.has(address)) asked.set(address, getFloats(address));
-    return asked.get(address);
+  /** All weights of an entry or, of a long text, the server's small pictures of them. */
+  function numbersOf(entry) {
+    const address = query(app.answers.dense ? "/api/weights" : "/api/thumbnails", {reading: app.reading.id, entry});
+    if (!fetched.has(address)) fetched.set(address, getFloats(address));
+    return fetched.get(address);
   }
 
   return {
     chosen,
     chooseAll: kind => choose(kind, null),
-    onReading: build,
+    onReading() {
+      fetched.clear();
+      build();
+    },
     update: () => (grid.dataset.kind === kindNow() ? mark() : build(), (grid.dataset.kind = kindNow())),
     paint,
   };

@@ -1,6 +1,6 @@
 // "Look": the words and their lines, what a word looks at in numbers, and the heads whose attention is shown.
 
-import {answerOf, headOf, headsBetween, headsOf, kindsOf, setsAside} from "./api.js";
+import {headOf, headsOf, kindsOf, setsAside} from "./api.js";
 import {kindInWords, openHeads} from "./heads.js";
 import {Stage, unitsOf} from "./stage.js";
 import {asPercent, counted, later, make, shownWord} from "./ui.js";
@@ -57,21 +57,21 @@ export function openLook(root, app) {
     return pointed ? [preview] : heads.chosen(kind);
   }
 
-  /** What one word looks at: the answer, its lines, and the words that were set aside. */
+  /** What one word looks at: the answer, its lines, and the sinks that are set aside; undefined until it has arrived. */
   function looksOf(unit, kind, names) {
-    const row = unit.rows[kind] && app.weights.mean(names, unit.rows[kind]);
-    if (!row) return null;
-    const entry = app.reading.entries[headOf(names[0])[0]];
-    const {words, tokens} = app.reading.sides[entry.columns];
-    const listed = words ?? tokens.map((token, n) => [token, n, n + 1]);
-    const found = answerOf(row, listed, entry.sinks ?? [], setsAside(app.state.sinks, names), !app.weights.dense);
+    if (!unit.rows[kind]) return null;
+    const answer = app.answers.looks(names, setsAside(app.state.sinks, names), unit.rows[kind]);
+    if (!answer) return answer;
+    const {words, tokens} = app.reading.sides[app.reading.entries[headOf(names[0])[0]].columns];
+    const listed = new Map((words ?? tokens.map((token, n) => [token, n, n + 1])).map(word => [word[1], word]));
     const at = new Map(stage.units.filter(one => one.columns[kind]).map(one => [one.columns[kind][0], one]));
-    const lines = found.found.map(look => ({from: unit, to: at.get(look.start), weight: look.weight, kind}));
-    const aside = found.aside.map(sink => {
-      const text = shownWord(tokens[sink.position]?.trim() ?? `token ${sink.position}`);
-      return {...sink, unit: at.get(sink.position), text};
+    const found = answer.looks.map(([start, weight]) => ({range: listed.get(start).slice(1), text: listed.get(start)[0], weight}));
+    const lines = found.map(({range, weight}) => ({from: unit, to: at.get(range[0]), weight, kind}));
+    const aside = answer.aside.map(([sink, weight]) => {
+      const text = shownWord(tokens[sink]?.trim() ?? `token ${sink}`);
+      return {weight, unit: at.get(sink), text};
     });
-    return {...found, aside, lines: lines.filter(line => line.to)};
+    return {found, aside, own: answer.own, lines: lines.filter(line => line.to)};
   }
 
   function draw() {
@@ -80,37 +80,35 @@ export function openLook(root, app) {
     const kind = word ? kindFor(word) : (preview && app.reading.entries[headOf(preview)[0]]?.kind) || app.state.kind;
     const names = headsFor(kind);
     const looks = word && names.length ? looksOf(word, kind, names) : null;
-    if (word && names.length && !looks) fetchLooks(word, kind, names);
+    const lines = word ? looks?.lines : overview(kind, names);
+    waiting.cancel();
+    if ((word && looks === undefined) || !lines && !word) {
+      waiting(word, kind, names); // what is drawn stays until the answer arrives
+      return;
+    }
     const by = word ? lookedAtBy(word) : [];
     root.dataset.kind = app.state.kind;
-    stage.draw(word ? [...(looks?.lines ?? []), ...by] : overview(kind, names), word, kind, looks?.aside ?? []);
+    stage.draw([...(lines ?? []), ...by], word, kind, looks?.aside ?? []);
     stage.press(pinned());
-    const tied = app.state.to !== null && word && word === pinned() && app.weights.dense && unitAt(kind, app.state.to);
+    const tied = app.state.to !== null && word && word === pinned() && unitAt(kind, app.state.to);
     panel.show({word, kind, names, looks, by, tied: tied || null});
   }
 
-  /** Of a long text, ask for one row of weights. */
-  function fetchLooks(word, kind, names) {
-    if (app.weights.dense) return;
-    const columns = stage.units.flatMap(unit => unit.columns[kind] ?? []);
-    const again = () => word === (over ?? pinned()) && draw();
-    app.weights
-      .fetchMean(names, word.rows[kind], [Math.min(...columns), Math.max(...columns)])
-      .then(again, app.trouble);
-  }
+  const waiting = later((word, kind, names) => panel.show({word, kind, names, looks: undefined, by: [], tied: null}), 300);
 
   const unitAt = (kind, column) => stage.units.find(unit => unit.columns[kind]?.[0] === column);
   const faint = lines => lines.filter(line => line.weight >= OVERVIEW).map(line => ({...line, faint: true}));
 
-  /** The lines of all words, while none is chosen. */
+  /** The lines of all words, while no word is chosen; undefined until they have arrived. */
   function overview(kind, names) {
-    if (!names.length || !app.weights.dense) return [];
-    return faint(stage.units.flatMap(unit => looksOf(unit, kind, names)?.lines ?? []));
+    if (!names.length || !app.answers.dense) return [];
+    const looks = stage.units.map(unit => looksOf(unit, kind, names));
+    return looks.includes(undefined) ? undefined : faint(looks.flatMap(look => look?.lines ?? []));
   }
 
   /** The words of the translation that looked at a word of the source. */
   function lookedAtBy(word) {
-    const crossed = word.side === "source" && app.reading.sides.target && app.weights.dense;
+    const crossed = word.side === "source" && app.reading.sides.target && app.answers.dense;
     const names = crossed ? headsFor("cross") : [];
     if (!names.length) return [];
     const lines = stage.units.flatMap(unit => looksOf(unit, "cross", names)?.lines ?? []);
@@ -162,24 +160,25 @@ export function openLook(root, app) {
     }
   }
 
-  /** An address may ask for the head that looks most from its word to another. */
-  function tieFirst() {
-    const {state, weights, reading} = app;
-    if (state.to === null || !state.word || state.heads[state.kind] || !weights.dense) return;
+  /** An address may ask for the head that looks most from its word to another word. */
+  async function tieFirst() {
+    const {state, answers, reading} = app;
+    if (state.to === null || !state.word || state.heads[state.kind]) return;
     const units = unitsOf(reading, 0, MOST_WORDS);
     const word = units.find(({side, range}) => side === state.word.side && range[0] === state.word.token);
     const tied = units.find(unit => unit.columns[state.kind]?.[0] === state.to);
     if (!word?.rows[state.kind] || !tied) return;
-    const [best] = headsBetween(weights, state.kind, word.rows[state.kind], tied.columns[state.kind]);
-    state.heads = {...state.heads, [state.kind]: [best.name]};
+    const [best] = await answers.heads(state.kind, word.rows[state.kind], tied.columns[state.kind]);
+    if (best) state.heads = {...state.heads, [state.kind]: [best.name]};
   }
 
   return {
+    tieFirst,
+    draw,
     onReading() {
       from = 0;
       over = preview = null;
       stage.root.classList.remove("waiting");
-      tieFirst();
       heads.onReading();
       build();
       showNotes();
@@ -218,8 +217,8 @@ export function placeOfUnit(unit) {
   return {side: unit.side, token: unit.range[0]};
 }
 
-/** The panel. `show` takes what is asked: the word (null: none), the kind of attention, the heads' names, what was found
- *  (null: nothing yet), the faint lines of words that looked at it, and the word that it is tied to, if one was chosen. */
+/** The panel. `show` takes the word (null: none), the kind of attention, the names of the heads, what the word looks at
+ *  (undefined: not known yet), the faint lines of words that looked at it, and the word that it is tied to, if any. */
 export function openPanel(app) {
   const element = make("div", {class: "card answer"});
   const spoken = make("p", {class: "unseen", role: "status"});
@@ -236,7 +235,7 @@ export function openPanel(app) {
     title.firstElementChild.classList.add("the-word");
     if (!looks) {
       const none = names.length ? "It looks at nothing here." : "No head is chosen: choose one or more on the grid.";
-      return element.replaceChildren(title, quiet(app.weights.dense || !names.length ? none : "One moment…"));
+      return element.replaceChildren(title, quiet(looks === undefined ? "One moment…" : none));
     }
     const ranked = [...looks.found].sort((a, b) => b.weight - a.weight);
     const rows = ranked.slice(0, LISTED).map(look => row(word, kind, look));
@@ -246,7 +245,6 @@ export function openPanel(app) {
       quiet(through),
       make("ol", {class: "bars", "data-kind": kind}, ...rows),
       ...sinksNote(names, looks),
-      ...(looks.outside ? [quiet(`${asPercent(looks.outside)} goes to words that are not shown here.`)] : []),
       ...(tied ? [ranking(word, kind, tied)] : []),
       ...(by.length ? [lookedAtNote(word, by)] : []),
       make(
@@ -266,7 +264,7 @@ export function openPanel(app) {
       make("li", {"data-kind": kind}, LEGEND[app.reading.sides.target ? kind : "own"]),
     );
     const how = "Point at a word to see what it looks at. Choose it to keep it; Esc lets it go.";
-    const drawn = app.weights.dense ? `Faint lines: ${through}.` : `Of ${through}.`;
+    const drawn = app.answers.dense ? `Faint lines: ${through}.` : `Of ${through}.`;
     const said = quiet(count ? drawn : "No head is chosen.");
     return [make("p", {class: "answer-what"}, how), make("ul", {class: "kinds"}, ...kinds), said];
   }
@@ -284,13 +282,13 @@ export function openPanel(app) {
     const text = shownWord(look.text);
     const bar = make("span", {class: "bar"});
     bar.style.setProperty("--share", String(look.weight));
-    const tie = () => {
-      const [best] = headsBetween(app.weights, kind, word.rows[kind], [look.start, look.stop]);
+    const tie = async () => {
+      const [best] = await app.answers.heads(kind, word.rows[kind], look.range);
       const heads = {...app.state.heads, [kind]: [best.name]};
-      app.change({word: placeOfUnit(word), to: look.start, kind, heads});
+      app.change({word: placeOfUnit(word), to: look.range[0], kind, heads});
     };
-    const asked = {type: "button", class: "link", "aria-label": `Which heads look from ${word.text} to ${text}?`};
-    const which = app.weights.dense ? make("button", {...asked, click: tie}, "which heads?") : null;
+    const label = `Which heads look from ${word.text} to ${text}?`;
+    const which = make("button", {type: "button", class: "link", "aria-label": label, click: tie}, "which heads?");
     const share = make("span", {class: "bar-share"}, asPercent(look.weight));
     return make("li", {}, make("bdi", {class: "bar-word"}, text), bar, share, which);
   }
@@ -317,12 +315,16 @@ export function openPanel(app) {
       return make("button", {type: "button", class: "pill", "aria-pressed": String(pressed), click}, ...label);
     };
     const {[kind]: _, ...others} = app.state.heads;
-    const found = headsBetween(app.weights, kind, word.rows[kind], tied.columns[kind]).slice(0, RANKED);
-    const pills = found.map(({name, weight}) => {
-      const [n, head] = headOf(name);
-      const pressed = now?.length === 1 && now[0] === name;
-      const label = `layer ${app.reading.entries[n].layer}, head ${head}`;
-      return pill(pressed, {...others, [kind]: [name]}, label, make("b", {}, ` ${asPercent(weight)}`));
+    const group = {class: "pills", role: "group", "aria-label": `Heads that look from ${word.text} to ${tied.text}`};
+    const pills = make("div", group);
+    app.answers.heads(kind, word.rows[kind], tied.columns[kind]).then(ranked => {
+      const found = ranked.slice(0, RANKED).map(({name, weight}) => {
+        const [n, head] = headOf(name);
+        const pressed = now?.length === 1 && now[0] === name;
+        const label = `layer ${app.reading.entries[n].layer}, head ${head}`;
+        return pill(pressed, {...others, [kind]: [name]}, label, make("b", {}, ` ${asPercent(weight)}`));
+      });
+      pills.replaceChildren(...found, pill(!now, others, "mean of all"));
     });
     const title = quiet(
       `Of ${counted(all.length, "head")}, these look most from `,
@@ -331,8 +333,7 @@ export function openPanel(app) {
       wordOf(tied),
       ":",
     );
-    const group = {class: "pills", role: "group", "aria-label": `Heads that look from ${word.text} to ${tied.text}`};
-    return make("div", {class: "ranking"}, title, make("div", group, ...pills, pill(!now, others, "mean of all")));
+    return make("div", {class: "ranking"}, title, pills);
   }
 
   function lookedAtNote(word, by) {
@@ -342,10 +343,9 @@ export function openPanel(app) {
   }
 
   /** The steps of one head: the only one or, of several, the one that looks most at what they look at most together. */
-  function unfoldSteps(word, kind, names, best) {
-    const ranked =
-      best && app.weights.dense ? headsBetween(app.weights, kind, word.rows[kind], [best.start, best.stop]) : [];
-    const name = names.length > 1 && ranked.find(one => names.includes(one.name))?.name;
+  async function unfoldSteps(word, kind, names, best) {
+    const ranked = best && names.length > 1 ? await app.answers.heads(kind, word.rows[kind], best.range) : [];
+    const name = ranked.find(one => names.includes(one.name))?.name;
     const [entry, head] = headOf(name || names[0]);
     const step = {entry, head, side: app.reading.entries[entry].rows, token: word.rows[kind][0], key: null};
     app.change({word: placeOfUnit(word), step, tab: "steps"}, {history: true});

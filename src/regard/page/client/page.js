@@ -2,7 +2,7 @@
 // plain object, `state`; `change` alters it, tells the views, and writes the address.
 
 import {freshState, hashOf, stateOf} from "./address.js";
-import {ApiError, getJson, kindsOf, postRead, Weights} from "./api.js";
+import {Answers, ApiError, getJson, kindsOf, postRead} from "./api.js";
 import {openLook} from "./look.js";
 import {openMapTab} from "./map_tab.js";
 import {saveMenu} from "./save.js";
@@ -18,12 +18,12 @@ const MOST_HIGH = 160; // pixels of the field for the text, which then scrolls
 const byId = name => document.getElementById(name);
 const TAB_NAMES = ["look", "steps", "whatif", "map"];
 
-/** What every view gets: the state, the reading and its weights, and the ways to change them. */
+/** What every view gets: the state, the reading and the answers about it, and the ways to change them. */
 const app = {
   about: null,
   state: freshState(),
   reading: null,
-  weights: null,
+  answers: null,
   change,
   openPart,
   trouble: showTrouble,
@@ -90,19 +90,18 @@ function onEvent(event, mine) {
   if (event.share) byId("progress").value = event.share;
 }
 
-/** A reading has come: get its weights, then show it. */
+/** Show a reading that has arrived. */
 async function take(reading, mine = running) {
-  const weights = new Weights(reading, app.about.limits.dense);
-  await weights.prefetch();
-  if (mine !== running) return;
+  const {state, views} = app;
   app.reading = reading;
-  app.weights = weights;
-  const {state} = app;
+  app.answers = new Answers(reading, app.about.limits.dense, () => views.look.draw(), showTrouble);
   state.part = reading.part?.index ?? 0;
   const kinds = kindsOf(reading);
   if (!kinds.includes(state.kind)) state.kind = kinds.includes("cross") ? "cross" : kinds[0];
   if (state.text === FIRST && !state.word && !location.hash) firstStory(reading);
-  for (const view of Object.values(app.views)) view.onReading();
+  await views.look.tieFirst();
+  if (mine !== running) return;
+  for (const view of Object.values(views)) view.onReading();
   byId("status").textContent = reading.written ? `${reading.written}` : "";
   document.title = `${reading.text.slice(0, 40)} – regard`;
   writeAddress();

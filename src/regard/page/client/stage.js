@@ -143,7 +143,7 @@ export class Stage {
     if (this.units.length && this.root.clientWidth && this.root.clientWidth !== this.wide) this.layout();
   }
 
-  /** Choose how the words stand, and note where each of them is. */
+  /** Choose how the words stand. */
   layout() {
     this.wide = this.root.clientWidth;
     if (!this.wide || !this.units.length) return;
@@ -156,6 +156,12 @@ export class Stage {
           : "paragraphs";
     }
     this.kindOfLayout = this.root.dataset.layout;
+    this.measure();
+    this.tell.laidOut();
+  }
+
+  /** Note where each word is. */
+  measure() {
     const box = this.root.getBoundingClientRect();
     for (const unit of this.units) {
       const place = unit.element.getBoundingClientRect();
@@ -169,7 +175,6 @@ export class Stage {
     this.gap = Math.min(...left.map(unit => unit.x)) - Math.max(...right.map(unit => unit.x + unit.w));
     this.svg.setAttribute("width", String(this.wide));
     this.svg.setAttribute("height", String(this.root.scrollHeight));
-    this.tell.laidOut();
   }
 
   /** Lines [{from, to, weight, kind, faint}], the thickest on top; with a `word`, its shares are written at the words. */
@@ -189,6 +194,7 @@ export class Stage {
       unit.element.style.setProperty("--share", String(shares.get(unit) ?? 0));
       unit.share.textContent = share >= LEAST_SAID ? asPercent(Math.round(100 * share) / 100) : "";
     }
+    this.measure(); // bold words and the lines of another kind take more room
     this.thinOut(shares, away);
     const drawn = lines.filter(line => line.weight >= 0.004);
     drawn.sort((a, b) => Number(b.faint ?? false) - Number(a.faint ?? false) || a.weight - b.weight);

@@ -32,7 +32,7 @@ from regard.errors import InputError, RegardError, TooLargeError
 from regard.page.server.jobs import BROKEN, BusyError, Job, ModelThread, Pool
 from regard.page.server.readers import Reader, ReadRequest, RecordReader
 from regard.page.server.readings import DENSE, Part, Reading, Readings
-from regard.support import require_text
+from regard.support import one_of, require_text
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -214,6 +214,11 @@ class _Query:
             raise InputError(f"a tile is the mean of at most {_HEADS} heads.")
         return heads
 
+    def is_aside(self) -> bool:
+        """Whether attention sinks are set aside."""
+        one_of("sinks", self.text("sinks"), ("aside", "shown"))
+        return self.text("sinks") == "aside"
+
     def tile(self) -> tuple[list[tuple[int, int]], tuple[int, int], tuple[int, int], tuple[int, int]]:
         """The heads, rows, columns and bins of a tile."""
         return self.heads(), self.two("rows"), self.two("columns"), self.two("bins")
@@ -245,7 +250,7 @@ _QUESTIONS: dict[str, Callable[[Reading, _Query], Any]] = {
     "weights": lambda reading, query: reading.weights(query.number("entry")),
     "thumbnails": lambda reading, query: reading.thumbnails(query.number("entry")),
     "tile": lambda reading, query: reading.tile(*query.tile()),
-    "looks": lambda reading, query: reading.looks(query.heads(), query.two("rows"), query.text("sinks") == "aside"),
+    "looks": lambda reading, query: reading.looks(query.heads(), query.two("rows"), query.is_aside()),
     "heads": lambda reading, query: reading.heads_between(query.number("entry"), query.two("row"), query.two("column")),
     "tokens": lambda reading, query: {
         "tokens": reading.tokens(query.text("side"), query.number("from"), query.number("to"))

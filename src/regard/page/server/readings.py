@@ -282,6 +282,9 @@ class Reading:
         chosen = []
         for index, head in heads:
             feed, number = self.feed(index)
+            known = self.entries[index].heads
+            if head not in known:
+                raise OutOfRangeError(f"entry {index} has heads {known.start} to {known.stop - 1}. Got {head}.")
             feeds[id(feed)] = feed
             chosen.append((number, head))
         if len(feeds) != 1:
