@@ -209,7 +209,7 @@ def _draw_flow(
     label = max(measure(shorten(word, 130, _FONT), _FONT, bold=True) for word in words)
     left, top = label + 62, 34.0
     step = min(_STEP, _FLOW_WIDTH / len(layers))
-    named = math.ceil(50 / step)  # every so many layers have room for their name
+    named = math.ceil(50 / step)  # one of this many layers has room for its name
     xs = [left + n * step for n in range(len(shares))]
     ys = [top + n * _ROW_HEIGHT for n in range(len(words))]
     for n, layer in enumerate(layers):
@@ -395,7 +395,7 @@ def _draw_head_map(
 
 
 def _head_map_text(cells: Sequence[_HeadCell], names: Sequence[str], legend: Sequence[tuple[str, str, str]]) -> Text:
-    """A letter for each head, and a square after those that are framed."""
+    """A letter for each head, and a square after each framed head."""
     shown = [visible(name) for name in names]
     indent = max(map(len, shown))
     lines = [Text.assemble((padded(name, indent), "cyan"), "  ") for name in shown]

@@ -1,4 +1,4 @@
-"""What pictures are given: numbers, words, a selection and heads, checked; and the bins that they are pooled in."""
+"""Checks of the arguments of pictures: numbers, words, a selection, heads; and names for bins."""
 
 from __future__ import annotations
 
@@ -132,14 +132,14 @@ def chosen(heads: Sequence[int] | None, count: int, most: int) -> tuple[int, ...
     """
     if heads is None and count > most:
         raise InputError(
-            f"heads must be chosen where there are more than {most}, or none could be told from another. "
-            f"Got {count}. Use heads=[0, 1], or a grid, which shows all."
+            f"heads must be chosen where there are more than {most}, whose lines could not be told apart. Got {count}. "
+            "Use heads=[0, 1], or a grid, which shows all."
         )
-    wanted = range(count) if heads is None else heads
-    for head in wanted:
+    chosen_heads = range(count) if heads is None else heads
+    for head in chosen_heads:
         if not isinstance(head, int | np.integer) or not -count <= head < count:
             raise OutOfRangeError(f"heads must be places below {count}. Got {head!r}.")
-    return tuple(int(head) % count for head in wanted)
+    return tuple(int(head) % count for head in chosen_heads)
 
 
 # Names for bins, where there are more numbers than can be drawn

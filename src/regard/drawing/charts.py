@@ -22,7 +22,7 @@ _BAR_WIDTH, _BAR_HEIGHT, _LABEL_WIDTH = 280.0, 18.0, 220.0
 _BAR_CELLS = 24  # of the longest bar in a terminal
 _PANEL_WIDTH, _PANEL_HEIGHT, _MARGIN, _GAP = 420.0, 150.0, 64.0, 56.0
 _BLOCKS = "▁▂▃▄▅▆▇█"
-_POINTS = 600  # of a drawn curve; longer ones are averaged
+_POINTS = 600  # of a drawn curve; longer curves are averaged
 
 
 def bars(numbers: Mapping[str, float], *, title: str = "", caption: str = "") -> Picture:
@@ -78,9 +78,9 @@ def curves(
     drawn: Mapping[str, tuple[NDArray[np.number], NDArray[np.number]]], *, same_scale: bool = False, title: str = "",
     caption: str = "",
 ) -> Picture:  # fmt: skip
-    """Each name with its (steps, numbers) as a panel of its own; all panels share the steps' axis.
+    """A panel for each name with its (steps, numbers); all panels share the axis of the steps.
 
-    `same_scale`: the numbers' axis too, so that panels can be compared; else each has the scale of its own numbers.
+    With `same_scale` they share the axis of the numbers too, and can be compared.
 
     >>> print(curves({"loss": (np.arange(8), np.array([8.0, 7, 6, 5, 4, 3, 2, 1]))}))
     loss  █▇▆▅▄▃▂▁  8 → 1, least 1, greatest 8
@@ -128,20 +128,20 @@ def _checked(
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Two to five round numbers that begin at or below `low` and end at or above `high`.
+    """Two to five round numbers, from at or below `low` to at or above `high`.
 
     >>> _ticks(-3.92e-05, 0.93)
     [0.0, 0.5, 1.0]
     """
     extent = max((high - low) or abs(high) or 1.0, 1e-9 * max(abs(low), abs(high)))  # ticks have 12 digits
     step = _round_up(extent / 3)
-    slack = extent / 100  # so far a curve may reach beyond the first and last tick
+    slack = extent / 100  # a curve may reach this far beyond the first and last tick
     first, last = math.floor((low + slack) / step), math.ceil((high - slack) / step)
     return [float(f"{n * step:.12g}") for n in range(first, max(last, first + 1) + 1)]
 
 
 def _ticks_within(first: float, last: float, *, whole: bool) -> list[float]:
-    """Two to seven round numbers from `first` to `last`, or the only one there is; `whole`: no fractions.
+    """Two to seven round numbers from `first` to `last`; with `whole`, no fractions.
 
     >>> _ticks_within(1, 7312, whole=True), _ticks_within(0, 3, whole=True), _ticks_within(0, 0.31, whole=False)
     ([2000.0, 4000.0, 6000.0], [0.0, 1.0, 2.0, 3.0], [0.0, 0.1, 0.2, 0.3])
@@ -192,7 +192,7 @@ def _panel(
 
 
 def _means(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """At most as many points as can be distinguished."""
+    """Averages of neighbouring points where there are too many to distinguish."""
     if len(numbers) <= _POINTS:
         return numbers
     return np.array([part.mean() for part in np.array_split(numbers, _POINTS)])

@@ -26,12 +26,12 @@ __all__ = ["Heat", "Pool", "Window", "landmarks", "landscape", "overlay"]
 _SIDE = 480.0  # pixels
 _LANDMARKS = 24
 _WINDOW = 12  # tokens on a side
-_LEAST = 1e-300  # no shades below it: a ratio of smaller numbers overflows
+_LEAST = 1e-300  # the ratio of smaller numbers overflows
 
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """A pooled matrix that is computed when it is first drawn: a map in a notebook or on a page may never need it."""
+    """A pooled matrix that is computed when it is first drawn: the zoomable map never draws it."""
 
     shape: tuple[int, int]
     compute: Callable[[], NDArray[np.floating]]
@@ -63,8 +63,8 @@ def landscape(
     '10,000 × 10,000 weights in 64 × 64 cells, each the mean of about 156 × 156; shades by the logarithm.'
     """
     if not isinstance(pool, Pool):
-        given = as_weights("pool", pool, ("rows", "columns"))
-        pool = Pool((given.shape[0], given.shape[1]), lambda: given)
+        values = as_weights("pool", pool, ("rows", "columns"))
+        pool = Pool((values.shape[0], values.shape[1]), lambda: values)
     shape, compute = pool.shape, pool.compute
     if shape[0] > tokens[0] or shape[1] > tokens[1]:
         raise ShapeError(f"pool must have at most as many cells as there are tokens = {tokens}. Got {shape}.")
@@ -100,7 +100,7 @@ def landscape(
 
 @dataclass(frozen=True, eq=False)
 class _Shaded:
-    """A pooled matrix, how dark each cell is from 0 to 1, and the weights at which the shades start and end."""
+    """A pooled matrix, the shade of each cell from 0 to 1, and the weights at which the shades start and end."""
 
     values: NDArray[np.floating]
     shares: NDArray[np.floating]
@@ -143,7 +143,7 @@ def _map(
         for place, text in texts:
             at = place / tokens[axis] * _SIDE
             if place >= tokens[axis] or at - last < 15:
-                continue  # no space for its name
+                continue  # its name has no room
             last = at
             word = shorten(text, 130, 12)
             if axis == 0:
@@ -194,7 +194,7 @@ def _text(
 ) -> Text:  # fmt: skip
     lines = min(len(shares), 32)
     labels = [f"{n * tokens[0] // lines:,}" for n in range(lines)]
-    for place, text in reversed(marks):  # the first of those that share a line wins
+    for place, text in reversed(marks):  # of landmarks on the same line, the first wins
         if place < tokens[0]:
             labels[place * lines // tokens[0]] = text
     drawn = shaded(shares, labels, width, lines)
@@ -204,7 +204,7 @@ def _text(
 
 
 def landmarks(words: Sequence[str], places: Sequence[int] | None = None, count: int = 16) -> list[tuple[int, str]]:
-    """About `count` landmarks from a text: every so often up to four words in a row, and the place of the first.
+    """About `count` landmarks from a text, evenly spaced: up to four words in a row, and the place of the first.
 
     >>> landmarks("A dog ate the food because it was hungry".split(), count=2)
     [(0, 'A dog ate the'), (4, 'food because it was'), (8, 'hungry')]
@@ -219,7 +219,7 @@ def landmarks(words: Sequence[str], places: Sequence[int] | None = None, count: 
 # Over an image
 
 _PANELS = 256
-_SIDES = ((1, 400.0), (3, 320.0), (8, 220.0), (_PANELS, 132.0))  # up to so many panels, their longer side in pixels
+_SIDES = ((1, 400.0), (3, 320.0), (8, 220.0), (_PANELS, 132.0))  # up to this many panels: the longer side in pixels
 _PER_LINE = {400.0: 2, 320.0: 4, 220.0: 4, 132.0: 8}
 _PIXELS = 512  # of the longer side of the picture, as it is stored
 _HEAT_SHADES = " ░▒▓██"
@@ -228,7 +228,7 @@ _VEIL = "#e8590c"  # orange: few pictures have much of it, and the picture below
 
 @dataclass(frozen=True, eq=False)
 class Heat:
-    """Numbers (rows, columns) of patches, the box of the picture that they cover, a name, and patches to mark."""
+    """Numbers (rows, columns) of patches, the box of the picture that they cover, a name, and the marked patches."""
 
     weights: NDArray[np.floating]
     box: tuple[float, float, float, float] = (0.0, 0.0, 1.0, 1.0)  # top, left, bottom, right, in shares of the picture
@@ -239,9 +239,9 @@ class Heat:
 def overlay(
     picture: NDArray[np.uint8], heats: Sequence[Heat], *, marked: str = "marked", title: str = "", caption: str = ""
 ) -> Picture:
-    """The picture (height, width, 3) as it is, then in grey under each of the heats, which hide what they do not show.
+    """The picture (height, width, 3) in colour, then in grey under each of the heats.
 
-    `marked` says what it means that a patch is marked.
+    `marked` says what a marked patch means.
 
     >>> print(overlay(np.zeros((20, 30, 3), np.uint8), [Heat(np.array([[0.1, 0.0, 0.4]]), name="head 3")]))
     head 3, up to 40 %
@@ -327,7 +327,7 @@ def _veil(canvas: Canvas, each: Heat, x: float, y: float, width: float, height: 
 
 
 def _scale(each: Heat) -> float:
-    """The largest number of a patch that is not marked: those that are would make all others pale."""
+    """The largest number of an unmarked patch: marked patches would make all other patches pale."""
     left = each.weights if each.marks is None else each.weights[~each.marks]
     return largest(left) if left.size and np.nanmax(left, initial=0.0) > 0 else largest(each.weights)
 
@@ -338,7 +338,7 @@ def _label(each: Heat) -> str:
 
 
 def _faded(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """In light grey, so that a veil of colour stands out."""
+    """The picture in light grey, on which a veil of colour stands out."""
     grey = pixels @ np.array([0.299, 0.587, 0.114])
     faded: NDArray[np.uint8] = np.rint(90 + grey * 150 / 255).astype(np.uint8)
     return faded
@@ -349,13 +349,13 @@ def _png(pixels: NDArray[np.uint8]) -> bytes:
         from PIL import Image
     except ImportError as error:
         raise MissingDependencyError(
-            "drawing over a picture takes Pillow: pip install 'regard[draw]'. As text, it prints without."
+            "drawing over a picture needs Pillow: pip install 'regard[draw]'. Printing it as text needs no extra packages."
         ) from error
     image, packed = Image.fromarray(pixels), io.BytesIO()
     longer = max(image.size)
     if longer > _PIXELS:
         image = image.resize([max(round(n * _PIXELS / longer), 1) for n in image.size], Image.Resampling.LANCZOS)
-    elif longer < _PIXELS / 4:  # a few large pixels: for viewers that blur when they enlarge
+    elif longer < _PIXELS / 4:  # enlarged here, as some viewers blur
         times = _PIXELS // longer
         image = image.resize([n * times for n in image.size], Image.Resampling.NEAREST)
     image.save(packed, "PNG", optimize=True)
@@ -363,7 +363,7 @@ def _png(pixels: NDArray[np.uint8]) -> bytes:
 
 
 def _heat_text(each: Heat, room: int) -> Text:
-    """Two characters for each patch, darker for larger numbers; marked ones in brackets."""
+    """Two characters for each patch, darker for larger numbers; a marked patch is a pair of brackets."""
     rows = min(each.weights.shape[0], 32)
     bins = pooled(each.weights, rows, max(room // 2, 1))
     whole = bins.shape == each.weights.shape

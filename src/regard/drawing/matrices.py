@@ -45,14 +45,14 @@ from regard.errors import InputError, ShapeError
 __all__ = ["Cells", "calculation", "cells", "dot", "matrix", "mixture", "strip", "symbol", "tables"]
 
 _NUMBERED = 12  # words on a side up to which numbers are legible
-_UNPOOLED = 64  # words on a side up to which each has a row of its own
+_UNPOOLED = 64  # words on a side up to which each word has a row
 _HEADS = 16
 _PIXEL = 16.0  # of a heat map
 _LINE_WIDTH = 1200.0  # pixels until a new line of matrices begins
 _FONT, _SMALL = 13.0, 12.0
 _CELL_HEIGHT, _LABEL_WIDTH, _HEADER_WIDTH = 26.0, 110.0, 74.0
 _UNELIDED = 10  # numbers on a side that are all shown without words
-_GAP = 22.0  # a cell that stands for those left out
+_GAP = 22.0  # a cell that stands for cells left out
 
 
 def matrix(
@@ -159,7 +159,7 @@ def tables(
 
 
 def _header_height(table: Table) -> float:
-    """The height of what is above the numbers."""
+    """The height of the name, shape and words above the numbers."""
     return (22 if table.name or table.formula else 0) + (18 if table.shape else 0) + (20 if table.columns else 0)
 
 
@@ -186,7 +186,7 @@ def _heat_map(canvas: Canvas, x: float, y: float, name: str, values: NDArray[np.
 
 
 def _legend(canvas: Canvas, scale: float) -> None:
-    """What the shades mean."""
+    """The scale of the shades."""
     y = canvas.height + 14
     ramp = np.linspace(0, scale, 64)[None]
     canvas.image(0, y, 160, 10, Raster(ramp, "", "", ""), ramp / scale)
@@ -370,7 +370,7 @@ def _caption(canvas: Canvas, x: float, y: float, table: Table) -> float:
 # Arithmetic
 
 _STEPS_WIDTH = 1080.0  # pixels until a new line of tables begins
-_TERMS = 10  # of a sum: where more than one word would be left over, only those with the largest weights are drawn
+_TERMS = 10  # of a sum: of more than 11 words, only the 10 with the largest weights are drawn
 _TERMS_PER_LINE = 5
 _LINE_HEIGHT = 52.0  # of a sum
 
@@ -495,7 +495,7 @@ def mixture(
     title: str = "",
     caption: str = "",
 ) -> Picture:
-    """Each output as a sum: weights (words, words) times values (words, d), for all words or those picked.
+    """Each output as a sum: weights (words, words) times values (words, d), for all words or the picked words.
 
     >>> print(mixture(np.array([[0.9, 0.1], [0.5, 0.5]]), np.eye(2), ["I", "am"], pick="I"))
     z("I") = 90 % v("I") + 10 % v("am")

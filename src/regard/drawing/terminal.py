@@ -127,12 +127,12 @@ def shown(text: str) -> str:
     >>> print(shown("\x1b[2J\u202e is text"))
     \x1b[2J\u202e is text
     """
-    return _OBEYED.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+    return _OBEYED.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
 
 
 def harmless(text: str) -> str:
     """A text of the same length that is safe to print: every control character but line ends becomes a symbol."""
-    return _OBEYED.sub(lambda found: chr(0x2400 + ord(found.group())) if found.group() < " " else "\ufffd", text)
+    return _OBEYED.sub(lambda match: chr(0x2400 + ord(match.group())) if match.group() < " " else "\ufffd", text)
 
 
 def padded(word: str, width: int) -> str:
@@ -149,7 +149,7 @@ def bar(length: float, shortest: int = 1) -> str:
 
 
 def labelled_bar(word: str, weight: float, cells: int, *, digits: int | None = None) -> str:
-    """A weight as a bar, `cells` long for a weight of 1, then its word and its per cent, rounded to `digits` if given.
+    """A weight as a bar, `cells` long for a weight of 1, then its word and its per cent, rounded to `digits`.
 
     >>> labelled_bar("dog", 0.614, 10), labelled_bar("dog", 0.614, 10, digits=2)
     ('━━━━━━ dog 61.4 %', '━━━━━━ dog 61 %')

@@ -31,7 +31,7 @@ _DIGITS = np.frombuffer(_ALPHABET, np.uint8)
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """An array as text, with what is needed to read it."""
+    """An array as text, with its dtype and shape."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -106,15 +106,15 @@ def find_text(tokens: Sequence[str], text: str, limit: int = 1000) -> list[int]:
     return list(whole or parts)
 
 
-_ABOUT = 500  # bytes that a page says about its numbers, besides each head
-# The modules of a map; a module comes after those that it imports.
+_ABOUT = 500  # bytes of the description of a page, besides each head
+# The modules of a map, each after the modules that it imports.
 _NAMES = ("elements", "colour", "weights", "feeds", "camera", "painters", "tiles", "controls", "passages", "scene")
 MAP_MODULES = tuple(f"{name}.js" for name in (*_NAMES, "screen", "map"))
 
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """What a file carries: a description as JSON, and the arrays that it names, as text."""
+    """The content of a file: a description as JSON, and the arrays that it names, as text."""
 
     about: dict[str, Any]
     blocks: Mapping[str, Block]

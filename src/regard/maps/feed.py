@@ -137,7 +137,7 @@ class MatrixFeed:
         count = self.queries if side == "rows" else self.keys
         if not 0 <= start <= stop <= count or stop - start > _TOKENS:
             raise OutOfRangeError(
-                f"tokens are asked for from 0 to {side} = {count}, at most {_TOKENS:,} at once. Got {start} to {stop}."
+                f"tokens must be a range from 0 to {side} = {count}, at most {_TOKENS:,} at once. Got {start} to {stop}."
             )
         known = self._tokens[side]
         return [f" {n}" for n in range(start, stop)] if known is None else known[start:stop]
@@ -148,7 +148,7 @@ class MatrixFeed:
         return find_text(self._tokens[side] or (), text, limit)
 
     def packed(self, budget: int) -> Packed:
-        """What a file of at most `budget` bytes carries: as many heads as fit, in their order."""
+        """The content of a file of at most `budget` bytes: as many heads as fit, in their order."""
         blocks = Blocks()
         texts = {
             side: blocks.add(np.frombuffer(json.dumps(known, ensure_ascii=False).encode("utf-8", "replace"), np.uint8))
@@ -161,7 +161,7 @@ class MatrixFeed:
         with progress("packing the map", total=len(every)) as advance:
             for number, head in every:
                 entry = self.entries[number]
-                before = dict(blocks.found)
+                before = dict(blocks.stored)
                 one = Rounded.of(entry.matrix._core, list(entry.heads).index(head))
                 with torch.no_grad(), threads(self.queries * self.keys * one.query.shape[-1]):
                     packed = self._packed_head(one, blocks, budget)
@@ -190,7 +190,7 @@ class MatrixFeed:
         for number, entry in enumerate(about["entries"]):
             entry["heads"] = [head for head in entry["heads"] if (number, head) in inside]
         about["entries"] = [entry for entry in about["entries"] if entry["heads"]]  # the first ones
-        return Packed(about, blocks.found)
+        return Packed(about, blocks.stored)
 
     def _packed_head(self, one: Rounded, blocks: Blocks, budget: int) -> dict[str, Any] | None:
         """One head in blocks; None if it does not fit, which is checked before the long computations if possible."""
@@ -260,8 +260,8 @@ class _Weights:
                 for first_column, column, column_bins in columns.runs():
                     pool = part.part[:, row, column].pool(row_bins, column_bins)
                     place = skipped + first_column
-                    here = slice(first_row, first_row + row_bins), slice(place, place + column_bins)
-                    total[here] = pool.double().sum(0).cpu().numpy()
+                    part_bins = slice(first_row, first_row + row_bins), slice(place, place + column_bins)
+                    total[part_bins] = pool.double().sum(0).cpu().numpy()
         return total
 
     def _seen(self, rows: Bins, columns: Bins) -> tuple[int, Bins]:

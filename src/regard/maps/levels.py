@@ -160,9 +160,7 @@ class Levels:
 
         def suits(size: int) -> bool:
             sides = (row_edges, self.queries), (column_edges, self.keys)
-            return 8 * size <= per_bin or all(
-                (edges[edges < tokens] % size == 0).all() for edges, tokens in sides
-            )
+            return 8 * size <= per_bin or all((edges[edges < tokens] % size == 0).all() for edges, tokens in sides)
 
         level = 0
         while level + 1 < len(self._sums) and suits(self.size * 2 ** (level + 1)):

@@ -38,25 +38,25 @@ class Blocks:
     """Arrays by the hash of their content: an array that heads share is stored once.
 
     >>> blocks = Blocks()
-    >>> blocks.add(np.ones(3)) == blocks.add(np.ones(3)), len(blocks.found)
+    >>> blocks.add(np.ones(3)) == blocks.add(np.ones(3)), len(blocks.stored)
     (True, 1)
     """
 
-    def __init__(self, found: dict[str, Block] | None = None) -> None:
-        self.found = {} if found is None else found
+    def __init__(self, stored: dict[str, Block] | None = None) -> None:
+        self.stored = {} if stored is None else stored
 
     def add(self, array: NDArray[Any]) -> str:
         """Store an array, if it is new, and return its name."""
         content = hashlib.sha256(repr((array.dtype.name, array.shape)).encode() + np.ascontiguousarray(array).tobytes())
         name = content.hexdigest()[:12]
-        if name not in self.found:
-            self.found[name] = block(array)
+        if name not in self.stored:
+            self.stored[name] = block(array)
         return name
 
     @property
     def size(self) -> int:
         """The bytes in a page, with the names of the arrays."""
-        return sum(len(each.text) + _NAMED for each in self.found.values())
+        return sum(len(each.text) + _NAMED for each in self.stored.values())
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,10 +1,10 @@
 """The page: a small server, and the JavaScript with which a browser looks into a model.
 
-server/    what reads a text, what is kept of it, and the addresses: start here
-client/    what only `regard serve` shows; the map that it contains is that of drawing/viewer
+server/    reading a text, keeping the reading, and answering at each address: start here
+client/    the JavaScript and CSS of the page; its map is the map of drawing/viewer
     index.html, page.js    the page: its tabs, its form, its state
     address.js             the state as the part of the address after #
-    api.js                 the server's answers
+    api.js                 the server's answers, kept
     look.js, stage.js, heads.js    "Look": the words and their lines, the grid of heads
     steps.js, walk.js, strips.js   "Steps": every number of one word in one head
     whatif.js, map_tab.js, save.js, ui.js, page.css, views.css

@@ -2,14 +2,17 @@
 
 /** An element with attributes (a function is a listener, true an empty attribute) and children, texts or elements. */
 export function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
+  return filled(document.createElement(name), attributes, children);
+}
+
+export function filled(node, attributes, children) {
   for (const [key, value] of Object.entries(attributes)) {
-    if (typeof value === "function") made.addEventListener(key, value);
-    else if (value === true) made.setAttribute(key, "");
-    else if (value !== false && value !== null && value !== undefined) made.setAttribute(key, value);
+    if (typeof value === "function") node.addEventListener(key, value);
+    else if (value === true) node.setAttribute(key, "");
+    else if (value !== false && value !== null && value !== undefined) node.setAttribute(key, value);
   }
-  made.append(...children.filter(child => child !== null && child !== undefined));
-  return made;
+  node.append(...children.filter(child => child !== null && child !== undefined));
+  return node;
 }
 
 /** Hand a file to whoever reads the page. */

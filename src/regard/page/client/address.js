@@ -69,12 +69,7 @@ export function hashOf(state) {
   put("word", state.word && `${state.word.side}.${state.word.token}`);
   put("to", state.to === null ? "" : String(state.to));
   put("kind", state.kind);
-  put(
-    "heads",
-    Object.entries(state.heads)
-      .map(([kind, names]) => [kind, ...names].join("-"))
-      .join("_"),
-  );
+  put("heads", Object.entries(state.heads) .map(([kind, names]) => [kind, ...names].join("-")) .join("_"));
   put("sinks", state.sinks === null ? "" : state.sinks ? "shown" : "aside");
   const step = state.step;
   put(

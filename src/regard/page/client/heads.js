@@ -2,7 +2,7 @@
 
 import {getFloats, headName, headOf, headsOf, kindsOf, query} from "./api.js";
 import {colourTable} from "./colour.js";
-import {asPercent, make, roving, themeNow} from "./ui.js";
+import {asPercent, button, make, roving, themeNow} from "./ui.js";
 
 const KIND_NAMES = {encoder: "Encoder", cross: "Cross", decoder: "Decoder"};
 const KIND_HINTS = {
@@ -23,11 +23,7 @@ export function openHeads(root, app, point) {
   const fetched = new Map(); // promises of the numbers behind thumbnails, by their address
   let buttons = [];
   let across = 1;
-  const stops = roving(
-    grid,
-    () => buttons,
-    () => across,
-  );
+  const stops = roving(grid, () => buttons, () => across);
   grid.addEventListener("pointerleave", () => point(null));
   grid.addEventListener("focusout", event => grid.contains(event.relatedTarget) || (point(null), say(null)));
 
@@ -73,11 +69,7 @@ export function openHeads(root, app, point) {
     buttons = [];
     grid.replaceChildren(
       ...rows.map(([entry, n]) => {
-        const label = make(
-          "button",
-          {
-            type: "button",
-            class: "layer",
+        const label = button({class: "layer",
             "aria-label": `All heads of layer ${entry.layer}`,
             title: `All heads of layer ${entry.layer}`,
             click: () => toggleLayer(n),
@@ -111,11 +103,7 @@ export function openHeads(root, app, point) {
     const name = headName(entry, head);
     const {layer} = app.reading.entries[entry];
     const canvas = make("canvas", {"aria-hidden": "true", width: 1, height: 1});
-    return make(
-      "button",
-      {
-        type: "button",
-        class: "thumb",
+    return button({class: "thumb",
         tabindex: -1,
         "aria-pressed": "false",
         "aria-label": `Layer ${layer}, head ${head}${role ? `: ${role}` : ""}`,
@@ -152,9 +140,7 @@ export function openHeads(root, app, point) {
     const all = headsOf(app.reading, kind);
     const pill = (label, wanted) => {
       const same = wanted.length === names.size && wanted.every(name => names.has(name));
-      return make(
-        "button",
-        {type: "button", class: "pill", "aria-pressed": String(same), click: () => choose(kind, wanted)},
+      return button({class: "pill", "aria-pressed": String(same), click: () => choose(kind, wanted)},
         label,
       );
     };
@@ -220,9 +206,7 @@ export function kindInWords(kind) {
 export function kindSwitch(app, kind, choose) {
   const buttons = kindsOf(app.reading).map(one => {
     const checked = {"aria-checked": String(one === kind), tabindex: one === kind ? 0 : -1};
-    return make(
-      "button",
-      {type: "button", role: "radio", "data-kind": one, ...checked, click: () => choose(one)},
+    return button({role: "radio", "data-kind": one, ...checked, click: () => choose(one)},
       KIND_NAMES[one],
     );
   });

@@ -3,7 +3,7 @@
 import {headOf, headsOf, kindsOf, setsAside} from "./api.js";
 import {kindInWords, openHeads} from "./heads.js";
 import {Stage, unitsOf} from "./stage.js";
-import {asPercent, counted, later, make, shownWord} from "./ui.js";
+import {asPercent, button, counted, later, make, shownWord} from "./ui.js";
 
 const MOST_WORDS = 300; // of a side at once; the map shows texts of any length
 const OVERVIEW = 0.12; // weights from here on are drawn while no word is chosen
@@ -131,8 +131,7 @@ export function openLook(root, app) {
   function showNotes() {
     const {reading} = app;
     const turn = (text, label, to, on) => {
-      const attributes = {type: "button", class: "link", disabled: !on, "aria-label": label, click: to};
-      return make("button", attributes, text);
+      return button({class: "link", disabled: !on, "aria-label": label, click: to}, text);
     };
     notes.replaceChildren(reading.note ?? "");
     if (reading.part?.count > 1) {
@@ -247,9 +246,7 @@ export function openPanel(app) {
       ...sinksNote(names, looks),
       ...(tied ? [ranking(word, kind, tied)] : []),
       ...(by.length ? [lookedAtNote(word, by)] : []),
-      make(
-        "button",
-        {type: "button", class: "primary unfold", click: unfold},
+      button({class: "primary unfold", click: unfold},
         "Unfold the steps of ",
         wordOf(word),
         " →",
@@ -274,7 +271,7 @@ export function openPanel(app) {
     const toMap = () => app.change({tab: "map"}, {history: true});
     element.replaceChildren(
       make("p", {class: "answer-what"}, `This text has ${counted(count, "token")}: more than can stand here.`),
-      make("button", {type: "button", class: "primary unfold", click: toMap}, "Open the map →"),
+      button({class: "primary unfold", click: toMap}, "Open the map →"),
     );
   }
 
@@ -288,7 +285,7 @@ export function openPanel(app) {
       app.change({word: placeOfUnit(word), to: look.range[0], kind, heads});
     };
     const label = `Which heads look from ${word.text} to ${text}?`;
-    const which = make("button", {type: "button", class: "link", "aria-label": label, click: tie}, "which heads?");
+    const which = button({class: "link", "aria-label": label, click: tie}, "which heads?");
     const share = make("span", {class: "bar-share"}, asPercent(look.weight));
     return make("li", {}, make("bdi", {class: "bar-word"}, text), bar, share, which);
   }
@@ -312,7 +309,7 @@ export function openPanel(app) {
     const now = app.state.heads[kind];
     const pill = (pressed, heads, ...label) => {
       const click = () => app.change({heads});
-      return make("button", {type: "button", class: "pill", "aria-pressed": String(pressed), click}, ...label);
+      return button({class: "pill", "aria-pressed": String(pressed), click}, ...label);
     };
     const {[kind]: _, ...others} = app.state.heads;
     const group = {class: "pills", role: "group", "aria-label": `Heads that look from ${word.text} to ${tied.text}`};

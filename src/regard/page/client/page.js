@@ -7,7 +7,7 @@ import {openLook} from "./look.js";
 import {openMapTab} from "./map_tab.js";
 import {saveMenu} from "./save.js";
 import {openSteps} from "./steps.js";
-import {later, make, roving, themeNow} from "./ui.js";
+import {button, later, make, roving, themeNow} from "./ui.js";
 import {openWhatIf} from "./whatif.js";
 
 const FIRST = "A dog ate the food because it was hungry."; // the textbook's sentence, and what it is shown for
@@ -154,7 +154,7 @@ function showTrouble(error) {
   const known = error instanceof ApiError;
   const said = known ? error.message : `Something went wrong in this page: ${error.message}`;
   const again = () => (app.about ? read() : start());
-  box.append(make("p", {}, said), make("button", {type: "button", click: again}, "Try again"));
+  box.append(make("p", {}, said), button({click: again}, "Try again"));
   if (!known) throw error;
 }
 
@@ -253,7 +253,7 @@ function setUpForm() {
   };
   byId("examples").append(
     ...about.examples.map(text =>
-      make("button", {type: "button", lang: field.lang, click: () => (app.fill(text), typed(text, false))}, text),
+      button({lang: field.lang, click: () => (app.fill(text), typed(text, false))}, text),
     ),
   );
 }

@@ -2,6 +2,7 @@
 // from the page itself: every visible box, line of text and canvas, with the colours that are shown.
 
 import {getBlob, headsOf, query} from "./api.js";
+import {handOver} from "./elements.js";
 import {later, makeSvg} from "./ui.js";
 
 const TWICE = 2; // pixels of a PNG for each of the page
@@ -55,12 +56,12 @@ export function saveMenu(app) {
       return "The address of this view is copied.";
     },
     async svg() {
-      download(new Blob([await svgNow()], {type: "image/svg+xml"}), `${name()}.svg`);
+      handOver(new Blob([await svgNow()], {type: "image/svg+xml"}), `${name()}.svg`);
       return "Saved as SVG.";
     },
     async png() {
       const map = app.state.tab === "map" && app.views.map.map();
-      download(map ? await map.png() : await pngOf(await svgNow()), `${name()}.png`);
+      handOver(map ? await map.png() : await pngOf(await svgNow()), `${name()}.png`);
       return "Saved as PNG.";
     },
     async html() {
@@ -68,7 +69,7 @@ export function saveMenu(app) {
       const {kind, heads} = app.state;
       const names = heads[kind]?.length ? heads[kind] : headsOf(app.reading, kind);
       const values = {reading: app.reading.id, heads: names.join(",")};
-      download(await getBlob(query("/api/save", values)), "regard-map.html");
+      handOver(await getBlob(query("/api/save", values)), "regard-map.html");
       return "Saved as one HTML file.";
     },
   };
@@ -81,14 +82,6 @@ export function saveMenu(app) {
     }
     return svgOf(app.views[app.state.tab].picture());
   }
-}
-
-function download(blob, name) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
 async function pngOf(svg) {

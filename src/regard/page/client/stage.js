@@ -1,7 +1,7 @@
 // The words of a reading, and lines between them whose thickness is the weight. Words are buttons; the lines lie behind
 // them in one SVG. A short sentence stands in a row, a longer one in columns, a long text in paragraphs.
 
-import {asPercent, make, makeSvg, roving, shownWord} from "./ui.js";
+import {asPercent, button, make, makeSvg, roving, shownWord} from "./ui.js";
 
 const MOST_IN_COLUMNS = 40;
 const LEAST_SAID = 0.015; // a smaller share has a line, and its number is in the list
@@ -79,10 +79,7 @@ export class Stage {
     this.sentences = new Map();
     const backwards = words =>
       /^\P{L}*[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}]/u.test(words);
-    for (const [side, parts] of [
-      ["source", ["source"]],
-      ["target", ["read", "target"]],
-    ]) {
+    for (const [side, parts] of [["source", ["source"]], ["target", ["read", "target"]]]) {
       const mine = units.filter(unit => parts.includes(unit.side));
       if (!mine.length) continue;
       const text = mine.map(unit => (unit.special ? "" : unit.text)).join(" ");
@@ -107,11 +104,7 @@ export class Stage {
     const kinds = {special: unit.special, glued: unit.glued, start: unit.side === "read", "written-on": unit.written};
     const classes = ["word", ...Object.keys(kinds).filter(name => kinds[name])].join(" ");
     unit.share = make("span", {class: "share"});
-    unit.element = make(
-      "button",
-      {
-        type: "button",
-        class: classes,
+    unit.element = button({class: classes,
         tabindex: -1,
         "aria-pressed": "false",
         "data-place": `${unit.side}.${unit.range[0]}`,

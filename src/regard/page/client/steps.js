@@ -2,7 +2,7 @@
 
 import {getJson, kindsOf, query} from "./api.js";
 import {kindInWords} from "./heads.js";
-import {make, roving, shownWord} from "./ui.js";
+import {button, make, roving, shownWord} from "./ui.js";
 import {walkOf} from "./walk.js";
 
 const NEAR = 30; // words before and after the chosen one, of a long text
@@ -94,13 +94,7 @@ export function openSteps(root, app) {
       const now = n === step.token;
       const choice = {"data-choice": "word", "aria-pressed": String(now), tabindex: now ? 0 : -1};
       const pick = () => go({token: n, key: null});
-      row.append(
-        make(
-          "button",
-          {type: "button", class: "pick", ...choice, click: pick},
-          make("bdi", {}, shownWord(token.trim())),
-        ),
-      );
+      row.append(button({class: "pick", ...choice, click: pick}, make("bdi", {}, shownWord(token.trim())), ));
     }
     roving(row, () => [...row.children]);
     return row;
@@ -133,18 +127,8 @@ export function openSteps(root, app) {
             toKind,
           )
         : null,
-      select(
-        "layer",
-        same.map(([n, one]) => [n, one.layer]),
-        step.entry,
-        n => go({entry: Number(n)}),
-      ),
-      select(
-        "head",
-        entry.heads.map(head => [head, head]),
-        step.head,
-        head => go({head: Number(head)}),
-      ),
+      select("layer", same.map(([n, one]) => [n, one.layer]), step.entry, n => go({entry: Number(n)})),
+      select("head", entry.heads.map(head => [head, head]), step.head, head => go({head: Number(head)})),
     );
   }
 

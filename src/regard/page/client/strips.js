@@ -2,7 +2,7 @@
 // brown negative. A number is read by pointing at its cell or with the arrow keys; a table holds all of them.
 
 import {colourTable} from "./colour.js";
-import {asNumber, asPercent, make, themeNow} from "./ui.js";
+import {asNumber, asPercent, button, make, themeNow} from "./ui.js";
 
 /** The largest absolute value of some vectors, for a scale that they share. */
 export function largestOf(...vectors) {
@@ -168,7 +168,7 @@ export function scaleControl(numbers, names, moved) {
   const range = {type: "range", id: "divisor", min: 0, max: Math.log(largest), step: 0.001};
   const slider = make("input", {...range, "aria-label": "Divide the scores by", input: move});
   const said = make("output", {for: "divisor", class: "divisor"});
-  const back = make("button", {type: "button", class: "link", click: () => moved(null)}, `back to ÷ ${wholeOr(own)}`);
+  const back = button({class: "link", click: () => moved(null)}, `back to ÷ ${wholeOr(own)}`);
   const figures = make("dl", {class: "figures"});
   const table = make("div", {class: "softmax-rows"});
   const cells = names.map((name, n) => {
@@ -230,11 +230,7 @@ export function dotProduct(root, {q, k, score, names, most}, paints) {
   const sum = `${terms.length} products, summed: ${asNumber(score)}`;
   const equation = n => `${asNumber(q[n])} × ${asNumber(k[n])} = ${asNumber(terms[n])}`;
   const tell = n => (line.textContent = n === null ? sum : `term ${n}: ${equation(n)}`);
-  const vectors = [
-    [`q(${names[0]})`, q, most],
-    [`k(${names[1]})`, k, most],
-    ["q × k", terms, largestOf(terms)],
-  ];
+  const vectors = [[`q(${names[0]})`, q, most], [`k(${names[1]})`, k, most], ["q × k", terms, largestOf(terms)]];
   const rows = vectors.map(([name, values, deepest]) => {
     const made = strip(values, {name, most: deepest, tell});
     paints.push(made.paint);

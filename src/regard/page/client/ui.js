@@ -1,25 +1,19 @@
 // Small helpers of the page: elements made without HTML strings, words and numbers as they are shown, focus that roves.
 
+import {element as make, filled} from "./elements.js";
+
+export {make};
+
 const SVG_SPACE = "http://www.w3.org/2000/svg";
 
-/** An element with attributes and children. Text only ever becomes a text node; functions become listeners. */
-export function make(tag, attributes = {}, ...children) {
-  return filled(document.createElement(tag), attributes, children);
-}
-
-/** The same for an element of an SVG. */
+/** An element of an SVG with attributes and children. */
 export function makeSvg(tag, attributes = {}, ...children) {
   return filled(document.createElementNS(SVG_SPACE, tag), attributes, children);
 }
 
-function filled(element, attributes, children) {
-  for (const [name, value] of Object.entries(attributes)) {
-    if (typeof value === "function") element.addEventListener(name, value);
-    else if (value === true) element.setAttribute(name, "");
-    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, String(value));
-  }
-  element.append(...children.filter(child => child !== null && child !== undefined));
-  return element;
+/** A button with attributes, one of which is `click`, and its label. */
+export function button(attributes, ...label) {
+  return make("button", {type: "button", ...attributes}, ...label);
 }
 
 const UNSEEN =

@@ -2,7 +2,7 @@
 // number shown. Each step is a section.
 
 import {dotProduct, largestOf, scaleControl, strip, vector, wholeOr} from "./strips.js";
-import {asNumber, asPercent, counted, make, roving, shownWord} from "./ui.js";
+import {asNumber, asPercent, button, counted, make, roving, shownWord} from "./ui.js";
 
 /** The sections of a walk. `go.to(key)` opens a dot product, `go.divide(divisor or null)` moves the scale, `go.on()`
  *  walks on into the next layer (null: there is none). Gives what to show, what to paint again when the theme changes, and
@@ -48,7 +48,7 @@ export function walkOf(step, numbers, entry, go) {
       section.scrollIntoView({block: "start"});
       heading.focus({preventScroll: true});
     };
-    path.append(make("li", {}, make("button", {type: "button", class: "link", click: scroll}, short)));
+    path.append(make("li", {}, button({class: "link", click: scroll}, short)));
     return section;
   });
   const missing = numbers.missing ? [make("p", {class: "step card quiet"}, sentenceOf(numbers.missing))] : [];
@@ -123,11 +123,11 @@ function scoresStep({numbers, names, word, most, thin, paints, go}) {
     key.box.tabIndex = -1; // the dot product below has it too
     const bar = make("span", {class: scores[n] < 0 ? "bar negative" : "bar"});
     bar.style.setProperty("--share", String(Math.abs(scores[n]) / largest));
-    const choose = {type: "button", class: "row-word", "aria-pressed": "false", tabindex: -1, click: () => go.to(n)};
-    const button = make("button", choose, make("bdi", {}, names[n]));
+    const choose = {class: "row-word", "aria-pressed": "false", tabindex: -1, click: () => go.to(n)};
+    const chooser = button(choose, make("bdi", {}, names[n]));
     const score = make("span", {class: "number"}, asNumber(scores[n]));
-    table.append(make("div", {class: "score-row"}, button, key.box, bar, score));
-    return button;
+    table.append(make("div", {class: "score-row"}, chooser, key.box, bar, score));
+    return chooser;
   });
   roving(table, () => buttons).reset();
   const best = weights.indexOf(Math.max(...weights));
@@ -254,7 +254,7 @@ function feedStep({numbers, shown}) {
 function lastStep({numbers, entry, word, shown, go}) {
   if (!numbers.next) return null;
   const on = go.on
-    ? make("button", {type: "button", class: "primary", click: go.on}, `Walk on into layer ${entry.layer + 1} →`)
+    ? button({class: "primary", click: go.on}, `Walk on into layer ${entry.layer + 1} →`)
     : make("p", {class: "quiet"}, "This is the last layer.");
   const next = go.on ? `It goes into layer ${entry.layer + 1}, where it is asked again.` : "It leaves the stack.";
   const between = numbers.hidden ? next : "It goes on to the cross-attention of this layer.";

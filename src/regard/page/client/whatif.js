@@ -3,7 +3,7 @@
 
 import {headName, headOf, kindsOf, postRead} from "./api.js";
 import {kindInWords} from "./heads.js";
-import {asPercent, counted, later, make, roving, shownWord} from "./ui.js";
+import {asPercent, button, counted, later, make, roving, shownWord} from "./ui.js";
 
 /** Which words of b are not in a, by the longest common subsequence: [[word, whether it is new]]. */
 export function changedWords(a, b) {
@@ -29,9 +29,7 @@ export function openWhatIf(root, app) {
   const after = make("p", {class: "written"});
   const said = make("p", {class: "quiet", role: "status"});
   const sure = [make("span", {class: "quiet"}), make("span", {class: "quiet"})];
-  const reset = make(
-    "button",
-    {type: "button", class: "link", click: () => app.change({hide: [], off: []})},
+  const reset = button({class: "link", click: () => app.change({hide: [], off: []})},
     "put everything back",
   );
   root.append(
@@ -72,11 +70,7 @@ export function openWhatIf(root, app) {
     words.lang = app.codes[0] ?? "";
     words.replaceChildren(
       ...list.map(([text, start, stop], n) =>
-        make(
-          "button",
-          {
-            type: "button",
-            class: "pick",
+        button({class: "pick",
             tabindex: n ? -1 : 0,
             "data-start": start,
             click: () => toggleWord(start, stop),
@@ -88,11 +82,7 @@ export function openWhatIf(root, app) {
     grids.replaceChildren(
       ...kindsOf(app.reading).map(kind => {
         const rows = app.reading.entries.map((entry, n) => [entry, n]).filter(([entry]) => entry.kind === kind);
-        const grid = make("div", {
-          class: "off-grid",
-          role: "group",
-          "aria-label": `Heads of the ${kindInWords(kind)}`,
-        });
+        const grid = make("div", {class: "off-grid", role: "group", "aria-label": `Heads of the ${kindInWords(kind)}`});
         const across = Math.max(...rows.map(([entry]) => entry.heads.length));
         for (const [entry, n] of rows) {
           grid.append(
@@ -101,9 +91,7 @@ export function openWhatIf(root, app) {
               {class: "off-row"},
               make("span", {class: "quiet", "aria-hidden": "true"}, String(entry.layer)),
               ...entry.heads.map((head, place) =>
-                make("button", {
-                  type: "button",
-                  class: `off-head ${kind}`,
+                button({class: `off-head ${kind}`,
                   tabindex: -1,
                   "data-head": headName(n, head),
                   "aria-label": `Layer ${entry.layer}, head ${head}${entry.roles?.[place] ? `, ${entry.roles[place]}` : ""}`,
@@ -116,11 +104,7 @@ export function openWhatIf(root, app) {
         }
         const buttons = [...grid.querySelectorAll("button")];
         if (buttons.length) buttons[0].tabIndex = 0;
-        roving(
-          grid,
-          () => buttons,
-          () => across,
-        );
+        roving(grid, () => buttons, () => across);
         return make("div", {}, make("h3", {class: "side-name"}, kindInWords(kind)), grid);
       }),
     );

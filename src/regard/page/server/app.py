@@ -156,10 +156,10 @@ class Page:
             answer = _QUESTIONS[name](reading, query)
             return answer if isinstance(answer, np.ndarray | str) else _json(answer)
 
-        async def wanted() -> bool:
+        async def is_wanted() -> bool:
             return not await request.is_disconnected()
 
-        answer = await (self.slow if slow else self.pool).run(compute, wanted)
+        answer = await (self.slow if slow else self.pool).run(compute, is_wanted)
         if isinstance(answer, np.ndarray):
             headers = _FRESH if np.isnan(answer).any() else _KEEP  # what is not computed yet will be
             headers = {"x-shape": ",".join(map(str, answer.shape)), **headers}

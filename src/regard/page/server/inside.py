@@ -1,8 +1,8 @@
 """Every number of one token in one head of one layer.
 
-What a record holds is shown of every model: query, keys, scores, weights. Of regard's own Transformer the rest is
-computed again from the inputs of its layers, which are kept beside the record, and from its weights; no module of the
-model is called, so that the model's thread is not needed. A test holds the numbers to what the model computed.
+Of every model, the page shows what its record holds: query, keys, scores, weights. Of regard's own Transformer, the
+other numbers are computed again from the inputs of its layers, which are kept beside the record, and from its weights.
+No module of the model is called, so this does not need the model's thread. A test compares them with the model's.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,10 +28,10 @@ from regard.watching.record.entries import shown
 
 __all__ = ["Inside", "kept_inputs", "numbers", "steps"]
 
-_KEYS = 256  # of which a token's steps list every number; of more, those with the largest weights
+_KEYS = 256  # keys in an answer, at most: those with the largest weights
 _NOT_KEPT = (
     "a record of this model holds its queries and keys: what comes before and after them stays inside. With a model of "
-    "regard's own (the one in this package, or one that `regard train` made) every number is here."
+    "regard's own (the model in this package, or a model that `regard train` made) every number is here."
 )
 _BEFORE_CROSS = "the feed-forward layer follows this layer's cross-attention: see there."
 _FORMULAS = {
@@ -57,40 +58,38 @@ _AFTER = {
 
 @dataclass(frozen=True, eq=False)
 class Inside:
-    """What is needed of a Transformer beside its record: the inputs of its layers, (tokens, width) each."""
+    """What is kept of a Transformer beside its record: the inputs of its layers, (tokens, width) each."""
 
     model: Transformer
     encoder: list[Tensor] = field(default_factory=list)
     decoder: list[Tensor] = field(default_factory=list)
     memory: list[Tensor] = field(default_factory=list)  # the encoder's output, once
     ids: tuple[list[int], list[int]] = ((), ())  # type: ignore[assignment]
-    off: Mapping[str, Collection[int]] = field(default_factory=dict)  # heads that give nothing, by module
+    off: Mapping[str, Collection[int]] = field(default_factory=dict)  # heads whose output is 0, by module
 
     def tensors(self) -> list[Tensor]:
-        """All that it holds but the model."""
+        """All tensors except the model's."""
         return [*self.encoder, *self.decoder, *self.memory]
 
 
 @contextmanager
 def kept_inputs(model: Transformer, off: Mapping[str, Collection[int]]) -> Iterator[Inside]:
-    """While a model reads one sentence, what it gives to each of its layers is kept."""
+    """Keep the inputs of all layers while a model reads one sentence."""
     inside = Inside(model, ids=([], []), off=off)
-    stacks = ((model.encoder, inside.encoder), (model.decoder, inside.decoder))
+
+    def keep_input(_: Any, inputs: tuple[Any, ...], *, kept: list[Tensor]) -> None:
+        kept.append(inputs[0][0].detach())
+
+    def keep_ids(_: Any, inputs: tuple[Any, ...]) -> None:
+        for ids, kept in zip(inputs[:2], inside.ids, strict=True):
+            kept[:] = ids[0].tolist()
+
     with ExitStack() as undo:
-        for stack, inputs in stacks:
+        for stack, kept in ((model.encoder, inside.encoder), (model.decoder, inside.decoder)):
             for layer in stack.layers:
-
-                def keep(_: Any, given: tuple[Any, ...], inputs: list[Tensor] = inputs) -> None:
-                    inputs.append(given[0][0].detach())
-
-                undo.callback(layer.register_forward_pre_hook(keep).remove)
+                undo.callback(layer.register_forward_pre_hook(partial(keep_input, kept=kept)).remove)
         undo.callback(model.encoder.register_forward_hook(lambda *a: inside.memory.append(a[2][0].detach())).remove)
-
-        def note(_: Any, given: tuple[Any, ...]) -> None:
-            for ids, own in zip(given[:2], inside.ids, strict=True):
-                own[:] = ids[0].tolist()
-
-        undo.callback(model.register_forward_pre_hook(note).remove)
+        undo.callback(model.register_forward_pre_hook(keep_ids).remove)
         yield inside
 
 
@@ -116,7 +115,7 @@ def steps(
     group = call.query.shape[1] // call.key.shape[1]
     q, k = call.query[sequence, head, token], call.key[sequence, head // group, columns]
     scale = q.shape[-1] ** -0.5 if call.scale is None else call.scale
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "token": names[0][token], "names": [names[1][column] for column in listed], "columns": listed,
         "left_out": len(weights) - len(columns), "q": q, "k": k, "scale": scale,
         "scores": matrix.scores[sequence, place, token][columns],
@@ -125,17 +124,16 @@ def steps(
         "weights": weights[columns],
     }  # fmt: skip
     if call.softcap is not None:
-        found["capped"] = matrix.capped[sequence, place, token][columns]
+        fields["capped"] = matrix.capped[sequence, place, token][columns]
     formulas, missing = dict(_FORMULAS), _NOT_KEPT
     rest: dict[str, Any] = dict.fromkeys(
         ("x", "v", "output", "joined", "projected", "residual", "normed", "hidden", "fed", "next", "embedding")
     )
     if inside is not None:
-        found_more, more, missing = _own(inside, entry, head, token, sequence, {e.name: e for e in others})
-        found_more["v"] = found_more["v"][columns]
-        rest |= found_more
+        computed, more, missing = _computed(inside, entry, head, token, sequence, {e.name: e for e in others})
+        rest |= computed | {"v": computed["v"][columns]}
         formulas |= more
-    return _plain(found | rest) | {"formulas": formulas, "missing": missing}
+    return _plain(fields | rest) | {"formulas": formulas, "missing": missing}
 
 
 def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -147,26 +145,26 @@ def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def numbers(tensor: Tensor) -> Any:
-    """The numbers of a tensor as lists: each as short as it can be and still the same float32; None if it is none.
+    """The numbers of a tensor as lists, each with as few digits as the float32 needs; None for inf and NaN.
 
     >>> numbers(torch.tensor([[0.1, 3.0, torch.nan]]))
     [[0.1, 3.0, None]]
     """
     values = np.asarray(tensor.detach().float().cpu().numpy())
-    found: Any = values.astype(str).astype(np.float64)
-    if not np.isfinite(found).all():
-        found = found.astype(object)
-        found[~np.isfinite(values)] = None
-    return found.tolist()
+    short: Any = values.astype(str).astype(np.float64)
+    if not np.isfinite(short).all():
+        short = short.astype(object)
+        short[~np.isfinite(values)] = None
+    return short.tolist()
 
 
 # Regard's own Transformer
 
 
-def _own(
+def _computed(
     inside: Inside, entry: Entry, head: int, token: int, sequence: int, entries: Mapping[str, Entry]
 ) -> tuple[dict[str, Any], dict[str, str], str]:
-    """What the record does not hold, its formulas, and what is missing still."""
+    """The numbers that the record does not hold, their formulas, and what is still missing."""
     model = inside.model
     stack = model.encoder if entry.kind == "encoder" else model.decoder
     layer = stack.layers[entry.layer]
@@ -179,32 +177,32 @@ def _own(
         before = entries[entry.name.removesuffix("cross") + "attention"]
         x = first.result(before, inputs, token, sequence, inside.off.get(before.name, ()))
         first, memory = _Sublayer(layer.cross, layer.cross_norm, layer.norm_first), inside.memory[0]
-    found = first.numbers(entry, inputs, token, sequence, inside.off.get(entry.name, ()), x, memory, head)
+    computed = first.numbers(entry, inputs, token, sequence, inside.off.get(entry.name, ()), x, memory, head)
     formulas = {**_OWN, **_AFTER, "next": "what the next layer gets"}
     formulas["hidden"] = _AFTER["hidden"].format(layer.feed_forward.activation)
     if layer.norm_first:
         formulas |= {"x": "the input of this layer after its norm", "residual": "the input of this layer + projected"}
     if entry.layer == 0 and entry.kind != "cross":
         token_id = inside.ids[entry.kind == "decoder"][token]
-        found["embedding"] = {
+        computed["embedding"] = {
             "vector": model.embedding.weight[token_id], "scale": math.sqrt(model.config.width),
             "position": model.positions[token],
         }  # fmt: skip
         formulas["embedding"] = "vector × scale + position"
     if isinstance(layer, DecoderLayer) and entry.kind == "decoder":
-        found["normed"] = _norm(layer.cross_norm if layer.norm_first else layer.attention_norm, found["residual"])
-        found["next"] = found["normed"]
-        return found, formulas | {"next": "what cross-attention gets"}, _BEFORE_CROSS
+        computed["normed"] = _norm(layer.cross_norm if layer.norm_first else layer.attention_norm, computed["residual"])
+        computed["next"] = computed["normed"]
+        return computed, formulas | {"next": "what cross-attention gets"}, _BEFORE_CROSS
     norm = layer.feed_forward_norm if layer.norm_first else first.norm
-    normed = _norm(norm, found["residual"])
+    normed = _norm(norm, computed["residual"])
     feed = layer.feed_forward
     hidden = ACTIVATIONS[feed.activation](functional.linear(normed, feed.up.weight, feed.up.bias))
     fed = functional.linear(hidden, feed.down.weight, feed.down.bias)
-    total = fed + (found["residual"] if layer.norm_first else normed)
-    found |= {"normed": normed, "hidden": hidden, "fed": fed}
-    found["next"] = total if layer.norm_first else _norm(layer.feed_forward_norm, total)
+    total = fed + (computed["residual"] if layer.norm_first else normed)
+    computed |= {"normed": normed, "hidden": hidden, "fed": fed}
+    computed["next"] = total if layer.norm_first else _norm(layer.feed_forward_norm, total)
     formulas["next"] = "residual + fed" if layer.norm_first else "normed + fed, normed again"
-    return found, formulas, ""
+    return computed, formulas, ""
 
 
 def _norm(norm: Any, x: Float[Tensor, "*any width"]) -> Tensor:
@@ -223,7 +221,7 @@ class _Sublayer:
         self, entry: Entry, inputs: Float[Tensor, "tokens width"], token: int, sequence: int, off: Collection[int],
         x: Float[Tensor, " width"], memory: Tensor | None, head: int,
     ) -> dict[str, Any]:  # fmt: skip
-        """From the input of this token, and those of the tokens that it looks at, to the residual."""
+        """All numbers from the input of this token, and of the tokens that it looks at, to the residual."""
         looked_at = memory if memory is not None else _norm(self.norm, inputs) if self.norm_first else inputs
         weight, bias = self.attention.projection.weight, self.attention.projection.bias
         start = sum(self.attention.sizes[:2])
@@ -240,6 +238,6 @@ class _Sublayer:
         }  # fmt: skip
 
     def result(self, entry: Entry, inputs: Tensor, token: int, sequence: int, off: Collection[int]) -> Tensor:
-        """What this token is after self-attention."""
+        """The vector of this token after self-attention."""
         residual: Tensor = self.numbers(entry, inputs, token, sequence, off, inputs[token], None, 0)["residual"]
         return residual if self.norm_first else _norm(self.norm, residual)

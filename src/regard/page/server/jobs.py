@@ -1,8 +1,7 @@
-"""Work for visitors: a model's in one thread, slice by slice in turn; that for pictures in others.
+"""Work for visitors: the model's work in one thread, slice by slice in turn; all other work in a pool of threads.
 
-A model can do one thing at a time. A job is a generator: each `next` is a slice of it, such as a few sentences, and
-jobs take turns, so that a long one delays a short one by a slice. A visitor who leaves cancels the job before its next
-slice. What needs no model never waits for one.
+A model can do one thing at a time. A job is a generator: each `next` computes a slice, such as a few sentences. Jobs
+take turns, so that a long job delays a short job by one slice. A visitor who leaves cancels the job.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ BROKEN = "something went wrong on the server: its terminal says what. Try anothe
 
 
 class BusyError(RegardError):
-    """There is too much to do already; `seconds` is when to try again."""
+    """Too many requests are waiting; try again in `seconds`."""
 
     def __init__(self, what: str, seconds: float):
         self.seconds = max(round(seconds), 1)
@@ -36,7 +35,7 @@ class BusyError(RegardError):
 
 
 class Job:
-    """A generator of events whose slices the model's thread runs; its events are awaited where it was submitted."""
+    """A generator of events that the model's thread runs, and that is awaited where it was submitted."""
 
     def __init__(self, work: Iterator[Event]):
         self.work = work
@@ -45,7 +44,7 @@ class Job:
         self._events: asyncio.Queue[Event | None] = asyncio.Queue()
 
     async def events(self) -> AsyncIterator[Event]:
-        """The events, as they come; whoever stops listening cancels the job."""
+        """Yield the events as they come; to stop listening cancels the job."""
         try:
             while (event := await self._events.get()) is not None:
                 yield event
@@ -53,7 +52,7 @@ class Job:
             self.cancelled = True
 
     def tell(self, event: Event | None) -> None:
-        """From another thread: the next event, or None after the last."""
+        """Pass on the next event, or None after the last, from another thread."""
         try:
             self._loop.call_soon_threadsafe(self._events.put_nowait, event)
         except RuntimeError:  # the server has ended meanwhile
@@ -61,19 +60,19 @@ class Job:
 
 
 class ModelThread:
-    """The one thread in which a model runs, and the jobs that take turns in it."""
+    """The thread in which a model runs, and the jobs that take turns in it."""
 
     def __init__(self, most: int = 16):
         self._most = most
         self._jobs: deque[Job] = deque()
         self._waiting = threading.Condition()
         self._open = True
-        self._seconds = 1.0  # that a job took of late
+        self._seconds = 1.0  # that a job takes, as a moving average
         self._thread = threading.Thread(target=self._run, name="model", daemon=True)
         self._thread.start()
 
     def submit(self, work: Iterator[Event]) -> Job:
-        """A job at the end of the line, if that is not too long."""
+        """Append a job to the line, unless the line is too long."""
         with self._waiting:
             ahead = len(self._jobs)
             if ahead >= self._most:
@@ -86,7 +85,7 @@ class ModelThread:
         return job
 
     async def run(self, function: Callable[[], T]) -> T:
-        """A function of the model, as a job of one slice."""
+        """Run a function as a job of one slice."""
 
         def once() -> Iterator[Event]:
             yield {"result": function()}
@@ -99,7 +98,7 @@ class ModelThread:
         return result
 
     def close(self) -> None:
-        """No more jobs, and an end to those there are; what runs is not waited for."""
+        """Cancel all jobs and accept no more; the running slice is not waited for."""
         with self._waiting:
             self._open = False
             for job in self._jobs:
@@ -116,7 +115,7 @@ class ModelThread:
                     self._waiting.wait()
                 if not self._open:
                     return
-                job = self._jobs[0]  # it stays in the line, which counts those that are not done
+                job = self._jobs[0]  # it stays in the line until its slice is done
             start = time.perf_counter()
             ended = self._slice(job)
             took[job] = took.get(job, 0.0) + time.perf_counter() - start
@@ -128,7 +127,7 @@ class ModelThread:
                     self._jobs.append(job)
 
     def _slice(self, job: Job) -> bool:
-        """One slice; whether it was the last."""
+        """Run one slice, and return whether it was the last."""
         try:
             if job.cancelled:
                 job.work.close()  # type: ignore[attr-defined]
@@ -147,7 +146,7 @@ class ModelThread:
 
 
 class Pool:
-    """Threads for what needs no model: weights, tiles, pages to save."""
+    """Threads for work without a model: weights, tiles, pages to save."""
 
     def __init__(self, threads: int = 2, most: int = 512):
         self._slots, self._most, self._waiting = asyncio.Semaphore(threads), most, 0
@@ -155,9 +154,9 @@ class Pool:
         self._seconds, self._threads = 0.05, threads
 
     async def run(self, function: Callable[[], T], still_wanted: Callable[[], Any] | None = None) -> T | None:
-        """What a function returns, computed in one of the threads; None if nobody wants it any more by then.
+        """Run a function in one of the threads; return None if its result is not wanted any more when its turn comes.
 
-        A visitor who pans a map asks for more than they wait for.
+        A visitor who pans a map requests more tiles than they wait for.
         """
         if self._waiting >= self._most:
             raise BusyError("many visitors are looking", self._seconds * self._waiting / self._threads)
@@ -167,12 +166,12 @@ class Pool:
                 if still_wanted is not None and not await still_wanted():
                     return None
                 start = time.perf_counter()
-                found = await asyncio.get_running_loop().run_in_executor(self._executor, function)
+                result = await asyncio.get_running_loop().run_in_executor(self._executor, function)
                 self._seconds = 0.95 * self._seconds + 0.05 * (time.perf_counter() - start)
-                return found
+                return result
         finally:
             self._waiting -= 1
 
     def close(self) -> None:
-        """Nothing more is begun."""
+        """Begin nothing more."""
         self._executor.shutdown(wait=False, cancel_futures=True)

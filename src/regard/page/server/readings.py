@@ -116,7 +116,7 @@ class Reading:
         return sum(stored.values()) + words + len(self.text)
 
     def close(self) -> None:
-        """End what is computed in the background."""
+        """End the computation in the background."""
         with self._lock:
             for feed in self._feeds.values():
                 feed.close()
