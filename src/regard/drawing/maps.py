@@ -349,7 +349,7 @@ def _png(pixels: NDArray[np.uint8]) -> bytes:
         from PIL import Image
     except ImportError as error:
         raise MissingDependencyError(
-            "drawing over a picture needs Pillow: pip install 'regard[draw]'. Printing it as text needs no extra packages."
+            "drawing over a picture needs Pillow: pip install 'regard[draw]'. As text it needs no extra packages."
         ) from error
     image, packed = Image.fromarray(pixels), io.BytesIO()
     longer = max(image.size)

@@ -137,7 +137,7 @@ class MatrixFeed:
         count = self.queries if side == "rows" else self.keys
         if not 0 <= start <= stop <= count or stop - start > _TOKENS:
             raise OutOfRangeError(
-                f"tokens must be a range from 0 to {side} = {count}, at most {_TOKENS:,} at once. Got {start} to {stop}."
+                f"tokens must be a range in 0 to {side} = {count}, at most {_TOKENS:,} at once. Got {start} to {stop}."
             )
         known = self._tokens[side]
         return [f" {n}" for n in range(start, stop)] if known is None else known[start:stop]

@@ -3,96 +3,71 @@
 const KINDS = ["encoder", "cross", "decoder"];
 const TABS = ["look", "steps", "whatif", "map"];
 
-/** What is chosen before anything was chosen. */
-export function freshState() {
-  return {
-    text: "",
-    tab: "look",
-    part: 0, // the sentence, of a text that was split
-    word: null, // {side, token}: the chosen word
-    to: null, // a token: heads are those that look most from the word to this one
-    kind: "", // whose heads are listed; "": the reading's first
-    heads: {}, // kind → names "entry.head" that are chosen; a kind that is not there: all
-    sinks: null, // true: shown like any token; false: set aside; null: set aside unless one head is chosen
-    step: null, // {entry, head, side, token, key}: what is unfolded
-    divisor: null, // of the scores; null: the model's own
-    hide: [], // tokens of the source that may not be seen
-    off: [], // names of heads that are switched off
-    map: "", // the view of the map, as its own text
-  };
+const wholeOf = text => (/^\d{1,7}$/.test(text) ? Number(text) : null);
+const isHead = name => /^\d{1,4}\.\d{1,4}$/.test(name);
+const listed = (text, read) => text.split("-").map(read).filter(value => value !== null);
+
+function headsOf(text) {
+  const groups = text.split("_").map(group => group.split("-")).filter(([kind]) => KINDS.includes(kind));
+  return Object.fromEntries(groups.map(([kind, ...names]) => [kind, names.filter(isHead)]));
 }
 
-/** The state that an address holds; whatever is not understood is left as it was. */
-export function stateOf(hash) {
-  const values = new URLSearchParams(hash.replace(/^#/, ""));
-  const state = freshState();
-  state.text = values.get("text") ?? "";
-  if (TABS.includes(values.get("tab"))) state.tab = values.get("tab");
-  state.part = wholeOf(values.get("part")) ?? 0;
-  state.word = placeOf(values.get("word"));
-  state.to = wholeOf(values.get("to"));
-  if (KINDS.includes(values.get("kind"))) state.kind = values.get("kind");
-  for (const group of (values.get("heads") ?? "").split("_")) {
-    const [kind, ...names] = group.split("-");
-    if (KINDS.includes(kind)) state.heads[kind] = names.filter(isHead);
-  }
-  if (values.has("sinks")) state.sinks = values.get("sinks") === "shown";
-  const [, entry, head, side, token, key] =
-    /^(\d+)\.(\d+)\.(source|target|read)\.(\d+)(?:\.(\d+))?$/.exec(values.get("step") ?? "") ?? [];
-  if (entry !== undefined) {
-    state.step = {
-      entry: Number(entry),
-      head: Number(head),
-      side,
-      token: Number(token),
-      key: key === undefined ? null : Number(key),
-    };
-  }
-  const divisor = Number(values.get("divisor"));
-  if (values.has("divisor") && divisor > 0 && divisor < 1e4) state.divisor = divisor;
-  state.hide = (values.get("hide") ?? "")
-    .split("-")
-    .map(wholeOf)
-    .filter(token => token !== null);
-  state.off = (values.get("off") ?? "").split("-").filter(isHead);
-  state.map = values.get("map") ?? "";
-  return state;
-}
-
-/** The address of a state; what is as at the start is left out. Only letters that need no escape stand between parts. */
-export function hashOf(state) {
-  const values = new URLSearchParams();
-  const put = (name, value) => value && values.set(name, value);
-  put("text", state.text);
-  put("tab", state.tab === "look" ? "" : state.tab);
-  put("part", state.part ? String(state.part) : "");
-  put("word", state.word && `${state.word.side}.${state.word.token}`);
-  put("to", state.to === null ? "" : String(state.to));
-  put("kind", state.kind);
-  put("heads", Object.entries(state.heads) .map(([kind, names]) => [kind, ...names].join("-")) .join("_"));
-  put("sinks", state.sinks === null ? "" : state.sinks ? "shown" : "aside");
-  const step = state.step;
-  put(
-    "step",
-    step && [step.entry, step.head, step.side, step.token, ...(step.key === null ? [] : [step.key])].join("."),
-  );
-  put("divisor", state.divisor === null ? "" : state.divisor.toFixed(3));
-  put("hide", state.hide.join("-"));
-  put("off", state.off.join("-"));
-  put("map", state.map);
-  const text = values.toString();
-  return text && `#${text}`;
-}
-
-function wholeOf(text) {
-  return /^\d{1,7}$/.test(text ?? "") ? Number(text) : null;
-}
-
-function placeOf(text) {
-  const [, side, token] = /^(source|target|read)\.(\d{1,7})$/.exec(text ?? "") ?? [];
+function wordOf(text) {
+  const [, side, token] = /^(source|target|read)\.(\d{1,7})$/.exec(text) ?? [];
   return side ? {side, token: Number(token)} : null;
 }
 
-function isHead(name) {
-  return /^\d{1,4}\.\d{1,4}$/.test(name);
+function stepOf(text) {
+  const parts = /^(\d+)\.(\d+)\.(source|target|read)\.(\d+)(?:\.(\d+))?$/;
+  const [whole, entry, head, side, token, key] = parts.exec(text) ?? [];
+  const numbers = {entry: Number(entry), head: Number(head), token: Number(token)};
+  return whole ? {...numbers, side, key: key === undefined ? null : Number(key)} : null;
+}
+
+const asText = value => value ?? "";
+
+// What can be chosen: its value at the start, how an address says it, and how that is read. Only characters that need no
+// escape stand between parts. What is not understood is as at the start.
+const FIELDS = {
+  text: ["", asText, text => text],
+  tab: ["look", tab => (tab === "look" ? "" : tab), text => (TABS.includes(text) ? text : null)],
+  part: [0, part => part || "", wholeOf], // the sentence, of a text that was split
+  word: [null, word => word && `${word.side}.${word.token}`, wordOf], // {side, token}: the chosen word
+  to: [null, asText, wholeOf], // a token: heads are those that look most from the word to this token
+  kind: ["", asText, text => (KINDS.includes(text) ? text : null)], // whose heads are listed; "": the reading's first
+  // kind → names "entry.head" that are chosen; all heads of a kind that is not there
+  heads: [{}, heads => Object.entries(heads).map(([kind, names]) => [kind, ...names].join("-")).join("_"), headsOf],
+  // true: shown like any token; false: set aside; null: set aside unless one head is chosen
+  sinks: [null, sinks => (sinks === null ? "" : sinks ? "shown" : "aside"), text => text === "shown"],
+  // {entry, head, side, token, key}: what is unfolded
+  step: [null, step => step && [step.entry, step.head, step.side, step.token, step.key ?? []].flat().join("."), stepOf],
+  divisor: [null, value => value?.toFixed(3), text => (Number(text) > 0 && Number(text) < 1e4 ? Number(text) : null)],
+  hide: [[], tokens => tokens.join("-"), text => listed(text, wholeOf)], // tokens of the source that may not be seen
+  off: [[], names => names.join("-"), text => text.split("-").filter(isHead)], // heads that are switched off
+  map: ["", asText, text => text], // the view of the map, as its own text
+};
+
+/** What is chosen before anything was chosen. */
+export function freshState() {
+  return structuredClone(Object.fromEntries(Object.entries(FIELDS).map(([name, [start]]) => [name, start])));
+}
+
+/** The state that an address holds. */
+export function stateOf(hash) {
+  const values = new URLSearchParams(hash.replace(/^#/, ""));
+  const state = freshState();
+  for (const [name, [, , read]] of Object.entries(FIELDS)) {
+    if (values.has(name)) state[name] = read(values.get(name)) ?? state[name];
+  }
+  return state;
+}
+
+/** The address of a state; what is as at the start is left out. */
+export function hashOf(state) {
+  const values = new URLSearchParams();
+  for (const [name, [, write]] of Object.entries(FIELDS)) {
+    const text = write(state[name]);
+    if (text || text === 0) values.set(name, text);
+  }
+  return values.size ? `#${values}` : "";
 }

@@ -57,7 +57,7 @@ export function openLook(root, app) {
     return pointed ? [preview] : heads.chosen(kind);
   }
 
-  /** What one word looks at: the answer, its lines, and the sinks that are set aside; undefined until it has arrived. */
+  /** What one word looks at: the answer, its lines, and the sinks that are set aside; undefined until it is there. */
   function looksOf(unit, kind, names) {
     if (!unit.rows[kind]) return null;
     const answer = app.answers.looks(names, setsAside(app.state.sinks, names), unit.rows[kind]);
@@ -65,7 +65,10 @@ export function openLook(root, app) {
     const {words, tokens} = app.reading.sides[app.reading.entries[headOf(names[0])[0]].columns];
     const listed = new Map((words ?? tokens.map((token, n) => [token, n, n + 1])).map(word => [word[1], word]));
     const at = new Map(stage.units.filter(one => one.columns[kind]).map(one => [one.columns[kind][0], one]));
-    const found = answer.looks.map(([start, weight]) => ({range: listed.get(start).slice(1), text: listed.get(start)[0], weight}));
+    const found = answer.looks.map(([place, weight]) => {
+      const [text, start, stop] = listed.get(place);
+      return {text, range: [start, stop], weight};
+    });
     const lines = found.map(({range, weight}) => ({from: unit, to: at.get(range[0]), weight, kind}));
     const aside = answer.aside.map(([sink, weight]) => {
       const text = shownWord(tokens[sink]?.trim() ?? `token ${sink}`);
@@ -82,7 +85,7 @@ export function openLook(root, app) {
     const looks = word && names.length ? looksOf(word, kind, names) : null;
     const lines = word ? looks?.lines : overview(kind, names);
     waiting.cancel();
-    if ((word && looks === undefined) || !lines && !word) {
+    if (word ? looks === undefined : !lines) {
       waiting(word, kind, names); // what is drawn stays until the answer arrives
       return;
     }
@@ -94,7 +97,7 @@ export function openLook(root, app) {
     panel.show({word, kind, names, looks, by, tied: tied || null});
   }
 
-  const waiting = later((word, kind, names) => panel.show({word, kind, names, looks: undefined, by: [], tied: null}), 300);
+  const waiting = later((word, kind, names) => panel.show({word, kind, names, by: [], tied: null}), 300);
 
   const unitAt = (kind, column) => stage.units.find(unit => unit.columns[kind]?.[0] === column);
   const faint = lines => lines.filter(line => line.weight >= OVERVIEW).map(line => ({...line, faint: true}));

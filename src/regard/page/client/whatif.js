@@ -29,35 +29,17 @@ export function openWhatIf(root, app) {
   const after = make("p", {class: "written"});
   const said = make("p", {class: "quiet", role: "status"});
   const sure = [make("span", {class: "quiet"}), make("span", {class: "quiet"})];
-  const reset = button({class: "link", click: () => app.change({hide: [], off: []})},
-    "put everything back",
-  );
+  const reset = button({class: "link", click: () => app.change({hide: [], off: []})}, "put everything back");
+  const hint = text => make("p", {class: "quiet"}, text);
+  const card = (title, ...parts) => make("div", {class: "card"}, make("h2", {}, title), ...parts);
+  const half = (title, share, text) => make("div", {}, make("h2", {}, title, share), text);
+  const compare = [half("As it is ", sure[0], before), half("What if ", sure[1], after), said];
+  const hiding = "The model may not look at it: its weight is 0 wherever words of the source are looked at.";
+  const switching = "A head that is off adds nothing to what its layer makes of a word.";
   root.append(
-    make(
-      "div",
-      {class: "card compare"},
-      make("div", {}, make("h2", {}, "As it is ", sure[0]), before),
-      make("div", {}, make("h2", {}, "What if ", sure[1]), after),
-      said,
-    ),
-    make(
-      "div",
-      {class: "card"},
-      make("h2", {}, "Hide a word"),
-      make(
-        "p",
-        {class: "quiet"},
-        "The model may not look at it: its weight is 0 wherever words of the source are looked at.",
-      ),
-      words,
-    ),
-    make(
-      "div",
-      {class: "card"},
-      make("h2", {}, "Switch heads off"),
-      make("p", {class: "quiet"}, "A head that is off adds nothing to what its layer makes of a word."),
-      grids,
-    ),
+    make("div", {class: "card compare"}, ...compare),
+    card("Hide a word", hint(hiding), words),
+    card("Switch heads off", hint(switching), grids),
   );
   roving(words, () => [...words.children]);
   let running = null;
@@ -69,57 +51,47 @@ export function openWhatIf(root, app) {
     const list = (source.words ?? source.tokens.map((token, n) => [token, n, n + 1])).slice(0, 300);
     words.lang = app.codes[0] ?? "";
     words.replaceChildren(
-      ...list.map(([text, start, stop], n) =>
-        button({class: "pick",
-            tabindex: n ? -1 : 0,
-            "data-start": start,
-            click: () => toggleWord(start, stop),
-          },
-          make("bdi", {}, shownWord(text)),
-        ),
-      ),
-    );
-    grids.replaceChildren(
-      ...kindsOf(app.reading).map(kind => {
-        const rows = app.reading.entries.map((entry, n) => [entry, n]).filter(([entry]) => entry.kind === kind);
-        const grid = make("div", {class: "off-grid", role: "group", "aria-label": `Heads of the ${kindInWords(kind)}`});
-        const across = Math.max(...rows.map(([entry]) => entry.heads.length));
-        for (const [entry, n] of rows) {
-          grid.append(
-            make(
-              "div",
-              {class: "off-row"},
-              make("span", {class: "quiet", "aria-hidden": "true"}, String(entry.layer)),
-              ...entry.heads.map((head, place) =>
-                button({class: `off-head ${kind}`,
-                  tabindex: -1,
-                  "data-head": headName(n, head),
-                  "aria-label": `Layer ${entry.layer}, head ${head}${entry.roles?.[place] ? `, ${entry.roles[place]}` : ""}`,
-                  title: `layer ${entry.layer}, head ${head}${entry.roles?.[place] ? `: ${entry.roles[place]}` : ""}`,
-                  click: event => toggleHead(event.currentTarget.dataset.head),
-                }),
-              ),
-            ),
-          );
-        }
-        const buttons = [...grid.querySelectorAll("button")];
-        if (buttons.length) buttons[0].tabIndex = 0;
-        roving(grid, () => buttons, () => across);
-        return make("div", {}, make("h3", {class: "side-name"}, kindInWords(kind)), grid);
+      ...list.map(([text, start, stop], n) => {
+        const attributes = {class: "pick", tabindex: n ? -1 : 0, "data-start": start};
+        return button({...attributes, click: () => toggleWord(start, stop)}, make("bdi", {}, shownWord(text)));
       }),
     );
+    grids.replaceChildren(...kindsOf(app.reading).map(gridOf));
     before.lang = after.lang = app.codes[1] ?? "";
     done = "";
+  }
+
+  /** A button for each head of a kind, a row for each layer. */
+  function gridOf(kind) {
+    const rows = app.reading.entries.map((entry, n) => [entry, n]).filter(([entry]) => entry.kind === kind);
+    const grid = make("div", {class: "off-grid", role: "group", "aria-label": `Heads of the ${kindInWords(kind)}`});
+    for (const [entry, n] of rows) {
+      const heads = entry.heads.map((head, place) => {
+        const role = entry.roles?.[place];
+        return button({
+          class: `off-head ${kind}`,
+          tabindex: -1,
+          "data-head": headName(n, head),
+          "aria-label": `Layer ${entry.layer}, head ${head}${role ? `, ${role}` : ""}`,
+          title: `layer ${entry.layer}, head ${head}${role ? `: ${role}` : ""}`,
+          click: event => toggleHead(event.currentTarget.dataset.head),
+        });
+      });
+      const layer = make("span", {class: "quiet", "aria-hidden": "true"}, String(entry.layer));
+      grid.append(make("div", {class: "off-row"}, layer, ...heads));
+    }
+    const buttons = [...grid.querySelectorAll("button")];
+    if (buttons.length) buttons[0].tabIndex = 0;
+    const across = Math.max(...rows.map(([entry]) => entry.heads.length));
+    roving(grid, () => buttons, () => across);
+    return make("div", {}, make("h3", {class: "side-name"}, kindInWords(kind)), grid);
   }
 
   function toggleWord(start, stop) {
     const tokens = Array.from({length: stop - start}, (_, n) => start + n);
     const {hide} = app.state;
-    app.change({
-      hide: hide.includes(start)
-        ? hide.filter(token => !tokens.includes(token))
-        : [...hide, ...tokens].sort((a, b) => a - b),
-    });
+    const rest = hide.filter(token => !tokens.includes(token));
+    app.change({hide: hide.includes(start) ? rest : [...rest, ...tokens].sort((a, b) => a - b)});
   }
 
   function toggleHead(name) {
