@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -70,8 +69,12 @@ def schematic(
         )
     vectors = {"queries": queries, "keys": keys, "values": values}
     shown = [name for name in _MATRICES if name in matrices]
-    drawn = _Schematic(words, query, shown, _STAGES.index(until), x, vectors)
-    numbers = {"x": x, **{name: vectors[name] for name in shown}, "weights": drawn.weights}
+    scores = keys @ queries[query]
+    scaled = scores / np.sqrt(keys.shape[1])
+    powers = np.exp(scaled - scaled.max())
+    weights = powers / powers.sum()
+    drawn = _Schematic(words, query, shown, _STAGES.index(until), x, vectors, scores, scaled, weights)
+    numbers = {"x": x, **{name: vectors[name] for name in shown}, "weights": weights}
     return Picture("schematic", numbers, drawn.draw, drawn.text, title, caption, words)
 
 
@@ -85,23 +88,9 @@ class _Schematic:
     depth: int  # how many stages are drawn after the inputs
     x: NDArray[np.float64]
     vectors: dict[str, NDArray[np.float64]]
-
-    @cached_property
-    def scores(self) -> NDArray[np.float64]:
-        keys, queries = self.vectors["keys"], self.vectors["queries"]
-        scores: NDArray[np.float64] = keys @ queries[self.query]
-        return scores
-
-    @cached_property
-    def scaled(self) -> NDArray[np.float64]:
-        scaled: NDArray[np.float64] = self.scores / np.sqrt(self.width)
-        return scaled
-
-    @cached_property
-    def weights(self) -> NDArray[np.float64]:
-        powers = np.exp(self.scaled - self.scaled.max())
-        weights: NDArray[np.float64] = powers / powers.sum()
-        return weights
+    scores: NDArray[np.float64]
+    scaled: NDArray[np.float64]
+    weights: NDArray[np.float64]
 
     @property
     def width(self) -> int:

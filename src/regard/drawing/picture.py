@@ -30,7 +30,7 @@ from regard.io import write_file
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
-__all__ = ["Later", "Picture", "fragment", "page"]
+__all__ = ["Later", "Picture", "check_path", "file_size"]
 
 _MARGIN = 16.0
 _BUDGET = 5_000_000  # bytes
@@ -104,7 +104,7 @@ class Picture:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """What a notebook shows: the interactive drawing; a viewer without scripts, and print, show the plain SVG."""
         canvas, svg = self._drawn("light", None, None, False)
-        html = self._framed() or fragment(svg, canvas)
+        html = self._framed() or _with_script(svg, canvas, False)[0]
         return {"text/plain": str(self), "text/html": html, "image/svg+xml": svg}
 
     def _framed(self) -> str | None:
@@ -170,7 +170,7 @@ class Picture:
         if self.feed is not None:
             return viewer.page_within(self.feed, _MAP_BUDGET if budget is None else budget, heading, theme)
         canvas, svg = self._drawn(theme or "light", width, title, transparent)
-        return page(svg, canvas, heading, transparent)
+        return _page(svg, canvas, heading, transparent)
 
     def save(
         self,
@@ -344,16 +344,6 @@ _STYLE = (
 )
 
 
-def fragment(svg: str, canvas: Canvas, keep: bool = False) -> str:
-    """A drawing to embed in a page, with the script for hover and picking.
-
-    >>> from regard.drawing.svg import LIGHT
-    >>> fragment("<svg></svg>", Canvas(LIGHT)).startswith('<div class="regard-picture" id="regard-')
-    True
-    """
-    return _with_script(svg, canvas, keep)[0]
-
-
 def _with_script(svg: str, canvas: Canvas, keep: bool) -> tuple[str, str]:
     """A drawing with its script as HTML, and the script alone."""
     theme = canvas.theme
@@ -374,13 +364,8 @@ def _with_script(svg: str, canvas: Canvas, keep: bool) -> tuple[str, str]:
     return html, script
 
 
-def page(svg: str, canvas: Canvas, title: str, transparent: bool = False) -> str:
-    """A self-contained file, whose content security policy forbids any request, and any script but its own.
-
-    >>> from regard.drawing.svg import LIGHT
-    >>> page("<svg></svg>", Canvas(LIGHT), "<it>").count("<title>&lt;it&gt;</title>")
-    1
-    """
+def _page(svg: str, canvas: Canvas, title: str, transparent: bool = False) -> str:
+    """A self-contained file, whose content security policy forbids any request, and any script but its own."""
     theme = canvas.theme
     background = "transparent" if transparent else theme.background
     html, script = _with_script(svg, canvas, keep=True)

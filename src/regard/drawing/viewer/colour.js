@@ -1,4 +1,4 @@
-// Colours of weights: even to the eye, light and dark, by the logarithm or by the weight itself; as in theme.py.
+// Colours of weights: even to the eye, light and dark, by the logarithm or by the weight itself; as in svg.py.
 
 // Lightness, chroma and hue of the smallest and the largest weight, and the colour of what is not known (yet).
 const ramps = {

@@ -94,7 +94,7 @@ export function openSteps(root, app) {
       const now = n === step.token;
       const choice = {"data-choice": "word", "aria-pressed": String(now), tabindex: now ? 0 : -1};
       const pick = () => go({token: n, key: null});
-      row.append(button({class: "pick", ...choice, click: pick}, make("bdi", {}, shownWord(token.trim())), ));
+      row.append(button({class: "pick", ...choice, click: pick}, make("bdi", {}, shownWord(token.trim()))));
     }
     roving(row, () => [...row.children]);
     return row;
@@ -116,17 +116,11 @@ export function openSteps(root, app) {
       const attributes = {"data-choice": label, change: event => change(event.target.value)};
       return make("label", {class: "select"}, `${label} `, make("select", attributes, ...listed));
     };
+    const kindNames = kinds.map(kind => [kind, kindInWords(kind)]);
     return make(
       "div",
       {class: "selects"},
-      kinds.length > 1
-        ? select(
-            "attention",
-            kinds.map(kind => [kind, kindInWords(kind)]),
-            entry.kind,
-            toKind,
-          )
-        : null,
+      kinds.length > 1 ? select("attention", kindNames, entry.kind, toKind) : null,
       select("layer", same.map(([n, one]) => [n, one.layer]), step.entry, n => go({entry: Number(n)})),
       select("head", entry.heads.map(head => [head, head]), step.head, head => go({head: Number(head)})),
     );

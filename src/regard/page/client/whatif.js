@@ -69,7 +69,8 @@ export function openWhatIf(root, app) {
       const heads = entry.heads.map((head, place) => {
         const role = entry.roles?.[place];
         return button({
-          class: `off-head ${kind}`,
+          class: "off-head",
+          "data-kind": kind,
           tabindex: -1,
           "data-head": headName(n, head),
           "aria-label": `Layer ${entry.layer}, head ${head}${role ? `, ${role}` : ""}`,
