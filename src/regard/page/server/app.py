@@ -77,9 +77,7 @@ class Page:
             Route("/api/reading/{id}", self._reading),
             *(Route(f"/api/{name}", partial(self._answer, name=name)) for name in _QUESTIONS),
         ]
-        handlers: dict[Any, Any] = {
-            HTTPException: _http_error, BusyError: _busy, RegardError: _refused, Exception: _broken,
-        }  # fmt: skip
+        handlers: dict[Any, Any] = dict.fromkeys((HTTPException, RegardError, Exception), _failed)
         app = Starlette(routes=routes, exception_handlers=handlers)
         app.router.redirect_slashes = False  # an address is right or it is not there
         return Guard(app, self.names, _BODY)
@@ -306,23 +304,15 @@ def _error(status: int, message: object, **headers: str) -> Response:
     return JSONResponse({"error": " ".join(str(message).split())}, status, headers={**_FRESH, **headers})
 
 
-async def _http_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    known = {404: "there is nothing at this address.", 405: "this address does not answer to such a request."}
-    detail = error.detail  # Starlette's own begins with a capital
-    return _error(error.status_code, known.get(error.status_code, detail) if detail[:1].isupper() else detail)
-
-
-async def _busy(_: Request, error: Exception) -> Response:
-    assert isinstance(error, BusyError)
-    return _error(503, error, **{"retry-after": str(error.seconds)})
-
-
-async def _refused(_: Request, error: Exception) -> Response:
-    return _error(413 if isinstance(error, TooLargeError) else 400, error)
-
-
-async def _broken(_: Request, error: Exception) -> Response:
+async def _failed(_: Request, error: Exception) -> Response:
+    if isinstance(error, BusyError):
+        return _error(503, error, **{"retry-after": str(error.seconds)})
+    if isinstance(error, RegardError):
+        return _error(413 if isinstance(error, TooLargeError) else 400, error)
+    if isinstance(error, HTTPException):
+        known = {404: "there is nothing at this address.", 405: "this address does not answer to such a request."}
+        detail = error.detail  # Starlette's own detail begins with a capital
+        return _error(error.status_code, known.get(error.status_code, detail) if detail[:1].isupper() else detail)
     traceback.print_exception(error)
     return _error(500, BROKEN)
 
