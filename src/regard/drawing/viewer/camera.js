@@ -1,9 +1,9 @@
-// Where a map looks, and how pointer, wheel, fingers and keys move it. A view is {x, y, z}: the token in the middle
+// The view of a map, and how pointer, wheel, fingers and keys move it. A view is {x, y, z}: the token in the middle
 // (column x, row y), and the zoom, the logarithm to base 2 of how many pixels a token takes.
 
 export const largestCell = 160;  // pixels of a cell at the deepest zoom
 const fullCell = 96;  // pixels of a cell when all of a small matrix is shown
-const roundCell = 24;  // from here on cells are square, however long one of the texts is
+const roundCell = 24;  // pixels of a cell from which on cells are square, even if one of the texts is much longer
 
 /** Pixels of a column and of a row. A text much shorter than the other is stretched until its words have room. */
 export function scalesAt(z, {queries, keys}) {
@@ -49,7 +49,7 @@ export function zoomedView(view, z, [right, down], about) {
   };
 }
 
-/** What lies where: pixels of tokens and tokens of pixels, for a plot {left, top, width, height}. */
+/** From tokens to pixels and back, for a plot {left, top, width, height}. */
 export function layout(view, about, plot) {
   const scale = scalesAt(view.z, about);
   const middleX = plot.left + plot.width / 2, middleY = plot.top + plot.height / 2;
@@ -62,14 +62,14 @@ export function layout(view, about, plot) {
   };
 }
 
-/** Bins of 2 ** level tokens, so that one takes about a pixel; 0: single tokens. */
+/** The level at which a bin of 2 ** level tokens takes about a pixel; 0: single tokens. */
 export function levelFor(pixels) {
   return Math.max(0, Math.round(-Math.log2(pixels)));
 }
 
 const easeTime = 90, flyTime = 420;  // milliseconds
 
-/** A camera over a matrix; `area()` is the plot on the screen, `changed()` is called when the view has, or will. */
+/** A camera over a matrix; `area()` is the plot on the screen, `changed()` is called when the view changes. */
 export function openCamera(about, area, changed) {
   const still = matchMedia("(prefers-reduced-motion: reduce)");
   let view = null, goal = null, flight = null, lastTime = 0;
@@ -114,7 +114,7 @@ export function openCamera(about, area, changed) {
     changed();
   }
 
-  /** A step of whatever moves; whether something did. */
+  /** Advance a flight or a smooth zoom by one step; return whether the view moved. */
   function advance(time) {
     const elapsed = Math.min(time - lastTime, 50);
     lastTime = time;
@@ -122,7 +122,7 @@ export function openCamera(about, area, changed) {
       flight.start ??= time;
       const share = Math.min((time - flight.start) / flyTime, 1), eased = share * share * (3 - 2 * share);
       const {from, to} = flight, z = from.z + (to.z - from.z) * eased;
-      // The place moves as fast as it seems to at the zoom of that moment.
+      // The place moves at a speed that looks constant at every zoom.
       const part = Math.abs(to.z - from.z) < 0.01 ? eased : (2 ** (from.z - z) - 1) / (2 ** (from.z - to.z) - 1);
       view = bounded({z, x: from.x + (to.x - from.x) * part, y: from.y + (to.y - from.y) * part});
       if (share === 1) set(to);
@@ -154,7 +154,7 @@ export function openCamera(about, area, changed) {
     get view() {
       return view;
     },
-    /** Where it is going, or is. */
+    /** The view at the end of a flight or smooth zoom. */
     get target() {
       return flight?.to ?? (goal ? {...view, z: goal.z} : view);
     },
@@ -187,8 +187,8 @@ const tapTime = 500;  // milliseconds that it may take
 
 /**
  * Listen on an element: on.pan(right, down), on.zoom(factor, [x, y], smooth), on.tap([x, y]), on.hover([x, y] or null),
- * on.key(event) → true if it was one of its keys, on.wheel() → whether the wheel zooms now. Points are pixels from the
- * element's corner. Gives a function that stops listening.
+ * on.key(event) → true if it handled the key, on.wheel() → whether the wheel zooms now. Points are pixels from the
+ * element's corner. Returns a function that stops listening.
  */
 export function listenToGestures(element, on) {
   const pointers = new Map();

@@ -1,13 +1,13 @@
 // Colours of weights: even to the eye, light and dark, by the logarithm or by the weight itself; as in svg.py.
 
-// Lightness, chroma and hue of the smallest and the largest weight, and the colour of what is not known (yet).
+// Lightness, chroma and hue of the smallest and the largest weight, and the colour of unknown weights.
 const ramps = {
   light: {low: [0.986, 0.007, 250], high: [0.3, 0.095, 250], negative: [0.4, 0.105, 45], missing: [226, 230, 235]},
   dark: {low: [0.24, 0.018, 250], high: [0.9, 0.1, 225], negative: [0.8, 0.12, 55], missing: [46, 54, 63]},
 };
 const shades = 256;
 
-/** The colours of a theme: red, green, blue of each of 256 shades, then of what is missing; `end` may be "negative". */
+/** The colours of a theme: red, green, blue of each of 256 shades, then of a missing weight; `end` may be "negative". */
 export function colourTable(theme, end = "high") {
   const ramp = ramps[theme], table = new Uint8ClampedArray(3 * (shades + 1));
   const [low, high] = [ramp.low, ramp[end]].map(([lightness, chroma, hue]) => {
@@ -38,11 +38,11 @@ function labToRgb([lightness, a, b]) {
   });
 }
 
-/** What a scale of colours goes from and to, for values whose largest and some small ones are known. */
+/** The range of a scale of colours, from the largest value and a small value. */
 export function colourRange(mode, largest, small) {
   if (!(largest > 0)) return {mode, low: mode === "log" ? 1e-4 : 0, high: 1};
   if (mode !== "log") return {mode, low: 0, high: niceCeiling(largest)};
-  // In quarters of a power of ten, so that a small change of what is seen changes no colour; at most four of them.
+  // In quarters of a power of ten, so that a small move changes no colour; at most four powers.
   const high = Math.ceil(4 * Math.log10(largest) - 0.01) / 4;
   const low = small > 0 ? Math.floor(4 * Math.log10(small)) / 4 : -Infinity;
   return {mode, low: 10 ** Math.min(Math.max(low, high - 4), high - 1), high: 10 ** high};
@@ -60,14 +60,14 @@ export function shareOf(value, {mode, low, high}) {
 }
 
 /**
- * A colour for each upper half of the 32 bits of a float, which say the value to 0.4 %: then a pixel is one look into a
- * table, and no logarithm. 0 is transparent.
+ * A colour for each upper half of the 32 bits of a float, which has the value to 0.4 %: a pixel takes one lookup instead of
+ * a logarithm. 0 is transparent.
  */
 export function colourLookup(range, table) {
   const values = new Float32Array(1), bits = new Uint32Array(values.buffer);
   const lookup = new Uint32Array(65536), bytes = new Uint8ClampedArray(lookup.buffer);
   for (let n = 1; n < 65536; n++) {
-    bits[0] = (n << 15) | 0x4000;  // the middle of those that begin with these bits; the sign is left out
+    bits[0] = (n << 15) | 0x4000;  // the middle of the floats that begin with these bits, without the sign
     const [value] = values;
     const shade = value !== value ? shades : Math.round(shareOf(value, range) * (shades - 1));
     bytes.set(table.subarray(3 * shade, 3 * shade + 3), 4 * n);
@@ -90,7 +90,7 @@ export function colourOf(share, table) {
   return {fill: `rgb(${rgb.join(" ")})`, ink: luminance > 0.22 ? "#000000" : "#ffffff"};
 }
 
-/** A weight for people to read. */
+/** A weight in per cent. */
 export function percentOf(value) {
   if (value !== value) return "unknown";
   const percent = 100 * value;

@@ -1,4 +1,4 @@
-// Elements of a page. Whatever comes from a text is set as text: nothing here reads markup.
+// Elements of a page. Every string becomes text or an attribute: nothing here parses markup.
 
 /** An element with attributes (a function is a listener, true an empty attribute) and children, texts or elements. */
 export function element(name, attributes = {}, ...children) {
@@ -15,7 +15,7 @@ export function filled(node, attributes, children) {
   return node;
 }
 
-/** Hand a file to whoever reads the page. */
+/** Save a file on the reader's machine. */
 export function handOver(blob, name) {
   const link = element("a", {href: URL.createObjectURL(blob), download: name});
   link.click();

@@ -1,10 +1,10 @@
-// What a map is drawn from: the numbers in a file, or the Python object behind a notebook (the page of `regard serve` has a
-// feed of its own). Each feed has
+// The numbers of a map: from a file, or from the Python object behind a notebook (the page of `regard serve` has its feed in
+// map_tab.js). Each feed has
 //   about                                 {title, queries, keys, same, entries: [{name, kind, layer, heads}], note, …}
-//   parallel, local                       how many tiles may be asked for at once; whether it computes in this page
+//   parallel, local                       how many tiles can be requested at once; whether it computes in this page
 //   tile({heads, rows, columns, bins, signal}) → Promise of a Float32Array; heads are pairs [entry, head]
 //   tokens(side, start, stop) → Promise of texts;  find(side, text) → Promise of positions
-//   ready(heads) → Promise of the share of the coarse levels that is there;  close()
+//   ready(heads) → Promise of the share of the coarse levels that is computed;  close()
 
 import {decodeBlock, weightsPool} from "./weights.js";
 
@@ -28,14 +28,14 @@ export function findInTokens(tokens, text, limit = 1000) {
   return [...(whole.size ? whole : parts)];
 }
 
-/** A token in one line, for a ruler or a cell: line ends are signs, and so is a space alone. */
+/** A token in one line, for a ruler or a cell: line ends and a single space are drawn as symbols. */
 export function inOneLine(token) {
   return token.trim() || token.replaceAll("\n", "↵").replaceAll("\t", "⇥").replaceAll(" ", "␣") || "∅";
 }
 
 const tokenPiece = 1024;
 
-/** The tokens of one side: get(n) gives a text, or asks for it and gives undefined until `changed()` is called. */
+/** The tokens of one side: get(n) gives a text, or requests it and returns undefined until `changed()` is called. */
 export function tokenCache(feed, side, count, changed) {
   const pieces = new Map();
   const piece = number => {
@@ -67,7 +67,7 @@ export function tokenCache(feed, side, count, changed) {
   };
 }
 
-/** All numbers are in the page: {about, blocks}, as Packed in viewer.py. */
+/** The feed of a page that holds all numbers: {about, blocks}, as `Packed` in viewer.py. */
 export function fileFeed({about, blocks}) {
   const arrays = new Map();
   const array = name => {

@@ -11,13 +11,13 @@ import {openScreen} from "./screen.js";
 
 const wordZoom = Math.log2(26);  // at which words can be read
 const sentence = 64;  // tokens
-const strongestSide = 256;  // tokens of a bin whose strongest pair is looked for
+const strongestSide = 256;  // tokens of a bin in which the largest weight is searched
 const longestLine = 2 ** 20, waitedLine = 20000;  // tokens of a row; of a column of a feed that computes elsewhere
-const tellTime = 150;  // milliseconds between two views that are told
+const tellTime = 150;  // milliseconds between two calls of onView
 
 /**
- * Fill `root` with a map of what `feed` gives. `view` is {x, y, z, layer, head, colour, cell}, each of them optional;
- * `onView(view)` is called soon after it has changed. In a page that scrolls (`embedded`) the wheel zooms only a map
+ * Fill `root` with a map of a feed. `view` is {x, y, z, layer, head, colour, cell}, each of them optional;
+ * `onView(view)` is called soon after the view has changed. In a page that scrolls (`embedded`) the wheel zooms only a map
  * that has the focus.
  */
 export function openMap(root, feed, {view: wanted = null, onView = () => {}, embedded = false} = {}) {
@@ -96,7 +96,7 @@ export function openMap(root, feed, {view: wanted = null, onView = () => {}, emb
     changed();
   }
 
-  // The view, as others see it
+  // The view, as callers see it
 
   function view() {
     const {x, y, z} = camera.target ?? {}, {layer, head} = shown.choice;
@@ -189,7 +189,7 @@ export function openMap(root, feed, {view: wanted = null, onView = () => {}, emb
     changed();
   }
 
-  /** A word followed: its row or column stands out, and its strongest cell is open. */
+  /** Follow a word: highlight its row or column, and open its cell with the largest weight. */
   async function follow(side, place, places) {
     shown.marks = {side, places, current: place};
     changed();
@@ -205,7 +205,7 @@ export function openMap(root, feed, {view: wanted = null, onView = () => {}, emb
     camera.fly({x: cell[1] + 0.5, y: cell[0] + 0.5, z: Math.max(camera.view.z, wordZoom)});
   }
 
-  /** Say the cell to those who cannot see it. */
+  /** Announce the cell to screen readers. */
   async function announce([row, column]) {
     const {tokens} = shown, sides = [tokens.rows.range(row, row + 1), tokens.columns.range(column, column + 1)];
     const [looker, looked] = (await Promise.all(sides)).map(([token]) => inOneLine(token ?? ""));
@@ -282,7 +282,7 @@ export function openMap(root, feed, {view: wanted = null, onView = () => {}, emb
   const stopGestures = listenToGestures(surface, {
     tap, hover, key, wheel: () => !embedded || document.activeElement === surface,
     pan(right, down) {
-      hover(null);  // what is under the pointer has changed
+      hover(null);  // another cell is under the pointer now
       camera.pan(right, down);
     },
     zoom(factor, point, smooth) {
@@ -310,7 +310,7 @@ export function openMap(root, feed, {view: wanted = null, onView = () => {}, emb
   };
 }
 
-/** What is shown, and how exact it is. */
+/** The note below the map: what it shows, and how exact it is. */
 function noteText(about) {
   const said = [about.note];
   if (about.error !== undefined) {

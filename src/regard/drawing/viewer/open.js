@@ -1,4 +1,4 @@
-// The start of a page that carries its own numbers: the map, and an address that holds the view.
+// The start of a page that holds its own numbers: the map, and the address of its view.
 
 import {element} from "./elements.js";
 import {fileFeed} from "./feeds.js";

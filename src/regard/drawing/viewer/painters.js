@@ -1,4 +1,4 @@
-// One way to draw, on a canvas or as SVG, so that what is saved is what is on the screen.
+// One interface to draw on a canvas or as SVG, so that a saved picture equals the screen.
 
 const fontFamily = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'Noto Sans', sans-serif";
 const svgSpace = "http://www.w3.org/2000/svg";
@@ -79,7 +79,7 @@ export function canvasPainter(context) {
   };
 }
 
-/** Draws as SVG; `finish()` gives it as text. Every word goes in as text, never as markup. */
+/** Draws as SVG; `finish()` gives it as text. Words are set as text, never as markup. */
 export function svgPainter(width, height, title) {
   const make = (name, attributes) => {
     const found = document.createElementNS(svgSpace, name);

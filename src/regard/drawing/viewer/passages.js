@@ -1,4 +1,4 @@
-// One cell, opened: both words in their passages, the exact number, what the one looks at and who looks at the other.
+// The open cell: both words in their passages, the exact weight, what one word looks at and what looks at the other word.
 
 import {percentOf} from "./colour.js";
 import {element} from "./elements.js";
@@ -7,11 +7,11 @@ import {inOneLine} from "./feeds.js";
 const aroundCell = 20;  // tokens on either side of a word
 const listed = 6;
 const longest = 2 ** 20;  // tokens of a row or column that is read as a whole
-const waited = 20000;  // tokens of a column for which a feed that computes elsewhere may be asked
+const waited = 20000;  // tokens of a column that is requested from a feed that computes elsewhere
 
 /**
- * Fill the panel for a cell [row, column]; `go(cell)` opens another one. Gives the exact weight. `current()` says
- * whether this is still the cell that is open.
+ * Fill the panel for a cell [row, column]; `go(cell)` opens another one. Returns the exact weight. `current()` says
+ * whether this cell is still open.
  */
 export async function showPassages(panel, {feed, tokens, choice, cell, go, close, current}) {
   const [row, column] = cell, {about} = feed;
@@ -44,7 +44,7 @@ export async function showPassages(panel, {feed, tokens, choice, cell, go, close
   return exact;
 }
 
-/** All digits that the number has. */
+/** The number with all its digits. */
 export function exactText(value) {
   if (value === 0) return "0";
   return value >= 1e-4 ? String(Number(value.toPrecision(7))) : value.toExponential(6);
@@ -90,7 +90,7 @@ async function fillLists(lists, {feed, tokens, choice, cell: [row, column], go, 
       await add(element("h3", {}, quoted(looked), " is looked at most by"), values, n => [n, column], "rows");
     }
   } catch {
-    // The map says what went wrong; the cell itself is there.
+    // The map shows the error; the cell stays open.
   }
 }
 

@@ -19,7 +19,7 @@ export function plotIn(width, height) {
 
 /**
  * Draw a scene: {at (a layout), about, choice, level, store, tokens, range, table, lookup, colours, marks, cell, hover,
- * footing}. Gives whether all tiles have their colours.
+ * footing}. Returns whether all tiles have their colours.
  */
 export function paintScene(paint, scene) {
   const {at, about, colours} = scene, {plot} = at;
@@ -65,7 +65,7 @@ export function tileAt(store, choice, level, row, column, deepest) {
   return null;
 }
 
-/** The value at a row and a column as it is drawn now: {value, size: tokens of its bin}; null where nothing is. */
+/** The value at a row and a column as it is drawn now: {value, size: tokens of its bin}; null where no tile is. */
 export function valueAt({store, choice, level, about}, row, column) {
   const tile = tileAt(store, choice, level, row, column, deepestLevel(about, level));
   if (!tile) return null;
@@ -74,7 +74,7 @@ export function valueAt({store, choice, level, about}, row, column) {
   return {value: tile.values[i * tileBins + j], size};
 }
 
-/** How many levels lie above one until a single tile has everything. */
+/** The number of levels above a level, up to a single tile of the whole matrix. */
 export function deepestLevel(about, level) {
   const tiles = Math.max(about.queries / (tileBins * 2 ** level[0]), about.keys / (tileBins * 2 ** level[1]));
   return Math.max(Math.ceil(Math.log2(tiles)), 0);
@@ -136,7 +136,7 @@ function paintNumbers(paint, scene, area) {
       const x = at.x(column + 0.5), y = at.y(row + 0.5);
       const text = fittedText(percentOf(found.value), width - 4, size);
       const half = (words ? width : textWidth(text, size)) / 2 - 8;
-      if (x - half < area.left || x + half > area.right) continue;  // cut off, it would be another number
+      if (x - half < area.left || x + half > area.right) continue;  // a number that is cut off would be wrong
       paint.text(x, y + size * (words ? 0.75 : 0.36), text, {size, fill: ink, align: "center"});
       if (!words) continue;
       const pair = [tokens.rows.get(row), tokens.columns.get(column)].map(token => inOneLine(token ?? ""));
@@ -180,7 +180,7 @@ function paintOutlines(paint, {at, cell, hover, colours}) {
   }
 }
 
-/** Some words from a token on, as they read; null until they are there. */
+/** Some words from a token on, as they read; null until they have arrived. */
 function passageFrom(tokens, start, stop) {
   let text = "";
   for (let n = start; n < Math.min(start + 16, stop) && text.length < 80; n++) {
@@ -191,7 +191,7 @@ function passageFrom(tokens, start, stop) {
   return text.replace(/\s+/g, " ").trim();
 }
 
-/** Round numbers of tokens, so far apart that their names have room. */
+/** A round number of tokens between two names on a ruler. */
 function stepFor(pixels, room) {
   const least = room / pixels, unit = 10 ** Math.floor(Math.log10(least));
   return Math.max(unit * [1, 2, 5, 10].find(times => times * unit >= least), 1);

@@ -1,4 +1,4 @@
-// The canvas of a map: asks for the tiles in sight, chooses the colours for them, draws a frame when something changed.
+// The canvas of a map: requests the tiles in sight, chooses their colours, and draws a frame after every change.
 
 import {levelFor} from "./camera.js";
 import {colourLookup, colourRange, colourTable} from "./colour.js";
@@ -11,7 +11,7 @@ const pollTime = 750, failedTime = 4100;  // milliseconds
 const colourNames = ["ground", "paper", "line", "grid", "ink", "muted", "accent", "on-accent", "mark", "marked"];
 
 /**
- * A screen inside of `surface`. `camera()` and `shown()` are what it draws: {tokens, choice, mode, cell, hover, marks}.
+ * A screen inside of `surface`. `camera()` and `shown()` return what it draws: {tokens, choice, mode, cell, hover, marks}.
  * `resized(first)` is called when its size has changed.
  */
 export function openScreen(root, surface, feed, camera, shown, resized) {
@@ -52,7 +52,7 @@ export function openScreen(root, surface, feed, camera, shown, resized) {
     return {at, about, level, store, ...shown(), colours: style.colours, table: style.table};
   }
 
-  /** Ask for the tiles in sight, and first of all for one that has everything; gives how many are not there yet. */
+  /** Request the tiles in sight, and first a tile of the whole matrix; return how many are missing. */
   function askForTiles({at, level, choice}) {
     const sight = inSight(at, about), wanted = tilesIn(choice, level, sight.rows, sight.columns);
     const base = baseSpec(choice, level);
@@ -75,7 +75,7 @@ export function openScreen(root, surface, feed, camera, shown, resized) {
     }, pollTime);
   }
 
-  /** Colours for what is in sight: once all of it is there, so that they do not flicker. */
+  /** Choose the range of colours once all tiles in sight are there, so that colours do not flicker. */
   function chooseRange({at, level, choice, mode}, absent) {
     if (absent && range?.mode === mode && range.chosen) return;
     const sight = inSight(at, about), specs = tilesIn(choice, level, sight.rows, sight.columns);
@@ -109,7 +109,7 @@ export function openScreen(root, surface, feed, camera, shown, resized) {
     [canvas.width, canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
     resized(first);
     cancelAnimationFrame(asked);
-    frame(performance.now());  // at once: a canvas is blank after it has got another size
+    frame(performance.now());  // at once: a resized canvas is blank
   }
 
   const darkness = matchMedia("(prefers-color-scheme: dark)");
@@ -121,7 +121,7 @@ export function openScreen(root, surface, feed, camera, shown, resized) {
   readStyle();
   sizes.observe(surface);
 
-  /** What is on the screen, under its title. */
+  /** Draw the screen under its title. */
   function paintSaved(paint, title) {
     const plot = plotIn(width, height), scene = sceneIn({...plot, top: plot.top + titleHeight});
     Object.assign(scene, {range, lookup: lookup(), footing: "", hover: null});

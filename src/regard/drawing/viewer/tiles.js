@@ -1,12 +1,12 @@
-// Tiles of a map: 256 × 256 bins of 1, 2, 4, … tokens, asked for when they come into sight and kept for a while.
+// Tiles of a map: 256 × 256 bins of 1, 2, 4, … tokens, requested when they come into sight and kept for a while.
 
 import {colourPixels} from "./colour.js";
 
 export const tileBins = 256;
 const keptTiles = 240;
-const retryTime = 700, failTime = 4000;  // milliseconds until what is not there yet, or went wrong, is asked for again
+const retryTime = 700, failTime = 4000;  // milliseconds until an incomplete or failed tile is requested again
 
-/** Keeps and fetches tiles; `changed()` is called when one arrives, `failed(message)` when one cannot be had. */
+/** Fetches and keeps tiles; `changed()` is called when a tile arrives, `failed(message)` when it cannot be fetched. */
 export function tileStore(feed, changed, failed) {
   const tiles = new Map(), running = new Map(), failures = new Map();
   let clock = 0, closed = false;
@@ -47,8 +47,8 @@ export function tileStore(feed, changed, failed) {
       return tile;
     },
     /**
-     * Ask for what is wanted now, the first most; what is no longer wanted is given up. Gives how many are not there
-     * (`absent`), and how many of those that are have gaps (`partial`).
+     * Request tiles, the most important first, and abort all other requests. Returns how many tiles are missing
+     * (`absent`), and how many have gaps (`partial`).
      */
     want(specs) {
       const keys = new Set(specs.map(spec => spec.key)), now = performance.now();
@@ -73,7 +73,7 @@ export function tileStore(feed, changed, failed) {
   };
 }
 
-/** The largest value, a small one (a hundredth of those above 0 are smaller), and whether all are known. */
+/** The largest value, a small value (1 % of the values above 0 are smaller), and whether all are known. */
 function tileStatistics(values) {
   let largest = 0, complete = true, positive = 0;
   for (const value of values) {
@@ -88,7 +88,7 @@ function tileStatistics(values) {
   return {largest, small: sample[Math.floor(sample.length / 100)] ?? 0, complete};
 }
 
-/** The picture of a tile in these colours, made anew when they changed. */
+/** The picture of a tile in these colours, drawn again when they change. */
 export function tilePicture(tile, lookup) {
   if (tile.lookup === lookup) return tile.picture;
   tile.picture ??= Object.assign(document.createElement("canvas"), {width: tileBins, height: tileBins});

@@ -1,4 +1,4 @@
-// Exact weights in a page: arrays are unpacked, tiles computed from queries and keys, in workers where there can be any.
+// Exact weights in a page: arrays are unpacked, tiles computed from queries and keys, in workers if the browser allows them.
 
 const base85Alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;,=>?@^_`{|}~";
 const arrayTypes = {
@@ -62,7 +62,7 @@ export function fromHalves(bits) {
   return numbers;
 }
 
-/** A head to compute with, from what a file carries of it; with three tokens more, so that blocks of four never end. */
+/** Open a head of a file, with three more tokens, so that blocks of four are always whole. */
 export function openHead(spec) {
   const {mask, width} = spec;
   const queries = spec.query.length / width, keys = spec.key.length / width;
@@ -83,7 +83,7 @@ export function openHead(spec) {
   };
 }
 
-/** What a mask adds to the score of a query and a key: a number, or -Infinity where the key is hidden. */
+/** The number that a mask adds to the score of a query and a key: -Infinity where the key is hidden. */
 export function maskAdds(head, row, column) {
   const apart = head.columnAt[column] - head.rowAt[row];
   for (const [lowest, highest] of head.bands) {
@@ -100,7 +100,7 @@ export function maskAdds(head, row, column) {
   return sum;
 }
 
-/** The run of columns, inside of first to last, outside of which bands hide everything from a row. */
+/** The run of columns within first … last that bands do not hide from a row. */
 export function seenColumns(head, row, first, last) {
   if (!head.inOrder) return [first, last];
   const at = head.rowAt[row] - head.columnAt[0];
@@ -138,7 +138,7 @@ export function dotProducts(head, row, first, last, dots, stride) {
   }
 }
 
-/** exp by tables of powers of two, right to 1e-8 of its value: several times as fast as Math.exp. */
+/** exp by tables of powers of two, with a relative error of 1e-8, several times as fast as Math.exp. */
 export function exponentialTables() {
   const fractions = Float64Array.from({length: 2048}, (_, n) => 2 ** (n / 2048));
   const powers = Float64Array.from({length: 256}, (_, n) => 2 ** (n - 160));  // of x from -110 to 65
@@ -265,7 +265,7 @@ export function weightsPool(specs) {
       if (data.error) reject(new Error(data.error));
       else resolve(data.values);
     };
-    worker.onerror = event => {  // it may not start here, as in some notebooks
+    worker.onerror = event => {  // some notebooks cannot start it
       event.preventDefault();
       for (const list of [workers, idle]) if (list.includes(worker)) list.splice(list.indexOf(worker), 1);
       if (jobs.has(worker)) here(jobs.get(worker));
@@ -322,7 +322,7 @@ function startWorkers(specs) {
   return workers;
 }
 
-/** What runs in a worker: first it gets the heads, then one request at a time. */
+/** The code of a worker: it first gets the heads, then one request at a time. */
 function workerMain() {
   let specs = [];
   const opened = new Map();

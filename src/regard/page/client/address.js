@@ -1,4 +1,4 @@
-// The view as an address: everything that was chosen is in the part after #, so that a link restores it.
+// The view as an address: the part after # holds everything that the visitor chose, so that a link restores it.
 
 const KINDS = ["encoder", "cross", "decoder"];
 const TABS = ["look", "steps", "whatif", "map"];
@@ -26,28 +26,28 @@ function stepOf(text) {
 
 const asText = value => value ?? "";
 
-// What can be chosen: its value at the start, how an address says it, and how that is read. Only characters that need no
-// escape stand between parts. What is not understood is as at the start.
+// Each choice: its value at the start, how it is written into an address, and how it is read back. The separators need no
+// escape. A choice that cannot be read keeps its value at the start.
 const FIELDS = {
   text: ["", asText, text => text],
   tab: ["look", tab => (tab === "look" ? "" : tab), text => (TABS.includes(text) ? text : null)],
-  part: [0, part => part || "", wholeOf], // the sentence, of a text that was split
+  part: [0, part => part || "", wholeOf], // which sentence of a text that was split
   word: [null, word => word && `${word.side}.${word.token}`, wordOf], // {side, token}: the chosen word
-  to: [null, asText, wholeOf], // a token: heads are those that look most from the word to this token
+  to: [null, asText, wholeOf], // a token; the heads are those that look most from the word to it
   kind: ["", asText, text => (KINDS.includes(text) ? text : null)], // whose heads are listed; "": the reading's first
-  // kind → names "entry.head" that are chosen; all heads of a kind that is not there
+  // kind → names "entry.head" of the chosen heads; of a kind that is not listed, all heads
   heads: [{}, heads => Object.entries(heads).map(([kind, names]) => [kind, ...names].join("-")).join("_"), headsOf],
   // true: shown like any token; false: set aside; null: set aside unless one head is chosen
   sinks: [null, sinks => (sinks === null ? "" : sinks ? "shown" : "aside"), text => text === "shown"],
-  // {entry, head, side, token, key}: what is unfolded
+  // {entry, head, side, token, key}: the step that is unfolded
   step: [null, step => step && [step.entry, step.head, step.side, step.token, step.key ?? []].flat().join("."), stepOf],
   divisor: [null, value => value?.toFixed(3), text => (Number(text) > 0 && Number(text) < 1e4 ? Number(text) : null)],
-  hide: [[], tokens => tokens.join("-"), text => listed(text, wholeOf)], // tokens of the source that may not be seen
+  hide: [[], tokens => tokens.join("-"), text => listed(text, wholeOf)], // hidden tokens of the source
   off: [[], names => names.join("-"), text => text.split("-").filter(isHead)], // heads that are switched off
-  map: ["", asText, text => text], // the view of the map, as its own text
+  map: ["", asText, text => text], // the view of the map, as map_tab.js writes it
 };
 
-/** What is chosen before anything was chosen. */
+/** The state at the start. */
 export function freshState() {
   return structuredClone(Object.fromEntries(Object.entries(FIELDS).map(([name, [start]]) => [name, start])));
 }
@@ -62,7 +62,7 @@ export function stateOf(hash) {
   return state;
 }
 
-/** The address of a state; what is as at the start is left out. */
+/** The address of a state, without the choices that are as at the start. */
 export function hashOf(state) {
   const values = new URLSearchParams();
   for (const [name, [, write]] of Object.entries(FIELDS)) {

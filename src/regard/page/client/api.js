@@ -56,7 +56,7 @@ export function query(path, values) {
   return `${path}?${new URLSearchParams(values)}`;
 }
 
-/** Read a text; `tell` gets every event on the way. Gives the reading. */
+/** Read a text and return the reading; `tell` gets every event before it. */
 export async function postRead(body, tell, signal) {
   const response = await asked("/api/read", {
     method: "POST",
@@ -91,7 +91,7 @@ const MOST_FLOATS = 1 << 24; // weights of all entries together, up to which the
 /** A head as the address and the API write it: "entry.head". */
 export const headName = (entry, head) => `${entry}.${head}`;
 
-/** [entry, head] of such a name. */
+/** The [entry, head] of a name. */
 export const headOf = name => name.split(".").map(Number);
 
 /** The names of all heads of one kind, in the order of layers; only layers that look at the same texts compare. */
@@ -106,7 +106,7 @@ export function kindsOf(reading) {
   return ["encoder", "cross", "decoder"].filter(kind => reading.entries.some(entry => entry.kind === kind));
 }
 
-/** What words look at and which heads look where, as the server says. Every answer is kept. */
+/** The server's answers about a reading: what words look at, and which heads look from one word to another. */
 export class Answers {
   /** `dense` is the largest number of weights in one answer; `changed()` is called when an answer has arrived, and
    *  `failed(error)` when the server cannot give it. */
@@ -122,7 +122,7 @@ export class Answers {
   looks(heads, aside, [start, stop]) {
     const queries = heads.length ? this.reading.entries[headOf(heads[0])[0]].queries : 0;
     if (start < 0 || stop > queries) return null;
-    const rows = this.dense ? [0, queries] : [start, stop]; // of a short text, all words are asked for at once
+    const rows = this.dense ? [0, queries] : [start, stop]; // all words of a short text at once
     const values = {reading: this.reading.id, heads: heads.join(","), rows, sinks: aside ? "aside" : "shown"};
     const answers = this.ask(query("/api/looks", values));
     return answers && (answers.find(answer => answer.start === start) ?? null);

@@ -1,4 +1,4 @@
-// All heads as a grid of thumbnails, layers × heads, with what each does in words; any mix of them can be chosen.
+// All heads as a grid of thumbnails, layers × heads, with the role of each head; the visitor can choose any mix of heads.
 
 import {getFloats, headName, headOf, headsOf, kindsOf, query} from "./api.js";
 import {colourTable} from "./colour.js";
@@ -12,7 +12,7 @@ const KIND_HINTS = {
 };
 const LARGEST = 48; // cells of a thumbnail on a side
 
-/** The panel of heads in `root`; `point(name or null)` hears which head is pointed at. */
+/** The panel of heads in `root`; `point(name or null)` is called when a head is pointed at. */
 export function openHeads(root, app, point) {
   const switcher = make("div");
   const presets = make("div", {class: "pills presets", role: "group", "aria-label": "Choose heads"});
@@ -43,7 +43,7 @@ export function openHeads(root, app, point) {
     app.change({heads: names && !same ? {...rest, [kind]: names} : rest});
   }
 
-  /** One head alone if all were chosen; then more can be added, and taken away again. */
+  /** Choose one head if all were chosen; otherwise add it to the choice or remove it. */
   function toggle(name) {
     const kind = kindNow();
     if (!app.state.heads[kind]) return choose(kind, [name]);
@@ -111,7 +111,7 @@ export function openHeads(root, app, point) {
         pointerenter: event => event.pointerType !== "touch" && (point(name), say(name)),
         focus: event => event.target.matches(":focus-visible") && (point(name), say(name)),
         click: () => {
-          point(null); // what is chosen is seen, not the head that is pointed at
+          point(null); // show the chosen heads, not the head under the pointer
           toggle(name);
         },
       },
@@ -132,7 +132,7 @@ export function openHeads(root, app, point) {
     said.textContent = `Layer ${entry.layer}, head ${head}${entry.roles?.[place] ? `: ${entry.roles[place]}${weight}` : ""}`;
   }
 
-  /** Show what is chosen. */
+  /** Mark the chosen heads. */
   function mark() {
     const kind = kindNow();
     const names = new Set(chosen(kind));
@@ -215,8 +215,8 @@ export function kindSwitch(app, kind, choose) {
   return group;
 }
 
-/** Weights as pixels, a cell each, or the largest of several where there are many; a mean over `times` keys counts as
- *  much as they have together. */
+/** Draw weights as pixels, one for each cell, or for the largest of several cells; a mean over `times` keys counts as their
+ *  sum. */
 function paintCells(canvas, cells, [rows, columns], times, table) {
   const [high, wide] = [Math.min(rows, LARGEST), Math.min(columns, LARGEST)];
   canvas.width = wide;

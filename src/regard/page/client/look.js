@@ -5,16 +5,16 @@ import {kindInWords, openHeads} from "./heads.js";
 import {Stage, unitsOf} from "./stage.js";
 import {asPercent, button, counted, later, make, shownWord} from "./ui.js";
 
-const MOST_WORDS = 300; // of a side at once; the map shows texts of any length
-const OVERVIEW = 0.12; // weights from here on are drawn while no word is chosen
+const MOST_WORDS = 300; // of a side, at most; the map shows texts of any length
+const OVERVIEW = 0.12; // the smallest weight that is drawn while no word is chosen
 
 /** The view "Look" in `root`. */
 export function openLook(root, app) {
   const left = make("div", {class: "look-left"});
   const right = make("div", {class: "card heads"});
   const notes = make("p", {class: "quiet notes"});
-  let over = null; // the word that is pointed at
-  let preview = null; // the name of the head that is pointed at
+  let over = null; // the word under the pointer
+  let preview = null; // the name of the head under the pointer
   let from = 0; // the first word that is shown
   const stage = new Stage(make("div", {class: "card stage-card"}), {
     over: unit => unit !== over && ((over = unit), draw()),
@@ -35,7 +35,7 @@ export function openLook(root, app) {
   }
 
   function letGo() {
-    over = null; // it may have the focus still
+    over = null; // it may still have the focus
     app.change({word: null, to: null});
   }
 
@@ -46,7 +46,7 @@ export function openLook(root, app) {
     return (word && stage.units.find(has)) || null;
   }
 
-  /** The kind of attention that a word is asked about: the listed one where it has that. */
+  /** The kind of attention to show for a word: the chosen kind, if the word has it. */
   function kindFor(unit) {
     const kinds = Object.keys(unit.rows);
     return kinds.includes(app.state.kind) ? app.state.kind : kinds[0];
@@ -86,7 +86,7 @@ export function openLook(root, app) {
     const lines = word ? looks?.lines : overview(kind, names);
     waiting.cancel();
     if (word ? looks === undefined : !lines) {
-      waiting(word, kind, names); // what is drawn stays until the answer arrives
+      waiting(word, kind, names); // the old lines stay until the answer arrives
       return;
     }
     const by = word ? lookedAtBy(word) : [];
@@ -118,7 +118,7 @@ export function openLook(root, app) {
     return faint(lines.filter(line => line.to === word));
   }
 
-  // A new reading, and while it is on the way
+  // A new reading, and the time before it arrives
 
   function build() {
     const {reading, languages, codes} = app;
@@ -162,7 +162,7 @@ export function openLook(root, app) {
     }
   }
 
-  /** An address may ask for the head that looks most from its word to another word. */
+  /** Choose the head that looks most from the word of an address to its other word. */
   async function tieFirst() {
     const {state, answers, reading} = app;
     if (state.to === null || !state.word || state.heads[state.kind]) return;
@@ -205,7 +205,7 @@ export function openLook(root, app) {
 }
 
 const LISTED = 6; // words of an answer
-const SPOKEN = 4; // of them, for those who hear the page
+const SPOKEN = 4; // words of an answer that a screen reader speaks
 const RANKED = 4; // heads of a ranking
 const LEGEND = {
   encoder: "Words of the source look at each other: the encoder.",
@@ -214,7 +214,7 @@ const LEGEND = {
   own: "The words of the text look at each other.",
 };
 
-/** Where a shown word is: {side, token}. */
+/** The place of a word: {side, token}. */
 export function placeOfUnit(unit) {
   return {side: unit.side, token: unit.range[0]};
 }
@@ -269,7 +269,7 @@ export function openPanel(app) {
     return [make("p", {class: "answer-what"}, how), make("ul", {class: "kinds"}, ...kinds), said];
   }
 
-  /** A text that is too long to stand here. */
+  /** Point to the map, where the text is too long for this view. */
   function showLong(count) {
     const toMap = () => app.change({tab: "map"}, {history: true});
     element.replaceChildren(
@@ -293,7 +293,7 @@ export function openPanel(app) {
     return make("li", {}, make("bdi", {class: "bar-word"}, text), bar, share, which);
   }
 
-  /** What rests on sinks, and the way to show it or to set it aside. */
+  /** The share that rests on sinks, and the choice whether to set it aside. */
   function sinksNote(names, looks) {
     if (!app.reading.entries[headOf(names[0])[0]].sinks?.length && !looks.own) return [];
     const set = setsAside(app.state.sinks, names);
@@ -306,7 +306,7 @@ export function openPanel(app) {
     return [make("div", {class: "aside-note"}, make("label", {}, box, " Set sinks aside"), said)];
   }
 
-  /** The heads that look most from one word to the one it is tied to. */
+  /** The heads that look most from one word to the word that it is tied to. */
   function ranking(word, kind, tied) {
     const all = headsOf(app.reading, kind);
     const now = app.state.heads[kind];
@@ -342,7 +342,7 @@ export function openPanel(app) {
     return quiet(wordOf(word), " was looked at (faint lines) when these were written: ", ...parts, ".");
   }
 
-  /** The steps of one head: the only one or, of several, the one that looks most at what they look at most together. */
+  /** Open the steps of one head; of several heads, the head that looks most at the word with the largest weight. */
   async function unfoldSteps(word, kind, names, best) {
     const ranked = best && names.length > 1 ? await app.answers.heads(kind, word.rows[kind], best.range) : [];
     const name = ranked.find(one => names.includes(one.name))?.name;
@@ -354,7 +354,7 @@ export function openPanel(app) {
   return {element, spoken, show, showLong};
 }
 
-/** "encoder, layer 1, head 3", or how many heads the mean is over. */
+/** "encoder, layer 1, head 3", or the number of heads of the mean. */
 function headsInWords(reading, kind, names) {
   const of = `of the ${kindInWords(kind)}`;
   if (!names.length) return `no head ${of}`;

@@ -1,4 +1,4 @@
-// The map of a reading, fed by the server: opened when its tab is first shown, for one kind of attention at a time.
+// The map of a reading, fed by the server: it opens when its tab is first shown, for one kind of attention at a time.
 
 import {getFloats, getJson, headName, headOf, kindsOf, query} from "./api.js";
 import {kindSwitch} from "./heads.js";
@@ -7,7 +7,7 @@ import {make} from "./ui.js";
 /** The view "Map" in `root`. */
 export function openMapTab(root, app) {
   let opened = null; // {name, map}
-  let quiet = false; // the view came from the map itself
+  let quiet = false; // the change came from the map itself
 
   async function show() {
     const {reading, state} = app;
@@ -28,7 +28,7 @@ export function openMapTab(root, app) {
     opened.map = openMap(box, feed, {view: mapView(state.map) ?? headView(kind), onView});
   }
 
-  /** The one head that was chosen, if it is one. */
+  /** The chosen head, if it is a single head. */
   function headView(kind) {
     const names = app.state.heads[kind] ?? [];
     if (names.length !== 1) return null;

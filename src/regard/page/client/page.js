@@ -1,5 +1,5 @@
-// The page of `regard serve`: it asks for a text, has it read, and shows the reading in four views. What was chosen is one
-// plain object, `state`; `change` alters it, tells the views, and writes the address.
+// The page of `regard serve`: a visitor types a text, the server reads it, and four views show the reading. The choices of
+// the visitor are one plain object, `state`; `change` alters it, updates the views, and writes the address.
 
 import {freshState, hashOf, stateOf} from "./address.js";
 import {Answers, ApiError, getJson, kindsOf, postRead} from "./api.js";
@@ -10,15 +10,15 @@ import {openSteps} from "./steps.js";
 import {button, later, make, roving, themeNow} from "./ui.js";
 import {openWhatIf} from "./whatif.js";
 
-const FIRST = "A dog ate the food because it was hungry."; // the textbook's sentence, and what it is shown for
-const PAUSE = 350; // milliseconds without a key before a text is read
+const FIRST = "A dog ate the food because it was hungry."; // the textbook's sentence
+const PAUSE = 350; // milliseconds after the last key until a text is read
 
-const MOST_HIGH = 160; // pixels of the field for the text, which then scrolls
+const MOST_HIGH = 160; // pixels of the text field before it scrolls
 
 const byId = name => document.getElementById(name);
 const TAB_NAMES = ["look", "steps", "whatif", "map"];
 
-/** What every view gets: the state, the reading and the answers about it, and the ways to change them. */
+/** Every view gets this: the state, the reading, the answers about it, and the functions that change them. */
 const app = {
   about: null,
   state: freshState(),
@@ -114,12 +114,12 @@ async function openPart(part) {
     await take(await getJson(`/api/reading/${encodeURIComponent(app.reading.part.ids[part])}`));
   } catch (error) {
     if (error.status === 404)
-      await read(); // it is not kept any more
+      await read(); // the server does not keep it any more
     else showTrouble(error);
   }
 }
 
-/** The textbook's sentence opens as the textbook shows it: what "it" looks at, in the head that ties it to "dog". */
+/** Open the textbook's sentence with the word "it", in the head that ties it to "dog". */
 function firstStory(reading) {
   const words = reading.sides.source?.words ?? [];
   const [it, dog] = ["it", "dog"].map(text => words.find(word => word[0] === text));
@@ -131,15 +131,15 @@ const readSoon = later(() => read(), PAUSE);
 
 function typed(text, soon) {
   readSoon.cancel();
-  if (app.state.to !== null) app.state.heads = {}; // they were chosen for two words of the text before
+  if (app.state.to !== null) app.state.heads = {}; // they were chosen for two words of the old text
   Object.assign(app.state, {text, part: 0, word: null, to: null, step: null, hide: [], map: ""});
   if (soon) readSoon();
   else read();
 }
 
-// What is said when something is wrong
+// Errors
 
-const renewed = new Set(); // readings that were not kept, and whose text was read again
+const renewed = new Set(); // readings that the server did not keep, and whose text was read again
 
 function showTrouble(error) {
   if (error?.status === 404 && app.reading && app.about.task !== "record" && !renewed.has(app.reading.id)) {
@@ -201,7 +201,7 @@ function setUpTheme() {
     try {
       localStorage.setItem("regard-theme", chosen);
     } catch {
-      // then the choice lasts as long as the page
+      // without storage, the choice lasts as long as the page
     }
     show();
   });
@@ -235,7 +235,7 @@ function setUpForm() {
   field.addEventListener("input", () => {
     grow();
     typed(field.value, about.task !== "generate");
-    if (about.task === "generate") readSoon.cancel(); // writing on takes a while: only when asked
+    if (about.task === "generate") readSoon.cancel(); // a continuation takes long: only after Enter
   });
   field.addEventListener("keydown", event => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
@@ -288,7 +288,7 @@ async function start() {
   await restore();
 }
 
-/** Show what the address holds. */
+/** Show the state that the address holds. */
 async function restore() {
   const state = stateOf(location.hash);
   const same = app.reading && state.text === app.state.text && state.part === app.state.part;

@@ -1,11 +1,11 @@
-// Save and share: what is on the screen as SVG or PNG, the map as one HTML file, or the address of the view. The SVG is made
-// from the page itself: every visible box, line of text and canvas, with the colours that are shown.
+// Save and share: the screen as SVG or PNG, the map as one HTML file, or the address of the view. The SVG is made from the
+// page itself: every visible box, line of text and canvas, in the colours of the screen.
 
 import {getBlob, headsOf, query} from "./api.js";
 import {handOver} from "./elements.js";
 import {later, makeSvg} from "./ui.js";
 
-const TWICE = 2; // pixels of a PNG for each of the page
+const TWICE = 2; // pixels of a PNG for each pixel of the page
 
 /** The menu behind the button "Save". */
 export function saveMenu(app) {
@@ -51,7 +51,7 @@ export function saveMenu(app) {
   const ways = {
     async link() {
       app.writeAddress();
-      if (!navigator.clipboard) return "The address bar has it: copy it from there."; // not over plain http
+      if (!navigator.clipboard) return "The address bar has it: copy it from there."; // browsers have none over plain http
       await navigator.clipboard.writeText(location.href);
       return "The address of this view is copied.";
     },

@@ -1,5 +1,5 @@
-// The words of a reading, and lines between them whose thickness is the weight. Words are buttons; the lines lie behind
-// them in one SVG. A short sentence stands in a row, a longer one in columns, a long text in paragraphs.
+// The words of a reading, and lines between them whose thickness is the weight. Words are buttons; the lines are one SVG
+// behind them. A short sentence is a row of words, a longer sentence a column, a long text has paragraphs.
 
 import {asPercent, button, make, makeSvg, roving, shownWord} from "./ui.js";
 
@@ -8,8 +8,8 @@ const LEAST_SAID = 0.015; // a smaller share has a line, and its number is in th
 const THICKEST = 22; // pixels, for a weight of 1
 const ARC = 104; // pixels above the first row
 
-/** The words that are shown: those of the source and of the target, each with the rows and columns that it stands for in
- *  each kind of attention. Words `from` … `from + most` of each side. */
+/** The words of the source and of the target, each with its rows and columns in each kind of attention: words `from` …
+ *  `from + most` of each side. */
 export function unitsOf(reading, from, most) {
   const {source, target, read} = reading.sides;
   if (!source) return [];
@@ -22,7 +22,7 @@ export function unitsOf(reading, from, most) {
   }
   if (!target) return units;
   const written = wordsOf(target, "target").slice(from, from + most);
-  // The decoder reads the start and then what it wrote: a word that was written is read one place later.
+  // The decoder reads a start token and then what it wrote: it reads each word one place later than it wrote it.
   const shift = read ? 1 : 0;
   const length = read ? read.count : target.count;
   for (const unit of written) {
@@ -49,7 +49,7 @@ function wordsOf(side, name) {
     text: shownWord(text),
     range: [start, stop],
     special: special.has(start),
-    // No space stands before it: it is set close to the word before.
+    // No space is before it: it is set close to the previous word.
     glued:
       start > 0 &&
       !special.has(start) &&
@@ -59,7 +59,7 @@ function wordsOf(side, name) {
   }));
 }
 
-/** The stage: `tell.over(unit or null)` while a word is pointed at or focused, `tell.pick(unit)` when it is chosen. */
+/** The stage calls `tell.over(unit or null)` when a word is pointed at or focused, `tell.pick(unit)` when it is chosen. */
 export class Stage {
   constructor(root, tell) {
     this.tell = tell;
@@ -72,7 +72,7 @@ export class Stage {
     new ResizeObserver(() => this.resized()).observe(this.root);
   }
 
-  /** Show words. `names` are the headings of the two sides and their languages, `asides` elements that stand beside them. */
+  /** Show words. `names` are the headings of the two sides and their languages, `asides` elements beside them. */
   build(units, names, asides = {}) {
     this.units = units;
     this.root.replaceChildren(this.svg);
@@ -91,7 +91,7 @@ export class Stage {
         dir: backwards(text) ? "rtl" : null,
       });
       for (const unit of mine) row.append(this.button(unit));
-      mine.find(unit => unit.side === side).element.tabIndex = 0; // not the start, which may be hidden
+      mine.find(unit => unit.side === side).element.tabIndex = 0; // not the start token, which may be hidden
       roving(row, () => [...row.children].filter(button => button.offsetParent));
       const heading = make("h2", {class: "side-name"}, names[side], asides[side] ?? null);
       this.root.append(make("div", {class: `side ${side}`}, heading, row));
@@ -118,7 +118,7 @@ export class Stage {
     return unit.element;
   }
 
-  /** The text alone, while its reading is on the way. */
+  /** Show the text before its reading arrives. */
   preview(side, text) {
     const row = this.sentences?.get(side);
     if (!row) return;
@@ -136,7 +136,7 @@ export class Stage {
     if (this.units.length && this.root.clientWidth && this.root.clientWidth !== this.wide) this.layout();
   }
 
-  /** Choose how the words stand. */
+  /** Choose rows, columns or paragraphs. */
   layout() {
     this.wide = this.root.clientWidth;
     if (!this.wide || !this.units.length) return;
@@ -153,7 +153,7 @@ export class Stage {
     this.tell.laidOut();
   }
 
-  /** Note where each word is. */
+  /** Measure the place of each word. */
   measure() {
     const box = this.root.getBoundingClientRect();
     for (const unit of this.units) {
@@ -170,9 +170,9 @@ export class Stage {
     this.svg.setAttribute("height", String(this.root.scrollHeight));
   }
 
-  /** Lines [{from, to, weight, kind, faint}], the thickest on top; with a `word`, its shares are written at the words. */
+  /** Draw lines [{from, to, weight, kind, faint}], the thickest on top, and the shares of a `word` at the words. */
   draw(lines, word, kind, aside) {
-    if (!this.wide) return; // not on the screen: nothing has a place yet
+    if (!this.wide) return; // not on the screen: no word has a place yet
     this.root.dataset.kind = kind;
     const shares = new Map(lines.filter(line => line.from === word).map(line => [line.to, line.weight]));
     const away = new Map(word ? aside.map(({unit, weight}) => [unit, weight]) : []);
@@ -203,12 +203,12 @@ export class Stage {
     );
   }
 
-  /** Say which word is chosen. */
+  /** Mark the chosen word. */
   press(word) {
     for (const unit of this.units) unit.element.setAttribute("aria-pressed", String(unit === word));
   }
 
-  /** In a row, of shares that would overlap the largest stays; what was set aside is said in any case. */
+  /** In a row, keep the largest of the shares that would overlap, and all shares that are set aside. */
   thinOut(shares, away) {
     if (this.kindOfLayout !== "rows") return;
     const room = 2 * Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
@@ -262,7 +262,7 @@ function middle(unit) {
   return [unit.x + unit.w / 2, unit.y + unit.h / 2];
 }
 
-/** An arc from a to b along one axis that rises `out` of it, higher for words that are further apart. */
+/** An arc from a to b along one axis that rises from it, higher for words that are further apart. */
 function arc(a, b, base, sign, longest, rise, point) {
   if (Math.abs(a - b) < 1) {
     const up = base + sign * 40;
@@ -272,7 +272,7 @@ function arc(a, b, base, sign, longest, rise, point) {
   return `M${point(a, base)}C${point(a + 0.12 * (b - a), high)} ${point(b - 0.12 * (b - a), high)} ${point(b, base)}`;
 }
 
-/** An S-shaped line between two points that leaves and arrives upright or level. */
+/** An S-shaped line between two points that leaves and arrives vertically or horizontally. */
 function curved(x1, y1, x2, y2, upright) {
   const [x, y] = [(x1 + x2) / 2, (y1 + y2) / 2];
   const [ax, ay, bx, by] = upright ? [x1, y, x2, y] : [x, y1, x, y2];

@@ -5,18 +5,18 @@ import {kindInWords} from "./heads.js";
 import {button, make, roving, shownWord} from "./ui.js";
 import {walkOf} from "./walk.js";
 
-const NEAR = 30; // words before and after the chosen one, of a long text
+const NEAR = 30; // words before and after the chosen word of a long text
 
 /** The view "Steps" in `root`. */
 export function openSteps(root, app) {
   const chooser = make("div", {class: "card chooser"});
   const body = make("div", {class: "steps-body"});
   root.append(chooser, body);
-  let walk = null; // what is on the page
-  let shown = ""; // and of which numbers
+  let walk = null; // the walk on the page
+  let shown = ""; // the name of its numbers
   let latest = 0;
 
-  /** What is unfolded: as was chosen, or the chosen word in the first chosen head, or the first word. */
+  /** The step to unfold: as chosen, or the chosen word in the first chosen head, or the first word. */
   function chosen() {
     const {state, reading} = app;
     const {step} = state;

@@ -1,10 +1,10 @@
-// Vectors as strips of colours, dot products, and the slider for the scale. In a strip a cell is a number: blue is positive,
-// brown negative. A number is read by pointing at its cell or with the arrow keys; a table holds all of them.
+// Vectors as strips of colours, dot products, and the slider for the scale. Each cell of a strip is a number: blue is
+// positive, brown negative. The pointer and the arrow keys show a number; a table lists all numbers.
 
 import {colourTable} from "./colour.js";
 import {asNumber, asPercent, button, make, themeNow} from "./ui.js";
 
-/** The largest absolute value of some vectors, for a scale that they share. */
+/** The largest absolute value of some vectors, the scale that they share. */
 export function largestOf(...vectors) {
   let most = 0;
   for (const vector of vectors) for (const value of vector) most = Math.max(most, Math.abs(value));
@@ -12,7 +12,7 @@ export function largestOf(...vectors) {
 }
 
 /** A strip. `name` names the vector; `most` is the value of the deepest colour; `part` = [start, stop] is outlined;
- *  `fade` (0 … 1) multiplies what is drawn; `tell(n or null)` hears which number is pointed at. */
+ *  `fade` (0 … 1) multiplies the colours; `tell(n or null)` is called when a number is pointed at. */
 export function strip(values, {name, most = largestOf(values), part = null, fade = 1, tell = null, thin = false}) {
   const canvas = make("canvas", {width: values.length, height: 1, "aria-hidden": "true"});
   const readout = make("output", {class: "readout"});
@@ -86,12 +86,12 @@ export function strip(values, {name, most = largestOf(values), part = null, fade
   return {box, readout, paint, show, fade: share => ((fade = share), paint())};
 }
 
-/** A formula with its indices set low: "x W_Q". */
+/** A formula with subscripts: "x W_Q". */
 function formulaParts(text) {
   return text.split(/(_[A-Z])/).map(part => (/^_[A-Z]$/.test(part) ? make("sub", {}, part[1]) : part));
 }
 
-/** A strip under its name and formula, with its numbers to open. `said` is what stands at its right. */
+/** A strip under its name and formula, with its numbers to open. `said` is the text at its right. */
 export function vector(values, {name, formula = "", dimension = "", said = "", ...more}) {
   const made = strip(values, {name, ...more});
   const table = make("div", {class: "numbers", role: "group", tabindex: 0, "aria-label": `${name}, all numbers`});
@@ -120,7 +120,7 @@ export function vector(values, {name, formula = "", dimension = "", said = "", .
 const TERMS = 6; // of a dot product, in numbers; the rest can be opened
 const SNAP = 0.015; // of the model's own divisor: the slider snaps to it
 
-/** softmax of scores ÷ divisor, capped and biased as the model does, over the visible ones. */
+/** softmax of scores ÷ divisor, capped and biased as in the model, over the visible keys. */
 export function softmaxOf(scores, divisor, {visible, bias, softcap}) {
   const logits = scores.map((score, n) => (visible[n] ? capped(score / divisor, softcap) + bias[n] : -Infinity));
   const most = Math.max(...logits);
@@ -133,7 +133,7 @@ function capped(logit, softcap) {
   return softcap ? softcap * Math.tanh(logit / softcap) : logit;
 }
 
-/** What a model adds to scaled scores before the softmax, such as a bias by distance: its weights tell. */
+/** The bias that a model adds to scaled scores before the softmax, such as a bias by distance, computed from its weights. */
 export function biasOf({scaled, weights, visible, softcap}) {
   const found = scaled.map((value, n) =>
     visible[n] && weights[n] > 0 ? Math.log(weights[n]) - capped(value, softcap) : NaN,
@@ -144,18 +144,18 @@ export function biasOf({scaled, weights, visible, softcap}) {
   return found.map(value => (none || Number.isNaN(value) ? 0 : value - most));
 }
 
-/** In bits: 0 where one word has everything, log₂ n where n words have the same. */
+/** Entropy in bits: 0 if one word has all weight, log₂ n if n words have equal weights. */
 export function entropyOf(shares) {
   return shares.reduce((sum, share) => (share > 0 ? sum - share * Math.log2(share) : sum), 0);
 }
 
-/** A whole number as it is, any other with three digits. */
+/** A whole number, or any other number with three digits. */
 export function wholeOr(value) {
   return Math.abs(value - Math.round(value)) < 1e-6 ? String(Math.round(value)) : asNumber(value);
 }
 
-/** The slider for the divisor, what it does to the shares, and the table of the softmax. `moved(divisor or null)` hears
- *  where the slider is; `set(divisor)` shows it; followers get the shares and whether they are the model's own. */
+/** The slider for the divisor, what it does to the shares, and the table of the softmax. `moved(divisor or null)` is
+ *  called with its position; `set(divisor)` moves it; followers get the shares and whether they are the model's own. */
 export function scaleControl(numbers, names, moved) {
   const own = 1 / numbers.scale;
   const largest = 2 * own;

@@ -1,4 +1,4 @@
-// Small helpers of the page: elements made without HTML strings, words and numbers as they are shown, focus that roves.
+// Small helpers of the page: elements without HTML strings, words and numbers as text, and a roving focus.
 
 import {element as make, filled} from "./elements.js";
 
@@ -21,7 +21,7 @@ const UNSEEN =
 
 const BLANKS = {"\n": "↵", "\t": "⇥"};
 
-/** A word that is safe to show: controls and changes of direction made visible, very long ones cut. */
+/** A word that is safe to show: control characters made visible, a very long word cut. */
 export function shownWord(word, longest = 60) {
   const start = word.slice(0, 4 * longest);
   const shown = start.replace(UNSEEN, found => {
@@ -55,7 +55,7 @@ export function counted(count, noun) {
 }
 
 /** One tab stop for many buttons: arrow keys move among them, Home and End go to the ends.
- *  `items()` lists them in order; `across` (a number, or a function) is how many stand in a row. */
+ *  `items()` lists them in order; `across` (a number, or a function) is how many are in a row. */
 export function roving(root, items, across = () => 1) {
   function stop(at) {
     for (const [n, item] of items().entries()) item.tabIndex = n === at ? 0 : -1;
@@ -92,7 +92,7 @@ export function later(action, wait) {
   return call;
 }
 
-/** "light" or "dark", as it is shown. */
+/** The theme on the screen: "light" or "dark". */
 export function themeNow() {
   return (
     document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")

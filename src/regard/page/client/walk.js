@@ -1,12 +1,12 @@
-// The walk through one layer, for one word in one head: from the vector that comes in to the one that leaves, every
-// number shown. Each step is a section.
+// The walk through one layer, for one word in one head: every number from the vector that enters to the vector that leaves.
+// Each step is a section.
 
 import {dotProduct, largestOf, scaleControl, strip, vector, wholeOr} from "./strips.js";
 import {asNumber, asPercent, button, counted, make, roving, shownWord} from "./ui.js";
 
 /** The sections of a walk. `go.to(key)` opens a dot product, `go.divide(divisor or null)` moves the scale, `go.on()`
- *  walks on into the next layer (null: there is none). Gives what to show, what to paint again when the theme changes, and
- *  `refresh(key, divisor)`. */
+ *  walks on into the next layer (null: there is none). Returns the elements, the functions that paint again when the theme
+ *  changes, and `refresh(key, divisor)`. */
 export function walkOf(step, numbers, entry, go) {
   const paints = [];
   const place = (numbers.columns ?? numbers.names.map((_, n) => n)).indexOf(step.token);
@@ -111,7 +111,7 @@ function projectionStep({numbers, own, word, most, shown}) {
   };
 }
 
-/** The scores of all words, and one of them opened. */
+/** The scores of all words, and the dot product of one word. */
 function scoresStep({numbers, names, word, most, thin, paints, go}) {
   const {q, k, scores, visible, weights} = numbers;
   const seen = names.map((_, n) => n).filter(n => visible[n]);
@@ -120,7 +120,7 @@ function scoresStep({numbers, names, word, most, thin, paints, go}) {
   const product = make("div", {class: "product"});
   const buttons = seen.map(n => {
     const key = thin(k[n], {name: `k(${names[n]})`, most});
-    key.box.tabIndex = -1; // the dot product below has it too
+    key.box.tabIndex = -1; // the dot product below shows it too
     const bar = make("span", {class: scores[n] < 0 ? "bar negative" : "bar"});
     bar.style.setProperty("--share", String(Math.abs(scores[n]) / largest));
     const choose = {class: "row-word", "aria-pressed": "false", tabindex: -1, click: () => go.to(n)};
@@ -178,7 +178,7 @@ function scaleSteps({numbers}, scale) {
   ];
 }
 
-/** The values in their shares, added; they follow the slider. */
+/** The sum of the values times their shares, which follow the slider. */
 function sumStep({numbers, names, word, shown, thin}, scale) {
   const {v, output, weights, visible} = numbers;
   if (!v || !output) return null;

@@ -1,11 +1,10 @@
-// What if: a word is hidden from the model, or heads are switched off, and the text is read again. Before and after
-// stand side by side.
+// What if: hide a word from the model or switch heads off, read the text again, and compare the two translations.
 
 import {headName, headOf, kindsOf, postRead} from "./api.js";
 import {kindInWords} from "./heads.js";
 import {asPercent, button, counted, later, make, roving, shownWord} from "./ui.js";
 
-/** Which words of b are not in a, by the longest common subsequence: [[word, whether it is new]]. */
+/** The words of b, by the longest common subsequence with a: [[word, whether it is new]]. */
 export function changedWords(a, b) {
   const table = Array.from({length: a.length + 1}, () => new Uint16Array(b.length + 1));
   for (let i = a.length - 1; i >= 0; i--) {
