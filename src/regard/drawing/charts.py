@@ -181,8 +181,8 @@ def _panel(
         place = _MARGIN + (step - span[0]) / length * _PANEL_WIDTH
         canvas.line(place, lower, place, lower + 4, theme.muted, 0.8)
         canvas.text(place, lower + 18, f"{step:,.15g}", size=12, fill=theme.muted, anchor="middle")
-    across = _MARGIN + (_means(x) - span[0]) / length * _PANEL_WIDTH
-    down = lower - (_means(y) - low) / extent * (lower - upper)
+    across = _MARGIN + (_means(x, _POINTS) - span[0]) / length * _PANEL_WIDTH
+    down = lower - (_means(y, _POINTS) - low) / extent * (lower - upper)
     points = [f"{a:.1f} {b:.1f}" for a, b in zip(across, down, strict=True) if np.isfinite(b)]
     canvas.path("M" + "L".join(points), theme.colours[0], 1.8)
     if np.isfinite(down[-1]):
@@ -191,17 +191,14 @@ def _panel(
     canvas.reach(_MARGIN + _PANEL_WIDTH + 60, lower + 24)
 
 
-def _means(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Averages of neighbouring points where there are too many to distinguish."""
-    if len(numbers) <= _POINTS:
-        return numbers
-    return np.array([part.mean() for part in np.array_split(numbers, _POINTS)])
+def _means(numbers: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+    """Averages of neighbouring points where there are more than can be told apart."""
+    return np.array([part.mean() for part in np.array_split(numbers, min(most, len(numbers)))])
 
 
 def _sparkline(name: str, y: NDArray[np.float64], room: int, span: tuple[float, float]) -> Text:
     low, high = span
     summary = f"  {y[0]:.3g} → {y[-1]:.3g}, least {np.nanmin(y):.3g}, greatest {np.nanmax(y):.3g}"
     cells = max(min(room - cell_len(name) - 2 - len(summary), len(y), 60), 1)
-    means = np.array([part.mean() for part in np.array_split(y, cells)])
-    levels = np.nan_to_num((means - low) / ((high - low) or 1.0)) * (len(_BLOCKS) - 1)
+    levels = np.nan_to_num((_means(y, cells) - low) / ((high - low) or 1.0)) * (len(_BLOCKS) - 1)
     return Text(f"{name}  {''.join(_BLOCKS[round(float(level))] for level in levels)}{summary}")

@@ -357,7 +357,11 @@ def architecture(
 
     def draw(canvas: Canvas) -> None:
         if part == "layer":
-            _input_and_output(canvas, config, _layer(canvas, 0, 44, config, "encoder layer"))
+            bottom, muted = _layer(canvas, 0, 44, config, "encoder layer"), canvas.theme.muted
+            canvas.arrow(_MIDDLE, bottom + 24, _MIDDLE, bottom - 8, muted)
+            canvas.text(_MIDDLE, bottom + 42, "input", 14, "middle")
+            canvas.arrow(_MIDDLE, 44 + _outlet(config), _MIDDLE, 22, muted)
+            canvas.text(_MIDDLE, 14, "output", 14, "middle")
         elif part == "encoder":
             _stack(canvas, config, unfold, source)
         else:
@@ -450,7 +454,8 @@ def _layer(canvas: Canvas, x: float, y: float, config: Config, name: str, decode
             top, norm, arrow = first + 26, first, first + 88
             canvas.line(middle, top - 4, middle, norm + _NORM_HEIGHT, theme.muted, 1.4)
         canvas.arrow(middle, end, middle, arrow, theme.muted)
-        _norm(canvas, middle, norm)
+        canvas.rect(middle - 60, norm, 120, _NORM_HEIGHT, theme.background, rx=5, stroke=theme.muted, stroke_width=1.1)
+        canvas.text(middle, norm + 14, "layer norm", 11, "middle")
         _box(canvas, middle, top + 20, _BOX_WIDTH, text, detail, height=42)
         canvas.line(middle, top + 20, middle, top + 12, theme.muted, 1.4)
         side = x + _BOX_WIDTH + 44  # the residual connection
@@ -460,12 +465,6 @@ def _layer(canvas: Canvas, x: float, y: float, config: Config, name: str, decode
         if n:
             canvas.line(middle, first - (4 if _norm_first(config) else 0), middle, first - 10, theme.muted, 1.4)
     return y + height
-
-
-def _norm(canvas: Canvas, middle: float, y: float) -> None:
-    theme = canvas.theme
-    canvas.rect(middle - 60, y, 120, _NORM_HEIGHT, theme.background, rx=5, stroke=theme.muted, stroke_width=1.1)
-    canvas.text(middle, y + 14, "layer norm", 11, "middle")
 
 
 def _norm_first(config: Config) -> bool:
@@ -479,14 +478,6 @@ def _outlet(config: Config) -> float:
 
 def _layer_height(sublayers: int) -> float:
     return _SUBLAYER_HEIGHT * sublayers + 34
-
-
-def _input_and_output(canvas: Canvas, config: Config, bottom: float) -> None:
-    theme = canvas.theme
-    canvas.arrow(_MIDDLE, bottom + 24, _MIDDLE, bottom - 8, theme.muted)
-    canvas.text(_MIDDLE, bottom + 42, "input", 14, "middle")
-    canvas.arrow(_MIDDLE, 44 + _outlet(config), _MIDDLE, 22, theme.muted)
-    canvas.text(_MIDDLE, 14, "output", 14, "middle")
 
 
 def _stack(canvas: Canvas, config: Config, unfold: bool, source: str) -> None:

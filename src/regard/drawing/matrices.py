@@ -229,12 +229,17 @@ def cells(
     left = x + (max(measure(label, _FONT, bold=row is not None) for label in labels) + 8 if labels else 0)
     top = y + _caption(canvas, left, y, table)
     widths = _widths(table, columns, texts)
-    if table.columns:
-        top += 20
-        _column_words(canvas, left, top - 7, table, columns, widths, column)
+    top += 20 if table.columns else 0
     xs = tuple(float(left + sum(widths[:n]) + w / 2) for n, w in enumerate(widths))
     heights = [_CELL_HEIGHT if r is not None else _GAP for r in rows]
     ys = tuple(float(top + sum(heights[:n]) + h / 2) for n, h in enumerate(heights))
+    for j, c in enumerate(columns if table.columns else ()):
+        word = "…" if c is None else shorten(table.columns[c], min(_HEADER_WIDTH, widths[j]), _FONT)
+        highlighted = c is not None and c == column
+        canvas.text(
+            xs[j], top - 7, word, _FONT, "middle", theme.accent if highlighted else "", bold=highlighted,
+            title="" if c is None else in_full(table.columns[c]),
+        )  # fmt: skip
     colours = theme.heat(_shares(table))
     for i, r in enumerate(rows):
         if table.rows:
@@ -325,20 +330,6 @@ def _widths(table: Table, columns: Sequence[int | None], texts: NDArray[np.objec
         word = measure(shorten(table.columns[c], _HEADER_WIDTH, _FONT), _FONT) + 8 if table.columns else 0.0
         widths.append(max(number, word, 34.0))
     return widths
-
-
-def _column_words(
-    canvas: Canvas, left: float, y: float, table: Table, columns: Sequence[int | None], widths: Sequence[float],
-    column: int | None,
-) -> None:  # fmt: skip
-    for n, c in enumerate(columns):
-        middle = left + sum(widths[:n]) + widths[n] / 2
-        word = "…" if c is None else shorten(table.columns[c], min(_HEADER_WIDTH, widths[n]), _FONT)
-        highlighted = c is not None and c == column
-        canvas.text(
-            middle, y, word, _FONT, "middle", canvas.theme.accent if highlighted else "", bold=highlighted,
-            title="" if c is None else in_full(table.columns[c]),
-        )  # fmt: skip
 
 
 def _tooltip(table: Table, row: int, column: int) -> str:
