@@ -75,12 +75,19 @@ def landscape(
     if window is not None and max(held["window"].shape) > _WINDOW:
         raise ShapeError(f"the window must have at most {_WINDOW} rows and columns. Got {held['window'].shape}.")
     marks = marks if len(marks) <= _LANDMARKS else [marks[n * len(marks) // _LANDMARKS] for n in range(_LANDMARKS)]
-    note = _note(shape, tokens)
+    means = f"each the mean of about {tokens[0] / shape[0]:.0f} × {tokens[1] / shape[1]:.0f}"
+    bins = "cells of their own" if shape == tokens else f"{shape[0]} × {shape[1]} cells, {means}"
+    note = f"{tokens[0]:,} × {tokens[1]:,} weights in {bins}; shades by the logarithm."
 
     @cache
     def shades() -> _Shaded:
         values = as_weights("pool", compute(), ("rows", "columns"))
-        low, high = _range(values)
+        positive = values[np.isfinite(values) & (values > 0)]
+        high = max(float(positive.max()), _LEAST) if positive.size else 1.0
+        low = float(np.quantile(positive, 0.01)) if positive.size else 0.0
+        low = max(
+            low / 2, high * 1e-4
+        )  # half, so that small weights still differ from none; at most four powers of ten
         shares = np.clip(np.log(np.maximum(values, low) / low) / np.log(high / low), 0, 1)
         return _Shaded(values, shares, low, high)
 
@@ -90,12 +97,12 @@ def landscape(
         if window is not None:
             _window(canvas, window, tokens, left, top)
 
-    def text(room: int) -> Text:
-        return _text(shades().shares, tokens, marks, window, room)
-
     shapes = {"pool": shape} | {name: values.shape for name, values in held.items()}
     numbers = Later(shapes, lambda: {"pool": shades().values} | held)
-    return Picture("map", numbers, draw, text, title, f"{caption} {note}".strip(), tuple(text for _, text in marks))
+    return Picture(
+        "map", numbers, draw, lambda room: _text(shades().shares, tokens, marks, window, room), title,
+        f"{caption} {note}".strip(), tuple(text for _, text in marks),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,23 +113,6 @@ class _Shaded:
     shares: NDArray[np.floating]
     low: float
     high: float
-
-
-def _note(cells: tuple[int, int], tokens: tuple[int, int]) -> str:
-    weights = f"{tokens[0]:,} × {tokens[1]:,} weights"
-    if cells == tokens:
-        return f"{weights} in cells of their own; shades by the logarithm."
-    sides = tokens[0] / cells[0], tokens[1] / cells[1]
-    each = f"each the mean of about {sides[0]:.0f} × {sides[1]:.0f}"
-    return f"{weights} in {cells[0]} × {cells[1]} cells, {each}; shades by the logarithm."
-
-
-def _range(values: NDArray[np.floating]) -> tuple[float, float]:
-    """The weights at which the shades start and end: at most four powers of ten apart."""
-    positive = values[np.isfinite(values) & (values > 0)]
-    high = max(float(positive.max(initial=0.0)), _LEAST) if positive.size else 1.0
-    low = float(np.quantile(positive, 0.01)) if positive.size else 0.0
-    return max(low / 2, high * 1e-4), high  # half, so that small weights still differ from none
 
 
 def _map(
@@ -262,13 +252,18 @@ def overlay(
     def draw(canvas: Canvas) -> None:
         _draw_overlay(canvas, pixels, checked, marked)
 
-    def text(room: int) -> Text:
-        return Text("\n").join(_heat_text(each, room) for each in checked)
-
     names = [each.name or "weights" for each in checked]
     unique = [name if names.count(name) == 1 else f"{name} {n}" for n, name in enumerate(names)]
     held = {name: each.weights for name, each in zip(unique, checked, strict=True)}
-    return Picture("overlay", held, draw, text, title, " ".join(filter(None, notes)), tuple(names))
+    return Picture(
+        "overlay",
+        held,
+        draw,
+        lambda room: Text("\n").join(_heat_text(each, room) for each in checked),
+        title,
+        " ".join(filter(None, notes)),
+        tuple(names),
+    )
 
 
 def _checked(each: Heat) -> Heat:
@@ -284,7 +279,8 @@ def _checked(each: Heat) -> Heat:
 
 
 def _draw_overlay(canvas: Canvas, pixels: NDArray[np.uint8], heats: Sequence[Heat], marked: str) -> None:
-    colour, grey = _png(pixels), _png(_faded(pixels))
+    light = 90 + pixels @ np.array([0.299, 0.587, 0.114]) * 150 / 255  # grey, on which a veil of colour stands out
+    colour, grey = _png(pixels), _png(np.rint(light).astype(np.uint8))
     boxes = np.array([each.box for each in heats] + [(0.0, 0.0, 1.0, 1.0)])
     top, left = boxes[:, :2].min(0)  # a box may be larger than the picture: then there are patches of padding
     bottom, right = boxes[:, 2:].max(0)
@@ -335,13 +331,6 @@ def _scale(each: Heat) -> float:
 def _label(each: Heat) -> str:
     most = percent(float(np.nanmax(each.weights))) if not np.isnan(each.weights).all() else "nan"
     return f"{visible(each.name, 60)}, up to {most}" if each.name else f"up to {most}"
-
-
-def _faded(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The picture in light grey, on which a veil of colour stands out."""
-    grey = pixels @ np.array([0.299, 0.587, 0.114])
-    faded: NDArray[np.uint8] = np.rint(90 + grey * 150 / 255).astype(np.uint8)
-    return faded
 
 
 def _png(pixels: NDArray[np.uint8]) -> bytes:
