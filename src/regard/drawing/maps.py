@@ -85,9 +85,7 @@ def landscape(
         positive = values[np.isfinite(values) & (values > 0)]
         high = max(float(positive.max()), _LEAST) if positive.size else 1.0
         low = float(np.quantile(positive, 0.01)) if positive.size else 0.0
-        low = max(
-            low / 2, high * 1e-4
-        )  # half, so that small weights still differ from none; at most four powers of ten
+        low = max(low / 2, high * 1e-4)  # at most four powers of ten; half, so that small weights are visible
         shares = np.clip(np.log(np.maximum(values, low) / low) / np.log(high / low), 0, 1)
         return _Shaded(values, shares, low, high)
 
@@ -252,18 +250,13 @@ def overlay(
     def draw(canvas: Canvas) -> None:
         _draw_overlay(canvas, pixels, checked, marked)
 
+    def text(room: int) -> Text:
+        return Text("\n").join(_heat_text(each, room) for each in checked)
+
     names = [each.name or "weights" for each in checked]
     unique = [name if names.count(name) == 1 else f"{name} {n}" for n, name in enumerate(names)]
     held = {name: each.weights for name, each in zip(unique, checked, strict=True)}
-    return Picture(
-        "overlay",
-        held,
-        draw,
-        lambda room: Text("\n").join(_heat_text(each, room) for each in checked),
-        title,
-        " ".join(filter(None, notes)),
-        tuple(names),
-    )
+    return Picture("overlay", held, draw, text, title, " ".join(filter(None, notes)), tuple(names))
 
 
 def _checked(each: Heat) -> Heat:
