@@ -76,7 +76,7 @@ export function openHeads(root, app, point) {
           },
           String(entry.layer),
         );
-        const cells = entry.heads.map((head, place) => thumbnail(n, head, entry.roles?.[place] ?? ""));
+        const cells = entry.heads.map((head, place) => thumbnail(n, head, entry.roles[place]));
         buttons.push(...cells);
         return make("div", {class: "layer-row"}, label, ...cells);
       }),
@@ -128,8 +128,8 @@ export function openHeads(root, app, point) {
     const [n, head] = headOf(name);
     const entry = app.reading.entries[n];
     const place = entry.heads.indexOf(head);
-    const weight = entry.weights?.[place] ? `, ${asPercent(entry.weights[place])} of its attention` : "";
-    said.textContent = `Layer ${entry.layer}, head ${head}${entry.roles?.[place] ? `: ${entry.roles[place]}${weight}` : ""}`;
+    const weight = entry.weights[place] ? `, ${asPercent(entry.weights[place])} of its attention` : "";
+    said.textContent = `Layer ${entry.layer}, head ${head}${entry.roles[place] ? `: ${entry.roles[place]}${weight}` : ""}`;
   }
 
   /** Mark the chosen heads. */
@@ -140,15 +140,13 @@ export function openHeads(root, app, point) {
     const all = headsOf(app.reading, kind);
     const pill = (label, wanted) => {
       const same = wanted.length === names.size && wanted.every(name => names.has(name));
-      return button({class: "pill", "aria-pressed": String(same), click: () => choose(kind, wanted)},
-        label,
-      );
+      return button({class: "pill", "aria-pressed": String(same), click: () => choose(kind, wanted)}, label);
     };
     const byRole = new Map();
     for (const name of all) {
       const [n, head] = headOf(name);
       const entry = app.reading.entries[n];
-      const role = entry.roles?.[entry.heads.indexOf(head)];
+      const role = entry.roles[entry.heads.indexOf(head)];
       if (role) byRole.set(role, [...(byRole.get(role) ?? []), name]);
     }
     const roles = byRole.size > 1 ? [...byRole].sort((a, b) => b[1].length - a[1].length).slice(0, 6) : [];
@@ -206,9 +204,7 @@ export function kindInWords(kind) {
 export function kindSwitch(app, kind, choose) {
   const buttons = kindsOf(app.reading).map(one => {
     const checked = {"aria-checked": String(one === kind), tabindex: one === kind ? 0 : -1};
-    return button({role: "radio", "data-kind": one, ...checked, click: () => choose(one)},
-      KIND_NAMES[one],
-    );
+    return button({role: "radio", "data-kind": one, ...checked, click: () => choose(one)}, KIND_NAMES[one]);
   });
   const group = make("div", {class: "switch", role: "radiogroup", "aria-label": "Kind of attention"}, ...buttons);
   roving(group, () => buttons);

@@ -249,11 +249,7 @@ export function openPanel(app) {
       ...sinksNote(names, looks),
       ...(tied ? [ranking(word, kind, tied)] : []),
       ...(by.length ? [lookedAtNote(word, by)] : []),
-      button({class: "primary unfold", click: unfold},
-        "Unfold the steps of ",
-        wordOf(word),
-        " →",
-      ),
+      button({class: "primary unfold", click: unfold}, "Unfold the steps of ", wordOf(word), " →"),
     );
     const said = ranked.slice(0, SPOKEN).map(look => `${shownWord(look.text)} ${asPercent(look.weight)}`);
     speak(`${word.text}${verb} ${said.join(", ")}. ${through}.`);

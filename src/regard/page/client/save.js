@@ -56,12 +56,12 @@ export function saveMenu(app) {
       return "The address of this view is copied.";
     },
     async svg() {
-      handOver(new Blob([await svgNow()], {type: "image/svg+xml"}), `${name()}.svg`);
+      handOver(new Blob([svgNow()], {type: "image/svg+xml"}), `${name()}.svg`);
       return "Saved as SVG.";
     },
     async png() {
       const map = app.state.tab === "map" && app.views.map.map();
-      handOver(map ? await map.png() : await pngOf(await svgNow()), `${name()}.png`);
+      handOver(map ? await map.png() : await pngOf(svgNow()), `${name()}.png`);
       return "Saved as PNG.";
     },
     async html() {
@@ -74,13 +74,9 @@ export function saveMenu(app) {
     },
   };
 
-  async function svgNow() {
+  function svgNow() {
     const map = app.state.tab === "map" && app.views.map.map();
-    if (map) {
-      const drawn = await map.svg();
-      return typeof drawn === "string" ? drawn : new XMLSerializer().serializeToString(drawn);
-    }
-    return svgOf(app.views[app.state.tab].picture());
+    return map ? map.svg() : svgOf(app.views[app.state.tab].picture());
   }
 }
 

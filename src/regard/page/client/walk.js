@@ -9,7 +9,7 @@ import {asNumber, asPercent, button, counted, make, roving, shownWord} from "./u
  *  changes, and `refresh(key, divisor)`. */
 export function walkOf(step, numbers, entry, go) {
   const paints = [];
-  const place = (numbers.columns ?? numbers.names.map((_, n) => n)).indexOf(step.token);
+  const place = numbers.columns.indexOf(step.token);
   const walk = {
     ...{step, numbers, entry, go, paints},
     word: tokenShown(numbers.token),
@@ -217,11 +217,7 @@ function joinStep({numbers, entry, step, shown}) {
   const {joined, output, formulas} = numbers;
   if (!joined) return null;
   const start = entry.heads.indexOf(step.head) * output.length;
-  const later = [
-    ["projected", "mixed", "z W_O"],
-    ["residual", "with the word itself", "x + mixed"],
-    ["normed", "normed", "mean 0, spread 1, then scaled"],
-  ];
+  const later = {projected: "mixed", residual: "with the word itself", normed: "normed"};
   return {
     short: "heads joined",
     title: "Heads joined",
@@ -230,9 +226,9 @@ function joinStep({numbers, entry, step, shown}) {
       "mixes them, and the word itself is added.",
     parts: [
       shown(joined, {name: "z of all heads", part: [start, start + output.length]}),
-      ...later
+      ...Object.entries(later)
         .filter(([field]) => numbers[field])
-        .map(([field, name, formula]) => shown(numbers[field], {name, formula: formulas?.[field] ?? formula})),
+        .map(([field, name]) => shown(numbers[field], {name, formula: formulas[field]})),
     ],
   };
 }
@@ -245,8 +241,8 @@ function feedStep({numbers, shown}) {
     title: "Feed-forward",
     text: "Each word on its own: a wider layer, an activation, and back.",
     parts: [
-      shown(hidden, {name: "hidden", formula: formulas?.hidden ?? ""}),
-      ...(fed ? [shown(fed, {name: "fed", formula: formulas?.fed ?? ""})] : []),
+      shown(hidden, {name: "hidden", formula: formulas.hidden}),
+      shown(fed, {name: "fed", formula: formulas.fed}),
     ],
   };
 }
@@ -263,7 +259,7 @@ function lastStep({numbers, entry, word, shown, go}) {
     title: numbers.hidden ? "What leaves the layer" : "What leaves this attention",
     text: between,
     parts: [
-      shown(numbers.next, {name: `${word}, after layer ${entry.layer}`, formula: numbers.formulas?.next ?? ""}),
+      shown(numbers.next, {name: `${word}, after layer ${entry.layer}`, formula: numbers.formulas.next}),
       on,
     ],
   };

@@ -66,7 +66,7 @@ export function openWhatIf(root, app) {
     const grid = make("div", {class: "off-grid", role: "group", "aria-label": `Heads of the ${kindInWords(kind)}`});
     for (const [entry, n] of rows) {
       const heads = entry.heads.map((head, place) => {
-        const role = entry.roles?.[place];
+        const role = entry.roles[place];
         return button({
           class: "off-head",
           "data-kind": kind,
