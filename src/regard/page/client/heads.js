@@ -69,13 +69,9 @@ export function openHeads(root, app, point) {
     buttons = [];
     grid.replaceChildren(
       ...rows.map(([entry, n]) => {
-        const label = button({class: "layer",
-            "aria-label": `All heads of layer ${entry.layer}`,
-            title: `All heads of layer ${entry.layer}`,
-            click: () => toggleLayer(n),
-          },
-          String(entry.layer),
-        );
+        const title = `All heads of layer ${entry.layer}`;
+        const attributes = {class: "layer", "aria-label": title, title, click: () => toggleLayer(n)};
+        const label = button(attributes, String(entry.layer));
         const cells = entry.heads.map((head, place) => thumbnail(n, head, entry.roles[place]));
         buttons.push(...cells);
         return make("div", {class: "layer-row"}, label, ...cells);
@@ -103,21 +99,20 @@ export function openHeads(root, app, point) {
     const name = headName(entry, head);
     const {layer} = app.reading.entries[entry];
     const canvas = make("canvas", {"aria-hidden": "true", width: 1, height: 1});
-    return button({class: "thumb",
-        tabindex: -1,
-        "aria-pressed": "false",
-        "aria-label": `Layer ${layer}, head ${head}${role ? `: ${role}` : ""}`,
-        "data-head": name,
-        pointerenter: event => event.pointerType !== "touch" && (point(name), say(name)),
-        focus: event => event.target.matches(":focus-visible") && (point(name), say(name)),
-        click: () => {
-          point(null); // show the chosen heads, not the head under the pointer
-          toggle(name);
-        },
+    const attributes = {
+      class: "thumb",
+      tabindex: -1,
+      "aria-pressed": "false",
+      "aria-label": `Layer ${layer}, head ${head}${role ? `: ${role}` : ""}`,
+      "data-head": name,
+      pointerenter: event => event.pointerType !== "touch" && (point(name), say(name)),
+      focus: event => event.target.matches(":focus-visible") && (point(name), say(name)),
+      click: () => {
+        point(null); // show the chosen heads, not the head under the pointer
+        toggle(name);
       },
-      canvas,
-      make("span", {class: "role"}, role),
-    );
+    };
+    return button(attributes, canvas, make("span", {class: "role"}, role));
   }
 
   function say(name) {

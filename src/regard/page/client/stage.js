@@ -104,17 +104,16 @@ export class Stage {
     const kinds = {special: unit.special, glued: unit.glued, start: unit.side === "read", "written-on": unit.written};
     const classes = ["word", ...Object.keys(kinds).filter(name => kinds[name])].join(" ");
     unit.share = make("span", {class: "share"});
-    unit.element = button({class: classes,
-        tabindex: -1,
-        "aria-pressed": "false",
-        "data-place": `${unit.side}.${unit.range[0]}`,
-        pointerenter: event => event.pointerType !== "touch" && this.tell.over(unit),
-        focus: () => this.tell.over(unit),
-        click: () => this.tell.pick(unit),
-      },
-      make("bdi", {class: "text"}, unit.text),
-      unit.share,
-    );
+    const attributes = {
+      class: classes,
+      tabindex: -1,
+      "aria-pressed": "false",
+      "data-place": `${unit.side}.${unit.range[0]}`,
+      pointerenter: event => event.pointerType !== "touch" && this.tell.over(unit),
+      focus: () => this.tell.over(unit),
+      click: () => this.tell.pick(unit),
+    };
+    unit.element = button(attributes, make("bdi", {class: "text"}, unit.text), unit.share);
     return unit.element;
   }
 
