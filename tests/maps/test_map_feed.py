@@ -340,37 +340,37 @@ def test_what_does_not_fit_together_is_named():
     with pytest.raises(regard.ShapeError, match=r"at least 1 query and 1 key. Got 0 and 5"):
         feed_of(matrix(5).part[:, :0])
     for A, heads, found in ((matrix(5), None, [0, 1]), (matrix(5), [1], [1]), (matrix(5).part[0], None, [0])):
-        entry = MapEntry.of(A, heads)
+        entry = MapEntry.from_matrix(A, heads)
         assert (list(entry.heads), tuple(entry.matrix.shape)) == (found, (len(found), 5, 5))
-    assert torch.equal(MapEntry.of(matrix(5), [1]).matrix.to_dense(), matrix(5)[1:])
+    assert torch.equal(MapEntry.from_matrix(matrix(5), [1]).matrix.to_dense(), matrix(5)[1:])
 
 
 def test_bins_of_a_range():
     for bins, runs in (
-        (Bins.of("rows", (0, 10), 5, 20), [(0, slice(0, 10), 5)]),
-        (Bins.of("rows", (0, 10), 3, 20), [(0, slice(0, 10), 3)]),  # of unequal size: one pool
-        (Bins.of("rows", (16, 32), 4, 21), [(0, slice(0, 4), 1), (1, slice(4, 5), 1)]),
-        (Bins.of("rows", (16, 32), 4, 24), [(0, slice(0, 8), 2)]),
-        (Bins.of("rows", (16, 32), 2, 21), [(0, slice(0, 5), 1)]),
+        (Bins.cut("rows", (0, 10), 5, 20), [(0, slice(0, 10), 5)]),
+        (Bins.cut("rows", (0, 10), 3, 20), [(0, slice(0, 10), 3)]),  # of unequal size: one pool
+        (Bins.cut("rows", (16, 32), 4, 21), [(0, slice(0, 4), 1), (1, slice(4, 5), 1)]),
+        (Bins.cut("rows", (16, 32), 4, 24), [(0, slice(0, 8), 2)]),
+        (Bins.cut("rows", (16, 32), 2, 21), [(0, slice(0, 5), 1)]),
     ):  # fmt: skip
         assert list(bins.runs()) == runs
-    whole = Bins.of("rows", (100, 200), 5, 190)
+    whole = Bins.cut("rows", (100, 200), 5, 190)
     assert (whole.start, whole.stop, whole.size, whole.bins, whole.tokens) == (100, 190, 20.0, 5, 90)
     for first, end, low, start, stop, count in (
         (0, 999, 0, 100, 190, 5), (100, 190, 0, 100, 190, 5), (120, 140, 1, 120, 140, 1), (119, 141, 0, 100, 160, 3), (185, 186, 4, 180, 190, 1),
         (150, 150, 2, 140, 160, 1), (140, 140, 2, 140, 140, 0), (0, 50, 0, 100, 100, 0), (500, 600, 5, 190, 190, 0),
     ):  # fmt: skip
         assert whole.within(first, end) == (low, Bins(start, stop, 20.0, count)), (first, end)
-    uneven = Bins.of("rows", (0, 10), 3, 20)
+    uneven = Bins.cut("rows", (0, 10), 3, 20)
     assert uneven.within(4, 5) == (0, uneven)
     for span, count, tokens, said in (
         ((20, 21), 1, 20, "starts below 20"), ((5, 4), 1, 20, "in at most"), ((0, 4), 5, 20, "Got \\(0, 4\\) in 5"), ((0, 4), 0, 20, "in 0"),
         ((10, 21), 2, 20, "past the last token, 20, take bins of one size"),
     ):  # fmt: skip
         with pytest.raises(regard.OutOfRangeError, match=f"^rows .*{said}"):
-            Bins.of("rows", span, count, tokens)
-    assert Bins.of("rows", (0, 4), 4, 20).bins == 4
-    assert Bins.of("rows", (10, 20), 3, 20).stop == 20
+            Bins.cut("rows", span, count, tokens)
+    assert Bins.cut("rows", (0, 4), 4, 20).bins == 4
+    assert Bins.cut("rows", (10, 20), 3, 20).stop == 20
 
 
 def test_sizes_of_levels():

@@ -43,7 +43,7 @@ class MapEntry:
     layer: int = 0
 
     @classmethod
-    def of(cls, matrix: AttentionMatrix, heads: Sequence[int] | None = None) -> MapEntry:
+    def from_matrix(cls, matrix: AttentionMatrix, heads: Sequence[int] | None = None) -> MapEntry:
         """Some or all heads of a matrix (heads, queries, keys) or (queries, keys)."""
         if not matrix._axes.has_heads:
             matrix = matrix._derived(axes=Axes((), True))
@@ -106,8 +106,8 @@ class MatrixFeed:
     ) -> NDArray[np.float32]:
         """The mean over these heads of the part rows × columns, averaged over bins."""
         runs = self._runs(heads)
-        row_bins = Bins.of("rows", rows, bins[0], self.queries)
-        column_bins = Bins.of("columns", columns, bins[1], self.keys)
+        row_bins = Bins.cut("rows", rows, bins[0], self.queries)
+        column_bins = Bins.cut("columns", columns, bins[1], self.keys)
         if bins[0] * bins[1] > _BINS:
             raise InputError(f"a tile has at most {_BINS:,} bins. Got {bins[0]} × {bins[1]}: ask for a smaller part.")
         # Small bins are computed from queries and keys, and so is what has finer bins than any level, if it is quick.
@@ -162,7 +162,7 @@ class MatrixFeed:
             for number, head in every:
                 entry = self.entries[number]
                 before = dict(blocks.stored)
-                one = Rounded.of(entry.matrix._core, list(entry.heads).index(head))
+                one = Rounded.from_head(entry.matrix._core, list(entry.heads).index(head))
                 with torch.no_grad(), threads(self.queries * self.keys * one.query.shape[-1]):
                     packed = self._packed_head(one, blocks, budget)
                 if packed is None:

@@ -44,7 +44,7 @@ class Bins:
         return self.stop - self.start
 
     @classmethod
-    def of(cls, name: str, span: tuple[int, int], bins: int, tokens: int) -> Bins:
+    def cut(cls, name: str, span: tuple[int, int], bins: int, tokens: int) -> Bins:
         """Cut a range of a text with this many tokens into bins."""
         start, stop = span
         if not 0 <= start < tokens or not 1 <= bins <= stop - start:

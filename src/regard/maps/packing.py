@@ -70,7 +70,7 @@ class Rounded:
     scale: float  # of the products of these
 
     @classmethod
-    def of(cls, core: NormalisedScores, head: int) -> Rounded:
+    def from_head(cls, core: NormalisedScores, head: int) -> Rounded:
         """A head of a matrix."""
         _, _, queries, keys = core.scores.shape
         one = core.select([0], [head], range(queries), range(keys))
