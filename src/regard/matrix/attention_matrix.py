@@ -252,5 +252,6 @@ class AttentionMatrix(LazyMatrix):
     def _feed(self, rows: Sequence[str] | None, columns: Sequence[str] | None, options: PictureOptions) -> Feed:
         # `maps` builds on this room, and only the map of a matrix needs it here: it is looked up by name.
         maps = import_module("regard.maps")
-        feed: Feed = maps.MatrixFeed([maps.MapEntry.from_matrix(self, options.heads)], rows, columns, title=options.title)
+        entry = maps.MapEntry.from_matrix(self, options.heads)
+        feed: Feed = maps.MatrixFeed([entry], rows, columns, title=options.title)
         return feed
