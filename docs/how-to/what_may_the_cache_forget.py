@@ -38,7 +38,7 @@ print(f"{inputs['input_ids'].shape[1]} tokens")
 quarter = record.forgettable(0.25, by="h2o")
 for by in ("h2o", "snapkv", "tova"):
     found = record.forgettable(0.25, by=by)
-    print(f"{by:<7} {found.size} tokens stay and have {min(found.shares):.0%} to {max(found.shares):.0%}")
+    print(f"{by:<7} {found.size} tokens stay and have {min(found.weights):.0%} to {max(found.weights):.0%}")
 quarter.picture(title="The attention that a quarter of the tokens has")
 
 # %% [markdown]

@@ -69,8 +69,8 @@ def test_running_sums_of_a_generation_are_enough():
     assert whole.kept[0].shape == (2, 8)  # heads of the cache
     assert sums.kept[0].shape == (4, 8)  # where only sums were kept, each head has its own
     assert all(set(range(16, 20)) <= set(head.tolist()) for kept in whole.kept for head in kept)  # half are the newest
-    assert all(0.4 < share <= 1 for share in whole.shares + sums.shares)
-    assert min(b - a for a, b in zip(whole.shares, sums.shares, strict=True)) > -1e-6  # a choice of its own loses less
+    assert all(0.4 < share <= 1 for share in whole.weights + sums.weights)
+    assert min(b - a for a, b in zip(whole.weights, sums.weights, strict=True)) > -1e-6  # a choice of its own loses less
     with pytest.raises(regard.errors.WatchError, match="was not kept"):
         record.forgettable(8, by="snapkv")
 
@@ -89,7 +89,7 @@ def test_padding_is_in_no_cache():
         one, other = both.forgettable(4, by=by, sequence=1, window=3), alone.forgettable(4, by=by, window=3)
         assert one.tokens == other.tokens == 7
         assert all(torch.equal(a, b) for a, b in zip(one.kept, other.kept, strict=True))
-        assert one.shares == pytest.approx(other.shares, abs=1e-5)
+        assert one.weights == pytest.approx(other.weights, abs=1e-5)
 
 
 def test_it_is_a_table_and_a_picture():

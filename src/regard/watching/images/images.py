@@ -32,16 +32,15 @@ from regard.watching.images.families import (
 )
 from regard.watching.record.tokens import Tokens
 
-__all__ = ["Stated", "check_stated", "correlation", "read_images"]
-
-Stated = tuple[tuple[int, ...], ...]  # what the user says: (rows, columns), or (rows, columns, first token), of each
+Stated = tuple[tuple[int, ...], ...]  # as the user gives them: (rows, columns) or (rows, columns, first token) of each
+_Arranged = list[tuple[list[list[int]], int | None]]  # of each image: the views in rows and columns; the whole, if any
 _PIXELS = ("pixel_values", "hidden_states")
 _ALIKE = 0.9  # the least correlation of two images that show the same
-_FEWEST = 16  # patches that a correlation is taken of
+_FEWEST = 16  # patches needed for a correlation
 
 
 def check_stated(images: Any) -> Stated:
-    """The images that a user speaks of, checked."""
+    """Read the argument `images` of `watch`."""
     if images is None:
         return ()
     try:
@@ -59,25 +58,24 @@ def check_stated(images: Any) -> Stated:
 def read_images(
     name: str, model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], stated: Stated
 ) -> ReadImages | StatedImages | None:
-    """What a model of this name is shown by these arguments; None where there is no image."""
-    given = [*args, *(kwargs.get(pixels) for pixels in _PIXELS)]
-    if not any(isinstance(each, Tensor) and each.is_floating_point() for each in given):
+    """Return the images that a model of this name is shown by these arguments; None where there is no image."""
+    inputs = [*args, *(kwargs.get(pixels) for pixels in _PIXELS)]
+    if not any(isinstance(each, Tensor) and each.is_floating_point() for each in inputs):
         return None
-    said = StatedImages(model, kwargs, stated) if stated else None
+    fallback = StatedImages(model, kwargs, stated) if stated else None
     if (tower := tower_of(model)) is None:
-        return said
-    names = list(inspect.signature(model.forward).parameters)
-    inputs = dict(zip(names, args, strict=False)) | dict(kwargs)
+        return fallback
+    by_name = dict(zip(inspect.signature(model.forward).parameters, args, strict=False)) | dict(kwargs)
     try:
-        views = read_views(model, tower[1], inputs)
+        views = read_views(model, tower[1], by_name)
     except Exception as error:
         # A version of transformers whose inputs look otherwise: the record is right all the same.
         return StatedImages(model, kwargs, stated, f"its inputs could not be read ({type(error).__name__}: {error})")
     if views is None:
         return None
     inside = ".".join(filter(None, (name, tower[0])))
-    kept = {key: value for key, value in inputs.items() if isinstance(value, Tensor) and not value.is_floating_point()}
-    return ReadImages(model, inside, tower[1], views, kept, said)
+    kept = {key: x for key, x in by_name.items() if isinstance(x, Tensor) and not x.is_floating_point()}
+    return ReadImages(model, inside, tower[1], views, kept, fallback)
 
 
 class StatedImages:
@@ -88,23 +86,23 @@ class StatedImages:
         self._token = _image_token(getattr(model, "config", None))
 
     def sees(self, name: str) -> bool:
-        """Whether a module lies in a tower: of such a model that is not known."""
+        """Whether a module lies in a tower, which is not known here."""
         return False
 
     def place(
         self, name: str, cross: bool, length: int, batch: int, tokens: list[Tokens] | None, has_words: bool
     ) -> list[Tokens] | None:
-        """The tokens with the images where the user says, if there are so many tokens."""
-        if not self.stated:
-            places: list[list[Grid]] | str = self._unread
-        else:
-            places = self._by_id(batch) if has_words else self._by_number(length, batch)
-        if isinstance(places, str):
-            return [each.with_images((), places) for each in tokens or [Tokens.numbered(length)] * batch]
-        named = [Tokens.numbered(length)] * batch if tokens is None else tokens
-        return [each.with_images(own) for each, own in zip(named, places, strict=True)]
+        """Return the tokens with the images where the user says, if the number of tokens fits."""
+        named = tokens or [Tokens.numbered(length)] * batch
+        try:
+            if not self.stated:
+                raise InputError(self._unread)
+            grids = self._by_id(batch) if has_words else self._by_number(length, batch)
+        except InputError as error:
+            return [each.with_images((), str(error)) for each in named]
+        return [each.with_images(own) for each, own in zip(named, grids, strict=True)]
 
-    def _by_number(self, length: int, batch: int) -> list[list[Grid]] | str:
+    def _by_number(self, length: int, batch: int) -> list[list[Grid]]:
         grids, after = [], 0
         for image, (rows, columns, *first) in enumerate(self.stated):
             start = first[0] if first else after
@@ -112,13 +110,13 @@ class StatedImages:
             after = start + rows * columns
         exactly = all(len(image) == 2 for image in self.stated)
         if after > length or (exactly and after != length):
-            return (
+            raise InputError(
                 f"images = {list(self.stated)} are {after} tokens, but there are {length} here. Say which token of an "
                 "image is the first: (rows, columns, first)"
             )
         return [grids] * batch
 
-    def _by_id(self, batch: int) -> list[list[Grid]] | str:
+    def _by_id(self, batch: int) -> list[list[Grid]]:
         if self._token is None or not isinstance(self._ids, Tensor) or any(len(image) > 2 for image in self.stated):
             return self._by_number(-1 if self._ids is None else self._ids.shape[-1], batch)
         sizes = [rows * columns for rows, columns in self.stated]
@@ -126,7 +124,7 @@ class StatedImages:
         for row in self._ids:
             places = (row == self._token).nonzero().flatten().cpu()
             if len(places) != sum(sizes):
-                return (
+                raise InputError(
                     f"images = {list(self.stated)} are {sum(sizes)} tokens, but the text has {len(places)} for images"
                 )
             parts = enumerate(zip(torch.split(places, sizes), self.stated, strict=True))
@@ -135,8 +133,8 @@ class StatedImages:
 
 
 def _image_token(config: Any) -> int | None:
-    found = (getattr(config, name, None) for name in ("image_token_id", "image_token_index"))
-    return next((token for token in found if token is not None), None)
+    ids = (getattr(config, name, None) for name in ("image_token_id", "image_token_index"))
+    return next((token for token in ids if token is not None), None)
 
 
 class ReadImages:
@@ -149,11 +147,11 @@ class ReadImages:
         config: Any,
         views: list[View],
         inputs: Mapping[str, Tensor],
-        said: StatedImages | None,
+        fallback: StatedImages | None,
     ):
         self._model, self._tower, self._config = model, tower, config
-        self._views, self._inputs, self._said = views, inputs, said
-        self._stated = () if said is None else said.stated
+        self._views, self._inputs, self._fallback = views, inputs, fallback
+        self._stated = () if fallback is None else fallback.stated
         self._kind = FAMILIES.get(model.config.model_type, "")
         self._rule = TOWERS[config.model_type]
         registers = [f"[REG{n}]" for n in range(getattr(config, "num_register_tokens", 0))]
@@ -167,37 +165,42 @@ class ReadImages:
     def place(
         self, name: str, cross: bool, length: int, batch: int, tokens: list[Tokens] | None, has_words: bool
     ) -> list[Tokens] | None:
-        """These tokens of a module (its keys, if `cross`) with the images among them."""
+        """Return these tokens of a module (of its keys, if `cross`) with the images among them."""
         role = "tower" if self.sees(name) else "cross" if cross else "text" if has_words else ""
         key = (role, length, batch)
         if key not in self._cache:
-            find = {"tower": self._of_tower, "cross": self._of_cross, "text": self._of_text}.get(role)
+            place = {"tower": self._in_tower, "cross": self._in_cross, "text": self._in_text}.get(role)
             try:
-                self._cache[key] = tokens if find is None else find(tokens, length, batch)
-            except Exception as error:  # of a check, or in a version of transformers that is made otherwise
+                self._cache[key] = tokens if place is None else place(tokens, length, batch)
+            except Exception as error:  # of a check, or in a version of transformers that differs
                 why = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
                 named = tokens or [Tokens.numbered(length)] * batch
                 self._cache[key] = [each.with_images((), why) for each in named]
         return self._cache[key]
 
-    def _of_tower(self, tokens: list[Tokens] | None, length: int, batch: int) -> list[Tokens] | None:
+    def _in_tower(self, tokens: list[Tokens] | None, length: int, batch: int) -> list[Tokens] | None:
         grids = self._tower_grids(length, batch)
         if grids is None:
             return tokens
-        named = [self._named(length)] * batch if tokens is None else tokens
-        return [each.with_images(own) for each, own in zip(named, grids, strict=True)]
+        if tokens is None:  # the tokens of the tower that are not patches have names
+            pieces = [str(n) for n in range(length)]
+            if not self._rule.packed and self._kind != "cross":
+                pieces[: len(self._before)] = self._before
+                pieces[length - len(self._rule.after) :] = self._rule.after
+            tokens = [Tokens(pieces, [*self._before, *self._rule.after])] * batch
+        return [each.with_images(own) for each, own in zip(tokens, grids, strict=True)]
 
-    def _of_cross(self, tokens: list[Tokens] | None, length: int, batch: int) -> list[Tokens] | None:
-        """The tokens that a connector, or cross-attention, looks at."""
+    def _in_cross(self, tokens: list[Tokens] | None, length: int, batch: int) -> list[Tokens] | None:
+        """Place the tokens that a connector, or cross-attention, looks at."""
         if self._kind == "queries":
-            return self._of_tower(tokens, length, batch)
+            return self._in_tower(tokens, length, batch)
         grids = self._cross_grids(length, batch) if self._kind == "cross" else None
         return tokens if grids is None else [Tokens.numbered(length).with_images(own) for own in grids]
 
-    def _of_text(self, tokens: list[Tokens] | None, length: int, batch: int) -> list[Tokens] | None:
-        """The tokens of the language model."""
-        if self._kind == "" and self._said is not None:
-            return self._said.place("", False, length, batch, tokens, has_words=True)
+    def _in_text(self, tokens: list[Tokens] | None, length: int, batch: int) -> list[Tokens] | None:
+        """Place the tokens of the language model."""
+        if self._kind == "" and self._fallback is not None:
+            return self._fallback.place("", False, length, batch, tokens, has_words=True)
         if self._kind in ("", "cross"):
             return tokens
         named, grids = tokens or [Tokens.numbered(length)] * batch, self._text_grids
@@ -206,15 +209,9 @@ class ReadImages:
 
     # The tower
 
-    def _named(self, length: int) -> Tokens:
-        """The tokens of the tower that are no patches have names."""
-        pieces = [str(n) for n in range(length)]
-        if not self._rule.packed and self._kind != "cross":
-            pieces[: len(self._before)] = self._before
-            pieces[length - len(self._rule.after) :] = self._rule.after
-        return Tokens(pieces, [*self._before, *self._rule.after])
-
     def _tower_grids(self, length: int, batch: int) -> list[list[Grid]] | None:
+        if self._kind == "cross":
+            return self._padded_tiles(length, batch)
         sizes = [math.prod(view.shape) for view in self._views]
         orders = [patch_order(self._rule.order, *view.shape, self._config) for view in self._views]
         if self._rule.packed:
@@ -222,8 +219,6 @@ class ReadImages:
             both = zip(self._views, orders, starts, strict=True)
             fits = (batch, length) == (1, sum(sizes))
             return [[_grid(view, order + start, n) for n, (view, order, start) in enumerate(both)]] if fits else None
-        if self._kind == "cross":
-            return self._padded_tiles(length, batch)
         special = len(self._before) + len(self._rule.after)
         padded = self._config.model_type == "siglip2_vision_model"
         fits = all(size + special == length or (padded and size < length) for size in sizes)
@@ -235,7 +230,7 @@ class ReadImages:
         return [[grid] for grid in grids]
 
     def _tiles(self) -> Iterator[tuple[int, str, Box]]:
-        """The views that are tiles of an image: which, and which part of it they are."""
+        """Yield the views that are tiles of an image: the number, the name and the part of the image."""
         if self._kind == "anyres":
             start = 0
             for image in self._anyres:
@@ -257,7 +252,7 @@ class ReadImages:
 
     @cached_property
     def _places(self) -> list[Int[Tensor, "tokens 2"]]:
-        """The tokens of each view, or of each image: the number of the text, and that of the token."""
+        """The tokens of each view, or of each image: the numbers of the text and of the token."""
         token, ids = _image_token(self._model.config), self._inputs.get("input_ids")
         if ids is None or token is None:
             raise InputError("the model was given no input_ids, in which its image tokens could be found")
@@ -272,19 +267,19 @@ class ReadImages:
                 f"the text has {len(places)} image tokens (of id {token}), but its {len(self._views)} images or tiles "
                 f"of {shapes} patches would have {sum(counts)}"
             )
-        own = list(torch.split(places, counts))
-        if any(len(set(part[:, 0].tolist())) != 1 for part in own):
+        parts = list(torch.split(places, counts))
+        if any(len(set(part[:, 0].tolist())) != 1 for part in parts):
             raise InputError("the patches of one image lie in two texts")
-        return own
+        return parts
 
     @cached_property
     def _views_of_texts(self) -> list[list[int]]:
-        """Which views belong to which text; all to one where the tower runs by itself."""
+        """The views of each text; all in one text where the tower runs by itself."""
         try:
             texts = [int(part[0, 0]) for part in self._places]
         except InputError:
             return [list(range(len(self._views)))]
-        return [[n for n, text in enumerate(texts) if text == own] for own in range(len(self._inputs["input_ids"]))]
+        return [[n for n, text in enumerate(texts) if text == row] for row in range(len(self._inputs["input_ids"]))]
 
     @cached_property
     def _text_grids(self) -> list[list[Grid]]:
@@ -294,20 +289,26 @@ class ReadImages:
                 "the language model sees no patches but learned queries, each of which has looked at the whole image: "
                 'ask those, with kind = "cross" and the number of a query'
             )
-        if self._kind == "anyres":
-            return self._anyres_grids()
-        grids = [_merged(view, part[:, 1]) for view, part in zip(self._views, self._places, strict=True)]
-        texts: list[list[Grid]] = []
-        for views in self._views_of_texts:
-            images = self._arranged(views) if self._kind == "tiles" else [([[n]], None) for n in views]
-            found: list[Grid] = []
-            for number, (tiles, whole) in enumerate(images):
-                name = "" if whole is None else "tiles"
-                found.append(_together([[grids[n] for n in row] for row in tiles], number, name))
-                found += [] if whole is None else [replace(grids[whole], image=number, name=WHOLE)]
-            _compare(self._stated, [grid for grid in found if grid.name != WHOLE])
-            texts.append(found)
+        texts = self._anyres_grids() if self._kind == "anyres" else list(map(self._grids_of, self._views_of_texts))
+        stated = [image[:2] for image in self._stated]
+        for grids in texts if stated else ():
+            shapes = [tuple(grid.tokens.shape) for grid in grids if grid.name != WHOLE]
+            if stated != shapes:
+                raise InputError(f"images = {stated} was said, but the model has {shapes}")
         return texts
+
+    def _grids_of(self, views: Sequence[int]) -> list[Grid]:
+        """Return the images of a text that has these views."""
+        grids = {n: _merged(self._views[n], self._places[n][:, 1]) for n in views}
+        images: list[Grid] = []
+        for number, (tiles, whole) in enumerate(self._arranged(views)):
+            tokens = side_by_side([[grids[n].tokens for n in row] for row in tiles])
+            shown = side_by_side([[grids[n].brightness for n in row] for row in tiles])
+            aspect = grids[tiles[0][0]].aspect * len(tiles[0]) / len(tiles)
+            name = "" if whole is None else "tiles"
+            images.append(Grid(tokens, number, name, aspect=aspect, brightness=shown))
+            images += [] if whole is None else [replace(grids[whole], image=number, name=WHOLE)]
+        return images
 
     def _anyres_grids(self) -> list[list[Grid]]:
         texts: list[list[Grid]] = [[] for _ in self._inputs["input_ids"]]
@@ -315,27 +316,27 @@ class ReadImages:
         for image, part in zip(self._anyres, self._places, strict=True):
             view, text = self._views[first], texts[int(part[0, 0])]
             number = len({grid.image for grid in text})
-            own = part[: math.prod(view.shape), 1].view(view.shape)
-            whole = Grid(own, number, aspect=image.aspect, brightness=view.brightness.cpu())
+            places = part[: math.prod(view.shape), 1].view(view.shape)
+            whole = Grid(places, number, aspect=image.aspect, brightness=view.brightness.cpu())
             tiles = Grid(part[:, 1][image.tiles], number, "tiles", image.box, image.aspect)
             text += [tiles, replace(whole, name=WHOLE)] if image.tiles.numel() else [whole]
             first += image.views
-        for text in texts:
-            _compare(self._stated, [grid for grid in text if grid.name != WHOLE])
         return texts
 
     # Tiles in a row, then the whole
 
-    def _arranged(self, views: Sequence[int]) -> list[tuple[list[list[int]], int | None]]:
-        """The views of one text as images: the tiles of each in rows and columns, and the whole that follows them.
+    def _arranged(self, views: Sequence[int]) -> _Arranged:
+        """Return the images of one text: its tiles in rows and columns, and the whole image that follows them.
 
-        As the user says; else tiles are found by what they show. Together, and made smaller, they are the whole that
-        follows them. A view that is no tile is an image of its own.
+        Tiles are as the user says; else they are recognised: put together and made smaller, they look like the view
+        that follows them. A view that is no tile is an image by itself.
         """
+        if self._kind != "tiles":
+            return [([[n]], None) for n in views]
         if self._stated:
-            cells = _merged(self._views[0], self._places[0][:, 1]).tokens.shape
-            return _as_stated(self._stated, views, (cells[0], cells[1]))
-        images: list[tuple[list[list[int]], int | None]] = []
+            rows, columns = _merged(self._views[0], self._places[0][:, 1]).tokens.shape
+            return _as_stated(self._stated, views, (rows, columns))
+        images: _Arranged = []
         rest = list(views)
         while rest:
             tiles = self._tiles_before_their_whole(rest)
@@ -359,7 +360,7 @@ class ReadImages:
     # Mllama: the tiles of an image in a row, with a class token before each, and padding after it in the tower
 
     def _padded_tiles(self, length: int, batch: int) -> list[list[Grid]] | None:
-        """The images as entries of the batch of the tower."""
+        """Return the images as entries of the batch of the tower."""
         most, numbers = self._config.max_num_tiles, self._inputs["aspect_ratio_ids"].flatten().tolist()
         patches = math.prod(self._views[0].shape) + 1
         if batch != len(numbers) or length != most * (patches + -patches % 8):
@@ -367,7 +368,7 @@ class ReadImages:
         return [[self._tiled(n, number, length // most)] if number else [] for n, number in enumerate(numbers)]
 
     def _cross_grids(self, length: int, batch: int) -> list[list[Grid]] | None:
-        """The images of each text, one after the other, as the language model looks at them."""
+        """Return the images of each text, one after the other, as the language model looks at them."""
         most, numbers = self._config.max_num_tiles, self._inputs["aspect_ratio_ids"]
         images, patches = numbers.shape[1], math.prod(self._views[0].shape) + 1
         if batch != len(numbers) or length != images * most * patches:
@@ -382,7 +383,7 @@ class ReadImages:
         ]
 
     def _tiled(self, image: int, ratio: int, step: int) -> Grid:
-        """An image in tiles of this ratio, each of which has `step` tokens."""
+        """Return an image in tiles of this ratio, each of which has `step` tokens."""
         most = self._config.max_num_tiles
         shapes = [(high, wide) for high in range(1, most + 1) for wide in range(1, most + 1) if high * wide <= most]
         high, wide = shapes[ratio - 1]
@@ -399,7 +400,7 @@ def _grid(view: View, tokens: Tensor, image: int = 0) -> Grid:
 
 
 def _cells(views: Sequence[View], tokens: int, special: int) -> list[int]:
-    """How many tokens of the text each view has, where there are so many in all."""
+    """Return how many of the `tokens` of the text each view has."""
     sizes = [math.prod(view.shape) for view in views]
     if tokens == sum(sizes) + special * len(views):
         return [size + special for size in sizes]
@@ -410,7 +411,7 @@ def _cells(views: Sequence[View], tokens: int, special: int) -> list[int]:
 
 
 def _merged(view: View, tokens: Int[Tensor, " tokens"]) -> Grid:
-    """The grid of a view whose patches were merged in square blocks, or have become a token each."""
+    """Return the grid of a view whose patches were merged in square blocks, or have become a token each."""
     rows, columns = view.shape
     extra = len(tokens) - rows * columns
     if extra > 0:  # with the class token before them
@@ -420,40 +421,20 @@ def _merged(view: View, tokens: Int[Tensor, " tokens"]) -> Grid:
     return Grid(tokens.view(shape), aspect=view.aspect, brightness=_smaller(view.brightness.cpu(), shape))
 
 
-def _together(grids: Sequence[Sequence[Grid]], number: int, name: str) -> Grid:
-    """Tiles as one grid."""
-    tokens = side_by_side([[grid.tokens for grid in row] for row in grids])
-    shown = [[grid.brightness for grid in row if grid.brightness is not None] for row in grids]
-    aspect = grids[0][0].aspect * len(grids[0]) / len(grids)
-    return Grid(tokens, number, name, aspect=aspect, brightness=side_by_side(shown))
-
-
 def _smaller(numbers: Float[Tensor, "rows columns"], shape: Sequence[int]) -> Float[Tensor, "high wide"]:
     return functional.adaptive_avg_pool2d(numbers[None, None], (shape[0], shape[1]))[0, 0]
 
 
 def correlation(one: Tensor, other: Tensor) -> float:
-    """How alike two grids of numbers are, from -1 to 1; 0 where one of them is the same everywhere."""
+    """Return how alike two grids of numbers are, from -1 to 1; 0 where one of them is the same everywhere."""
     a, b = (numbers.double() - numbers.double().mean() for numbers in (one, other))
     size = float(a.norm() * b.norm())
     flat = min(float(a.norm()), float(b.norm())) < 1e-6 * max(1.0, float(one.abs().max()), float(other.abs().max()))
     return 0.0 if flat or not size else float((a * b).sum()) / size
 
 
-# What the user says
-
-
-def _compare(stated: Stated, found: Sequence[Grid]) -> None:
-    """Raise where the user speaks of other images than those that were found."""
-    said, shapes = [image[:2] for image in stated], [tuple(grid.tokens.shape) for grid in found]
-    if said and said != shapes:
-        raise InputError(f"images = {said} was said, but the model has {shapes}")
-
-
-def _as_stated(
-    stated: Stated, views: Sequence[int], cells: tuple[int, int]
-) -> list[tuple[list[list[int]], int | None]]:
-    """Views in the tiles that the user speaks of, each image with its whole after it or none of them."""
+def _as_stated(stated: Stated, views: Sequence[int], cells: tuple[int, int]) -> _Arranged:
+    """Return views in the tiles that the user gives; every image of tiles has its whole after it, or none has."""
     shapes = [(rows / cells[0], columns / cells[1]) for rows, columns, *_ in stated]
     whole_numbers = all(high == int(high) and wide == int(wide) for high, wide in shapes)
     tiles = [int(high * wide) for high, wide in shapes]
@@ -463,7 +444,7 @@ def _as_stated(
             f"images = {[image[:2] for image in stated]} was said, but the model has {len(views)} tiles of "
             f"{cells[0]} × {cells[1]} patches (a whole image after its tiles is one more)"
         )
-    images: list[tuple[list[list[int]], int | None]] = []
+    images: _Arranged = []
     rest: Iterator[int] = iter(views)
     for (high, wide), count in zip(shapes, tiles, strict=True):
         rows = [[next(rest) for _ in range(int(wide))] for _ in range(int(high))]

@@ -4,7 +4,7 @@ The role of a head is measured on at most 32 of its rows, evenly spaced: rows th
 of a role is the mean over these rows of what they give to its keys. The roles:
 
 all alike        the entropy of the rows is at least 95 % of the largest possible, the logarithm of the keys they see
-</s> (a sink)    an attention sink (see sinks.py), by its name; the first token is called that
+</s> (a sink)    an attention sink (see sinks.py), by its name; a sink at the first place is called "first token"
 first token      the first key
 previous token, next token, itself      the keys one before, one after and at the place of the row
 same word        other places of the same token, over the rows that have one
@@ -19,7 +19,7 @@ A head has the role of the largest weight that is at least 40 %, and at least tw
 would give to the same keys; of equal weights, the first in this list. The last five roles are only for heads without
 another role. In cross-attention, rows and keys are different texts, so no role compares their places.
 
-The numbers of self-attention are means over the tokens from the second on, as `Record.scores` has them:
+The numbers of self-attention are means over the tokens from the second on, as in `Record.scores`:
 
 first       what goes to the first token, where many heads rest
 previous    to the token before
@@ -35,13 +35,13 @@ retrieval   the share of written tokens at which the head looks most at the very
 lookback    the mean weight of a token of the context, over that and the mean weight of a written token (Chuang and
             others, 2024)
 
-Nothing has queries × keys numbers: `same`, `local` and the roles need whole rows, and are measured on at most 256 rows.
+No array has queries × keys numbers: `same`, `local` and the roles need whole rows, and are measured on at most 256.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -55,13 +55,13 @@ from regard.support import Bool, Float, Int, one_of, progress
 from regard.watching.questions.looks import Answer, Head, Heads, habit_weights, key_side, query_side
 from regard.watching.questions.sinks import find_sinks, named
 from regard.watching.record.entries import Entry, shown
-from regard.watching.record.tokens import Place, Tokens
+from regard.watching.record.tokens import Place
 
 if TYPE_CHECKING:
     from regard.drawing import Picture
 
 _AT_ONCE = 1 << 24  # weights computed at once
-_SAMPLED, _KEYS = 32, 3  # rows of a head that its role is measured on; keys that such a row must see
+_SAMPLED, _KEYS = 32, 3  # rows that a role is measured on; keys that such a row must see
 _EVEN, _LEAST, _WIDE, _ONE, _TIMES_EQUAL = 0.95, 0.4, 0.8, 0.6, 2.0
 _NEAR, _LOCAL = 3, 16  # tokens on either side: "nearby tokens", and the number `local`
 _ROWS = 256  # rows that `same` and `local` are measured on
@@ -112,28 +112,28 @@ class Atlas(Answer[Habits]):
     def by(self, number: str) -> Heads:
         """Rank the heads by one of their numbers, the largest first, without the heads where it is nan."""
         one_of("number", number, _NUMBERS)
-        heads = [Head(h.name, h.layer, h.head, getattr(h, number)) for h in self]
-        return Heads(number, tuple(sorted((h for h in heads if not math.isnan(h.weight)), key=lambda h: -h.weight)))
+        heads = [Head(h.name, h.layer, h.head, getattr(h, number)) for h in self if not math.isnan(getattr(h, number))]
+        return Heads(number, tuple(sorted(heads, key=lambda h: -h.weight)))
+
+    def _about(self) -> str:
+        wrote = f", {self.written:,} of them written" if self.written else ""
+        return f"{len(self)} head{'s' * (len(self) != 1)} on {self.tokens:,} tokens{wrote}"
 
     def __str__(self) -> str:
-        wrote = f", {self.written:,} of them written" if self.written else ""
-        lines = [f"{len(self)} head{'s' * (len(self) != 1)} on {self.tokens:,} tokens{wrote}"]
-        groups = self._groups()
-        width = max((len(name) for name, _ in groups), default=0)
-        for name, heads in groups:
-            best = ", ".join(f"{h.layer}·{h.head} {percent(weight)}" for h, weight in heads[:_LISTED] if weight)
-            more = " …" if best and len(heads) > _LISTED else ""
-            lines.append(f"{name:<{width}} {len(heads):>4}   {best}{more}".rstrip())
-        return "\n".join(lines)
-
-    def _groups(self) -> list[tuple[str, list[tuple[Habits, float]]]]:
-        """The heads of each role, the most frequent role first, "mixed" and "retrieval" last."""
-        groups: dict[str, list[tuple[Habits, float]]] = {}
+        groups: dict[str, list[tuple[float, Habits]]] = {}
         for h in sorted(self, key=lambda h: -h.weight):
-            groups.setdefault(h.role, []).append((h, h.weight))
+            groups.setdefault(h.role, []).append((h.weight, h))
+        # The most frequent role first, "mixed" and "retrieval" last.
+        groups = dict(sorted(groups.items(), key=lambda group: (group[0] == "mixed", -len(group[1]))))
         retrieving = sorted((h for h in self if h.retrieval >= _RETRIEVES), key=lambda h: -h.retrieval)
-        last = [("retrieval", [(h, h.retrieval) for h in retrieving])] if retrieving else []
-        return [*sorted(groups.items(), key=lambda group: (group[0] == "mixed", -len(group[1]))), *last]
+        groups |= {"retrieval": [(h.retrieval, h) for h in retrieving]} if retrieving else {}
+        lines = [self._about()]
+        width = max(map(len, groups), default=0)
+        for name, heads in groups.items():
+            listed = ", ".join(f"{h.layer}·{h.head} {percent(weight)}" for weight, h in heads[:_LISTED] if weight)
+            more = " …" if listed and len(heads) > _LISTED else ""
+            lines.append(f"{name:<{width}} {len(heads):>4}   {listed}{more}".rstrip())
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         numbers = [name for name in _NUMBERS if any(not math.isnan(getattr(h, name)) for h in self)]
@@ -142,26 +142,25 @@ class Atlas(Answer[Habits]):
             for h in self[:_TABLED]
         ]
         columns = ("layer", "head", "role", "weight", *numbers)
-        return html_table(rows, columns, caption=str(self).split("\n")[0], more=len(self) - _TABLED)
+        return html_table(rows, columns, caption=self._about(), more=len(self) - _TABLED)
 
     def picture(self, title: str = "") -> Picture:
         """Draw every head as a cell, layer by layer, in the colour of its role, with the names of the roles beside."""
+        groups: dict[tuple[str, int], list[Habits]] = {}
+        for h in self:
+            groups.setdefault((h.kind, h.layer), []).append(h)
         kinds = list(dict.fromkeys(h.kind for h in self))
-        rows, names = [], []
-        for kind in kinds:
-            for layer in sorted({h.layer for h in self if h.kind == kind}):
-                rows.append([h for h in self if (h.kind, h.layer) == (kind, layer)])
-                names.append(f"{kind} {layer}" if len(kinds) > 1 else f"layer {layer}")
-        note = "Fainter: a smaller weight. Hover shows the numbers."
+        groups = dict(sorted(groups.items(), key=lambda group: (kinds.index(group[0][0]), group[0][1])))
+        rows = list(groups.values())
         return head_map(
             [[h.role for h in row] for row in rows],
             [[h.weight for h in row] for row in rows],
-            rows=names,
+            rows=[f"{kind} {layer}" if len(kinds) > 1 else f"layer {layer}" for kind, layer in groups],
             hints=[[_hint(h) for h in row] for row in rows],
             framed=[[h.retrieval >= _RETRIEVES for h in row] for row in rows],
             frame="retrieval",
             title=title,
-            caption=f"{str(self).split(chr(10))[0]}. {note}",
+            caption=f"{self._about()}. Fainter: a smaller weight. Hover shows the numbers.",
         )
 
 
@@ -178,25 +177,21 @@ def atlas(entries: Sequence[Entry], context: int | Place | None, needle: Place |
     text = _written_text(entries, context, needle, ids)
     with progress("drawing up the atlas", total=len(entries)) as advance:
         for entry, entry_roles in zip(entries, roles(entries), strict=True):
-            numbers = _own_numbers(entry) | _writing_numbers(entry, text)
-            lookback = numbers.get("lookback")
-            if lookback is not None:
-                steps.append(lookback)
-                numbers["lookback"] = lookback.nanmean(-1)
-            heads += list(_habits(entry, entry_roles, numbers))
+            numbers = dict.fromkeys(_NUMBERS, torch.full((entry.shape[1],), torch.nan))
+            numbers |= _text_numbers(entry) | _writing_numbers(entry, text)
+            if numbers["lookback"].dim() == 2:  # (heads, steps)
+                steps.append(numbers["lookback"])
+                numbers["lookback"] = numbers["lookback"].nanmean(-1)
+            columns = zip(*(numbers[name].tolist() for name in _NUMBERS), strict=True)
+            for head, role, row in zip(entry.heads, entry_roles, columns, strict=True):
+                habits = Habits(entry.name, entry.layer, head, entry.kind, role.name, role.weight, *row)
+                if entry.shape[3] >= _LONG:
+                    name, weight = _near_or_far(role, habits.local, habits.first)
+                    habits = habits._replace(role=name, weight=weight)
+                heads.append(habits)
             advance(1)
     tokens = max(entry.shape[3] if entry.kind != "cross" else entry.shape[2] for entry in entries)
     return Atlas(tuple(heads), tokens, 0 if text is None else text.written, torch.cat(steps) if steps else None)
-
-
-def _habits(entry: Entry, entry_roles: Sequence[Role], numbers: dict[str, Tensor]) -> Iterator[Habits]:
-    missing = torch.full((entry.shape[1],), torch.nan)
-    columns = {name: numbers.get(name, missing).tolist() for name in _NUMBERS}
-    for n, (head, role) in enumerate(zip(entry.heads, entry_roles, strict=True)):
-        own = {name: column[n] for name, column in columns.items()}
-        if entry.shape[3] >= _LONG:
-            role = _near_or_far(role, own["local"], own["first"])
-        yield Habits(entry.name, entry.layer, head, entry.kind, role.name, role.weight, **own)
 
 
 def _near_or_far(role: Role, local: float, first: float) -> Role:
@@ -213,7 +208,7 @@ def _near_or_far(role: Role, local: float, first: float) -> Role:
 
 
 class Role(NamedTuple):
-    """What a head does, and the share of its attention that goes there."""
+    """What a head does, and its weight."""
 
     name: str
     weight: float
@@ -236,8 +231,7 @@ def roles(entries: Sequence[Entry]) -> list[list[Role]]:
     for which, group in alike.items():
         keys = key_side(group[0])
         places = find_sinks(group, keys)
-        names = named(places, [0.0] * len(places), keys)
-        sinks[which] = {place: sink.name for place, sink in zip(places, names, strict=True)}
+        sinks[which] = dict(zip(places, (s.name for s in named(places, [0.0] * len(places), keys)), strict=True))
     return [_roles_of_entry(entry, sinks[entry.kind, entry.shape[2:]]) for entry in entries]
 
 
@@ -246,17 +240,15 @@ def _roles_of_entry(entry: Entry, sinks: dict[int, str]) -> list[Role]:
     _, heads, queries, keys = entry.shape
     step = max(-(-queries // _SAMPLED), 1)
     seen = shown(entry, range(0, queries, step), range(keys))
-    counted = (seen.sum(-1) >= _KEYS).cpu()
-    places = torch.arange(0, queries, step)[counted]
+    counted = seen.sum(-1) >= _KEYS
+    places = torch.arange(0, queries, step, device=seen.device)[counted]
     if not len(places):
         return [Role("too short to tell", 0.0)] * heads
-    counted, places = counted.to(seen.device), places.to(seen.device)
     seen = seen[counted]
     candidates = _candidates(entry, places, seen, sinks)
-    size = max(_AT_ONCE // (len(places) * keys), 1)
     entry_roles: list[Role] = []
-    for start in range(0, heads, size):
-        rows = entry.matrix.part[0, start : start + size, ::step]
+    for block in torch.arange(heads).split(max(_AT_ONCE // (len(places) * keys), 1)):
+        rows = entry.matrix.part[0, int(block[0]) : int(block[-1]) + 1, ::step]
         entry_roles += roles_of_heads(rows.to_dense().float()[:, counted], seen, candidates)
     return entry_roles
 
@@ -275,7 +267,13 @@ def _candidates(
     if same_text:
         for name, distance in (("previous token", -1), ("next token", 1), ("itself", 0)):
             candidates.append(_Candidate(name, (away == distance) & seen))
-        candidates += _repetitions(token_numbers(entry), places, seen)
+        if (tokens := token_numbers(entry)) is not None:
+            tokens = tokens.to(seen.device)
+            same = (tokens == tokens[places][:, None]) & (columns != places[:, None])
+            before = torch.where(same & (columns < places[:, None]), columns, -1).amax(-1)  # the last earlier place
+            after = (columns == before[:, None] + 1) & (before >= 0)[:, None] & (columns != places[:, None])
+            candidates.append(_Candidate("same word", same & seen))
+            candidates.append(_Candidate("after same word", after & seen))
     blank = [not any(letter.isalnum() for letter in piece) for piece in keys] if keys.named else []
     if any(blank):
         candidates.append(_Candidate("punctuation", torch.tensor(blank, device=seen.device) & seen))
@@ -293,18 +291,6 @@ def token_numbers(entry: Entry) -> Int[Tensor, " tokens"] | None:
         return None
     numbers: dict[str, int] = {}
     return torch.tensor([numbers.setdefault(piece, len(numbers)) for piece in side])
-
-
-def _repetitions(
-    names: Int[Tensor, " tokens"] | None, places: Int[Tensor, " rows"], seen: Bool[Tensor, "rows keys"]
-) -> list[_Candidate]:
-    if names is None:
-        return []
-    names, columns = names.to(places.device), torch.arange(len(names), device=places.device)
-    same = (names == names[places][:, None]) & (columns != places[:, None])
-    before = torch.where(same & (columns < places[:, None]), columns, -1).amax(-1)  # the last earlier place, or -1
-    after = (columns == before[:, None] + 1) & (before >= 0)[:, None] & (columns != places[:, None])
-    return [_Candidate("same word", same & seen), _Candidate("after same word", after & seen)]
 
 
 def roles_of_heads(
@@ -330,7 +316,7 @@ def roles_of_heads(
     largest = weights.amax(-1).mean(-1)
     # All numbers leave the device together: on a GPU, each wait takes longer than the arithmetic.
     numbers = torch.stack([entropy, largest, *shares], -1).tolist()
-    return [_role(even, most, own, names, int(count.min())) for even, most, *own in numbers]
+    return [_role(even, most, row, names, int(count.min())) for even, most, *row in numbers]
 
 
 def _role(
@@ -350,27 +336,26 @@ def _role(
 # The numbers: where tokens look in their own text
 
 
-def _own_numbers(entry: Entry) -> dict[str, Float[Tensor, " heads"]]:
+def _text_numbers(entry: Entry) -> dict[str, Float[Tensor, " heads"]]:
     if entry.kind == "cross" or entry.shape[2] != entry.shape[3]:
         return {}
     habits = {"first": "sink", "previous": "previous", "itself": "diagonal"}
     numbers = {name: habit_weights(entry, habit) for name, habit in habits.items()}
-    tokens = torch.arange(1, entry.shape[2])
-    rows = tokens[:: max(-(-len(tokens) // _ROWS), 1)]
-    names = token_numbers(entry)
-    if names is not None and len(set(names.tolist())) < len(names):
+    tokens = token_numbers(entry)
+    if tokens is not None and len(set(tokens.tolist())) < len(tokens):
         numbers["induction"] = habit_weights(entry, "induction")
-    return numbers | _by_rows(entry, rows, names)
+    rows = torch.arange(1, entry.shape[2])
+    return numbers | _by_rows(entry, rows[:: max(-(-len(rows) // _ROWS), 1)], tokens)
 
 
 @torch.no_grad()
 def _by_rows(
-    entry: Entry, rows: Int[Tensor, " rows"], names: Int[Tensor, " tokens"] | None
+    entry: Entry, rows: Int[Tensor, " rows"], tokens: Int[Tensor, " tokens"] | None
 ) -> dict[str, Float[Tensor, " heads"]]:
     """Return `local` and `same`: sums over whole rows, a block of rows at a time."""
     _, heads, _, keys = entry.shape
     device = entry.matrix.device
-    columns, names = torch.arange(keys, device=device), None if names is None else names.to(device)
+    columns, tokens = torch.arange(keys, device=device), None if tokens is None else tokens.to(device)
     # Sums stay on the device until the end: on a GPU, waiting for each block would take longer than the arithmetic.
     local, same = torch.zeros(2, heads, device=device)
     repeated = torch.zeros((), dtype=torch.long, device=device)
@@ -378,8 +363,8 @@ def _by_rows(
         weights = entry.matrix[0, :, block].float()
         near = (columns - block[:, None]).abs() <= _LOCAL
         local += weights.flatten(1) @ near.flatten().float()
-        if names is not None:
-            alike = (names == names[block][:, None]) & (columns != block[:, None])
+        if tokens is not None:
+            alike = (tokens == tokens[block][:, None]) & (columns != block[:, None])
             if entry.kind == "decoder":
                 alike &= columns < block[:, None]
             same += weights.flatten(1) @ alike.flatten().float()
@@ -427,16 +412,14 @@ def _written_text(
     start = count if prompt is None else prompt
     if start - 1 < tokens - entry.shape[2]:
         raise InputError(
-            f"the rows of the last {entry.shape[2]} tokens were kept, but {tokens - start + 1} wrote: watch with more."
+            f"the rows of the last {entry.shape[2]} tokens were kept, but {tokens - start + 1} rows wrote: watch with "
+            "more rows."
         )
-    span = None if needle is None else _before(side, needle, start)
+    span: range | None = None
+    if needle is not None:  # where the model wrote it again does not count
+        places = [place for place in side.find_all(needle) if place.start < start]
+        span = places[0] if len(places) == 1 else side.find(needle)  # which raises, and says where the places are
     return _WrittenText(start, count, known, span, (tokens if known is None else len(known)) - start)
-
-
-def _before(side: Tokens, needle: Place, stop: int) -> range:
-    """Find a needle in the text that was read; where the model wrote it again does not count."""
-    places = [place for place in side.find_all(needle) if place.start < stop]
-    return places[0] if len(places) == 1 else side.find(needle)  # which raises, and says where the places are
 
 
 @torch.no_grad()

@@ -1,7 +1,7 @@
 """Which tokens a key–value cache may forget: keys scored by the observed attention, by four published rules.
 
 h2o       the sum of what a key received from all queries so far (H2O, Zhang et al. 2023); as in the paper, half of the
-          places in a cache go to the newest keys instead, whatever they received
+          cache is for the newest keys, whatever they received
 observed  the same as a mean over the queries from the key on (`ObservedAttentionPress` of NVIDIA's kvpress)
 snapkv    the mean over the last queries, smoothed over five neighbours; their own keys stay (SnapKV, Li et al. 2024)
 tova      the row of the last query, the mean of all heads; its own key stays (TOVA, Oren et al. 2024)
@@ -32,8 +32,6 @@ from regard.watching.record.entries import Entry
 if TYPE_CHECKING:
     from regard.drawing import Picture
 
-__all__ = ["RULES", "Forgettable", "cache_scores", "forgettable", "press"]
-
 RULES = ("h2o", "observed", "snapkv", "tova")
 _WINDOW, _NEIGHBOURS = 64, 5  # of SnapKV
 
@@ -55,7 +53,7 @@ def cache_scores(
     tensor([0.1667, 0.1667, 0.1667, 0.1667, 0.1667, 1.1667])
     """
     one_of("by", by, RULES)
-    _, heads, queries, keys = matrix.shape
+    batch, heads, queries, keys = matrix.shape
     if heads % key_heads:
         raise InputError(f"heads must be a multiple of key_heads = {key_heads}. Got {heads} heads.")
     last = min(window, queries, keys) if by == "snapkv" else 1
@@ -65,7 +63,7 @@ def cache_scores(
         observed = observed / (keys - torch.arange(keys, device=observed.device)).clamp(max=queries)
     if by == "tova":
         return _stay(observed.mean(1, keepdim=True).repeat(1, key_heads, 1), 1)
-    scores: Tensor = observed.reshape(len(observed), key_heads, heads // key_heads, keys).mean(2)
+    scores: Tensor = observed.reshape(batch, key_heads, heads // key_heads, keys).mean(2)
     if by != "snapkv":
         return scores
     before = scores[..., : keys - last] / last
@@ -76,9 +74,7 @@ def cache_scores(
 
 def _observed(matrix: AttentionMatrix | Entry, by: str, last: int) -> Float[Tensor, "batch heads keys"]:
     """Return the attention that a rule observes, summed over its queries."""
-    if by in ("h2o", "observed"):
-        return matrix.received()
-    return matrix.part[..., matrix.shape[2] - last :, :].received()
+    return (matrix if by in ("h2o", "observed") else matrix.part[..., matrix.shape[2] - last :, :]).received()
 
 
 def _stay(scores: Float[Tensor, "batch heads keys"], count: int) -> Float[Tensor, "batch heads keys"]:
@@ -102,7 +98,7 @@ class Forgettable(Answer[KeptLayer]):
         by: The rule that scores the tokens.
         tokens: How many tokens the text has.
         size: How many of them stay in each head of the cache.
-        items: The layers in order, each with the share of the attention that the rule observed.
+        items: The layers in order, each with its weight: the share of the observed attention.
         kept: For each layer, the positions of the tokens that stay, in ascending order.
     """
 
@@ -113,13 +109,8 @@ class Forgettable(Answer[KeptLayer]):
     kept: tuple[Int[Tensor, "key_heads size"], ...]
 
     @property
-    def layers(self) -> tuple[int, ...]:
-        """The numbers of the layers."""
-        return tuple(layer for layer, _ in self)
-
-    @property
-    def shares(self) -> tuple[float, ...]:
-        """For each layer, the share of the observed attention that goes to the tokens that stay."""
+    def weights(self) -> tuple[float, ...]:
+        """The weight of each layer."""
         return tuple(weight for _, weight in self)
 
     def __str__(self) -> str:
@@ -148,7 +139,9 @@ def forgettable(entries: Sequence[Entry], size: int | float, by: str, window: in
     layers, kept = [], []
     with progress("scoring the cache", total=len(decoders)) as advance:
         for entry in decoders:
-            key_heads = _key_heads(entry)
+            key_heads = entry.shape[1]  # where only sums were kept
+            if entry.call is not None:
+                key_heads = max(key_heads * entry.call.key.shape[1] // entry.call.query.shape[1], 1)
             scores = cache_scores(entry, by, key_heads, window=window)
             if by == "h2o" and count > 1:  # old keys have large sums because they are old
                 scores = _stay(scores, count // 2)
@@ -159,14 +152,6 @@ def forgettable(entries: Sequence[Entry], size: int | float, by: str, window: in
             layers.append(KeptLayer(entry.layer, float(observed.gather(-1, stays).sum() / observed.sum())))
             advance(1)
     return Forgettable(by, tokens, count, tuple(layers), tuple(kept))
-
-
-def _key_heads(entry: Entry) -> int:
-    """Return how many heads the cache has for the heads of an entry; where only sums were kept, all of these."""
-    if entry.call is None:
-        return entry.shape[1]
-    group = entry.call.query.shape[1] // entry.call.key.shape[1]
-    return max(entry.shape[1] // group, 1)
 
 
 # For kvpress
@@ -190,7 +175,7 @@ def press(by: str = "observed", compression_ratio: float = 0.5, *, window: int =
         raise MissingDependencyError("a press needs kvpress: pip install kvpress.") from None
 
     class ObservedPress(ScorerPress):  # type: ignore[misc]
-        """Scores of `regard.watching.questions.cache`."""
+        """Scores keys by `cache_scores`."""
 
         def score(
             self, module: Any, hidden_states: Tensor, keys: Tensor, values: Tensor, attentions: Any, kwargs: Any

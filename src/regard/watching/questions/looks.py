@@ -1,13 +1,13 @@
 """What a word looks at, what it is made of and which heads look where: the answers, then how each is computed.
 
-Every question takes the entries of one text, of one kind and shape unless it says otherwise, and is answered by one
-function. `Record` has a method for each.
+Every question is a function of the entries of one text, which have one kind and shape unless it says otherwise.
+`Record` has a method for each question.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress, pairwise
@@ -27,17 +27,18 @@ from regard.watching.record.tokens import Place, Tokens, Word
 Item = TypeVar("Item")
 Span = Place | tuple[int, int]
 
-_LOOKS, _HEADS, _ROWS = 5, 10, 10  # printed looks and heads, rows of a table in a notebook, at most
-_BAR, _PHRASE = 20, 60  # terminal cells of a bar of 100 %, and of the word or phrase that an answer is about
+_LOOKS, _HEADS, _ROWS = 5, 10, 10  # at most: printed looks and heads, rows of a table in a notebook
+_BAR, _PHRASE = 20, 60  # terminal cells of a bar of 100 %, and of the phrase that an answer is about
 _WEIGHTS = 1 << 25  # weights computed at once, where the rows are not kept
 _COLUMNS = 256  # spans summed in one multiplication
-SMALLEST = 1e-9  # against division by zero where everything rests on a sink
+SMALLEST = 1e-9  # avoids division by zero where everything rests on a sink
+HABITS = ("sink", "previous", "diagonal", "induction")
 
 # The answers
 
 
 class Answer(Sequence[Item]):
-    """A sequence of named tuples, by default the largest weight first; a prompt shows what `print` shows."""
+    """A sequence of named tuples, by default the largest weight first; `repr` gives what `print` shows."""
 
     items: tuple[Item, ...]
 
@@ -116,8 +117,8 @@ class Looks(Answer[Look]):
         count, weight = self.others(len(listed))
         if count:
             bars += f"  {_and_others(count)}" + ("" if weight is None else f" {percent(weight)}")
-        asked = f"{visible(self.word, _PHRASE)} {question}".rstrip()
-        return " ".join(part for part in (f"{asked}:" if question or self.note else asked, self.note, bars) if part)
+        about = f"{visible(self.word, _PHRASE)} {question}".rstrip() + (":" if question or self.note else "")
+        return " ".join(part for part in (about, self.note, bars) if part)
 
     def others(self, listed: int) -> tuple[int, float | None]:
         """Return how many words follow the first `listed` words, and the sum of their weights.
@@ -204,7 +205,7 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Rollout(Answer[Origin]):
-    """What a token is made of, down to the input: words of its own text and, in a translation, of the source."""
+    """The words that a token is made of: words of its own text and, in a translation, of the source."""
 
     own: Looks
     source: Looks | None = None
@@ -234,9 +235,9 @@ class SpanLook(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Spans(Answer[SpanLook]):
-    """What each span gives to each other span: rows look, columns are looked at; `spans[name]` is a row by name.
+    """The mean weight that each span (a row) gives to each span (a column); `spans[name]` is a row by name.
 
-    Printed, a cell of weight 0 is blank, as where the mask hides the span.
+    Printed, a cell of weight 0 is blank.
 
     >>> import torch
     >>> print(Spans(("question", "answer"), ("question", "answer"), torch.tensor([[1.0, 0.0], [0.25, 0.75]])))
@@ -285,17 +286,15 @@ class Spans(Answer[SpanLook]):
         return "\n".join(line.rstrip() for line in beside([table], 100).plain.splitlines())
 
     def _repr_html_(self) -> str:
-        rows, columns = (list(next(elisions(n, named=True))) for n in self.weights.shape)
-
-        def cell(row: int | None, column: int | None) -> Cell:
-            return "…" if row is None or column is None else float(self.weights[row, column]) or None
-
-        cells = [[_name_at(self.names, row), *(cell(row, column) for column in columns)] for row in rows]
-        return html_table(cells, ["", *(_name_at(self.key_names, column) for column in columns)])
-
-
-def _name_at(names: Sequence[str], place: int | None) -> str:
-    return "…" if place is None else names[place]
+        rows, columns = (list(next(elisions(n, named=True))) for n in self.weights.shape)  # None: some are left out
+        cells: list[list[Cell]] = [
+            [
+                "…" if row is None else self.names[row],
+                *("…" if None in (row, column) else float(self.weights[row, column]) or None for column in columns),
+            ]
+            for row in rows
+        ]
+        return html_table(cells, ["", *("…" if column is None else self.key_names[column] for column in columns)])
 
 
 def _descending(item: Any) -> float:
@@ -312,16 +311,14 @@ def looks(entries: Sequence[Entry], place: Place, sinks: Sinks = None) -> Looks:
     rows = tokens_of(places)
     weights = mean_over_heads(entries, lambda entry: mean_row(entry, places).sum(0))
     seen = seen_keys(entries, rows, weights)
-    aside: tuple[Aside, ...] = ()
-    if sinks is not None:
-        present = [sink for sink in sinks if seen[sink]]
-        aside = named(present, weights[present].tolist(), keys, float(to_own(entries)[rows].mean()))
-        weights, seen = _without(weights, present), _without(seen, present)
-    if aside:
-        weights = weights / weights.sum().clamp_min(SMALLEST)
-    answer = _by_word(phrase(side, place, places), keys, weights, seen)
+    about = phrase(side, place, places)
+    present = [sink for sink in sinks or () if seen[sink]]
+    beside = 0.0 if sinks is None else float(to_own(entries)[rows].mean())
+    aside = named(present, weights[present].tolist(), keys, beside)
     if not aside:
-        return answer
+        return _by_word(about, keys, weights, seen)
+    weights[present], seen[present] = 0, False
+    answer = _by_word(about, keys, weights / weights.sum().clamp_min(SMALLEST), seen)
     return replace(answer, aside=aside, note=sentence(aside) + ("; of the rest:" if answer else ""))
 
 
@@ -336,28 +333,21 @@ def looked_at(entries: Sequence[Entry], place: Place, sinks: Sinks = None) -> Lo
     columns = tokens_of(places)
     weights = mean_over_heads(entries, lambda entry: weights_to(entry, columns).sum(0))
     seen = seen_queries(entries, columns, weights)
-    asked = phrase(side, place, places)
+    about = phrase(side, place, places)
     if not seen.any():
-        return Looks(asked, (), note="the mask hides it: nothing looks at it.")
+        return Looks(about, (), note="the mask hides it: nothing looks at it.")
     aside: tuple[Aside, ...] = ()
     rest = torch.ones_like(weights)
     if sinks is not None and not set(columns.tolist()) & set(sinks):
-        rested, own = to_tokens(entries, sinks), to_own(entries)
-        aside = named(sinks, rested[seen].mean(0).tolist(), side, float(own[seen].mean()))
-        rest = (1 - rested.sum(-1) - own).clamp_min(SMALLEST)
-
-    def weight(word: Word) -> float:
-        return float(weights[word.start : word.stop].sum() / rest[word.start : word.stop].sum())
-
-    answer = _looks(asked, (Look(w.text, weight(w), w.start + others.first) for w in _seen_words(others, seen)))
-    answer = replace(answer, one_row=False)
-    return replace(answer, aside=aside, note=f"{sentence(aside)} on average; of the rest:") if aside else answer
-
-
-def _without(values: Tensor, sinks: Sequence[int]) -> Tensor:
-    values = values.clone()
-    values[list(sinks)] = 0
-    return values
+        rested, beside = to_tokens(entries, sinks), to_own(entries)
+        aside = named(sinks, rested[seen].mean(0).tolist(), side, float(beside[seen].mean()))
+        rest = (1 - rested.sum(-1) - beside).clamp_min(SMALLEST)
+    items = [
+        Look(w.text, float(weights[w.start : w.stop].sum() / rest[w.start : w.stop].sum()), w.start + others.first)
+        for w in _seen_words(others, seen)
+    ]
+    note = f"{sentence(aside)} on average; of the rest:" if aside else ""
+    return Looks(about, tuple(sorted(items, key=_descending)), aside, note, one_row=False)
 
 
 def query_side(entry: Entry) -> Tokens:
@@ -371,7 +361,7 @@ def key_side(entry: Entry) -> Tokens:
 
 
 def phrase(side: Tokens, place: Place, places: Sequence[range]) -> str:
-    """Return a place in words: as the user wrote it with the number of occurrences, or all words that it touches."""
+    """Return a place in words: as the user wrote it, with the number of occurrences, or all words that it touches."""
     if isinstance(place, str):
         return place if len(places) == 1 else f"{place} ({len(places):,} occurrences)"
     (tokens,) = places
@@ -404,19 +394,15 @@ def weights_to(entry: Entry, columns: Int[Tensor, " tokens"]) -> Float[Tensor, "
     return (matrix @ membership)[0, ..., 0].float().cpu()
 
 
-def _by_word(word: str, side: Tokens, weights: Float[Tensor, " keys"], seen: Bool[Tensor, " keys"]) -> Looks:
+def _by_word(about: str, side: Tokens, weights: Float[Tensor, " keys"], seen: Bool[Tensor, " keys"]) -> Looks:
     """Sum the weights of tokens by word, for the words that are seen."""
-    words = _seen_words(side, seen)
-    return _looks(word, (Look(w.text, float(weights[w.start : w.stop].sum()), w.start) for w in words))
+    items = [Look(w.text, float(weights[w.start : w.stop].sum()), w.start) for w in _seen_words(side, seen)]
+    return Looks(about, tuple(sorted(items, key=_descending)))
 
 
 def _seen_words(side: Tokens, seen: Bool[Tensor, " tokens"]) -> list[Word]:
-    tokens: list[bool] = seen.tolist()  # a list, as there may be thousands of words
+    tokens: list[bool] = seen.tolist()  # faster than a tensor for thousands of words
     return [word for word in side.words if any(tokens[word.start : word.stop])]
-
-
-def _looks(word: str, items: Iterable[Look]) -> Looks:
-    return Looks(word, tuple(sorted(items, key=_descending)))
 
 
 # What a word is made of, down to the input
@@ -432,17 +418,30 @@ def rollout(entries: Sequence[Entry], place: Place, sinks_of: Callable[[Entry], 
     A row of the product of all layers is a vector multiplied by the transposed matrices, last layer first: O(tokens)
     memory.
     """
-    own = _own_layers(entries, "rollout")
+    layers, encoder = _own_layers(entries, "rollout"), _layers(entries, "encoder")
     cross = {entry.layer: entry for entry in entries if entry.kind == "cross"}
-    side = query_side(cross.get(own[-1].layer, own[-1]))  # in a translation, the words that are written
-    encoder = _layers(entries, "encoder")
+    side = query_side(cross.get(layers[-1].layer, layers[-1]))  # in a translation, the words that are written
     if cross and encoder and isinstance(place, str) and not side.has(place) and query_side(encoder[0]).has(place):
         return rollout(encoder, place, sinks_of)  # a word of the source only
     places = side.find_all(place)
-    word, flow = phrase(side, place, places), _flow_from(places, own[0])
+    word = phrase(side, place, places)
+    answer, source = _origins(word, layers, _flow_from(places, layers[0]), sinks_of, cross)
+    if source is None or not encoder:
+        return Rollout(answer)
+    return Rollout(answer, _origins(word, encoder, source, sinks_of, {})[0])
+
+
+def _origins(
+    word: str,
+    layers: Sequence[Entry],
+    flow: Float[Tensor, " queries"],
+    sinks_of: Callable[[Entry], Sinks],
+    cross: Mapping[int, Entry],
+) -> tuple[Looks, Float[Tensor, " source"] | None]:
+    """Follow a flow down to the input; return where it arrived by word, and what went to the source of `cross`."""
     source: Tensor | None = None
-    rested: list[Tensor] = []
-    for entry in reversed(own):
+    rested: list[Tensor] = []  # for each layer, the share of the flow that rests on each sink
+    for entry in reversed(layers):
         if (beside := cross.get(entry.layer)) is not None:  # it follows the layer's self-attention, so it is first here
             passed, stays = _through(beside, flow, sinks_of(beside))
             source = passed / 2 if source is None else source + passed / 2
@@ -450,26 +449,13 @@ def rollout(entries: Sequence[Entry], place: Place, sinks_of: Callable[[Entry], 
         passed, stays = _through(entry, flow, sinks_of(entry))
         rested.append(stays.sum(0) / flow.sum())
         flow = flow / 2 + stays.sum(-1) / 2 + passed / 2
-    answer = _origins(word, own[0], flow, rested, sinks_of(own[0]))
-    if source is None or not encoder:
-        return Rollout(answer)
-    rested = []
-    for entry in reversed(encoder):
-        passed, stays = _through(entry, source, sinks_of(entry))
-        rested.append(stays.sum(0) / source.sum())
-        source = source / 2 + stays.sum(-1) / 2 + passed / 2
-    return Rollout(answer, _origins(word, encoder[0], source, rested, sinks_of(encoder[0])))
-
-
-def _origins(word: str, entry: Entry, flow: Float[Tensor, " keys"], rested: Sequence[Tensor], sinks: Sinks) -> Looks:
-    """Return where the flow arrived, by word; `rested` has the share of it that each layer gave to each sink."""
-    keys = key_side(entry)
+    keys, sinks = key_side(layers[0]), sinks_of(layers[0])
     answer = _by_word(word, keys, flow, flow != 0)
-    if sinks is None:
-        return answer
-    *shares, own = torch.stack(list(rested)).mean(0).tolist()
-    aside = named(sinks, shares, keys, own)
-    return replace(answer, aside=aside, note=f"on the way, {sentence(aside)} and stays in place:") if aside else answer
+    if sinks is not None:
+        *shares, beside_share = torch.stack(rested).mean(0).tolist()
+        if aside := named(sinks, shares, keys, beside_share):
+            answer = replace(answer, aside=aside, note=f"on the way, {sentence(aside)} and stays in place:")
+    return answer, source
 
 
 def _layers(entries: Sequence[Entry], kind: str) -> list[Entry]:
@@ -478,16 +464,16 @@ def _layers(entries: Sequence[Entry], kind: str) -> list[Entry]:
 
 def _own_layers(entries: Sequence[Entry], question: str) -> list[Entry]:
     """Return the layers of the text that is written, or of the only text."""
-    own = _layers(entries, "decoder" if any(entry.kind == "decoder" for entry in entries) else "encoder")
-    if not own or len({entry.shape[2:] for entry in own}) != 1 or own[0].shape[2] != own[0].shape[3]:
+    layers = _layers(entries, "decoder") or _layers(entries, "encoder")
+    if not layers or len({entry.shape[2:] for entry in layers}) != 1 or layers[0].shape[2] != layers[0].shape[3]:
         raise InputError(
             f"{question} needs layers of one text, each looking at itself. Choose them with record.at(kind=…)."
         )
-    return own
+    return layers
 
 
 def _flow_from(places: Sequence[range], entry: Entry) -> Float[Tensor, " queries"]:
-    """Return 1 in all, an equal share for each occurrence and for each of its tokens."""
+    """Return a vector of sum 1, shared equally by the occurrences and by the tokens of each."""
     flow = torch.zeros(entry.shape[2])
     for tokens in places:
         flow[tokens.start : tokens.stop] += 1 / len(places) / len(tokens)
@@ -497,30 +483,32 @@ def _flow_from(places: Sequence[range], entry: Entry) -> Float[Tensor, " queries
 def _through(
     entry: Entry, flow: Float[Tensor, " queries"], sinks: Sinks
 ) -> tuple[Float[Tensor, " keys"], Float[Tensor, "queries sinks"]]:
-    """Multiply a vector by the transposed matrix, the mean over heads; return also what rests on each sink, the
-    model's own sinks last.
+    """Multiply a vector by the transposed matrix, the mean over heads; also return what rests on each sink.
+
+    The last of these sinks are those that the model has in addition to its tokens.
     """
     matrix = entry.matrix
     x = flow.to(device=matrix.device, dtype=matrix.dtype)[:, None]
     passed = (matrix.mT @ x)[0, ..., 0].float().mean(0).cpu()
     if sinks is None:
         return passed, torch.zeros(len(flow), 1)
-    rested = torch.cat([to_tokens([entry], sinks), to_own([entry])[:, None]], -1)
-    return _without(passed, sinks), rested * flow[:, None]
+    passed[list(sinks)] = 0
+    return passed, torch.cat([to_tokens([entry], sinks), to_own([entry])[:, None]], -1) * flow[:, None]
 
 
 def relevance(entries: Sequence[Entry], place: Place) -> Looks:
-    """Answer `Record.relevance`: a row of the product of all layers (I + A), where A is the mean over heads of the
-    positive part of gradient × attention; without the word's own I, normalised to 1.
+    """Answer `Record.relevance`: a row of the product of all layers (I + A), without the word's own I, of sum 1.
+
+    A is the mean over heads of the positive part of gradient × attention.
     """
-    own = _own_layers(entries, "relevance")
-    side = query_side(own[-1])
+    layers = _own_layers(entries, "relevance")
+    side = query_side(layers[-1])
     places = side.find_all(place)
-    start = flow = _flow_from(places, own[0])
-    for entry in reversed(own):
+    start = flow = _flow_from(places, layers[0])
+    for entry in reversed(layers):
         flow = flow + entry.attribution.back(flow)
     rest = flow - start
-    return _by_word(phrase(side, place, places), key_side(own[0]), rest / rest.sum().clamp_min(SMALLEST), rest > 0)
+    return _by_word(phrase(side, place, places), key_side(layers[0]), rest / rest.sum().clamp_min(SMALLEST), rest > 0)
 
 
 # Which heads look from one word to another, and which have a habit
@@ -531,41 +519,33 @@ def heads_between(entries: Sequence[Entry], start: Place, end: Place) -> Heads:
 
     Heads from which the mask hides the other word are left out, as in a layer with a window.
     """
-    sides = query_side(entries[0]), key_side(entries[0])
-    rows, columns = sides[0].find_all(start), sides[1].find_all(end)
-    weights = [mean_row(entry, rows)[:, tokens_of(columns)].sum(-1) for entry in entries]
-    ranked = _heads(f"{phrase(sides[0], start, rows)} → {phrase(sides[1], end, columns)}", entries, weights)
-    seeing: set[tuple[str, int]] = set()
-    for entry, weight in zip(entries, weights, strict=True):
-        seen = shown_to_heads(entry, tokens_of(rows), tokens_of(columns), weight)
-        seeing.update((entry.name, head) for head in compress(entry.heads, seen))
-    heads = tuple(head for head in ranked if (head.name, head.head) in seeing)
-    if len(heads) == len(ranked):
-        return ranked
-    hidden = f"{len(ranked) - len(heads)} of {len(ranked)} heads" if heads else "all heads"
-    return replace(ranked, items=heads, note=f"the mask hides it from {hidden}.")
+    side, keys = query_side(entries[0]), key_side(entries[0])
+    start_places, end_places = side.find_all(start), keys.find_all(end)
+    rows, columns = tokens_of(start_places), tokens_of(end_places)
+    heads = []
+    for entry in entries:
+        weights = mean_row(entry, start_places)[:, columns].sum(-1)
+        heads += compress(_heads(entry, weights), shown_to_heads(entry, rows, columns, weights))
+    total = sum(entry.shape[1] for entry in entries)
+    hidden = f"{total - len(heads)} of {total} heads" if heads else "all heads"
+    about = f"{phrase(side, start, start_places)} → {phrase(keys, end, end_places)}"
+    note = "" if len(heads) == total else f"the mask hides it from {hidden}."
+    return Heads(about, tuple(sorted(heads, key=_descending)), note)
 
 
-def _heads(about: str, entries: Sequence[Entry], weights: Sequence[Tensor]) -> Heads:
-    heads = [
-        Head(entry.name, entry.layer, head, float(weight))
-        for entry, per_head in zip(entries, weights, strict=True)
-        for head, weight in zip(entry.heads, per_head, strict=True)
-    ]
-    return Heads(about, tuple(sorted(heads, key=_descending)))
-
-
-HABITS = ("sink", "previous", "diagonal", "induction")
+def _heads(entry: Entry, weights: Float[Tensor, " heads"]) -> list[Head]:
+    return [Head(entry.name, entry.layer, head, w) for head, w in zip(entry.heads, weights.tolist(), strict=True)]
 
 
 def scored(entries: Sequence[Entry], habit: str) -> Heads:
     """Answer `Record.scores`: heads ranked by a habit, the mean over the tokens from the second on."""
     if habit not in HABITS:
         raise InputError(f"heads are scored by {', '.join(map(repr, HABITS))}. Got {habit!r}.")
-    own = [entry for entry in entries if entry.kind != "cross"]
-    if any(entry.shape[2] != entry.shape[3] for entry in own):
+    layers = [entry for entry in entries if entry.kind != "cross"]
+    if any(entry.shape[2] != entry.shape[3] for entry in layers):
         raise InputError("a habit is measured on all rows of a text, and these entries have some of them only.")
-    return _heads(habit, own, [habit_weights(entry, habit) for entry in own])
+    heads = [head for entry in layers for head in _heads(entry, habit_weights(entry, habit))]
+    return Heads(habit, tuple(sorted(heads, key=_descending)))
 
 
 def habit_weights(entry: Entry, habit: str) -> Float[Tensor, " heads"]:
@@ -577,13 +557,12 @@ def habit_weights(entry: Entry, habit: str) -> Float[Tensor, " heads"]:
         columns = {"sink": torch.zeros_like(rows), "previous": rows - 1, "diagonal": rows}[habit]
     if not len(rows):
         return torch.zeros(entry.shape[1])
-    heads, device = torch.arange(entry.shape[1])[:, None], entry.matrix.device
-    index = (torch.tensor(0), heads, rows, columns)
-    return entry.matrix[tuple(part.to(device) for part in index)].float().mean(-1).cpu()
+    index = (torch.tensor(0), torch.arange(entry.shape[1])[:, None], rows, columns)
+    return entry.matrix[tuple(part.to(entry.matrix.device) for part in index)].float().mean(-1).cpu()
 
 
 def _induction_points(entry: Entry) -> tuple[Int[Tensor, " points"], Int[Tensor, " points"]]:
-    """From each token that occurred before, to the token that followed its last occurrence."""
+    """Return each token that occurred before, and the token that followed its last occurrence."""
     if entry.ids is None and entry.tokens is None:
         raise InputError("induction needs to know the tokens: watch with tokenizer=… or tokens=[…].")
     names = entry.ids[0].tolist() if entry.ids is not None else list((entry.tokens or [])[0])

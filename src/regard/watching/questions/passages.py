@@ -1,9 +1,8 @@
-"""A passage of a text, for pictures that show words one by one: its words, what they give to each other, and what goes
-to the rest of the text.
-"""
+"""The pictures of a record. Of a long text they show a passage, and say what goes to the rest of the text."""
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -29,15 +28,16 @@ from regard.watching.record.tokens import Place, Tokens, Word
 if TYPE_CHECKING:
     from regard.drawing import Picture
 
-__all__ = ["KINDS", "Crop", "Passage", "by_word", "flow_layers", "map_feed", "picture"]
-
+KINDS = ("lines", "matrix", "grid", "flow", "map")
 _WORDS = 200  # on a side, at most; a longer text is cropped
-_AROUND = 20  # words before and after the one that a crop is about
+_AROUND = 20  # words before and after the word that a crop is about
+_FEW = 64  # words on a side of a matrix that is shown as a whole
+_BINS, _THUMBNAIL = 192, 64  # on a side, of a map and of each matrix in a grid
 
 
 @dataclass(frozen=True)
 class Passage:
-    """Some words in a row of a text, those of them that stand out, and why it was chosen."""
+    """Some words in a row of a text, the words among them that stand out, and why the passage was chosen."""
 
     side: Tokens
     words: tuple[Word, ...]
@@ -48,7 +48,7 @@ class Passage:
     def of(
         cls, side: Tokens, word: Place | None, around: Place | None, *, first: bool = False, whole: int = _WORDS
     ) -> Passage:
-        """The passage around a place or, in a long text, around the word; one of up to `whole` words is shown as such.
+        """Return the passage around a place or, in a text of more than `whole` words, around the word.
 
         All occurrences of the word stand out that are in a passage chosen by `around` or in a short text; in a crop
         around the word itself, or with `first`, only the first one.
@@ -72,38 +72,20 @@ class Passage:
             why = "This is the beginning of the text: name a word to see the passage around it."
             return replace(passage, why=why if passage.cropped else "")
         if word is None:
-            return passage._explained(centre, side.find_all(centre)[0])
-        return passage._picking(word, first or (passage.cropped and around is None))
-
-    def _picking(self, word: Place, first: bool) -> Passage:
-        """With this word standing out, in all its occurrences here or in the first one."""
-        if isinstance(word, str) and word in self.names and not self.side.has(word):  # "dog 2", as a picture has it
-            return replace(self, picked=(self.names.index(word),))
-        found = [match for match in self.side.find_all(word) if match.start in self.tokens]
-        if not found:
-            raise InputError(f'"{word}" is not in this passage: {" ".join(each.text for each in self.words)}.')
-        offset, _ = _places(self.side, self.tokens)
-        places = [range(*_places(self.side, match)) for match in (found[:1] if first else found)]
-        picked = tuple(n - offset for match in places for n in match if n - offset < len(self.words))
-        chosen = replace(self, picked=picked)
-        return chosen._explained(word, found[0]) if first else chosen
-
-    def _explained(self, place: Place, shown: range) -> Passage:
-        """With a note if the place is one of several."""
-        matches = self.side.find_all(place)
-        if len(matches) == 1:
-            return self
-        number, words = matches.index(shown) + 1, self.side.words
-        start, stop = _places(self.side, matches[number % len(matches)])
-        parts = words[max(start - 2, 0) : start], words[start:stop], words[stop : stop + 2]
-        left, marked, right = (" ".join(word.text for word in part) for part in parts)
-        other = visible(" ".join(filter(None, (left, f"[{marked}]", right))), 60)
-        about = f'This is occurrence {number:,} of {len(matches):,} of "{visible(str(place), 60)}"'
-        return replace(self, why=f'{about}; the next is "{other}".' if number < len(matches) else f"{about}.")
+            return replace(passage, why=_occurrence(side, centre, side.find_all(centre)[0]))
+        if isinstance(word, str) and word in passage.names and not side.has(word):  # "dog 2", as a picture has it
+            return replace(passage, picked=(passage.names.index(word),))
+        matches = [match for match in side.find_all(word) if match.start in passage.tokens]
+        if not matches:
+            raise InputError(f'"{word}" is not in this passage: {" ".join(each.text for each in passage.words)}.')
+        first = first or (passage.cropped and around is None)
+        places = [n - start for match in matches[: 1 if first else None] for n in range(*_places(side, match))]
+        picked = tuple(n for n in places if n < len(passage.words))
+        return replace(passage, picked=picked, why=_occurrence(side, word, matches[0]) if first else "")
 
     @property
     def tokens(self) -> range:
-        """From its first token to its last."""
+        """The tokens from the first to the last."""
         return range(self.words[0].start, self.words[-1].stop)
 
     @property
@@ -123,7 +105,7 @@ class Passage:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its words; "dog 2" is the second "dog" in it."""
+        """The words; "dog 2" is the second "dog"."""
         count: Counter[str] = Counter()
         names = []
         for word in self.words:
@@ -132,7 +114,7 @@ class Passage:
         return tuple(names)
 
     def note(self) -> str:
-        """Which part of the text it is, and which occurrence of a word."""
+        """Say which part of the text it is, and which occurrence of a word."""
         where = f"Tokens {self.tokens.start:,} to {self.tokens.stop - 1:,} of {len(self.side):,}."
         return " ".join(filter(None, (where if self.cropped else "", self.why)))
 
@@ -143,19 +125,34 @@ def _places(side: Tokens, tokens: range) -> tuple[int, int]:
     return start, bisect_left(side.words, tokens.stop, key=lambda word: word.start)
 
 
+def _occurrence(side: Tokens, place: Place, match: range) -> str:
+    """Say which of several occurrences of a place is shown."""
+    matches = side.find_all(place)
+    if len(matches) == 1:
+        return ""
+    number = matches.index(match) + 1
+    about = f'This is occurrence {number:,} of {len(matches):,} of "{visible(str(place), 60)}"'
+    if number == len(matches):
+        return f"{about}."
+    start, stop = _places(side, matches[number])
+    parts = side.words[max(start - 2, 0) : start], side.words[start:stop], side.words[stop : stop + 2]
+    left, marked, right = (" ".join(word.text for word in part) for part in parts)
+    return f'{about}; the next is "{visible(" ".join(filter(None, (left, f"[{marked}]", right))), 60)}".'
+
+
 # Lines and matrices
 
 
 @dataclass(frozen=True, eq=False)
 class Crop:
-    """What the words of one passage give to those of another, or of the same, and how much goes elsewhere."""
+    """What the words of one passage give to the words of another, or of the same, and how much goes elsewhere."""
 
     rows: Passage
     columns: Passage
-    left: tuple[int, ...]  # which words of the columns are shown: sinks that are set aside are not
+    left: tuple[int, ...]  # the words of the columns that are shown, without sinks that are set aside
     weights: Float[Tensor, "rows left"]  # with sinks set aside, shares of the rest
     elsewhere: Float[Tensor, " rows"]
-    rested: Float[Tensor, " rows"]  # what is given to the sinks, as a share of all
+    rested: Float[Tensor, " rows"]  # the share that rests on sinks
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -163,12 +160,10 @@ class Crop:
         return tuple(self.columns.names[n] for n in self.left)
 
     def note(self) -> str:
-        """What is not in the picture."""
-        notes = [self.rows.note()]
-        if self.columns.side is not self.rows.side and self.columns.cropped:
-            notes.append(f"Looked at: {self.columns.note()}")
+        """Say what is not in the picture."""
+        notes, picked = [self.rows.note()], list(self.rows.picked)
         if self.columns.cropped:
-            picked = list(self.rows.picked)
+            notes += [f"Looked at: {self.columns.note()}"] if self.columns.side is not self.rows.side else []
             share = percent(float((self.elsewhere[picked] if picked else self.elsewhere).mean()))
             whose = f'Of what "{visible(self.rows.words[picked[0]].text)}" gives,' if len(picked) == 1 else "On average"
             notes.append(f"{whose} {share} goes to words outside this passage.")
@@ -178,44 +173,43 @@ class Crop:
 def by_word(
     entries: Sequence[Entry], word: Place | None, around: Place | None, sinks: Sinks = None, whole: int = _WORDS
 ) -> Crop:
-    """The mean over all heads, word by word, in shares of what does not rest on `sinks`; of a long text, a passage."""
+    """Return the mean over all heads, word by word, with `sinks` set aside; of a long text, a passage."""
     rows = Passage.of(query_side(entries[0]), word, around, whole=whole)
     columns = replace(rows, picked=(), why="")
-    other = key_side(entries[0])
-    if other.pieces != rows.side.pieces:
-        columns = Passage.of(other, None, None)
+    keys = key_side(entries[0])
+    if keys.pieces != rows.side.pieces:
+        columns = Passage.of(keys, None, None)
         if columns.cropped:  # then the part that this passage, or its word, looks at most
             looking = [rows.words[n].tokens for n in rows.picked] or [rows.tokens]
-            most = looks(entries, looking[0], sinks)[0].position
-            columns = replace(Passage.of(other, most, None), picked=())
-    spans = [each.tokens for each in columns.words] + [rest for rest in (columns.before, columns.after) if rest]
-    own = [each.tokens for each in rows.words]
-    weights, rested = _without_sinks(entries, own, spans, sinks)
-    weights, count = weights / (1 - rested).clamp_min(SMALLEST)[:, None], len(columns.words)
-    left = _beside_sinks(spans[:count], sinks)
-    return Crop(rows, columns, tuple(left), weights[:, left], weights[:, count:].sum(-1), rested)
+            columns = replace(Passage.of(keys, looks(entries, looking[0], sinks)[0].position, None), picked=())
+    words = [word.tokens for word in columns.words]
+    spans = words + [rest for rest in (columns.before, columns.after) if rest]
+    weights, rested = _without_sinks(entries, [word.tokens for word in rows.words], spans, sinks)
+    weights = weights / (1 - rested).clamp_min(SMALLEST)[:, None]
+    left = _beside_sinks(words, sinks)
+    return Crop(rows, columns, tuple(left), weights[:, left], weights[:, len(words) :].sum(-1), rested)
 
 
 def _without_sinks(
     entries: Sequence[Entry], rows: Sequence[range], columns: Sequence[range], sinks: Sinks
 ) -> tuple[Float[Tensor, "rows columns"], Float[Tensor, " rows"]]:
-    """What the spans of the rows give to those of the columns apart from sinks, and what each gives to the sinks."""
+    """Return what the spans of the rows give to the spans of the columns apart from sinks, and to the sinks."""
     weights = mean_over_heads(entries, lambda entry: weights_of_spans(entry, rows, columns))
     if sinks is None:
         return weights, torch.zeros(len(rows))
-    own = to_own(entries)
-    rested = torch.stack([own[span.start : span.stop].mean() for span in rows])
+    beside = to_own(entries)
+    rested = torch.stack([beside[span.start : span.stop].mean() for span in rows])
     if sinks:
         tokens = [range(sink, sink + 1) for sink in sinks]
-        given = mean_over_heads(entries, lambda entry: weights_of_spans(entry, rows, tokens))
+        to_sinks = mean_over_heads(entries, lambda entry: weights_of_spans(entry, rows, tokens))
         homes = [next(n for n, span in enumerate(columns) if sink in span) for sink in sinks]
-        weights = weights.index_add(1, torch.tensor(homes), -given).clamp_min(0)
-        rested = rested + given.sum(-1)
+        weights = weights.index_add(1, torch.tensor(homes), -to_sinks).clamp_min(0)
+        rested = rested + to_sinks.sum(-1)
     return weights, rested
 
 
 def _beside_sinks(spans: Sequence[range], sinks: Sinks) -> list[int]:
-    """The places of spans that have a token which is no sink."""
+    """Return the places of spans that have a token which is no sink."""
     return [n for n, span in enumerate(spans) if not set(span) <= set(sinks or ())]
 
 
@@ -225,7 +219,7 @@ def _beside_sinks(spans: Sequence[range], sinks: Sinks) -> list[int]:
 def flow_layers(
     entries: Sequence[Entry], passage: Passage, sinks: Sinks = None
 ) -> tuple[tuple[str, ...], list[Float[Tensor, "words words"]], int, float | None]:
-    """The words of a flow, its layers, the place of the word that it starts from, and the share that rests on `sinks`.
+    """Return the words of a flow, its layers, the place where it starts, and the share that rests on `sinks`.
 
     What lies before the passage, and after it, is one word each. The row of such a word is a mean over its tokens,
     weighted by the share that has reached each of them: then the shares of the other words are those of the whole text.
@@ -233,13 +227,14 @@ def flow_layers(
     """
     before, after = passage.before, passage.after
     words = [word.tokens for word in passage.words]
-    nodes = [*([before] if before else []), *words, *([after] if after else [])]
-    names = [
-        *([f"… {_count(passage.side, before):,} before"] if before else []),
-        *passage.names,
-        *([f"… {_count(passage.side, after):,} after"] if after else []),
-    ]
-    start = words[passage.picked[-1]]  # the last word, if it is several
+    nodes = [*filter(None, (before,)), *words, *filter(None, (after,))]
+
+    def rest(part: range, where: str) -> list[str]:
+        start, stop = _places(passage.side, part)
+        return [f"… {stop - start:,} {where}"] if part else []
+
+    names = [*rest(before, "before"), *passage.names, *rest(after, "after")]
+    start = words[passage.picked[-1]]  # the last word of several
     if set(start) <= set(sinks or ()):
         sinks = None
     share = torch.zeros(len(passage.side))
@@ -252,17 +247,21 @@ def flow_layers(
             resting = to_tokens([entry], sinks).sum(-1) + to_own([entry])
         following, rows = share * resting, []
         for part in filter(None, (before, passage.tokens, after)):
-            given = _passed_on(entry, share, part)
-            given[list(sinks or ())] = 0
-            following += given
+            inside = slice(part.start, part.stop)
+            passed = torch.zeros(entry.shape[3])  # to each key, of what has reached these tokens
+            if share[inside].any():
+                matrix = entry.matrix.part[:, :, inside]
+                x = share[inside].to(device=matrix.device, dtype=matrix.dtype)[:, None]
+                passed = (matrix.mT @ x)[0, ..., 0].float().mean(0).cpu()
+                passed[list(sinks or ())] = 0
+            following += passed
             if part == passage.tokens:
                 weights, stays = _without_sinks([entry], words, nodes, sinks)
                 weights[:, nodes.index(words[0]) :][:, : len(words)].diagonal().add_(stays)
                 rows.append(weights)
                 rested.append(stays)
             else:
-                inside = slice(part.start, part.stop)
-                row = torch.stack([given[node.start : node.stop].sum() for node in nodes])
+                row = torch.stack([passed[node.start : node.stop].sum() for node in nodes])
                 row[nodes.index(part)] += (share * resting)[inside].sum()
                 rows.append(row[None] / (float(share[inside].sum()) or 1.0))
         layers.insert(0, torch.cat(rows))
@@ -275,25 +274,7 @@ def flow_layers(
     return tuple(names[n] for n in left), kept, left.index(nodes.index(start)), resting_share
 
 
-def _passed_on(entry: Entry, share: Float[Tensor, " queries"], rows: range) -> Float[Tensor, " keys"]:
-    """What these tokens pass on to each key of what has reached them, the mean over heads."""
-    part = slice(rows.start, rows.stop)
-    if not share[part].any():
-        return torch.zeros(entry.shape[3])
-    matrix = entry.matrix.part[:, :, part]
-    x = share[part].to(device=matrix.device, dtype=matrix.dtype)[:, None]
-    return (matrix.mT @ x)[0, ..., 0].float().mean(0).cpu()
-
-
-def _count(side: Tokens, tokens: range) -> int:
-    """How many words these tokens are."""
-    start, stop = _places(side, tokens)
-    return stop - start
-
-
-KINDS = ("lines", "matrix", "grid", "flow", "map")
-_NAMED = 64  # words on a side of a matrix up to which one finds one's own
-_BINS, _THUMBNAIL = 192, 64  # on a side, of a map and of each matrix in a grid
+# The pictures
 
 
 def picture(
@@ -305,7 +286,7 @@ def picture(
     around: Place | None = None,
     sinks: Sinks = None,
 ) -> Picture:
-    """What `Record.picture` returns: of entries of one kind and shape, the mean over their heads.
+    """Answer `Record.picture`: entries of one kind and shape, the mean over their heads.
 
     Lines and flows set the `sinks` aside; a matrix, a grid and a map show all there is.
     """
@@ -313,50 +294,31 @@ def picture(
     if kind in ("grid", "map") and (word is not None or around is not None):
         name, place = ("word", word) if word is not None else ("around", around)
         raise InputError(f"a {kind} shows the whole text, lines, matrix and flow a word in it. Got {name} = {place!r}.")
-    if kind in ("grid", "map"):
-        drawn = (_grid if kind == "grid" else _map)(entries, title)
+    if kind == "lines":
+        drawn = _lines(by_word(entries, word, around, sinks), entries, title, sinks)
+    elif kind == "matrix":
+        crop = by_word(entries, word, around, whole=_FEW)
+        note = replace(crop, rows=replace(crop.rows, picked=())).note()  # no row stands out
+        caption = _caption(entries, note)
+        drawn = matrix(_numbers(crop.weights), crop.rows.names, crop.key_names, title=title, caption=caption)
+    elif kind == "flow":
+        drawn = _flow(entries, word, around, title, sinks)
     else:
-        drawn = {"lines": _lines, "matrix": _matrix, "flow": _flow}[kind](entries, word, around, title, sinks)
-    if not unseen:
-        return drawn
-    return replace(drawn, caption=f"{drawn.caption} Not seen: {some_of(unseen)}.".strip())
+        drawn = (_grid if kind == "grid" else _map)(entries, title)
+    return replace(drawn, caption=f"{drawn.caption} Not seen: {some_of(unseen)}.".strip()) if unseen else drawn
 
 
-def _lines(
-    entries: Sequence[Entry], word: Place | None, around: Place | None, title: str, sinks: Sinks
-) -> Picture:  # fmt: skip
-    crop = by_word(entries, word, around, sinks)
+def _lines(crop: Crop, entries: Sequence[Entry], title: str, sinks: Sinks) -> Picture:
     caption, picked = _caption(entries, crop.note()), crop.rows.picked
     if names := _sink_names(entries, sinks):
         rested = crop.rested[list(picked)] if picked else crop.rested
         whose = f' of "{crop.rows.names[picked[0]]}"' if picked else ""
         caption += f" {percent(float(rested.mean()))}{whose} rests on {names}; lines are shares of the rest."
-    return lines(
-        _numbers(crop.weights), crop.rows.names, crop.key_names, pick=picked or None, title=title, caption=caption,
-    )  # fmt: skip
+    weights = _numbers(crop.weights)
+    return lines(weights, crop.rows.names, crop.key_names, pick=picked or None, title=title, caption=caption)
 
 
-def _matrix(
-    entries: Sequence[Entry], word: Place | None, around: Place | None, title: str, _: Sinks
-) -> Picture:  # fmt: skip
-    crop = by_word(entries, word, around, whole=_NAMED)
-    crop = replace(crop, rows=replace(crop.rows, picked=()))  # no row stands out
-    caption = _caption(entries, crop.note())
-    return matrix(_numbers(crop.weights), crop.rows.names, crop.key_names, title=title, caption=caption)
-
-
-def _grid(entries: Sequence[Entry], title: str) -> Picture:
-    layers = _pooled(entries, _THUMBNAIL)
-    queries, keys = entries[0].shape[2:]
-    layered = f"{len(entries)} layer{'s' * (len(entries) > 1)}"
-    note = f"{layered}, {sum(map(len, layers))} heads; {queries:,} × {keys:,} tokens."
-    numbers = [[(entry.layer, head) for head in entry.heads] for entry in entries]
-    return grid(layers, numbers=numbers, title=title, caption=note)
-
-
-def _flow(
-    entries: Sequence[Entry], word: Place | None, around: Place | None, title: str, sinks: Sinks
-) -> Picture:  # fmt: skip
+def _flow(entries: Sequence[Entry], word: Place | None, around: Place | None, title: str, sinks: Sinks) -> Picture:
     if entries[0].kind == "cross":
         raise InputError('a flow follows words through layers that look at themselves. Choose kind = "encoder".')
     if entries[0].shape[2] != entries[0].shape[3]:
@@ -366,16 +328,24 @@ def _flow(
         word = side.words[-1].tokens if around is None else around
     passage = Passage.of(side, word, around, first=True)
     names, layers, start, rested = flow_layers(entries, passage, sinks)
-    note = (
-        "The mean over the heads of each layer, residuals left out. Layers count from 1 here: what each of them gives."
-    )
+    notes = ["The mean over the heads of each layer, residuals left out. Layers count from 1: what each of them gives."]
     if rested is not None and (aside := _sink_names(entries, sinks)):
-        note += f" {percent(rested)} rests on {aside} and stays where it is."
+        notes.append(f"{percent(rested)} rests on {aside} and stays where it is.")
         if entries[0].kind == "decoder":
-            note += " All else moves to the left only: in a deep model it gathers at the first words."
-    rest = "“…” stands for all words before the passage, or after it." if passage.cropped else ""
-    caption = " ".join(filter(None, (note, passage.note(), rest)))
+            notes.append("All else moves to the left only: in a deep model it gathers at the first words.")
+    notes.append(passage.note())
+    notes += ["“…” stands for all words before the passage, or after it."] if passage.cropped else []
+    caption = " ".join(filter(None, notes))
     return flow([_numbers(layer) for layer in layers], names, start, title=title, caption=caption)
+
+
+def _grid(entries: Sequence[Entry], title: str) -> Picture:
+    layers = _pooled(entries, _THUMBNAIL)
+    queries, keys = entries[0].shape[2:]
+    layered = f"{len(entries)} layer{'s' * (len(entries) > 1)}"
+    note = f"{layered}, {sum(map(len, layers))} heads; {queries:,} × {keys:,} tokens."
+    numbers = [[(entry.layer, head) for head in entry.heads] for entry in entries]
+    return grid(layers, numbers=numbers, title=title, caption=note)
 
 
 def _map(entries: Sequence[Entry], title: str) -> Picture:
@@ -394,51 +364,42 @@ def _map(entries: Sequence[Entry], title: str) -> Picture:
 
 
 def map_feed(entries: Sequence[Entry], title: str = "", note: str = "") -> MatrixFeed | None:
-    """What a map of entries of one kind and shape is drawn from; None where only reductions were kept."""
+    """Return what a map of entries of one kind and shape is drawn from; None where only reductions were kept."""
     if any(entry.attention is None for entry in entries):
         return None
-    first = entries[0]
-    rows = None if first.tokens is None else first.tokens[0].texts()
-    columns = None if first.key_tokens is None else first.key_tokens[0].texts()
+    rows, columns = (None if side is None else side[0].texts() for side in (entries[0].tokens, entries[0].key_tokens))
     maps = [MapEntry(entry.matrix.part[0], entry.heads, entry.name, entry.kind, entry.layer) for entry in entries]
     return MatrixFeed(maps, rows, columns, title=title, note=note)
 
 
 def _sink_names(entries: Sequence[Entry], sinks: Sinks) -> str:
-    """The sinks that are set aside, in words; nothing where there is none."""
+    """Name the sinks that are set aside; "" where there is none."""
     if sinks is None:
         return ""
-    own = float(to_own(entries).mean())
-    return " and ".join(each.name for each in named(sinks, [0.0] * len(sinks), key_side(entries[0]), own))
+    aside = named(sinks, [0.0] * len(sinks), key_side(entries[0]), float(to_own(entries).mean()))
+    return " and ".join(each.name for each in aside)
 
 
 def _pooled(entries: Sequence[Entry], bins: int) -> list[NDArray[Any]]:
-    """Of each layer, the heads of one sequence in bins × bins: one sweep for all heads, and none over the others."""
+    """Return the heads of each layer in bins × bins or, where only a pool was kept, in its own size."""
     layers = []
     with progress("reading the attention", total=len(entries)) as advance:
         for entry in entries:
-            layers.append(_numbers(_pool(entry, bins)))
+            if entry.attention is None:
+                pool = entry.pool()[0]  # raises where it was not kept
+            else:
+                width = 1 if entry.call is None else entry.call.query.shape[-1]
+                with threads(math.prod(entry.shape[1:]) * width):
+                    pool = entry.attention.part[0].pool(bins, bins)
+            layers.append(_numbers(pool))
             advance(1)
     return layers
-
-
-def _pool(entry: Entry, bins: int) -> Float[Tensor, "heads rows columns"]:
-    """The matrix in bins × bins or, where only a pool was kept, that one in its own size."""
-    if entry.reductions is not None and "pool" in entry.reductions:
-        return entry.reductions["pool"][0]
-    if entry.attention is None:
-        return entry.pool(bins, bins)[0]  # raises: it was not kept
-    _, heads, queries, keys = entry.shape
-    width = 1 if entry.call is None else entry.call.query.shape[-1]
-    with threads(heads * queries * keys * width):
-        return entry.attention.part[0].pool(bins, bins)
 
 
 def _caption(entries: Sequence[Entry], more: str = "") -> str:
     heads = sum(entry.shape[1] for entry in entries)
     layers = f"layer {entries[0].layer}" if len(entries) == 1 else f"{len(entries)} layers"
-    one = heads == 1
-    mean = f"head {entries[0].heads[0]}." if one else f"the mean of {heads} heads."
+    mean = f"head {entries[0].heads[0]}." if heads == 1 else f"the mean of {heads} heads."
     return f"{entries[0].kind}, {layers}, {mean} {more}".strip()
 
 

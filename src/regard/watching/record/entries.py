@@ -1,4 +1,4 @@
-"""`Entry`: what a reader sees of a module, one matrix over the whole text or its reductions, with the words."""
+"""`Entry`: the attention of one module over a whole text, with its tokens; what its mask shows; its values."""
 
 from __future__ import annotations
 
@@ -25,26 +25,14 @@ from regard.watching.capture.masks import pick_on
 from regard.watching.record.reductions import BINS, Reductions, of_text, select_heads
 from regard.watching.record.tokens import Detached, Tokens
 
-__all__ = [
-    "Attribution",
-    "Entry",
-    "KeptValues",
-    "Projections",
-    "Values",
-    "layer_of",
-    "mean_over_heads",
-    "seen_keys",
-    "seen_queries",
-    "shown",
-    "shown_to_heads",
-]
-
 T = TypeVar("T")
-_ROWS = 64  # so many queries are looked up in a mask at once
+_ROWS = 64  # queries looked up in a mask at once
+_WEIGHTS = 1 << 25  # weights of an `Attribution` computed at once
+_NAMES = ("output", "out_proj")  # of the output projection, in our layers and in torch's
 
 
 def layer_of(name: str) -> int:
-    """The number of a layer: the first number in its name or, for a module that runs repeatedly, its repetition.
+    """Return the number of a layer: the first in its name or, of a module that runs repeatedly, the repetition.
 
     >>> layer_of("encoder.block.2.layer.0.SelfAttention"), layer_of("albert.layers.0.attention#3"), layer_of("attn")
     (2, 3, 0)
@@ -59,7 +47,7 @@ def layer_of(name: str) -> int:
 class Entry:
     """An `AttentionMatrix` (batch, heads, queries, keys) with its name, kind, layer, heads and tokens.
 
-    Where the record keeps only reductions, an entry has those, and an error says so when asked for more.
+    Where the record keeps only reductions, anything else raises an error that says so.
     """
 
     name: str
@@ -67,19 +55,19 @@ class Entry:
     layer: int
     shape: tuple[int, int, int, int]  # (batch, heads, queries, keys)
     calls: int = 1
-    call: AttentionCall | None = None  # what the matrix is computed from, with all heads; None with reductions
-    attention: AttentionMatrix | None = None  # `matrix` is the same, or an error where it was not kept
+    call: AttentionCall | None = None  # the queries, keys and mask of all heads; None with reductions
+    attention: AttentionMatrix | None = None  # None with reductions; `matrix` raises an error there
     reductions: Reductions | None = None
     tokens: list[Tokens] | None = None  # of the queries, one for each sequence
-    key_tokens: list[Tokens] | None = None  # and of the keys
-    ids: Tensor | None = None  # the ids of the tokens, as the model received them
+    key_tokens: list[Tokens] | None = None
+    ids: Tensor | None = None  # of the tokens, as the model received them
     key_ids: Tensor | None = None
     first_head: int = 0
     shard: Shard | None = None  # which heads the call has, where other ranks have the others
     values: Values | None = None  # with keep=("matrix", "value")
-    detached: Detached | None = None  # told when numbers are asked for that have no gradient
-    real: Bool[Tensor, "batch tokens"] | None = None  # which tokens, of which the queries are the last, are no padding
-    real_keys: Bool[Tensor, "batch keys"] | None = None  # and which keys; None where all are, or nothing is known
+    detached: Detached | None = None  # notes when numbers without a gradient are read
+    real: Bool[Tensor, "batch tokens"] | None = None  # tokens that are not padding; the queries are the last of these
+    real_keys: Bool[Tensor, "batch keys"] | None = None  # None: all are, or nothing is known
 
     @property
     def heads(self) -> range:
@@ -88,7 +76,7 @@ class Entry:
 
     @property
     def of_call(self) -> slice:
-        """Its heads among those of the call."""
+        """Where its heads are among the heads of the call."""
         first = self.first_head - (0 if self.shard is None else self.shard.first)
         return slice(first, first + self.shape[1])
 
@@ -111,7 +99,7 @@ class Entry:
 
     @property
     def keeps(self) -> tuple[str, ...]:
-        """What can be asked of it: the matrix, or the reductions that were kept."""
+        """What was kept: the matrix, or the names of the reductions."""
         return ("matrix",) if self.reductions is None else tuple(self.reductions)
 
     # One text of a batch
@@ -121,64 +109,72 @@ class Entry:
         return {}
 
     def text(self, sequence: int = 0) -> Entry:
-        """One text of the batch, without its padding: what the questions of a record are asked of.
+        """Return one text of the batch without its padding, which all questions of a record are about.
 
-        Tokens are counted from the first that is no padding, so that the answers are those for the text alone.
+        Tokens are counted from the first that is not padding, so the answers are those for the text alone.
         """
         if not 0 <= sequence < self.shape[0]:
             raise InputError(f"the batch has {self.shape[0]} sequences, numbered from 0. Got sequence = {sequence}.")
         if self.shape[0] == 1 and self.real is None and self.real_keys is None:
             return self
         if sequence not in self._texts:
-            with torch.enable_grad():  # it is kept for those who ask with gradients
-                self._texts[sequence] = self._of_text(sequence)
+            with torch.enable_grad():  # a later question may need gradients
+                self._texts[sequence] = self._select_text(sequence)
         return self._texts[sequence]
 
-    def _of_text(self, sequence: int) -> Entry:
+    def _select_text(self, sequence: int) -> Entry:
         _, heads, queries, keys = self.shape
-        real = None if self.real is None else self.real[:, self.real.shape[1] - queries :]
+        real = self._real_queries
         rows, columns = _positions(real, sequence, queries), _positions(self.real_keys, sequence, keys)
         if not (len(rows) and len(columns)):
             raise InputError(f"text {sequence} of the batch has no tokens but padding.")
-        one, steps = slice(sequence, sequence + 1), self.calls - 1  # of a generation, each of which read a token
+        one, steps = slice(sequence, sequence + 1), self.calls - 1  # steps of a generation, each read one token
         ended = 0 if real is None else int((~real[sequence, queries - steps :]).sum())
-        call, attention, reductions = self.call, self.attention, self.reductions
+        call, attention = self.call, self.attention
         if call is not None and attention is not None:
             call = call.text(sequence, rows, columns)
             if isinstance(rows, range) and isinstance(columns, range):
                 attention = attention.part[one, :, rows.start : rows.stop, columns.start : columns.stop]
             else:
                 attention = call.matrix().part[:, self.of_call]
-        listed: list[Sequence[int]] = [side.tolist() if isinstance(side, Tensor) else side for side in (rows, columns)]
-        if reductions is not None:
-            reductions = of_text(reductions, sequence, listed[0], listed[1], (queries, keys))
+        places, key_places = (side.tolist() if isinstance(side, Tensor) else side for side in (rows, columns))
         first = 0 if self.tokens is None else self.tokens[sequence].first
         if self.real is not None:
             first = int(self.real[sequence, : self.real.shape[1] - queries].sum())
-        tokens, key_tokens = (
-            None if side is None else [side[sequence].without_padding(places, number)]
-            for side, places, number in zip((self.tokens, self.key_tokens), listed, (first, 0), strict=True)
-        )
-        ids, key_ids = (
-            None if side is None else side[one, places]
-            for side, places in zip((self.ids, self.key_ids), listed, strict=True)
-        )
+
+        def tokens(side: list[Tokens] | None, places: Sequence[int], first: int) -> list[Tokens] | None:
+            return None if side is None else [side[sequence].without_padding(places, first)]
+
         return replace(
-            self, shape=(1, heads, len(rows), len(columns)), calls=self.calls - ended, call=call, attention=attention,
-            reductions=reductions, tokens=tokens, key_tokens=key_tokens, ids=ids, key_ids=key_ids,
-            values=None if self.values is None else self.values.text(sequence, rows, columns), real=None,
+            self,
+            shape=(1, heads, len(rows), len(columns)),
+            calls=self.calls - ended,
+            call=call,
+            attention=attention,
+            reductions=self.reductions and of_text(self.reductions, sequence, places, key_places, (queries, keys)),
+            tokens=tokens(self.tokens, places, first),
+            key_tokens=tokens(self.key_tokens, key_places, 0),
+            ids=None if self.ids is None else self.ids[one, places],
+            key_ids=None if self.key_ids is None else self.key_ids[one, key_places],
+            values=self.values and self.values.text(sequence, rows, columns),
+            real=None,
             real_keys=None,
-        )  # fmt: skip
+        )
+
+    @property
+    def _real_queries(self) -> Bool[Tensor, "batch queries"] | None:
+        return None if self.real is None else self.real[:, self.real.shape[1] - self.shape[2] :]
 
     @cached_property
-    def _of_real(self) -> AttentionMatrix:
-        """The matrix in which padding gives nothing, as it would alone."""
-        if self.real is None:
-            return self.matrix
-        hidden, matrix = cut(~self.real[:, self.real.shape[1] - self.shape[2] :].to(self.matrix.device)), self.matrix
-        assert self.call is not None
-        if self.shape[1] == self.call.query.shape[1]:
+    def _without_padding(self) -> AttentionMatrix:
+        """The matrix whose rows of padding are 0."""
+        matrix, real = self.matrix, self._real_queries
+        if real is None:
+            return matrix
+        hidden = cut(~real.to(matrix.device))
+        if self.shape[1] == self._all_heads:
             return matrix.where(hidden)
+        assert self.call is not None
         return self.call.matrix().where(hidden).part[:, self.of_call]
 
     # What an AttentionMatrix has
@@ -204,64 +200,65 @@ class Entry:
         return self.matrix.to_dense()
 
     def received(self) -> Float[Tensor, "batch heads keys"]:
-        """The sum of what each key receives from all queries that are no padding."""
-        return self._of_real.received() if self.reductions is None else self._reduction("received")
+        """The sum of what each key receives from all queries that are not padding."""
+        return self._without_padding.received() if self.reductions is None else self._reduction("received")
 
     def entropy(self) -> Float[Tensor, "batch heads queries"]:
         """How spread out the attention of each query is, in nats; 0 for padding."""
-        return self._of_real.entropy() if self.reductions is None else self._reduction("entropy")
+        return self._without_padding.entropy() if self.reductions is None else self._reduction("entropy")
 
     def pool(self, rows: int = BINS, columns: int = BINS) -> Float[Tensor, "batch heads rows columns"]:
-        """The matrix averaged over bins; a kept pool has the bins it was kept with, of 1, 2, 4, … tokens."""
+        """The matrix averaged over bins; a kept pool has bins of 1, 2, 4, … tokens."""
         if self.reductions is None:
-            return self._of_real.pool(rows, columns)
+            return self._without_padding.pool(rows, columns)
         pool: Tensor = self._reduction("pool")
         fits = tuple(pool.shape[-2:]) == (min(rows, self.shape[2]), min(columns, self.shape[3]))
         if not fits and (rows, columns) != (BINS, BINS):
-            raise InputError(f"the kept picture has {tuple(pool.shape[-2:])} bins. Got {(rows, columns)}.")
+            raise InputError(f"the kept pool has {tuple(pool.shape[-2:])} bins. Got {(rows, columns)}.")
         return pool
 
     def top(self, k: int) -> Top:
         """The k largest weights of each query and their keys."""
         if self.reductions is None:
-            return self._of_real.top(k)
+            return self._without_padding.top(k)
         top: Top = self._reduction("top")
         if k > top.keys.shape[-1]:
             raise InputError(f"{top.keys.shape[-1]} keys of each query were kept. Got k = {k}.")
         return Top(top.weights[..., :k], top.keys[..., :k])
 
     def norms(self) -> Float[Tensor, "batch heads keys"]:
-        """The length of what a key brings at a weight of 1: of its value, after the output projection of the head."""
-        return self._kept_values().norms(self._all_heads())[:, self.of_call]
+        """The length of each value after the output projection of its head: what a key adds at a weight of 1."""
+        return self._kept_values().norms(self._all_heads)[:, self.of_call]
 
     @property
     def attribution(self) -> Attribution:
-        """Gradient × attention, of what was differentiated since."""
+        """Gradient × attention, for the number on which .backward() was called."""
         values, heads = self._kept_values(), self.of_call
         if values.gradient is None:
             raise WatchError(
                 f'{self.name} has no gradient: watch with keep=("matrix", "value", "gradient"), gradients enabled, and '
                 "call .backward() on a number of the output."
             )
-        count = self._all_heads()
-        value = values.value.repeat_interleave(count // values.value.shape[1], 1)[:, heads]
+        value = values.value.repeat_interleave(self._all_heads // values.value.shape[1], 1)[:, heads]
         return Attribution(self.matrix, value, values.gradient[:, heads])
 
     def by_norm(self) -> Entry:
-        """The same with weight × norm in place of weights, each row normalised to 1: a softmax again, with a bias.
+        """Return the entry with weight × norm in place of weights, each row normalized to 1: a softmax with a bias.
 
-        What goes to a sink of the model's own, which brings nothing, is not counted.
+        What rests on a sink that is not a token does not count: the sink has no value.
         """
-        call, heads = self.call, self.of_call
-        assert call is not None
-        norms = self._kept_values().norms(self._all_heads()).to(torch.promote_types(call.query.dtype, torch.float32))
-        mask = call.mask & call.zeroed & bias(norms.log()[:, :, None])
-        call = replace(call, mask=mask, sinks=None, zeroed=Mask())
+        assert self.call is not None
+        norms = self._kept_values().norms(self._all_heads)
+        norms = norms.to(torch.promote_types(self.call.query.dtype, torch.float32))
+        mask = self.call.mask & self.call.zeroed & bias(norms.log()[:, :, None])
+        call = replace(self.call, mask=mask, sinks=None, zeroed=Mask())
         matrix = call.matrix()
         whole = len(self.heads) == matrix.shape[1]
-        return replace(self, call=call, attention=matrix if whole else matrix.part[:, heads])
+        return replace(self, call=call, attention=matrix if whole else matrix.part[:, self.of_call])
 
+    @property
     def _all_heads(self) -> int:
+        """How many heads the call has."""
         assert self.call is not None
         return self.call.query.shape[1]
 
@@ -271,17 +268,14 @@ class Entry:
         return self.values
 
     def head(self, head: int | slice) -> Entry:
-        """The same with one head, or a run of heads."""
+        """Return the entry of one head, or of a run of heads."""
         if isinstance(head, int):
             if head not in self.heads:
                 raise InputError(f"{self.name} has heads {self.heads.start} to {self.heads.stop - 1}. Got {head}.")
             head = slice(head, head + 1)
+        ends = (None if end is None else end - self.first_head for end in (head.start, head.stop))
         batch, count, queries, keys = self.shape
-        start, stop, step = slice(
-            None if head.start is None else head.start - self.first_head,
-            None if head.stop is None else head.stop - self.first_head,
-            head.step,
-        ).indices(count)
+        start, stop, step = slice(*ends, head.step).indices(count)
         if step != 1 or start >= stop:
             raise InputError(f"heads are one head or a run of them, at least one: slice(start, stop). Got {head}.")
         selected = slice(start, stop)
@@ -289,7 +283,7 @@ class Entry:
             self,
             shape=(batch, stop - start, queries, keys),
             attention=None if self.attention is None else self.attention.part[:, selected],
-            reductions=None if self.reductions is None else select_heads(self.reductions, selected),
+            reductions=self.reductions and select_heads(self.reductions, selected),
             first_head=self.first_head + start,
         )
 
@@ -298,7 +292,7 @@ class Entry:
             raise self._not_kept(name)
         if self.detached is not None:
             self.detached.ask()
-        return self.reductions[name]  # type: ignore[literal-required]
+        return self.reductions[name]
 
     def _not_kept(self, what: str) -> WatchError:
         return WatchError(
@@ -308,17 +302,17 @@ class Entry:
 
 
 def mean_over_heads(entries: Sequence[Entry], sum_over_heads: Callable[[Entry], T]) -> T:
-    """The mean over all heads of all entries of something that is computed from each entry as a sum over its heads."""
+    """Return the mean over all heads of all entries, from a function that sums over the heads of one entry."""
     total: Any = sum(sum_over_heads(entry) for entry in entries)  # type: ignore[misc]
     mean: T = total / sum(entry.shape[1] for entry in entries)
     return mean
 
 
-# Which words the mask shows: what is hidden is no answer, not even at 0 %
+# Which words the mask shows: a hidden word is left out of an answer, a weight of 0 is not
 
 
 def _positions(real: Bool[Tensor, "batch tokens"] | None, sequence: int, count: int) -> Positions:
-    """Where the tokens of a text lie that are no padding: a range, unless padding lies between them."""
+    """Return where the tokens of a text are that are not padding: a range, unless padding lies between them."""
     if real is None:
         return range(count)
     places = real[sequence].nonzero().flatten()
@@ -327,52 +321,43 @@ def _positions(real: Bool[Tensor, "batch tokens"] | None, sequence: int, count: 
 
 
 def seen_keys(entries: Sequence[Entry], rows: Tensor, weights: Float[Tensor, " keys"]) -> Bool[Tensor, " keys"]:
-    """The keys that one of these queries may see in any head; only a key of weight 0 can be hidden."""
-    blocks = [(block, range(len(weights))) for block in _blocks(rows)]
-    return _seen(entries, blocks, weights != 0, 0)
+    """Return the keys that one of these queries may see in any head; only a key of weight 0 can be hidden."""
+    keys = range(len(weights))
+    blocks = product(entries, torch.split(rows, _ROWS))
+    return _until_all(weights != 0, (shown(entry, block, keys).any(0) for entry, block in blocks))
 
 
 def seen_queries(
     entries: Sequence[Entry], columns: Tensor, weights: Float[Tensor, " queries"]
 ) -> Bool[Tensor, " queries"]:
-    """The queries that may see one of these keys in any head."""
-    blocks = [(range(len(weights)), block) for block in _blocks(columns)]
-    return _seen(entries, blocks, weights != 0, 1)
-
-
-def _blocks(positions: Tensor) -> list[Tensor]:
-    return [positions[start : start + _ROWS] for start in range(0, len(positions), _ROWS)]
-
-
-def _seen(
-    entries: Sequence[Entry], blocks: Sequence[tuple[Positions, Positions]], seen: Bool[Tensor, " n"], axis: int
-) -> Tensor:
-    for entry, (rows, columns) in product(entries, blocks):
-        if seen.all():
-            break
-        seen = seen | shown(entry, rows, columns).any(axis).cpu()
-    return seen
-
-
-def shown(entry: Entry, rows: Positions, columns: Positions) -> Bool[Tensor, "rows columns"]:
-    """Whether any head may see a place, by the mask alone: no score is computed."""
-    return _shown(entry, rows, columns).any(0)
+    """Return the queries that may see one of these keys in any head."""
+    queries = range(len(weights))
+    blocks = product(entries, torch.split(columns, _ROWS))
+    return _until_all(weights != 0, (shown(entry, queries, block).any(1) for entry, block in blocks))
 
 
 def shown_to_heads(
     entry: Entry, rows: Tensor, columns: Tensor, scores: Float[Tensor, " heads"]
 ) -> Bool[Tensor, " heads"]:
-    """Which heads may see one of these keys from one of these queries; only a head of score 0 can be kept from it."""
-    seen = scores != 0
-    for block in _blocks(rows):
-        if seen.all():
-            break
-        seen = seen | _shown(entry, block, columns).flatten(1).any(1).cpu()
+    """Return which heads may see one of these keys from one of these queries."""
+    masks = (_shown(entry, block, columns).flatten(1).any(1) for block in torch.split(rows, _ROWS))
+    return _until_all(scores != 0, masks)
+
+
+def _until_all(seen: Bool[Tensor, " n"], more: Iterator[Tensor]) -> Bool[Tensor, " n"]:
+    """Add what else is seen; stop as soon as everything is."""
+    while not seen.all() and (block := next(more, None)) is not None:
+        seen = seen | block.cpu()
     return seen
 
 
+def shown(entry: Entry, rows: Positions, columns: Positions) -> Bool[Tensor, "rows columns"]:
+    """Return where any head may look, by the mask alone: no score is computed."""
+    return _shown(entry, rows, columns).any(0)
+
+
 def _shown(entry: Entry, rows: Positions, columns: Positions) -> Bool[Tensor, "heads_or_one rows columns"]:
-    """The mask of each head, or one for all heads."""
+    """Return the mask of each head, or one mask for all heads."""
     call = entry.call
     assert call is not None, "an entry that has its matrix has its call"
     device = call.query.device
@@ -387,26 +372,25 @@ def _shown(entry: Entry, rows: Positions, columns: Positions) -> Bool[Tensor, "h
     return heads if len(heads) == 1 else heads[entry.of_call]
 
 
-_NAMES = ("output", "out_proj")  # of the output projection, in our layers and in torch's
-_WEIGHTS = 1 << 25  # computed at once
+# Values, output projections and gradients
 
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """The values of a module over a whole text, and what else is known of them."""
+    """The values of a module over a whole text, with its output projection and the gradient of its output."""
 
     value: Float[Tensor, "batch key_heads keys width"]
-    projection: Float[Tensor, "heads width out"] | None = None  # one matrix for each head; None: it is not known
-    gradient: Float[Tensor, "batch heads queries width"] | None = None  # of what was differentiated, by the output
+    projection: Float[Tensor, "heads width out"] | None = None  # one matrix for each head; None: unknown
+    gradient: Float[Tensor, "batch heads queries width"] | None = None  # of the attention's output
 
     def text(self, sequence: int, queries: Positions, keys: Positions) -> Values:
-        """Those of these tokens of one text of a batch."""
+        """Return the values of these tokens of one text of a batch."""
         one = slice(sequence, sequence + 1)
         gradient = None if self.gradient is None else pick_on(self.gradient[one], 2, queries)
         return Values(pick_on(self.value[one], 2, keys), self.projection, gradient)
 
     def norms(self, heads: int) -> Float[Tensor, "batch heads keys"]:
-        """The length of each value after its head's projection.
+        """Return the length of each value after the projection of its head.
 
         >>> Values(torch.tensor([[[[3.0, 4.0]]]]), torch.eye(2)[None] * 2).norms(heads=1)
         tensor([[[10.]]])
@@ -415,19 +399,19 @@ class Values:
         group = heads // value.shape[1]
         if self.projection is None:
             raise WatchError(
-                "the output projection was not recognised: what a value becomes after it is not known. It is found in "
-                "models of transformers whose attention output goes straight into a linear layer, in regard's layers "
-                "and in torch's."
+                "the output projection was not recognised, so the norms of the projected values are unknown. It is "
+                "recognised in models of transformers whose attention output goes straight into a linear layer, in "
+                "regard's layers and in torch's."
             )
         # ‖v W‖² = v (W Wᵀ) vᵀ: a small matrix for each head, and no projected values.
         wide = self.projection.to(value)
         squares = wide @ wide.mT
-        found = [((value @ squares[member::group]) * value).sum(-1) for member in range(group)]
-        return torch.stack(found, 2).flatten(1, 2).clamp_min(0.0).sqrt()
+        norms = [((value @ squares[member::group]) * value).sum(-1) for member in range(group)]
+        return torch.stack(norms, 2).flatten(1, 2).clamp_min(0.0).sqrt()
 
 
 class KeptValues:
-    """The values of one module while it is called, step by step."""
+    """Collects the values of one module while it is called, step by step."""
 
     def __init__(self, projection: Callable[[int, int], Tensor | None]):
         self._projection = projection
@@ -435,11 +419,11 @@ class KeptValues:
         self._gradient: Tensor | None = None
 
     def take(self, value: Tensor) -> None:
-        """Those of a call: a cache has all values of the text so far."""
+        """Take the values of a call: a cache has all values of the text so far."""
         self._value = value.detach()
 
     def differentiate(self, output: Tensor) -> None:
-        """Note the gradient of an output (batch, heads, queries, width) when there is one; several are added up."""
+        """Note the gradient of an output (batch, heads, queries, width) when it comes; several are added up."""
         if output.requires_grad:
             output.register_hook(self._add)  # type: ignore[no-untyped-call]
 
@@ -447,14 +431,14 @@ class KeptValues:
         self._gradient = gradient.detach() if self._gradient is None else self._gradient + gradient.detach()
 
     def settle(self) -> None:
-        """A cache may be written over from here on."""
+        """Copy the values, as their cache may be overwritten from here on."""
         self._value = None if self._value is None else self._value.clone()
 
     def of(self, name: str, shape: tuple[int, int, int, int]) -> Values:
-        """What is there for a matrix (batch, heads, queries, keys)."""
+        """Return the values for a matrix (batch, heads, queries, keys)."""
         _, heads, queries, keys = shape
         if self._value is None or self._value.shape[2] < keys:
-            raise WatchError(f"{name}: its cache dropped values, so those of the whole text are not there.")
+            raise WatchError(f"{name}: its cache dropped values, so the values of the whole text are not known.")
         value, gradient = self._value[:, :, :keys], self._gradient
         if gradient is not None and gradient.shape[2] != queries:
             gradient = None  # of a single step
@@ -462,26 +446,26 @@ class KeptValues:
 
 
 class Projections:
-    """Finds the module that gets the output of each attention: its output projection.
+    """Finds the output projection of each attention.
 
-    Those of transformers have many names and places. What they have in common is their input: the very memory that the
-    attention function returned.
+    In transformers it has many names and places. It is recognised by its input: the very memory that the attention
+    function returned.
     """
 
     def __init__(self, modules: dict[str, nn.Module]):
         self._modules = modules
-        self._found: dict[str, nn.Module] = {}
+        self._projections: dict[str, nn.Module] = {}
         self._last: tuple[str, Tensor] | None = None
 
     def hooks(self) -> Iterator[tuple[nn.Module, Callable[..., None]]]:
-        """What runs before each module that may be a projection."""
+        """Yield the hook to run before each module that may be a projection."""
         for module in self._modules.values():
             weight = vars(module).get("_parameters", {}).get("weight")
             if isinstance(weight, Tensor) and weight.dim() == 2 and not isinstance(module, nn.Embedding):
                 yield module, self._before
 
     def returned(self, name: str, output: Tensor) -> None:
-        """What the attention of a module gave to its code."""
+        """Note the output of the attention function of a module."""
         self._last = name, output
 
     def _before(self, module: nn.Module, args: tuple[Any, ...]) -> None:
@@ -489,29 +473,28 @@ class Projections:
             return
         name, output = self._last
         if args[0].data_ptr() == output.data_ptr() and args[0].numel() == output.numel():
-            self._found[name], self._last = module, None
+            self._projections[name], self._last = module, None
 
     def of(self, name: str, heads: int, width: int) -> Tensor | None:
-        """The output projection of a module as one matrix (width, out) for each head, if it is known."""
-        own, found = self._modules[name], self._found.get(name)
-        if isinstance(own, SelfAttention):  # its output is that of its head
+        """Return the output projection of a module as a matrix (width, out) for each head, if it is known."""
+        module = self._modules[name]
+        if isinstance(module, SelfAttention):  # one head without a projection
             return torch.eye(width)[None]
-        for attribute in () if found is not None else _NAMES:
-            if isinstance(candidate := getattr(own, attribute, None), nn.Linear):
-                found = candidate
-        if found is None:
+        named = [part for part in (getattr(module, each, None) for each in _NAMES) if isinstance(part, nn.Linear)]
+        projection = self._projections.get(name, named[-1] if named else None)
+        if projection is None:
             return None
-        weight: Tensor = found.weight.detach()  # type: ignore[assignment, operator]
-        rows = weight.mT if isinstance(found, nn.Linear) else weight  # transformers' Conv1D has (in, out)
+        weight: Tensor = projection.weight.detach()  # type: ignore[assignment, operator]
+        rows = weight.mT if isinstance(projection, nn.Linear) else weight  # transformers' Conv1D has (in, out)
         fits = rows.is_floating_point() and rows.shape[0] == heads * width
         return rows.reshape(heads, width, -1) if fits else None
 
 
 class Attribution:
-    """Gradient × attention: each weight times the derivative by it of what was differentiated, as lazy as the matrix.
+    """Gradient × attention: each weight times the derivative by this weight, computed when asked.
 
-    `[…]` takes what `A.part[…]` takes. `received` and `given` are the sums of its columns and rows: what a key
-    contributed by being looked at, and what a query did by looking.
+    `[…]` takes ints, slices and `...`. `received` is the sum of each column: what a key contributed by being looked at;
+    `given` is the sum of each row: what a query contributed by looking.
     """
 
     def __init__(self, matrix: AttentionMatrix, value: Tensor, gradient: Tensor):
@@ -535,10 +518,8 @@ class Attribution:
         spans = [range(axis, axis + 1) if isinstance(axis, int) else axis for axis in axes]
         batch, heads, rows, columns = (slice(s.start, s.stop, s.step) for s in spans if isinstance(s, range))
         slopes = self._gradient[batch, heads, rows] @ self._value[batch, heads, columns].mT
-        found = self._matrix[batch, heads, rows, columns] * slopes
-        for axis, chosen in reversed(list(enumerate(axes))):
-            found = found.squeeze(axis) if isinstance(chosen, int) else found
-        return found
+        block = self._matrix[batch, heads, rows, columns] * slopes
+        return block[tuple(0 if isinstance(axis, int) else slice(None) for axis in axes)]
 
     def received(self) -> Float[Tensor, "batch heads keys"]:
         """The sum over all queries."""
@@ -549,7 +530,7 @@ class Attribution:
         return ((self._matrix @ self._value) * self._gradient).sum(-1)
 
     def back(self, flow: Float[Tensor, " queries"]) -> Float[Tensor, " keys"]:
-        """Where a flow over the queries goes by what is positive, the mean over heads: a block of rows at a time."""
+        """Return a vector over the queries multiplied by the positive parts, the mean over heads."""
         _, heads, queries, keys = self.shape
         total = torch.zeros(keys, device=self._matrix.device)
         flow = flow.to(total.device)

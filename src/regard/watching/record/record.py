@@ -1,4 +1,4 @@
-"""`Record`: the attention of a model, by module name, and the questions that can be asked of it."""
+"""`Record`: the attention of a model by module name, and the questions about it."""
 
 from __future__ import annotations
 
@@ -19,23 +19,10 @@ from regard.watching.capture.calls import gathered
 from regard.watching.capture.passes import ModuleCalls
 from regard.watching.images.families import Box
 from regard.watching.images.overlays import Asked, over, with_image
+from regard.watching.questions import looks as questions
 from regard.watching.questions.atlas import Atlas, atlas
 from regard.watching.questions.cache import Forgettable, forgettable
-from regard.watching.questions.looks import (
-    Heads,
-    Looks,
-    Rollout,
-    Span,
-    Spans,
-    heads_between,
-    key_side,
-    looked_at,
-    looks,
-    relevance,
-    rollout,
-    scored,
-    spans,
-)  # fmt: skip
+from regard.watching.questions.looks import Heads, Looks, Rollout, Span, Spans
 from regard.watching.questions.passages import picture
 from regard.watching.questions.sinks import Sinks, find_sinks
 from regard.watching.record import storage
@@ -45,18 +32,16 @@ from regard.watching.record.tokens import Place, Tokens
 if TYPE_CHECKING:
     from regard.drawing import Picture
 
-__all__ = ["Check", "Record", "by_written_word"]
-
 _ROWS = 20  # of a table in a notebook, at most
 
 
 class Record(Mapping[str, Entry]):
-    """A Mapping from module name to `Entry`: of the last text that the model read; `passes` has all of them.
+    """A Mapping from module name to `Entry`, of the last text that the model read; `passes` has the earlier texts.
 
     Questions take the mean over all heads and layers, unless `layer`, `head` or `kind` ("encoder", "decoder", "cross")
-    choose some (layer -1 is the last); `sequence` chooses a text of the batch. It is answered for as if it were alone:
+    choose some (layer -1 is the last); `sequence` chooses a text of the batch. The answer is that for the text alone:
     padding, where a mask or the end of a generation tells it, neither looks nor is looked at, and tokens are counted
-    from the first that is none. `entry.matrix` has all rows as they ran.
+    from the first that is not padding. `entry.matrix` has all rows as they ran.
 
     A word that occurs several times stands for all its occurrences: the mean of what they look at, the sum of what they
     are given. To choose one, put it in brackets and add words around it, as in looks("the old [dog] slept"), or give
@@ -81,8 +66,11 @@ class Record(Mapping[str, Entry]):
         whole: Sequence[Entry] | None = None,
         changes: Sequence[str] = (),
     ):
-        self._passes, self.model = passes, model  # a session goes on appending to both while its model runs
-        self._unseen = unseen
+        self._passes, self.model, self._unseen = (
+            passes,
+            model,
+            unseen,
+        )  # a session appends to these while its model runs
         self.changes = tuple(changes)  # what the model ran without, or with a bias: a sentence for each
         self._whole = whole  # all entries, if this is a part of a record: sinks are measured over all of them
 
@@ -123,12 +111,12 @@ class Record(Mapping[str, Entry]):
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """The modules that computed attention where it could not be seen: nothing here says anything about them."""
+        """The modules that computed attention where it could not be seen: the record has nothing about them."""
         return tuple(self._unseen)
 
     @property
     def name(self) -> str:
-        """What the text is for: "unconditional" guides the next of the passes (classifier-free guidance), else ""."""
+        """Either "", or "unconditional" for a text that guides the next pass (classifier-free guidance)."""
         return str(getattr(self._passes[-1], "name", "")) if self._passes else ""
 
     @property
@@ -140,16 +128,16 @@ class Record(Mapping[str, Entry]):
         self, *, layer: int | None = None, head: int | slice | None = None, kind: str | None = None,
         module: str | None = None,
     ) -> Record:  # fmt: skip
-        """The record of some layers, heads, kinds or modules only; layer -1 is the last, of each kind.
+        """Return the record of some layers, heads, kinds or modules only; layer -1 is the last, of each kind.
 
-        A `module` is named as in the model, and holds all inside it: "text_model", "encoder.layers.0".
+        A `module` is named as in the model and includes the modules inside it: "text_model", "encoder.layers.0".
         """
         entries = {name: entry for name, entry in self._entries().items() if _is_inside(name, module)}
         if not entries and len(self._entries()):
             raise InputError(f"nothing was seen of a module {module!r}. There are {some_of(self._entries())}.")
         layers: dict[str, list[int]] = {}  # of each kind, in ascending order
-        for of, number in sorted({(entry.kind, entry.layer) for entry in entries.values()}):
-            layers.setdefault(of, []).append(number)
+        for each_kind, number in sorted({(entry.kind, entry.layer) for entry in entries.values()}):
+            layers.setdefault(each_kind, []).append(number)
         chosen = {
             name: entry if head is None else entry.head(head)
             for name, entry in entries.items()
@@ -157,61 +145,64 @@ class Record(Mapping[str, Entry]):
             and layer in (None, entry.layer, layers[entry.kind].index(entry.layer) - len(layers[entry.kind]))
         }
         if not chosen:
-            asked = ", ".join(f"{name} = {n}" for name, n in (("layer", layer), ("kind", kind)) if n is not None)
-            layers = {of: numbers for of, numbers in layers.items() if of == kind} or layers
-            there = "; ".join(f"{of} layers {_listed(numbers)}" for of, numbers in layers.items())
+            missing = ", ".join(f"{name} = {n}" for name, n in (("layer", layer), ("kind", kind)) if n is not None)
+            layers = {kind: layers[kind]} if kind in layers else layers
+            there = "; ".join(f"{each_kind} layers {_listed(numbers)}" for each_kind, numbers in layers.items())
             raise InputError(
-                f"nothing was seen of {asked or 'any layer'}. There are {there or 'no layers'}. Layers also count back "
-                f"from -1."
+                f"nothing was seen of {missing or 'any layer'}. There are {there or 'no layers'}. Layers also count "
+                "back from -1."
             )
-        whole = [one for one in self._whole or self._entries().values() if _is_inside(one.name, module)]
+        whole = [entry for entry in self._whole or self._entries().values() if _is_inside(entry.name, module)]
         return Record([chosen], self.model, self._unseen, whole, self.changes)
 
-    # Questions. By default, attention sinks (see sinks.py) are set aside, except for a single head, whose numbers are
-    # shown as they are. sinks=True gives the plain numbers; sinks=False sets them aside in any case.
+    # Questions. By default attention sinks (see sinks.py) are set aside, except for a single head. sinks=True gives the
+    # plain numbers; sinks=False sets them aside in any case.
 
     @torch.no_grad()
     def looks(
         self, what: Place, *, layer: int | None = None, head: int | None = None, kind: str | None = None,
         sequence: int = 0, sinks: bool | None = None,
     ) -> Looks:  # fmt: skip
-        """What a word looks at, in descending order; a word of several tokens counts as one.
+        """What a word looks at, the largest weight first; a word of several tokens counts as one.
 
-        Attention sinks are set aside unless `sinks` is True or one head is asked: shares are then shares of the rest.
+        Where attention sinks are set aside (unless `sinks` is True or one head is chosen), weights are shares of the
+        rest.
         """
         entries = self._comparable(layer, head, kind, sequence)
-        return looks(entries, what, self._sinks(entries, sinks, sequence))
+        return questions.looks(entries, what, self._sinks(entries, sinks, sequence))
 
     @torch.no_grad()
     def looked_at(
         self, what: Place, *, layer: int | None = None, head: int | None = None, kind: str | None = None,
         sequence: int = 0, sinks: bool | None = None,
     ) -> Looks:  # fmt: skip
-        """What looks at a word: the share that each word gives to it, as `looks` has it for that word."""
+        """What looks at a word: the weight that each word gives to it, as in the `looks` of that word."""
         entries = self._comparable(layer, head, kind, sequence)
-        return looked_at(entries, what, self._sinks(entries, sinks, sequence))
+        return questions.looked_at(entries, what, self._sinks(entries, sinks, sequence))
 
     @torch.no_grad()
     def heads(self, start: Place, end: Place, *, kind: str | None = None, sequence: int = 0) -> Heads:
-        """The heads that look most from one word to another, in plain shares: those of a head include its sinks."""
-        return heads_between(self._comparable(None, None, kind, sequence), start, end)
+        """The heads that look most from one word to another, by their plain weights: no sink is set aside."""
+        return questions.heads_between(self._comparable(None, None, kind, sequence), start, end)
 
     @torch.no_grad()
     def scores(self, habit: str, *, sequence: int = 0) -> Heads:
-        """Heads by a habit: "sink" (look at the first token), "previous", "diagonal" (at themselves) or "induction"."""
-        return scored(self._texts(sequence), habit)
+        """Heads by a habit: "sink" (look at the first token), "previous", "diagonal" (at itself) or "induction"."""
+        return questions.scored(self._texts(sequence), habit)
 
     @torch.no_grad()
     def atlas(
         self, *, context: int | Place | None = None, needle: Place | None = None, ids: Tensor | None = None,
         kind: str | None = None, sequence: int = 0,
     ) -> Atlas:  # fmt: skip
-        """What every head does: where it looks, in numbers and in a phrase, and what of that it writes down.
+        """What every head does, in a phrase and in numbers: where it looks, and what it copies.
 
-        What was written is known of a generation: what came after the prompt. Of another text, `context` says how many
-        tokens, or up to which words, were not the model's own. Retrieval then counts what is copied from anywhere, or
-        from a `needle`: some words, or a range of tokens. The last written token was never read: to count it too, hand
-        in the `ids` that `generate` returned.
+        Args:
+            context: How many first tokens, or up to which words, the model did not write; by default its prompt.
+            needle: Words or a range of tokens: retrieval then counts only what is copied from there.
+            ids: The ids that `generate` returned, to count the last written token too, which was never read.
+            kind: The kind of attention; by default all.
+            sequence: The text of the batch.
 
         >>> import torch, regard
         >>> class Layer(torch.nn.Module):
@@ -224,15 +215,15 @@ class Record(Mapping[str, Entry]):
         1 head on 4 tokens
         itself    1   0·0 100 %
         """
-        return atlas(self.at(kind=kind)._texts(sequence), context, needle, self._own_ids(ids, sequence))
+        return atlas(self.at(kind=kind)._texts(sequence), context, needle, self._ids_of_text(ids, sequence))
 
     @torch.no_grad()
     def spans(
         self, by: str | Mapping[str, Span], *, layer: int | None = None, head: int | None = None,
         kind: str | None = None, sequence: int = 0,
     ) -> Spans:  # fmt: skip
-        """Attention between "word"s, "sentence"s, chat "message"s, or passages {name: text or token range}."""
-        return spans(self._comparable(layer, head, kind, sequence), by)
+        """Attention between spans, by "word", "sentence", chat "message", or {name: text or token range}."""
+        return questions.spans(self._comparable(layer, head, kind, sequence), by)
 
     @torch.no_grad()
     def rollout(self, what: Place, *, sequence: int = 0, sinks: bool | None = None) -> Rollout:
@@ -242,42 +233,45 @@ class Record(Mapping[str, Entry]):
         In a deep causal model much of the rest still gathers at the first words, as attention only goes to the left.
         """
         entries = self._texts(sequence)
-        plain = _plain(entries, sinks)
-        return rollout(entries, what, lambda entry: self._sinks([entry], plain, sequence))
+        plain = _is_plain(entries, sinks)
+        return questions.rollout(entries, what, lambda entry: self._sinks([entry], plain, sequence))
 
     @torch.no_grad()
     def forgettable(
         self, size: int | float = 0.5, *, by: str = "h2o", sequence: int = 0, window: int = 64
     ) -> Forgettable:  # fmt: skip
-        """Which tokens a key–value cache should keep: a share or a number, by "h2o", "observed", "snapkv" or "tova".
+        """Which tokens a key–value cache should keep, by a published rule (see questions/cache.py).
 
-        `by` says how tokens are scored (see questions/cache.py); `window` is for "snapkv". For the first two rules
-        a record that kept only "received" will do.
+        Args:
+            size: The share or the number of tokens to keep.
+            by: The rule: "h2o", "observed", "snapkv" or "tova". For the first two, keep="received" is enough.
+            sequence: The text of the batch.
+            window: How many of the last queries "snapkv" observes.
         """
         return forgettable(self._texts(sequence), size, by, window)
 
     def by_norm(self) -> Record:
-        """The same record with weight × norm in place of weights: how long the vector is that each key brings.
+        """Return the record with weight × norm in place of weights: the length of the vector that each key adds.
 
-        ‖weight · value · projection‖ of each head (Kobayashi et al. 2020), rows normalised to 1, so that all questions
-        and pictures work; `rollout` is then weighted by values. Needs keep=("matrix", "value").
+        This is ‖weight · value · projection‖ of each head (Kobayashi et al. 2020), with rows normalized to 1, so that
+        all questions and pictures work; `rollout` is then weighted by values. Needs keep=("matrix", "value").
         """
         entries = {name: entry.by_norm() for name, entry in self._entries().items()}
-        said = "weights are multiplied by the norms of what they bring, and normalised to 1"
-        return Record([entries], self.model, self._unseen, changes=(*self.changes, said))
+        change = "weights are multiplied by the norms of the projected values, and normalized to 1"
+        return Record([entries], self.model, self._unseen, changes=(*self.changes, change))
 
     @torch.no_grad()
     def relevance(self, what: Place, *, sequence: int = 0) -> Looks:
-        """What a word rests on by gradient × attention, through all layers (Chefer et al. 2021), as shares.
+        """The words that a word depends on, by gradient × attention through all layers (Chefer et al. 2021).
 
         The gradient is that of the number on which .backward() was called. Needs keep=("matrix", "value", "gradient").
         """
-        return relevance(self._texts(sequence), what)
+        return questions.relevance(self._texts(sequence), what)
 
     def weights(
         self, *, layer: int | None = None, head: int | None = None, kind: str | None = None, sequence: int = 0
     ) -> Float[Tensor, "queries keys"]:
-        """The weights themselves, the mean over the chosen heads: for texts short enough to be drawn word by word."""
+        """The weights themselves, the mean over the chosen heads, for short texts."""
         entries = self._comparable(layer, head, kind, sequence)
         return mean_over_heads(entries, lambda entry: entry.matrix[0].float().sum(0).cpu())
 
@@ -295,11 +289,11 @@ class Record(Mapping[str, Entry]):
         layer: int | None = None, head: int | None = None, kind: str | None = None, sequence: int = 0, title: str = "",
         sinks: bool | None = None,
     ) -> Picture:  # fmt: skip
-        """As "lines", "matrix", "grid", "flow" or "map"; `word` is the one whose lines or flow stand out.
+        """Draw "lines", a "matrix", a "grid" of all heads, a "flow" through the layers or a "map" of a long text.
 
-        Of a long text, lines, matrix and flow show the passage around the word, or `around` another place: some words,
-        the number of a token, or a range of tokens. The caption says how much goes to words outside of it. Lines and
-        flows set attention sinks aside as `looks` and `rollout` do, and the caption says so.
+        The lines or the flow of `word` stand out. Of a long text, lines, matrix and flow show the passage around the
+        word, or `around` another place: some words, the number of a token, or a range of tokens. The caption says how
+        much goes to words outside of it. Lines and flows set attention sinks aside as `looks` and `rollout` do.
 
         >>> import torch, regard
         >>> class Layer(torch.nn.Module):
@@ -317,11 +311,9 @@ class Record(Mapping[str, Entry]):
         return self._captioned(picture(entries, drawing, word, title, self._unseen, around, aside))
 
     def _captioned(self, drawn: Picture) -> Picture:
-        """A picture that says what the model was run without."""
-        if not self.changes:
-            return drawn
-        changed = " ".join(f"Changed: {said}." for said in self.changes)
-        return replace(drawn, caption=f"{drawn.caption} {changed}".strip())
+        """Return a picture whose caption names the changes of the model."""
+        changes = (f"Changed: {change}." for change in self.changes)
+        return replace(drawn, caption=" ".join([drawn.caption, *changes]).strip()) if self.changes else drawn
 
     @torch.no_grad()
     def over(
@@ -329,14 +321,20 @@ class Record(Mapping[str, Entry]):
         kind: str | None = None, sequence: int = 0, number: int = 0, each: str | None = None, looked_at: bool = False,
         fit: str | Box | None = None, title: str = "",
     ) -> Picture:  # fmt: skip
-        """What a word, or a patch of an image, looks at in an image: drawn over the image.
+        """Draw what a word, or a patch of an image, looks at in an image, over the image.
 
-        `image`: a file, a Pillow image or an array; without one, what the model read is drawn in grey. `number` chooses
-        one of several images of a text. `each` = "head" or "layer" draws a panel for each of them instead of the mean.
-        `looked_at`: the other way round, the patches that look at it. Nothing is set aside: patches that most tokens
-        look at are marked, and the caption says what goes elsewhere. How the picture was fitted to the patches is found
-        out by comparing it with what the model read; where that cannot be, `fit` says it: "whole", "middle", "padded",
-        "padded below", or a box (top, left, bottom, right) in shares of the picture.
+        Patches that most tokens look at are marked, not set aside, and the caption says what goes elsewhere.
+
+        Args:
+            what: The word or patch.
+            image: A file, a Pillow image or an array; by default the brightness that the model read.
+            layer, head, kind, sequence: As in `looks`.
+            number: Which of several images of a text.
+            each: "head" or "layer" draws a panel for each of them instead of the mean.
+            looked_at: Draw the patches that look at the word instead.
+            fit: How the picture was fitted to the patches: "whole", "middle", "padded", "padded below", or a box (top,
+                left, bottom, right) in shares of the picture. By default it is compared with what the model read.
+            title: A title.
 
         >>> import torch, regard
         >>> class Layer(torch.nn.Module):
@@ -360,60 +358,56 @@ class Record(Mapping[str, Entry]):
 
     @torch.no_grad()
     def check(self, rows: int = 16) -> Check:
-        """Compare a sample of rows with the plain dense computation in float64, print the result, and return it."""
+        """Compare some rows with the plain dense computation in float64, print the result, and return it."""
         result = _compare(list(self.values()), rows)
         print(result)
         return result
 
     def gather(self) -> Record | None:
-        """The record with the heads of all ranks, where each has some (tensor parallel): for the first rank alone.
+        """Return the record with the heads of all ranks (tensor parallel) on the first rank, None on the others.
 
-        Every rank must call it; the others get None. Where each rank has all heads, it is the record itself.
+        Every rank must call it. Where each rank has all heads, it is the record itself.
         """
         if not any(entry.shard is not None for part in self.passes for entry in part.values()):
             return self
-        found = [gathered(dict(part)) for part in self.passes]
-        whole = [entries for entries in found if entries is not None]
-        return Record(whole, self.model, self._unseen) if len(whole) == len(found) else None
+        passes = [entries for part in self.passes if (entries := gathered(dict(part))) is not None]
+        return Record(passes, self.model, self._unseen) if len(passes) == len(self._passes) else None
 
     # To a file and back
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Everything that was kept of the last pass, as safetensors."""
+        """Save everything that was kept of the last pass, as safetensors."""
         storage.save(self._entries(), self.unseen, self.changes, path)
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> Record:
-        """A record as it was saved."""
+        """Open a record that was saved."""
         entries, unseen, changes = storage.load(path)
         return cls([entries], unseen=unseen, changes=changes)
 
     def _entries(self) -> dict[str, Entry]:
-        """The entries of the last pass, as they are now."""
+        """Return the entries of the last pass, as they are now."""
         if not self._passes:
             raise WatchError("nothing was watched yet: call the model inside the `with` block.")
         last = self._passes[-1]
         return {name: item if isinstance(item, Entry) else item.entry() for name, item in last.items()}
 
     def _texts(self, sequence: int) -> list[Entry]:
-        """One text of the batch, without its padding: what every question is asked of.
-
-        A batch of fewer rows, as of images, has no such text; where none has, the first one says so.
-        """
+        """Return one text of the batch without its padding; an entry of a smaller batch, as of images, is left out."""
         entries = list(self._entries().values())
         return [each.text(sequence) for each in entries if 0 <= sequence < each.shape[0]] or [entries[0].text(sequence)]
 
     def _sinks(self, entries: Sequence[Entry], wanted: bool | None, sequence: int) -> Sinks:
-        """The sinks to set aside from texts of one kind and shape; None: show everything."""
-        if _plain(entries, wanted):
+        """Return the sinks to set aside from texts of one kind and shape; None: show everything."""
+        if _is_plain(entries, wanted):
             return None
         first = entries[0]
         whole = [each.text(sequence) for each in self._whole or self._entries().values() if sequence < each.shape[0]]
         alike = [entry for entry in whole if (entry.kind, entry.shape[2:]) == (first.kind, first.shape[2:])]
-        return find_sinks(alike, key_side(first))
+        return find_sinks(alike, questions.key_side(first))
 
-    def _own_ids(self, ids: Tensor | None, sequence: int) -> Tensor | None:
-        """Of ids (batch, tokens) or (tokens) those of one text without its padding, and the one after them, if any."""
+    def _ids_of_text(self, ids: Tensor | None, sequence: int) -> Tensor | None:
+        """Return the ids of one text without its padding, and the next id, if any: of (batch, tokens) or (tokens)."""
         if ids is None:
             return None
         row = ids.cpu() if ids.dim() == 1 else ids[sequence].cpu()
@@ -424,7 +418,7 @@ class Record(Mapping[str, Entry]):
         return torch.cat([row[places], row[places[-1] + 1 :][:1]])
 
     def _comparable(self, layer: int | None, head: int | None, kind: str | None, sequence: int) -> list[Entry]:
-        """The chosen entries of a text; their mean makes sense only if they have one kind and one shape."""
+        """Return the chosen entries of a text, which must have one kind and one shape: only then a mean makes sense."""
         entries = self.at(layer=layer, head=head, kind=kind)._texts(sequence)
         self._require_alike(entries)
         return entries
@@ -445,33 +439,32 @@ def by_written_word(record: Record, written: Sequence[Tokens]) -> Record:
     A decoder reads one token and writes the next. The row that shows what "chien" looked at in the source is the row
     that wrote "chien", where the token before it was read.
     """
-    passes = [
-        {name: _renamed(entry, tokens) for name, entry in one.items()}
-        for one, tokens in zip(record.passes, written, strict=True)
-    ]
+    passes = []
+    for one, tokens in zip(record.passes, written, strict=True):
+        renamed = {
+            name: replace(entry, tokens=[tokens])
+            for name, entry in one.items()
+            if entry.kind == "cross" and (entry.shape[0], entry.shape[2]) == (1, len(tokens))
+        }
+        passes.append(dict(one) | renamed)
     return Record(passes, record.model, record.unseen, changes=record.changes)
 
 
-def _renamed(entry: Entry, written: Tokens) -> Entry:
-    batch, _, queries, _ = entry.shape
-    return replace(entry, tokens=[written]) if (entry.kind, batch, queries) == ("cross", 1, len(written)) else entry
-
-
-def _plain(entries: Sequence[Entry], sinks: bool | None) -> bool:
-    """Whether sinks are shown like any token: as was asked or, by default, for one head."""
+def _is_plain(entries: Sequence[Entry], sinks: bool | None) -> bool:
+    """Whether sinks are shown like any token: by default, for one head."""
     return sum(entry.shape[1] for entry in entries) == 1 if sinks is None else sinks
 
 
 @dataclass(frozen=True)
 class Check:
-    """How far the weights of a record are from the dense computation, and how much was compared."""
+    """How far the weights of a record are from the dense computation, and how many were compared."""
 
     entries: int
     heads: int
     calls: int
     rows: int
-    difference: float  # of any weight, at most
-    row_sum: float  # of the sum of any row from 1 - the share of its sink, at most
+    difference: float  # the largest of any weight
+    row_sum: float  # the largest difference of a row's sum from 1 - the share of its sink
 
     def __str__(self) -> str:
         return (
@@ -499,12 +492,11 @@ def _compare(entries: Sequence[Entry], rows: int) -> Check:
 
 
 def _dense_rows(entry: Entry, rows: Tensor) -> tuple[Float[Tensor, "batch heads rows keys"], Tensor]:
-    """The weights of these rows, and what each row sums to."""
+    """Return the weights of these rows, and the sum of each row."""
     _ = entry.matrix  # raises where only reductions were kept
-    call = entry.call
+    call, heads = entry.call, entry.of_call
     assert call is not None
     positions = rows.to(call.query.device)
-    heads = entry.of_call
     group = call.query.shape[1] // call.key.shape[1]
     query = call.query[:, heads].index_select(2, positions).double()
     key = call.key.repeat_interleave(group, 1)[:, heads].double()
@@ -529,7 +521,7 @@ def _dense_rows(entry: Entry, rows: Tensor) -> tuple[Float[Tensor, "batch heads 
 
 
 def _is_inside(name: str, module: str | None) -> bool:
-    """Whether an entry is of a module, or of one inside it.
+    """Whether an entry is of a module, or of a module inside it.
 
     >>> _is_inside("text_model.encoder.layers.1.self_attn", "encoder.layers.1"), _is_inside("text_model.0", "text")
     (True, False)
@@ -538,7 +530,7 @@ def _is_inside(name: str, module: str | None) -> bool:
 
 
 def _listed(numbers: Sequence[int]) -> str:
-    """Numbers in ascending order, in short where none is missing.
+    """List numbers in ascending order, in short where none is missing.
 
     >>> _listed([0, 1, 2, 3]), _listed([3, 7])
     ('0 to 3', '3, 7')

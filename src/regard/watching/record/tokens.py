@@ -1,4 +1,4 @@
-"""Tokens and words: `Tokens` of one sequence, the `Vocabulary` they are read with, and the `Text` of one pass."""
+"""`Tokens` and words of one sequence, the `Vocabulary` that names tokens, and the `Text` of one pass."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any, NamedTuple, Protocol, overload, runtime_checkable
 from weakref import WeakValueDictionary
 
@@ -19,10 +19,8 @@ from regard.errors import InputError
 from regard.support import Bool
 from regard.watching.images.families import Grid, Patch, find_patch, patch_names
 
-__all__ = ["Detached", "Place", "Rows", "Sides", "Text", "Tokens", "Vocabulary", "Word"]
-
-# A word or several in a row, or one occurrence, in brackets, among the words around it: "the old [dog] slept"; the
-# number of a token, or a range of tokens; a patch of an image.
+# Some words in a row, or one occurrence of them in brackets: "the old [dog] slept"; the number of a token, or a range
+# of tokens; a patch of an image.
 Place = str | int | range | Patch
 _STARTS = ("Ġ", "▁")  # how byte-level and SentencePiece tokens mark a preceding space
 _PAD = "[PAD]"
@@ -30,7 +28,7 @@ _PIECES = re.compile(r"\w+|[^\w\s]")
 _MARKED = re.compile(r"\[([^\[\]]+)\]")
 _BLANKS = str.maketrans({"\n": "↵", "\r": "", "\t": "⇥", " ": "␣", "Ċ": "↵", "Ġ": "␣", "▁": "␣"})
 _BLANK = frozenset("↵⇥␣")
-_LISTED, _AROUND = 8, (2, 3, 5, 8, 12)  # occurrences that an error lists; words on a side that tell them apart
+_LISTED, _AROUND = 8, (2, 3, 5, 8, 12)  # occurrences that an error lists; words around them that tell them apart
 
 
 @dataclass(frozen=True)
@@ -62,55 +60,52 @@ class Tokens(Sequence[str]):
         pieces: Sequence[str],
         special: Sequence[str] = (),
         tokenizer: Any = None,
-        words: Sequence[Word] | None = None,
+        words: Sequence[Word] | None = None,  # None: grouped by the marks of the pieces
         *,
-        named: bool = True,
-        grids: Sequence[Grid] = (),
-        unplaced: str = "",
-        first: int = 0,
-        whole: Tokens | None = None,
+        named: bool = True,  # False: the words are unknown, and tokens are called by their number
+        grids: Sequence[Grid] = (),  # the images among the tokens
+        unplaced: str = "",  # why there are none, though the model was shown an image
+        first: int = 0,  # the number of the first token, where these are the last tokens of a text
+        whole: Tokens | None = None,  # that text, where it is known
     ):
-        self.pieces = tuple(pieces)
-        self.first = first  # its number in the text, of which these may be the last tokens
-        self._whole = whole  # that text, where it is known
-        self.named = named  # False: the words are unknown, and tokens are called by their number
-        self.grids = tuple(grids)  # of the images among the tokens
-        self.unplaced = unplaced  # why there are none, though the model was shown an image
-        self._special = frozenset(special)
-        self._tokenizer = tokenizer
+        self.pieces, self.named, self.first = tuple(pieces), named, first
+        self.grids, self.unplaced = tuple(grids), unplaced
+        self._special, self._tokenizer, self._whole = frozenset(special), tokenizer, whole
         self._patches = dict(patch_names(self.grids))
-        self._places: Sequence[int] | None = None  # in a padded text, of those that are no padding
+        self._places: Sequence[int] | None = None  # positions of these tokens in the padded text
         self.words = self._group_words() if words is None else tuple(words)
 
     @classmethod
+    @functools.lru_cache(maxsize=4)  # every layer of a long text needs them
     def numbered(cls, length: int) -> Tokens:
-        """Tokens whose words are unknown."""
-        return _numbered(length)
+        """Return tokens whose words are unknown."""
+        words = [Word(str(n), n, n + 1) for n in range(length)]
+        return cls([word.text for word in words], words=words, named=False)
+
+    def _replaced(self, pieces: Sequence[str], words: Sequence[Word] | None, **changes: Any) -> Tokens:
+        """Return other tokens of the same tokenizer; words = None: grouped again."""
+        return Tokens(pieces, tuple(self._special), self._tokenizer, words, **{"named": self.named} | changes)
 
     def with_images(self, grids: Sequence[Grid], unplaced: str = "") -> Tokens:
-        """The same tokens, some of which are patches of images: a patch is a word, called by its row and column."""
-        special = tuple(self._special)
-        return Tokens(self.pieces, special, self._tokenizer, named=self.named, grids=grids, unplaced=unplaced)
+        """Return these tokens with patches of images among them: a patch is a word, called by its row and column."""
+        return self._replaced(self.pieces, None, grids=grids, unplaced=unplaced)
 
     def last(self, count: int) -> Tokens:
-        """The last so many tokens; numbers still count from the beginning of the text."""
+        """Return the last tokens; their numbers still count from the beginning of the text."""
         start = len(self) - count
         words = [Word(w.text, max(w.start - start, 0), w.stop - start) for w in self.words if w.stop > start]
         grids = [grid.shifted(-start) for grid in self.grids if int(grid.tokens[grid.tokens >= 0].min()) >= start]
-        special, first = tuple(self._special), self.first + start
-        return Tokens(
-            self.pieces[start:], special, self._tokenizer, words, named=self.named, grids=grids, first=first, whole=self
-        )
+        return self._replaced(self.pieces[start:], words, grids=grids, first=self.first + start, whole=self)
 
     def after(self, count: int) -> Tokens:
-        """The same tokens after so many others, which nobody has read here: those are called by their number."""
+        """Return these tokens after `count` unknown tokens, which are called by their number."""
         numbers = [Word(str(n), n, n + 1) for n in range(count)]
         words = [*numbers, *(Word(w.text, w.start + count, w.stop + count) for w in self.words)]
-        pieces, grids = [*(word.text for word in numbers), *self.pieces], [grid.shifted(count) for grid in self.grids]
-        return Tokens(pieces, tuple(self._special), self._tokenizer, words, named=self.named, grids=grids)
+        pieces = [*(word.text for word in numbers), *self.pieces]
+        return self._replaced(pieces, words, grids=[grid.shifted(count) for grid in self.grids])
 
     def without_padding(self, real: Sequence[int], first: int) -> Tokens:
-        """Those at these positions, the others being padding; the first of them has this number in the text.
+        """Return the tokens at these positions (the others are padding); `first` is the number of the first of them.
 
         >>> Tokens(["[PAD]", "A", "dog"], ["[PAD]"]).without_padding(range(1, 3), 0).find("dog")
         range(1, 2)
@@ -120,21 +115,24 @@ class Tokens(Sequence[str]):
         places = {position: n for n, position in enumerate(real)}
         table = torch.full((len(self) + 1,), -1)  # a place without a token is -1, before and after
         table[list(real)] = torch.arange(len(real))
-        grids = [replace(grid, tokens=table[grid.tokens]) for grid in self.grids]
         pieces = [self.pieces[position] if self.named else str(first + n) for position, n in places.items()]
-        whole = [word for word in self.words if all(position in places for position in word.tokens)]
+        kept = [word for word in self.words if all(position in places for position in word.tokens)]
         words: list[Word] | None = None  # grouped again, where padding was taken for a part of a word
-        if self.named and sum(len(word.tokens) for word in whole) == len(real):
-            words = [Word(word.text, places[word.start], places[word.stop - 1] + 1) for word in whole]
-        found = Tokens(
-            pieces, tuple(self._special), self._tokenizer, words, named=self.named, grids=grids, unplaced=self.unplaced,
-            first=first, whole=self._whole,
-        )  # fmt: skip
-        found._places = real
-        return found
+        if self.named and sum(len(word.tokens) for word in kept) == len(real):
+            words = [Word(word.text, places[word.start], places[word.stop - 1] + 1) for word in kept]
+        tokens = self._replaced(
+            pieces,
+            words,
+            grids=[replace(grid, tokens=table[grid.tokens]) for grid in self.grids],
+            unplaced=self.unplaced,
+            first=first,
+            whole=self._whole,
+        )
+        tokens._places = real
+        return tokens
 
     def in_row(self, tokens: range) -> list[range]:
-        """Where these tokens lie in the padded text that they are of; of those to come, from the first of them on."""
+        """Return where these tokens lie in the padded text; tokens yet to come are counted from the last one on."""
         if self._places is None:
             return [tokens]
         places = [*self._places[tokens.start : tokens.stop]]
@@ -158,7 +156,7 @@ class Tokens(Sequence[str]):
         return f"Tokens({list(self.pieces)})"
 
     def texts(self) -> list[str] | None:
-        """Each token as it reads, with the space before it, in the letters of the text; None where they are unknown.
+        """Return each token as it reads, with the space before it; None where the words are unknown.
 
         >>> Tokens(["▁A", "▁hun", "gry"]).texts()
         [' A', ' hun', 'gry']
@@ -167,24 +165,26 @@ class Tokens(Sequence[str]):
             return None
         if self._tokenizer is None or not any(piece.startswith("Ġ") for piece in self.pieces):
             return readable(self.pieces)
-        # Bytes written as letters: "Ã©" is é. A token may have a part of a letter only, and then stays as it is.
+        # Bytes written as letters: "Ã©" is é. A token that has a part of a letter only stays as it is.
         texts = [str(self._tokenizer.convert_tokens_to_string([piece])) for piece in self.pieces]
         return [read if "\ufffd" in text else text for text, read in zip(texts, readable(self.pieces), strict=True)]
 
     def is_special(self, position: int) -> bool:
-        """Whether the tokenizer calls a token special, as [CLS] or </s>."""
+        """Whether the tokenizer calls a token special, such as [CLS] or </s>."""
         return self.pieces[position] in self._special
 
     def word_at(self, position: int) -> Word:
-        """The word that a token belongs to."""
+        """Return the word that a token belongs to."""
         return next(word for word in self.words if position in word.tokens)
 
+    # Words and other places
+
     def has(self, phrase: str) -> bool:
-        """Whether a word, or several words in a row, occur."""
+        """Whether some words in a row occur."""
         return bool(self._search(phrase, str.casefold))
 
     def find(self, place: Place) -> range:
-        """The tokens of a word or of several words in a row, or of a position; a word must occur exactly once."""
+        """Return the tokens of a place; words must occur exactly once."""
         matches = self.find_all(place)
         if len(matches) > 1:
             raise InputError(
@@ -194,7 +194,7 @@ class Tokens(Sequence[str]):
         return matches[0]
 
     def find_all(self, place: Place) -> list[range]:
-        """The tokens of each occurrence; in brackets, of the occurrences among these words.
+        """Return the tokens of each occurrence of a place.
 
         >>> tokens = Tokens("the old dog slept , the young dog ran".split())
         >>> tokens.find_all("dog"), tokens.find_all("old [dog] slept")
@@ -211,33 +211,33 @@ class Tokens(Sequence[str]):
                 f"that name each of the {len(self):,} tokens, in one list for each sequence; or give a number."
             )
         matches = self._search(place, str) or self._search(place, str.casefold)
-        if not matches:
-            if self._whole is not None and self._whole.has(place):
-                raise InputError(
-                    f'"{place}" is in the text, but not among the tokens from {self.first} on, whose rows were kept. '
-                    'Watch with keep="matrix", or with more rows.'
-                )
-            where = f"among the tokens from {self.first} on" if self.first else "in the text"
-            raise InputError(f'"{place}" is not {where}. Its words are: {self._excerpt()}.')
-        return matches
+        if matches:
+            return matches
+        if self._whole is not None and self._whole.has(place):
+            raise InputError(
+                f'"{place}" is in the text, but not among the tokens from {self.first} on, whose rows were kept. '
+                'Watch with keep="matrix", or with more rows.'
+            )
+        where = f"among the tokens from {self.first} on" if self.first else "in the text"
+        texts = [word.text for word in self.words]
+        excerpt = " ".join(texts if len(texts) <= 30 else [*texts[:15], "…", *texts[-15:]])
+        raise InputError(f'"{place}" is not {where}. Its words are: {excerpt}.')
 
     def _numbered_place(self, place: int | range) -> range:
         whole = self.first + len(self)
         if isinstance(place, int):
             place = range(place % whole, place % whole + 1) if -whole <= place < whole else range(whole, whole + 1)
-        found = range(place.start - self.first, place.stop - self.first, place.step)
-        if not 0 <= found.start < found.stop <= len(self) or found.step != 1:
+        tokens = range(place.start - self.first, place.stop - self.first, place.step)
+        if not 0 <= tokens.start < tokens.stop <= len(self) or tokens.step != 1:
             kept = f", of which those from {self.first} on were kept" if self.first else ""
             raise InputError(f"tokens are counted from 0 to {whole - 1}{kept}. Got {place}.")
-        return found
+        return tokens
 
     def _search(self, phrase: str, normalize: Callable[[str], str]) -> list[range]:
-        """As it is written or, if it does not occur so, with brackets around what is meant."""
+        """Search for a phrase as it is written or else, where a part of it is in brackets, for this part."""
         matches = self._occurrences("", phrase, "", normalize)
-        for mark in () if matches else _MARKED.finditer(phrase):  # in "[CLS] a [dog]" one of them is a token's own
-            matches = self._occurrences(phrase[: mark.start()], mark[1], phrase[mark.end() :], normalize)
-            if matches:
-                break
+        for mark in _MARKED.finditer(phrase):  # in "[CLS] a [dog]", [CLS] is a token
+            matches = matches or self._occurrences(phrase[: mark.start()], mark[1], phrase[mark.end() :], normalize)
         return matches
 
     def _occurrences(self, before: str, phrase: str, after: str, normalize: Callable[[str], str]) -> list[range]:
@@ -254,50 +254,42 @@ class Tokens(Sequence[str]):
         run, first, last = left + middle + right, len(left), len(left) + len(middle) - 1
         starts = [n for n in range(len(pieces) - len(run) + 1) if pieces[n][0] == run[0]]
         starts = [n for n in starts if [piece for piece, _ in pieces[n : n + len(run)]] == run]
-        found = (range(pieces[n + first][1].start, pieces[n + last][1].stop) for n in starts)
-        return list(dict.fromkeys(found))  # "dog" is twice in the one word "dog-dog"
+        matches = (range(pieces[n + first][1].start, pieces[n + last][1].stop) for n in starts)
+        return list(dict.fromkeys(matches))  # "dog" is twice in the one word "dog-dog"
 
     def _listing(self, matches: Sequence[range]) -> str:
-        """The first occurrences, each with as few words around it as tell it apart from all others, and its token."""
+        """List the first occurrences, each with the fewest words around it that tell it apart, and its token."""
         words = [word for word in self.words if _pieces(word.text)]
         places = {word.start: n for n, word in enumerate(words)}
         stops = {word.stop: n + 1 for n, word in enumerate(words)}
-        listed = {match.start: f"token {match.start + self.first}" for match in matches[:_LISTED]}
-        for size in reversed(_AROUND if matches[0].start in places else ()):  # a line end has no words of its own
-            around = {}
-            for match in matches:
-                n, m = places[match.start], stops[match.stop]
-                parts = words[max(n - size, 0) : n], words[n:m], words[m : m + size]
-                around[match.start] = tuple(" ".join(word.text for word in part) for part in parts)
-            folded = [(f" {left}".casefold(), f"{right} ".casefold()) for left, _, right in around.values()]
-            for start in listed:
-                left, marked, right = around[start]
-                a, b = f" {left}".casefold() if left else "", f"{right} ".casefold() if right else ""
+        listed = [f"token {match.start + self.first}" for match in matches[:_LISTED]]
+
+        def around(match: range, size: int) -> tuple[str, ...]:
+            n, m = places[match.start], stops[match.stop]
+            parts = words[max(n - size, 0) : n], words[n:m], words[m : m + size]
+            return tuple(" ".join(word.text for word in part) for part in parts)
+
+        for size in reversed(_AROUND if matches[0].start in places else ()):  # line ends are no words
+            contexts = [around(match, size) for match in matches]
+            folded = [(f" {left}".casefold(), f"{right} ".casefold()) for left, _, right in contexts]
+            for n, (left, marked, right) in enumerate(contexts[:_LISTED]):
+                a, b = folded[n][0] if left else "", folded[n][1] if right else ""
                 if sum(before.endswith(a) and after.startswith(b) for before, after in folded) == 1:
                     text = " ".join(filter(None, (left, f"[{marked}]", right)))
-                    listed[start] = f'"{text}" (token {start + self.first})'
-        return ", ".join(listed.values()) + (f" and {len(matches) - _LISTED:,} more" if len(matches) > _LISTED else "")
+                    listed[n] = f'"{text}" (token {matches[n].start + self.first})'
+        return ", ".join(listed) + (f" and {len(matches) - _LISTED:,} more" if len(matches) > _LISTED else "")
 
-    def _excerpt(self) -> str:
-        texts = [word.text for word in self.words]
-        return " ".join(texts if len(texts) <= 30 else [*texts[:15], "…", *texts[-15:]])
+    # How pieces make words
 
     def _group_words(self) -> tuple[Word, ...]:
         marked = any(piece.startswith(_STARTS) for piece in self.pieces)
-        words: list[list[int]] = []
-        for position in range(len(self.pieces)):
-            if words and self._continues_word(position, marked):
-                words[-1].append(position)
-            else:
-                words.append([position])
-        return tuple(Word(self._spelling(run), run[0], run[-1] + 1) for run in words)
+        starts = [n for n in range(len(self.pieces)) if n == 0 or not self._continues_word(n, marked)]
+        return tuple(Word(self._spelling(a, b), a, b) for a, b in pairwise([*starts, len(self.pieces)]))
 
     def _continues_word(self, position: int, marked: bool) -> bool:
         """Whether a token belongs to the word of the token before it."""
         piece, before = self.pieces[position], self.pieces[position - 1]
-        if {piece, before} & self._special:
-            return False
-        if self._patches and (position in self._patches or position - 1 in self._patches):
+        if {piece, before} & self._special or {position, position - 1} & self._patches.keys():
             return False
         if piece.startswith("##"):
             return True
@@ -306,10 +298,10 @@ class Tokens(Sequence[str]):
         # Tokens that mark spaces have nothing between "hungry" and ".": punctuation is a word of its own.
         return _alphanumeric(piece) == _alphanumeric(before)
 
-    def _spelling(self, positions: Sequence[int]) -> str:
-        if positions[0] in self._patches:
-            return self._patches[positions[0]]
-        pieces = [self.pieces[position] for position in positions]
+    def _spelling(self, start: int, stop: int) -> str:
+        if start in self._patches:
+            return self._patches[start]
+        pieces = list(self.pieces[start:stop])
         if self._tokenizer is not None and not set(pieces) & self._special:
             text = str(self._tokenizer.convert_tokens_to_string(pieces))
             if text:
@@ -318,14 +310,8 @@ class Tokens(Sequence[str]):
         return _legible(joined.lstrip("".join(_STARTS)) or joined)
 
 
-@functools.lru_cache(maxsize=4)  # of every layer of a long text
-def _numbered(length: int) -> Tokens:
-    words = [Word(str(n), n, n + 1) for n in range(length)]
-    return Tokens([word.text for word in words], words=words, named=False)
-
-
 def _legible(text: str) -> str:
-    r"""A text of nothing but spaces and line ends, as tokenizers write them, in signs that can be seen.
+    r"""Return a text of nothing but spaces and line ends, as tokenizers write them, in visible signs.
 
     >>> _legible("\n\n"), _legible("ĊĊ"), _legible("<0x0A>"), _legible("▁"), _legible("two words")
     ('↵↵', '↵↵', '↵', '␣', 'two words')
@@ -335,32 +321,27 @@ def _legible(text: str) -> str:
 
 
 def _pieces(text: str) -> list[str]:
-    """Words and signs; spaces and line ends are none."""
+    """Return the words and signs of a text, without spaces and line ends."""
     return [piece for piece in _PIECES.findall(text) if piece not in _BLANK]
 
 
-def _in_common(name: str, other: str) -> int:
-    """How many letters two names begin with in common."""
-    return next((n for n, (a, b) in enumerate(zip(name, other, strict=False)) if a != b), min(len(name), len(other)))
-
-
 def _alphanumeric(piece: str) -> bool:
-    """Whether it has letters or digits; bytes of other scripts count, for they are written as letters too."""
+    """Whether a piece has letters or digits; bytes of other scripts count, as they are written as letters too."""
     return any(character.isalnum() for character in piece.lstrip("".join(_STARTS)))
 
 
 class Vocabulary:
-    """How to name the tokens: with a tokenizer that reads the model's input ids, or as the user listed them."""
+    """Names tokens: with a tokenizer that reads the model's input ids, or as the user listed them."""
 
     def __init__(self, tokenizer: Any = None, tokens: Sequence[str] | Sequence[Sequence[str]] | None = None):
         self._tokenizer = tokenizer
         self._listed: list[Tokens] | None = None
-        self._longer: list[Tokens] | None = None  # with what was written after them
+        self._longer: list[Tokens] | None = None  # the listed tokens and the tokens that were written after them
         self._fits = self._warned = False  # the user's tokens, so far
         if tokenizer is not None and not hasattr(tokenizer, "convert_ids_to_tokens"):
             raise InputError(
-                "tokenizer must have convert_ids_to_tokens, as those of transformers do: AutoTokenizer.from_pretrained("
-                f"…). Got {tokenizer!r}. Words go into tokens=[…]."
+                "tokenizer must have convert_ids_to_tokens, as the tokenizers of transformers do: "
+                f"AutoTokenizer.from_pretrained(…). Got {tokenizer!r}. Words go into tokens=[…]."
             )
         if tokens is not None:
             one = isinstance(tokens, list | tuple) and all(isinstance(token, str) for token in tokens)
@@ -371,16 +352,16 @@ class Vocabulary:
             self._listed = [Tokens(list(sequence)) for sequence in sequences]
 
     def repeated(self, count: int) -> Vocabulary:
-        """The same for a batch in which each text is there so many times in a row."""
+        """Return the vocabulary of a batch in which each text occurs `count` times in a row."""
         other = Vocabulary(self._tokenizer)
         if self._listed is not None:
             other._listed = [tokens for tokens in self._listed for _ in range(count)]
         return other
 
     def listed(self, length: int, batch: int, real: Tensor | None = None) -> list[Tokens] | None:
-        """The user's tokens, if they fit; lists of a padded batch may be shorter than the longest.
+        """Return the user's tokens, if they fit; lists of a padded batch may be shorter than the longest.
 
-        They are those at the places that are `real` or, where that is not known, the first.
+        Shorter lists name the tokens that are `real` or, where that is not known, the first tokens.
         """
         if self._listed is None or len(self._listed) != batch:
             return None
@@ -399,7 +380,7 @@ class Vocabulary:
         return [Tokens(pieces, [_PAD]) for pieces in padded]
 
     def begun(self, length: int, batch: int, prompt: int, real: Tensor | None = None) -> list[Tokens] | None:
-        """The user's tokens, if they are those of a prompt; what was written after it is called by its number."""
+        """Return the user's tokens, if they are those of a prompt; tokens written after it are called by number."""
         known = None if real is None else real[:, :prompt]
         if self._tokenizer is not None or prompt >= length or (begin := self.listed(prompt, batch, known)) is None:
             return None
@@ -414,23 +395,26 @@ class Vocabulary:
         return self._longer
 
     def warn(self, length: int, batch: int) -> None:
-        """Say once that the user's tokens fit nothing."""
+        """Warn once that the user's tokens fit nothing."""
         if self._listed is None or self._tokenizer is not None or self._fits or self._warned:
             return
         self._warned = True
-        given = " and ".join(sorted({str(len(sequence)) for sequence in self._listed}))
+        lengths = " and ".join(sorted({str(len(sequence)) for sequence in self._listed}))
         warnings.warn(
-            f"tokens has {len(self._listed)} list(s) of {given} tokens, but the model read {batch} × {length}: its "
+            f"tokens has {len(self._listed)} list(s) of {lengths} tokens, but the model read {batch} × {length}: its "
             "tokens are numbers here. Give one list for each sequence.",
             stacklevel=2,
         )
 
     def read(self, ids: Tensor) -> list[Tokens] | None:
-        """The tokens of ids (batch, tokens)."""
+        """Return the tokens of ids (batch, tokens)."""
         if self._tokenizer is None:
             return None
         special = list(getattr(self._tokenizer, "all_special_tokens", ()))
         return [Tokens(self._tokenizer.convert_ids_to_tokens(row), special, self._tokenizer) for row in ids.tolist()]
+
+
+# The text of one pass
 
 
 class Sides(NamedTuple):
@@ -444,7 +428,7 @@ class Sides(NamedTuple):
 
 @runtime_checkable
 class Images(Protocol):
-    """The images that a model read in one pass; images.py has them."""
+    """The images that a model read in one pass (see images/images.py)."""
 
     def sees(self, name: str) -> bool:
         """Whether a module reads images and no words."""
@@ -452,11 +436,11 @@ class Images(Protocol):
     def place(
         self, name: str, cross: bool, length: int, batch: int, tokens: list[Tokens] | None, has_words: bool
     ) -> list[Tokens] | None:
-        """These tokens of a module (its keys, if `cross`) with the images among them."""
+        """Return these tokens of a module (of its keys, if `cross`) with the images among them."""
 
 
 class Rows(NamedTuple):
-    """Where the queries of a module lie in the text: the last of so many tokens, the first of which nobody saw."""
+    """Where the queries of a module lie in the text: the last of `tokens` tokens, of which the first were not seen."""
 
     batch: int
     queries: int
@@ -475,27 +459,27 @@ class Reader(Protocol):
         """Where its queries lie in the text."""
 
     def real(self) -> Bool[Tensor, "batch tokens"] | None:
-        """Which tokens up to the last query are no padding; None where that is not known."""
+        """Return which tokens up to the last query are not padding; None where that is not known."""
 
 
 class Detached:
-    """Whether numbers of a record outside the autograd graph were asked for where a gradient may have been meant."""
+    """Notes whether numbers of a record without a gradient were read where a gradient may have been meant."""
 
     def __init__(self) -> None:
-        self._asked = False
+        self._read = False
 
     def ask(self) -> None:
-        """Numbers were asked for."""
-        self._asked = self._asked or torch.is_grad_enabled()
+        """Note that numbers were read."""
+        self._read = self._read or torch.is_grad_enabled()
 
     def passed(self, _: Tensor) -> None:
-        """A gradient passes through the attention that they are of: warn, once."""
-        if self._asked:
-            self._asked = False
+        """Warn once, as a gradient passes through the attention that these numbers describe."""
+        if self._read:
+            self._read = False
             warnings.warn(
-                "the numbers of a record were asked for with gradients enabled, and the model is now differentiated: "
-                'they are constants, and train nothing. Watch with keep="graph" to train through them; inside '
-                "torch.no_grad() they are only read, without this warning.",
+                "numbers of a record were read with gradients enabled, and the model is now differentiated. These "
+                'numbers are constants and train nothing. Watch with keep="graph" to train through them, or read them '
+                "inside torch.no_grad().",
                 stacklevel=2,
             )
 
@@ -512,12 +496,15 @@ class Text:
     """
 
     def __init__(
-        self, vocabulary: Vocabulary, wordless: Callable[[str], bool] = lambda _: False, ends: Sequence[int] = (),
+        self,
+        vocabulary: Vocabulary,
+        wordless: Callable[[str], bool] = lambda _: False,
+        ends: Sequence[int] = (),
         pads: Mapping[str, int] | None = None,
-    ):  # fmt: skip
+    ):
         self._vocabulary, self._wordless = vocabulary, wordless
         self._ends = torch.tensor([*ends], dtype=torch.long)  # after one of these, written tokens are padding
-        self._pads = dict(pads or {})  # by module: the id of padding, of which its mask says nothing
+        self._pads = dict(pads or {})  # by module: the id of padding, where no mask tells it
         self._images: Images | None = None
         self._ids: dict[str, list[Tensor]] = {}
         self.detached = Detached()
@@ -525,17 +512,17 @@ class Text:
         self._read: tuple[Tensor, list[Tokens] | None] = torch.empty(0), None  # the last ids, and their tokens
 
     def add(self, ids: Mapping[str, Tensor], images: Images | None = None) -> None:
-        """Ids that reached these modules, in a generation those of one step; and images, which come with the first."""
+        """Add the ids that reached these modules, in a generation the ids of one step; images come with the first."""
         for module, step in ids.items():
             self._ids.setdefault(module, []).append(step)
         self._images = images if self._images is None else self._images
 
     def change(self, each: Callable[[list[Tensor]], list[Tensor]]) -> None:
-        """Put other ids in the place of those that each module received, step by step."""
+        """Replace the ids that each module received, step by step."""
         self._ids = {module: each(steps) for module, steps in self._ids.items()}
 
     def ids(self, name: str, length: int, batch: int) -> Tensor | None:
-        """The ids that the innermost module around `name` received, if there are as many as tokens."""
+        """Return the ids that the innermost module around `name` received, if their number fits."""
         nearest_first = sorted(self._ids, key=lambda module: (not name.startswith(module), -len(module)))
         for module in nearest_first:
             ids = torch.cat([step.cpu() for step in self._ids[module]], -1)
@@ -544,7 +531,7 @@ class Text:
         return None
 
     def read(self, name: str, length: int, batch: int) -> Bool[Tensor, "batch tokens"] | None:
-        """Which tokens are no padding by their ids: before the end of what was written, and of the target of ours."""
+        """Return which tokens are not padding by their ids: tokens after the end of a generation are padding."""
         for module, steps in self._ids.items():
             ids = self.ids(module, length, batch)
             if not f"{name}.".startswith(f"{module}." if module else "") or ids is None:
@@ -558,46 +545,49 @@ class Text:
         return None
 
     def reader(self, name: str, batch: int, queries: int) -> Reader | None:
-        """Who reads the queries of a module's cross-attention as a text of its own: the nearest by its name."""
+        """Return the self-attention that reads the queries of a module's cross-attention: the nearest by name."""
+
+        def nearness(other: str) -> tuple[bool, int]:
+            common = takewhile(lambda letters: letters[0] == letters[1], zip(name, other, strict=False))
+            return alike[other].kind == "decoder", len(list(common))
+
         alike = {other: each for other, each in self.readers.items() if each.rows[:2] == (batch, queries)}
-        nearest = max(alike, key=lambda other: (alike[other].kind == "decoder", _in_common(name, other)), default=None)
-        return None if nearest is None else alike[nearest]
+        return alike[max(alike, key=nearness)] if alike else None
 
     def sides(
         self,
         name: str,
         kind: str,
-        shape: Sequence[int],
-        tokens: int,
-        unseen: int = 0,
+        shape: Sequence[int],  # (batch, heads, queries, keys)
+        tokens: int,  # of the text; the queries are the last of them
+        unseen: int = 0,  # first tokens in a cache that was filled before the model was watched
         real: Sequence[Tensor | None] = (None, None),
     ) -> Sides:
-        """What is known of the queries and the keys of a module, for a matrix (batch, heads, queries, keys).
+        """Return what is known of the queries and the keys of a module.
 
-        Its queries are the last ones of a text of so many `tokens`, the first of which may be `unseen`: in a cache that
-        was filled before anybody watched. `real`: which of these tokens, and which of the keys, are no padding.
+        `real`: which of the tokens, and which of the keys, are not padding.
         """
         batch, _, queries, keys = shape
-        of_text, of_keys = real
-        ids, own = None, self._vocabulary.listed(tokens, batch, of_text) if unseen else None
-        if own is None:
-            seen = None if of_text is None else of_text[:, unseen:]
-            ids, own = self._side(name, "", tokens - unseen, batch, seen)
-            own = [text.after(unseen) for text in own] if unseen and own is not None else own
-        key_ids, key_tokens = None if unseen else ids, own
+        real_tokens, real_keys = real
+        ids, side = None, self._vocabulary.listed(tokens, batch, real_tokens) if unseen else None
+        if side is None:
+            seen = None if real_tokens is None else real_tokens[:, unseen:]
+            ids, side = self._side(name, "", tokens - unseen, batch, seen)
+            side = [text.after(unseen) for text in side] if unseen and side is not None else side
+        key_ids, key_side = None if unseen else ids, side
         if kind == "cross":
-            key_ids, key_tokens = self._side(name, "cross", keys, batch, of_keys)
+            key_ids, key_side = self._side(name, "cross", keys, batch, real_keys)
         elif tokens != keys:
-            key_ids, key_tokens = None, self.tokens(None, keys, batch, of_keys)
+            key_ids, key_side = None, self.tokens(None, keys, batch, real_keys)
         if tokens > queries:
             ids = None if ids is None else ids[:, -queries:]
-            own = [text.last(queries) for text in own or [Tokens.numbered(tokens)] * batch]
-        return Sides(ids, key_ids, own, key_tokens)
+            side = [text.last(queries) for text in side or [Tokens.numbered(tokens)] * batch]
+        return Sides(ids, key_ids, side, key_side)
 
     def _side(
         self, name: str, kind: str, length: int, batch: int, real: Tensor | None
     ) -> tuple[Tensor | None, list[Tokens] | None]:
-        """The ids and the tokens of so many queries of a module; of its keys, where the kind is "cross"."""
+        """Return the ids and the tokens of the queries of a module or, where the kind is "cross", of its keys."""
         sees = self._images is not None and self._images.sees(name)
         ids = None
         if not sees and not self._wordless(name):
@@ -608,10 +598,10 @@ class Text:
         return ids, self._images.place(name, kind == "cross", length, batch, tokens, has_words=ids is not None)
 
     def tokens(self, ids: Tensor | None, length: int, batch: int, real: Tensor | None = None) -> list[Tokens] | None:
-        """The user's tokens or, if they do not fit, those of the ids; one for each sequence."""
+        """Return the user's tokens or, if they do not fit, the tokens of the ids; one for each sequence."""
         listed = self._vocabulary.listed(length, batch, real)
         if listed is None and ids is not None:
-            firsts = {steps[0].shape[-1] for steps in self._ids.values() if len(steps) > 1}  # of a generation
+            firsts = {steps[0].shape[-1] for steps in self._ids.values() if len(steps) > 1}  # prompts of generations
             begun = (self._vocabulary.begun(length, batch, each, real) for each in sorted(firsts))
             listed = next(filter(None, begun), None)
         if listed is None:
