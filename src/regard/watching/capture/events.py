@@ -19,7 +19,7 @@ from regard.matrix import AttentionMatrix
 from regard.watching.capture.calls import AttentionCall
 from regard.watching.capture.masks import LazyMask
 from regard.watching.capture.steps import Hypotheses
-from regard.watching.record.tokens import Images
+from regard.watching.images.images import Images
 
 __all__ = [
     "Event",

@@ -36,10 +36,10 @@ from regard.watching.capture.events import (
 from regard.watching.capture.links import Changes, Links, Seen
 from regard.watching.capture.masks import LazyMask, Pattern
 from regard.watching.capture.steps import BeamSteps, Hypotheses, Steps
-from regard.watching.images.images import Stated, read_images
+from regard.watching.images.images import Images, Stated, read_images
 from regard.watching.record.entries import Entry, KeptValues, Projections, layer_of
 from regard.watching.record.reductions import Growing, Keep, Reductions, extend, finished, reduce
-from regard.watching.record.tokens import Images, Rows, Text, Tokens, Vocabulary
+from regard.watching.record.tokens import Rows, Text, Tokens, Vocabulary
 
 __all__ = ["ModuleCalls", "Pass", "Passes", "Setup"]
 

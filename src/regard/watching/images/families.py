@@ -252,7 +252,7 @@ def _tile_counts(model: Any, inputs: Mapping[str, Any]) -> list[int]:
     cut = [True] * len(sizes) if numbers is None else [int(n) == 1 for n in numbers for _ in range(int(n))]
     count = _functions(model).image_size_to_num_patches
     pinpoints, side = model.config.image_grid_pinpoints, model.config.vision_config.image_size
-    return [count(size, pinpoints, side) if own else 1 for size, own in zip(sizes, cut, strict=True)]
+    return [count(size, pinpoints, side) if is_cut else 1 for size, is_cut in zip(sizes, cut, strict=True)]
 
 
 def _functions(model: nn.Module) -> Any:

@@ -100,7 +100,7 @@ class StatedImages:
             grids = self._by_id(batch) if has_words else self._by_number(length, batch)
         except InputError as error:
             return [each.with_images((), str(error)) for each in named]
-        return [each.with_images(own) for each, own in zip(named, grids, strict=True)]
+        return [each.with_images(some) for each, some in zip(named, grids, strict=True)]
 
     def _by_number(self, length: int, batch: int) -> list[list[Grid]]:
         grids, after = [], 0
@@ -188,14 +188,14 @@ class ReadImages:
                 pieces[: len(self._before)] = self._before
                 pieces[length - len(self._rule.after) :] = self._rule.after
             tokens = [Tokens(pieces, [*self._before, *self._rule.after])] * batch
-        return [each.with_images(own) for each, own in zip(tokens, grids, strict=True)]
+        return [each.with_images(some) for each, some in zip(tokens, grids, strict=True)]
 
     def _in_cross(self, tokens: list[Tokens] | None, length: int, batch: int) -> list[Tokens] | None:
         """Place the tokens that a connector, or cross-attention, looks at."""
         if self._kind == "queries":
             return self._in_tower(tokens, length, batch)
         grids = self._cross_grids(length, batch) if self._kind == "cross" else None
-        return tokens if grids is None else [Tokens.numbered(length).with_images(own) for own in grids]
+        return tokens if grids is None else [Tokens.numbered(length).with_images(some) for some in grids]
 
     def _in_text(self, tokens: list[Tokens] | None, length: int, batch: int) -> list[Tokens] | None:
         """Place the tokens of the language model."""
@@ -376,10 +376,10 @@ class ReadImages:
         return [
             [
                 replace(self._tiled(text * images + n, number, patches).shifted(n * most * patches), image=n)
-                for n, number in enumerate(own)
+                for n, number in enumerate(ratios)
                 if number  # 0 is no image
             ]
-            for text, own in enumerate(numbers.tolist())
+            for text, ratios in enumerate(numbers.tolist())
         ]
 
     def _tiled(self, image: int, ratio: int, step: int) -> Grid:
@@ -393,6 +393,9 @@ class ReadImages:
         tokens = side_by_side([[patches + tile * step for tile in row] for row in rows])
         shown = side_by_side([[views[tile].brightness for tile in row] for row in rows])
         return Grid(tokens, aspect=wide / high, brightness=shown.cpu())
+
+
+Images = StatedImages | ReadImages
 
 
 def _grid(view: View, tokens: Tensor, image: int = 0) -> Grid:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -42,37 +41,28 @@ _ROWS = 64  # queries that the average is taken over
 _MARKED = "patches that most tokens look at, whatever they are"
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What is drawn: from or to which word or patch, over which image, and how."""
-
-    what: Place
-    number: int = 0
-    each: str | None = None
-    looked_at: bool = False
-    fit: str | Box | None = None
-
-    def sides(self, entry: Entry) -> tuple[Tokens, Tokens]:
-        """Return the tokens of the place that is asked about, and the tokens that the patches are among."""
-        both = query_side(entry), key_side(entry)
-        return both[::-1] if self.looked_at else both
+def _sides(entry: Entry, looked_at: bool) -> tuple[Tokens, Tokens]:
+    """Return the tokens that are looked from or, with `looked_at`, looked at; and the tokens that have the patches."""
+    sides = query_side(entry), key_side(entry)
+    return sides[::-1] if looked_at else sides
 
 
-def with_image(entries: Sequence[Entry], asked: Asked) -> list[Entry]:
+def with_image(entries: Sequence[Entry], what: Place, looked_at: bool) -> list[Entry]:
     """Return the entries whose patches, and whose place, are known, whatever their kinds and shapes."""
     chosen = []
     for entry in entries:
-        side, patches = asked.sides(entry)
-        if patches.grids and (side.named or not isinstance(asked.what, str)):
+        side, patches = _sides(entry, looked_at)
+        if patches.grids and (side.named or not isinstance(what, str)):
             with suppress(InputError):
-                side.find_all(asked.what)
+                side.find_all(what)
                 chosen.append(entry)
     if chosen:
         return chosen
     for entry in reversed(entries):  # the place is unknown: say which words there are, of the language model first
-        if (sides := asked.sides(entry))[1].grids:
-            sides[0].find_all(asked.what)
-    reasons = dict.fromkeys(filter(None, (asked.sides(entry)[1].unplaced for entry in entries)))
+        side, patches = _sides(entry, looked_at)
+        if patches.grids:
+            side.find_all(what)
+    reasons = dict.fromkeys(filter(None, (_sides(entry, looked_at)[1].unplaced for entry in entries)))
     why = f": {'; '.join(reasons)}" if reasons else ""
     raise InputError(
         f"no token of this record is known to be a patch of an image{why}. If regard does not find the images of a "
@@ -80,22 +70,33 @@ def with_image(entries: Sequence[Entry], asked: Asked) -> list[Entry]:
     )
 
 
-def over(entries: Sequence[Entry], asked: Asked, image: Any, sinks: Sequence[int], title: str) -> Picture:
+def over(
+    entries: Sequence[Entry],
+    what: Place,
+    image: Any,
+    *,
+    number: int,
+    each: str | None,
+    looked_at: bool,
+    fit: str | Box | None,
+    sinks: Sequence[int],
+    title: str,
+) -> Picture:
     """Answer `Record.over`: the mean over all heads, or one panel for each head or layer."""
-    if asked.each is not None:
-        one_of("each", asked.each, ("head", "layer"))
-    side, patches = asked.sides(entries[0])
-    grids = [grid for grid in patches.grids if grid.image == asked.number]
+    if each is not None:
+        one_of("each", each, ("head", "layer"))
+    side, patches = _sides(entries[0], looked_at)
+    grids = [grid for grid in patches.grids if grid.image == number]
     if not grids:
         numbers = ", ".join(str(n) for n in sorted({grid.image for grid in patches.grids}))
-        raise InputError(f"there are images {numbers} here. Got number = {asked.number}.")
-    places = side.find_all(asked.what)
+        raise InputError(f"there are images {numbers} here. Got number = {number}.")
+    places = side.find_all(what)
     columns = tokens_of(places)
-    rows = [weights_to(entry, columns) if asked.looked_at else mean_row(entry, places) for entry in entries]
-    panels = list(_panels(entries, rows, asked.each))
-    usual = None if asked.looked_at else _usual_weights(entries, grids)
+    rows = [weights_to(entry, columns) if looked_at else mean_row(entry, places) for entry in entries]
+    panels = list(_panels(entries, rows, each))
+    usual = None if looked_at else _usual_weights(entries, grids)
     pixels = seen_by(grids[0]) if image is None else as_pixels(image)
-    boxes = [(grid.box, "") if image is None else fitted(pixels, grid, asked.fit) for grid in grids]
+    boxes = [(grid.box, "") if image is None else fitted(pixels, grid, fit) for grid in grids]
     marks = [None if usual is None else _marked(grid, usual, sinks) for grid in grids]
     heats = []
     for name, weights in panels:
@@ -103,16 +104,16 @@ def over(entries: Sequence[Entry], asked: Asked, image: Any, sinks: Sequence[int
             heat = weights[grid.tokens.clamp_min(0)].double().masked_fill(grid.tokens < 0, torch.nan)
             label = ", ".join(filter(None, (name, grid.name if len(grids) > 1 else "")))
             heats.append(Heat(np.asarray(heat.numpy()), box, label, mark))
-    word = phrase(side, asked.what, places)
+    word = phrase(side, what, places)
     if not side.named and word.isdigit():
         word = f"token {word}"
-    elif not isinstance(asked.what, Patch):
+    elif not isinstance(what, Patch):
         word = f'"{word}"'
     heads = sum(entry.shape[1] for entry in entries)
     layers = f"layer {entries[0].layer}" if len(entries) == 1 else f"{len(entries)} layers"
     which = f"head {entries[0].heads[0]}." if heads == 1 else f"mean of {heads} heads."
     notes = [f"{entries[0].kind}, {layers}, {which if len(panels) == 1 else f'{heads} heads.'}"]
-    if asked.looked_at:
+    if looked_at:
         notes.append(f"Each patch is shaded by the share that it gives to {word}.")
     else:
         notes.append(f"Of what {word} gives, {_shares(torch.cat(rows).mean(0), grids, patches, sinks)}.")
@@ -148,11 +149,11 @@ def _shares(weights: Float[Tensor, " tokens"], grids: Sequence[Grid], patches: T
     parts.append((float(weights[list(on_others)].sum()), "on other images"))
     parts += [(each.weight, f"on {each.name}") for each in named(outside, weights[outside].tolist(), patches)]
     parts.append((float(weights.sum()) - sum(weight for weight, _ in parts), "elsewhere"))
-    told = [(weight, where) for n, (weight, where) in enumerate(parts) if weight >= 0.0005 or n == 0]
-    return ", ".join(f"{percent(weight)} {where}" for weight, where in told)
+    listed = [(weight, where) for n, (weight, where) in enumerate(parts) if weight >= 0.0005 or n == 0]
+    return ", ".join(f"{percent(weight)} {where}" for weight, where in listed)
 
 
-# What is given to a patch whatever the word
+# How much a patch receives from most tokens
 
 
 def _usual_weights(entries: Sequence[Entry], grids: Sequence[Grid]) -> Float[Tensor, " keys"]:

@@ -333,7 +333,7 @@ def _role(
     return best
 
 
-# The numbers: where tokens look in their own text
+# The numbers: where tokens look in their text
 
 
 def _text_numbers(entry: Entry) -> dict[str, Float[Tensor, " heads"]]:

@@ -20,7 +20,7 @@ from torch import Tensor
 from regard.drawing.terminal import Cell, Table, beside, elisions, html_table, labelled_bar, percent, visible
 from regard.errors import InputError, MissingDependencyError
 from regard.support import Bool, Float, Int
-from regard.watching.questions.sinks import Aside, Sinks, named, sentence, to_own, to_tokens
+from regard.watching.questions.sinks import Aside, Sinks, named, sentence, to_model_sinks, to_tokens
 from regard.watching.record.entries import Entry, mean_over_heads, seen_keys, seen_queries, shown_to_heads
 from regard.watching.record.tokens import Place, Tokens, Word
 
@@ -313,7 +313,7 @@ def looks(entries: Sequence[Entry], place: Place, sinks: Sinks = None) -> Looks:
     seen = seen_keys(entries, rows, weights)
     about = phrase(side, place, places)
     present = [sink for sink in sinks or () if seen[sink]]
-    beside = 0.0 if sinks is None else float(to_own(entries)[rows].mean())
+    beside = 0.0 if sinks is None else float(to_model_sinks(entries)[rows].mean())
     aside = named(present, weights[present].tolist(), keys, beside)
     if not aside:
         return _by_word(about, keys, weights, seen)
@@ -339,7 +339,7 @@ def looked_at(entries: Sequence[Entry], place: Place, sinks: Sinks = None) -> Lo
     aside: tuple[Aside, ...] = ()
     rest = torch.ones_like(weights)
     if sinks is not None and not set(columns.tolist()) & set(sinks):
-        rested, beside = to_tokens(entries, sinks), to_own(entries)
+        rested, beside = to_tokens(entries, sinks), to_model_sinks(entries)
         aside = named(sinks, rested[seen].mean(0).tolist(), side, float(beside[seen].mean()))
         rest = (1 - rested.sum(-1) - beside).clamp_min(SMALLEST)
     items = [
@@ -493,7 +493,7 @@ def _through(
     if sinks is None:
         return passed, torch.zeros(len(flow), 1)
     passed[list(sinks)] = 0
-    return passed, torch.cat([to_tokens([entry], sinks), to_own([entry])[:, None]], -1) * flow[:, None]
+    return passed, torch.cat([to_tokens([entry], sinks), to_model_sinks([entry])[:, None]], -1) * flow[:, None]
 
 
 def relevance(entries: Sequence[Entry], place: Place) -> Looks:

@@ -21,7 +21,7 @@ from regard.errors import InputError, TooLargeError
 from regard.maps import MapEntry, MatrixFeed
 from regard.support import Float, one_of, progress, some_of, threads
 from regard.watching.questions.looks import SMALLEST, key_side, looks, query_side, weights_of_spans
-from regard.watching.questions.sinks import Sinks, named, to_own, to_tokens
+from regard.watching.questions.sinks import Sinks, named, to_model_sinks, to_tokens
 from regard.watching.record.entries import Entry, mean_over_heads
 from regard.watching.record.tokens import Place, Tokens, Word
 
@@ -197,7 +197,7 @@ def _without_sinks(
     weights = mean_over_heads(entries, lambda entry: weights_of_spans(entry, rows, columns))
     if sinks is None:
         return weights, torch.zeros(len(rows))
-    beside = to_own(entries)
+    beside = to_model_sinks(entries)
     rested = torch.stack([beside[span.start : span.stop].mean() for span in rows])
     if sinks:
         tokens = [range(sink, sink + 1) for sink in sinks]
@@ -244,7 +244,7 @@ def flow_layers(
     for entry in reversed(entries):
         resting = torch.zeros(len(passage.side))
         if sinks is not None:
-            resting = to_tokens([entry], sinks).sum(-1) + to_own([entry])
+            resting = to_tokens([entry], sinks).sum(-1) + to_model_sinks([entry])
         following, rows = share * resting, []
         for part in filter(None, (before, passage.tokens, after)):
             inside = slice(part.start, part.stop)
@@ -376,7 +376,7 @@ def _sink_names(entries: Sequence[Entry], sinks: Sinks) -> str:
     """Name the sinks that are set aside; "" where there is none."""
     if sinks is None:
         return ""
-    aside = named(sinks, [0.0] * len(sinks), key_side(entries[0]), float(to_own(entries).mean()))
+    aside = named(sinks, [0.0] * len(sinks), key_side(entries[0]), float(to_model_sinks(entries).mean()))
     return " and ".join(each.name for each in aside)
 
 

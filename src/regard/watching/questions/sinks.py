@@ -105,21 +105,21 @@ def _columns(entry: Entry, keys: Sequence[int]) -> Float[Tensor, "heads queries 
     return torch.stack([entry.matrix[0, :, :, key].float().cpu() for key in keys], -1)
 
 
-def to_own(entries: Sequence[Entry]) -> Float[Tensor, " queries"]:
+def to_model_sinks(entries: Sequence[Entry]) -> Float[Tensor, " queries"]:
     """Return what each query gives to sinks that the model has in addition to its tokens, the mean over heads."""
-    return mean_over_heads(entries, _to_own)
+    return mean_over_heads(entries, _to_model_sinks)
 
 
-def _to_own(entry: Entry) -> Float[Tensor, " queries"]:
+def _to_model_sinks(entry: Entry) -> Float[Tensor, " queries"]:
     if entry.call is None or entry.call.sinks is None:
         return torch.zeros(entry.shape[2])
     return entry.matrix.sink_share[0].float().sum(0).cpu()
 
 
-def named(sinks: Sequence[int], weights: Sequence[float], keys: Tokens, own: float = 0.0) -> tuple[Aside, ...]:
+def named(sinks: Sequence[int], weights: Sequence[float], keys: Tokens, model_sinks: float = 0.0) -> tuple[Aside, ...]:
     """Return sinks with their weights and names: [CLS], the first token ("A"), or "the" (token 3).
 
-    `own`: the weight of the sinks that the model has in addition to its tokens.
+    `model_sinks`: the weight of the sinks that the model has in addition to its tokens.
     """
     aside = []
     for position, weight in zip(sinks, weights, strict=True):
@@ -132,7 +132,7 @@ def named(sinks: Sequence[int], weights: Sequence[float], keys: Tokens, own: flo
         else:
             name = f'the first token ("{text}")' if position == 0 else f'"{text}" (token {position})'
         aside.append(Aside(name, weight, text, position))
-    return (*aside, Aside("the model's own sinks", own)) if own else tuple(aside)
+    return (*aside, Aside("the model's own sinks", model_sinks)) if model_sinks else tuple(aside)
 
 
 def sentence(aside: Sequence[Aside]) -> str:

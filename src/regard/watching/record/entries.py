@@ -123,8 +123,7 @@ class Entry:
         return self._texts[sequence]
 
     def _select_text(self, sequence: int) -> Entry:
-        _, heads, queries, keys = self.shape
-        real = self._real_queries
+        (_, heads, queries, keys), real = self.shape, self._real_queries
         rows, columns = _positions(real, sequence, queries), _positions(self.real_keys, sequence, keys)
         if not (len(rows) and len(columns)):
             raise InputError(f"text {sequence} of the batch has no tokens but padding.")
@@ -136,7 +135,7 @@ class Entry:
             if isinstance(rows, range) and isinstance(columns, range):
                 attention = attention.part[one, :, rows.start : rows.stop, columns.start : columns.stop]
             else:
-                attention = call.matrix().part[:, self.of_call]
+                attention = self._of_heads(call.matrix())
         places, key_places = (side.tolist() if isinstance(side, Tensor) else side for side in (rows, columns))
         first = 0 if self.tokens is None else self.tokens[sequence].first
         if self.real is not None:
@@ -171,11 +170,13 @@ class Entry:
         matrix, real = self.matrix, self._real_queries
         if real is None:
             return matrix
-        hidden = cut(~real.to(matrix.device))
-        if self.shape[1] == self._all_heads:
-            return matrix.where(hidden)
-        assert self.call is not None
-        return self.call.matrix().where(hidden).part[:, self.of_call]
+        if self.call is not None and self.shape[1] != self._all_heads:
+            matrix = self.call.matrix()
+        return self._of_heads(matrix.where(cut(~real.to(matrix.device))))
+
+    def _of_heads(self, matrix: AttentionMatrix) -> AttentionMatrix:
+        """Return the heads of this entry from a matrix of all heads of the call."""
+        return matrix if matrix.shape[1] == self.shape[1] else matrix.part[:, self.of_call]
 
     # What an AttentionMatrix has
 
@@ -252,9 +253,7 @@ class Entry:
         norms = norms.to(torch.promote_types(self.call.query.dtype, torch.float32))
         mask = self.call.mask & self.call.zeroed & bias(norms.log()[:, :, None])
         call = replace(self.call, mask=mask, sinks=None, zeroed=Mask())
-        matrix = call.matrix()
-        whole = len(self.heads) == matrix.shape[1]
-        return replace(self, call=call, attention=matrix if whole else matrix.part[:, self.of_call])
+        return replace(self, call=call, attention=self._of_heads(call.matrix()))
 
     @property
     def _all_heads(self) -> int:

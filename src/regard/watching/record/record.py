@@ -18,7 +18,7 @@ from regard.support import Float, progress, some_of
 from regard.watching.capture.calls import gathered
 from regard.watching.capture.passes import ModuleCalls
 from regard.watching.images.families import Box
-from regard.watching.images.overlays import Asked, over, with_image
+from regard.watching.images.overlays import over, with_image
 from regard.watching.questions import looks as questions
 from regard.watching.questions.atlas import Atlas, atlas
 from regard.watching.questions.cache import Forgettable, forgettable
@@ -91,23 +91,21 @@ class Record(Mapping[str, Entry]):
         more += f", the last of {len(self._passes)} passes" if len(self._passes) > 1 else ""
         lines = [f"Record of {len(self)} attentions{more}", *(f"  {entry!r}" for entry in self.values())]
         lines = lines if len(lines) <= 20 else [*lines[:10], "  …", *lines[-9:]]
-        lines += [f"  Changed: {change}." for change in self.changes]
-        lines += [f"  Not seen: {some_of(self._unseen)}."] if self._unseen else []
+        lines += [f"  {note[0].upper()}{note[1:]}." for note in self._notes()]
         if any(entry.shard is not None for entry in self.values()):
             lines.append("  Other ranks have the other heads: record.gather() brings them to the first.")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        rows = [
-            (entry.name, entry.kind, entry.layer, *entry.shape, ", ".join(entry.keeps))
-            for entry in list(self.values())[:_ROWS]
-        ]
+        rows = [(e.name, e.kind, e.layer, *e.shape, ", ".join(e.keeps)) for e in list(self.values())[:_ROWS]]
         columns = ("module", "kind", "layer", "texts", "heads", "queries", "keys", "kept")
         about = [f"{len(self)} attentions"]
         about += [f"the last of {len(self._passes)} passes"] if len(self._passes) > 1 else []
-        about += [f"changed: {change}" for change in self.changes]
-        about += [f"not seen: {some_of(self._unseen)}"] if self._unseen else []
-        return html_table(rows, columns, caption=", ".join(about), more=len(self) - _ROWS)
+        return html_table(rows, columns, caption=", ".join([*about, *self._notes()]), more=len(self) - _ROWS)
+
+    def _notes(self) -> list[str]:
+        unseen = [f"not seen: {some_of(self._unseen)}"] if self._unseen else []
+        return [*(f"changed: {change}" for change in self.changes), *unseen]
 
     @property
     def unseen(self) -> tuple[str, ...]:
@@ -350,11 +348,13 @@ class Record(Mapping[str, Entry]):
         encoder, layer 0, head 0. Of what "dog" gives, 50.1 % falls on the image, 49.9 % elsewhere. Drawn without a
         picture: none was given.
         """
-        asked = Asked(what, number, each, looked_at, fit)
-        entries = with_image(self.at(layer=layer, head=head, kind=kind)._texts(sequence), asked)
+        entries = with_image(self.at(layer=layer, head=head, kind=kind)._texts(sequence), what, looked_at)
         self._require_alike(entries)
         sinks = self._sinks(entries, False, sequence) if not looked_at else None
-        return self._captioned(over(entries, asked, image, sinks or (), title))
+        drawn = over(
+            entries, what, image, number=number, each=each, looked_at=looked_at, fit=fit, sinks=sinks or (), title=title
+        )
+        return self._captioned(drawn)
 
     @torch.no_grad()
     def check(self, rows: int = 16) -> Check:
@@ -397,9 +397,9 @@ class Record(Mapping[str, Entry]):
         entries = list(self._entries().values())
         return [each.text(sequence) for each in entries if 0 <= sequence < each.shape[0]] or [entries[0].text(sequence)]
 
-    def _sinks(self, entries: Sequence[Entry], wanted: bool | None, sequence: int) -> Sinks:
+    def _sinks(self, entries: Sequence[Entry], sinks: bool | None, sequence: int) -> Sinks:
         """Return the sinks to set aside from texts of one kind and shape; None: show everything."""
-        if _is_plain(entries, wanted):
+        if _is_plain(entries, sinks):
             return None
         first = entries[0]
         whole = [each.text(sequence) for each in self._whole or self._entries().values() if sequence < each.shape[0]]

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
-from typing import Any, NamedTuple, Protocol, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 from weakref import WeakValueDictionary
 
 import torch
@@ -18,6 +18,10 @@ from regard.drawing.viewer import readable
 from regard.errors import InputError
 from regard.support import Bool
 from regard.watching.images.families import Grid, Patch, find_patch, patch_names
+
+if TYPE_CHECKING:
+    from regard.watching.capture.passes import ModuleCalls
+    from regard.watching.images.images import Images
 
 # Some words in a row, or one occurrence of them in brackets: "the old [dog] slept"; the number of a token, or a range
 # of tokens; a patch of an image.
@@ -426,19 +430,6 @@ class Sides(NamedTuple):
     key_tokens: list[Tokens] | None
 
 
-@runtime_checkable
-class Images(Protocol):
-    """The images that a model read in one pass (see images/images.py)."""
-
-    def sees(self, name: str) -> bool:
-        """Whether a module reads images and no words."""
-
-    def place(
-        self, name: str, cross: bool, length: int, batch: int, tokens: list[Tokens] | None, has_words: bool
-    ) -> list[Tokens] | None:
-        """Return these tokens of a module (of its keys, if `cross`) with the images among them."""
-
-
 class Rows(NamedTuple):
     """Where the queries of a module lie in the text: the last of `tokens` tokens, of which the first were not seen."""
 
@@ -446,20 +437,6 @@ class Rows(NamedTuple):
     queries: int
     tokens: int
     unseen: int
-
-
-@runtime_checkable
-class Reader(Protocol):
-    """The self-attention of a module."""
-
-    kind: str
-
-    @property
-    def rows(self) -> Rows:
-        """Where its queries lie in the text."""
-
-    def real(self) -> Bool[Tensor, "batch tokens"] | None:
-        """Return which tokens up to the last query are not padding; None where that is not known."""
 
 
 class Detached:
@@ -508,7 +485,7 @@ class Text:
         self._images: Images | None = None
         self._ids: dict[str, list[Tensor]] = {}
         self.detached = Detached()
-        self.readers: WeakValueDictionary[str, Reader] = WeakValueDictionary()  # by module
+        self.readers: WeakValueDictionary[str, ModuleCalls] = WeakValueDictionary()  # by module
         self._read: tuple[Tensor, list[Tokens] | None] = torch.empty(0), None  # the last ids, and their tokens
 
     def add(self, ids: Mapping[str, Tensor], images: Images | None = None) -> None:
@@ -544,7 +521,7 @@ class Text:
                 return ended.cumsum(1) == 0
         return None
 
-    def reader(self, name: str, batch: int, queries: int) -> Reader | None:
+    def reader(self, name: str, batch: int, queries: int) -> ModuleCalls | None:
         """Return the self-attention that reads the queries of a module's cross-attention: the nearest by name."""
 
         def nearness(other: str) -> tuple[bool, int]:
