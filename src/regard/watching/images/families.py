@@ -276,7 +276,8 @@ def anyres(model: Any, inputs: Mapping[str, Any]) -> list[Anyres]:
         (tokens,), _ = pack([features], size[None], image_newline=ends, **options)
         at_ends = tokens[:, 0].isnan()
         at_ends[: side * side] = False
-        tiles, box, boxes = torch.zeros(0, 0, dtype=torch.long), _ALL, ()
+        tiles, box = torch.zeros(0, 0, dtype=torch.long), _ALL
+        boxes: tuple[Box, ...] = ()
         if count > 1:
             rows = int(at_ends.sum())
             tiles = torch.arange(side * side, len(tokens)).view(rows, -1)[:, :-1]

@@ -135,7 +135,9 @@ class Effect:
             return curves({"moved": (np.arange(len(moved)), moved)}, title=title, caption=caption)
         names: Sequence[str] = [str(n) for n in range(len(moved))]
         if self.tokens is not None and self.tokens[0].named and len(self.tokens[0]) >= len(moved):
-            names = told_apart(words_of(self.tokens[0])[-len(moved) :])
+            tokens = self.tokens[0]
+            spelling = [tokens[n].lstrip("Ġ▁") if len(w.tokens) > 1 else w.text for w in tokens.words for n in w.tokens]
+            names = told_apart(spelling[-len(moved) :])
         return bars(dict(zip(names, moved.tolist(), strict=True)), title=title, caption=caption)
 
 
@@ -147,15 +149,6 @@ def _distance(before: Tensor, after: Tensor, logits: bool) -> Float[Tensor, "bat
         return (before.exp() * (before - after)).sum(-1).clamp_min(0.0)
     moved: Tensor = (after - before).norm(dim=-1) / before.norm(dim=-1).clamp_min(1e-12)
     return moved
-
-
-def words_of(tokens: Tokens) -> list[str]:
-    """Return a name for each token: its word, or its own spelling where the word has several tokens."""
-    names = []
-    for word in tokens.words:
-        alone = word.stop - word.start == 1
-        names += [word.text if alone else tokens[place].lstrip("Ġ▁") for place in word.tokens]
-    return names
 
 
 def spelt(tokenizer: Any, number: int) -> str:
@@ -200,25 +193,19 @@ def effect(
     the output changed by 0.215 at most, a vector by 12.2 %
     """
     subject = _Subject(model, inputs, Vocabulary(tokenizer, tokens))
-    before = subject.run()
+    before, logits = subject.run()
     watching = subject.changed()
     watching.changes.add(without, steer, renormalise)
     with watching:
-        after = subject.run()
+        after, _ = subject.run()
     answers = None
     if generate is not None:
         options = {"max_new_tokens": generate} if isinstance(generate, int) else dict(generate)
         first = subject.generate(options, tokenizer)
         with watching:
             answers = first, subject.generate(options, tokenizer)
-    position = subject.last_token(before.tensor)
-    changes, texts = tuple(watching.changes), watching.tokens
-    return Effect(before.tensor, after.tensor, before.logits, changes, texts, tokenizer, position, answers)
-
-
-class _Output(NamedTuple):
-    tensor: Float[Tensor, "batch tokens width"]
-    logits: bool  # or hidden states
+    position = subject.last_token(before)
+    return Effect(before, after, logits, tuple(watching.changes), watching.tokens, tokenizer, position, answers)
 
 
 class _Subject:
@@ -235,8 +222,10 @@ class _Subject:
         """Return a `with` block that changes the model and records nothing; each text is there `texts` times."""
         return Watching(self.model, self._vocabulary.repeated(texts), Keep(()))
 
-    def run(self, options: Mapping[str, Any] | None = None, repeat: Callable[[Any], Any] = lambda x: x) -> _Output:
-        """Return the output of the model; `repeat` is applied to each of its inputs."""
+    def run(
+        self, options: Mapping[str, Any] | None = None, repeat: Callable[[Any], Any] = lambda x: x
+    ) -> tuple[Tensor, bool]:
+        """Return the output (batch, tokens, width) and whether it is logits; `repeat` is applied to each input."""
         with torch.no_grad():
             kwargs = {name: repeat(x) for name, x in self.kwargs.items()} | dict(options or {})
             output = self.model(*map(repeat, self.args), **kwargs)
@@ -247,7 +236,7 @@ class _Subject:
                 raise InputError(f"effect reads logits or last_hidden_state. Got {type(output).__name__}.")
             tensor, logits = getattr(output, names[0]), names[0] == "logits"
         tensor = tensor[:, None] if tensor.dim() == 2 else tensor
-        return _Output(tensor.detach().flatten(1, -2), logits)
+        return tensor.detach().flatten(1, -2), logits
 
     def generate(self, options: Mapping[str, Any], tokenizer: Any) -> tuple[str, ...]:
         """Return what the model writes: the most probable token each time, unless the options say otherwise."""
@@ -414,7 +403,8 @@ def effects(
             for text, variant in enumerate(some):
                 changed.changes.add(variant.without, renormalise=renormalise, text=text)
             with changed:
-                after = subject.run(options, functools.partial(_repeated, count=len(some))).tensor[:, places].float()
+                after, _ = subject.run(options, functools.partial(_repeated, count=len(some)))
+            after = after[:, places].float()
             changes = _distance(before, after, logits).mean(-1).tolist()
             now = after[:, -1].softmax(-1)[:, token].tolist() if logits else [None] * len(some)
             for variant, change, other in zip(some, changes, now, strict=True):

@@ -418,7 +418,7 @@ def rollout(entries: Sequence[Entry], place: Place, sinks_of: Callable[[Entry], 
     A row of the product of all layers is a vector multiplied by the transposed matrices, last layer first: O(tokens)
     memory.
     """
-    layers, encoder = _own_layers(entries, "rollout"), _layers(entries, "encoder")
+    layers, encoder = _layers_of_text(entries, "rollout"), _layers(entries, "encoder")
     cross = {entry.layer: entry for entry in entries if entry.kind == "cross"}
     side = query_side(cross.get(layers[-1].layer, layers[-1]))  # in a translation, the words that are written
     if cross and encoder and isinstance(place, str) and not side.has(place) and query_side(encoder[0]).has(place):
@@ -462,7 +462,7 @@ def _layers(entries: Sequence[Entry], kind: str) -> list[Entry]:
     return sorted((entry for entry in entries if entry.kind == kind), key=lambda entry: entry.layer)
 
 
-def _own_layers(entries: Sequence[Entry], question: str) -> list[Entry]:
+def _layers_of_text(entries: Sequence[Entry], question: str) -> list[Entry]:
     """Return the layers of the text that is written, or of the only text."""
     layers = _layers(entries, "decoder") or _layers(entries, "encoder")
     if not layers or len({entry.shape[2:] for entry in layers}) != 1 or layers[0].shape[2] != layers[0].shape[3]:
@@ -485,7 +485,7 @@ def _through(
 ) -> tuple[Float[Tensor, " keys"], Float[Tensor, "queries sinks"]]:
     """Multiply a vector by the transposed matrix, the mean over heads; also return what rests on each sink.
 
-    The last of these sinks are those that the model has in addition to its tokens.
+    The last column is for the sinks that the model has in addition to its tokens.
     """
     matrix = entry.matrix
     x = flow.to(device=matrix.device, dtype=matrix.dtype)[:, None]
@@ -501,7 +501,7 @@ def relevance(entries: Sequence[Entry], place: Place) -> Looks:
 
     A is the mean over heads of the positive part of gradient × attention.
     """
-    layers = _own_layers(entries, "relevance")
+    layers = _layers_of_text(entries, "relevance")
     side = query_side(layers[-1])
     places = side.find_all(place)
     start = flow = _flow_from(places, layers[0])
@@ -515,7 +515,7 @@ def relevance(entries: Sequence[Entry], place: Place) -> Looks:
 
 
 def heads_between(entries: Sequence[Entry], start: Place, end: Place) -> Heads:
-    """Answer `Record.heads`: the mean over the occurrences of one word of what they give to those of the other.
+    """Answer `Record.heads`: what the occurrences of one word give to the occurrences of the other, on average.
 
     Heads from which the mask hides the other word are left out, as in a layer with a window.
     """
@@ -637,17 +637,13 @@ def named_spans(tokens: Tokens, by: str | Mapping[str, Span]) -> dict[str, range
         raise InputError(f'spans are by "word", "sentence", "message" or {{name: text or token range}}. Got {by!r}.')
     spans: dict[str, range] = {}
     for span in ranges:
-        name = _span_name(tokens, span, by)
+        words_of_span = [word.text for word in words if word.start >= span.start and word.stop <= span.stop]
+        text = " ".join(words_of_span)
+        name = text if len(text) <= 40 else text[:39] + "…"
+        if by == "message":
+            name = next((text for text in words_of_span if text not in _TURNS), words_of_span[0])
         while name in spans:  # a repeated word
             stem, _, count = name.rpartition(" ")
             name = f"{stem} {int(count) + 1}" if stem and count.isdigit() else f"{name} 2"
         spans[name] = span
     return spans
-
-
-def _span_name(tokens: Tokens, span: range, by: str) -> str:
-    words = [word.text for word in tokens.words if word.start >= span.start and word.stop <= span.stop]
-    if by == "message":
-        return next((text for text in words if text not in _TURNS), words[0])
-    text = " ".join(words)
-    return text if len(text) <= 40 else text[:39] + "…"

@@ -120,7 +120,7 @@ class Passage:
 
 
 def _places(side: Tokens, tokens: range) -> tuple[int, int]:
-    """The words that these tokens touch, as places start:stop among all words."""
+    """Return the words that these tokens touch, as places start:stop among all words."""
     start = bisect_right(side.words, tokens.start, key=lambda word: word.start) - 1
     return start, bisect_left(side.words, tokens.stop, key=lambda word: word.start)
 
@@ -355,7 +355,7 @@ def _map(entries: Sequence[Entry], title: str) -> Picture:
         layers = _pooled(entries, _BINS)
         return np.asarray(sum(layer.sum(0) for layer in layers) / sum(map(len, layers)))
 
-    # Without a feed it may be a pool that was kept, in a size of its own.
+    # Without a feed, a pool may have been kept, of another size.
     pool = compute() if feed is None else Pool((min(_BINS, queries), min(_BINS, keys)), compute)
     words = query_side(entries[0]).words if entries[0].tokens is not None else ()
     marks = landmarks([word.text for word in words], [word.start for word in words])
