@@ -12,11 +12,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from regard.drawing import Picture
 from regard.drawing.terminal import visible
 from regard.errors import InputError
 from regard.support import progress, require_text, some_of, threads
@@ -27,9 +28,6 @@ from regard.watching.questions.effects import Effect, effect
 from regard.watching.questions.looks import Heads, Looks
 from regard.watching.record.record import Record, by_written_word
 from regard.watching.record.tokens import Vocabulary
-
-if TYPE_CHECKING:
-    from regard.drawing import Picture
 
 _NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")  # all-MiniLM-L6-v2, or with its owner on huggingface.co
 _WEIGHTS = re.compile(r"\.safetensors$|^pytorch_model.*\.bin$")

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.drawing import Heat, overlay
+from regard.drawing import Heat, Picture, overlay
 from regard.drawing.terminal import percent
 from regard.errors import InputError, MissingDependencyError
 from regard.support import Bool, Float, one_of
@@ -27,9 +27,6 @@ from regard.watching.questions.looks import key_side, mean_row, phrase, query_si
 from regard.watching.questions.sinks import named
 from regard.watching.record.entries import Entry, mean_over_heads
 from regard.watching.record.tokens import Place, Tokens
-
-if TYPE_CHECKING:
-    from regard.drawing import Picture
 
 FITS = ("whole", "middle", "padded", "padded below")
 _AGREEING, _SLACK = 0.9, 0.001  # the least correlation of patches; what an earlier way may have less than the best

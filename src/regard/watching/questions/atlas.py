@@ -43,11 +43,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from regard.drawing import Picture
 from regard.drawing.all_layers import head_map
 from regard.drawing.terminal import html_table, percent
 from regard.errors import InputError
@@ -56,9 +57,6 @@ from regard.watching.questions.looks import Answer, Head, Heads, habit_weights, 
 from regard.watching.questions.sinks import find_sinks, named
 from regard.watching.record.entries import Entry, shown
 from regard.watching.record.tokens import Place
-
-if TYPE_CHECKING:
-    from regard.drawing import Picture
 
 _AT_ONCE = 1 << 24  # weights computed at once
 _SAMPLED, _KEYS = 32, 3  # rows that a role is measured on; keys that such a row must see

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.drawing import bars
+from regard.drawing import Picture, bars
 from regard.drawing.terminal import html_table, percent
 from regard.errors import InputError, MissingDependencyError
 from regard.matrix import AttentionMatrix
@@ -28,9 +28,6 @@ from regard.scores import causal
 from regard.support import Float, Int, one_of, progress
 from regard.watching.questions.looks import Answer
 from regard.watching.record.entries import Entry
-
-if TYPE_CHECKING:
-    from regard.drawing import Picture
 
 RULES = ("h2o", "observed", "snapkv", "tova")
 _WINDOW, _NEIGHBOURS = 64, 5  # of SnapKV

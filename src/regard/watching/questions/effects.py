@@ -7,12 +7,13 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.drawing import Picture, bars, curves, matrix
 from regard.drawing.terminal import html_table, percent, told_apart, visible
 from regard.errors import InputError
 from regard.nn import Transformer
@@ -22,9 +23,6 @@ from regard.watching.capture.session import Watching
 from regard.watching.questions.looks import Answer, named_spans
 from regard.watching.record.reductions import Keep
 from regard.watching.record.tokens import Place, Tokens, Vocabulary
-
-if TYPE_CHECKING:
-    from regard.drawing import Picture
 
 Inputs = Tensor | Mapping[str, Any] | Sequence[Any]
 _NEXT = 5  # next tokens that are listed
@@ -126,8 +124,6 @@ class Effect:
         1  ━━━━━━━━━━━━━━━━━━━━━━━━ 0.289
         How far each vector moved, as a share of its length.
         """
-        from regard.drawing import bars, curves
-
         moved = (self.divergence if self.logits else self.moves)[sequence].double().cpu().numpy()
         what = "prediction moved, in nats" if self.logits else "vector moved, as a share of its length"
         caption = " ".join([f"How far each {what}.", *(f"{change}." for change in self.changes)])
@@ -314,8 +310,6 @@ class Effects(Answer[Moved]):
 
     def picture(self, title: str = "") -> Picture:
         """Draw heads as a map of layers and heads, anything else as bars."""
-        from regard.drawing import bars, matrix
-
         caption = f"{self.about}: how far the output moved"
         if not self.items or any(each.head is None for each in self):
             caption += f", {self.unit}." if self.unit else ", as a share of a vector's length."

@@ -7,14 +7,14 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.drawing import flow, grid, landscape, lines, matrix
+from regard.drawing import Picture, flow, grid, landscape, lines, matrix
 from regard.drawing.maps import Pool, landmarks
 from regard.drawing.terminal import percent, visible
 from regard.errors import InputError, TooLargeError
@@ -24,9 +24,6 @@ from regard.watching.questions.looks import SMALLEST, key_side, looks, query_sid
 from regard.watching.questions.sinks import Sinks, named, to_model_sinks, to_tokens
 from regard.watching.record.entries import Entry, mean_over_heads
 from regard.watching.record.tokens import Place, Tokens, Word
-
-if TYPE_CHECKING:
-    from regard.drawing import Picture
 
 KINDS = ("lines", "matrix", "grid", "flow", "map")
 _WORDS = 200  # on a side, at most; a longer text is cropped

@@ -6,11 +6,12 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from regard.drawing import Picture
 from regard.drawing.terminal import html_table
 from regard.errors import InputError, WatchError
 from regard.scores import bind
@@ -28,9 +29,6 @@ from regard.watching.questions.sinks import Sinks, find_sinks
 from regard.watching.record import storage
 from regard.watching.record.entries import Entry, mean_over_heads
 from regard.watching.record.tokens import Place, Tokens
-
-if TYPE_CHECKING:
-    from regard.drawing import Picture
 
 _ROWS = 20  # of a table in a notebook, at most
 
