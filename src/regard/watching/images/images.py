@@ -300,10 +300,11 @@ class ReadImages:
     def _grids_of(self, views: Sequence[int]) -> list[Grid]:
         """Return the images of a text that has these views."""
         grids = {n: _merged(self._views[n], self._places[n][:, 1]) for n in views}
+        brightness = {n: grid.brightness for n, grid in grids.items() if grid.brightness is not None}
         images: list[Grid] = []
         for number, (tiles, whole) in enumerate(self._arranged(views)):
             tokens = side_by_side([[grids[n].tokens for n in row] for row in tiles])
-            shown = side_by_side([[grids[n].brightness for n in row] for row in tiles])
+            shown = side_by_side([[brightness[n] for n in row] for row in tiles])
             aspect = grids[tiles[0][0]].aspect * len(tiles[0]) / len(tiles)
             name = "" if whole is None else "tiles"
             images.append(Grid(tokens, number, name, aspect=aspect, brightness=shown))

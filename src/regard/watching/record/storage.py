@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 from torch import Tensor
 
 from regard.errors import FileError, InputError, RegardError
 from regard.matrix import Top
-from regard.nn.files import write_safetensors
+from regard.nn.files import read_safetensors, write_safetensors
 from regard.scores import Band, Mask, as_mask, cut, documents, padding, window
 from regard.support import WHOLE
 from regard.watching.capture.calls import AttentionCall, Shard
@@ -51,14 +50,9 @@ def save(
 
 def load(path: str | PathLike[str]) -> tuple[dict[str, Entry], tuple[str, ...], tuple[str, ...]]:
     """Read entries, the names of what was not seen, and the changes."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no mapping)
-    except OSError as error:
-        raise FileError(f"{path} cannot be read: {error.strerror or error}.") from None
-    except Exception as error:
-        raise FileError(f"{path} is no safetensors file, or damaged: {error}.") from None
+    if not Path(path).is_file():
+        raise FileError(f"{path} cannot be read: it is not a file.")
+    tensors, metadata = read_safetensors(Path(path), "Copy it again, or save the record again.")
     if "regard" not in metadata:
         raise InputError(f"{path} is a safetensors file, but no record: record.save(path) writes one.")
     try:
@@ -330,10 +324,8 @@ class _Reading:
         return (batch, heads, queries, keys), reductions
 
     def _tokens(self, sequences: Any, batch: int, length: int) -> list[Tokens] | None:
-        if sequences is None:
-            return None
-        _require(len(sequences) == batch, f"tokens must be of {batch} sequences")
-        return [self._sequence(text, length) for text in sequences]
+        _require(sequences is None or len(sequences) == batch, f"tokens must be of {batch} sequences")
+        return None if sequences is None else [self._sequence(text, length) for text in sequences]
 
     def _sequence(self, text: dict[str, Any], length: int) -> Tokens:
         pieces = [_string(piece) for piece in text["pieces"]]
