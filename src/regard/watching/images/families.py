@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from regard.errors import InputError
@@ -180,12 +180,17 @@ def read_views(model: Any, config: Any, inputs: Mapping[str, Any]) -> list[View]
     if not isinstance(pixels, Tensor) or not pixels.numel():
         return None
     pixels = pixels.detach()
-    if isinstance(grids, Tensor):
-        return _flat(pixels, grids, config)
+    if isinstance(grids, Tensor):  # patches in one row, in blocks of patches that are merged later
+        means, views, start = pixels.flatten(1).mean(-1).float(), [], 0
+        for frames, rows, columns in grids.tolist():
+            order = patch_order("blocks", rows, columns, config).to(means.device)
+            for _ in range(frames):
+                views.append(View(means[start : start + rows * columns][order], columns / rows))
+                start += rows * columns
+        return views
     if isinstance(inputs.get("spatial_shapes"), Tensor):
-        shapes = inputs["spatial_shapes"].tolist()
-        rows = pixels.float().mean(-1)
-        return [View(one[: h * w].view(h, w), w / h) for one, (h, w) in zip(rows, shapes, strict=True)]
+        shapes, means = inputs["spatial_shapes"].tolist(), pixels.float().mean(-1)
+        return [View(one[: h * w].view(h, w), w / h) for one, (h, w) in zip(means, shapes, strict=True)]
     kind = getattr(model.config, "model_type", "")
     if FAMILIES.get(kind) == "anyres":
         pixels = torch.cat([one[:n] for one, n in zip(pixels, _tile_counts(model, inputs), strict=True)])
@@ -201,17 +206,6 @@ def read_views(model: Any, config: Any, inputs: Mapping[str, Any]) -> list[View]
     if config.model_type == "pixtral" and (sizes := inputs.get("image_sizes")) is not None:  # padded to the largest
         images = [one[: int(h) // patch[0], : int(w) // patch[1]] for one, (h, w) in zip(cells, sizes, strict=True)]
     return [View(one, one.shape[1] * patch[1] / (one.shape[0] * patch[0])) for one in images]
-
-
-def _flat(pixels: Float[Tensor, "patches numbers"], grids: Int[Tensor, "images 3"], config: Any) -> list[View]:
-    """Return a view of each image from patches in one row, in blocks of patches that are merged later."""
-    means, views, start = pixels.flatten(1).mean(-1).float(), [], 0
-    for frames, rows, columns in grids.tolist():
-        for _ in range(frames):
-            order = patch_order("blocks", rows, columns, config)
-            views.append(View(means[start : start + rows * columns][order.to(means.device)], columns / rows))
-            start += rows * columns
-    return views
 
 
 def patch_order(order: str, rows: int, columns: int, config: Any) -> Int[Tensor, "rows columns"]:
@@ -250,13 +244,9 @@ def _tile_counts(model: Any, inputs: Mapping[str, Any]) -> list[int]:
     sizes = inputs["image_sizes"]
     numbers = inputs.get("batch_num_images")
     cut = [True] * len(sizes) if numbers is None else [int(n) == 1 for n in numbers for _ in range(int(n))]
-    count = _functions(model).image_size_to_num_patches
+    count = sys.modules[type(model).__module__].image_size_to_num_patches
     pinpoints, side = model.config.image_grid_pinpoints, model.config.vision_config.image_size
     return [count(size, pinpoints, side) if is_cut else 1 for size, is_cut in zip(sizes, cut, strict=True)]
-
-
-def _functions(model: nn.Module) -> Any:
-    return sys.modules[type(model).__module__]
 
 
 def anyres(model: Any, inputs: Mapping[str, Any]) -> list[Anyres]:
@@ -291,7 +281,7 @@ def _tile_boxes(model: Any, size: Tensor, height: int, width: int, side: int) ->
 
     The image was enlarged to fit the tiles, and padded on both sides of the shorter axis.
     """
-    functions, config = _functions(model), model.config
+    functions, config = sys.modules[type(model).__module__], model.config
     pixels = config.vision_config.image_size
     high, wide = functions.get_anyres_image_grid_shape(size, config.image_grid_pinpoints, pixels)
     scale = min(high * pixels / height, wide * pixels / width)

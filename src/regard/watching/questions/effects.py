@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -218,13 +217,19 @@ class _Subject:
         """Return a `with` block that changes the model and records nothing; each text is there `texts` times."""
         return Watching(self.model, self._vocabulary.repeated(texts), Keep(()))
 
-    def run(
-        self, options: Mapping[str, Any] | None = None, repeat: Callable[[Any], Any] = lambda x: x
-    ) -> tuple[Tensor, bool]:
-        """Return the output (batch, tokens, width) and whether it is logits; `repeat` is applied to each input."""
+    def run(self, options: Mapping[str, Any] | None = None, copies: int = 1) -> tuple[Tensor, bool]:
+        """Return the output (batch, tokens, width) and whether it is logits; `copies`: of one text, in a batch."""
+
+        def copied(x: Any) -> Any:
+            if copies == 1 or not isinstance(x, Tensor) or x.dim() == 0:
+                return x
+            if x.shape[0] != 1:
+                raise InputError(f"effects compares variants of one text: inputs (1, …). Got {tuple(x.shape)}.")
+            return x.repeat_interleave(copies, 0)
+
         with torch.no_grad():
-            kwargs = {name: repeat(x) for name, x in self.kwargs.items()} | dict(options or {})
-            output = self.model(*map(repeat, self.args), **kwargs)
+            kwargs = {name: copied(x) for name, x in self.kwargs.items()} | dict(options or {})
+            output = self.model(*map(copied, self.args), **kwargs)
         tensor, logits = output, isinstance(self.model, Transformer)
         if not isinstance(output, Tensor):
             names = [n for n in ("logits", "last_hidden_state") if isinstance(getattr(output, n, None), Tensor)]
@@ -397,7 +402,7 @@ def effects(
             for text, variant in enumerate(some):
                 changed.changes.add(variant.without, renormalise=renormalise, text=text)
             with changed:
-                after, _ = subject.run(options, functools.partial(_repeated, count=len(some)))
+                after, _ = subject.run(options, copies=len(some))
             after = after[:, places].float()
             changes = _distance(before, after, logits).mean(-1).tolist()
             now = after[:, -1].softmax(-1)[:, token].tolist() if logits else [None] * len(some)
@@ -407,14 +412,6 @@ def effects(
     about = f"without each {by}" if isinstance(by, str) else f"without each of {len(variants)}"
     ranked = tuple(sorted(moved, key=lambda each: -each.change))
     return Effects(about, ranked, "nats" if logits else "", spelt(tokenizer, token) if logits else "")
-
-
-def _repeated(x: Any, count: int) -> Any:
-    if not isinstance(x, Tensor) or x.dim() == 0:
-        return x
-    if x.shape[0] != 1:
-        raise InputError(f"effects compares variants of one text: inputs (1, …). Got {tuple(x.shape)}.")
-    return x.repeat_interleave(count, 0)
 
 
 def _variants(

@@ -346,27 +346,22 @@ def _grid(entries: Sequence[Entry], title: str) -> Picture:
 
 
 def _map(entries: Sequence[Entry], title: str) -> Picture:
-    feed, (queries, keys) = map_feed(entries, title), entries[0].shape[2:]
+    first, (queries, keys) = entries[0], entries[0].shape[2:]
 
     def compute() -> NDArray[Any]:
         layers = _pooled(entries, _BINS)
         return np.asarray(sum(layer.sum(0) for layer in layers) / sum(map(len, layers)))
 
-    # Without a feed, a pool may have been kept, of another size.
-    pool = compute() if feed is None else Pool((min(_BINS, queries), min(_BINS, keys)), compute)
-    words = query_side(entries[0]).words if entries[0].tokens is not None else ()
+    words = query_side(first).words if first.tokens is not None else ()
     marks = landmarks([word.text for word in words], [word.start for word in words])
+    kept = any(entry.attention is None for entry in entries)  # only a pool, perhaps of another size
+    pool = compute() if kept else Pool((min(_BINS, queries), min(_BINS, keys)), compute)
     drawn = landscape(pool, (queries, keys), landmarks=marks, title=title, caption=_caption(entries))
-    return replace(drawn, feed=feed)
-
-
-def map_feed(entries: Sequence[Entry], title: str = "", note: str = "") -> MatrixFeed | None:
-    """Return what a map of entries of one kind and shape is drawn from; None where only reductions were kept."""
-    if any(entry.attention is None for entry in entries):
-        return None
-    rows, columns = (None if side is None else side[0].texts() for side in (entries[0].tokens, entries[0].key_tokens))
+    if kept:
+        return drawn
     maps = [MapEntry(entry.matrix.part[0], entry.heads, entry.name, entry.kind, entry.layer) for entry in entries]
-    return MatrixFeed(maps, rows, columns, title=title, note=note)
+    rows, columns = (None if side is None else side[0].texts() for side in (first.tokens, first.key_tokens))
+    return replace(drawn, feed=MatrixFeed(maps, rows, columns, title=title))
 
 
 def _sink_names(entries: Sequence[Entry], sinks: Sinks) -> str:

@@ -98,22 +98,22 @@ def to_tokens(entries: Sequence[Entry], sinks: Sequence[int]) -> Float[Tensor, "
     """Return what each query gives to each of these keys, the mean over heads."""
     if not sinks:
         return torch.zeros(entries[0].shape[2], 0)
-    return mean_over_heads(entries, lambda entry: _columns(entry, sinks).sum(0))
 
+    def columns(entry: Entry) -> Float[Tensor, "queries sinks"]:
+        return torch.stack([entry.matrix[0, :, :, sink].float().sum(0).cpu() for sink in sinks], -1)
 
-def _columns(entry: Entry, keys: Sequence[int]) -> Float[Tensor, "heads queries keys"]:
-    return torch.stack([entry.matrix[0, :, :, key].float().cpu() for key in keys], -1)
+    return mean_over_heads(entries, columns)
 
 
 def to_model_sinks(entries: Sequence[Entry]) -> Float[Tensor, " queries"]:
     """Return what each query gives to sinks that the model has in addition to its tokens, the mean over heads."""
-    return mean_over_heads(entries, _to_model_sinks)
 
+    def share(entry: Entry) -> Float[Tensor, " queries"]:
+        if entry.call is None or entry.call.sinks is None:
+            return torch.zeros(entry.shape[2])
+        return entry.matrix.sink_share[0].float().sum(0).cpu()
 
-def _to_model_sinks(entry: Entry) -> Float[Tensor, " queries"]:
-    if entry.call is None or entry.call.sinks is None:
-        return torch.zeros(entry.shape[2])
-    return entry.matrix.sink_share[0].float().sum(0).cpu()
+    return mean_over_heads(entries, share)
 
 
 def named(sinks: Sequence[int], weights: Sequence[float], keys: Tokens, model_sinks: float = 0.0) -> tuple[Aside, ...]:
