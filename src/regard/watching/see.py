@@ -27,7 +27,7 @@ from regard.watching.capture.session import watch
 from regard.watching.questions.effects import Effect, effect
 from regard.watching.questions.looks import Heads, Looks
 from regard.watching.record.record import Record, by_written_word
-from regard.watching.record.tokens import Vocabulary
+from regard.watching.record.tokens import Vocabulary, Word
 
 _NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")  # all-MiniLM-L6-v2, or with its owner on huggingface.co
 _WEIGHTS = re.compile(r"\.safetensors$|^pytorch_model.*\.bin$")
@@ -183,12 +183,13 @@ class Question:
         if self.end is not None:
             return {"is looked at by": record.looked_at(self.end, sinks=self.sinks, **self.where)}
         entry = next(iter(record.at(**self.where).values()))
-        words = []
-        for word in () if entry.tokens is None else entry.tokens[0].words:
-            # Not the end that a translator writes, nor the token that starts a decoder, which sees only itself.
-            skipped = entry.kind == "cross" or (entry.kind == "decoder" and word.start == 0)
-            if not (skipped and entry.tokens[0].is_special(word.start)):
-                words.append(word)
+        words: Sequence[Word] = ()
+        if entry.tokens is not None:
+            # Without the end that a translator writes, and the token that starts a decoder, which sees only itself.
+            tokens, cross, decoder = entry.tokens[0], entry.kind == "cross", entry.kind == "decoder"
+            words = [
+                w for w in tokens.words if not (tokens.is_special(w.start) and (cross or (decoder and not w.start)))
+            ]
         answers: dict[str, Looks | Heads] = {}
         with progress("asking", total=len(words)) as advance:
             for n, word in enumerate(words):
@@ -215,7 +216,7 @@ def draw(record: Record, question: Question, drawing: str, title: str) -> Pictur
     heads = record.at(**question.where).heads(word, question.end)
     if not heads:  # hidden by the mask
         raise InputError(str(heads))
-    where = {"layer": heads[0].layer, "head": heads[0].head, "kind": question.kind}
+    where = question.where | {"layer": heads[0].layer, "head": heads[0].head}
     drawn = record.picture(drawing, word=word, title=title, sinks=question.sinks, **where)
     note = f'Of {len(heads):,} heads, the one that looks most from "{visible(word)}" to "{visible(question.end)}".'
     return replace(drawn, caption=f"{drawn.caption} {note}") if len(heads) > 1 else drawn

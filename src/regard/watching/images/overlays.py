@@ -304,7 +304,8 @@ def _agreement(pixels: NDArray[np.uint8], box: Box, brightness: Float[Tensor, "r
 def _overlaps(start: float, stop: float, parts: int, size: int) -> NDArray[np.float64]:
     """Return how much of each pixel, of `size`, lies in each of the equal parts from start to stop."""
     edges, pixels = np.linspace(start, stop, parts + 1), np.arange(size)
-    return np.clip(np.minimum(edges[1:, None], pixels + 1) - np.maximum(edges[:-1, None], pixels), 0, None)
+    overlaps = np.minimum(edges[1:, None], pixels + 1) - np.maximum(edges[:-1, None], pixels)
+    return np.asarray(np.maximum(overlaps, 0.0))
 
 
 def seen_by(grid: Grid) -> NDArray[np.uint8]:

@@ -245,7 +245,7 @@ def _roles_of_entry(entry: Entry, sinks: dict[int, str]) -> list[Role]:
     seen = seen[counted]
     candidates = _candidates(entry, places, seen, sinks)
     entry_roles: list[Role] = []
-    for block in torch.arange(heads).split(max(_AT_ONCE // (len(places) * keys), 1)):
+    for block in torch.split(torch.arange(heads), max(_AT_ONCE // (len(places) * keys), 1)):
         rows = entry.matrix.part[0, int(block[0]) : int(block[-1]) + 1, ::step]
         entry_roles += roles_of_heads(rows.to_dense().float()[:, counted], seen, candidates)
     return entry_roles

@@ -439,7 +439,7 @@ def _variants(
     if by == "layer":
         return [_Variant(names[name], {name: range(seen.heads)}, seen.layer) for name, seen in modules.items()]
     first = next(iter(modules.values()))
-    keys, where = first.sides[1][0], {"layers": layers, "kind": kind}
+    keys, where = first.sides[1][0], dict[str, Any](layers=layers, kind=kind)
 
     def hidden(place: Place) -> list[Link]:
         """Return the links that hide a place from all tokens outside of it; in cross-attention, from all."""

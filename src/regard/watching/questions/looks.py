@@ -522,7 +522,7 @@ def heads_between(entries: Sequence[Entry], start: Place, end: Place) -> Heads:
     side, keys = query_side(entries[0]), key_side(entries[0])
     start_places, end_places = side.find_all(start), keys.find_all(end)
     rows, columns = tokens_of(start_places), tokens_of(end_places)
-    heads = []
+    heads: list[Head] = []
     for entry in entries:
         weights = mean_row(entry, start_places)[:, columns].sum(-1)
         heads += compress(_heads(entry, weights), shown_to_heads(entry, rows, columns, weights))

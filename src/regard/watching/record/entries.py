@@ -272,9 +272,9 @@ class Entry:
             if head not in self.heads:
                 raise InputError(f"{self.name} has heads {self.heads.start} to {self.heads.stop - 1}. Got {head}.")
             head = slice(head, head + 1)
-        ends = (None if end is None else end - self.first_head for end in (head.start, head.stop))
+        first, last = (None if end is None else end - self.first_head for end in (head.start, head.stop))
         batch, count, queries, keys = self.shape
-        start, stop, step = slice(*ends, head.step).indices(count)
+        start, stop, step = slice(first, last, head.step).indices(count)
         if step != 1 or start >= stop:
             raise InputError(f"heads are one head or a run of them, at least one: slice(start, stop). Got {head}.")
         selected = slice(start, stop)

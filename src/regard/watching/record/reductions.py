@@ -183,7 +183,7 @@ class PoolSums:
             if merged > 1:
                 missing = -sums.shape[axis] % merged
                 sums = functional.pad(sums, (0, 0, 0, missing) if axis == -2 else (0, missing))
-                sums = sums.unflatten(axis, (-1, merged)).sum(axis)
+                sums = sums.unflatten(axis, (-1, merged)).sum(axis)  # type: ignore[no-untyped-call]
         rows, columns = other.sums.shape[-2:]
         grown = functional.pad(sums, (0, columns - sums.shape[-1], 0, rows - sums.shape[-2]))
         return PoolSums(grown + other.sums, other.queries, other.keys)

@@ -112,7 +112,8 @@ def _describe(entry: Entry, tensors: _SharedTensors) -> dict[str, Any]:
     item["key_tokens"] = "tokens" if shared else _describe_tokens(entry.key_tokens, tensors)
     real = entry.real, entry.real_keys
     for stored, by_mask in zip(real, _real_by_mask(entry), strict=True):
-        if (stored is None) != (by_mask is None) or (stored is not None and not torch.equal(stored, by_mask)):
+        equal = stored is not None and by_mask is not None and torch.equal(stored, by_mask)
+        if not equal and stored is not by_mask:
             item["real"] = [tensors.put(each) for each in real]
     if entry.reductions is not None:
         kept: dict[str, Any] = {"queries": entry.shape[2], "keys": entry.shape[3]}
@@ -206,7 +207,8 @@ class _Reading:
         else:
             call = self._call()
             matrix = call.matrix()  # which checks shapes and dtypes
-            batch, heads, queries, keys = shape = tuple(matrix.shape)
+            batch, heads, queries, keys = matrix.shape
+            shape = batch, heads, queries, keys
             if (logsumexp := get(item.get("normaliser"))) is not None:
                 fits = logsumexp.is_floating_point() and logsumexp.shape == shape[:3]
                 _require(fits and not bool(logsumexp.isnan().any()), "a normaliser does not fit its matrix")
