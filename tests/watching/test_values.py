@@ -61,7 +61,7 @@ def test_norms_are_the_lengths_of_what_each_head_brings(name):
     torch.testing.assert_close(found.matrix.received(), shares.sum(-2), atol=1e-4, rtol=1e-3)
     torch.testing.assert_close(found.head(1).to_dense(), shares[:, 1:2], atol=1e-5, rtol=1e-3)
     assert record.by_norm().check().difference < 1e-5
-    assert "norms of what they bring" in repr(record.by_norm())
+    assert "norms of the projected values" in repr(record.by_norm())
 
 
 def test_rollout_weighted_by_values():
