@@ -267,8 +267,10 @@ class _Reading:
     def _mask(self, atoms: list[Any]) -> Mask:
         mask = Mask()
         for kind, fields in atoms:
-            read = {name: self._get(value) for name, value in fields.items()}
-            mask &= self._cut(fields) if kind == "Cut" else _read_atom(kind, read)
+            if kind == "Cut":
+                mask &= self._cut(fields)
+            else:
+                mask &= _read_atom(kind, {name: self._get(value) for name, value in fields.items()})
         return mask
 
     def _cut(self, fields: dict[str, Any]) -> Mask:
