@@ -70,7 +70,8 @@ def test_running_sums_of_a_generation_are_enough():
     assert sums.kept[0].shape == (4, 8)  # where only sums were kept, each head has its own
     assert all(set(range(16, 20)) <= set(head.tolist()) for kept in whole.kept for head in kept)  # half are the newest
     assert all(0.4 < share <= 1 for share in whole.weights + sums.weights)
-    assert min(b - a for a, b in zip(whole.weights, sums.weights, strict=True)) > -1e-6  # a choice of its own loses less
+    # Each head that chooses its own tokens loses less.
+    assert min(b - a for a, b in zip(whole.weights, sums.weights, strict=True)) > -1e-6
     with pytest.raises(regard.errors.WatchError, match="was not kept"):
         record.forgettable(8, by="snapkv")
 
