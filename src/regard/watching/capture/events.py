@@ -1,15 +1,16 @@
-"""What the ways of capture tell about a running model, in small frozen events, and who is watching which module.
+"""The events that a watched model reports, and who watches which module.
 
-own_layers.py, huggingface.py and plain_torch.py see the calls; hooks of session.py see forwards and inputs. They `tell`
-events to the watchers of a module, and bring attention calls to `attend`. The watcher is `Passes`, which folds all of
-it into what a record has. Watches nest: a replaced attribute is restored when the last watch that replaced it ends.
+own_layers.py, huggingface.py and plain_torch.py see attention calls and bring them to `attend`. The hooks of session.py
+see forwards and inputs and `tell` them as events. The watcher of a module is a `Passes`: it folds calls and events into
+what a record has.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +22,9 @@ from regard.watching.capture.masks import LazyMask
 from regard.watching.capture.steps import Hypotheses
 from regard.watching.images.images import Images
 
+if TYPE_CHECKING:
+    from regard.watching.capture.passes import Pass, Passes
+
 __all__ = [
     "Event",
     "ForwardBegan",
@@ -30,28 +34,28 @@ __all__ = [
     "InputsRead",
     "ModuleEnded",
     "Placed",
+    "Returned",
     "Unseen",
-    "Watcher",
+    "Watchers",
     "add",
     "attend",
     "follow",
     "remove",
-    "replace",
-    "restore",
+    "replaced",
     "tell",
     "watchers",
 ]
 
 
 class ForwardBegan(NamedTuple):
-    """The model, or a part of it, was called from outside."""
+    """The user's code called the model or a part of it."""
 
     cache: Any  # its past_key_values
     differentiable: bool
 
 
 class ForwardEnded(NamedTuple):
-    """That call has ended."""
+    """The call that began with `ForwardBegan` has ended."""
 
     cache: Any  # the past_key_values that it returned
 
@@ -60,13 +64,13 @@ class InputsRead(NamedTuple):
     """Modules received input ids, or the model received images."""
 
     ids: Mapping[str, Tensor]  # (batch, tokens) by module name
-    images: Callable[[], Images | None]  # reads the images: asked where none are known yet
+    images: Callable[[], Images | None]  # reads the images; called only if none are known yet
 
 
 class GenerationBegan(NamedTuple):
     """`generate` was called."""
 
-    name: str  # of the model among the modules of the watched one
+    name: str  # of the generating model inside the watched one
     model: nn.Module
     inputs: Mapping[str, Any]
     mode: str  # "beams"; "guided": every second pass is the unconditional text; "": one row for each text
@@ -74,7 +78,7 @@ class GenerationBegan(NamedTuple):
 
 
 class GenerationEnded(NamedTuple):
-    """`generate` has returned, or raised an error."""
+    """`generate` has returned or raised an error."""
 
     hypotheses: Hypotheses | None  # of a beam search
 
@@ -83,7 +87,14 @@ class ModuleEnded(NamedTuple):
     """The forward of a module that calls the registered attention function has ended."""
 
     name: str
-    boundaries: Tensor | None  # where a vision model cuts its row of patches into parts
+    boundaries: Callable[[], Tensor | None]  # where a vision model cuts its row of patches into parts
+
+
+class Returned(NamedTuple):
+    """The attention function returned this output to the code of a module."""
+
+    name: str
+    output: Tensor
 
 
 class Unseen(NamedTuple):
@@ -92,91 +103,77 @@ class Unseen(NamedTuple):
     name: str
 
 
-Event = ForwardBegan | ForwardEnded | InputsRead | GenerationBegan | GenerationEnded | ModuleEnded | Unseen
+Event = ForwardBegan | ForwardEnded | InputsRead | GenerationBegan | GenerationEnded | ModuleEnded | Returned | Unseen
 
 
 class Placed(NamedTuple):
-    """An attention call in its place: of which module and of which text."""
+    """An attention call with its module and its text."""
 
     name: str  # of the module
-    key: str  # under which it is recorded: name#1 for its second run in a forward
-    text: Any  # the `Pass`
+    key: str  # of the entry: name#1 for the second run of the module in a forward
+    text: Pass
     call: AttentionCall
 
 
-@runtime_checkable
-class Watcher(Protocol):
-    """Receives the events and the attention calls of its modules."""
+# Who watches which module
 
-    def tell(self, event: Event) -> None:
-        """Take note of an event."""
-
-    def place(self, name: str, call: AttentionCall) -> Placed:
-        """The call of this module in its place in a text, with the links that the watcher cuts or steers."""
-
-    def observe(self, placed: Placed, matrix: AttentionMatrix | None, output: Tensor, value: Tensor) -> Tensor:
-        """Record a call after it was computed; returns the output that the model gets.
-
-        `matrix`: the one that the output was computed with, if there was one: it knows more than that of the call.
-        """
-
-    def follow(self, name: str, query: Tensor, key: Tensor, mask: LazyMask, scale: float | None) -> bool:
-        """Record a step of a generation that is like the one before; False: it may differ, so nothing was done."""
-
-    def returned(self, name: str, output: Tensor) -> None:
-        """Take note of the output as the code of the module gets it."""
-
-
-Watchers = list[tuple[Watcher, str]]  # each with the name of the module in its model
-
-
-class _Watch(NamedTuple):
-    """A watcher, the thread that it came from, and the names of its modules by their ids."""
-
-    watcher: Watcher
-    thread: int
-    names: dict[int, str]
-
-
+Watchers = list[tuple["Passes", str]]  # each with the name of the module in its model
 _lock = threading.RLock()
-_watches: dict[int, _Watch] = {}  # by id of the watcher, in the order in which they came
-_watchers: dict[int, Watchers] = {}  # by id of a watched module: what `watchers` returns
-_replaced: dict[tuple[int, str], tuple[Any, Any, int]] = {}  # by id and attribute: object, original, count
+_watchers: dict[int, Watchers] = {}  # by id of the module, in the order in which the watchers came
+_replaced: dict[tuple[int, str], tuple[Any, int]] = {}  # by id of the object and attribute: original value, count
 _ABSENT = object()
 
 
-def add(watcher: Watcher, modules: Iterable[tuple[str, nn.Module]]) -> None:
-    """From now on the watcher observes these modules."""
+def add(watcher: Passes, modules: Iterable[tuple[str, nn.Module]]) -> None:
+    """Let the watcher observe these modules."""
     names = {id(module): name for name, module in modules}
-    this_thread = threading.get_ident()
     with _lock:
-        if any(watch.thread != this_thread and not names.keys().isdisjoint(watch.names) for watch in _watches.values()):
+        if any(other.thread != watcher.thread for key in names for other, _ in _watchers.get(key, ())):
             raise WatchError(
                 "this model is being watched in another thread, and both records would mix. "
                 "Watch it in one thread at a time, or give each thread a copy of the model."
             )
-        _watches[id(watcher)] = _Watch(watcher, this_thread, names)
-        _watchers.clear()
+        for key, name in names.items():
+            _watchers[key] = [*_watchers.get(key, ()), (watcher, name)]
 
 
-def remove(watcher: Watcher) -> None:
-    """The watcher observes nothing any more."""
+def remove(watcher: Passes) -> None:
+    """Let the watcher observe nothing more."""
     with _lock:
-        _watches.pop(id(watcher), None)
-        _watchers.clear()
+        for key, watching in list(_watchers.items()):
+            _watchers[key] = [(other, name) for other, name in watching if other is not watcher]
+            if not _watchers[key]:
+                del _watchers[key]
 
 
 def watchers(module: nn.Module) -> Watchers:
-    """Who watches this module, and under which name."""
-    key = id(module)
-    known = _watchers.get(key)
-    if known is not None:
-        return known
+    """Return who watches this module, each with the module's name."""
+    return _watchers.get(id(module), [])
+
+
+@contextmanager
+def replaced(owner: Any, attribute: str, make: Callable[[Any], Any]) -> Iterator[None]:
+    """Set an attribute to `make(its value)` until the last of several nested watches has ended."""
+    key = id(owner), attribute
     with _lock:
-        watching = [(watch.watcher, watch.names[key]) for watch in _watches.values() if key in watch.names]
-        if watching:  # only then the module lives as long as its id is stored
-            _watchers[key] = watching
-        return watching
+        original, count = _replaced.get(key, (vars(owner).get(attribute, _ABSENT), 0))
+        if count == 0:
+            setattr(owner, attribute, make(getattr(owner, attribute)))
+        _replaced[key] = original, count + 1
+    try:
+        yield
+    finally:
+        with _lock:
+            original, count = _replaced.pop(key)
+            if count > 1:
+                _replaced[key] = original, count - 1
+            elif original is _ABSENT:
+                delattr(owner, attribute)
+            else:
+                setattr(owner, attribute, original)
+
+
+# What the ways to capture call
 
 
 def tell(watchers: Watchers, event: Callable[[str], Event]) -> None:
@@ -191,9 +188,13 @@ def attend(
     value: Tensor,
     compute: Callable[[AttentionCall], tuple[Tensor, AttentionMatrix | None]],
 ) -> tuple[Tensor, AttentionMatrix | None]:
-    """The output of a call and the matrix it was computed with, if any, without the links and heads to be left out.
+    """Compute a call without the links and heads that the watchers leave out, and let each of them record it.
 
-    `compute` gets the call as the watchers changed it; each of them records it, with the values `value`.
+    Args:
+        watchers: of the module that makes the call.
+        call: the call as the model made it.
+        value: the values of the call, for the record.
+        compute: returns the output of the changed call, and the matrix that it was computed with, if there is a matrix.
     """
     places = []
     for watcher, name in watchers:
@@ -207,32 +208,10 @@ def attend(
 
 
 def follow(module: nn.Module, query: Tensor, key: Tensor, mask: Tensor | None, scale: float | None) -> bool:
-    """Whether a call was recorded as a step of a generation like the one before: nothing is left to do then."""
+    """Record a call as a step of a generation if it is like the step before; False: it may differ, so use `attend`."""
     if type(mask) is not LazyMask or not mask.causal_to_the_end or len(mask.keys) != key.shape[2]:
         return False
     if torch.is_grad_enabled() or torch._C._is_any_autocast_enabled():
         return False
     watching = watchers(module)
     return len(watching) == 1 and watching[0][0].follow(watching[0][1], query, key, mask, scale)
-
-
-def replace(owner: Any, attribute: str, make: Callable[[Any], Any]) -> None:
-    """Set an attribute to `make(its value)`, until `restore` was called as often as `replace`."""
-    with _lock:
-        _, original, count = _replaced.get((id(owner), attribute), (owner, _ABSENT, 0))
-        if count == 0:
-            original = vars(owner).get(attribute, _ABSENT)
-            setattr(owner, attribute, make(getattr(owner, attribute)))
-        _replaced[id(owner), attribute] = owner, original, count + 1
-
-
-def restore(owner: Any, attribute: str) -> None:
-    """Undo one `replace`."""
-    with _lock:
-        _, original, count = _replaced.pop((id(owner), attribute))
-        if count > 1:
-            _replaced[id(owner), attribute] = owner, original, count - 1
-        elif original is _ABSENT:
-            delattr(owner, attribute)
-        else:
-            setattr(owner, attribute, original)

@@ -26,6 +26,8 @@ from regard.watching.capture.masks import LazyMask, Pattern, looks_causal, read_
 from regard.watching.capture.steps import Hypotheses
 
 __all__ = [
+    "IMPLEMENTATION",
+    "NAME",
     "Name",
     "WatchedGenerate",
     "boundaries",
@@ -44,14 +46,14 @@ __all__ = [
 _fused = functional.scaled_dot_product_attention
 NAME = "regard"
 _OF_TORCH = ("scaled_dot_product_attention", "multi_head_attention_forward")
-_IMPLEMENTATION = "_attn_implementation_internal"  # not by its setter, which warns and propagates
+IMPLEMENTATION = "_attn_implementation_internal"  # the attribute itself: its setter warns and propagates
 
 
 class Name(str):
-    """The name of our attention function, in a config whose `original` it replaces.
+    """The name of our attention function in a config; `original` is the name that it replaces.
 
-    Code of a model that asks for SDPA, to treat its masks as bools, gets the answer that it got before. A copy of the
-    config gets the original.
+    It compares equal to "sdpa" where the original did, since models ask for SDPA to treat their masks as bools. A copy
+    of the config gets the original.
 
     >>> Name("sdpa"), Name("sdpa") == "sdpa", Name("eager") == "eager"
     ('regard', True, False)
@@ -77,7 +79,7 @@ class Name(str):
 
     @property
     def bool_masks(self) -> bool:
-        """Whether the model's code expects masks of bools: so do all functions but the eager one."""
+        """Whether the model's code expects masks of bools, as for all functions but the eager one."""
         return self.original not in (None, "eager")
 
 
@@ -87,55 +89,53 @@ def is_model(kind: type[nn.Module]) -> bool:
 
 
 def wordless(modules: Mapping[str, nn.Module]) -> Callable[[str], bool]:
-    """Whether a module of this name reads something else than words: in a model of transformers, each part says so.
+    """Return a function that tells by name whether a module reads something else than words.
 
-    In a model that also reads images or audio, those are words which the parts read that read nothing else.
+    Each part of a model of transformers names what it reads. In a model that also reads images or audio, only the parts
+    that read nothing but text read words.
     """
-    read = {name: getattr(module, "input_modalities", "text") for name, module in modules.items() if _is_whole(module)}
+    models = {name: m for name, m in modules.items() if is_model(type(m)) and hasattr(type(m), "get_input_embeddings")}
+    read = {name: getattr(model, "input_modalities", "text") for name, model in models.items()}
     mixed = any("text" in what and what not in ("text", ("text",)) for what in read.values())
-    others = [f"{name}." for name, what in read.items() if "text" not in what]
-    words = [f"{name}." for name, what in read.items() if what in ("text", ("text",), ["text"])] if mixed else []
+    others = tuple(f"{name}." for name, what in read.items() if "text" not in what)
+    words = tuple(f"{name}." for name, what in read.items() if what in ("text", ("text",), ["text"])) if mixed else ()
     return functools.cache(
-        lambda name: f"{name}.".startswith(tuple(others)) or bool(words and not f"{name}.".startswith(tuple(words)))
+        lambda name: f"{name}.".startswith(others) or (bool(words) and not f"{name}.".startswith(words))
     )
 
 
-def _is_whole(module: nn.Module) -> bool:
-    return is_model(type(module)) and hasattr(type(module), "get_input_embeddings")
-
-
 def prepare() -> None:
-    """Register both functions with transformers. A name without a mask function would get no masks at all."""
+    """Register both functions with transformers: without a mask function of that name, every mask would be None."""
     transformers = _transformers()
     transformers.AttentionInterface.register(NAME, _attention)
     transformers.AttentionMaskInterface.register(NAME, _mask)
 
 
-def configs(modules: Iterable[Any]) -> list[tuple[Any, str]]:
-    """Every config whose models call the registered attention function, and the attribute that names the function.
+def configs(modules: Iterable[Any]) -> list[Any]:
+    """Return every config whose models call the registered attention function.
 
     A model that does not (its part of an encoder-decoder pair, say) keeps its own attention and its own masks.
     """
-    kinds: Iterable[tuple[Any, Any]] = ((vars(m).get("config"), type(m)) for m in modules)
-    owners = [(config, _may_route(kind)) for config, kind in kinds if config is not None]
-    routed: dict[int, bool] = {}
-    for config, routes in owners:
-        routed[id(config)] = routed.get(id(config), True) and routes
-    todo, found = [config for config, _ in owners], {}
+    routed: dict[int, bool] = {}  # by id of the config
+    todo = []
+    for module in modules:
+        if (config := vars(module).get("config")) is not None:
+            routed[id(config)] = routed.get(id(config), True) and _may_route(type(module))
+            todo.append(config)
+    reached: dict[int, Any] = {}
     while todo:
         config = todo.pop()
-        if id(config) in found or not hasattr(config, _IMPLEMENTATION):
-            continue
-        found[id(config)] = config
-        todo += [getattr(config, name, None) for name in config.sub_configs]
-    return [(config, _IMPLEMENTATION) for key, config in found.items() if routed.get(key, True)]
+        if id(config) not in reached and hasattr(config, IMPLEMENTATION):
+            reached[id(config)] = config
+            todo += [getattr(config, name, None) for name in config.sub_configs]
+    return [config for key, config in reached.items() if routed.get(key, True)]
 
 
-def keep_seeing(configs: Iterable[tuple[Any, str]]) -> None:
-    """Put our function in the place of another one that was set while it was there, as Whisper's `generate` does."""
-    for config, attribute in configs:
-        if type(chosen := getattr(config, attribute)) is not Name:
-            setattr(config, attribute, Name(chosen))
+def keep_seeing(configs: Iterable[Any]) -> None:
+    """Put our function back where the model set another one since, as Whisper's `generate` does."""
+    for config in configs:
+        if type(chosen := getattr(config, IMPLEMENTATION)) is not Name:
+            setattr(config, IMPLEMENTATION, Name(chosen))
 
 
 def routes(kind: Any) -> bool:
@@ -144,20 +144,20 @@ def routes(kind: Any) -> bool:
 
 
 def calls_torch(kind: Any) -> bool:
-    """Whether it calls an attention function of torch itself."""
+    """Whether the code of a class calls an attention function of torch."""
     return not _names(kind).isdisjoint(_OF_TORCH)
 
 
 def computes(kind: Any) -> bool:
-    """Whether it may compute attention beside the registered function, or without it."""
+    """Whether the code of a class may compute attention beside the registered function, or without it."""
     return not _names(kind).isdisjoint((*_OF_TORCH, "softmax", "Softmax", "logsumexp"))
 
 
 @functools.cache
 def _names(kind: Any) -> frozenset[str]:
-    """The names that the code of a class of transformers uses, and that of the functions which it calls.
+    """Return the names in the code of a class of transformers, and in the code of the functions which it calls.
 
-    The functions of a class that calls the registered function are left out: they are what it calls otherwise.
+    If the class calls the registered function, its other functions are left out: it calls them only without it.
     """
     bases = [base for base in kind.__mro__ if base.__module__.startswith("transformers.models.")]
     own = [member for base in bases for member in vars(base).values()]
@@ -170,7 +170,7 @@ def _names(kind: Any) -> frozenset[str]:
 
 
 def _names_in(members: Iterable[Any]) -> tuple[set[str], list[Any]]:
-    """The names in the code of some functions, and which functions of transformers' models are among them."""
+    """Return the names in the code of some functions, and the functions of transformers' models among them."""
     names: set[str] = set()
     called: list[Any] = []
     for member in members:
@@ -186,7 +186,7 @@ def _names_in(members: Iterable[Any]) -> tuple[set[str], list[Any]]:
 
 
 class WatchedGenerate:
-    """Replaces `generate` of a model while it is watched: beams are followed, and what cannot be is refused at once."""
+    """Replaces `generate` of a watched model: follows beams, and refuses at once what cannot be followed."""
 
     def __init__(self, original: Callable[..., Any]):
         self._original = original
@@ -196,64 +196,65 @@ class WatchedGenerate:
         return copy.deepcopy(self._original, memo)  # a method of the copy, which is not watched
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        """What `generate` returns, if its steps can be put together."""
+        """Return what `generate` returns, if its steps can be put together."""
         model: Any = self._original.__self__  # type: ignore[attr-defined]
-        given = (*args, options.get("generation_config"), model.generation_config)
-        config = copy.copy(next(value for value in given if hasattr(value, "get_generation_mode")))
+        configs = (*args, options.get("generation_config"), model.generation_config)
+        config = copy.copy(next(value for value in configs if hasattr(value, "get_generation_mode")))
         for name, value in options.items():
             if hasattr(config, name):
                 setattr(config, name, value)
         try:
             mode = config.get_generation_mode(options.get("assistant_model")).value
-        except NotImplementedError:  # a model that writes in a way of its own
+        except NotImplementedError:  # a model that generates in a way of its own
             return self._original(*args, **options)
-        own = type(model).generate.__module__ != "transformers.generation.utils"
-        if own and any("generate" in vars(part) for part in model.modules() if part is not model):
-            return self._original(*args, **options)  # another model inside writes for it, and is watched too
-        guided = getattr(config, "guidance_scale", None) not in (None, 1) and not own
+        custom = type(model).generate.__module__ != "transformers.generation.utils"
+        if custom and any("generate" in vars(part) for part in model.modules() if part is not model):
+            return self._original(*args, **options)  # a model inside generates for it, and is watched too
+        guided = getattr(config, "guidance_scale", None) not in (None, 1) and not custom
         beams = mode in ("beam_search", "beam_sample")
         if mode not in ("greedy_search", "sample") and not beams:
             raise WatchError(
                 f"{mode.replace('_', ' ')} rewrites the cache between two steps, so the steps cannot be put together "
                 "into one matrix. Generate without an assistant, or watch model(sequences) on what came out."
             )
-        read = getattr(options.get("past_key_values"), "get_seq_length", int)() > 0
-        if beams and (own or guided or read or options.get("custom_generate") or config.prefill_chunk_size):
+        filled = getattr(options.get("past_key_values"), "get_seq_length", int)() > 0
+        if beams and (custom or guided or filled or options.get("custom_generate") or config.prefill_chunk_size):
             raise WatchError(
                 "beams cannot be followed together with guidance_scale, prefill_chunk_size, a cache that was filled "
                 "before, or a generate of the model's own. Generate with num_beams=1, or watch model(sequences) on "
                 "what came out."
             )
         watchers = events.watchers(model)
-        wanted = bool(config.return_dict_in_generate)
-        found: Hypotheses | None = None
+        hypotheses: Hypotheses | None = None
         end = config.eos_token_id  # one, several or none
         ends = () if end is None else (end,) if isinstance(end, int) else tuple(end)
         inputs = {"input_ids": next(iter(args), None)} | options
-        how = "beams" if beams else "guided" if guided else ""
-        events.tell(watchers, lambda name: events.GenerationBegan(name, model, inputs, how, ends))
+        kind = "beams" if beams else "guided" if guided else ""
+        events.tell(watchers, lambda name: events.GenerationBegan(name, model, inputs, kind, ends))
         try:
-            if beams:
-                output = self._original(*args, **options | {"return_dict_in_generate": True})
-                rows, count = output.beam_indices.long().cpu(), config.num_return_sequences or 1
-                found = Hypotheses(rows, output.sequences, len(rows) // count, config.num_beams)
-                return output if wanted else output.sequences
-            return self._original(*args, **options)
+            if not beams:
+                return self._original(*args, **options)
+            output = self._original(*args, **options | {"return_dict_in_generate": True})
+            rows, count = output.beam_indices.long().cpu(), config.num_return_sequences or 1
+            hypotheses = Hypotheses(rows, output.sequences, len(rows) // count, config.num_beams)
+            return output if config.return_dict_in_generate else output.sequences
         finally:
-            events.tell(watchers, lambda _: events.GenerationEnded(found))
+            events.tell(watchers, lambda _: events.GenerationEnded(hypotheses))
 
 
 @functools.cache
 def _may_route(kind: Any) -> bool:
     """Whether a class of models calls the registered function, as far as transformers can tell from its source."""
-    known = getattr(kind, "_can_set_attn_implementation", None)
-    return True if known is None else bool(known())
+    can_set = getattr(kind, "_can_set_attn_implementation", None)
+    return can_set is None or bool(can_set())
 
 
 def load(path: str | Path, *, trust_remote_code: bool = False) -> tuple[nn.Module, Any]:
     """A model and its tokenizer from a folder or a GGUF file on this machine; nothing is downloaded.
 
-    Python code in the folder runs only with `trust_remote_code`.
+    Args:
+        path: the folder or the GGUF file.
+        trust_remote_code: run Python code that lies in the folder.
     """
     transformers, path = _transformers(), Path(path)
     if not path.exists():
@@ -261,7 +262,7 @@ def load(path: str | Path, *, trust_remote_code: bool = False) -> tuple[nn.Modul
     had_progress_bar = transformers.logging.is_progress_bar_enabled()
     transformers.logging.disable_progress_bar()
     source: dict[str, Any] = {"pretrained_model_name_or_path": str(path), "local_files_only": True}
-    source["trust_remote_code"] = trust_remote_code  # left out, transformers asks on standard input
+    source["trust_remote_code"] = trust_remote_code  # without it, transformers asks on standard input
     if path.is_file():
         source |= {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name, "dtype": torch.float32}
     try:
@@ -276,7 +277,7 @@ def load(path: str | Path, *, trust_remote_code: bool = False) -> tuple[nn.Modul
             model = auto_class.from_pretrained(**source)
             source.pop("dtype", None)
             return model.eval(), transformers.AutoTokenizer.from_pretrained(**source)
-    except Exception as error:  # whatever a damaged or a foreign folder may cause
+    except Exception as error:  # a damaged folder or a folder of something else may raise anything
         own_code = not trust_remote_code and "trust_remote_code" in str(error)
         hint = " It runs only if you trust it: --trust-remote-code." if own_code else ""
         raise InputError(f"{path} could not be read as a model: {error or type(error).__name__}{hint}") from error
@@ -287,22 +288,16 @@ def load(path: str | Path, *, trust_remote_code: bool = False) -> tuple[nn.Modul
 
 @contextmanager
 def _gguf_read_once() -> Iterator[None]:
-    """Meanwhile transformers, which reads a GGUF file three times over, gets what it read before, and shows no bar."""
+    """Let transformers, which reads a GGUF file three times, read it once, and without a progress bar."""
     import gguf
     from transformers import modeling_gguf_pytorch_utils as reader
 
-    once: list[tuple[Any, str, Any]] = [
-        (gguf, name, functools.cache(getattr(gguf, name))) for name in ("GGUFReader", "get_tensor_name_map")
-    ]
-    replaced = [*once, (reader, "tqdm", lambda items, **_: items)]
-    before = [(module, name, getattr(module, name)) for module, name, _ in replaced]
-    for module, name, new in replaced:
-        setattr(module, name, new)
-    try:
+    with (
+        events.replaced(gguf, "GGUFReader", functools.cache),
+        events.replaced(gguf, "get_tensor_name_map", functools.cache),
+        events.replaced(reader, "tqdm", lambda _: lambda items, **_: items),
+    ):
         yield
-    finally:
-        for module, name, old in before:
-            setattr(module, name, old)
 
 
 def _transformers() -> Any:
@@ -322,7 +317,7 @@ def _mask(
     batch_size: int, q_length: int = 0, kv_length: int = 0, q_offset: int | Tensor = 0, kv_offset: int = 0,
     mask_function: Callable | None = None, attention_mask: Tensor | None = None, device: Any = None, **options: Any,
 ) -> Tensor | None:  # fmt: skip
-    """The model's mask: lazy where its pattern is known, else the numbers that transformers computes."""
+    """Return the model's mask: lazy where its pattern is known, else the numbers that transformers computes."""
     masking_utils = _masking_utils()
     if (positions := options.get("cache_position")) is not None:  # transformers 5.0 passed the queries' positions
         q_length, q_offset = len(positions), positions[0]
@@ -330,40 +325,37 @@ def _mask(
     target = torch.device(device if device is not None else getattr(attention_mask, "device", "cpu"))
     dtype = torch.bool if _expects_bools(options.get("config")) else options.get("dtype", torch.float32)
     queries, keys = range(first, first + q_length), range(kv_offset, kv_offset + kv_length)
-    bands: list[tuple[int | None, int | None]] = []
-    paddings: list[Tensor] = []
-    chunks: list[Any] = []
-    parts: dict[str, list[Any]] = {"band": bands, "padding": paddings, "documents": chunks}
-    for atom in _atoms(function, masking_utils.__name__):
-        if atom is None:
-            dense = masking_utils.sdpa_mask(
-                batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=first, kv_offset=kv_offset,
-                mask_function=function, attention_mask=attention_mask, device=target,
-                **{**options, "allow_is_causal_skip": False, "allow_is_bidirectional_skip": False},
-            )  # fmt: skip
-            return LazyMask(Pattern(), queries, keys, batch_size, dtype, target, dense)
-        kind, value = atom
+    atoms = list(_atoms(function, masking_utils.__name__))
+    if None in atoms:
+        dense = masking_utils.sdpa_mask(
+            batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=first, kv_offset=kv_offset,
+            mask_function=function, attention_mask=attention_mask, device=target,
+            **{**options, "allow_is_causal_skip": False, "allow_is_bidirectional_skip": False},
+        )  # fmt: skip
+        return LazyMask(Pattern(), queries, keys, batch_size, dtype, target, dense)
+    parts: dict[str, list[Any]] = {"band": [], "padding": [], "documents": []}
+    for kind, value in filter(None, atoms):
         parts[kind].append(value)
     if attention_mask is not None:
-        paddings.append(attention_mask.bool())
+        parts["padding"].append(attention_mask.bool())
     # Padding before the keys of a window is needed later, when the steps are joined to the whole text.
-    padding = tuple(p for p in paddings if not bool(p.all()) or p.shape[-1] < keys.stop)
-    ids = tuple(d(keys.stop, target) if callable(d) else d for d in chunks)
-    pattern = Pattern(_intersect(tuple(bands)), padding, ids)
+    padding = tuple(p for p in parts["padding"] if not bool(p.all()) or p.shape[-1] < keys.stop)
+    ids = tuple(d(keys.stop, target) if callable(d) else d for d in parts["documents"])
+    pattern = Pattern(_intersect(tuple(parts["band"])), padding, ids)
     if options.get("allow_is_bidirectional_skip") and not pattern.causal and not pattern.mask(queries, keys).atoms:
-        return None  # as eager's: some models can do without a mask, but not with one
+        return None  # as for eager attention: some models run without a mask, and fail on a mask of all keys
     return LazyMask(pattern, queries, keys, batch_size, dtype, target)
 
 
 def _expects_bools(config: Any) -> bool:
     """Whether a model had the masks of SDPA before it was watched, rather than those of eager attention."""
-    name = getattr(config, _IMPLEMENTATION, None)
+    name = getattr(config, IMPLEMENTATION, None)
     return isinstance(name, Name) and name.bool_masks
 
 
 @functools.cache
 def _masking_utils() -> Any:
-    """Once: `from transformers import …` takes its time in each step."""
+    """Import the module once: `from transformers import …` is slow in each step."""
     from transformers import masking_utils
 
     return masking_utils
@@ -371,14 +363,14 @@ def _masking_utils() -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _intersect(bands: tuple[tuple[int | None, int | None], ...]) -> tuple[tuple[int | None, int | None], ...]:
-    """One band where several hold at once, as in a causal window."""
+    """Return the one band that is left where several hold at once, as in a causal window."""
     lowest = max((low for low, _ in bands if low is not None), default=None)
     highest = min((high for _, high in bands if high is not None), default=None)
     return ((lowest, highest),) if bands else ()
 
 
 def _atoms(function: Callable, home: str) -> Iterator[tuple[str, Any] | None]:
-    """The patterns that a mask function combines; None for one that is not known."""
+    """Yield the patterns that a mask function combines; None for an unknown pattern."""
     name = function.__qualname__.split(".")[0] if function.__module__ == home else ""
     if name == "causal_mask_function":
         yield "band", (None, 0)
@@ -406,10 +398,10 @@ def _atoms(function: Callable, home: str) -> Iterator[tuple[str, Any] | None]:
 
 
 def _within_packed(atom: tuple[str, Any] | None, positions: Tensor) -> tuple[str, Any] | None:
-    """A pattern in the positions of each packed sequence, as one in those of the whole row.
+    """Turn a pattern in positions of each packed sequence into a pattern in positions of the whole row.
 
-    Inside a packed sequence positions grow by one from token to token, so that distances, and with them bands, are the
-    same; chunks are counted from its beginning.
+    Inside a packed sequence positions grow by one from token to token, so that distances, and with them bands, stay the
+    same; chunks are counted from the beginning of the sequence.
     """
     match atom:
         case ("band", _):
@@ -428,7 +420,7 @@ def _attention(
     dropout: float = 0.0, scaling: float | None = None, is_causal: bool | None = None,
     position_bias: Tensor | None = None, softcap: float | None = None, s_aux: Tensor | None = None, **options: Any,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-    """What transformers calls instead of eager or SDPA: the same output, and every watcher observes the call."""
+    """Compute for transformers what eager attention or SDPA would; every watcher observes the call."""
     grouped = query.shape[1] != key.shape[1]
     plain = query.shape[2] == 1 and position_bias is None and softcap is None and s_aux is None
     plain = plain and not (options.get("output_attentions") or _may_change_weights(tuple(options)))
@@ -447,11 +439,11 @@ def _attention(
     if attention_mask is None and query.shape[2] > 1 and _expects_bools(getattr(module, "config", None)):
         # For SDPA the module decides then; eager attention is causal by its mask only.
         causal = getattr(module, "is_causal", False) if is_causal is None else is_causal
-    pattern, mask, made, queries, keys, causal = read_mask(attention_mask, query.shape[2], key.shape[2], causal)
+    pattern, mask, dense_masks, queries, keys, causal = read_mask(attention_mask, query.shape[2], key.shape[2], causal)
     if len(keys) < key.shape[2]:
         key, value = key[:, :, : len(keys)], value[:, :, : len(keys)]
-    dense_masks = [*made] if position_bias is None else [*made, position_bias]
-    dense_masks += _selected_keys(module, options, query, len(keys))
+    dense_masks += () if position_bias is None else (position_bias,)
+    dense_masks += tuple(_selected_keys(module, options, query, len(keys)))
     dense, kind = as_mask(None), _kind(module, name, causal, dense_masks)
     if dense_masks:
         dense = Mask(tuple(Dense(_with_infinities(mask)[..., : len(keys)]) for mask in dense_masks))
@@ -464,19 +456,18 @@ def _attention(
     def compute(call: AttentionCall) -> tuple[Tensor, AttentionMatrix | None]:
         masked = call.mask.atoms or call.zeroed.atoms
         if query.shape[2] == 1 and not (masked or wants_weights) and softcap is None and sinks is None:
-            # A step of a generation: it becomes a row of the matrix of all steps, and needs none of its own.
+            # A step of a generation becomes a row of the matrix of all steps, and needs no matrix of its own.
             return _fused(query, key, value, dropout_p=dropout, scale=scaling, enable_gqa=grouped), None
         return call.attend(value, dropout)
 
     output, matrix = events.attend(watchers, call, value, compute)
     weights = matrix.to_dense() if matrix is not None and wants_weights else None
     output = output.transpose(1, 2).contiguous()
-    for watcher, own_name in watchers:
-        watcher.returned(own_name, output)
+    events.tell(watchers, lambda name: events.Returned(name, output))
     return output, weights
 
 
-# How models name tensors that change the weights; others, such as lengths and positions, are for other kernels.
+# How models name tensors that change the weights. Other tensors, such as lengths and positions, are for other kernels.
 _CHANGES_WEIGHTS = ("indices", "index", "mask", "bias", "sinks", "scores", "logits")
 
 
@@ -486,7 +477,7 @@ def _may_change_weights(options: tuple[str, ...]) -> bool:
 
 
 def _selected_keys(module: nn.Module, options: dict[str, Any], query: Tensor, keys: int) -> list[Tensor]:
-    """The keys that a sparse model's indexer selected: it puts them into the mask for eager attention only."""
+    """Return masks of the keys that a sparse model's indexer selected: the model masks for eager attention only."""
     masks = []
     for name, value in options.items():
         if not isinstance(value, Tensor) or not name.endswith(_CHANGES_WEIGHTS):
@@ -497,9 +488,9 @@ def _selected_keys(module: nn.Module, options: dict[str, Any], query: Tensor, ke
         elif name == "block_indices":  # (batch, groups of heads, queries, selected), -1 for none
             size: int = module.indexer.block_size  # type: ignore[union-attr, assignment]
             blocks = -(-keys // size)
-            chosen = value.new_zeros(*value.shape[:3], blocks + 1, dtype=torch.bool)
-            chosen.scatter_(-1, value.masked_fill(value < 0, blocks).long(), True)
-            visible = chosen[..., :blocks].repeat_interleave(size, -1)[..., :keys]
+            selected = value.new_zeros(*value.shape[:3], blocks + 1, dtype=torch.bool)
+            selected.scatter_(-1, value.masked_fill(value < 0, blocks).long(), True)
+            visible = selected[..., :blocks].repeat_interleave(size, -1)[..., :keys]
             masks.append(visible.repeat_interleave(query.shape[1] // visible.shape[1], 1))
         else:
             raise WatchError(
@@ -510,22 +501,22 @@ def _selected_keys(module: nn.Module, options: dict[str, Any], query: Tensor, ke
 
 
 def _with_infinities(mask: Tensor) -> Tensor:
-    """The smallest float16 is not small enough to count as hidden everywhere: it becomes -inf."""
+    """Turn the smallest float16 into -inf: it is not small enough to count as hidden everywhere."""
     if mask.dtype != torch.float16:
         return mask
     return mask.masked_fill(mask == torch.finfo(torch.float16).min, -torch.inf)
 
 
-def _kind(module: nn.Module, name: str, causal_pattern: bool, dense: list[Tensor]) -> str:
-    if _own(module, "is_cross_attention") or names_another_sequence(name):
+def _kind(module: nn.Module, name: str, causal_pattern: bool, dense: Iterable[Tensor]) -> str:
+    if _attribute(module, "is_cross_attention") or names_another_sequence(name):
         return "cross"
-    causal = causal_pattern or _own(module, "is_causal") or any(map(looks_causal, dense))
+    causal = causal_pattern or _attribute(module, "is_causal") or any(map(looks_causal, dense))
     return "decoder" if causal else "encoder"
 
 
-def _own(module: nn.Module, attribute: str) -> Any:
-    """An attribute of a module that may not have it, which torch takes its time to say."""
-    return vars(module).get(attribute) or getattr(type(module), attribute, False)
+def _attribute(module: nn.Module, name: str) -> Any:
+    """Return an attribute of a module or False; `getattr` of a missing attribute is slow in torch."""
+    return vars(module).get(name) or getattr(type(module), name, False)
 
 
 # Attention that a vision model computes part by part

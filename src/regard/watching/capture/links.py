@@ -400,10 +400,10 @@ class Changes:
             removed[texts, [head - own.start for head in change.heads if head in own]] = True
         return output if removed is None else output.masked_fill(removed.to(output.device), 0.0)
 
-    # What was asked for in vain
+    # What was never applied
 
-    def in_vain(self) -> str:
-        """What was never applied, and why, in a sentence; "" where everything was."""
+    def unapplied(self) -> str:
+        """Say in a sentence what was never applied and why; "" if everything was applied."""
         heads = list(dict.fromkeys(change.module for change in self._heads if change not in self._applied))
         if heads:
             return f"without: {some_of(heads)} computed no attention that could be seen, so no head was removed."

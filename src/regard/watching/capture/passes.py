@@ -8,6 +8,7 @@ made it (frozen)                its text (frozen)          one text             
 from __future__ import annotations
 
 import functools
+import threading
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ from regard.watching.capture.events import (
     InputsRead,
     ModuleEnded,
     Placed,
+    Returned,
     Unseen,
 )
 from regard.watching.capture.links import Changes, Links, Seen
@@ -414,6 +416,7 @@ class Passes:
         self._continued = -1  # the last forward that continued a text
         self._fresh: set[str] = set()  # observed in a forward of the module that has not ended yet
         self._now = self._new_pass()
+        self.thread = threading.get_ident()  # of the `with` block
 
     # Events
 
@@ -444,6 +447,9 @@ class Passes:
                     one.choose(hypotheses if len(searched) == 1 else None)
             case ModuleEnded(name, boundaries):
                 self._end_module(name, boundaries)
+            case Returned(name, output):
+                if self._keep.values:  # the output projection is recognised by its input
+                    self.projections.returned(name, output)
             case Unseen(name):
                 self.unseen[name] = None
 
@@ -456,14 +462,14 @@ class Passes:
         images = read_images(event.name, event.model, (), event.inputs, self._setup.images)
         self._generation = _Generation(event.mode, event.ends, images, len(self.passes))
 
-    def _end_module(self, name: str, boundaries: Tensor | None) -> None:
-        """A module that calls transformers' function has done so, or else its attention is unseen."""
+    def _end_module(self, name: str, boundaries: Callable[[], Tensor | None]) -> None:
+        """Name a module as unseen unless it called transformers' function; record its parts as one row if it can be."""
         if name not in self._fresh:
             self.unseen[name] = None
             return
         self._fresh.discard(name)
         calls = self._parts.get(name, ())
-        row = joined_parts([call for call, _ in calls], boundaries) if len(calls) > 1 else None
+        row = joined_parts([call for call, _ in calls], boundaries()) if len(calls) > 1 else None
         for call, matrix in calls if row is None else [(row, None)]:
             self._record(self._sorted(name, call), matrix, None)
         if calls:
@@ -521,15 +527,6 @@ class Passes:
             self._read()
         self._fresh.add(name)
         return True
-
-    def joins(self, name: str) -> bool:
-        """Whether the calls of a module in one forward may be the parts of a row."""
-        return name in self._parts
-
-    def returned(self, name: str, output: Tensor) -> None:
-        """What the code of a module got: its output projection is recognised by it."""
-        if self._keep.values:
-            self.projections.returned(name, output)
 
     def _record(self, placed: Placed, matrix: AttentionMatrix | None, value: Tensor | None) -> None:
         """A call that has its place."""

@@ -1,15 +1,15 @@
-"""Modules with code of their own: what they call of torch and of regard is seen, and nothing is replaced.
+"""Modules with code of their own: a mode of torch sees what they call of torch and of regard; nothing is replaced.
 
 While such a module runs, a mode of torch (`torch.overrides.TorchFunctionMode`) receives every call, however its
 function was imported. `scaled_dot_product_attention`, `multi_head_attention_forward`, `regard.attention` and `A @ v`
-compute what they did before, and the watchers of the running module observe them. While the mode is there, torch does
+compute what they did before, and the watchers of the running module observe them. While the mode is active, torch does
 not take its fast path, which runs whole layers in C++.
 
-Attention by hand, a softmax over the product of two activations, is only named: `Products.see` keeps a note, as long as
-the tensor lives, on each product of two tensors of which neither is a weight, and on what is computed from it: scaled,
-masked, cut, joined. A softmax of such a tensor is attention; that of a router or of a language model's head is taken of
-a product with a weight. A sum of its exponentials, or the exponential of its log-softmax, is a softmax too. An operator
-that is named as attention is one in a single step.
+Attention by hand, a softmax over the product of two activations, is only named. `Products.see` notes each product of
+two tensors of which neither is a weight, and what is computed from it: scaled, masked, cut, joined. A note lives as
+long as its tensor. A softmax of a noted tensor is attention; a router or a language model's head takes its softmax of a
+product with a weight. A sum of exponentials, or the exponential of a log-softmax, is a softmax too. An operator whose
+name says attention computes it in a single step.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import sep
 from pathlib import Path
@@ -41,43 +42,9 @@ from regard.watching.capture.events import Watchers
 from regard.watching.capture.masks import Pattern, looks_causal
 from regard.watching.capture.own_layers import WatchedAttend, matrix_call
 
-__all__ = ["begin", "depth", "end", "hooks"]
+__all__ = ["begin", "end", "hooks", "unwinding"]
 
 _PACKAGE = Path(__file__).parents[2]  # regard
-
-
-def begin(*_: Any) -> None:
-    """A module with code of its own begins to run in this thread."""
-    mode = _mode()
-    mode.depth += 1
-    if mode.depth == 1:
-        _push_mode(mode)  # type: ignore[no-untyped-call]
-
-
-def end(*_: Any) -> None:
-    """It has ended."""
-    mode, others = _mode(), []
-    mode.depth -= 1
-    if mode.depth == 0:
-        while (top := _pop_mode()) is not mode:  # type: ignore[no-untyped-call]  # entered by the module's code, which did not leave it
-            others.append(top)
-        for other in reversed(others):
-            _push_mode(other)  # type: ignore[no-untyped-call]
-
-
-def depth() -> int:
-    """How many such modules are running in this thread, each inside the other."""
-    return _mode().depth
-
-
-_thread = threading.local()  # .mode: see _mode
-
-
-def _mode() -> _Mode:
-    if not hasattr(_thread, "mode"):
-        _thread.mode = _Mode()
-    mode: _Mode = _thread.mode
-    return mode
 
 
 class _Mode(TorchFunctionMode):
@@ -86,13 +53,13 @@ class _Mode(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.depth = 0
-        self.heads: _Heads | None = None  # of the multi_head_attention_forward that is running
+        self.heads: _Heads | None = None  # of a running multi_head_attention_forward
         self._products = Products()
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """What the function returns; if it computes attention, the watchers of the running module know of it."""
+        """Call the function; if it computes attention, the watchers of the running module learn of it."""
         kwargs = kwargs or {}
         if torch.compiler.is_compiling():
             return function(*args, **kwargs)
@@ -107,10 +74,49 @@ class _Mode(TorchFunctionMode):
         return output
 
 
-def _running(frame: FrameType | None) -> Iterator[nn.Module]:
-    """The modules that are running, the innermost first.
+class _Thread(threading.local):
+    @functools.cached_property
+    def mode(self) -> _Mode:
+        return _Mode()
 
-    The stack tells, without a hook on every module: torch calls each of them in `_call_impl`.
+
+_thread = _Thread()
+
+
+def begin(*_: Any) -> None:
+    """Note that a module with code of its own begins to run in this thread."""
+    mode = _thread.mode
+    mode.depth += 1
+    if mode.depth == 1:
+        _push_mode(mode)  # type: ignore[no-untyped-call]
+
+
+def end(*_: Any) -> None:
+    """Note that the module has ended."""
+    mode, others = _thread.mode, []
+    mode.depth -= 1
+    if mode.depth == 0:
+        while (top := _pop_mode()) is not mode:  # type: ignore[no-untyped-call]  # a mode that the module did not leave
+            others.append(top)
+        for other in reversed(others):
+            _push_mode(other)  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def unwinding() -> Iterator[None]:
+    """End, on leaving, the modules that an interrupt has ended without their hooks."""
+    before = _thread.mode.depth
+    try:
+        yield
+    finally:
+        while _thread.mode.depth > before:
+            end()
+
+
+def _running(frame: FrameType | None) -> Iterator[nn.Module]:
+    """Yield the running modules, the innermost first.
+
+    The stack tells them without a hook on every module: torch calls each module in `_call_impl`.
     """
     while frame is not None:
         if frame.f_code is nn.Module._call_impl.__code__:
@@ -119,65 +125,52 @@ def _running(frame: FrameType | None) -> Iterator[nn.Module]:
 
 
 def _watched(frame: FrameType | None, hidden: Path = _PACKAGE) -> tuple[nn.Module | None, Watchers]:
-    """The innermost module that is running and watched, and who watches it; nobody where regard computes by itself."""
+    """Return the innermost running module that is watched, and its watchers; none where regard computes by itself."""
     caller = frame
     while caller is not None and caller.f_code is not nn.Module._call_impl.__code__:
         path = caller.f_code.co_filename
         if path.startswith(f"{hidden}{sep}") and not path.startswith(f"{_PACKAGE / 'nn'}{sep}"):
-            return None, []  # but regard's layers call what the user gave them
+            return None, []  # regard's layers (regard/nn) call what the user gave them, and are watched
         caller = caller.f_back
     for module in _running(caller):
-        if found := events.watchers(module):
-            return module, found
+        if watchers := events.watchers(module):
+            return module, watchers
     return None, []
 
 
 def _innermost(frame: FrameType) -> Iterator[nn.Module]:
-    """The running modules with code of their own, the innermost first: an `nn.Softmax` is a step of another one."""
+    """Yield the running modules with code of their own, the innermost first: an `nn.Softmax` is a step of a module."""
     return (module for module in _running(frame) if not type(module).__module__.startswith("torch.nn."))
 
 
 def _name_unseen(frame: FrameType) -> None:
-    """Tell the watchers of the innermost module with code of its own that its attention is not in their records."""
+    """Tell the watchers of the innermost module with code of its own that its attention cannot be recorded."""
     _, watchers = _watched(frame)
     if watchers:
         watchers = next(filter(None, map(events.watchers, _innermost(frame))), watchers)
     events.tell(watchers, events.Unseen)
 
 
-def _of_regard(
-    mode: _Mode,
-    frame: FrameType,
-    function: Callable[..., Tensor],
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    **options: Any,
-) -> Tensor:
-    """`regard.attention`, called by code that is not regard's."""
+def _of_regard(mode: _Mode, frame: FrameType, function: Callable[..., Tensor], *args: Any, **options: Any) -> Tensor:
+    """Call `regard.attention` for code that is not regard's."""
     module, watchers = _watched(frame, _PACKAGE / "watching")
-    if module is None:
-        return function(query, key, value, **options)
-    return WatchedAttend(module, watchers[0][1], function)(query, key, value, **options)
+    if module is not None:
+        function = WatchedAttend(module, watchers[0][1], function)
+    return function(*args, **options)
 
 
 def _of_a_matrix(
-    mode: _Mode,
-    frame: FrameType,
-    function: Callable[..., Tensor],
-    matrix: AttentionMatrix,
-    value: Tensor,
+    mode: _Mode, frame: FrameType, function: Callable[..., Tensor], matrix: AttentionMatrix, value: Tensor,
     *options: Any,
-) -> Tensor:
-    """`A @ value`, the same."""
+) -> Tensor:  # fmt: skip
+    """Compute `A @ value` for code that is not regard's."""
     module, watchers = _watched(frame, _PACKAGE / "watching")
-    if module is None:
-        return function(matrix, value, *options)
-    return matrix_call(module, watchers, matrix, value, functools.partial(function, matrix, value, *options))
+    compute = functools.partial(function, matrix, value, *options)
+    return compute() if module is None else matrix_call(module, watchers, matrix, value, compute)
 
 
 def hooks(module: nn.Module) -> Iterator[tuple[Callable[..., Any], Callable[..., Any]]]:
-    """What runs before or after a module while it is watched, each with the method that registers it."""
+    """Yield the hooks that a module of torch needs while it is watched, each with the method that registers it."""
     if isinstance(module, nn.MultiheadAttention):
         yield module.register_forward_pre_hook, _refuse_nested
     elif isinstance(module, nn.TransformerEncoderLayer):
@@ -191,7 +184,7 @@ def _of_torch(
     attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Torch's function: it computes the output as before, and the watchers of the running module observe the call."""
+    """Call torch's function as the model does, and let the watchers of the running module observe the call."""
     options = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
     heads = mode.heads
     watchers = _watched(frame)[1] if heads is None else heads.watchers
@@ -220,23 +213,23 @@ def _of_torch(
 
 
 def _of_multi_head(mode: _Mode, frame: FrameType, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """The function of `nn.MultiheadAttention`: the same output and weights."""
+    """Call the function of `nn.MultiheadAttention`, and let the watchers observe the attention inside."""
     watchers = _watched(frame)[1]
     if not watchers:
         return function(*args, **kwargs)
     bound = inspect.signature(function).bind(*args, **kwargs)
     bound.apply_defaults()
-    given = bound.arguments
-    heads = _Heads(watchers, given["query"], given["key"], given["attn_mask"], given["key_padding_mask"])
-    if not given["need_weights"]:
-        return heads.inside(mode, given)
+    inputs = bound.arguments
+    heads = _Heads(watchers, inputs["query"], inputs["key"], inputs["attn_mask"], inputs["key_padding_mask"])
+    if not inputs["need_weights"]:
+        return heads.inside(mode, inputs)
     output, weights = function(*args, **kwargs)
-    # To return the weights it multiplies matrices itself. A second call shows the queries and keys; it draws no
-    # random numbers, so that dropout is what it was.
-    again, _ = heads.inside(mode, given | {"need_weights": False, "is_causal": False, "training": False})
+    # To return the weights, the function multiplies matrices itself. A second call shows the queries and keys; it draws
+    # no random numbers, so that dropout is what it was.
+    again, _ = heads.inside(mode, inputs | {"need_weights": False, "is_causal": False, "training": False})
     if heads.matrix is not None and weights is not None:  # without the links
-        shown = heads.matrix.to_dense()
-        weights = (shown.mean(1) if given["average_attn_weights"] else shown).reshape(weights.shape)
+        dense = heads.matrix.to_dense()
+        weights = (dense.mean(1) if inputs["average_attn_weights"] else dense).reshape(weights.shape)
     return (again if heads.changed else output), weights
 
 
@@ -246,7 +239,7 @@ _ATTENTION: dict[Any, Callable[..., Any]] = {
     attention: _of_regard,
     AttentionMatrix.attend: _of_a_matrix,
 }
-# Its first line hands it to the mode, which then is not there any more for what it calls: here that line says no.
+# The function's first line hands it to the mode, which is then inactive for what it calls: here that line says no.
 _multi_head = FunctionType(
     functional.multi_head_attention_forward.__code__,
     vars(functional) | {"has_torch_function": lambda _: False},
@@ -257,41 +250,42 @@ _multi_head = FunctionType(
 
 @dataclass
 class _Heads:
-    """What `multi_head_attention_forward` received, for the attention that it calls."""
+    """The arguments of `multi_head_attention_forward`, for the attention that it calls."""
 
     watchers: Watchers
     query: Tensor  # not projected yet
     key: Tensor
     attn_mask: Tensor | None
     key_padding_mask: Tensor | None
-    changed: bool = False  # a watcher removed heads or links
-    matrix: AttentionMatrix | None = None  # without the links, where a watcher removed some
+    changed: bool = False  # whether a watcher removed heads or links
+    matrix: AttentionMatrix | None = None  # without the removed links; None where none were removed
 
     def masks(self, query: Tensor, keys: int) -> list[Tensor]:
-        """The masks one by one: added up, as torch does, they would be batch × heads × queries × keys numbers."""
-        found = []
+        """Return the masks one by one: added up, as torch does, they are batch × heads × queries × keys numbers."""
+        masks = []
         if (mask := self.attn_mask) is not None:
-            found.append(mask.view(*query.shape[:2], *mask.shape[1:]) if mask.dim() == 3 else mask)
+            masks.append(mask.view(*query.shape[:2], *mask.shape[1:]) if mask.dim() == 3 else mask)
         if (padding := self.key_padding_mask) is not None:
-            found.append(padding.reshape(-1, 1, 1, padding.shape[-1]))
-        visible = [~mask if mask.dtype == torch.bool else mask for mask in found]  # here True means hidden
-        added = [keys - mask.shape[-1] for mask in visible]  # by add_bias_kv and add_zero_attn, seen by all
-        return [
-            functional.pad(mask, (0, more), value=mask.dtype == torch.bool) if more else mask
-            for mask, more in zip(visible, added, strict=True)
+            masks.append(padding.reshape(-1, 1, 1, padding.shape[-1]))
+        visible = [~mask if mask.dtype == torch.bool else mask for mask in masks]  # in torch's, True means hidden
+        return [  # keys that add_bias_kv and add_zero_attn added are visible to all
+            functional.pad(mask, (0, keys - mask.shape[-1]), value=mask.dtype == torch.bool)
+            if mask.shape[-1] < keys
+            else mask
+            for mask in visible
         ]
 
     def reads_itself(self) -> bool:
-        """Whether queries and keys are of one text."""
+        """Whether queries and keys belong to one text."""
         same = self.query is self.key
         return same or (self.query.shape == self.key.shape and torch.equal(self.query, self.key))
 
-    def inside(self, mode: _Mode, given: dict[str, Any]) -> Any:
-        """What the function returns, while the mode knows what it received."""
+    def inside(self, mode: _Mode, inputs: dict[str, Any]) -> Any:
+        """Call the function while the mode knows its arguments."""
         mode.heads = self
         try:
             with mode:
-                return _multi_head(**given)
+                return _multi_head(**inputs)
         finally:
             mode.heads = None
 
@@ -299,7 +293,7 @@ class _Heads:
 def _call(
     name: str, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, scale: float | None, heads: _Heads | None
 ) -> AttentionCall:
-    """A call of torch's function, with a batch and a head axis."""
+    """Return a call of torch's function as an `AttentionCall`, with a batch and a head axis."""
     check_readable(query)
     query, key, mask = _with_heads(query, key, mask)
     query, key = to_one_dtype(query, key)
@@ -309,10 +303,8 @@ def _call(
     if names_another_sequence(name) or not one_text:
         kind = "cross"
     else:
-        of_decoder = (
-            heads is not None and re.search(r"(^|\.)decoder\.", name) is not None
-        )  # of nn.Transformer, unmasked
-        kind = "decoder" if causal or of_decoder or any(map(looks_causal, dense)) else "encoder"
+        unmasked = heads is not None and re.search(r"(^|\.)decoder\.", name)  # the decoder of nn.Transformer
+        kind = "decoder" if causal or unmasked or any(map(looks_causal, dense)) else "encoder"
     other = Mask(tuple(map(Dense, dense)))
     return AttentionCall(
         query, key, pattern.mask(queries, keys) & other, scale, None, None, kind, queries, keys, pattern, other
@@ -320,7 +312,7 @@ def _call(
 
 
 def _with_heads(query: Tensor, key: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-    """As (batch, heads, tokens, width): torch's function takes any number of axes before the tokens."""
+    """Return (batch, heads, tokens, width); torch's function takes any number of axes before the tokens."""
     axes = max(query.dim(), key.dim())
     if axes < 4:  # one head
         query, key = (t.reshape(-1, 1, *t.shape[-2:]) for t in (query, key))
@@ -335,77 +327,64 @@ def _with_heads(query: Tensor, key: Tensor, mask: Tensor | None) -> tuple[Tensor
 
 
 def _value(value: Tensor, call: AttentionCall) -> Tensor:
-    """The values of a call, with a batch and a head axis."""
+    """Return the values of a call with a batch and a head axis."""
     value, _, _ = _with_heads(value, value, None)
     batch, heads, _, _ = call.key.shape
     return value.expand(batch, heads if value.shape[1] == 1 else -1, -1, -1).to(call.key.dtype)
 
 
-# The fast path
+# The fast path of torch
 
 
 def _refuse_nested(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """A hook before `nn.MultiheadAttention`: only the fast path takes nested tensors."""
-    for given in (*args, *kwargs.values()):
-        if isinstance(given, Tensor):
-            check_readable(given)
+    """Refuse nested tensors before `nn.MultiheadAttention`: only the fast path takes them."""
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, Tensor):
+            check_readable(value)
 
 
 def _fill_padding(encoder: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor | None:
-    """A hook after `nn.TransformerEncoder`: where its fast path would have left zeros at padding, so do we."""
-    given = inspect.signature(nn.TransformerEncoder.forward).bind(encoder, *args, **kwargs).arguments
-    padding, layer = given.get("src_key_padding_mask"), encoder.layers[0]  # type: ignore[index]
-    if padding is None or not _makes_nested(encoder, layer, given["src"], given.get("mask"), padding):
+    """Write zeros at padding after `nn.TransformerEncoder`, where its fast path leaves zeros; its `forward` decides."""
+    inputs = inspect.signature(nn.TransformerEncoder.forward).bind(encoder, *args, **kwargs).arguments
+    padding, layer = inputs.get("src_key_padding_mask"), encoder.layers[0]  # type: ignore[index]
+    nested = padding is not None and inputs.get("mask") is None and getattr(encoder, "use_nested_tensor", False)
+    if not nested or not _may_skip_python(layer, inputs["src"]):
+        return None
+    hidden = padding if padding.dtype == torch.bool else padding != 0
+    if getattr(encoder, "mask_check", True) and not torch._nested_tensor_from_mask_left_aligned(inputs["src"], ~hidden):
         return None
     zeros = torch.zeros_like(output[:1, :1])
     norm: Any = encoder.norm
-    return torch.where(_hidden(padding)[..., None], zeros if norm is None else norm(zeros), output)
+    return torch.where(hidden[..., None], zeros if norm is None else norm(zeros), output)
 
 
-def _refuse_misread_masks(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """A hook before `nn.TransformerEncoderLayer`: its fast path takes a mask of floats for bools, and others do not."""
-    given = inspect.signature(nn.TransformerEncoderLayer.forward).bind(layer, *args, **kwargs).arguments
-    masks = [given.get(name) for name in ("src_mask", "src_key_padding_mask")]
+def _refuse_misread_masks(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuse float masks before `nn.TransformerEncoderLayer` where its fast path takes them for bools."""
+    inputs = inspect.signature(nn.TransformerEncoderLayer.forward).bind(layer, *args, **kwargs).arguments
+    masks = [inputs.get(name) for name in ("src_mask", "src_key_padding_mask")]
     biases = [mask for mask in masks if mask is not None and mask.is_floating_point()]
-    if biases and _skips_python(layer, given["src"]):
-        for bias in biases:
-            if bool(((bias != 0) & (bias > HIDING)).any()):
-                raise WatchError(
-                    "in eval mode and without gradients, torch's fast path hides every key where a float mask is not 0 "
-                    "instead of adding the mask, so the watched output would differ. To have the mask added in both, "
-                    "call torch.backends.mha.set_fastpath_enabled(False); to hide keys, give a mask of bools."
-                )
-
-
-def _skips_python(layer: Any, source: Tensor) -> bool:
-    """Whether an encoder layer would have taken its fast path; the rules are those of its `forward`."""
     attention = layer.self_attn
-    return (
-        _may_skip_python(layer, source)
-        and attention.batch_first
+    skips_python = (  # the rules of the layer's `forward`
+        attention.batch_first
         and attention.in_proj_bias is not None
         and attention.num_heads % 2 == 0
         and bool(layer.activation_relu_or_gelu)
         and layer.norm1.eps == layer.norm2.eps
     )
-
-
-def _makes_nested(encoder: Any, layer: Any, source: Tensor, mask: Tensor | None, padding: Tensor) -> bool:
-    """Whether the encoder would have left padding out by a nested tensor; the rules are those of its `forward`."""
-    if not getattr(encoder, "use_nested_tensor", False) or mask is not None or not _may_skip_python(layer, source):
-        return False
-    aligned = torch._nested_tensor_from_mask_left_aligned(source, ~_hidden(padding))
-    return bool(aligned) or not getattr(encoder, "mask_check", True)
+    if not (biases and skips_python and _may_skip_python(layer, inputs["src"])):
+        return
+    if any(bool(((bias != 0) & (bias > HIDING)).any()) for bias in biases):
+        raise WatchError(
+            "in eval mode and without gradients, torch's fast path hides every key where a float mask is not 0 "
+            "instead of adding the mask, so the watched output would differ. To have the mask added in both, "
+            "call torch.backends.mha.set_fastpath_enabled(False); to hide keys, give a mask of bools."
+        )
 
 
 def _may_skip_python(layer: nn.Module, source: Tensor) -> bool:
-    """What both of them ask for first."""
-    if (
-        not torch.backends.mha.get_fastpath_enabled()
-        or layer.training
-        or source.dim() != 3
-        or torch.is_autocast_enabled()
-    ):
+    """Whether a layer or an encoder may take its fast path, as far as their rules are the same."""
+    allowed = torch.backends.mha.get_fastpath_enabled() and not torch.is_autocast_enabled()
+    if not allowed or layer.training or source.dim() != 3:
         return False
     tensors = (source, *layer.parameters())
     if any(type(tensor) not in (Tensor, nn.Parameter) for tensor in tensors):
@@ -413,12 +392,9 @@ def _may_skip_python(layer: nn.Module, source: Tensor) -> bool:
     return not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors))
 
 
-def _hidden(padding: Tensor) -> Tensor:
-    """Where a padding mask hides; a mask of floats does where it is not 0, for a nested tensor."""
-    return padding if padding.dtype == torch.bool else padding != 0
+# Attention by hand
 
-
-# What functions of torch do, by name: torch.x, Tensor.x, functional.x and torch.ops.aten.x have the same.
+# What functions of torch do, by name: torch.x, Tensor.x, functional.x and torch.ops.aten.x share a name.
 _FUNCTIONS = {
     "product": "matmul __matmul__ __rmatmul__ mm bmm mv dot vdot vecdot inner einsum tensordot chain_matmul multi_dot "
     "cosine_similarity",
@@ -432,8 +408,8 @@ _FUNCTIONS = {
     "write": "__setitem__",
 }
 _ROLES = {name: role for role, names in _FUNCTIONS.items() for name in names.split()}
-_MADE = ("product", "added product", "pairs")  # what is noted where nothing was before
-SEEN = (*_MADE, "kernel")  # all that has to be seen then
+_PRODUCTS = ("product", "added product", "pairs")  # noted even if nothing was noted before
+SEEN = (*_PRODUCTS, "kernel")  # looked at even if nothing was noted before
 _SCORES, _EXPONENTIALS, _LOGARITHMS, _WEIGHTS = range(1, 5)
 _BECOMES = {
     ("softmax", _SCORES): _WEIGHTS,
@@ -442,14 +418,12 @@ _BECOMES = {
     ("exp", _LOGARITHMS): _WEIGHTS,
 }
 _SOFTMAXES = {("softmax", _SCORES), ("exp", _LOGARITHMS), ("sum", _EXPONENTIALS)}
-
-
 _OPERATORS = torch._ops.OpOverload | torch._ops.OpOverloadPacket | torch._ops.HigherOrderOperator
 
 
 @functools.lru_cache(maxsize=4096)
 def role_of(function: Any) -> str | None:
-    """What a function of torch does, as far as attention is concerned.
+    """Return what a function of torch does for attention, or None.
 
     >>> import torch
     >>> role_of(torch.bmm), role_of(Tensor.softmax), role_of(torch.relu)
@@ -457,12 +431,12 @@ def role_of(function: Any) -> str | None:
     """
     name = getattr(function, "__name__", "").partition(".")[0]
     if isinstance(function, _OPERATORS) and re.search("attention|attn", name):
-        return "kernel"  # which cannot be looked into: nothing is known of it but its name
+        return "kernel"  # nothing is known of it but its name
     return _ROLES.get(name.removeprefix("linalg_").removeprefix("special_"))
 
 
 class _Note(NamedTuple):
-    """What a tensor holds, and in whose forward the product was computed that it comes from."""
+    """What a tensor holds, and the module in whose forward its product was computed."""
 
     tensor: weakref.ref[Tensor]
     holds: int
@@ -479,14 +453,22 @@ class Products:
         self, role: str | None, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any,
         running: Callable[[], nn.Module | None],
     ) -> bool:  # fmt: skip
-        """Note what a call gave; whether it was the softmax of an attention. `running`: finds the innermost module."""
+        """Note the output of a call; return whether it is the softmax of an attention.
+
+        Args:
+            role: what the function does (`role_of`).
+            args: the arguments of the call.
+            kwargs: its keyword arguments.
+            output: what it returned.
+            running: finds the innermost running module.
+        """
         if role == "pairs" and not self.follows and not _is_outer(args, output):
             return False
         tensors = list(_tensors((*args, *kwargs.values())))
         noted = [note for tensor in tensors if isinstance(note := self.follows.get(id(tensor)), _Note)]
         if role == "pairs" and not noted and not _is_outer(args, output):
             role = None
-        if role in _MADE:
+        if role in _PRODUCTS:
             factors = tensors[1:] if role == "added product" else tensors
             if sum(not self._is_weight(factor) for factor in factors if factor.is_floating_point()) > 1:
                 if all(note.holds == _SCORES for note in noted):
@@ -501,7 +483,7 @@ class Products:
                     self.follows[id(result)] = self._reference(result)
             return False
         holds, module = max(note.holds for note in noted), noted[0].module
-        # A product with weights has other numbers, but where heads are mixed: that stays within one module.
+        # A product with weights has other numbers, except where it mixes heads: then it stays within one module.
         if role != "projection" or running() is module:
             self._note(args[0] if role == "write" else output, _BECOMES.get((role or "", holds), holds), module)
         return (role, holds) in _SOFTMAXES
@@ -512,11 +494,11 @@ class Products:
                 self.follows[id(tensor)] = _Note(self._reference(tensor), holds, module)
 
     def _reference(self, tensor: Tensor) -> weakref.ref[Tensor]:
-        """One that takes the note away when the tensor is gone."""
+        """Return a reference that deletes the note when the tensor is freed."""
         return weakref.ref(tensor, functools.partial(_forget, self.follows, id(tensor)))
 
     def _is_weight(self, tensor: Tensor) -> bool:
-        """Whether it is a parameter, a view of one, or computed from parameters alone, as in another dtype."""
+        """Whether a tensor is a parameter, a view of one, or computed from parameters alone, as by a cast."""
         known = isinstance(self.follows.get(id(tensor)), weakref.ref)
         return known or isinstance(tensor, nn.Parameter) or isinstance(tensor._base, nn.Parameter)
 
@@ -526,7 +508,7 @@ def _forget(notes: dict[int, Any], key: int, _: object) -> None:
 
 
 def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
-    """Those among some arguments or results, and in the lists among them."""
+    """Yield the tensors among some arguments or results, and in the lists among them."""
     for value in values:
         if isinstance(value, Tensor):
             yield value
@@ -535,6 +517,6 @@ def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
 
 
 def _is_outer(factors: tuple[Any, ...], product: Any) -> bool:
-    """Whether numbers were multiplied pair by pair, as queries and keys are where their product is summed by hand."""
+    """Whether numbers were multiplied pair by pair, as queries and keys are before their product is summed by hand."""
     sizes = [factor.numel() if isinstance(factor, Tensor) else 1 for factor in factors]
     return isinstance(product, Tensor) and product.numel() > max(sizes, default=1)

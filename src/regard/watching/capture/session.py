@@ -2,7 +2,7 @@
 
 Inside the block, attention is seen in one of three ways: regard's own layers call it by their `attend` (own_layers.py),
 Hugging Face models by a registered function (huggingface.py), and all other modules are seen by a mode of torch
-(plain_torch.py). Each of them brings its calls to `events.attend`, and so to `Passes` (passes.py): `place` sorts a call
+(plain_torch.py). Each way brings its calls to `events.attend`, and so to `Passes` (passes.py): `place` sorts a call
 into a text and cuts links, `observe` records it and removes heads.
 """
 
@@ -15,6 +15,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
@@ -22,11 +23,11 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import InputError, UnseenWarning, WatchError
-from regard.nn import Decoder, Encoder, Transformer
+from regard.matrix import attention
+from regard.nn import Decoder, Encoder, MultiHeadAttention, SelfAttention, Transformer
 from regard.support import some_of
 from regard.watching.capture import events, huggingface, plain_torch
 from regard.watching.capture.links import Changes, Link, Seen, Without
-from regard.watching.capture.modules import Kind, attends, kind_of, named_modules
 from regard.watching.capture.own_layers import WatchedAttend
 from regard.watching.capture.passes import Passes, Setup
 from regard.watching.images.images import Stated, check_stated, read_images
@@ -95,20 +96,20 @@ def watch(
 
 
 class Watching:
-    """A model in a `with` block: what is replaced and hooked meanwhile, and what tells `Passes` what runs."""
+    """A model in a `with` block: replaces and hooks what the block needs, and tells `Passes` what runs."""
 
     def __init__(self, model: nn.Module, vocabulary: Vocabulary, keep: Keep, strict: bool = False, images: Stated = ()):
         if not isinstance(model, nn.Module):
             raise InputError(f"watch takes a torch module. Got {type(model).__name__}.")
         self._model, self._strict = model, strict
-        modules, self._wrapped = named_modules(model)
+        modules, self._is_compiled = _named_modules(model)
         transformers = {name and f"{name}.": m for name, m in modules.items() if isinstance(m, Transformer)}
         pads = {f"{prefix}decoder": module.config.pad for prefix, module in transformers.items()}
         self._setup = Setup(modules, vocabulary, huggingface.wordless(modules), pads, images, keep)
         self.changes = Changes(modules)
         self._undo: contextlib.ExitStack | None = None
         self._passes = Passes(self._setup, self.changes)
-        self._configs: list[tuple[Any, str]] = []
+        self._configs: list[Any] = []
         self._embedded: Tensor | None = None  # ids that a regard.Transformer has embedded last
         self._thread = threading.local()  # .depth: how many hooked modules are running
 
@@ -119,7 +120,7 @@ class Watching:
 
     @property
     def tokens(self) -> Sequence[Tokens] | None:
-        """The tokens of the text that was read, where nothing is recorded: of a translation, of its target."""
+        """The tokens of the text that was read, where nothing is recorded; of a translation, the target's."""
         texts = [seen for seen in self.seen.values() if seen.kind != "cross"]
         return max(texts, key=lambda seen: seen.kind == "decoder").sides[0] if texts else None
 
@@ -129,49 +130,48 @@ class Watching:
         if self._undo is not None:
             raise WatchError("this watch is already open. Call regard.watch again for another one.")
         keep, named = self._setup.keep, self._setup.modules
-        kinds: dict[Any, Kind] = {kind: kind_of(kind) for kind in set[Any](map(type, named.values()))}
-        modules = [(name, module, kinds[type(module)]) for name, module in named.items()]
+        modules = [(name, module, _class_facts(type(module))) for name, module in named.items()]
         joins_parts = not (self.changes.has_links or keep.values or keep.nothing)  # which each part has for itself
         self.changes.restart()
-        parts = [name for name, _, kind in modules if kind.parts and joins_parts]
+        parts = [name for name, _, facts in modules if facts.parts and joins_parts]
         self._passes, self._thread = Passes(self._setup, self.changes, parts), threading.local()
-        if not any(kind.visible or attends(module, kind) for _, module, kind in modules):
+        if not any(facts.visible or _attends(module, facts) for _, module, facts in modules):
             raise self._nothing_seen()
         with contextlib.ExitStack() as undo:
             undo.callback(events.remove, self._passes)
             events.add(self._passes, named.items())
-            theirs = [module for _, module, kind in modules if kind.transformers]
-            if theirs:
+            if theirs := [module for _, module, facts in modules if facts.transformers]:
                 huggingface.prepare()
                 self._configs = huggingface.configs(theirs)
-                for config, attribute in self._configs:
-                    _replace(undo, config, attribute, huggingface.Name)
-            undo.callback(_leave, plain_torch.depth())
-            for name, module, kind in modules:
-                self._watch_module(undo, name, module, kind)
+                for config in self._configs:
+                    undo.enter_context(events.replaced(config, huggingface.IMPLEMENTATION, huggingface.Name))
+            undo.enter_context(plain_torch.unwinding())
+            for name, module, facts in modules:
+                self._watch_module(undo, name, module, facts)
             for module, hook in self._passes.projections.hooks() if keep.values else ():
                 _hook(undo, module.register_forward_pre_hook, hook)
-            compiled = self._wrapped or any(module._compiled_call_impl for module in named.values())
-            own_code = any(_has_own_code(module, kind) for _, module, kind in modules)
-            if compiled or (own_code and "torch._dynamo" in sys.modules):  # a compiled graph would show us nothing
+            compiled = self._is_compiled or any(module._compiled_call_impl for module in named.values())
+            own_code = any(_has_own_code(module, facts) for _, module, facts in modules)
+            if compiled or (own_code and "torch._dynamo" in sys.modules):  # a compiled graph would show nothing
                 undo.enter_context(torch.compiler.set_stance("force_eager"))
             self._undo = undo.pop_all()
         return Record(self._passes.passes, self._model, self._passes.unseen, changes=tuple(self.changes))
 
-    def _watch_module(self, undo: contextlib.ExitStack, name: str, module: nn.Module, kind: Kind) -> None:
+    def _watch_module(self, undo: contextlib.ExitStack, name: str, module: nn.Module, facts: _ClassFacts) -> None:
         """Hook a module, or replace what it calls, as its class requires."""
-        if attends(module, kind):
-            _replace(undo, module, "attend", functools.partial(WatchedAttend, module, name))
-        if _has_own_code(module, kind):
+        if _attends(module, facts):
+            watched = functools.partial(WatchedAttend, module, name)
+            undo.enter_context(events.replaced(module, "attend", watched))
+        if _has_own_code(module, facts):
             _around(undo, module, plain_torch.begin, plain_torch.end)
-        contains = module._modules and not kind.transformers and not isinstance(module, nn.ModuleList)
-        if name == "" or kind.model or contains:  # what a user may call
+        contains = module._modules and not facts.transformers and not isinstance(module, nn.ModuleList)
+        if name == "" or facts.model or contains:  # what a user may call
             _around(undo, module, functools.partial(self._before_forward, name), self._after_forward)
         if isinstance(module, Transformer):
             _hook(undo, module.embedding.register_forward_pre_hook, self._before_embedding)
-        if kind.generates and not self._setup.keep.nothing:
-            _replace(undo, module, "generate", huggingface.WatchedGenerate)
-        if kind.routes:
+        if facts.generates and not self._setup.keep.nothing:
+            undo.enter_context(events.replaced(module, "generate", huggingface.WatchedGenerate))
+        if facts.routes:
             _hook(undo, module.register_forward_hook, functools.partial(self._after_module, name), with_kwargs=True)
         for register, hook in plain_torch.hooks(module):
             _hook(undo, register, hook, with_kwargs=True)
@@ -189,7 +189,7 @@ class Watching:
             raise self._nothing_seen() from error
         if error is not None:
             return
-        if passes.observed and (message := self.changes.in_vain()):
+        if passes.observed and (message := self.changes.unapplied()):
             raise WatchError(message)
         passes.finish()
         if passes.unseen:
@@ -207,10 +207,9 @@ class Watching:
         BigBird-Pegasus replaces its sparse attention by full attention when the first short text comes.
         """
         hooked = set(map(id, self._setup.modules.values()))
-        for name, module in named_modules(self._model)[0].items():
-            module_class: Any = type(module)
-            kind = kind_of(module_class)
-            if id(module) not in hooked and (kind.computes or kind.visible):
+        for name, module in _named_modules(self._model)[0].items():
+            facts = _class_facts(type(module))
+            if id(module) not in hooked and (facts.computes or facts.visible):
                 self._passes.tell(events.Unseen(name))
 
     def _nothing_seen(self) -> WatchError:
@@ -263,23 +262,85 @@ class Watching:
             self._passes.tell(events.ForwardEnded(getattr(output, "past_key_values", None)))
 
     def _after_module(self, name: str, module: nn.Module, args: Any, kwargs: Any, *_: Any) -> None:
-        cuts = huggingface.boundaries(module, args, kwargs) if self._passes.joins(name) else None
-        self._passes.tell(events.ModuleEnded(name, cuts))
+        self._passes.tell(events.ModuleEnded(name, functools.partial(huggingface.boundaries, module, args, kwargs)))
 
 
-def _has_own_code(module: nn.Module, kind: Kind) -> bool:
+# Modules: their names, and what the class of each tells
+
+# What torch.compile, FSDP and activation checkpointing call the module that they wrap.
+_WRAPPED = frozenset(("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"))
+_KNOWN = ("torch.", "regard.nn.", "transformers.")  # libraries whose modules are known by their code or type
+# Modules of torch that have a fast path in C++, which shows no queries and keys.
+_FAST = nn.MultiheadAttention | nn.TransformerEncoderLayer | nn.TransformerEncoder
+
+
+@dataclass(frozen=True)
+class _ClassFacts:
+    """What the class of a module tells."""
+
+    transformers: bool  # part of a model of transformers
+    model: bool  # such a model
+    generates: bool
+    routes: bool  # calls transformers' AttentionInterface
+    parts: bool  # and may do so several times in a forward, for the parts of one row of tokens
+    ours: bool  # one of regard's attention layers
+    computes: bool  # may compute attention by code of its own, or call a function of torch's or regard's for it
+    visible: bool  # may call an attention function that can be seen
+
+
+@functools.cache
+def _class_facts(kind: Any) -> _ClassFacts:
+    transformers = huggingface.is_model(kind)
+    model = transformers and hasattr(kind, "get_input_embeddings")
+    routes = transformers and not model and huggingface.routes(kind)
+    ours, fast = issubclass(kind, SelfAttention | MultiHeadAttention), issubclass(kind, _FAST)
+    # Of all bases: FSDP and parametrizations make classes of torch out of the classes of others.
+    foreign = any(not base.__module__.startswith(_KNOWN) for base in kind.__mro__ if issubclass(base, nn.Module))
+    return _ClassFacts(
+        transformers=transformers,
+        model=model,
+        generates=model and hasattr(kind, "generate"),
+        routes=routes,
+        parts=routes and huggingface.takes_parts(kind),
+        ours=ours,
+        # Models of transformers compute losses by softmaxes; modules that route have another way that they do not take.
+        computes=fast or foreign or (huggingface.computes(kind) and not (model or routes)),
+        visible=fast or foreign or ours or routes or huggingface.calls_torch(kind),
+    )
+
+
+def _attends(module: nn.Module, facts: _ClassFacts) -> bool:
+    """Whether a module is one of regard's attention layers and calls `regard.attention`, not a user's function."""
+    attend = vars(module).get("attend")
+    return facts.ours and getattr(attend, "original", attend) is attention
+
+
+def _has_own_code(module: nn.Module, facts: _ClassFacts) -> bool:
     """Whether a module may compute attention by code that is neither regard's nor transformers'."""
-    return kind.computes or (kind.ours and not attends(module, kind))
+    return facts.computes or (facts.ours and not _attends(module, facts))
 
 
-def _leave(depth: int) -> None:
-    """Of modules that an interrupt ended, nothing is left; `depth`: how many were running at the beginning."""
-    while plain_torch.depth() > depth:
-        plain_torch.end()
+def _named_modules(model: nn.Module) -> tuple[dict[str, nn.Module], bool]:
+    """Return the modules by their names without wrappers, and whether torch.compile is among the wrappers."""
+    modules = dict(model.named_modules())
+    names: dict[str, str] = {}
+    for path in modules:  # a module comes before what it contains
+        parent, _, attribute = path.rpartition(".")
+        # DDP calls what it wraps "module", a name that others give to modules of their own.
+        parallel = attribute == "module" and isinstance(
+            modules[parent], nn.parallel.DistributedDataParallel | nn.DataParallel
+        )
+        prefix = names.get(parent, "")
+        names[path] = prefix if parallel or attribute in _WRAPPED else f"{prefix}.{attribute}".lstrip(".")
+    compiled = any(path.rpartition(".")[2] == "_orig_mod" for path in modules)
+    return {names[path]: module for path, module in modules.items()}, compiled
+
+
+# Hooks that copies of a model do not keep
 
 
 class _Hook(functools.partial[Any]):
-    """A hook that a copy of its module does not keep: a copy is not watched."""
+    """A hook that a copy of its module loses, since a copy is not watched."""
 
     module: nn.Module
 
@@ -290,7 +351,7 @@ class _Hook(functools.partial[Any]):
 
 
 class _Copies(list[nn.Module]):
-    """The copied modules of one `deepcopy`, which gives them up when all are complete: then their hooks are removed."""
+    """The copied modules of one `deepcopy`, which drops this list when all copies are complete: then hooks go."""
 
     def __del__(self) -> None:
         for module in self:
@@ -306,7 +367,7 @@ def _do_nothing(*_: Any) -> None:
 
 
 def _hook(undo: contextlib.ExitStack, register: Callable[..., Any], run: Callable[..., Any], **options: bool) -> None:
-    """Run something before or after a module, by the method of it that registers hooks."""
+    """Register a hook by a method of its module, until the block ends."""
     hook = _Hook(run)
     hook.module = register.__self__  # type: ignore[attr-defined]
     undo.callback(register(hook, **options).remove)
@@ -317,8 +378,3 @@ def _around(
 ) -> None:
     _hook(undo, module.register_forward_pre_hook, before, with_kwargs=True)
     _hook(undo, module.register_forward_hook, after, always_call=True)
-
-
-def _replace(undo: contextlib.ExitStack, owner: Any, attribute: str, make: Callable[[Any], Any]) -> None:
-    events.replace(owner, attribute, make)
-    undo.callback(events.restore, owner, attribute)
