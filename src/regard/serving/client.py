@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from regard.errors import InputError, RegardError, WatchError
-from regard.matrix import Top
 from regard.serving.plugin import check_version
+from regard.watching.capture.calls import tensors_by_head, with_tensors
 from regard.watching.record.entries import Entry
 from regard.watching.record.record import Record
 from regard.watching.record.tokens import Vocabulary
@@ -79,24 +79,12 @@ def _named(entry: Entry, vocabulary: Vocabulary) -> Entry:
 
 def _beside(first: Entry, second: Entry) -> Entry:
     """Join the heads of two ranks in one entry."""
+    others = tensors_by_head(second)
+    tensors = {
+        name: torch.cat([tensor, others[name][0]], axis) for name, (tensor, axis) in tensors_by_head(first).items()
+    }
     batch, heads, *places = first.shape
-    about: dict[str, Any] = {"shape": (batch, heads + second.shape[1], *places), "shard": None}
-    if first.reductions is not None and second.reductions is not None:
-        kept: Any = {}
-        for name, value in first.reductions.items():
-            other: Any = second.reductions[name]  # type: ignore[literal-required]
-            if isinstance(value, Top):
-                kept[name] = Top(*(torch.cat(both, 1) for both in zip(value, other, strict=True)))
-            else:
-                kept[name] = torch.cat([value, other], 1)  # type: ignore[list-item]
-        return replace(first, reductions=kept, **about)
-    one, other = first.call, second.call
-    assert one is not None
-    assert other is not None
-    sinks = None if one.sinks is None or other.sinks is None else torch.cat([one.sinks, other.sinks], -1)
-    query, key = torch.cat([one.query, other.query], 1), torch.cat([one.key, other.key], 1)
-    call = replace(one, query=query, key=key, sinks=sinks, shard=None)
-    return replace(first, call=call, attention=call.matrix(), **about)
+    return replace(with_tensors(first, tensors, shard=None), shape=(batch, heads + second.shape[1], *places))
 
 
 class Endpoint:

@@ -16,13 +16,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.errors import InputError, WatchError
-from regard.matrix import Top
-from regard.watching.capture.calls import AttentionCall, Shard
+from regard.watching.capture.calls import AttentionCall, Shard, tensors_by_head, with_tensors
 from regard.watching.capture.masks import Pattern
 from regard.watching.capture.passes import ModuleCalls
 from regard.watching.record.entries import Entry
 from regard.watching.record.record import Record
-from regard.watching.record.reductions import REDUCTIONS, Keep, Reductions, to_keep
+from regard.watching.record.reductions import REDUCTIONS, Keep, to_keep
 from regard.watching.record.tokens import Text, Vocabulary
 
 __all__ = ["ASK", "Attended", "Share", "Store", "WatchedRequest", "asked"]
@@ -187,18 +186,8 @@ class WatchedRequest:
 
 
 def _on_cpu(entry: Entry) -> Entry:
-    if entry.reductions is not None:
-        kept: Any = {
-            name: Top(value.weights.cpu(), value.keys.cpu()) if isinstance(value, Top) else value.cpu()  # type: ignore[attr-defined]
-            for name, value in entry.reductions.items()
-        }
-        reductions: Reductions = kept
-        return replace(entry, reductions=reductions)
-    call = entry.call
-    assert call is not None
-    sinks = None if call.sinks is None else call.sinks.cpu()
-    call = replace(call, query=call.query.cpu(), key=call.key.cpu(), sinks=sinks)
-    return replace(entry, call=call, attention=call.matrix())
+    tensors = {name: tensor.cpu() for name, (tensor, _) in tensors_by_head(entry).items()}
+    return with_tensors(entry, tensors, entry.shard)
 
 
 class Store:

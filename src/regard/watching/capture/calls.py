@@ -1,6 +1,6 @@
-"""`AttentionCall`: one call of an attention function; `Shard`: its heads among those of the layer, in tensor parallel.
+"""`AttentionCall`: one call of an attention function; `Shard`: the heads of a layer that this process computes.
 
-In tensor parallel each rank computes some heads of a layer, and records those. `shard_of` finds their numbers in the
+In tensor parallelism each rank computes some heads of a layer, and records those. `shard_of` finds their numbers in the
 whole layer; `gathered` brings the heads of all ranks to one rank.
 """
 
@@ -33,7 +33,9 @@ __all__ = [
     "joined_parts",
     "names_another_sequence",
     "shard_of",
+    "tensors_by_head",
     "to_one_dtype",
+    "with_tensors",
 ]
 
 _NO_PATTERN, _NO_MASK = Pattern(), Mask()
@@ -61,8 +63,8 @@ class AttentionCall:
     # What the mask is made of, so that the masks of several steps can be joined:
     pattern: Pattern = _NO_PATTERN  # a rule in positions of the text
     dense: Mask = _NO_MASK  # what is known for these queries and keys only
-    zeroed: Mask = _NO_MASK  # hides weights after the softmax: the others stay as they are
-    shard: Shard | None = None  # its heads, where other ranks compute the others
+    zeroed: Mask = _NO_MASK  # hides weights after the softmax: the other weights stay as they are
+    shard: Shard | None = None  # its heads, where other processes compute the other heads
 
     def matrix(self) -> AttentionMatrix:
         """The attention matrix, not computed yet."""
@@ -72,20 +74,20 @@ class AttentionCall:
         return matrix.where(self.zeroed) if self.zeroed.atoms else matrix
 
     def attend(self, value: Tensor, dropout: float = 0.0) -> tuple[Tensor, AttentionMatrix]:
-        """The output, and the matrix that it was computed with; plain_torch.py does not follow what regard computes."""
-        with torch._C.DisableTorchFunction():
+        """Compute the output, and return the matrix that it was computed with."""
+        with torch._C.DisableTorchFunction():  # plain_torch.py does not follow what regard computes
             if dropout or not self.zeroed.atoms:
                 matrix = self.matrix()
                 return matrix.attend(value, dropout), matrix
             before = replace(self, zeroed=Mask()).matrix()
-            output = before.attend(value)  # right for most rows, and its normalisers are those of the others
+            output = before.attend(value)  # right for most rows; the changed rows have the same normalisers
             zeroed = before.where(self.zeroed)
             first, stop = _rows(self.zeroed, tuple(zeroed.shape), value.device)
             changed = zeroed.part[:, :, first:stop].attend(value)
             return torch.cat([output[:, :, :first], changed, output[:, :, stop:]], 2), zeroed
 
     def changed(self, links: Sequence[LocatedLink], zeroed: Sequence[LocatedLink]) -> AttentionCall:
-        """The same with these links cut or steered, and those set to 0."""
+        """Return the call with some links cut or steered, and others set to 0."""
         pattern = replace(self.pattern, links=self.pattern.links + tuple(links), zeroed=(*self.pattern.zeroed, *zeroed))
         places = self.queries, self.keys
         new = replace(Pattern(), links=tuple(links), zeroed=tuple(zeroed))
@@ -93,7 +95,7 @@ class AttentionCall:
         return replace(self, mask=self.mask & new.mask(*places), pattern=pattern, zeroed=hidden)
 
     def text(self, sequence: int, queries: Positions, keys: Positions) -> AttentionCall:
-        """The same with these queries and keys of one text of a batch, the others being padding."""
+        """Return the call with these queries and keys of one text of a batch; the others are padding."""
         one = slice(sequence, sequence + 1)
         sinks = self.sinks
         sinks = sinks[one] if sinks is not None and sinks.dim() > 1 and len(sinks) > 1 else sinks
@@ -105,22 +107,22 @@ class AttentionCall:
         )  # fmt: skip
 
     def real_keys(self) -> Bool[Tensor, "batch keys"] | None:
-        """Which keys are no padding, as its mask says; None where it says nothing of it."""
+        """Return which keys are no padding, by the mask; None if the mask does not tell."""
         return real_keys(self.mask, self.query.shape[0], self.key.shape[2])
 
     @property
     def heads(self) -> range:
-        """The numbers of its heads, as the whole model counts them."""
+        """The numbers of its heads in the whole layer."""
         first = 0 if self.shard is None else self.shard.first
         return range(first, first + self.query.shape[1])
 
     @property
     def all_heads(self) -> int:
-        """How many heads there are on all ranks."""
+        """The number of heads of the whole layer."""
         return self.query.shape[1] if self.shard is None else self.shard.heads
 
     def last(self, count: int) -> AttentionCall:
-        """The same with the last so many queries only: a copy, so that the others can be forgotten."""
+        """Return the call with its last `count` queries only: a copy, so that the other queries can be freed."""
         if self.query.shape[2] <= count:
             return self
         queries = self.queries[-count:]
@@ -130,18 +132,18 @@ class AttentionCall:
         return replace(self, query=query, mask=mask, queries=queries, dense=dense, zeroed=zeroed)
 
     def warn_if_detached(self, detached: Detached) -> None:
-        """Let a gradient that passes through this call warn, if numbers of it were asked for that have none."""
+        """Warn when a gradient passes through this call, if numbers of it were read that have no gradient."""
         if torch.is_grad_enabled() and (tensors := [t for t in (self.query, self.key) if t.requires_grad]):
             tensors[0].register_hook(detached.passed)  # type: ignore[no-untyped-call]
 
     @property
     def requires_grad(self) -> bool:
-        """Whether it is part of an autograd graph."""
+        """Whether the call is part of an autograd graph."""
         tensors = (self.query, self.key, *self.mask.tensors)
         return any(t.requires_grad for t in tensors) or (self.sinks is not None and self.sinks.requires_grad)
 
     def detach(self) -> AttentionCall:
-        """The same outside the autograd graph."""
+        """Return the call outside the autograd graph."""
         if not self.requires_grad:
             return self
         sinks = None if self.sinks is None else self.sinks.detach()
@@ -149,7 +151,7 @@ class AttentionCall:
 
 
 def _last_rows(atom: Atom, count: int) -> Atom:
-    """What a part of a mask says of the last so many queries."""
+    """Return the part of a mask for the last `count` queries."""
     if isinstance(atom, Dense) and atom.tensor.dim() > 1 and atom.tensor.shape[-2] > 1:
         return Dense(atom.tensor[..., -count:, :].clone())
     if isinstance(atom, Same):
@@ -158,13 +160,13 @@ def _last_rows(atom: Atom, count: int) -> Atom:
 
 
 def _rows(mask: Mask, shape: tuple[int, ...], device: torch.device) -> tuple[int, int]:
-    """The first row that a cut of this mask concerns, and the one after the last."""
+    """Return the first row that a cut of this mask changes, and the row after the last."""
     runs = [run for cut in bind(mask, shape, device, plain=False).cuts for run in cut.runs]
     return min((run.start for run in runs), default=0), max((run.stop for run in runs), default=0)
 
 
 def joined_parts(calls: Sequence[AttentionCall], boundaries: Tensor | None) -> AttentionCall | None:
-    """The calls for the parts of one row as one call; None where they are not cut at these boundaries.
+    """Return the calls for the parts of one row as one call; None if they are not cut at these boundaries.
 
     Vision models read all images of a batch as one long row of patches, in which a patch sees its own image or window
     only. Without a kernel for such rows, transformers cuts the row and calls its attention function once for each part.
@@ -188,7 +190,7 @@ def joined_parts(calls: Sequence[AttentionCall], boundaries: Tensor | None) -> A
 
 
 def _row(parts: Sequence[Float[Tensor, "1 heads _ width"]]) -> Float[Tensor, "1 heads tokens width"]:
-    """The tensor that was cut into these parts, if they still lie in it side by side; else a copy."""
+    """Return the tensor that was cut into these parts, if they still lie in it side by side; else a copy."""
     first, start = parts[0], parts[0].storage_offset()
     step = first.stride(2)
     for part in parts:
@@ -200,13 +202,11 @@ def _row(parts: Sequence[Float[Tensor, "1 heads _ width"]]) -> Float[Tensor, "1 
     return first.as_strided(size, first.stride(), first.storage_offset())
 
 
-# What the calls of every origin need
+# What every way to capture needs
 
 
 def check_readable(tensor: Tensor) -> None:
-    """Raise where a tensor has no rows of numbers that a record could show."""
-    if type(tensor) is Tensor and not tensor.is_meta and not tensor.is_nested:
-        return
+    """Raise if a tensor has no rows of numbers that a record could show."""
     if tensor.is_meta:
         raise WatchError(
             "the model lies on the meta device, where tensors have no numbers to see. Move it to a real one."
@@ -225,7 +225,7 @@ def check_readable(tensor: Tensor) -> None:
 
 @functools.lru_cache(maxsize=4096)
 def names_another_sequence(name: str) -> bool:
-    """Whether a module is named as attention to another sequence.
+    """Whether the name of a module says that it attends to another sequence.
 
     >>> names_another_sequence("decoder.layers.0.encoder_attn"), names_another_sequence("decoder.layers.0.self_attn")
     (True, False)
@@ -235,18 +235,10 @@ def names_another_sequence(name: str) -> bool:
 
 
 def to_one_dtype(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Under autocast a model's rotated queries may be float32 while its values are not."""
-    dtypes = [tensor.dtype for tensor in tensors]
-    one_dtype = dtypes.count(dtypes[0]) == len(dtypes)
-    if one_dtype and not torch._C._is_any_autocast_enabled():
-        return tensors
-    device = tensors[0].device.type
-    if torch.is_autocast_enabled(device):
+    """Return the tensors in one dtype: under autocast, rotated queries may be float32 while the values are not."""
+    device, dtype = tensors[0].device.type, tensors[-1].dtype
+    if torch._C._is_any_autocast_enabled() and torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
-    elif one_dtype:
-        return tensors
-    else:
-        dtype = tensors[-1].dtype
     return tuple(tensor.to(dtype) for tensor in tensors)
 
 
@@ -255,13 +247,13 @@ _AVAILABLE = distributed.is_available()
 
 @dataclass(frozen=True, eq=False)
 class Shard:
-    """A run of heads of a layer, the others of which are computed by other ranks.
+    """A run of heads of a layer; other processes compute the other heads.
 
     >>> print(Shard(first=4, heads=8))
     the heads from 4 on, of 8
     """
 
-    first: int  # the number of its first head
+    first: int  # the number of the first head of the run
     heads: int  # of the whole layer
     group: Any = None  # the ranks that have them, as torch.distributed knows them; None in a record from a file
 
@@ -270,7 +262,7 @@ class Shard:
 
 
 def shard_of(module: nn.Module, name: str, heads: int) -> Shard | None:
-    """Which heads of a module this rank computes, if it computes `heads` of them; None: all that there are."""
+    """Return which heads of a module this rank computes, if it computes `heads` of them; None: all heads."""
     if not (_AVAILABLE and distributed.is_initialized()):
         return None
     from torch.distributed.tensor import DTensor
@@ -278,7 +270,9 @@ def shard_of(module: nn.Module, name: str, heads: int) -> Shard | None:
     for parameter in module.parameters():
         placements = parameter.placements if isinstance(parameter, DTensor) else ()
         for axis, placement in enumerate(placements):
-            if not placement.is_shard(0):  # the rows of a projection to heads; of the one from heads, the columns
+            if not placement.is_shard(
+                0
+            ):  # only projections to heads are cut by rows
                 continue
             assert isinstance(parameter, DTensor)
             mesh = parameter.device_mesh
@@ -287,64 +281,73 @@ def shard_of(module: nn.Module, name: str, heads: int) -> Shard | None:
                 return None
             if declared not in (None, heads * mesh.size(axis)):
                 raise WatchError(
-                    f"{name}: this rank has {heads} of {declared} heads, which {mesh.size(axis)} ranks share. What the "
-                    "others have is not known, nor the numbers of these. Share the heads evenly: tp_size must divide "
-                    "them."
+                    f"{name}: this rank has {heads} of {declared} heads, which {mesh.size(axis)} ranks share unevenly, "
+                    "so the numbers of its heads are unknown. Share the heads evenly: tp_size must divide their number."
                 )
             return Shard(mesh.get_local_rank(axis) * heads, mesh.size(axis) * heads, mesh.get_group(axis))
     return None
 
 
 def gathered(entries: Mapping[str, Entry]) -> dict[str, Entry] | None:
-    """Entries with all heads on the first rank of their group, None on the others; every rank must take part."""
-    found = {name: entry if entry.shard is None else _whole(entry, entry.shard) for name, entry in entries.items()}
-    whole = {name: entry for name, entry in found.items() if entry is not None}
-    return whole if len(whole) == len(found) else None
+    """Return the entries with all heads on the first rank of their group, None on the others; every rank must call."""
+    gathered = {name: entry if entry.shard is None else _whole(entry, entry.shard) for name, entry in entries.items()}
+    whole = {name: entry for name, entry in gathered.items() if entry is not None}
+    return whole if len(whole) == len(gathered) else None
 
 
 def _whole(entry: Entry, shard: Shard) -> Entry | None:
-    """An entry with the heads of all ranks; None for all ranks but the first."""
+    """Return an entry with the heads of all ranks; None on all ranks but the first."""
     if shard.group is None:
         raise WatchError(f"{entry.name} has {shard}, from a file: the other ranks are gone. Gather before saving.")
     if entry.shape[1] * distributed.get_world_size(shard.group) != shard.heads:
         raise WatchError(f"{entry.name} has only some heads of this rank. Gather the whole record, then choose heads.")
-    call, reductions = entry.call, entry.reductions
+    call = entry.call
     if call is not None and any(isinstance(a, Cut) and a.heads is not None for a in (call.mask & call.zeroed).atoms):
         raise WatchError(f"{entry.name}: links were cut or steered in some heads, which cannot be gathered.")
+    tensors = {name: _gather(tensor, axis, shard.group) for name, (tensor, axis) in tensors_by_head(entry).items()}
+    if distributed.get_rank(shard.group) != 0:
+        return None
     shape = (entry.shape[0], shard.heads, *entry.shape[2:])
-    about: dict[str, Any] = {"shape": shape, "first_head": 0, "shard": None}
-    if call is not None:
-        parts: dict[str, Any] = {"query": _joined(call.query, 1, shard), "key": _joined(call.key, 1, shard)}
-        if call.sinks is not None and call.sinks.dim():
-            parts["sinks"] = _joined(call.sinks, -1, shard)
-        atoms = [_joined_atom(atom, shard) for atom in call.mask.atoms]
-        if parts["query"] is None:
-            return None
-        call = replace(call, mask=Mask(tuple(atoms)), shard=None, **parts)  # type: ignore[arg-type]
-        return replace(entry, call=call, attention=call.matrix(), **about)
-    assert reductions is not None
-    kept: Any = {}
-    for name, value in reductions.items():
-        tensors = value if isinstance(value, Top) else (value,)
-        joined = [_joined(tensor, 1, shard) for tensor in tensors]  # type: ignore[arg-type, union-attr]
-        kept[name] = Top(*joined) if isinstance(value, Top) else joined[0]  # type: ignore[arg-type]
-    return replace(entry, reductions=kept, **about) if distributed.get_rank(shard.group) == 0 else None
+    return replace(with_tensors(entry, tensors, shard=None), shape=shape, first_head=0)
 
 
-def _joined_atom(atom: Atom, shard: Shard) -> Atom | None:
-    """A part of a mask for all heads: the same, unless it has numbers for each head."""
-    if not isinstance(atom, Dense) or atom.tensor.dim() < 3 or atom.tensor.shape[-3] == 1:
-        return atom
-    tensor = _joined(atom.tensor, -3, shard)
-    return None if tensor is None else Dense(tensor)
-
-
-def _joined(tensor: Tensor, axis: int, shard: Shard) -> Tensor | None:
-    """The tensors of all ranks side by side, on the first of them."""
+def _gather(tensor: Tensor, axis: int, group: Any) -> Tensor:
+    """Return the tensors of all ranks side by side on the first rank; this rank's tensor on the others."""
     # As bytes: gloo knows fewer types of numbers than torch.
-    own = tensor.detach().contiguous()
-    first = distributed.get_rank(shard.group) == 0
-    parts = [torch.empty_like(own) for _ in range(distributed.get_world_size(shard.group))] if first else None
-    into = None if parts is None else [part.view(-1).view(torch.uint8) for part in parts]
-    distributed.gather(own.view(-1).view(torch.uint8), into, group=shard.group, group_dst=0)
-    return None if parts is None else torch.cat(parts, axis)
+    local = tensor.detach().contiguous()
+    is_first = distributed.get_rank(group) == 0
+    parts = [torch.empty_like(local) for _ in range(distributed.get_world_size(group))] if is_first else [local]
+    into = [part.view(-1).view(torch.uint8) for part in parts] if is_first else None
+    distributed.gather(local.view(-1).view(torch.uint8), into, group=group, group_dst=0)
+    return torch.cat(parts, axis)
+
+
+def tensors_by_head(entry: Entry) -> dict[str, tuple[Tensor, int]]:
+    """Return the tensors of an entry that have numbers for each head, with the axis of the heads, by name."""
+    if entry.call is None:
+        kept: dict[str, Any] = dict(entry.reductions or {})
+        top = kept.pop("top", None)
+        return {name: (tensor, 1) for name, tensor in (kept | ({} if top is None else top._asdict())).items()}
+    call = entry.call
+    tensors = {"query": (call.query, 1), "key": (call.key, 1)}
+    if call.sinks is not None and call.sinks.dim():
+        tensors["sinks"] = call.sinks, -1
+    for n, atom in enumerate(call.mask.atoms):
+        if isinstance(atom, Dense) and atom.tensor.dim() > 2 and atom.tensor.shape[-3] > 1:
+            tensors[f"mask {n}"] = atom.tensor, -3
+    return tensors
+
+
+def with_tensors(entry: Entry, tensors: Mapping[str, Tensor], shard: Shard | None) -> Entry:
+    """Return the entry with other tensors in the place of `tensors_by_head`, and of these heads."""
+    if entry.call is None:
+        kept: dict[str, Any] = dict(tensors)
+        if "weights" in kept:
+            kept["top"] = Top(kept.pop("weights"), kept.pop("keys"))
+        return replace(entry, reductions=kept, shard=shard)  # type: ignore[arg-type]
+    atoms = [
+        Dense(tensors[f"mask {n}"]) if f"mask {n}" in tensors else atom for n, atom in enumerate(entry.call.mask.atoms)
+    ]
+    numbers: dict[str, Any] = {name: tensors[name] for name in ("query", "key", "sinks") if name in tensors}
+    call = replace(entry.call, mask=Mask(tuple(atoms)), shard=shard, **numbers)
+    return replace(entry, call=call, attention=call.matrix(), shard=shard)
