@@ -86,13 +86,15 @@ class AttentionCall:
             changed = zeroed.part[:, :, first:stop].attend(value)
             return torch.cat([output[:, :, :first], changed, output[:, :, stop:]], 2), zeroed
 
-    def changed(self, links: Sequence[LocatedLink], zeroed: Sequence[LocatedLink]) -> AttentionCall:
-        """Return the call with some links cut or steered, and others set to 0."""
-        pattern = replace(self.pattern, links=self.pattern.links + tuple(links), zeroed=(*self.pattern.zeroed, *zeroed))
-        places = self.queries, self.keys
-        new = replace(Pattern(), links=tuple(links), zeroed=tuple(zeroed))
-        hidden = self.zeroed & new.hidden(*places)
-        return replace(self, mask=self.mask & new.mask(*places), pattern=pattern, zeroed=hidden)
+    def changed(self, links: tuple[LocatedLink, ...]) -> AttentionCall:
+        """Return the call with these links cut, steered or set to 0."""
+        new, places = Pattern(links=links), (self.queries, self.keys)
+        return replace(
+            self,
+            mask=self.mask & new.mask(*places),
+            zeroed=self.zeroed & new.zeroed(*places),
+            pattern=replace(self.pattern, links=self.pattern.links + links),
+        )
 
     def text(self, sequence: int, queries: Positions, keys: Positions) -> AttentionCall:
         """Return the call with these queries and keys of one text of a batch; the others are padding."""
@@ -127,7 +129,7 @@ class AttentionCall:
             return self
         queries = self.queries[-count:]
         dense = Mask(tuple(_last_rows(atom, count) for atom in self.dense.atoms))
-        mask, zeroed = self.pattern.mask(queries, self.keys) & dense, self.pattern.hidden(queries, self.keys)
+        mask, zeroed = self.pattern.mask(queries, self.keys) & dense, self.pattern.zeroed(queries, self.keys)
         query = self.query[:, :, -count:].clone()
         return replace(self, query=query, mask=mask, queries=queries, dense=dense, zeroed=zeroed)
 
@@ -270,9 +272,7 @@ def shard_of(module: nn.Module, name: str, heads: int) -> Shard | None:
     for parameter in module.parameters():
         placements = parameter.placements if isinstance(parameter, DTensor) else ()
         for axis, placement in enumerate(placements):
-            if not placement.is_shard(
-                0
-            ):  # only projections to heads are cut by rows
+            if not placement.is_shard(0):  # only projections to heads are cut by rows
                 continue
             assert isinstance(parameter, DTensor)
             mesh = parameter.device_mesh

@@ -20,10 +20,10 @@ from regard.support import number, one_of, some_of, whole
 from regard.watching.images.families import Patch
 from regard.watching.record.tokens import Place, Tokens
 
-__all__ = ["Changes", "Link", "LocatedLink", "Seen", "Without", "locate"]
+__all__ = ["Changes", "Link", "LocatedLink", "Seen", "Without"]
 
-_END = 2**60  # of a span that goes on with the text
-_RUNS = 4  # occurrences of a word up to which each is a cut of its own
+_END = 2**60  # the end of a span that grows with the text
+_RUNS = 4  # up to so many occurrences of a word, each is a cut of its own
 _KINDS = ("encoder", "decoder", "cross")
 
 
@@ -31,10 +31,15 @@ _KINDS = ("encoder", "decoder", "cross")
 class Link:
     """Attention from some words to others: what `watch` and `effect` can do without, or steer.
 
-    A place is a word or several in a row, the number of a token (without padding), a range or slice of tokens, a patch
-    of an image, or None for all tokens. A word that occurs several times stands for all its occurrences; "the old [dog]
-    slept" is one of them. `back`: only to keys so many tokens before the query, as a number or a slice. Without
-    `layers`, `heads` or `kind` ("encoder", "decoder", "cross") it is a link in all of them; layer -1 is the last.
+    Args:
+        start: the queries: a word or several words in a row, the number of a token (without padding), a range or slice
+            of tokens, a patch of an image, or None for all tokens. A word that occurs several times stands for all its
+            occurrences; "the old [dog] slept" is one of them.
+        end: the keys, given like `start`.
+        back: only keys so many tokens before the query: a number or a slice.
+        layers: only these layers: a number or several; -1 is the last.
+        heads: only these heads: a number or several.
+        kind: only "encoder", "decoder" or "cross".
 
     >>> print(Link("it", "dog", layers=range(4, 8), heads=[3]))
     it → dog (layers 4 to 7, head 3)
@@ -61,19 +66,18 @@ class Link:
             one_of("kind", self.kind, _KINDS)
 
     def __str__(self) -> str:
-        start, end = _said(self.start), _said(self.end)
+        start, end = _describe(self.start), _describe(self.end)
         if self.back is not None:
             near, far = self.back
             back = f"{near} or more back" if far >= _END else f"{near} back" if near == far else f"{near} to {far} back"
             end = back if self.end is None else f"{end}, {back}"
-        where = [_counted(name, getattr(self, f"{name}s")) for name in ("layer", "head")]
-        where += [self.kind] if self.kind is not None else []
+        where = [_enumerate("layer", self.layers), _enumerate("head", self.heads), self.kind]
         chosen = ", ".join(part for part in where if part)
         return f"{start} → {end}" + (f" ({chosen})" if chosen else "")
 
     @classmethod
     def read(cls, text: str) -> Link:
-        """A link as it is written on a command line: "it -> dog".
+        """Read a link as it is written on a command line: "it -> dog".
 
         >>> Link.read("it->dog") == Link("it", "dog")
         True
@@ -95,12 +99,12 @@ def _place(name: str, place: Any) -> Place | None:
     return whole(f"{name} (or a word, a patch, a range, a slice or None)", place)
 
 
-def _numbers(name: str, given: Any) -> tuple[int, ...] | None:
-    if given is None:
+def _numbers(name: str, numbers: Any) -> tuple[int, ...] | None:
+    if numbers is None:
         return None
-    if isinstance(given, str) or not (isinstance(given, Collection) or hasattr(given, "__index__")):
-        raise DTypeError(f"{name} are a number or several, as in range(4, 8). Got {type(given).__name__}.")
-    several = given if isinstance(given, Collection) else (given,)
+    if isinstance(numbers, str) or not (isinstance(numbers, Collection) or hasattr(numbers, "__index__")):
+        raise DTypeError(f"{name} are a number or several, as in range(4, 8). Got {type(numbers).__name__}.")
+    several = numbers if isinstance(numbers, Collection) else (numbers,)
     return tuple(sorted({whole(name, number) for number in several}))
 
 
@@ -115,7 +119,7 @@ def _distances(back: Any) -> tuple[int, int] | None:
     return nearest, beyond - 1
 
 
-def _said(place: Place | None) -> str:
+def _describe(place: Place | None) -> str:
     if place is None:
         return "all tokens"
     if isinstance(place, str):
@@ -127,15 +131,13 @@ def _said(place: Place | None) -> str:
     return f"tokens {place.start} {'on' if place.stop >= _END else f'to {place.stop - 1}'}"
 
 
-def _counted(name: str, numbers: Sequence[int] | None) -> str:
-    """Numbers of layers or heads, a run of them by its ends."""
+def _enumerate(name: str, numbers: Sequence[int] | None) -> str:
+    """Write numbers of layers or heads; a run of numbers by its ends."""
     if not numbers:
         return "" if numbers is None else f"no {name}"
-    if len(numbers) == 1:
-        return f"{name} {numbers[0]}"
-    if len(numbers) > 2 and list(numbers) == list(range(numbers[0], numbers[-1] + 1)):
+    if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
         return f"{name}s {numbers[0]} to {numbers[-1]}"
-    return f"{name}s {', '.join(map(str, numbers))}"
+    return f"{name}{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
 
 
 # In a text
@@ -145,8 +147,8 @@ def _counted(name: str, numbers: Sequence[int] | None) -> str:
 class LocatedLink:
     """A link in positions of a text: which queries and keys it joins, and the bias on their scores.
 
-    >>> link = locate(Link("it", "dog"), [Tokens("A dog ate because it was hungry".split())] * 2)
-    >>> link.mask(queries=range(4, 5), keys=range(5))                # a step with a cache
+    >>> dog = LocatedLink(queries=(range(4, 5),), keys=(range(1, 2),), distances=None, heads=None, bias=-math.inf)
+    >>> dog.mask(queries=range(4, 5), keys=range(5))                 # a step with a cache
     cut(None, 1)
     """
 
@@ -155,9 +157,10 @@ class LocatedLink:
     distances: tuple[int, int] | None  # of the query from the key
     heads: tuple[int, ...] | None
     bias: float
+    zeroed: bool = False  # set to 0 after the softmax: the other weights stay as they are
 
     def mask(self, queries: range, keys: range) -> Mask:
-        """The link as a mask for these queries and keys; one that hides nothing where it joins none of them."""
+        """Return the link as a mask for these queries and keys; it hides nothing where the link joins none of them."""
         band = None
         if self.distances is not None:
             near, far = self.distances
@@ -168,74 +171,53 @@ class LocatedLink:
         return Mask(tuple(Cut(rows, columns, self.heads, band, self.bias) for rows, columns in places))
 
 
-def locate(
-    link: Link, queries: Sequence[Tokens], keys: Sequence[Tokens] | None = None, *, bias: float = -math.inf,
-    sequence: int | None = None,
-) -> LocatedLink:  # fmt: skip
-    """A link in these texts of a batch, or in one of them; an error where none of the texts has its words."""
-    keys = queries if keys is None else keys
-    texts = list(range(len(queries))) if sequence is None else [sequence]
-    pairs, failure = {}, None
-    for text in texts:
-        try:
-            pairs[text] = _positions(queries[text], link.start), _positions(keys[text], link.end)
-        except InputError as error:
-            failure = error
-    if not pairs and failure is not None:
-        raise failure
-    of_queries, of_keys = (_joined({text: pair[side] for text, pair in pairs.items()}, len(queries)) for side in (0, 1))
-    return LocatedLink(of_queries, of_keys, link.back, link.heads, bias)
-
-
 def _positions(tokens: Tokens, place: Place | None) -> tuple[range, ...]:
     if place is None:
         return (range(_END),)
     if isinstance(place, range) and place.stop >= _END:
         return tuple(tokens.in_row(place))
-    return tuple(run for found in tokens.find_all(place) for run in tokens.in_row(found))
+    return tuple(run for match in tokens.find_all(place) for run in tokens.in_row(match))
 
 
 def _joined(places: dict[int, tuple[range, ...]], batch: int) -> tuple[range, ...] | Tensor:
-    """A few runs, the same in all texts; or bools (batch, tokens), the last of them for all tokens after it."""
+    """Return a few runs if all texts have the same; else bools (batch, tokens), the last for all tokens after it."""
     first = next(iter(places.values()))
     if len(places) == batch and len(first) <= _RUNS and all(place == first for place in places.values()):
         return first
     ends = [run.start + 1 if run.stop >= _END else run.stop + 1 for runs in places.values() for run in runs]
-    found = torch.zeros(batch, max(ends, default=1), dtype=torch.bool)
+    bools = torch.zeros(batch, max(ends, default=1), dtype=torch.bool)
     for text, runs in places.items():
         for run in runs:
-            found[text, run.start : min(run.stop, found.shape[1])] = True
-    return found
+            bools[text, run.start : min(run.stop, bools.shape[1])] = True
+    return bools
 
 
 def _among(places: tuple[range, ...] | Tensor, positions: range) -> list[range | Tensor]:
-    """Which of these positions they name, counted from the first."""
+    """Return which of these positions are among the places, counted from the first position."""
     if isinstance(places, tuple):
-        found: list[range | Tensor] = []
+        runs: list[range | Tensor] = []
         for run in places:
             start, stop = max(run.start, positions.start), min(run.stop, positions.stop)
             everywhere = start == positions.start and stop == positions.stop
             if start < stop:
-                found.append(range(_END) if everywhere else range(start - positions.start, stop - positions.start))
-        return found
+                runs.append(range(_END) if everywhere else range(start - positions.start, stop - positions.start))
+        return runs
     known = places.shape[1]
-    if positions.stop > known:  # what the last place says holds for all after it
-        more = places[:, -1:].expand(-1, positions.stop - known)
-        places = torch.cat([places, more], 1)
-    here = places[:, positions.start : positions.stop]
-    return [here] if bool(here.any()) else []
+    if positions.stop > known:  # the last bool holds for all positions after it
+        places = torch.cat([places, places[:, -1:].expand(-1, positions.stop - known)], 1)
+    bools = places[:, positions.start : positions.stop]
+    return [bools] if bool(bools.any()) else []
 
 
 class Seen(NamedTuple):
-    """What is known of a module and its text: of its queries and keys the tokens, or their numbers."""
+    """What is known of a module and its text."""
 
     layer: int
     kind: str
-    heads: int
-    sides: tuple[Sequence[Tokens], Sequence[Tokens]]
+    heads: int  # of the whole layer
+    sides: tuple[Sequence[Tokens], Sequence[Tokens]]  # the tokens of the queries and of the keys, or their numbers
 
 
-Links = tuple[tuple[LocatedLink, ...], tuple[LocatedLink, ...]]  # cut or steered, and zeroed
 Heads = Mapping[str, Collection[int]]
 Without = Heads | Link | Collection[Link | Heads]
 _NUMBER = re.compile(r"(?:^|(?<=\.))\d+(?=\.|$)")
@@ -257,6 +239,19 @@ class _Steered:
             return f"{self.link} is cut: the other weights are normalised to 1 again"
         return f"{self.link} has a bias of {self.bias:+g}: all weights are normalised to 1"
 
+    def locate(self, queries: Sequence[Tokens], keys: Sequence[Tokens]) -> LocatedLink:
+        """Find the link in the texts of a batch; raise if none of the texts has its words."""
+        link, pairs, failure = self.link, {}, None
+        for text in range(len(queries)) if self.text is None else [self.text]:
+            try:
+                pairs[text] = _positions(queries[text], link.start), _positions(keys[text], link.end)
+            except InputError as error:
+                failure = error
+        if not pairs and failure is not None:
+            raise failure
+        starts, ends = (_joined({n: pair[side] for n, pair in pairs.items()}, len(queries)) for side in (0, 1))
+        return LocatedLink(starts, ends, link.back, link.heads, self.bias, self.zeroed)
+
 
 @dataclass(frozen=True)
 class _Removed:
@@ -272,7 +267,7 @@ class _Removed:
 
 
 class Changes:
-    """Heads and links of a model with these modules; each applied where it occurs, and told if it never was.
+    """Heads and links that a model runs without or with a bias; changes that never apply are reported.
 
     >>> print(*Changes(["layers.0"], [Link("it", "dog"), {"layers.0": [3]}], {Link("it", "food"): 2.0}), sep="; ")
     it → dog is cut: the other weights are normalised to 1 again; it → food has a bias of +2: all weights are normalised
@@ -280,18 +275,14 @@ class Changes:
     """
 
     def __init__(
-        self,
-        modules: Iterable[str],
-        without: Without | None = None,
-        steer: Mapping[Link, float] | None = None,
-        renormalise: bool = True,
+        self, modules: Iterable[str], without: Without | None = None, steer: Mapping[Link, float] | None = None
     ):
         self._modules = list(modules)
         self._heads: list[_Removed] = []
         self._links: list[_Steered] = []
         self._applied: set[_Steered | _Removed] = set()
         self._failures: dict[_Steered, str] = {}
-        self.add(without, steer, renormalise)
+        self.add(without, steer)
 
     def add(
         self,
@@ -300,7 +291,7 @@ class Changes:
         renormalise: bool = True,
         text: int | None = None,
     ) -> None:
-        """Some more, in all texts of a batch or in one."""
+        """Add changes, in all texts of a batch or in one text."""
         items: Any = [without] if isinstance(without, Mapping | Link) else () if without is None else without
         for item in items if isinstance(items, Iterable) and not isinstance(items, str) else [items]:
             if isinstance(item, Link):
@@ -312,12 +303,10 @@ class Changes:
                     "without takes heads by module, as in {'layers.0': [3]}, links, as in Link('it', 'dog'), or a list "
                     f"of both. Got {type(item).__name__}."
                 )
-        if steer is not None and not isinstance(steer, Mapping):
-            got = type(steer).__name__
-            raise InputError(f"steer takes a bias for each link: {{Link('it', 'dog'): 2.0}}. Got {got}.")
-        for link, bias in (steer or {}).items():
-            if not isinstance(link, Link):
-                raise InputError(f"steer takes a bias for each link: {{Link('it', 'dog'): 2.0}}. Got {link!r}.")
+        steer = {} if steer is None else steer
+        if not isinstance(steer, Mapping) or not all(isinstance(link, Link) for link in steer):
+            raise InputError(f"steer takes a bias for each link: {{Link('it', 'dog'): 2.0}}. Got {steer!r}.")
+        for link, bias in steer.items():
             self._links.append(_Steered(link, number("a bias", bias), False, text))
 
     def _checked(self, name: str, heads: Collection[int]) -> tuple[int, ...]:
@@ -336,26 +325,22 @@ class Changes:
         return bool(self._heads or self._links)
 
     def restart(self) -> None:
-        """Nothing was applied yet."""
+        """Forget which changes were applied."""
         self._applied, self._failures = set(), {}
 
     def __iter__(self) -> Iterator[str]:
-        links, heads = ([str(c) for c in some if c.text in (None, 0)] for some in (self._links, self._heads))  # type: ignore[attr-defined]
-        return iter([*links, *heads])
+        return iter([str(change) for change in (*self._links, *self._heads) if change.text in (None, 0)])
 
     # Links
 
     @property
     def has_links(self) -> bool:
-        """Whether there is a link to look for."""
+        """Whether a link is cut or steered."""
         return bool(self._links)
 
-    def located(self, name: str, seen: Seen, own: range) -> Links:
-        """The links of a module in its text: those that are cut or steered, and those that are zeroed.
-
-        Of its heads, this rank has its `own`.
-        """
-        found: tuple[list[LocatedLink], list[LocatedLink]] = [], []
+    def located(self, name: str, seen: Seen, heads: range) -> tuple[LocatedLink, ...]:
+        """Return the links of a module in its text, for the heads that this process computes."""
+        links = []
         for change in self._links:
             link = change.link
             if link.kind not in (None, seen.kind) or not self._has_layer(link, name, seen.layer):
@@ -365,29 +350,36 @@ class Changes:
             if link.heads is not None and any(head >= seen.heads for head in link.heads):
                 raise InputError(f"{name} has {seen.heads} heads, numbered from 0. Got {list(link.heads)} in {link}.")
             try:
-                located = locate(link, *seen.sides, bias=change.bias, sequence=change.text)
-            except InputError as error:  # this text does not have the words; another may
+                located = change.locate(*seen.sides)
+            except InputError as error:  # this text does not have the words; another text may
                 self._failures.setdefault(change, str(error))
                 continue
             self._applied.add(change)
-            here = None if link.heads is None else tuple(head - own.start for head in link.heads if head in own)
-            if here != ():
-                found[change.zeroed].append(replace(located, heads=here))
-        return tuple(found[0]), tuple(found[1])
+            local = None if link.heads is None else tuple(head - heads.start for head in link.heads if head in heads)
+            if local != ():
+                links.append(replace(located, heads=local))
+        return tuple(links)
 
     def _has_layer(self, link: Link, name: str, layer: int) -> bool:
         if link.layers is None or layer in link.layers:
             return True
         if all(number >= 0 for number in link.layers):
             return False
-        alike = {int(match[0]) for match in map(_NUMBER.search, self._modules) if match and _same(match, name)}
-        count = len(alike)
+        alike = [module for module in self._modules if _NUMBER.sub("*", module, 1) == _NUMBER.sub("*", name, 1)]
+        count = len({match[0] for match in map(_NUMBER.search, alike) if match})
         return layer in {number + count for number in link.layers if number < 0}
 
     # Heads
 
-    def without_heads(self, name: str, output: Tensor, heads: int, own: range) -> Tensor:
-        """The output (batch, own heads, queries, width) of a module, 0 for those of its heads that are removed."""
+    def without_heads(self, name: str, output: Tensor, heads: int, local: range) -> Tensor:
+        """Set the removed heads of a module's output to 0.
+
+        Args:
+            name: of the module.
+            output: (batch, heads, queries, width), of the heads that this process computes.
+            heads: the number of heads of the whole layer.
+            local: the numbers of the heads that this process computes.
+        """
         removed: Tensor | None = None
         for change in self._heads:
             if change.module != name:
@@ -397,7 +389,7 @@ class Changes:
             self._applied.add(change)
             removed = torch.zeros(*output.shape[:2], 1, 1, dtype=torch.bool) if removed is None else removed
             texts = slice(None) if change.text is None else slice(change.text, change.text + 1)
-            removed[texts, [head - own.start for head in change.heads if head in own]] = True
+            removed[texts, [head - local.start for head in change.heads if head in local]] = True
         return output if removed is None else output.masked_fill(removed.to(output.device), 0.0)
 
     # What was never applied
@@ -412,10 +404,3 @@ class Changes:
                 why = self._failures.get(change, "no attention of this layer and kind was seen.")
                 return f"{change.link} was not found, so nothing was changed: {why}"
         return ""
-
-
-def _same(match: re.Match[str], name: str) -> bool:
-    """Whether a module has this name, but for the number of its layer."""
-    return name == match.string or bool(
-        re.fullmatch(re.escape(match.string[: match.start()]) + r"\d+" + re.escape(match.string[match.end() :]), name)
-    )

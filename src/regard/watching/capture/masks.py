@@ -36,8 +36,7 @@ class Pattern:
     bands: tuple[tuple[int | None, int | None], ...] = ()  # bounds of key position - query position
     padding: tuple[Tensor, ...] = ()  # bool (batch, keys), True = a real token
     documents: tuple[Tensor, ...] = ()  # ids (batch, tokens): a query sees the keys that have its id
-    links: tuple[LocatedLink, ...] = ()  # that are cut or steered
-    zeroed: tuple[LocatedLink, ...] = ()  # whose weights are set to 0 after the softmax
+    links: tuple[LocatedLink, ...] = ()  # that are cut, steered or set to 0
 
     @cached_property
     def causal(self) -> bool:
@@ -47,7 +46,7 @@ class Pattern:
     @cached_property
     def only_causal(self) -> bool:
         """Whether it says nothing else."""
-        return self.bands == ((None, 0),) and not (self.padding or self.documents or self.links or self.zeroed)
+        return self.bands == ((None, 0),) and not (self.padding or self.documents or self.links)
 
     def mask(self, queries: range, keys: range) -> Mask:
         """The rule for these queries and keys, as one of regard's masks."""
@@ -61,17 +60,12 @@ class Pattern:
         if self.padding or self.documents:
             atoms += [Keep(_slice(padding, keys)) for padding in self.padding]
             atoms += [Same(_slice(ids, queries), _slice(ids, keys)) for ids in self.documents]
-        if self.links:
-            atoms += _linked(self.links, queries, keys).atoms
+        atoms += [atom for link in self.links if not link.zeroed for atom in link.mask(queries, keys).atoms]
         return Mask(tuple(atoms)) if atoms else as_mask(None)
 
-    def hidden(self, queries: range, keys: range) -> Mask:
-        """What is set to 0 after the softmax, for these queries and keys."""
-        return _linked(self.zeroed, queries, keys)
-
-
-def _linked(links: Sequence[LocatedLink], queries: range, keys: range) -> Mask:
-    return Mask(tuple(atom for link in links for atom in link.mask(queries, keys).atoms))
+    def zeroed(self, queries: range, keys: range) -> Mask:
+        """The weights that are set to 0 after the softmax, for these queries and keys."""
+        return Mask(tuple(atom for link in self.links if link.zeroed for atom in link.mask(queries, keys).atoms))
 
 
 def _slice(tensor: Tensor, positions: range) -> Tensor:

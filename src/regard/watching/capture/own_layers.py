@@ -58,7 +58,7 @@ def matrix_call(
     value = value[(None,) * (4 - axes)] if value.dim() == axes else value
 
     def compute(call: AttentionCall) -> tuple[Tensor, AttentionMatrix]:
-        if call.pattern.links or call.pattern.zeroed:
+        if call.pattern.links:
             return call.attend(value)
         return original()[(None,) * (4 - axes)], call.matrix() if axes < 4 else matrix
 

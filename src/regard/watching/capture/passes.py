@@ -35,7 +35,7 @@ from regard.watching.capture.events import (
     Returned,
     Unseen,
 )
-from regard.watching.capture.links import Changes, Links, Seen
+from regard.watching.capture.links import Changes, LocatedLink, Seen
 from regard.watching.capture.masks import LazyMask, Pattern
 from regard.watching.capture.steps import BeamSteps, Hypotheses, Steps
 from regard.watching.images.images import Images, Stated, read_images
@@ -321,7 +321,7 @@ class Pass(dict[str, ModuleCalls]):
     def __init__(self, text: Text, keep: Keep, name: str = ""):
         super().__init__()
         self.text, self.name, self._keep = text, name, keep
-        self.links: dict[str, Links] = {}  # by module
+        self.links: dict[str, tuple[LocatedLink, ...]] = {}  # by module
 
     def add(
         self,
@@ -494,7 +494,7 @@ class Passes:
             return placed
         if placed.key not in links:
             links[placed.key] = self._changes.located(name, self._known(placed.key, placed.call), call.heads)
-        return placed._replace(call=placed.call.changed(*links[placed.key]))
+        return placed._replace(call=placed.call.changed(links[placed.key]))
 
     def observe(self, placed: Placed, matrix: AttentionMatrix | None, output: Tensor, value: Tensor) -> Tensor:
         """Record a call; the output, without the heads that are removed."""

@@ -195,7 +195,7 @@ def _of_torch(
     unchanged: list[Tensor] = []  # the output of torch's function, and the same with a batch and a head axis
 
     def compute(call: AttentionCall) -> tuple[Tensor, AttentionMatrix | None]:
-        if call.pattern.links or call.pattern.zeroed:
+        if call.pattern.links:
             return call.attend(values, dropout_p)
         output = function(query, key, value, attn_mask=attn_mask, **options)
         unchanged.extend((output, output.reshape(*call.query.shape[:3], output.shape[-1])))

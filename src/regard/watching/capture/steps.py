@@ -148,7 +148,7 @@ class Steps:
         sinks = None if sinks is None else sinks.detach()
         return AttentionCall(
             query, key.detach(), mask, scale, softcap, sinks, last.kind, *positions, last.pattern, last.dense,
-            last.pattern.hidden(*positions), self._shard,
+            last.pattern.zeroed(*positions), self._shard,
         )  # fmt: skip
 
     def check(self) -> None:
@@ -346,7 +346,7 @@ class BeamSteps:
         pattern = steps[-1].pattern
         call = replace(
             self._last, query=torch.cat([step.query for step in steps], 2), key=key, mask=mask, queries=queries,
-            keys=keys, pattern=pattern, dense=steps[-1].dense, zeroed=pattern.hidden(queries, keys),
+            keys=keys, pattern=pattern, dense=steps[-1].dense, zeroed=pattern.zeroed(queries, keys),
         )  # fmt: skip
         return call, len(steps)
 
@@ -364,7 +364,6 @@ def _of_rows(pattern: Pattern, rows: Tensor) -> Pattern:
         padding=tuple(_pick(tensor, rows) for tensor in pattern.padding),
         documents=tuple(_pick(tensor, rows) for tensor in pattern.documents),
         links=tuple(_linked(link, rows) for link in pattern.links),
-        zeroed=tuple(_linked(link, rows) for link in pattern.zeroed),
     )
 
 
