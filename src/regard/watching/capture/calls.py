@@ -25,18 +25,6 @@ from regard.watching.record.tokens import Detached
 if TYPE_CHECKING:
     from regard.watching.record.entries import Entry
 
-__all__ = [
-    "AttentionCall",
-    "Shard",
-    "check_readable",
-    "gathered",
-    "joined_parts",
-    "names_another_sequence",
-    "shard_of",
-    "tensors_by_head",
-    "to_one_dtype",
-    "with_tensors",
-]
 
 _NO_PATTERN, _NO_MASK = Pattern(), Mask()
 _CROSS = ("cross", "encoder_attn", "encdec", "enc_dec")  # how models name attention to another sequence

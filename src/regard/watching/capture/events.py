@@ -25,27 +25,6 @@ from regard.watching.images.images import Images
 if TYPE_CHECKING:
     from regard.watching.capture.passes import Pass, Passes
 
-__all__ = [
-    "Event",
-    "ForwardBegan",
-    "ForwardEnded",
-    "GenerationBegan",
-    "GenerationEnded",
-    "InputsRead",
-    "ModuleEnded",
-    "Placed",
-    "Returned",
-    "Unseen",
-    "Watchers",
-    "add",
-    "attend",
-    "follow",
-    "remove",
-    "replaced",
-    "tell",
-    "watchers",
-]
-
 
 class ForwardBegan(NamedTuple):
     """The user's code called the model or a part of it."""

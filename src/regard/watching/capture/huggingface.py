@@ -25,24 +25,6 @@ from regard.watching.capture.calls import AttentionCall, check_readable, names_a
 from regard.watching.capture.masks import LazyMask, Pattern, looks_causal, read_mask
 from regard.watching.capture.steps import Hypotheses
 
-__all__ = [
-    "IMPLEMENTATION",
-    "NAME",
-    "Name",
-    "WatchedGenerate",
-    "boundaries",
-    "calls_torch",
-    "computes",
-    "configs",
-    "is_model",
-    "keep_seeing",
-    "load",
-    "prepare",
-    "routes",
-    "takes_parts",
-    "wordless",
-]
-
 _fused = functional.scaled_dot_product_attention
 NAME = "regard"
 _OF_TORCH = ("scaled_dot_product_attention", "multi_head_attention_forward")

@@ -20,8 +20,6 @@ from regard.support import number, one_of, some_of, whole
 from regard.watching.images.families import Patch
 from regard.watching.record.tokens import Place, Tokens
 
-__all__ = ["Changes", "Link", "LocatedLink", "Seen", "Without"]
-
 _END = 2**60  # the end of a span that grows with the text
 _RUNS = 4  # up to so many occurrences of a word, each is a cut of its own
 _KINDS = ("encoder", "decoder", "cross")

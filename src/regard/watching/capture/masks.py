@@ -22,8 +22,6 @@ from regard.scores import Atom, Band, Cut, Dense, Keep, Mask, Positions, Same, a
 from regard.support import Bool
 from regard.watching.capture.links import LocatedLink
 
-__all__ = ["LazyMask", "Pattern", "ReadMask", "looks_causal", "pick_on", "read_mask", "real_keys", "within_text"]
-
 
 @dataclass(frozen=True, eq=False)
 class Pattern:

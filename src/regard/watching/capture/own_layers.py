@@ -14,8 +14,6 @@ from regard.watching.capture.calls import AttentionCall, names_another_sequence
 from regard.watching.capture.events import Watchers
 from regard.watching.capture.masks import Pattern
 
-__all__ = ["WatchedAttend", "matrix_call"]
-
 _KINDS = ("encoder", "decoder", "cross")
 
 

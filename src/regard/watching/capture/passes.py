@@ -43,8 +43,6 @@ from regard.watching.record.entries import Entry, KeptValues, Projections, layer
 from regard.watching.record.reductions import Growing, Keep, Reductions, extend, finished, reduce
 from regard.watching.record.tokens import Rows, Text, Tokens, Vocabulary
 
-__all__ = ["ModuleCalls", "Pass", "Passes", "Setup"]
-
 _ROWS = 256  # steps that wait and are then reduced at once: one reduction takes hardly longer for many than for few
 
 

@@ -42,8 +42,6 @@ from regard.watching.capture.events import Watchers
 from regard.watching.capture.masks import Pattern, looks_causal
 from regard.watching.capture.own_layers import WatchedAttend, matrix_call
 
-__all__ = ["begin", "end", "hooks", "unwinding"]
-
 _PACKAGE = Path(__file__).parents[2]  # regard
 
 

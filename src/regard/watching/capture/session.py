@@ -35,8 +35,6 @@ from regard.watching.record.record import Record
 from regard.watching.record.reductions import Keep, to_keep
 from regard.watching.record.tokens import Tokens, Vocabulary
 
-__all__ = ["Watching", "watch"]
-
 
 def watch(
     model: nn.Module,

@@ -18,8 +18,6 @@ from regard.watching.capture.calls import AttentionCall, Shard
 from regard.watching.capture.links import LocatedLink
 from regard.watching.capture.masks import Pattern
 
-__all__ = ["BeamSteps", "Hypotheses", "Step", "Steps", "dense_rows", "joined_mask"]
-
 
 class Step(NamedTuple):
     """What the call of a step is made of, but for its keys."""
