@@ -7,8 +7,8 @@ import torch
 
 from regard.errors import InputError, WatchError
 from regard.serving import read
-from regard.serving.plugin import _attended, _Order
-from regard.serving.requests import Attended, Share, Store, WatchedRequest
+from regard.serving.plugin import _layer_step, _Order, _record, _watching
+from regard.serving.requests import LayerStep, Share, Store, WatchedRequest
 
 HEADS, KEY_HEADS, WIDTH = 4, 2, 8
 
@@ -44,7 +44,7 @@ def run(request, query, key, steps, window=None, sinks=None, layer="layers.0.att
                 left[:, :, : max(at.start - window + 1, 0)] = torch.nan  # the server has given these blocks to others
             return left[:, :, wanted.start : wanted.stop]
 
-        found = Attended(query[step.start : step.stop], keys, 0.5, window, sinks=sinks)
+        found = LayerStep(query[step.start : step.stop], keys, 0.5, window, sinks=sinks)
         request.read(torch.arange(step.start, step.stop), step)
         request.observe(layer, found, step)
 
@@ -86,7 +86,7 @@ def test_the_window_of_a_layer_as_vllm_says_it(said, window, text, monkeypatch):
     layer, table = SimpleNamespace(impl=FlashAttentionImpl()), torch.arange(4)
     request = WatchedRequest("a", [], "matrix", 0)
     for step in steps(40, 10, then=10):
-        found = _attended(layer, query[step.start : step.stop], blocks, SimpleNamespace(block_table=[table]), 0)
+        found = _layer_step(layer, query[step.start : step.stop], blocks, SimpleNamespace(block_table=[table]), 0)
         assert found.window == window
         request.read(torch.arange(step.start, step.stop), step)
         request.observe("layers.0.attn", found, step)
@@ -142,7 +142,7 @@ def test_layers_and_heads_of_several_processes_are_put_together(text):
         parts = []
         for rank in range(2):
             request = WatchedRequest("a", range(200), keep, 0)
-            own = Attended(
+            own = LayerStep(
                 query[:, 2 * rank : 2 * rank + 2], lambda keys, rank=rank: key[:, rank : rank + 1], 0.5,
                 shard=Shard(2 * rank, HEADS),
             )  # fmt: skip
@@ -178,9 +178,71 @@ def test_the_second_runner_makes_a_batch_for_each_step():
 
     runner = Runner()
     order, request = _Order(runner, {"a": 3, "b": 5}), WatchedRequest("a", [], True, 0)
-    with order.noted(runner):
+    with order.noted():
         assert runner.prepare_inputs("scheduled") is Batch
     assert "prepare_inputs" not in vars(runner)
     assert (order.place("b"), order.place("a")) == ((0, 0), (1, 5))
     order.note_ids({"a": Share(request, range(3))})
     assert torch.cat(request._ids).tolist() == [5, 6, 7]
+
+
+class FlashAttentionImpl:
+    """vLLM's class of this name, as far as the plugin reads it."""
+
+    sliding_window, logits_soft_cap, sinks, scale, num_heads = None, 0.0, None, 0.5, HEADS
+    attn_type, alibi_slopes, kv_cache_dtype = "decoder", None, "auto"
+
+    def forward(self, layer, query, *_):
+        return query + 1
+
+
+@pytest.mark.parametrize("second_runner", [False, True])
+def test_steps_of_a_server_are_wrapped_for_watched_requests_only(second_runner, text, monkeypatch):
+    """A server in a few lines: two requests share the batches, and one of them asks for a record."""
+    query, key = text[0][:20], text[1][:, :, :20]
+    blocks = torch.zeros(4, KEY_HEADS, 16, 2 * WIDTH)
+    blocks[2:, ..., :WIDTH] = (
+        torch.nn.functional.pad(key[0], (0, 0, 0, 12)).view(KEY_HEADS, 2, 16, WIDTH).transpose(0, 1)
+    )
+    monkeypatch.setattr("regard.serving.plugin._shard", lambda heads: None)
+    layer, ids = SimpleNamespace(impl=FlashAttentionImpl()), torch.arange(20)
+    other = SimpleNamespace(impl=SimpleNamespace(forward=None))
+    context = SimpleNamespace(static_forward_context={"layers.0.attn": layer, "mixer": other, "rope": object()})
+    parallel = SimpleNamespace(enable_dbo=False, ubatch_size=1)
+    config = SimpleNamespace(compilation_config=context, parallel_config=parallel, speculative_config=None)
+    runner, worker = SimpleNamespace(), SimpleNamespace(vllm_config=config)
+    runner.prepare_inputs, worker.model_runner = lambda batch: batch, runner
+    wrapper = SimpleNamespace(worker=worker)
+
+    def execute_model(self, scheduled):
+        start, stop = scheduled.rows.start, scheduled.rows.stop
+        batch = SimpleNamespace(req_ids=["plain", "mine"], input_ids=torch.cat([torch.tensor([7]), ids[start:stop]]))
+        if second_runner:
+            batch = runner.prepare_inputs(batch)
+        else:
+            runner.input_batch, runner.input_ids = batch, SimpleNamespace(gpu=batch.input_ids)
+        queries, table = torch.cat([torch.zeros(1, HEADS, WIDTH), query[start:stop]]), torch.tensor([[0, 1], [2, 3]])
+        metadata = SimpleNamespace(block_table=table, causal=True)
+        return layer.impl.forward(layer, queries, None, None, blocks, metadata)
+
+    if not second_runner:
+        runner.input_batch = None
+    step, rows = _watching(execute_model), steps(12, then=8)
+    for place in rows:
+        new = [
+            SimpleNamespace(req_id=name, prompt_token_ids=[], num_computed_tokens=0, sampling_params=parameters)
+            for name, parameters in (("plain", None), ("mine", SimpleNamespace(extra_args={"regard": "matrix"})))
+        ]
+        cached = SimpleNamespace(req_ids=["plain", "mine"], num_computed_tokens=[place.start] * 2)
+        scheduled = SimpleNamespace(
+            scheduled_new_reqs=new if place.start == 0 else [], num_scheduled_tokens={"plain": 1, "mine": len(place)},
+            scheduled_cached_reqs=SimpleNamespace(req_ids=[], num_computed_tokens=[]) if place.start == 0 else cached,
+            finished_req_ids=[], rows=place,
+        )  # fmt: skip
+        output = step(wrapper, scheduled)
+        assert torch.equal(output[1:], query[place.start : place.stop] + 1)
+        assert "forward" not in vars(layer.impl)
+    assert worker._regard_store.names() == ["mine"]
+    record = read([_record(worker, "mine")])
+    agrees(record["layers.0.attn"], dense(query, key))
+    assert record.unseen == ("mixer (computed by SimpleNamespace)",)

@@ -12,6 +12,7 @@ import torch
 
 from regard.errors import InputError, RegardError, WatchError
 from regard.serving.plugin import check_version
+from regard.serving.requests import to_bytes
 from regard.watching.capture.calls import tensors_by_head, with_tensors
 from regard.watching.record.entries import Entry
 from regard.watching.record.record import Record
@@ -47,16 +48,16 @@ def read(answers: Sequence[bytes | str], *, tokenizer: Any = None) -> Record:
 
     `regard.serving.read(await engine.collective_rpc("regard_record", args=(request_id,)))`
     """
-    records = [_open(answer) for answer in answers]
-    if not records:
+    parts = [_open(answer) for answer in answers]
+    if not parts:
         raise InputError("answers must have at least one answer. Got none: no process of vLLM answered.")
     entries: dict[str, Entry] = {}
-    for part in records:  # pipeline parallel: other layers; tensor parallel: other heads
+    for part in parts:  # pipeline parallel: other layers; tensor parallel: other heads
         for name, entry in part.items():
             entries[name] = entry if name not in entries else _beside(entries[name], entry)
     vocabulary = Vocabulary(tokenizer)
     named = {name: _named(entry, vocabulary) for name, entry in entries.items()}
-    return Record([named], unseen=tuple(dict.fromkeys(name for part in records for name in part.unseen)))
+    return Record([named], unseen=tuple(dict.fromkeys(name for part in parts for name in part.unseen)))
 
 
 def _open(answer: bytes | str) -> Record:
@@ -88,8 +89,8 @@ def _beside(first: Entry, second: Entry) -> Entry:
 class Endpoint:
     """The route GET /v1/regard/ID of `vllm serve` (entry point `vllm.endpoint_plugins`): a record as a file.
 
-    vLLM adds routes only of plugins that VLLM_PLUGINS names: `VLLM_PLUGINS=regard vllm serve …`. Below /v1 it asks for
-    its API key, if it has one. `Record.open` reads the file.
+    vLLM adds the routes of the plugins that VLLM_PLUGINS names: `VLLM_PLUGINS=regard vllm serve …`. Below /v1 it asks
+    for its API key, if it has one. `Record.open` reads the file.
     """
 
     name = "regard"
@@ -113,7 +114,4 @@ async def _answer(request: Any) -> Any:
         record = read(answers)
     except RegardError as error:
         return JSONResponse({"error": {"message": str(error), "type": "not_found", "code": 404}}, status_code=404)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "record.safetensors"
-        record.save(path)
-        return Response(path.read_bytes(), media_type="application/octet-stream")
+    return Response(to_bytes(record), media_type="application/octet-stream")

@@ -1,8 +1,8 @@
 """The keys of one request, gathered from the blocks of vLLM's cache.
 
-A cache of vLLM is (blocks, key heads, tokens of a block, 2 × width): keys and values side by side. On a GPU they lie
-there as they are. On a CPU the first half of a block has its keys, in the order that the kernel for the processor likes
-best: mostly transposed, for AMX in pairs. Where each number lies is asked of the function that writes the cache.
+A cache of vLLM is (blocks, key heads, tokens of a block, 2 × width): keys and values side by side. On a GPU the keys
+are stored as they are. On a CPU the first half of a block has its keys in an order that depends on the processor's
+kernel: mostly transposed, for AMX in pairs. The function that writes the cache tells where each number lies.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from regard.support import Float, Int
 def gather(
     kind: str, cache: Float[Tensor, "blocks heads block both"], table: Int[Tensor, " n"], keys: range, isa: str = ""
 ) -> Float[Tensor, "1 heads keys width"]:
-    """The keys at these positions of a request, whose blocks the table lists: a copy.
+    """Return a copy of the keys at these positions of a request, whose blocks the table lists.
 
     >>> cache = torch.arange(24.0).view(3, 1, 2, 4)                          # three blocks of two tokens, width 2
     >>> gather("FlashAttentionImpl", cache, torch.tensor([2, 0]), range(1, 4))[0, 0]
@@ -31,12 +31,12 @@ def gather(
     """
     block = cache.shape[2]
     first, last = keys.start // block, -(-keys.stop // block)
-    found = READERS[kind](cache, table[first:last].long(), isa)  # (blocks, heads, block, width)
-    whole = found.transpose(0, 1).flatten(1, 2)
+    blocks = READERS[kind](cache, table[first:last].long(), isa)  # (blocks, heads, block, width)
+    whole = blocks.transpose(0, 1).flatten(1, 2)
     return whole[None, :, keys.start - first * block : keys.stop - first * block].contiguous()
 
 
-def _as_they_are(cache: Tensor, blocks: Tensor, _: str) -> Tensor:
+def _unpacked(cache: Tensor, blocks: Tensor, _: str) -> Tensor:
     return cache[..., : cache.shape[3] // 2][blocks]
 
 
@@ -52,17 +52,17 @@ def _packed(cache: Tensor, blocks: Tensor, isa: str) -> Tensor:
 
 READERS: dict[str, Callable[[Any, Any, str], Tensor]] = {  # by the class that computes the attention
     "CPUAttentionBackendImpl": _packed,
-    "FlashAttentionImpl": _as_they_are,
-    "TritonAttentionImpl": _as_they_are,
+    "FlashAttentionImpl": _unpacked,
+    "TritonAttentionImpl": _unpacked,
 }
 
 
 @functools.cache
 def _places(isa: str, dtype: torch.dtype, block: int, width: int) -> Tensor | None:
-    """Where in a packed block each number of its keys is; None: transposed."""
+    """Return where each number of the keys lies in a packed block; None: the block is transposed."""
     from vllm import _custom_ops as ops  # type: ignore[import-not-found]
 
-    whole = {2: torch.int16, 4: torch.int32}[dtype.itemsize]  # bits are copied, so numbers of any kind show the way
+    whole = {2: torch.int16, 4: torch.int32}[dtype.itemsize]  # bits are copied, so any numbers will do
     size = block * width
     if size > 2**15:
         raise WatchError(f"blocks of {block} tokens × {width} numbers are larger than regard reads: up to 2¹⁵.")

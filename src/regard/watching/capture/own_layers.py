@@ -1,4 +1,4 @@
-"""Calls of `regard.attention` and of `A @ value`; regard's own layers make theirs by `attend`, which is replaced."""
+"""Calls of `regard.attention` and of `A @ value`; regard's own layers call `attend`, which is replaced."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KINDS = ("encoder", "decoder", "cross")
 
 
 class WatchedAttend:
-    """Replaces `attend` in one of our modules while it is watched."""
+    """Replaces `attend` in one of regard's layers while it is watched."""
 
     def __init__(self, module: nn.Module, name: str, original: Callable[..., Tensor]):
         self._module, self._name, self.original = module, name, original
@@ -27,9 +27,9 @@ class WatchedAttend:
         return self.original  # a copy is not watched
 
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, *, dropout: float = 0.0, **options: Any) -> Tensor:
-        """What `attend` returns, without the links and heads that the watchers leave out."""
+        """Compute what `attend` returns, without the links and heads that the watchers leave out."""
         watchers, axes = events.watchers(self._module), query.dim()
-        if axes > 4 or value.dim() > axes:  # more batches than one, or more values than one
+        if axes > 4 or value.dim() > axes:  # several axes of batches, or several values
             output = self.original(query, key, value, dropout=dropout, **options)
             events.tell(watchers, events.Unseen)
             return output
@@ -44,7 +44,7 @@ class WatchedAttend:
 def matrix_call(
     module: nn.Module, watchers: Watchers, matrix: AttentionMatrix, value: Tensor, original: Callable[[], Tensor]
 ) -> Tensor:
-    """`matrix @ value` in the forward of a module: `original()`, without what the watchers leave out."""
+    """Compute `matrix @ value` in the forward of a module: `original()`, without what the watchers leave out."""
     core, axes = matrix._core, len(matrix.shape)
     if axes > 4 or value.dim() > axes or matrix._whole is not None or not core.has_all_keys:  # or a part of a matrix
         output = original()
@@ -65,7 +65,7 @@ def matrix_call(
 
 
 def _kind(module: nn.Module, name: str, query: Tensor, key: Tensor, mask: Mask) -> str:
-    """What a module says that its attention is, or what its name, its mask and its lengths say."""
+    """Return the kind of a module's attention: as the module says, or by its name, its mask and its lengths."""
     kind = getattr(module, "kind", None)
     if kind in _KINDS:
         return str(kind)
@@ -83,7 +83,7 @@ def _our_call(
     softcap: float | None = None,
     sinks: Tensor | float | None = None,
 ) -> AttentionCall:
-    """A call of `regard.attention` with a batch and a head axis, in positions of the whole text."""
+    """Return a call of `regard.attention` with a batch and a head axis, in positions of the whole text."""
     queries, keys = query.shape[2], key.shape[2]
     first = keys - queries if kind == "decoder" and keys > queries else 0  # the earlier keys come from a cache
     bands: list[tuple[int | None, int | None]] = []

@@ -14,13 +14,12 @@ from torch.nn import functional
 from regard.errors import WatchError
 from regard.scores import Dense, Mask, as_mask, bind, cut, padding
 from regard.support import Int
-from regard.watching.capture.calls import AttentionCall, Shard
-from regard.watching.capture.links import LocatedLink
+from regard.watching.capture.calls import AttentionCall
 from regard.watching.capture.masks import Pattern
 
 
 class Step(NamedTuple):
-    """What the call of a step is made of, but for its keys."""
+    """The call of a step without its keys."""
 
     query: Tensor
     kind: str
@@ -29,38 +28,46 @@ class Step(NamedTuple):
     pattern: Pattern
     dense: Mask
 
+    @property
+    def hides_dropped(self) -> bool:
+        """Whether its mask hides all keys before its first key."""
+        return any(low is not None and self.queries.start + low >= self.keys.start for low, _ in self.pattern.bands)
+
+
+def _step(call: AttentionCall) -> Step:
+    return Step(call.query.detach(), call.kind, call.queries, call.keys, call.pattern, call.dense)
+
 
 class _NewKeys(NamedTuple):
     """A copy of the keys that a step added, after the key before them as the cache had it in that step."""
 
     tensor: Tensor
-    overlap: int  # 1 with that key, 0 where there is none
+    overlap: int  # 1 with the key before them, 0 without
     stop: int  # the position in the text where they end
 
 
 class Steps:
     """Calls in a row, each with its new keys only, and the keys of the cache once.
 
-    A cache that makes a new tensor in each step holds all keys in the newest one: so do we, and no older one. A cache
-    that writes into one tensor may write over it later: its keys are copied once, and then those of each step, as are
-    those of a cache that drops keys.
+    A cache that makes a new tensor in each step has all keys in the newest tensor: only this tensor is held. A cache
+    that writes into one tensor may write over it later: its keys are copied once, and then the keys of each step. So
+    are the keys of a cache that drops keys.
     """
 
     def __init__(self) -> None:
         self.rows = 0  # queries of all calls
         self._steps: list[Step] = []
-        self._last: tuple[float | None, float | None, Tensor | None] = None, None, None  # scale, softcap and sinks
-        self._shard: Shard | None = None
+        self._last: AttentionCall | None = None  # without its tensors
         self._new: list[_NewKeys] = []
-        self._checked = 1  # of the new keys, so many were compared with the step before
+        self._checked = 1  # so many of the new keys were compared with the step before
         self._key: Tensor | None = None  # the keys at the positions below
         self._positions = range(0)
         self._version: int | None = None  # of these keys; None where they are a copy
         self._address = 0  # of the keys of the last call
-        self._like: tuple[Any, ...] | None = None  # what the tensors of a further step are like, once one was followed
+        self._like: tuple[Any, ...] | None = None  # shapes and dtypes of a step that `follow` takes
 
     def add(self, call: AttentionCall, before: range = range(0)) -> None:
-        """A further call; the text had the keys at `before` until now."""
+        """Append a call; the text had the keys at `before` until now."""
         key, address, is_self = call.key, call.key.data_ptr(), call.kind != "cross"
         self._like = None
         if is_self and len(before):
@@ -75,13 +82,12 @@ class Steps:
             elif written:
                 raise _rewritten()
         self._address = address
-        self._last, self._shard = (call.scale, call.softcap, call.sinks), call.shard
-        query = call.query.detach() if call.query.requires_grad else call.query
-        self.rows += query.shape[2]
-        self._steps.append(Step(query, call.kind, call.queries, call.keys, call.pattern, call.dense))
+        self._last = _without_tensors(call)
+        self.rows += call.query.shape[2]
+        self._steps.append(_step(call))
 
     def follow(self, query: Tensor, key: Tensor, scale: float | None, *, compare: bool) -> bool:
-        """Add a step of one query that is like the last one, but for one key more; False where it is not surely that.
+        """Append a step of one query if it is certainly like the last step, with one key more; else return False.
 
         Every layer of a step runs this, and a GPU waits for it, so it does as little as possible: keys are copied for
         `check` only if they are to be compared.
@@ -104,8 +110,9 @@ class Steps:
         return True
 
     def _is_like_last(self, query: Tensor, key: Tensor, scale: float | None) -> bool:
-        """Whether nothing but the number of keys is other than in the last call."""
-        if self._version is None or self._key is None or not self._steps:  # a copy, or nothing to be like
+        """Whether only the number of keys differs from the last call."""
+        call = self._last
+        if self._version is None or self._key is None or call is None:  # the keys are a copy, or there is no call
             return False
         last = self._steps[-1]
         return (
@@ -113,21 +120,24 @@ class Steps:
             and query.dtype == last.query.dtype == key.dtype == self._key.dtype
             and key.shape[:2] == self._key.shape[:2]
             and self._address == self._key.data_ptr()
-            and (scale, None, None) == self._last
+            and scale == call.scale
+            and call.softcap is None
+            and call.sinks is None
             and last.pattern.only_causal
             and not last.dense.atoms
         )
 
     def note(self, call: AttentionCall) -> None:
-        """A call that is not added: only its last key is stored, for the next one to be compared with."""
+        """Note a call that is not appended: store only its last key, to compare the next call with it."""
         self._address, self._like = call.key.data_ptr(), None
         if call.kind != "cross":
             self._new = [_NewKeys(call.key[:, :, -1:].detach().clone(), 0, call.keys.stop)]
 
     def joined(self) -> AttentionCall:
-        """All calls as one."""
+        """Return all calls as one."""
         self.check()
         assert self._key is not None
+        assert self._last is not None
         if self._version is not None and _version(self._key) != self._version:
             raise _rewritten()
         keys, stop = [self._key], self._positions.stop
@@ -136,21 +146,10 @@ class Steps:
                 keys.append(tensor[:, :, -missing:])
                 stop = end
         key = self._key if len(keys) == 1 else torch.cat(keys, 2)
-        scale, softcap, sinks = self._last
-        positions = (
-            range(self._steps[0].queries.start, self._steps[-1].queries.stop),
-            range(self._positions.start, stop),
-        )
-        last, mask = self._steps[-1], joined_mask(self._steps, *positions)
-        query = torch.cat([step.query for step in self._steps], 2)
-        sinks = None if sinks is None else sinks.detach()
-        return AttentionCall(
-            query, key.detach(), mask, scale, softcap, sinks, last.kind, *positions, last.pattern, last.dense,
-            last.pattern.zeroed(*positions), self._shard,
-        )  # fmt: skip
+        return _join(self._steps, self._last, key.detach(), self._positions.start)
 
     def check(self) -> None:
-        """Raise where the cache was rewritten between two steps: rows would be joined with keys they never saw."""
+        """Raise if the cache was rewritten between two steps: rows would be joined with keys they never saw."""
         pairs = [
             (before.tensor[:, :, -1:], now.tensor[:, :, :1])
             for before, now in zip(self._new[self._checked - 1 :], self._new[self._checked :], strict=False)
@@ -163,12 +162,12 @@ class Steps:
         self._checked = max(len(self._new), 1)
 
     def resume(self) -> None:
-        """What comes next has keys that were computed again: their last digits may be others."""
+        """Expect keys that were computed again: their last digits may differ."""
         self.check()
         self._checked = len(self._new) + 1
 
     def clear(self) -> None:
-        """No calls any more; the next one is still compared with the last."""
+        """Drop all calls; the next call is still compared with the last."""
         self.rows, self._steps, self._key, self._like = 0, [], None, None
         self._new, self._checked = self._new[-1:], 1
 
@@ -201,19 +200,37 @@ def _rewritten() -> WatchError:
     )
 
 
-def joined_mask(steps: Sequence[Step], queries: range, keys: range) -> Mask:
-    """The mask of all steps over all of these keys."""
-    mask = _without_dropped_keys(steps, queries, keys) & steps[-1].pattern.mask(queries, keys)
+def _without_tensors(call: AttentionCall) -> AttentionCall:
+    """Return the call without its query, keys and mask, so that no cache is held."""
+    query, key = (tensor.new_empty(0, *tensor.shape[1:]) for tensor in (call.query, call.key))
+    return replace(call.detach(), query=query, key=key, mask=Mask())
+
+
+def _join(steps: Sequence[Step], last_call: AttentionCall, key: Tensor, first_key: int) -> AttentionCall:
+    """Return the steps as one call with these keys, which begin at this position."""
+    last, queries = steps[-1], range(steps[0].queries.start, steps[-1].queries.stop)
+    keys = range(first_key, first_key + key.shape[2])
+    mask = _without_dropped_keys(steps, queries, keys) & last.pattern.mask(queries, keys)
     for n in range(max(len(step.dense.atoms) for step in steps)):
-        rows = [dense_rows(step, n, keys) for step in steps]
+        rows = [_dense_rows(step, n, keys) for step in steps]
         shape = [max(sizes) for sizes in zip(*(row.shape[:2] for row in rows), strict=True)]
         mask &= torch.cat([row.expand(*shape, *row.shape[2:]) for row in rows], 2)
-    return mask
+    return replace(
+        last_call,
+        query=torch.cat([step.query for step in steps], 2),
+        key=key,
+        mask=mask,
+        queries=queries,
+        keys=keys,
+        pattern=last.pattern,
+        dense=last.dense,
+        zeroed=last.pattern.zeroed(queries, keys),
+    )
 
 
 def _without_dropped_keys(steps: Sequence[Step], queries: range, keys: range) -> Mask:
-    """Hides the keys that a cache had dropped by the time of a step, where the masks of the steps do not say so."""
-    dropped = [s for s in steps if s.keys.start > keys.start and s.kind != "cross" and not _hides_dropped(s)]
+    """Return a mask that hides the keys which a cache had dropped before a step, where no mask of a step hides them."""
+    dropped = [s for s in steps if s.keys.start > keys.start and s.kind != "cross" and not s.hides_dropped]
     if not dropped:
         return Mask()
     lowest = {step.keys.start - step.queries.start for step in dropped}
@@ -225,51 +242,44 @@ def _without_dropped_keys(steps: Sequence[Step], queries: range, keys: range) ->
     return as_mask(visible.to(steps[0].query.device))
 
 
-def _hides_dropped(step: Step) -> bool:
-    return any(low is not None and step.queries.start + low >= step.keys.start for low, _ in step.pattern.bands)
-
-
-def dense_rows(step: Step, n: int, keys: range) -> Tensor:
-    """The n-th dense part of a step's mask as a 4-D tensor, padded to all of these keys."""
-    like, queries = step.query, len(step.queries)
-    if n >= len(step.dense.atoms):
-        return like.new_ones(1, 1, queries, len(keys), dtype=torch.bool)
-    atom = step.dense.atoms[n]
-    if isinstance(atom, Dense):
-        tensor = atom.tensor[(None,) * (4 - atom.tensor.dim())]
-        tensor = tensor.expand(*tensor.shape[:2], queries, len(step.keys))
-    else:
-        shape = (*like.shape[:3], len(step.keys))
-        bound, place = bind(Mask((atom,)), shape, like.device, plain=False), (range(queries), range(shape[3]))
-        tile = bound.bias_tile(*place) if bound.biased else bound.tile(*place, like.device)
-        if tile is None:  # a cut of other rows
-            return like.new_ones(1, 1, queries, len(keys), dtype=torch.bool)
-        tensor = tile.expand(*tile.shape[:2], *shape[2:])
+def _dense_rows(step: Step, n: int, keys: range) -> Tensor:
+    """Return the n-th dense part of a step's mask as a 4-D tensor, padded to all of these keys."""
+    device, atoms, shape = step.query.device, step.dense.atoms[n : n + 1], (*step.query.shape[:3], len(step.keys))
+    tensor: Tensor | None = None
+    for atom in atoms:
+        if isinstance(atom, Dense):
+            tensor = atom.tensor[(None,) * (4 - atom.tensor.dim())]
+        else:
+            bound, place = bind(Mask((atom,)), shape, device, plain=False), (range(shape[2]), range(shape[3]))
+            tensor = bound.bias_tile(*place) if bound.biased else bound.tile(*place, device)
+    if tensor is None:  # no such part, or a cut of other rows
+        return torch.ones(1, 1, shape[2], len(keys), dtype=torch.bool, device=device)
+    tensor = tensor.expand(*tensor.shape[:2], *shape[2:])
     hidden = -math.inf if tensor.is_floating_point() else False  # keys that were not there in this step
     return functional.pad(tensor, (step.keys.start - keys.start, keys.stop - step.keys.stop), value=hidden)
 
 
 class Hypotheses(NamedTuple):
-    """What a beam search found.
+    """The hypotheses of a beam search, as rows of its steps.
 
-    >>> found = Hypotheses(torch.tensor([[0, 1, 0], [2, 3, -1]]), torch.zeros(2, 5), texts=2, beams=2)
-    >>> found.of(batch=4, steps=3), found.of(batch=2, steps=1)              # a decoder's steps, and an encoder's call
+    >>> best = Hypotheses(torch.tensor([[0, 1, 0], [2, 3, -1]]), torch.zeros(2, 5), texts=2, beams=2)
+    >>> best.rows_of(batch=4, steps=3), best.rows_of(batch=2, steps=1)      # a decoder's steps, and an encoder's call
     (tensor([[0, 1, 0],
             [2, 3, 2]]), tensor([[0],
             [1]]))
     """
 
-    rows: Int[Tensor, "hypotheses steps"]  # in which row of each step; -1 after the end of a hypothesis
-    ids: Tensor  # (hypotheses, tokens), with those of the prompt
+    rows: Int[Tensor, "hypotheses steps"]  # the row of each step; -1 after the end of a hypothesis
+    ids: Tensor  # (hypotheses, tokens), with the prompt
     texts: int
     beams: int  # of each text
 
-    def of(self, batch: int, steps: int) -> Tensor:
-        """For each hypothesis and step, its row in calls with so many; for one that has ended, that of its prompt."""
+    def rows_of(self, batch: int, steps: int) -> Tensor:
+        """Return the row of each hypothesis in each of `steps` calls; after its end, the row of its prompt."""
         rows = self.rows.where(self.rows >= 0, self.rows[:, :1])
         if batch == self.texts:
             return rows[:, :1] // self.beams
-        if batch != self.texts * self.beams:  # not of these texts, as windows of an image
+        if batch != self.texts * self.beams:  # other rows than texts, such as windows of an image
             return torch.arange(batch, device=rows.device)[:, None].expand(batch, steps)
         if 1 < steps < rows.shape[1]:
             raise WatchError(
@@ -279,23 +289,21 @@ class Hypotheses(NamedTuple):
         return rows[:, :steps]
 
     def ended(self, rows: Tensor) -> Tensor:
-        """(hypotheses, steps): whether a hypothesis had ended before a step, for rows that `of` gave."""
+        """Return (hypotheses, steps): whether a hypothesis had ended before a step, for the rows of `rows_of`."""
         if rows.shape[1] == 1 or len(rows) != len(self.rows):
             return torch.zeros(rows.shape, dtype=torch.bool, device=rows.device)
         return self.rows[:, : rows.shape[1]] < 0
 
     def texts_of(self, steps: list[Tensor]) -> list[Tensor]:
-        """Ids that the beams got in each step, as those of the hypotheses."""
-        rows = self.of(len(steps[0]), len(steps)).cpu()
-        found = torch.cat([step.cpu()[row] for step, row in zip(steps, rows.mT, strict=False)], 1)
-        own = self.ids.cpu()[:, : found.shape[1]]  # goes on with padding where a hypothesis has ended
-        return [own if rows.shape[1] > 1 and own.shape == found.shape else found]
+        """Turn the ids that the beams received in each step into the ids of the hypotheses."""
+        rows = self.rows_of(len(steps[0]), len(steps)).cpu()
+        received = torch.cat([step.cpu()[row] for step, row in zip(steps, rows.mT, strict=False)], 1)
+        written = self.ids.cpu()[:, : received.shape[1]]  # padding follows where a hypothesis has ended
+        return [written if rows.shape[1] > 1 and written.shape == received.shape else received]
 
 
 class BeamSteps:
     """The calls of a module in a beam search, each with the keys that it added."""
-
-    rows = 0  # none that may be reduced before the end
 
     def __init__(self) -> None:
         self._steps: list[Step] = []
@@ -303,72 +311,46 @@ class BeamSteps:
         self._last: AttentionCall | None = None
 
     def add(self, call: AttentionCall, before: range = range(0)) -> None:
-        """A further call; the text had the keys at `before` until now."""
-        call = call.detach()
+        """Append a call; the text had the keys at `before` until now."""
+        key = call.key.detach()
         if call.kind != "cross" or not self._new:  # all beams of a text look at the same other text
-            self._new.append(call.key[:, :, max(before.stop - call.keys.start, 0) :].clone())
-        self._steps.append(Step(call.query, call.kind, call.queries, call.keys, call.pattern, call.dense))
-        self._last = replace(call, query=call.query[:0], key=call.key[:0], mask=Mask())  # the cache is not held
+            self._new.append(key[:, :, max(before.stop - call.keys.start, 0) :].clone())
+        self._steps.append(_step(call))
+        self._last = _without_tensors(call)
 
-    def follow(self, query: Tensor, key: Tensor, scale: float | None, *, compare: bool) -> bool:
-        """False: every call has to be added."""
-        return False
-
-    def check(self) -> None:
-        """Nothing can have been rewritten: all is copied."""
-
-    def joined(self) -> AttentionCall:
-        """Refused: only the end of the search tells which rows belong together."""
-        raise WatchError("the beam search has not ended: which rows belong to one hypothesis is not known yet.")
-
-    def chosen(self, found: Hypotheses | None) -> tuple[AttentionCall, int]:
-        """The calls of all hypotheses as one, and how many they were; None: a single call, as the beams ran."""
+    def chosen(self, hypotheses: Hypotheses | None) -> tuple[AttentionCall, int]:
+        """Return the calls of all hypotheses as one, and their number; None: a single call, as the beams ran."""
         assert self._last is not None
         batch = len(self._steps[0].query)
-        if found is None:
-            found = Hypotheses(torch.arange(batch)[:, None], torch.empty(batch, 0), batch, 1)
-        rows = found.of(batch, len(self._steps)).to(self._steps[0].query.device)
+        if hypotheses is None:
+            hypotheses = Hypotheses(torch.arange(batch)[:, None], torch.empty(batch, 0), batch, 1)
+        rows = hypotheses.rows_of(batch, len(self._steps)).to(self._steps[0].query.device)
         steps = [_selected(step, row) for step, row in zip(self._steps, rows.mT, strict=False)]
-        new = [key[row] for key, row in zip(self._new, rows.mT, strict=False)]
-        key = new[0] if len(new) == 1 else torch.cat(new, 2)
-        queries = range(steps[0].queries.start, steps[-1].queries.stop)
-        keys = range(steps[0].keys.start, steps[0].keys.start + key.shape[2])
-        mask = joined_mask(steps, queries, keys)
-        ended = found.ended(rows.cpu()).to(rows.device)
+        key = torch.cat([key[row] for key, row in zip(self._new, rows.mT, strict=False)], 2)
+        call = _join(steps, self._last, key, steps[0].keys.start)
+        ended = hypotheses.ended(rows.cpu()).to(rows.device)
         if bool(ended.any()):
             counts = torch.tensor([step.query.shape[2] for step in steps], device=rows.device)
             after = ended.repeat_interleave(counts, 1)
-            mask &= cut(after)
-            if self._last.kind != "cross":
-                mask &= padding(~after)
-        pattern = steps[-1].pattern
-        call = replace(
-            self._last, query=torch.cat([step.query for step in steps], 2), key=key, mask=mask, queries=queries,
-            keys=keys, pattern=pattern, dense=steps[-1].dense, zeroed=pattern.zeroed(queries, keys),
-        )  # fmt: skip
+            hidden = cut(after) if call.kind == "cross" else cut(after) & padding(~after)
+            call = replace(call, mask=call.mask & hidden)
         return call, len(steps)
 
 
 def _selected(step: Step, rows: Tensor) -> Step:
-    """These rows of a step."""
-    dense = [dense_rows(step, n, step.keys) for n in range(len(step.dense.atoms))]
-    atoms = tuple(Dense(_pick(tensor, rows)) for tensor in dense)
-    return step._replace(query=step.query[rows], pattern=_of_rows(step.pattern, rows), dense=Mask(atoms))
-
-
-def _of_rows(pattern: Pattern, rows: Tensor) -> Pattern:
-    return replace(
-        pattern,
-        padding=tuple(_pick(tensor, rows) for tensor in pattern.padding),
-        documents=tuple(_pick(tensor, rows) for tensor in pattern.documents),
-        links=tuple(_linked(link, rows) for link in pattern.links),
+    """Return these rows of a step."""
+    pattern = replace(
+        step.pattern,
+        padding=tuple(_pick(tensor, rows) for tensor in step.pattern.padding),
+        documents=tuple(_pick(tensor, rows) for tensor in step.pattern.documents),
+        links=tuple(
+            replace(link, queries=_pick(link.queries, rows), keys=_pick(link.keys, rows)) for link in step.pattern.links
+        ),
     )
+    atoms = tuple(Dense(_pick(_dense_rows(step, n, step.keys), rows)) for n in range(len(step.dense.atoms)))
+    return step._replace(query=step.query[rows], pattern=pattern, dense=Mask(atoms))
 
 
-def _linked(link: LocatedLink, rows: Tensor) -> LocatedLink:
-    queries, keys = (_pick(side, rows) if isinstance(side, Tensor) else side for side in (link.queries, link.keys))
-    return replace(link, queries=queries, keys=keys)
-
-
-def _pick(tensor: Tensor, rows: Tensor) -> Tensor:
-    return tensor if len(tensor) == 1 else tensor[rows.to(tensor.device)]
+def _pick(places: Any, rows: Tensor) -> Any:
+    """Return these rows of a tensor (batch or 1, …); anything else as it is."""
+    return places[rows.to(places.device)] if isinstance(places, Tensor) and len(places) > 1 else places
