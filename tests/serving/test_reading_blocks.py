@@ -7,7 +7,7 @@ pytest.importorskip("vllm", reason="make test-vllm runs these")
 import torch
 from vllm import _custom_ops as ops
 
-from regard.serving.paged import gather
+from regard.serving.plugin import gather
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

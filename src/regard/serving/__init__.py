@@ -3,9 +3,8 @@
 Read in this order:
 
 client.py    `record`: the record of a request, from the processes of vLLM; `Endpoint`, the same over HTTP
-plugin.py    the plugin that vLLM loads: it gives the attention of watched requests to the store of its process
+plugin.py    the plugin that vLLM loads: it gives queries, and keys from the paged cache, to the store of its process
 requests.py  `WatchedRequest`, the calls and entries of a request; `Store`, all watched requests of a process
-paged.py     the keys of a request, gathered from the blocks of vLLM's cache
 
 Only requests that ask for a record are watched. A step of the server without a watched request runs unchanged.
 """

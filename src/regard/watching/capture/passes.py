@@ -67,16 +67,16 @@ class ModuleCalls:
         self._name, self.kind, self._graph, self._text = name, call.kind, keep.graph, text
         self._heads, self._shard, self.values = call.heads, call.shard, values
         self._steps = Steps()  # with reductions, the steps that are not reduced yet
-        self._beams = BeamSteps() if beams else None  # until the hypotheses are known
+        self.beams = BeamSteps() if beams else None  # until the hypotheses are known
         self._reductions: Growing | None = None
         self._real_keys: Tensor | None = None  # of what was reduced
         self._entry: Entry | None = None
         self._last_key = weakref.ref(call.key)
         if call.kind != "cross":
             text.readers[name] = self
-        if self._beams is not None:
+        if self.beams is not None:
             self._begin(call, 1)
-            self._beams.add(call)
+            self.beams.add(call)
             return
         matrix = call.matrix() if matrix is None else matrix
         if call.requires_grad and not keep.graph:
@@ -131,14 +131,14 @@ class ModuleCalls:
                 f'{self._name}: keep="graph" follows one forward over a whole text, and this one goes on with a cache. '
                 "Give the model the whole text, or generate inside torch.no_grad()."
             )
-        (self._steps if self._beams is None else self._beams).add(call, self._keys)
+        (self._steps if self.beams is None else self.beams).add(call, self._keys)
         if call.kind == "cross":
             self._last_key = weakref.ref(call.key)
         self._grow(call.queries.stop, max(self._keys.stop, call.keys.stop), call.query.shape[2])
 
     def follow(self, query: Tensor, key: Tensor, queries: range, scale: float | None, *, compare: bool) -> bool:
         """Append a step if it is like the last one; False: it may differ, and nothing was done."""
-        if queries.start != self._queries.stop or self.kind != "decoder" or self._beams is not None:
+        if queries.start != self._queries.stop or self.kind != "decoder" or self.beams is not None:
             return False
         if not self._steps.follow(query, key, scale, compare=compare):
             return False
@@ -159,16 +159,11 @@ class ModuleCalls:
         self._reduce_steps()
         self._steps.resume()
 
-    @property
-    def searching(self) -> bool:
-        """Whether the calls belong to a beam search, until `choose`."""
-        return self._beams is not None
-
     def choose(self, hypotheses: Hypotheses | None) -> None:
         """Turn the calls of a beam search into the calls of its hypotheses; None: they stay as they are."""
-        if self._beams is not None:
-            call, count = self._beams.chosen(hypotheses)
-            self._beams, self._entry = None, None
+        if self.beams is not None:
+            call, count = self.beams.chosen(hypotheses)
+            self.beams, self._entry = None, None
             self._take(call, call.matrix(), count)
 
     def finish(self) -> None:
@@ -187,7 +182,7 @@ class ModuleCalls:
         return self._entry
 
     def _make_entry(self) -> Entry:
-        if self._beams is not None:
+        if self.beams is not None:
             raise WatchError("the beam search has not ended: which rows belong to one hypothesis is not known yet.")
         self._reduce_steps()
         call, matrix = self._joined() if self._reductions is None else (None, None)
@@ -240,7 +235,6 @@ class ModuleCalls:
         return reader.rows.tokens, reader.real(), reader.rows.unseen
 
     def _padding(self) -> Bool[Tensor, "batch keys"] | None:
-        """Return which keys are no padding."""
         if self._reduced_to is not None:
             return self._real_keys
         return self._real(self._joined()[0], range(len(self._keys)), None)
@@ -325,11 +319,6 @@ class Pass(dict[str, ModuleCalls]):
         """
         return next((name for name in reversed(self) if self[name].kind == "decoder"), "")
 
-    @property
-    def searching(self) -> bool:
-        """Whether the pass belongs to a beam search whose hypotheses are not known yet."""
-        return any(calls.searching for calls in self.values())
-
     def finish(self) -> None:
         """Do what was put off."""
         for calls in self.values():
@@ -359,8 +348,6 @@ class Setup:
 
 
 class _Generation(NamedTuple):
-    """The running generation."""
-
     mode: str = ""
     ends: tuple[int, ...] = ()
     images: Images | None = None  # the model encodes its images first, and is then called without them
@@ -368,7 +355,7 @@ class _Generation(NamedTuple):
 
 
 class Passes:
-    """The `Watcher` of a model: folds its events and calls into one `Pass` for each text, in `passes`.
+    """The watcher of a model: folds its events and calls into one `Pass` for each text, in `passes`.
 
     Calls are folded as they come, since a list of them would hold the keys of every step of a generation.
     """
@@ -417,7 +404,7 @@ class Passes:
                 self._begin_generation(event)
             case events.GenerationEnded(hypotheses):
                 self._generation = _Generation()
-                searched = [each for each in self.passes if each.searching]
+                searched = [each for each in self.passes if any(calls.beams for calls in each.values())]
                 for each in searched if hypotheses is not None else ():
                     # Without a cache each step is a pass of its own.
                     each.choose(hypotheses if len(searched) == 1 else None)
@@ -508,7 +495,6 @@ class Passes:
         return True
 
     def _record(self, placed: Placed, matrix: AttentionMatrix | None, value: Tensor | None) -> None:
-        """Record a call that has its place."""
         name = placed.name
         lost = self._keep.graph and not torch.is_grad_enabled() and self._forward.differentiable
         if lost and any(parameter.requires_grad for parameter in self._setup.modules[name].parameters()):

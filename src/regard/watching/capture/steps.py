@@ -64,12 +64,11 @@ class Steps:
         self._positions = range(0)
         self._version: int | None = None  # of these keys; None where they are a copy
         self._address = 0  # of the keys of the last call
-        self._like: tuple[Any, ...] | None = None  # shapes and dtypes of a step that `follow` takes
+        self._like: tuple[Any, ...] | None = None  # shapes, dtypes and scale of a step that `follow` takes
 
     def add(self, call: AttentionCall, before: range = range(0)) -> None:
         """Append a call; the text had the keys at `before` until now."""
         key, address, is_self = call.key, call.key.data_ptr(), call.kind != "cross"
-        self._like = None
         if is_self and len(before):
             self._copy_new(key, call.keys, before)
         if self._key is None:
@@ -81,7 +80,10 @@ class Steps:
                 self._hold(*((self._key, self._positions) if written else (key, call.keys)), copy=written)
             elif written:
                 raise _rewritten()
-        self._address = address
+        plain = call.pattern.only_causal and not call.dense.atoms and call.softcap is None and call.sinks is None
+        held = self._version is not None and self._key is not None and address == self._key.data_ptr()
+        like = call.query.shape, call.query.dtype, key.dtype, *key.shape[:2], call.scale
+        self._address, self._like = address, like if plain and held and call.query.dtype == key.dtype else None
         self._last = _without_tensors(call)
         self.rows += call.query.shape[2]
         self._steps.append(_step(call))
@@ -92,40 +94,20 @@ class Steps:
         Every layer of a step runs this, and a GPU waits for it, so it does as little as possible: keys are copied for
         `check` only if they are to be compared.
         """
-        shape, address = key.shape, key.data_ptr()
-        like = (query.shape, query.dtype, key.dtype, shape[0], shape[1], scale)
-        if like != self._like and not self._is_like_last(query, key, scale):
+        shape, address, positions = key.shape, key.data_ptr(), self._positions
+        if (query.shape, query.dtype, key.dtype, shape[0], shape[1], scale) != self._like:
             return False
-        positions = self._positions
         if shape[2] != len(positions) + 1 or address == self._address:
             return False
         last = self._steps[-1]
         keys = range(positions.start, positions.stop + 1)
         if compare:
             self._copy_new(key, keys, positions)
-        self._key, self._positions, self._version, self._address, self._like = key, keys, _version(key), address, like
+        self._key, self._positions, self._version, self._address = key, keys, _version(key), address
         queries = range(last.queries.stop, last.queries.stop + 1)
         self._steps.append(Step(query, last.kind, queries, keys, last.pattern, last.dense))
         self.rows += 1
         return True
-
-    def _is_like_last(self, query: Tensor, key: Tensor, scale: float | None) -> bool:
-        """Whether only the number of keys differs from the last call."""
-        call = self._last
-        if self._version is None or self._key is None or call is None:  # the keys are a copy, or there is no call
-            return False
-        last = self._steps[-1]
-        return (
-            query.shape == last.query.shape
-            and query.dtype == last.query.dtype == key.dtype == self._key.dtype
-            and key.shape[:2] == self._key.shape[:2]
-            and self._address == self._key.data_ptr()
-            and scale == call.scale
-            and call.softcap is None
-            and call.sinks is None
-            and last.pattern.only_causal
-            and not last.dense.atoms
-        )
 
     def note(self, call: AttentionCall) -> None:
         """Note a call that is not appended: store only its last key, to compare the next call with it."""
