@@ -143,7 +143,10 @@ class WatchedRequest:
     def finish(self) -> None:
         """Move what is kept to the memory of the CPU: the request reads no more."""
         if not self.failed:
-            self._entries = {name: _on_cpu(entry) for name, entry in self.entries().items()}
+            self._entries = self.entries()
+            for name, entry in self._entries.items():
+                tensors = {part: tensor.cpu() for part, (tensor, _) in tensors_by_head(entry).items()}
+                self._entries[name] = with_tensors(entry, tensors, entry.shard)
         self._calls.clear()
 
     def entries(self) -> dict[str, Entry]:
@@ -185,11 +188,6 @@ def to_bytes(record: Record) -> bytes:
         path = Path(folder) / "record.safetensors"
         record.save(path)
         return path.read_bytes()
-
-
-def _on_cpu(entry: Entry) -> Entry:
-    tensors = {name: tensor.cpu() for name, (tensor, _) in tensors_by_head(entry).items()}
-    return with_tensors(entry, tensors, entry.shard)
 
 
 class Store:

@@ -20,7 +20,6 @@ from regard.scores import Atom, Cut, Dense, Mask, Positions, Same, bind, documen
 from regard.support import Bool, Float
 from regard.watching.capture.links import LocatedLink
 from regard.watching.capture.masks import Pattern, pick_on, real_keys, within_text
-from regard.watching.record.tokens import Detached
 
 if TYPE_CHECKING:
     from regard.watching.record.entries import Entry
@@ -120,11 +119,6 @@ class AttentionCall:
         mask, zeroed = self.pattern.mask(queries, self.keys) & dense, self.pattern.zeroed(queries, self.keys)
         query = self.query[:, :, -count:].clone()
         return replace(self, query=query, mask=mask, queries=queries, dense=dense, zeroed=zeroed)
-
-    def warn_if_detached(self, detached: Detached) -> None:
-        """Warn when a gradient passes through this call, if numbers of it were read that have no gradient."""
-        if torch.is_grad_enabled() and (tensors := [t for t in (self.query, self.key) if t.requires_grad]):
-            tensors[0].register_hook(detached.passed)  # type: ignore[no-untyped-call]
 
     @property
     def requires_grad(self) -> bool:

@@ -161,26 +161,22 @@ def tell(watchers: Watchers, event: Callable[[str], Event]) -> None:
         watcher.tell(event(name))
 
 
-def attend(
-    watchers: Watchers,
-    call: AttentionCall,
-    value: Tensor,
-    compute: Callable[[AttentionCall], tuple[Tensor, AttentionMatrix | None]],
-) -> tuple[Tensor, AttentionMatrix | None]:
-    """Compute a call without the links and heads that the watchers leave out, and let each of them record it.
+Computed = tuple[Tensor, AttentionMatrix | None]  # an output, and the matrix that it was computed with, if any
 
-    Args:
-        watchers: of the module that makes the call.
-        call: the call as the model made it.
-        value: the values of the call, for the record.
-        compute: returns the output of the changed call, and the matrix that it was computed with, if there is a matrix.
+
+def attend(
+    watchers: Watchers, call: AttentionCall, value: Tensor, original: Callable[[], Computed], dropout: float = 0.0
+) -> Computed:
+    """Compute a call without the links and heads that the watchers leave out, and let each watcher record it.
+
+    `original` computes the call as the model does; it is used where no links are cut or steered.
     """
     places = []
     for watcher, name in watchers:
         placed = watcher.place(name, call)
         call = placed.call
         places.append((watcher, placed))
-    output, matrix = compute(call)
+    output, matrix = call.attend(value, dropout) if call.pattern.links else original()
     for watcher, placed in places:
         output = watcher.observe(placed._replace(call=call), matrix, output, value)
     return output, matrix

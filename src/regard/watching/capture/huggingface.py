@@ -142,8 +142,7 @@ def _names(kind: Any) -> frozenset[str]:
     If the class calls the registered function, its other functions are left out: it calls them only without it.
     """
     bases = [base for base in kind.__mro__ if base.__module__.startswith("transformers.models.")]
-    own = [member for base in bases for member in vars(base).values()]
-    names, called = _names_in(own)
+    names, called = _names_in([member for base in bases for member in vars(base).values()])
     while called and "ALL_ATTENTION_FUNCTIONS" not in names:
         more, called = _names_in(called)
         called = [] if more <= names else called
@@ -323,7 +322,10 @@ def _mask(
     # Padding before the keys of a window is needed later, when the steps are joined to the whole text.
     padding = tuple(p for p in parts["padding"] if not bool(p.all()) or p.shape[-1] < keys.stop)
     ids = tuple(d(keys.stop, target) if callable(d) else d for d in parts["documents"])
-    pattern = Pattern(_intersect(tuple(parts["band"])), padding, ids)
+    lowest = max((low for low, _ in parts["band"] if low is not None), default=None)
+    highest = min((high for _, high in parts["band"] if high is not None), default=None)
+    bands = ((lowest, highest),) if parts["band"] else ()  # where several hold at once, as in a causal window
+    pattern = Pattern(bands, padding, ids)
     if options.get("allow_is_bidirectional_skip") and not pattern.causal and not pattern.mask(queries, keys).atoms:
         return None  # as for eager attention: some models run without a mask, and fail on a mask of all keys
     return LazyMask(pattern, queries, keys, batch_size, dtype, target)
@@ -341,14 +343,6 @@ def _masking_utils() -> Any:
     from transformers import masking_utils
 
     return masking_utils
-
-
-@functools.lru_cache(maxsize=256)
-def _intersect(bands: tuple[tuple[int | None, int | None], ...]) -> tuple[tuple[int | None, int | None], ...]:
-    """Return the one band that is left where several hold at once, as in a causal window."""
-    lowest = max((low for low, _ in bands if low is not None), default=None)
-    highest = min((high for _, high in bands if high is not None), default=None)
-    return ((lowest, highest),) if bands else ()
 
 
 def _atoms(function: Callable, home: str) -> Iterator[tuple[str, Any] | None]:
@@ -435,14 +429,13 @@ def _attention(
     call = AttentionCall(query, key, mask, scaling, softcap, sinks, kind, queries, keys, pattern, dense, shard=shard)
     wants_weights = bool(options.get("output_attentions"))
 
-    def compute(call: AttentionCall) -> tuple[Tensor, AttentionMatrix | None]:
-        masked = call.mask.atoms or call.zeroed.atoms
-        if query.shape[2] == 1 and not (masked or wants_weights) and softcap is None and sinks is None:
+    def compute() -> tuple[Tensor, AttentionMatrix | None]:
+        if query.shape[2] == 1 and not (mask.atoms or wants_weights) and softcap is None and sinks is None:
             # A step of a generation becomes a row of the matrix of all steps, and needs no matrix of its own.
             return _fused(query, key, value, dropout_p=dropout, scale=scaling, enable_gqa=grouped), None
         return call.attend(value, dropout)
 
-    output, matrix = events.attend(watchers, call, value, compute)
+    output, matrix = events.attend(watchers, call, value, compute, dropout)
     weights = matrix.to_dense() if matrix is not None and wants_weights else None
     output = output.transpose(1, 2).contiguous()
     events.tell(watchers, lambda name: events.Returned(name, output))

@@ -82,7 +82,7 @@ class Link:
         """
         parts = [part.strip() for part in re.split("->|→", text)]
         if len(parts) != 2 or not all(parts):
-            raise InputError(f'a link is written "it->dog": one word, an arrow, another. Got {text!r}.')
+            raise InputError(f'a link is written "it->dog": a word, an arrow, a word. Got {text!r}.')
         return cls(*parts)
 
 
@@ -267,20 +267,19 @@ class _Removed:
 class Changes:
     """Heads and links that a model runs without or with a bias; changes that never apply are reported.
 
-    >>> print(*Changes(["layers.0"], [Link("it", "dog"), {"layers.0": [3]}], {Link("it", "food"): 2.0}), sep="; ")
+    >>> changes = Changes(["layers.0"])
+    >>> changes.add(without=[Link("it", "dog"), {"layers.0": [3]}], steer={Link("it", "food"): 2.0})
+    >>> print(*changes, sep="; ")
     it → dog is cut: the other weights are normalised to 1 again; it → food has a bias of +2: all weights are normalised
     to 1; without head 3 of layers.0
     """
 
-    def __init__(
-        self, modules: Iterable[str], without: Without | None = None, steer: Mapping[Link, float] | None = None
-    ):
+    def __init__(self, modules: Iterable[str]):
         self._modules = list(modules)
         self._heads: list[_Removed] = []
         self._links: list[_Steered] = []
         self._applied: set[_Steered | _Removed] = set()
         self._failures: dict[_Steered, str] = {}
-        self.add(without, steer)
 
     def add(
         self,
@@ -370,13 +369,9 @@ class Changes:
     # Heads
 
     def without_heads(self, name: str, output: Tensor, heads: int, local: range) -> Tensor:
-        """Set the removed heads of a module's output to 0.
+        """Set the removed heads of a module to 0 in its output (batch, local heads, queries, width).
 
-        Args:
-            name: of the module.
-            output: (batch, heads, queries, width), of the heads that this process computes.
-            heads: the number of heads of the whole layer.
-            local: the numbers of the heads that this process computes.
+        `heads` is the number of heads of the layer; `local` are the heads that this process computes.
         """
         removed: Tensor | None = None
         for change in self._heads:

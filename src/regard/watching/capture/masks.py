@@ -23,6 +23,8 @@ from regard.scores import Atom, Band, Cut, Dense, Keep, Mask, Positions, Same, a
 from regard.support import Bool
 from regard.watching.capture.links import LocatedLink
 
+Bounds = tuple[int | None, int | None]  # lowest and highest; None: no bound
+
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
@@ -32,7 +34,7 @@ class Pattern:
     window(2, 0, offset=6)
     """
 
-    bands: tuple[tuple[int | None, int | None], ...] = ()  # bounds of key position - query position
+    bands: tuple[Bounds, ...] = ()  # of key position - query position
     padding: tuple[Tensor, ...] = ()  # bool (batch, keys), True = a real token
     documents: tuple[Tensor, ...] = ()  # ids (batch, tokens): a query sees the keys that have its id
     links: tuple[LocatedLink, ...] = ()  # that are cut, steered or set to 0
@@ -176,32 +178,28 @@ class ReadMask(NamedTuple):
 
 def read_mask(mask: Tensor | None, queries: int, keys: int, causal: bool) -> ReadMask:
     """Read the mask that a model passes for so many queries and keys; None is `causal` or not, as the module says."""
-    if isinstance(mask, LazyMask) and mask.read is not None and mask.read[0] == (queries, keys):
-        return mask.read[1]
-    pattern, dense, *places = _located(mask, queries, keys)
-    pattern = Pattern(bands=((None, 0),)) if causal else pattern
-    causal = pattern.causal
-    if causal and places[0].stop < places[1].stop:  # a static cache is longer than the text so far
-        places[1] = range(places[1].start, places[0].stop)
-    reading = ReadMask(pattern, pattern.mask(*places), tuple(dense), places[0], places[1], causal)
-    if isinstance(mask, LazyMask):
-        mask.read = (queries, keys), reading
+    lazy = mask if isinstance(mask, LazyMask) else None
+    if lazy is not None and lazy.read is not None and lazy.read[0] == (queries, keys):
+        return lazy.read[1]
+    pattern, rows, columns = Pattern(((None, 0),) if causal else ()), range(queries), range(keys)
+    dense: tuple[Tensor, ...] = ()
+    if lazy is not None and len(lazy.queries) >= queries and len(lazy.keys) >= keys:
+        # It may have more keys than the model uses; eager attention slices it too.
+        pattern, rows, columns = lazy.pattern, lazy.queries, range(lazy.keys.start, lazy.keys.start + keys)
+        dense = () if lazy.dense is None else (lazy.dense[..., :keys],)
+    elif mask is not None:
+        numbers = mask if lazy is None else lazy.visible()  # made for one query or key, and meant for all
+        rows = range(max(keys - queries, 0), max(keys, queries))
+        if numbers.dim() == 2:
+            pattern = Pattern(padding=(numbers.bool(),))
+        else:
+            dense = (numbers[..., :keys],)
+    if pattern.causal and rows.stop < columns.stop:  # a static cache is longer than the text so far
+        columns = range(columns.start, rows.stop)
+    reading = ReadMask(pattern, pattern.mask(rows, columns), dense, rows, columns, pattern.causal)
+    if lazy is not None:
+        lazy.read = (queries, keys), reading
     return reading
-
-
-def _located(mask: Tensor | None, queries: int, keys: int) -> tuple[Pattern, list[Tensor], range, range]:
-    """Return a mask as a pattern and dense tensors, and where the queries and keys lie in the text."""
-    if isinstance(mask, LazyMask):  # it may have more keys than the model uses; eager slices it too
-        if len(mask.queries) >= queries and len(mask.keys) >= keys:
-            dense = [] if mask.dense is None else [mask.dense[..., :keys]]
-            return mask.pattern, dense, mask.queries, range(mask.keys.start, mask.keys.start + keys)
-        mask = mask.visible()  # made for one query or key, and meant for all
-    positions = range(max(keys - queries, 0), max(keys, queries)), range(keys)
-    if mask is None:
-        return Pattern(), [], range(queries), positions[1]
-    if mask.dim() == 2:
-        return Pattern(padding=(mask.bool(),)), [], *positions
-    return Pattern(), [mask[..., :keys]], *positions
 
 
 # Padding
@@ -248,7 +246,7 @@ def within_text(mask: Mask, sequence: int, queries: Positions, keys: Positions) 
         elif isinstance(atom, Cut):
             atoms += _cut_within(atom, sequence, blocks, (queries, keys))
         elif isinstance(atom, Dense):
-            tensor = _of(atom.tensor[(None,) * (4 - atom.tensor.dim())], sequence)
+            tensor = _text(atom.tensor[(None,) * (4 - atom.tensor.dim())], sequence)
             for axis, positions in ((2, queries), (3, keys)):
                 tensor = tensor if tensor.shape[axis] == 1 else pick_on(tensor, axis, positions)
             atoms.append(Dense(tensor))
@@ -300,7 +298,7 @@ def _band_within(band: Band, sequence: int, blocks: Sequence[tuple[_Run, _Run]])
 def _cut_within(
     cut: Cut, sequence: int, blocks: Sequence[tuple[_Run, _Run]], positions: tuple[Positions, Positions]
 ) -> Iterator[Atom]:
-    heads = _of(cut.heads, sequence) if isinstance(cut.heads, Tensor) and cut.heads.dim() > 1 else cut.heads
+    heads = _text(cut.heads, sequence) if isinstance(cut.heads, Tensor) and cut.heads.dim() > 1 else cut.heads
     for block in blocks:
         sides: list[range | Tensor] = []
         for side, run, places in zip((cut.queries, cut.keys), block, positions, strict=True):
@@ -317,12 +315,12 @@ def _cut_within(
             yield Cut(sides[0], sides[1], heads, band, cut.bias)
 
 
-def _of(tensor: Tensor, sequence: int) -> Tensor:
+def _text(tensor: Tensor, sequence: int) -> Tensor:
     """Return the part of a tensor (batch or 1, …) for one text."""
     return tensor if len(tensor) == 1 else tensor[sequence : sequence + 1]
 
 
 def _row(tensor: Tensor, sequence: int, positions: Positions) -> Tensor:
     """Return the numbers of these tokens of a text, from (batch, tokens) or (tokens)."""
-    row = tensor if tensor.dim() == 1 else _of(tensor, sequence)[0]
+    row = tensor if tensor.dim() == 1 else _text(tensor, sequence)[0]
     return pick_on(row, 0, positions)

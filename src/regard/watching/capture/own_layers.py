@@ -12,7 +12,7 @@ from regard.scores import Atom, Band, Mask, as_mask
 from regard.watching.capture import events
 from regard.watching.capture.calls import AttentionCall, names_another_sequence
 from regard.watching.capture.events import Watchers
-from regard.watching.capture.masks import Pattern
+from regard.watching.capture.masks import Bounds, Pattern
 
 _KINDS = ("encoder", "decoder", "cross")
 
@@ -37,7 +37,7 @@ class WatchedAttend:
         query, key, value = (t[(None,) * (4 - axes)] if t.dim() == axes else t for t in (query, key, value))
         kind = _kind(self._module, self._name, query, key, mask)
         call = _our_call(kind, query, key, mask, **options)
-        output, _ = events.attend(watchers, call, value, lambda call: call.attend(value, dropout))
+        output, _ = events.attend(watchers, call, value, lambda: call.attend(value, dropout), dropout)
         return output[(0,) * (4 - axes)]
 
 
@@ -52,12 +52,10 @@ def matrix_call(
         return output
     query, key, mask, scores = core.scores.query, core.scores.key, matrix._mask, core.scores
     kind = _kind(module, watchers[0][1], query, key, mask)
-    call = _our_call(kind, query, key, mask, scores.scale, scores.softcap, scores.sinks)
+    call = _our_call(kind, query, key, mask, scores.sinks, scale=scores.scale, softcap=scores.softcap)
     value = value[(None,) * (4 - axes)] if value.dim() == axes else value
 
-    def compute(call: AttentionCall) -> tuple[Tensor, AttentionMatrix]:
-        if call.pattern.links:
-            return call.attend(value)
+    def compute() -> tuple[Tensor, AttentionMatrix]:
         return original()[(None,) * (4 - axes)], call.matrix() if axes < 4 else matrix
 
     output, _ = events.attend(watchers, call, value, compute)
@@ -75,18 +73,12 @@ def _kind(module: nn.Module, name: str, query: Tensor, key: Tensor, mask: Mask) 
 
 
 def _our_call(
-    kind: str,
-    query: Tensor,
-    key: Tensor,
-    mask: Mask,
-    scale: float | None = None,
-    softcap: float | None = None,
-    sinks: Tensor | float | None = None,
+    kind: str, query: Tensor, key: Tensor, mask: Mask, sinks: Tensor | float | None = None, **options: Any
 ) -> AttentionCall:
     """Return a call of `regard.attention` with a batch and a head axis, in positions of the whole text."""
     queries, keys = query.shape[2], key.shape[2]
     first = keys - queries if kind == "decoder" and keys > queries else 0  # the earlier keys come from a cache
-    bands: list[tuple[int | None, int | None]] = []
+    bands: list[Bounds] = []
     others: list[Atom] = []
     for atom in mask.atoms:
         if isinstance(atom, Band) and isinstance(atom.offset, int):
@@ -97,6 +89,7 @@ def _our_call(
     if kind == "decoder" and queries == 1:  # a step needs no mask, but the matrix of all steps does
         bands.append((None, 0))
     sinks = sinks if sinks is None or isinstance(sinks, Tensor) else query.new_tensor(sinks)
-    positions = range(first, first + queries), range(keys)
-    pattern, dense = Pattern(tuple(bands)), Mask(tuple(others))
-    return AttentionCall(query, key, mask, scale, softcap, sinks, kind, *positions, pattern, dense)
+    return AttentionCall(
+        query, key, mask, sinks=sinks, kind=kind, queries=range(first, first + queries), keys=range(keys),
+        pattern=Pattern(tuple(bands)), dense=Mask(tuple(others)), **options,
+    )  # fmt: skip

@@ -80,7 +80,8 @@ class ModuleCalls:
             return
         matrix = call.matrix() if matrix is None else matrix
         if call.requires_grad and not keep.graph:
-            call.warn_if_detached(text.detached)
+            if torch.is_grad_enabled() and (tensors := [t for t in (call.query, call.key) if t.requires_grad]):
+                tensors[0].register_hook(text.detached.passed)  # type: ignore[no-untyped-call]
             call, matrix = call.detach(), matrix.detach()
         self._take(call, matrix, 1)
 
@@ -295,20 +296,12 @@ class Pass(dict[str, ModuleCalls]):
         self.text, self.name, self._keep = text, name, keep
         self.links: dict[str, tuple[LocatedLink, ...]] = {}  # by module
 
-    def add(
-        self,
-        name: str,
-        call: AttentionCall,
-        matrix: AttentionMatrix | None = None,
-        *,
-        beams: bool = False,
-        values: KeptValues | None = None,
-    ) -> ModuleCalls:
-        """Append a call of a module: a step, or the first call, whose values are kept in `values`."""
-        if (calls := self.get(name)) is not None:
-            calls.append(call)
-            return calls
-        self[name] = ModuleCalls(name, call, matrix, self._keep, self.text, beams=beams, values=values)
+    def add(self, name: str, call: AttentionCall, matrix: AttentionMatrix | None = None, **options: Any) -> ModuleCalls:
+        """Append a call of a module: a step, or the first call, with options of `ModuleCalls`."""
+        if name in self:
+            self[name].append(call)
+        else:
+            self[name] = ModuleCalls(name, call, matrix, self._keep, self.text, **options)
         return self[name]
 
     @cached_property
@@ -386,28 +379,36 @@ class Passes:
     def tell(self, event: events.Event) -> None:
         """Fold an event."""
         match event:
-            case events.InputsRead(ids, images):
+            case events.InputsRead(ids, read):
                 self._ids |= ids
-                self._images = self._images or images()
+                self._images = self._images or read()
             case events.ForwardBegan(cache):
                 self.forwards += 1
                 self._forward, self._images = event, self._generation.images
-                self._now = self._pass_of(cache)
+                filled = self._caches.get(id(cache))
+                if filled is not None and filled[0]() is cache:  # two texts may be generated in turn, each with a cache
+                    self._now = filled[1]
                 for calls in self._parts.values():  # of a forward that ended in an error
                     calls.clear()
             case events.ForwardEnded(cache):
-                for filled in (self._forward.cache, cache):
-                    if type(filled).__weakrefoffset__:  # neither None nor a tuple of tensors, as old models have
-                        self._caches[id(filled)] = weakref.ref(filled), self._now
+                for each in (self._forward.cache, cache):
+                    if type(each).__weakrefoffset__:  # neither None nor a tuple of tensors, as old models have
+                        self._caches[id(each)] = weakref.ref(each), self._now
                 self._forward = self._forward._replace(cache=None)
-            case events.GenerationBegan():
-                self._begin_generation(event)
+            case events.GenerationBegan(name, model, inputs, mode, ends):
+                if mode == "beams" and (self._keep.values or self._keep.rows is not None):
+                    raise WatchError(
+                        "neither values nor the last rows are followed along the hypotheses of a beam search. Watch "
+                        'with keep="matrix", generate with num_beams=1, or watch model(sequences) on what came out.'
+                    )
+                images = read_images(name, model, (), inputs, self._setup.images)
+                self._generation = _Generation(mode, ends, images, len(self.passes))
             case events.GenerationEnded(hypotheses):
                 self._generation = _Generation()
-                searched = [each for each in self.passes if any(calls.beams for calls in each.values())]
-                for each in searched if hypotheses is not None else ():
+                searched = [text for text in self.passes if any(calls.beams for calls in text.values())]
+                for text in searched if hypotheses is not None else ():
                     # Without a cache each step is a pass of its own.
-                    each.choose(hypotheses if len(searched) == 1 else None)
+                    text.choose(hypotheses if len(searched) == 1 else None)
             case events.ModuleEnded(name, boundaries):
                 self._end_module(name, boundaries)
             case events.Returned(name, output):
@@ -415,15 +416,6 @@ class Passes:
                     self.projections.returned(name, output)
             case events.Unseen(name):
                 self.unseen[name] = None
-
-    def _begin_generation(self, event: events.GenerationBegan) -> None:
-        if event.mode == "beams" and (self._keep.values or self._keep.rows is not None):
-            raise WatchError(
-                "neither values nor the last rows are followed along the hypotheses of a beam search. Watch with "
-                'keep="matrix", generate with num_beams=1, or watch model(sequences) on what came out.'
-            )
-        images = read_images(event.name, event.model, (), event.inputs, self._setup.images)
-        self._generation = _Generation(event.mode, event.ends, images, len(self.passes))
 
     def _end_module(self, name: str, boundaries: Callable[[], Tensor | None]) -> None:
         """Name a module as unseen unless it called transformers' function; record its parts as one row if it can be."""
@@ -552,11 +544,6 @@ class Passes:
         """Give the ids and images that came since the last call to the current text."""
         self._now.text.add(self._ids, self._images)
         self._ids = {}
-
-    def _pass_of(self, cache: Any) -> Pass:
-        """Return the pass that filled a cache: two texts may be generated in turn, each with its cache."""
-        known = self._caches.get(id(cache))
-        return self._now if cache is None or known is None or known[0]() is not cache else known[1]
 
     def _begin_pass(self) -> None:
         self._now.finish()

@@ -192,14 +192,12 @@ def _of_torch(
     values = _value(value, call)
     unchanged: list[Tensor] = []  # the output of torch's function, and the same with a batch and a head axis
 
-    def compute(call: AttentionCall) -> tuple[Tensor, AttentionMatrix | None]:
-        if call.pattern.links:
-            return call.attend(values, dropout_p)
+    def compute() -> tuple[Tensor, None]:
         output = function(query, key, value, attn_mask=attn_mask, **options)
         unchanged.extend((output, output.reshape(*call.query.shape[:3], output.shape[-1])))
         return unchanged[1], None
 
-    observed, matrix = events.attend(watchers, call, values, compute)
+    observed, matrix = events.attend(watchers, call, values, compute, dropout_p)
     if heads is not None:
         heads.matrix = matrix
     if unchanged and observed is unchanged[1]:
@@ -453,12 +451,7 @@ class Products:
     ) -> bool:  # fmt: skip
         """Note the output of a call; return whether it is the softmax of an attention.
 
-        Args:
-            role: what the function does (`role_of`).
-            args: the arguments of the call.
-            kwargs: its keyword arguments.
-            output: what it returned.
-            running: finds the innermost running module.
+        `role` is what the function does (`role_of`); `running` finds the innermost running module.
         """
         if role == "pairs" and not self.follows and not _is_outer(args, output):
             return False

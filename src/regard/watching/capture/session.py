@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import sys
 import threading
 import warnings
@@ -101,14 +100,14 @@ class Watching:
             raise InputError(f"watch takes a torch module. Got {type(model).__name__}.")
         self._model, self._strict = model, strict
         modules, self._is_compiled = _named_modules(model)
-        transformers = {name and f"{name}.": m for name, m in modules.items() if isinstance(m, Transformer)}
-        pads = {f"{prefix}decoder": module.config.pad for prefix, module in transformers.items()}
+        transformers = {name: module for name, module in modules.items() if isinstance(module, Transformer)}
+        pads = {f"{name}.decoder".lstrip("."): module.config.pad for name, module in transformers.items()}
         self._setup = Setup(modules, vocabulary, huggingface.wordless(modules), pads, images, keep)
         self.changes = Changes(modules)
         self._undo: contextlib.ExitStack | None = None
         self._passes = Passes(self._setup, self.changes)
         self._configs: list[Any] = []
-        self._embedded: Tensor | None = None  # ids that a regard.Transformer has embedded last
+        self._embedded: Tensor | None = None  # the ids that a regard.Transformer has embedded last
         self._thread = threading.local()  # .depth: how many hooked modules are running
 
     @property
@@ -131,7 +130,8 @@ class Watching:
         modules = [(name, module, _class_facts(type(module))) for name, module in named.items()]
         joins_parts = not (self.changes.has_links or keep.values or keep.nothing)  # which each part has for itself
         self.changes.restart()
-        parts = [name for name, _, facts in modules if facts.parts and joins_parts]
+        routes = [(name, type(module)) for name, module, facts in modules if facts.routes]
+        parts = [name for name, kind in routes if joins_parts and huggingface.takes_parts(kind)]
         self._passes, self._thread = Passes(self._setup, self.changes, parts), threading.local()
         if not any(facts.visible or _attends(module, facts) for _, module, facts in modules):
             raise self._nothing_seen()
@@ -167,7 +167,7 @@ class Watching:
             _around(undo, module, functools.partial(self._before_forward, name), self._after_forward)
         if isinstance(module, Transformer):
             _hook(undo, module.embedding.register_forward_pre_hook, self._before_embedding)
-        if facts.generates and not self._setup.keep.nothing:
+        if facts.model and hasattr(type(module), "generate") and not self._setup.keep.nothing:
             undo.enter_context(events.replaced(module, "generate", huggingface.WatchedGenerate))
         if facts.routes:
             _hook(undo, module.register_forward_hook, functools.partial(self._after_module, name), with_kwargs=True)
@@ -237,12 +237,12 @@ class Watching:
             self._passes.tell(events.ForwardBegan(kwargs.get("past_key_values"), torch.is_grad_enabled()))
             huggingface.keep_seeing(self._configs)
         inputs = {name: kwargs.get("input_ids", args[0] if args else None)}
-        if isinstance(module, Encoder | Decoder) and depth == 0:  # of our Transformer, called by its encode or decode
+        if isinstance(
+            module, Encoder | Decoder
+        ):  # these receive vectors, which the Transformer has embedded just before
             inputs, self._embedded = {name: self._embedded}, None
-        if isinstance(module, Transformer):  # its encoder and decoder receive vectors: only here are there ids
-            both = inspect.signature(module.forward).bind(*args, **kwargs).arguments
-            dot = name and f"{name}."
-            inputs = {f"{dot}encoder": both["source"], f"{dot}decoder": both["target"]}
+        elif isinstance(module, Transformer):
+            inputs = {}
         ids = {
             part: tensor
             for part, tensor in inputs.items()
@@ -278,9 +278,7 @@ class _ClassFacts:
 
     transformers: bool  # part of a model of transformers
     model: bool  # such a model
-    generates: bool
     routes: bool  # calls transformers' AttentionInterface
-    parts: bool  # and may do so several times in a forward, for the parts of one row of tokens
     ours: bool  # one of regard's attention layers
     computes: bool  # may compute attention by code of its own, or call a function of torch's or regard's for it
     visible: bool  # may call an attention function that can be seen
@@ -297,9 +295,7 @@ def _class_facts(kind: Any) -> _ClassFacts:
     return _ClassFacts(
         transformers=transformers,
         model=model,
-        generates=model and hasattr(kind, "generate"),
         routes=routes,
-        parts=routes and huggingface.takes_parts(kind),
         ours=ours,
         # Models of transformers compute losses by softmaxes; modules that route have another way that they do not take.
         computes=fast or foreign or (huggingface.computes(kind) and not (model or routes)),
@@ -345,7 +341,7 @@ class _Hook(functools.partial[Any]):
     def __deepcopy__(self, memo: dict[int, Any]) -> _Hook:
         if (copied := memo.get(id(self.module))) is not None:
             memo.setdefault(id(_Copies), _Copies()).append(copied)
-        return _Hook(_do_nothing)
+        return _Hook(lambda *_: None)
 
 
 class _Copies(list[nn.Module]):
@@ -358,10 +354,6 @@ class _Copies(list[nn.Module]):
             for hooks in every:
                 for key in ours:
                     hooks.pop(key, None)
-
-
-def _do_nothing(*_: Any) -> None:
-    pass
 
 
 def _hook(undo: contextlib.ExitStack, register: Callable[..., Any], run: Callable[..., Any], **options: bool) -> None:

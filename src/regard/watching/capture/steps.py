@@ -270,12 +270,6 @@ class Hypotheses(NamedTuple):
             )
         return rows[:, :steps]
 
-    def ended(self, rows: Tensor) -> Tensor:
-        """Return (hypotheses, steps): whether a hypothesis had ended before a step, for the rows of `rows_of`."""
-        if rows.shape[1] == 1 or len(rows) != len(self.rows):
-            return torch.zeros(rows.shape, dtype=torch.bool, device=rows.device)
-        return self.rows[:, : rows.shape[1]] < 0
-
     def texts_of(self, steps: list[Tensor]) -> list[Tensor]:
         """Turn the ids that the beams received in each step into the ids of the hypotheses."""
         rows = self.rows_of(len(steps[0]), len(steps)).cpu()
@@ -310,8 +304,8 @@ class BeamSteps:
         steps = [_selected(step, row) for step, row in zip(self._steps, rows.mT, strict=False)]
         key = torch.cat([key[row] for key, row in zip(self._new, rows.mT, strict=False)], 2)
         call = _join(steps, self._last, key, steps[0].keys.start)
-        ended = hypotheses.ended(rows.cpu()).to(rows.device)
-        if bool(ended.any()):
+        ended = (hypotheses.rows[:, : rows.shape[1]] < 0).to(rows.device)
+        if rows.shape[1] > 1 and len(rows) == len(ended) and bool(ended.any()):
             counts = torch.tensor([step.query.shape[2] for step in steps], device=rows.device)
             after = ended.repeat_interleave(counts, 1)
             hidden = cut(after) if call.kind == "cross" else cut(after) & padding(~after)
