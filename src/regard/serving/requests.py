@@ -6,7 +6,7 @@ Nothing here may stop the server: what goes wrong is reported when the record is
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,18 +24,8 @@ from regard.watching.record.record import Record
 from regard.watching.record.reductions import REDUCTIONS, Keep, to_keep
 from regard.watching.record.tokens import Text, Vocabulary
 
-OPTION = "regard"  # SamplingParams(extra_args={"regard": …})
 _SUMMARIES = ("received", "entropy", "top")
 _STORED = 32  # finished requests whose record is kept; the oldest is dropped first
-
-
-def watch_option(extra: Mapping[str, Any] | None) -> Any:
-    """Return what a request asks to keep; None, as for nearly all requests: nothing.
-
-    >>> watch_option(None), watch_option({"regard": "matrix"}), watch_option({"regard": False})
-    (None, 'matrix', None)
-    """
-    return (extra.get(OPTION) or None) if extra else None
 
 
 def _to_keep(option: Any) -> Keep:

@@ -326,7 +326,8 @@ class Changes:
         self._applied, self._failures = set(), {}
 
     def __iter__(self) -> Iterator[str]:
-        return iter([str(change) for change in (*self._links, *self._heads) if change.text in (None, 0)])
+        changes: list[_Steered | _Removed] = [*self._links, *self._heads]
+        return iter([str(change) for change in changes if change.text in (None, 0)])
 
     # Links
 

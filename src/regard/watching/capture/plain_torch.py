@@ -126,9 +126,9 @@ def _watched(frame: FrameType | None, hidden: Path = _PACKAGE) -> tuple[nn.Modul
     """Return the innermost running module that is watched, and its watchers; none where regard computes by itself."""
     caller = frame
     while caller is not None and caller.f_code is not nn.Module._call_impl.__code__:
-        path = caller.f_code.co_filename
+        path = caller.f_code.co_filename  # the layers of regard/nn call what the user gave them: they are not hidden
         if path.startswith(f"{hidden}{sep}") and not path.startswith(f"{_PACKAGE / 'nn'}{sep}"):
-            return None, []  # regard's layers (regard/nn) call what the user gave them, and are watched
+            return None, []
         caller = caller.f_back
     for module in _running(caller):
         if watchers := events.watchers(module):
@@ -190,20 +190,16 @@ def _of_torch(
         return function(query, key, value, attn_mask=attn_mask, **options)
     call = _call(watchers[0][1], query, key, attn_mask, is_causal, scale, heads)
     values = _value(value, call)
-    unchanged: list[Tensor] = []  # the output of torch's function, and the same with a batch and a head axis
+    outputs: list[Tensor] = []
 
     def compute() -> tuple[Tensor, None]:
         output = function(query, key, value, attn_mask=attn_mask, **options)
-        unchanged.extend((output, output.reshape(*call.query.shape[:3], output.shape[-1])))
-        return unchanged[1], None
+        outputs.append(output.reshape(*call.query.shape[:3], output.shape[-1]))
+        return outputs[0], None
 
     observed, matrix = events.attend(watchers, call, values, compute, dropout_p)
     if heads is not None:
-        heads.matrix = matrix
-    if unchanged and observed is unchanged[1]:
-        return unchanged[0]
-    if heads is not None:
-        heads.changed = True
+        heads.matrix, heads.changed = matrix, not outputs or observed is not outputs[0]
     shape = query.shape[:-2] if enable_gqa else torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])  # type: ignore[no-untyped-call]
     return observed.reshape(*shape, *observed.shape[-2:])
 
