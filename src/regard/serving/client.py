@@ -82,8 +82,8 @@ def _beside(first: Entry, second: Entry) -> Entry:
     tensors = {
         name: torch.cat([tensor, others[name][0]], axis) for name, (tensor, axis) in tensors_by_head(first).items()
     }
-    batch, heads, *places = first.shape
-    return replace(with_tensors(first, tensors, shard=None), shape=(batch, heads + second.shape[1], *places))
+    batch, heads, queries, keys = first.shape
+    return replace(with_tensors(first, tensors, shard=None), shape=(batch, heads + second.shape[1], queries, keys))
 
 
 class Endpoint:

@@ -101,8 +101,9 @@ def configs(modules: Iterable[Any]) -> list[Any]:
     routed: dict[int, bool] = {}  # by id of the config
     todo = []
     for module in modules:
-        if (config := vars(module).get("config")) is not None:
-            routed[id(config)] = routed.get(id(config), True) and _may_route(type(module))
+        config, kind = vars(module).get("config"), type(module)
+        if config is not None:
+            routed[id(config)] = routed.get(id(config), True) and _may_route(kind)  # type: ignore[arg-type]
             todo.append(config)
     reached: dict[int, Any] = {}
     while todo:

@@ -335,19 +335,18 @@ def _refuse_nested(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) 
             check_readable(value)
 
 
-def _fill_padding(encoder: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor | None:
+def _fill_padding(encoder: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor | None:
     """Write zeros at padding after `nn.TransformerEncoder`, where its fast path leaves zeros; its `forward` decides."""
     inputs = inspect.signature(nn.TransformerEncoder.forward).bind(encoder, *args, **kwargs).arguments
-    padding, layer = inputs.get("src_key_padding_mask"), encoder.layers[0]  # type: ignore[index]
-    nested = padding is not None and inputs.get("mask") is None and getattr(encoder, "use_nested_tensor", False)
-    if not nested or not _may_skip_python(layer, inputs["src"]):
+    padding: Tensor | None = inputs.get("src_key_padding_mask")
+    nested = inputs.get("mask") is None and getattr(encoder, "use_nested_tensor", False)
+    if padding is None or not nested or not _may_skip_python(encoder.layers[0], inputs["src"]):
         return None
     hidden = padding if padding.dtype == torch.bool else padding != 0
     if getattr(encoder, "mask_check", True) and not torch._nested_tensor_from_mask_left_aligned(inputs["src"], ~hidden):
         return None
     zeros = torch.zeros_like(output[:1, :1])
-    norm: Any = encoder.norm
-    return torch.where(hidden[..., None], zeros if norm is None else norm(zeros), output)
+    return torch.where(hidden[..., None], zeros if encoder.norm is None else encoder.norm(zeros), output)
 
 
 def _refuse_misread_masks(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -127,11 +127,12 @@ class Watching:
         if self._undo is not None:
             raise WatchError("this watch is already open. Call regard.watch again for another one.")
         keep, named = self._setup.keep, self._setup.modules
-        modules = [(name, module, _class_facts(type(module))) for name, module in named.items()]
+        kinds: dict[str, Any] = {name: type(module) for name, module in named.items()}
+        modules = [(name, module, _class_facts(kinds[name])) for name, module in named.items()]
         joins_parts = not (self.changes.has_links or keep.values or keep.nothing)  # which each part has for itself
         self.changes.restart()
-        routes = [(name, type(module)) for name, module, facts in modules if facts.routes]
-        parts = [name for name, kind in routes if joins_parts and huggingface.takes_parts(kind)]
+        routes = [name for name, _, facts in modules if facts.routes]
+        parts = [name for name in routes if joins_parts and huggingface.takes_parts(kinds[name])]
         self._passes, self._thread = Passes(self._setup, self.changes, parts), threading.local()
         if not any(facts.visible or _attends(module, facts) for _, module, facts in modules):
             raise self._nothing_seen()
@@ -206,7 +207,8 @@ class Watching:
         """
         hooked = set(map(id, self._setup.modules.values()))
         for name, module in _named_modules(self._model)[0].items():
-            facts = _class_facts(type(module))
+            kind: Any = type(module)
+            facts = _class_facts(kind)
             if id(module) not in hooked and (facts.computes or facts.visible):
                 self._passes.tell(events.Unseen(name))
 
