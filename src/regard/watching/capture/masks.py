@@ -23,6 +23,7 @@ from regard.scores import Atom, Band, Cut, Dense, Keep, Mask, Positions, Same, a
 from regard.support import Bool
 from regard.watching.capture.links import LocatedLink
 
+_ALL = 2**60  # tokens: more than any text has
 Bounds = tuple[int | None, int | None]  # lowest and highest; None: no bound
 
 
@@ -239,8 +240,14 @@ def within_text(mask: Mask, sequence: int, queries: Positions, keys: Positions) 
     blocks = list(product(_runs(queries), _runs(keys)))
     atoms: list[Atom] = []
     for atom in mask.atoms:
-        if isinstance(atom, Band):
-            atoms += _band_within(atom, sequence, blocks)
+        if isinstance(atom, Band) and len(blocks) == 1:
+            atoms.append(replace(atom, offset=_offset(atom, sequence, *blocks[0])))
+        elif isinstance(atom, Band):  # padding lies inside the text: cut what the band hides
+            later = [] if atom.highest is None else [Band(atom.highest + 1, None, atom.offset)]
+            earlier = [] if atom.lowest is None else [Band(None, atom.lowest - 1, atom.offset)]
+            for band in later + earlier:
+                cut = Cut(range(_ALL), range(_ALL), None, band, -math.inf)
+                atoms += _cut_within(cut, sequence, blocks, (queries, keys))
         elif isinstance(atom, Same):
             atoms.append(Same(_row(atom.queries, sequence, queries), _row(atom.keys, sequence, keys)))
         elif isinstance(atom, Cut):
@@ -279,20 +286,6 @@ def _offset(band: Band, sequence: int, rows: _Run, columns: _Run) -> int:
     if isinstance(offset, Tensor):
         offset = int(offset.flatten()[sequence if offset.numel() > 1 else 0])
     return offset + rows.tokens.start - rows.start - columns.tokens.start + columns.start
-
-
-def _band_within(band: Band, sequence: int, blocks: Sequence[tuple[_Run, _Run]]) -> Iterator[Atom]:
-    """Yield the band; where padding lies inside the text, what the band hides in each block of queries and keys."""
-    if len(blocks) == 1:
-        yield replace(band, offset=_offset(band, sequence, *blocks[0]))
-        return
-    for rows, columns in blocks:
-        offset = _offset(band, sequence, rows, columns)
-        queries, keys = (range(run.start, run.start + len(run.tokens)) for run in (rows, columns))
-        if band.highest is not None:
-            yield Cut(queries, keys, None, Band(band.highest + 1, None, offset), -math.inf)
-        if band.lowest is not None:
-            yield Cut(queries, keys, None, Band(None, band.lowest - 1, offset), -math.inf)
 
 
 def _cut_within(
