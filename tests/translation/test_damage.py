@@ -66,7 +66,9 @@ def test_one_bit_is_noticed(folder, name):
     data = bytearray((folder / name).read_bytes())
     data[-1] ^= 1
     (folder / name).write_bytes(data)
-    with pytest.raises(regard.FileError, match=rf"Checksum mismatch for .*{name}: the file is damaged|not a SentencePiece model"):
+    with pytest.raises(
+        regard.FileError, match=rf"Checksum mismatch for .*{name}: the file is damaged|not a SentencePiece model"
+    ):
         Translator.load(folder)
 
 
