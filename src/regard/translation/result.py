@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,7 +19,7 @@ from regard.nn import Transformer
 from regard.support import Float, ensure_room, progress, threads
 from regard.translation.confidence import Calibration
 from regard.translation.searching.definition import Hypothesis
-from regard.translation.text.language import looks_english
+from regard.translation.text.languages import looks_english
 from regard.translation.text.segments import Segment, show_marks
 from regard.translation.training.vocabulary import Vocabulary
 from regard.watching import Record, watch
@@ -54,12 +54,14 @@ class TranslatedSegment:
             return self.segment.text
         return self.segment.write(self.hypothesis(rank).tokens, lambda: self.alignment.tolist())
 
-    def keeps_facts(self, *, repair: bool = False) -> bool:
-        """Whether the best translation has all facts of the segment, or with `repair` all but a number."""
-        return not self.hypotheses or self.segment.keeps_facts(self.hypotheses[0].tokens, repair=repair)
+    def keeps_facts(self) -> bool:
+        """Whether the best translation has all facts of the segment."""
+        return not self.hypotheses or self.segment.keeps_facts(self.hypotheses[0].tokens)
 
     def faithful_first(self) -> TranslatedSegment:
         """The same, with the hypotheses that keep all facts before the others."""
+        if self.keeps_facts():
+            return self
         order = sorted(self.hypotheses, key=lambda each: not self.segment.keeps_facts(each.tokens))
         return dataclasses.replace(self, hypotheses=order)
 
@@ -137,53 +139,6 @@ class TranslatedSegment:
             return [1.0] * len(self.words)
         owners = self.segment.vocabulary.words(self.hypotheses[0].tokens)[1]
         return self.calibration.of_words(self.logs, owners)
-
-
-def with_facts(
-    segments: Sequence[Segment],
-) -> Generator[Sequence[Segment], list[TranslatedSegment], list[TranslatedSegment]]:
-    """Translate segments so that their facts are kept; yields what has to be searched, and is sent what was found.
-
-    Where no hypothesis has them all, numbers and quotations are hidden and it is tried again, all such segments
-    together; what is said between quotes is translated by itself. If that fails, a single number that is wrong in the
-    first translation is repaired; else all facts are removed and put back where the alignment says.
-    """
-    found = list((yield segments))
-    first = dict(enumerate(found))
-    again = list(first)
-    said: dict[int, dict[str, str]] = {}
-    for level in (1, 2):
-        again = [n for n in again if not found[n].keeps_facts()]
-        for n in again:
-            found[n] = found[n].faithful_first()
-        again = [n for n in again if not found[n].keeps_facts()]
-        if level == 2:
-            for n in again:
-                if first[n].keeps_facts(repair=True):
-                    found[n] = first[n]
-            again = [n for n in again if found[n] is not first[n]]
-        if level == 1:
-            said = yield from _speech({n: segments[n] for n in again if segments[n].speech})
-        hidden = {n: segments[n].read_again(level, said.get(n)) for n in again}
-        changed = {n: each for n, each in hidden.items() if each.ids and (level == 2 or each.ids != segments[n].ids)}
-        if changed:
-            for n, each in zip(changed, (yield list(changed.values())), strict=True):
-                found[n] = each
-    return found
-
-
-def _speech(
-    segments: Mapping[int, Segment],
-) -> Generator[Sequence[Segment], list[TranslatedSegment], dict[int, dict[str, str]]]:
-    """The translations of what is said in some segments, by itself."""
-    inside = [(n, each) for n, segment in segments.items() for each in segment.read_speech()]
-    found = (yield from with_facts([each for _, each in inside])) if inside else []
-    said: dict[int, dict[str, str]] = {n: {} for n in segments}
-    for (n, each), translated in zip(inside, found, strict=True):
-        ended = each.text[-1:] in (".", "…")
-        # Its own comma was left out, and comes after the quotes; a translation must bring no other.
-        said[n][each.text] = translated.text(0) if ended else translated.text(0).removesuffix(".").removesuffix(",")
-    return said
 
 
 class Alternative(NamedTuple):

@@ -1,25 +1,31 @@
-"""`Translator`: text to text, with a trained Transformer and its vocabulary."""
+"""`Translator`: text to text, with a trained Transformer and its vocabulary.
+
+A text passes through these steps: lines → sentences → hidden facts (`_read`) → search → checked (`_keep_facts`) → put
+back and joined (`Translation.of`).
+"""
 
 from __future__ import annotations
 
-import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from threading import Event
+from typing import Any, overload
 
 from regard.errors import FileError, InputError
 from regard.nn import Transformer, model_folder
 from regard.nn.files import read_json, write_json
 from regard.support import progress, require_text, threads
 from regard.translation.confidence import Calibration
-from regard.translation.result import Tokenizer, TranslatedSegment, Translation, with_facts
+from regard.translation.result import Tokenizer, TranslatedSegment, Translation
 from regard.translation.searching import search_all, search_by_engine, usable_engine
 from regard.translation.searching.definition import Hypothesis
-from regard.translation.text.segments import Segment, Style, split_segments
-from regard.translation.text.typography import is_typeset
+from regard.translation.text.languages import Languages, is_typeset
+from regard.translation.text.segments import Segment, split_segments
 from regard.translation.training.vocabulary import FILE as VOCABULARY
 from regard.translation.training.vocabulary import MarianVocabulary, Vocabulary
 
@@ -35,7 +41,35 @@ _FIRST, _MOST = 64, 1024  # lines of the first window of many lines; later, twic
 _AHEAD = 3  # windows on their way
 _LETTERS = 2**18  # of a window, about, at most: its memory is bounded whatever the lines are
 
-_Found = TypeVar("_Found")
+_Known = dict[int, list[Hypothesis]] | None  # what a search ahead has found
+_Window = tuple[list[str], list[list[Segment]], Future[dict[int, list[Hypothesis]]] | None]
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """The settings of `Translator.translate`."""
+
+    beam: int = 4
+    length_penalty: float = 1.0
+    alternatives: int = 1
+    split: bool = False
+    typography: bool | None = None
+
+    def __post_init__(self) -> None:
+        beam, alternatives = self.beam, self.alternatives
+        if not 1 <= beam <= _WIDEST or not 1 <= alternatives <= _WIDEST:
+            raise InputError(
+                f"translate takes a beam and alternatives from 1 to {_WIDEST:,}. Got {beam=}, {alternatives=}."
+            )
+
+    @property
+    def of_search(self) -> dict[str, Any]:
+        """The arguments of `search_all`."""
+        beam = max(self.beam, self.alternatives)
+        sentences = max(min(_BATCH, _CANDIDATES // beam), 1)
+        return {
+            "beam": beam, "length_penalty": self.length_penalty, "needed": self.alternatives, "sentences": sentences
+        }  # fmt: skip
 
 
 class Translator:
@@ -137,29 +171,10 @@ class Translator:
         Numbers, addresses, code and markup come out as they went in (see facts.py). `typography` is for French: ’, « »
         and no-break spaces; None means as the text has it.
         """
-        if isinstance(texts, str):
-            return self.translate(
-                [texts], beam=beam, length_penalty=length_penalty, alternatives=alternatives, split=split,
-                typography=typography,
-            )[0]  # fmt: skip
-        steps = self._steps(texts, beam, alternatives, split, typography)
-        return _run(steps, partial(self._search, **_asked(beam, length_penalty, alternatives)))
-
-    def _steps(
-        self, texts: Sequence[str], beam: int = 4, alternatives: int = 1, split: bool = False,
-        typography: bool | None = None, **_: Any,
-    ) -> Generator[Sequence[Segment], list[TranslatedSegment], list[Translation]]:  # fmt: skip
-        """The way from texts to translations: yields what has to be searched, and is sent what was found."""
-        if not 1 <= beam <= _WIDEST or not 1 <= alternatives <= _WIDEST:
-            raise InputError(
-                f"translate takes a beam and alternatives from 1 to {_WIDEST:,}. Got {beam=}, {alternatives=}."
-            )
-        for n, text in enumerate(texts):
-            require_text(f"texts[{n}]", text)
-        segments = [self._split(text, split, typography) for text in texts]
-        found = iter((yield from with_facts([segment for parts in segments for segment in parts])))
-        translated = [[next(found) for _ in parts] for parts in segments]
-        return [Translation.of(text, parts, alternatives) for text, parts in zip(texts, translated, strict=True)]
+        settings = _Settings(beam, length_penalty, alternatives, split, typography)
+        several = [texts] if isinstance(texts, str) else texts
+        translations = self._translate(several, self._read(several, settings), settings)
+        return translations[0] if isinstance(texts, str) else translations
 
     def translate_lines(self, lines: Iterable[str], *, aligned: bool = False, **settings: Any) -> Iterator[Translation]:
         """Each line's translation, in order, as `translate` with these settings gives it: for files of any size.
@@ -173,26 +188,29 @@ class Translator:
         >>> next(regard.Translator.default().translate_lines(lines)).text
         "J'ai 40 chiens."
         """
-        stop, ended = threading.Event(), None
+        checked, stop, ended = _Settings(**settings), Event(), None
         windows, running = _windows(lines), deque[_Window]()
         pool = ThreadPoolExecutor(_AHEAD, thread_name_prefix="regard-translate")
         try:
             while True:
                 try:
                     while ended is None and len(running) < _AHEAD:
-                        running.append(_Window(self, next(windows), pool, stop, settings))
-                except Exception as error:  # the end, or a line that cannot be read: those before it are translated
+                        window = next(windows)
+                        segments = self._read(window, checked)
+                        running.append((window, segments, self._search_ahead(segments, checked, pool, stop)))
+                except Exception as error:  # the end, or a line that cannot be read: the lines before it are translated
                     ended = error
                 if not running:
                     break
-                found = running.popleft().result()
-                for start in range(0, len(found), _FIRST):
-                    some = found[start : start + _FIRST]
+                window, segments, search = running.popleft()
+                translations = self._translate(window, segments, checked, None if search is None else search.result())
+                for start in range(0, len(translations), _FIRST):
+                    some = translations[start : start + _FIRST]
                     if aligned:
                         Translation.read_together(some)
                     yield from some
         finally:
-            stop.set()  # Ctrl-C, or nobody wants the rest: what runs ends after its batch
+            stop.set()  # Ctrl-C, or the caller wants no more lines: the searches end after their batch
             pool.shutdown(cancel_futures=True)
         if ended is not None and not isinstance(ended, StopIteration):
             raise ended
@@ -205,86 +223,79 @@ class Translator:
         >>> [part.text for part in parts]
         ['Je vais bien.\\n', 'Il est tard.']
         """
-        require_text("text", text)
-        segments, size = self._split(text, False, None), 1
+        settings, size = _Settings(), 1
+        (segments,) = self._read([text], settings)
         while segments:
             group, segments = segments[:size], segments[size:]
             size = min(2 * size, _STREAMED)
-            found = _run(with_facts(group), partial(self._search, **_asked()))
-            yield from (Translation.of(each.segment.text, [each], 1) for each in found)
+            yield from self._translate([each.text for each in group], [[each] for each in group], settings)
 
-    def _split(self, text: str, split: bool, typography: bool | None) -> list[Segment]:
-        style = Style(self.languages == "en-fr", is_typeset(text) if typography is None else typography)
-        return split_segments(text, self.words, self.longest, split, style)
+    # The steps, in order
 
-    def _sources(self, segments: Sequence[Segment]) -> list[list[int]]:
-        return [[*segment.ids, self.words.end] for segment in segments if segment.ids]
+    def _read(self, texts: Sequence[str], settings: _Settings) -> list[list[Segment]]:
+        """The segments of each text: its lines or sentences, with their facts hidden."""
+        segments = []
+        for n, text in enumerate(texts):
+            require_text(f"texts[{n}]", text)
+            typeset = is_typeset(text) if settings.typography is None else settings.typography
+            languages = Languages.of(self.languages, typeset=typeset)
+            segments.append(split_segments(text, self.words, self.longest, split=settings.split, languages=languages))
+        return segments
+
+    def _translate(
+        self, texts: Sequence[str], segments: Sequence[Sequence[Segment]], settings: _Settings, known: _Known = None
+    ) -> list[Translation]:
+        """Search the segments, check their facts, search some again, and join the segments of each text."""
+        search = partial(self._search, settings)
+        results = iter(_keep_facts(search([*chain.from_iterable(segments)], known), search))
+        return [
+            Translation.of(text, list(islice(results, len(parts))), settings.alternatives)
+            for text, parts in zip(texts, segments, strict=True)
+        ]
 
     def _search(
-        self, segments: Sequence[Segment], known: dict[int, list[Hypothesis]] | None = None, **asked: Any
+        self, settings: _Settings, segments: Sequence[Segment], known: _Known = None
     ) -> list[TranslatedSegment]:
+        """The hypotheses of each segment; `known` has what `_search_ahead` found."""
         sources = self._sources(segments)
         with progress("translating", total=sum(map(len, sources))) as advance:
-            found = iter(search_all(self.model, sources, **asked, known=known, advance=advance))
+            found = iter(search_all(self.model, sources, **settings.of_search, known=known, advance=advance))
         return [
             TranslatedSegment(each, next(found) if each.ids else [], self.model, self.calibration) for each in segments
         ]
 
+    def _search_ahead(
+        self, segments: Sequence[Sequence[Segment]], settings: _Settings, pool: ThreadPoolExecutor, stop: Event
+    ) -> Future[dict[int, list[Hypothesis]]] | None:
+        """Start to search in another thread; None if the model itself must search, which only the caller's may do."""
+        engine = usable_engine(self.model, settings.beam, settings.length_penalty)
+        if engine is None:
+            return None
+        sources = self._sources(chain.from_iterable(segments))
+        return pool.submit(search_by_engine, engine, sources, **settings.of_search, advance=lambda _: _check(stop))
 
-def _asked(beam: int = 4, length_penalty: float = 1.0, alternatives: int = 1, **_: Any) -> dict[str, Any]:
-    """What the search is asked for."""
-    beam = max(beam, alternatives)
-    sentences = max(min(_BATCH, _CANDIDATES // max(beam, 1)), 1)
-    return {"beam": beam, "length_penalty": length_penalty, "needed": alternatives, "sentences": sentences}
-
-
-def _run(
-    steps: Generator[Sequence[Segment], list[TranslatedSegment], _Found],
-    search: Callable[[Sequence[Segment]], list[TranslatedSegment]],
-) -> _Found:
-    """Search what the steps ask for, to their end."""
-    try:
-        segments = next(steps)
-        while True:
-            segments = steps.send(search(segments))
-    except StopIteration as end:
-        found: _Found = end.value
-        return found
+    def _sources(self, segments: Iterable[Segment]) -> list[list[int]]:
+        return [[*segment.ids, self.words.end] for segment in segments if segment.ids]
 
 
-class _Window:
-    """Lines on their way. An engine searches in a thread; whatever uses the model itself runs in the caller's."""
-
-    def __init__(
-        self, translator: Translator, lines: list[str], pool: ThreadPoolExecutor, stop: threading.Event,
-        settings: dict[str, Any],
-    ):  # fmt: skip
-        self._translator, self._pool, self._stop, self._asked = translator, pool, stop, _asked(**settings)
-        self._steps = translator._steps(lines, **settings)
-        self._begin(next(self._steps))
-
-    def _begin(self, segments: Sequence[Segment]) -> None:
-        self._segments, self._found = segments, None
-        engine = usable_engine(self._translator.model, self._asked["beam"], self._asked["length_penalty"])
-        if engine is not None:
-            sources = self._translator._sources(segments)
-            self._found = self._pool.submit(
-                search_by_engine, engine, sources, **self._asked, advance=lambda _: _check(self._stop)
-            )
-
-    def result(self) -> list[Translation]:
-        """Wait for the end."""
-        while True:
-            known = None if self._found is None else self._found.result()
-            found = self._translator._search(self._segments, known, **self._asked)
-            try:
-                self._begin(self._steps.send(found))
-            except StopIteration as end:
-                translations: list[Translation] = end.value
-                return translations
+def _keep_facts(
+    results: Sequence[TranslatedSegment], search: Callable[[Sequence[Segment]], list[TranslatedSegment]]
+) -> list[TranslatedSegment]:
+    """Translate segments again, with more facts hidden (see `Segment`), where no hypothesis has kept all facts."""
+    checked = list(results)
+    lost = list(range(len(checked)))
+    for level in (1, 2):
+        for n in lost:
+            checked[n] = checked[n].faithful_first()
+        lost = [n for n in lost if not checked[n].keeps_facts()]
+        hidden = {n: checked[n].segment.hide(level) for n in lost}
+        again = {n: each for n, each in hidden.items() if each.ids and each.ids != checked[n].segment.ids}
+        for n, result in zip(again, search([*again.values()]) if again else (), strict=True):
+            checked[n] = result
+    return checked
 
 
-def _check(stop: threading.Event) -> None:
+def _check(stop: Event) -> None:
     if stop.is_set():
         raise CancelledError
 

@@ -2,12 +2,9 @@
 
 Read in this order:
 
-structure.py     the lines of a text, what begins them, what is no prose; its sentences
-facts.py         what must come out as it went in: numbers, addresses, code, markup
-typography.py    plain French as it is printed
-placeholders.py  what is removed before a model reads a text, and put back by the alignment
-quotes.py        quotations and their punctuation in French
-wording.py       informal English, put into words that the model knows
-segments.py      a text as segments that a model can read, with their facts hidden
-language.py      whether a text looks like English
+structure.py  lines → prose → sentences: what begins a line, what is copied, where sentences end
+languages.py  `Languages`: the rules of English and French in one object; whether a text looks English
+facts.py      what must come out as it went in: numbers, addresses, code, markup
+quotes.py     quotation marks
+segments.py   `Segment`: a sentence with its facts hidden, which are put back into its translation
 """

@@ -1,55 +1,77 @@
-"""From a text to the segments that a model can read: lines or sentences, long ones cut, with their facts hidden."""
+"""A text as segments that a model reads in one go, with their facts hidden, and put back into the translations."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import accumulate, chain, groupby
 from typing import NamedTuple
 
 from regard.translation.text.facts import Fact, Numbers, split_facts
-from regard.translation.text.placeholders import Placeholders, Removed
-from regard.translation.text.quotes import QuoteCheck, Quoted, add_quotes, commas_outside, french_quotes, has_quotes
-from regard.translation.text.structure import Sentence, skip_space, split_blocks, split_sentences
-from regard.translation.text.typography import typeset
-from regard.translation.text.wording import clearer, in_full, usual_french
+from regard.translation.text.languages import Languages
+from regard.translation.text.quotes import commas_outside, french_quotes, keeps_quotes, quotes_as_facts
+from regard.translation.text.structure import split_blocks, split_long, split_sentences
 from regard.translation.training.vocabulary import MARKS, Vocabulary, clean
 
-__all__ = ["Segment", "Style", "show_marks", "split_segments"]
+__all__ = ["Placeholders", "Removed", "Segment", "show_marks", "split_segments"]
 
 _BREAK = re.compile(r"\s*\n\s*")
-_SMALL_I = re.compile(r"""(?<![^\s"'(])i(?=\s|$|'(?:m|ve|ll|d|s)\b|,)""")
-_EASY = ("20", "30", "40", "50", "60", "15", "12", "25", "18", "16")  # numbers that models copy well
-_NAMES = ("Tom", "Mary", "John", "Bob", "Ken", "Bill", "Jim", "Jack", "Jane")  # and names
+_CLOSING = ",.;:!?…)"
+_REMOVED = ("markup", "opening", "closing")
 
 
-# Segments
+def split_segments(
+    text: str, vocabulary: Vocabulary, longest: int, *, split: bool = False, languages: Languages | None = None
+) -> list[Segment]:
+    """The segments of a text: its lines, or sentences if a line is too long or `split` is set, cut where they must be.
 
+    Args:
+        text: The text. Texts and gaps of its segments, concatenated, are the text again.
+        vocabulary: The subwords of the model.
+        longest: The number of subwords that a segment may have.
+        split: Whether each sentence is a segment.
+        languages: The rules of the languages; none by default.
 
-class Style(NamedTuple):
-    """How a translation is written: whether it is French, with French numbers, and whether with French typography."""
+    >>> words = Vocabulary.train(["A dog ate.", "The dog ran.", "Un chien court."] * 9, size=40)
+    >>> [segment.text for segment in split_segments("A dog ate. The dog ran.", words, 100, split=True)]
+    ['A dog ate.', 'The dog ran.']
+    """
 
-    french: bool = False
-    typography: bool = False
+    def read(text: str, gap: str) -> Segment:
+        return Segment.read(text, gap, vocabulary, languages)
 
-    @property
-    def quotes(self) -> tuple[str, str] | None:
-        """The quotation marks, if they are not those of the source."""
-        space = "\u00a0" if self.typography else " "
-        return (f"«{space}", f"{space}»") if self.french else None
+    def count(text: str) -> int:
+        forms = [text, text.lower()] if text.isupper() else [text]  # as part of a text in capitals
+        return max(
+            len(vocabulary.encode(Placeholders.find([clean(form)], vocabulary.knows).readable)) for form in forms
+        )
 
-
-_PLAIN, _NO_NUMBERS = Style(), Numbers((), "", False)
+    segments = []
+    for block in split_blocks(text):
+        whole = read(block.text, block.gap) if block.prose else Segment.copy(block.text, block.gap, vocabulary)
+        if not block.prose or (not split and len(whole.ids) <= longest):
+            segments.append(whole)
+            continue
+        for sentence in split_sentences(block.text + block.gap):
+            segment = read(*sentence)
+            fits = len(segment.ids) <= longest
+            segments += [segment] if fits else [read(*part) for part in split_long(sentence, count, longest)]
+    return segments
 
 
 @dataclass(frozen=True)
 class Segment:
-    """What is translated in one go: a sentence, or as much of it as a model can take.
+    """A line or a sentence as the model reads it: its facts (see facts.py) hidden, according to a level.
 
-    Text without a letter is copied. What the vocabulary cannot spell is removed, and put back into the translation.
-    A text in capitals is read in lower case, and translated into capitals. Facts (see facts.py) are hidden from the
-    model: at level 0 all but numbers; at level 1 numbers too, behind marks or, without marks, behind numbers that are
-    easier, and quotations (see quotes.py) behind marks; at level 2 they are removed.
+    0   copied facts are marks, ⟦1⟧; without marks in the vocabulary they are removed, as markup is
+    1   numbers are marks too, and quotation marks are removed
+    2   all facts are removed
+
+    What is removed is put back into the translation by the alignment, as is what the vocabulary cannot spell. A text
+    without a letter is copied. A text in capitals is read in lower case, and its translation written in capitals.
 
     >>> words = Vocabulary.train(["A dog ate.", "The dog ran.", "Un chien court."] * 9, size=40)
     >>> Segment.read("THE DOG RAN 😀", "", words).placeholders.readable, Segment.read("1 + 1 = 2", "", words).ids
@@ -62,84 +84,58 @@ class Segment:
     ids: list[int]  # none: it is copied
     placeholders: Placeholders
     capitals: bool
-    style: Style = _PLAIN
-    level: int = 0
-    marks: Mapping[str, str] = field(default_factory=dict)  # the text of each mark
-    numbers: Numbers = _NO_NUMBERS
-    quotes: QuoteCheck | None = None
-    speech: Sequence[str] = ()  # what is said in it, between quotes
+    marks: Mapping[str, str]  # what each mark stands for, as the translation writes it
+    numbers: Numbers
 
     @classmethod
     def read(
-        cls, text: str, gap: str, vocabulary: Vocabulary, *, style: Style = _PLAIN, level: int = 0,
-        said: Mapping[str, str] | None = None,
-    ) -> Segment:  # fmt: skip
-        """Prepare a text for the model; `said` has the translations of its speech, from level 1 on."""
-        parts = split_facts(text)
-        if (
-            style.french
-            and not has_quotes(text)
-            and all(isinstance(part, str) or part.kind == "number" for part in parts)
-        ):
-            parts = split_facts(clearer(text))  # where nothing is copied that it could change
+        cls, text: str, gap: str, vocabulary: Vocabulary, languages: Languages | None = None, *, level: int = 0
+    ) -> Segment:
+        """Prepare a text for the model."""
+        languages = languages or Languages()
+        parts = split_facts(text, quotes_as_facts(text, hide=level > 0))
         plain = "".join(part for part in parts if isinstance(part, str))
-        words = [word for word in plain.split() if word.isupper()]  # not emoji
-        capitals = plain.isupper() and len(words) > 1 and any(re.sub(r"\W", "", word) != "I" for word in words)
-        quoted = Quoted(parts, [], False)
-        if has_quotes(text):
-            quoted = add_quotes(parts, titles=not capitals, french=style.quotes, said=said)
-        hidden = _hide(quoted.parts, vocabulary.has_marks, level, style, capitals)
-        shown = _normalised(hidden.parts, capitals, typed=style.french)
-        knows = _knowing_marks(vocabulary.knows) if hidden.marks else vocabulary.knows
-        placeholders = Placeholders.find(shown, knows)
-        own = show_marks(placeholders.readable, dict.fromkeys(hidden.marks, ""))
-        has_letters = any(letter.isalpha() for letter in own)
-        ids = vocabulary.encode(placeholders.readable) if has_letters else []
-        numbers = Numbers(hidden.numbers, text, style.french)
-        quotes = QuoteCheck.of(placeholders.readable) if quoted.found else None
-        return cls(
-            text, gap, vocabulary, ids, placeholders, capitals, style, level, hidden.marks, numbers, quotes,
-            quoted.speech,
-        )  # fmt: skip
+        words = [re.sub(r"\W", "", word) for word in plain.split() if word.isupper()]  # not emoji
+        capitals = plain.isupper() and len(words) > 1 and {*words} != {"I"}
+        shown, marks, numbers = _hide(parts, vocabulary.has_marks, level, languages)
+        placeholders = Placeholders.find(
+            _normalised(shown, capitals, languages), lambda letter: letter in "⟦⟧" or vocabulary.knows(letter)
+        )
+        letters = show_marks(placeholders.readable, dict.fromkeys(marks, ""))
+        ids = vocabulary.encode(placeholders.readable) if any(map(str.isalpha, letters)) else []
+        return cls(text, gap, vocabulary, ids, placeholders, capitals, marks, Numbers(numbers, text, languages))
 
     @classmethod
     def copy(cls, text: str, gap: str, vocabulary: Vocabulary) -> Segment:
         """A text that is not translated."""
-        return cls(text, gap, vocabulary, [], Placeholders("", ()), False)
+        return cls(text, gap, vocabulary, [], Placeholders("", ()), False, {}, Numbers((), text, Languages()))
 
-    def read_again(self, level: int, said: Mapping[str, str] | None = None) -> Segment:
-        """The same text with more of its facts hidden; `said` has the translations of its speech."""
-        said = said or {}
-        return Segment.read(self.text, self.gap, self.vocabulary, style=self.style, level=level, said=said)
+    def hide(self, level: int) -> Segment:
+        """The same text, read at another level."""
+        return Segment.read(self.text, self.gap, self.vocabulary, self.numbers.languages, level=level)
 
-    def read_speech(self) -> list[Segment]:
-        """What is said in it, each as a segment of its own."""
-        return [Segment.read(text, "", self.vocabulary, style=self.style) for text in self.speech]
-
-    def keeps_facts(self, ids: Sequence[int], *, repair: bool = False) -> bool:
-        """Whether a translation has each mark once, the quotations, and the numbers; with `repair`, all but one."""
+    def keeps_facts(self, ids: Sequence[int]) -> bool:
+        """Whether a translation has each mark once, the quotations, and the numbers."""
         text = self.vocabulary.decode(ids)
-        if any(len(re.findall(_bounded(mark), text)) != (mark in self.marks) for mark in {*MARKS, *self.marks}):
-            return False
-        if self.quotes is not None and not self.quotes.kept(text):
-            return False
-        return self.numbers.kept(text) or (repair and self.numbers.wrong(text) is not None)
+        marks_kept = all(text.count(mark) == (mark in self.marks) for mark in MARKS)
+        return marks_kept and keeps_quotes(self.placeholders.readable, text) and self.numbers.kept(text)
 
     def write(self, ids: Sequence[int], alignment: Callable[[], Sequence[Sequence[float]]]) -> str:
-        """The translation with its facts; `alignment` is asked where something was removed."""
+        """The translation with its facts; `alignment` is called only if something was removed."""
         text = self.vocabulary.decode(ids)
-        placed = self.placeholders.put_back(text, alignment(), self._finish) if self.placeholders.removed else None
-        return _break_lines(self.text, self._finish(text) if placed is None else placed)
+        if self.placeholders.removed:
+            text = self.placeholders.put_back(text, alignment(), self._finish)
+        else:
+            text = self._finish(text)
+        text = commas_outside(text) if self.numbers.languages.quotes else text
+        return _break_lines(self.text, text)
 
     def _finish(self, text: str) -> str:
-        text = usual_french(text, self.text) if self.style.french else text
+        languages = self.numbers.languages
         text = self.numbers.rewrite(text)
         text = text.upper() if self.capitals else text
-        text = french_quotes(text) if self.quotes is not None and self.style.french else text
-        text = typeset(text) if self.style.typography else text
-        # Of a quotation of several sentences, the last has only the closing quote: no pair is needed.
-        text = commas_outside(text) if self.style.french else text
-        return show_marks(text, self.marks)
+        text = french_quotes(text) if languages.quotes else text
+        return show_marks(languages.typeset(text), self.marks)
 
 
 def show_marks(text: str, marks: Mapping[str, str]) -> str:
@@ -148,197 +144,238 @@ def show_marks(text: str, marks: Mapping[str, str]) -> str:
     >>> show_marks("⟦1⟧ et ⟦2⟧", {"⟦1⟧": "⟦2⟧", "⟦2⟧": "x"})
     '⟦2⟧ et x'
     """
-    if not marks:
-        return text
-    return re.sub("|".join(map(_bounded, marks)), lambda mark: marks[mark.group()], text)
+    return re.sub("|".join(marks), lambda mark: marks[mark.group()], text) if marks else text
 
 
-def _bounded(mark: str) -> str:
-    return mark if mark in MARKS else rf"\b{mark}\b"
-
-
-class _Hidden(NamedTuple):
-    """A text as the model may see it."""
-
-    parts: list[str | Removed]
-    marks: dict[str, str]
-    numbers: list[tuple[Fact, str]]  # those that it sees, and their digits there
-
-
-def _hide(parts: Sequence[str | Fact], has_marks: bool, level: int, style: Style, capitals: bool) -> _Hidden:
+def _hide(
+    parts: Sequence[str | Fact], has_marks: bool, level: int, languages: Languages
+) -> tuple[list[str | Removed], dict[str, str], list[Fact]]:
+    """The parts as the model may read them, what each mark stands for, and the numbers that it reads."""
     shown: list[str | Removed] = []
     marks: dict[str, str] = {}
-    numbers: list[tuple[Fact, str]] = []
-    taken = {key for part in parts if isinstance(part, Fact) and part.kind == "number" for key in part.keys}
-    easy = iter([number for number in _EASY if number not in taken])
-    plain = "".join(part for part in parts if isinstance(part, str))
-    # Without marks, a name that models copy stands for what is copied.
-    names = [] if capitals else [name for name in _NAMES if name not in plain]
-    free = iter(MARKS if has_marks else names)
-    pairs = _Pairs()
+    numbers: list[Fact] = []
+    free = iter(MARKS if has_marks and level < 2 else ())
+    pairs = iter(_number_pairs([part for part in parts if isinstance(part, Fact) and part.kind in _REMOVED]))
     for part in parts:
         if isinstance(part, str):
             shown.append(part)
             continue
-        is_number = part.kind == "number"
-        final = part.written or (part.french if style.french else part.text)
-        final = typeset(final) if is_number and style.typography else final
+        if part.kind == "title" and not part.body:  # the closing mark
+            continue
+        final = languages.typeset(part.write(languages)) if part.kind == "number" else part.write(languages)
         # 5:45 a.m. is copied as 5 h 45: models add words to it.
-        is_copied = part.kind == "copied" or (part.half and style.french and has_marks)
-        hidden = is_copied or (is_number and level == 1 and has_marks)
-        if level < 2 and hidden and (mark := next(free, None)):
+        is_copied = part.kind in ("copied", "title") or (part.half and has_marks and bool(languages.number_rules))
+        if part.kind in _REMOVED:
+            shown.append(Removed(final, next(pairs)))
+        elif level < 1 + (not has_marks) and not is_copied:
+            numbers.append(part)
+            shown.append(part.text)
+        elif mark := next(free, None):
             marks[mark] = final
             shown.append(mark)
-        elif is_number and level < 1 + (not has_marks):
-            digits = part.number
-            if level and len(digits) > 1 and not part.is_time and part.exact:
-                digits = next(easy, digits)
-            numbers.append((part, digits))
-            shown.append(part.text.replace(part.number, digits) if digits else part.text)
         else:
-            shown.append(Removed(final, pairs.number(part.text) if part.kind == "markup" else 0))
-    return _Hidden(shown, marks, numbers)
+            shown.append(Removed(final))
+    return shown, marks, numbers
 
 
-class _Pairs:
-    """Numbers for markup that opens (n) and closes (-n)."""
+def _number_pairs(markup: Sequence[Fact]) -> list[int]:
+    """For each tag or mark: n if it opens the n-th pair, -n if it closes the pair, 0 if it has no partner.
 
-    def __init__(self) -> None:
-        self._open: list[tuple[str, int]] = []
-        self._last = 0
-
-    def number(self, text: str) -> int:
-        """The number of this tag or mark."""
-        opening = {"](": "[", "</": f"<{text[2:-1]}", "”": "“"}.get(text[:2], text)
-        name = re.sub(r"[\s>].*|^!", "", opening, flags=re.DOTALL)
-        closes = text.startswith(("](", "</", "”")) or text in ("*", "**", "***", "_", "__", "~~")
-        if closes and self._open and self._open[-1][0] == name:
-            return -self._open.pop()[1]
-        if text.startswith(("](", "</", "”", "&", "<!")):
-            return 0
-        self._last += 1
-        self._open.append((name, self._last))
-        return self._last
-
-
-def _normalised(parts: Sequence[str | Removed], capitals: bool, *, typed: bool = False) -> list[str | Removed]:
-    """The parts with plain quotes and spaces, I for i, and in lower case if they are in capitals.
-
-    With `typed`, English words are put right that people type in a hurry.
-
-    >>> _normalised(["i dont know, can u help me?"], False, typed=True)
-    ["I don't know, can you help me?"]
+    >>> _number_pairs([Fact(text, "markup") for text in ("<b>", "**", "**", "<br/>", "</b>", "[")])
+    [1, 2, -2, 0, -1, 0]
     """
+    numbers = [0] * len(markup)
+    opened: list[tuple[str, int]] = []
+    for place, fact in enumerate(markup):
+        tag = re.match(r"<(/?)(\w+)", fact.text)
+        name = tag[2] if tag else {"](": "[", "![": "["}.get(fact.text[:2], fact.text)
+        if fact.kind != "markup":
+            name, closes = "quote", fact.kind == "closing"
+        else:
+            closes = bool(tag[1]) if tag else fact.text[0] in "]*_~"
+        if closes and opened and opened[-1][0] == name:
+            opening = opened.pop()[1]
+            numbers[opening], numbers[place] = opening + 1, -opening - 1
+        elif not fact.text.endswith("/>") and not fact.text.startswith(("</", "<!", "]", "&")):
+            opened.append((name, place))
+    return numbers
+
+
+def _normalised(parts: Sequence[str | Removed], capitals: bool, languages: Languages) -> list[str | Removed]:
+    """The parts with plain quotes and spaces, in lower case if they are in capitals, informal spelling in full."""
     out: list[str | Removed] = []
-    start = True
     for part in parts:
         if isinstance(part, Removed):
             out.append(part)
             continue
-        text = clean(part)
-        text = _SMALL_I.sub("I", text.lower() if capitals else text)
-        text = in_full(text) if typed else text
-        if capitals and start and any(map(str.isalpha, text)):
+        text = languages.prepare(clean(part).lower() if capitals else clean(part))
+        if capitals and not any(isinstance(each, str) and any(map(str.isalpha, each)) for each in out):
             text = re.sub(r"[^\W\d_]", lambda first: first.group().upper(), text, count=1)
-            start = False
         before, after = (" " if part[place].isspace() else "" for place in (0, -1))
         out.append(f"{before}{text}{after}" if text else before)
     return out
 
 
-def _knowing_marks(knows: Callable[[str], bool]) -> Callable[[str], bool]:
-    """Marks are whole pieces: their brackets alone may be unknown."""
-    return lambda letter: letter in "⟦⟧" or knows(letter)
-
-
 def _break_lines(source: str, text: str) -> str:
-    """Line breaks of the source, in the same proportions: at the nearest space."""
+    """A translation with the line breaks of its source, in the same proportions: at the nearest space."""
     breaks = list(_BREAK.finditer(source))
-    if not breaks:
-        return text
-    spaces = [place for place, letter in enumerate(text) if letter == " "]
+    spaces = [place for place, letter in enumerate(text) if letter == " "] if breaks else []
     out, start = [], 0
     for found in breaks:
         wanted = found.start() / len(source) * len(text)
         left = [place for place in spaces if place > start]
-        if not left:
-            out.append(text[start:] + found.group())
-            start = len(text)
-            continue
-        place = min(left, key=lambda place: abs(place - wanted))
+        place = min(left, key=lambda place: abs(place - wanted), default=len(text))
         out += [text[start:place], found.group()]
-        start = place + 1
-        spaces = [other for other in left if other > place]
+        start = min(place + 1, len(text))
     return "".join([*out, text[start:]])
 
 
-def split_segments(
-    text: str, vocabulary: Vocabulary, longest: int, split: bool, style: Style = _PLAIN
-) -> list[Segment]:
-    """Segments of at most `longest` tokens: sentences if a line is too long or `split` is set, cut where they must.
+# What is removed
 
-    >>> words = Vocabulary.train(["A dog ate.", "The dog ran.", "Un chien court."] * 9, size=40)
-    >>> [segment.text for segment in split_segments("A dog ate. The dog ran.", words, 100, split=True)]
-    ['A dog ate.', 'The dog ran.']
+
+class Removed(NamedTuple):
+    """A part of a text that the model does not read, as it will be in the translation."""
+
+    text: str
+    pair: int = 0  # of markup: n for what opens the n-th pair, -n for what closes it
+
+
+class Gap(NamedTuple):
+    """A place of a text from which something was removed."""
+
+    words: int  # before it
+    text: str  # what was removed
+    spaced: bool  # whether a space precedes it
+    followed: bool = True  # whether a space follows it
+    mark: str = ""  # the full stop or comma that follows it
+    pair: int = 0
+
+
+@dataclass(frozen=True)
+class Placeholders:
+    """A text without `Removed` parts and what a vocabulary cannot spell (emoji, other scripts), and their places.
+
+    A letter that is unknown only because of its accent is read without it.
+
+    >>> found = Placeholders.find(["Hi 😀 you, Ana!😀"], lambda letter: letter.isascii())
+    >>> found.readable, [(gap.words, gap.text, gap.spaced) for gap in found.removed]
+    ('Hi you, Ana!', [(1, '😀', True), (3, '😀', False)])
+    >>> found.put_back("Salut toi, Ana !", [[0.9, 0.1, 0.0], [0.2, 0.8, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
+    'Salut 😀 toi, Ana !😀'
     """
 
-    def read(text: str, gap: str) -> Segment:
-        return Segment.read(text, gap, vocabulary, style=style)
+    readable: str
+    removed: tuple[Gap, ...]
 
-    def count(text: str) -> int:
-        forms = [text, text.lower()] if text.isupper() else [text]  # it may be read as part of a text in capitals
-        return max(len(vocabulary.encode(Placeholders.find(clean(form), vocabulary.knows).readable)) for form in forms)
+    @classmethod
+    def find(cls, parts: Sequence[str | Removed], knows: Callable[[str], bool]) -> Placeholders:
+        """Separate the characters that a vocabulary knows from those it does not."""
+        whole = "".join(part for part in parts if isinstance(part, str))
+        if all(isinstance(part, str) for part in parts) and all(map(knows, {*whole.replace(" ", "")})):
+            return cls(" ".join(whole.split()), ())  # nothing to remove, as in most texts
+        spelling: dict[str | Removed, str] = {}
+        for each in {*whole, " "}:
+            plain = unicodedata.normalize("NFKD", each)[:1]
+            if each.isspace() or knows(each):
+                spelling[each] = each
+            elif plain != each and plain.isalpha() and knows(plain):
+                spelling[each] = plain
+        readable: list[str] = []
+        removed: list[Gap] = []
+        unknown: list[str | Removed] = []  # what is removed next
+        words, before = 0, " "  # the number of words so far, and the letter before this one
+        for part in [*chain.from_iterable([part] if isinstance(part, Removed) else part for part in parts), " "]:
+            if part not in spelling:
+                unknown.append(part)
+                continue
+            letter = spelling[part]
+            if unknown:
+                mark = letter if letter in _CLOSING else ""
+                removed += _gaps(unknown, words, before.isspace(), mark, letter.isspace())
+                if mark and before.isspace() and readable:  # the mark belongs to the word before
+                    readable.pop()
+                    before = readable[-1] if readable else " "
+                elif not mark and not letter.isspace() and not before.isspace():  # what was removed separated two words
+                    readable.append(" ")
+                    before = " "
+                unknown = []
+            words += before.isspace() and not letter.isspace()
+            before = letter
+            readable.append(letter)
+        return cls(" ".join("".join(readable).split()), tuple(removed))
 
-    segments = []
-    for block in split_blocks(text):
-        if not block.prose:
-            segments.append(Segment.copy(block.text, block.gap, vocabulary))
+    def put_back(
+        self, text: str, alignment: Sequence[Sequence[float]], finish: Callable[[str], str] = lambda text: text
+    ) -> str:
+        """Insert what was removed into a translation: at its ends as in the source, otherwise by the alignment.
+
+        Args:
+            text: The translation of the readable text.
+            alignment: A row for each word of the translation, a column for each word of the readable text.
+            finish: Applied to the parts of the translation between the insertions.
+        """
+        words, total = text.split(), len(self.readable.split())
+        sums = [[0.0, *accumulate(row)] for row in alignment]
+
+        @cache
+        def target(place: int) -> int:
+            """The place that best separates the words aligned to the left from those aligned to the right."""
+            if place == 0 or place >= total or not words:
+                return len(words) if place else 0
+            leaning = [0.0, *accumulate(2 * row[place] - row[-1] for row in sums)]
+            return leaning.index(max(leaning))
+
+        spans = _spans(self.removed, alignment) if words else {}
+        insertions: dict[int, list[Gap]] = {}
+        for gap in self.removed:
+            insertions.setdefault(spans[gap.pair] if gap.pair in spans else target(gap.words), []).append(gap)
+        out: list[str] = []
+        spaced = False  # whether a space follows what is in `out`
+        start = 0
+        for end in sorted({*insertions, len(words)}):
+            if end > start:
+                out += [" " if spaced else "", finish(" ".join(words[start:end]))]
+            spaced = end > 0
+            for gap in sorted(insertions.get(end, ()), key=lambda gap: gap.pair >= 0):  # what closes comes first
+                mark = gap.mark or ("." if gap.pair < 0 and gap.text.endswith("»") else "")
+                moves = bool(mark and out) and out[-1].endswith(mark) and len(out[-1]) > 1
+                out[-1:] = [out[-1].removesuffix(mark)] if moves else out[-1:]
+                out += [" " if gap.spaced and out else "", gap.text, mark if moves else ""]
+                spaced = gap.followed
+            start = end
+        return "".join(out)
+
+
+def _gaps(unknown: Sequence[str | Removed], words: int, spaced: bool, mark: str, followed: bool) -> list[Gap]:
+    """What was removed from one place: letters in a row together, other parts one by one."""
+    parts: list[Removed] = []
+    for is_text, group in groupby(unknown, lambda each: isinstance(each, str)):
+        run = list(group)
+        parts += [Removed("".join(run))] if is_text else run  # type: ignore[arg-type, list-item]
+    glued = isinstance(unknown[0], Removed) and not followed and not mark  # unknown letters separate words
+    last = len(parts) - 1
+    return [
+        Gap(words, part.text, spaced and n == 0, n == last and not glued, mark if n == last else "", part.pair)
+        for n, part in enumerate(parts)
+    ]
+
+
+def _spans(removed: Sequence[Gap], alignment: Sequence[Sequence[float]]) -> dict[int, int]:
+    """Where the pairs of markup open and close: around the words that attend most to the words inside."""
+    opens = {gap.pair: gap.words for gap in removed if gap.pair > 0}
+    received = [sum(column) or 1.0 for column in zip(*alignment, strict=True)]
+    shares = [[weight / total for weight, total in zip(row, received, strict=True)] for row in alignment]
+    spans: dict[int, int] = {}
+    for gap in removed:
+        inside = range(opens[-gap.pair], gap.words) if gap.pair < 0 else range(0)
+        if not inside or not received:
             continue
-        whole = read(block.text, block.gap)
-        if not split and len(whole.ids) <= longest:
-            segments.append(whole)
-            continue
-        for sentence in split_sentences(block.text + block.gap):
-            segment = read(sentence.text, sentence.gap)
-            if len(segment.ids) <= longest:
-                segments.append(segment)
-            else:
-                segments += [read(*part) for part in _cut(sentence, count, longest)]
-    return segments
-
-
-def _cut(sentence: Sentence, count: Callable[[str], int], longest: int) -> Iterator[Sentence]:
-    """Cut a sentence at its last comma that fits, else at the last word; a word that is too long, anywhere."""
-    text = sentence.text
-    pieces = list(_pieces(text, count, longest))
-    start = first = 0  # of the next segment: its place in the text, its first piece
-    while start < len(text):
-        tokens, last = 0, first
-        while last < len(pieces) and (tokens := tokens + pieces[last][1]) <= longest:
-            last += 1
-        last = max(last, first + 1)
-        end = pieces[last - 1][0]
-        if end < len(text):
-            commas = [m.end() for m in re.finditer(r"[,;:](?=\s)", text[start:end])]
-            end = start + commas[-1] if commas else end
-        after = skip_space(text, end)
-        yield Sentence(text[start:end], text[end:after] if after < len(text) else sentence.gap)
-        start = after
-        while first < len(pieces) and pieces[first][0] <= start:
-            first += 1
-
-
-def _pieces(text: str, count: Callable[[str], int], longest: int) -> Iterator[tuple[int, int]]:
-    """Where each word ends, and its number of tokens; a word of more than `longest` tokens is several pieces."""
-    for word in re.finditer(r"\S+", text):
-        start, tokens = word.start(), count(word.group())
-        if tokens <= longest:
-            yield word.end(), tokens
-            continue
-        while start < word.end():
-            sizes = range(min(longest, word.end() - start), 0, -1)
-            size, tokens = next(
-                ((n, found) for n in sizes if (found := count(text[start : start + n])) <= longest), (1, longest)
-            )
-            start += size
-            yield start, tokens
+        chosen = [n for n, row in enumerate(shares) if row.index(max(row)) in inside]
+        totals = [sum(row[inside.start : inside.stop]) for row in shares]
+        start = end = totals.index(max(totals))
+        while start - 1 in chosen:
+            start -= 1
+        while end + 1 in chosen:
+            end += 1
+        spans |= {-gap.pair: start, gap.pair: end + 1}
+    return spans

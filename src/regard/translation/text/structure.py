@@ -18,10 +18,10 @@ A blank line always ends one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-__all__ = ["Block", "Sentence", "skip_space", "split_blocks", "split_sentences"]
+__all__ = ["Block", "Sentence", "split_blocks", "split_long", "split_sentences"]
 
 _PREFIX = re.compile(r"\s*+(?:>[ \t]?)*+(?:[-*+•‣◦–—][ \t]+(?:\[[ xX]\][ \t]+)?|\d{1,3}[.)][ \t]+|#{1,6}[ \t]+)?+\s*+")
 _FENCE = re.compile(r"[ \t]*+(?:>[ \t]?)*+(`{3,}|~{3,})(?!.*`)")
@@ -152,7 +152,7 @@ def split_sentences(text: str) -> list[Sentence]:
         end = match.end()
         if end <= start:  # inside the gap before this sentence
             continue
-        after = skip_space(text, end)
+        after = _skip_space(text, end)
         if after < len(text) and _ends(text, start, match, after):
             stripped = text[start:end].rstrip()
             sentences.append(Sentence(stripped, text[start + len(stripped) : after]))
@@ -183,6 +183,46 @@ def _ends(text: str, start: int, match: re.Match[str], after: int) -> bool:
     return not (dots and _I.match(text, after))
 
 
-def skip_space(text: str, start: int) -> int:
+def _skip_space(text: str, start: int) -> int:
     """The place of the first character from `start` on that is no white space."""
     return _end_of(_SPACE, text, start)
+
+
+# Sentences that are too long
+
+
+def split_long(sentence: Sentence, count: Callable[[str], int], longest: int) -> Iterator[Sentence]:
+    """The parts of a sentence of at most `longest` tokens, cut after a comma, else a word; a longer word, anywhere."""
+    text = sentence.text
+    pieces = list(_pieces(text, count, longest))
+    start = first = 0  # of the next segment: its place in the text, its first piece
+    while start < len(text):
+        tokens, last = 0, first
+        while last < len(pieces) and (tokens := tokens + pieces[last][1]) <= longest:
+            last += 1
+        last = max(last, first + 1)
+        end = pieces[last - 1][0]
+        if end < len(text):
+            commas = [m.end() for m in re.finditer(r"[,;:](?=\s)", text[start:end])]
+            end = start + commas[-1] if commas else end
+        after = _skip_space(text, end)
+        yield Sentence(text[start:end], text[end:after] if after < len(text) else sentence.gap)
+        start = after
+        while first < len(pieces) and pieces[first][0] <= start:
+            first += 1
+
+
+def _pieces(text: str, count: Callable[[str], int], longest: int) -> Iterator[tuple[int, int]]:
+    """Where each word ends, and its number of tokens; a word of more than `longest` tokens is several pieces."""
+    for word in re.finditer(r"\S+", text):
+        start, tokens = word.start(), count(word.group())
+        if tokens <= longest:
+            yield word.end(), tokens
+            continue
+        while start < word.end():
+            sizes = range(min(longest, word.end() - start), 0, -1)
+            size, tokens = next(
+                ((n, found) for n in sizes if (found := count(text[start : start + n])) <= longest), (1, longest)
+            )
+            start += size
+            yield start, tokens
