@@ -30,8 +30,10 @@ def echo(translator, monkeypatch):  # noqa: F811
     class Echo(Translator):
         most, windows, alive = 0, [], weakref.WeakSet()
 
-        def _steps(self, texts, **_):
-            yield []  # nothing to search
+        def _read(self, texts, settings):
+            return [[] for _ in texts]  # nothing to search
+
+        def _translate(self, texts, segments, settings, known=None):
             self.windows.append(len(texts))
             found = [Translation(text, text.upper(), 0.0, [], [], [], [], [], []) for text in texts]
             with lock:

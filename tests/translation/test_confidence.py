@@ -10,7 +10,7 @@ from support.translation import tiny
 import regard
 from regard.translation import Translator
 from regard.translation.confidence import Calibration, Curve, calibration_error, is_right, right_words
-from regard.translation.text.language import looks_english
+from regard.translation.text.languages import looks_english
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 SURE, UNSURE = "The dog sees the apple.", "zqx the the hat wjk ghf"

@@ -6,22 +6,26 @@ import re
 import pytest
 import torch
 
-from regard.translation.result import TranslatedSegment, with_facts
+from regard.translation.result import TranslatedSegment
 from regard.translation.searching.definition import Hypothesis
-from regard.translation.text.facts import Fact, Numbers, french_number, split_facts
-from regard.translation.text.placeholders import Placeholders, Removed
-from regard.translation.text.segments import Segment, Style, split_segments
+from regard.translation.text.facts import Fact, Numbers, split_facts
+from regard.translation.text.languages import Languages
+from regard.translation.text.segments import Placeholders, Removed, Segment, split_segments
 from regard.translation.training.vocabulary import MARKS, Vocabulary
-from regard.translation.translator import _run
+from regard.translation.translator import _keep_facts
 
 pytestmark = pytest.mark.usefixtures("unchecked")  # a search that is played has no model
-FRENCH = Style(french=True)
+FRENCH = Languages.of("en-fr", typeset=False)
 LINES = [
     "The dog has 257 books, 1 day.",
     "Le chien a 257 livres, $ € %.",
     "0123456789 mg pm h",
     "avez-vous vu ? oui, of at !",
 ]
+
+
+def translated(segments, search):
+    return _keep_facts(search(segments), search)
 
 
 def kinds(text, kind):
@@ -114,12 +118,12 @@ def test_the_parts_of_any_text_are_the_text():
 )  # fmt: skip
 def test_how_french_writes_it(text, french):
     fact, *rest = split_facts(text)
-    assert fact.french == french
+    assert fact.write(FRENCH) == french
     assert rest in ([], ["."])
 
 
 def test_what_is_no_english_number_stays():
-    assert [french_number(text) for text in ("1,23", "1.2.3", "10,20,30", "007")] == [
+    assert [FRENCH.number(text) for text in ("1,23", "1.2.3", "10,20,30", "007")] == [
         "1,23",
         "1.2.3",
         "10,20,30",
@@ -146,7 +150,8 @@ def test_what_is_no_english_number_stays():
         ("It costs $5.", "Ça coûte 5.", False),
         ("It costs $5.", "Ça coûte cinq dollars.", True),
         ("It is at 5:30 pm.", "C'est à 17 h 30.", True),
-        ("It is at 5:30 pm.", "C'est à 5 h 30.", False),
+        ("It is at 5:30 pm.", "C'est à 5 h 30 du soir.", True),
+        ("It is at 5:30 pm.", "C'est à 6 h 30.", False),
         ("It is 10:30.", "Il est 10 h 30.", True),
         ("the 1990s", "les années 90", True),
         ("the 3rd time", "la troisième fois", True),
@@ -154,7 +159,7 @@ def test_what_is_no_english_number_stays():
 )
 def test_numbers_are_verified(source, text, kept):
     facts = [part for part in split_facts(source) if isinstance(part, Fact)]
-    assert Numbers([(fact, fact.number) for fact in facts], source, french=True).kept(text) is kept
+    assert Numbers(facts, source, FRENCH).kept(text) is kept
 
 
 @pytest.mark.parametrize(
@@ -166,13 +171,13 @@ def test_numbers_are_verified(source, text, kept):
         ("3.5", "Il pèse 3.5.", "Il pèse 3,5."),
         ("$5 million", "5 millions de dollars", "5 millions de dollars"),
         ("$5 million", "$5 millions", "5 millions $"),
-        ("257", "Le vol 25 est là.", "Le vol 257 est là."),
+        ("257", "Le vol 25 est là.", "Le vol 25 est là."),
         ("3-5", "de 3-5 jours", "de 3-5 jours"),
     ],
 )
 def test_numbers_are_written_as_in_french(source, text, written):
     facts = [part for part in split_facts(source) if isinstance(part, Fact)]
-    assert Numbers([(fact, fact.number) for fact in facts], source, french=True).rewrite(text) == written
+    assert Numbers(facts, source, FRENCH).rewrite(text) == written
 
 
 # What the model reads
@@ -182,18 +187,18 @@ def test_with_marks_what_is_copied_is_a_mark_and_numbers_stay(marked):
     segment = Segment.read("The dog ⟦7⟧ has 257 of http://a.org/b.", "", marked)
     assert segment.placeholders.readable == "The dog ⟦1⟧ has 257 of ⟦2⟧."
     assert segment.marks == {"⟦1⟧": "⟦7⟧", "⟦2⟧": "http://a.org/b"}
-    again = segment.read_again(1)
+    again = segment.hide(1)
     assert again.placeholders.readable == "The dog ⟦1⟧ has ⟦2⟧ of ⟦3⟧."
     assert again.write(marked.encode("Le ⟦3⟧ a ⟦2⟧ de ⟦1⟧."), list) == "Le http://a.org/b a 257 de ⟦7⟧."
 
 
 def test_a_time_with_am_or_pm_is_a_mark_and_french(marked):
-    segment = Segment.read("The dog has at 5:45 a.m. and at 9:05 PM.", "", marked, style=FRENCH)
+    segment = Segment.read("The dog has at 5:45 a.m. and at 9:05 PM.", "", marked, FRENCH)
     assert segment.marks == {"⟦1⟧": "5 h 45", "⟦2⟧": "21 h 05"}
-    typeset = Segment.read("The dog has at 5 pm.", "", marked, style=Style(french=True, typography=True))
+    typeset = Segment.read("The dog has at 5 pm.", "", marked, Languages.of("en-fr"))
     assert typeset.marks == {"⟦1⟧": "17\u00a0h"}
     for text in ("The dog has 3 to 4 pm.", "The dog has 3-4 p.m."):  # 3 is after noon too
-        assert not Segment.read(text, "", marked, style=FRENCH).marks
+        assert not Segment.read(text, "", marked, FRENCH).marks
     assert not Segment.read("The dog has at 5 pm.", "", marked).marks  # into another language
 
 
@@ -212,13 +217,15 @@ def test_beyond_nine_the_rest_is_removed(marked):
     assert [gap.text for gap in segment.placeholders.removed] == ["a9@b.org", "a10@b.org", "a11@b.org"]
 
 
-def test_without_marks_names_and_easier_numbers_stand_for_them(unmarked):
-    segment = Segment.read("The dog at http://a.org/b has 257 books.", "", unmarked, style=FRENCH)
-    assert segment.placeholders.readable == "The dog at Tom has 257 books."
-    again = segment.read_again(1)
-    assert again.placeholders.readable == "The dog at Tom has 20 books."
-    assert again.write(unmarked.encode("Le chien a 20 livres Tom."), list) == "Le chien a 257 livres http://a.org/b."
-    assert "Tom" not in Segment.read("Tom has http://a.org/b.", "", unmarked).marks
+def test_without_marks_facts_are_removed(unmarked):
+    segment = Segment.read("The dog at http://a.org/b has 257 books.", "", unmarked, FRENCH)
+    assert segment.placeholders.readable == "The dog at has 257 books."
+    again = segment.hide(1)
+    assert again.placeholders.readable == segment.placeholders.readable
+    assert segment.hide(2).placeholders.readable == "The dog at has books."
+    assert again.write(unmarked.encode("Le chien a 257 livres."), lambda: torch.eye(6)[[0, 1, 3, 4, 5]].tolist()) == (
+        "Le chien http://a.org/b a 257 livres."
+    )
 
 
 @pytest.mark.parametrize(
@@ -247,54 +254,9 @@ def test_without_marks_names_and_easier_numbers_stand_for_them(unmarked):
     ],
 )
 def test_english_typed_in_a_hurry_is_put_right(unmarked, typed, meant):
-    for style, read in ((FRENCH, meant), (Style(), typed)):  # "dont" is a word of French
+    for languages, read in ((FRENCH, meant), (Languages(), typed)):  # "dont" is a word of French
         known = Segment.read(read, "", unmarked).placeholders.readable
-        assert Segment.read(typed, "", unmarked, style=style).placeholders.readable == known
-
-
-@pytest.mark.parametrize(
-    ("text", "read"),
-    [
-        ("We are open, Monday to Friday.", "We are open, from Monday to Friday."),
-        ("Sunday through Tuesday I rest.", "From Sunday to Tuesday I rest."),
-        ("From July 12 to July 20", "From 12 July to 20 July"),
-        ("Between June 3rd and June 5th we rest.", "Between 3 June and 5 June we rest."),
-        ("I saw Ms. Hill and Ms Lee.", "I saw Mrs. Hill and Mrs. Lee."),
-        *(
-            (same, same)
-            for same in (
-                "It is open from Monday to Friday.",
-                "I prefer Monday to Fridays.",
-                "From July 12 to July 20, 2024",
-                "On May 3 and June 5.5",
-                "It took 5 ms. Then it ended.",
-                "Write `Monday to Friday` for Ms. Hill.",  # what is copied stays
-                '<a title="Monday to Friday">Ms. Hill</a>',
-            )
-        ),
-    ],
-)
-def test_english_in_words_that_models_know_better(unmarked, text, read):
-    for style, meant in ((FRENCH, read), (Style(), text)):  # other languages have other weaknesses
-        known = Segment.read(meant, "", unmarked).placeholders.readable
-        assert Segment.read(text, "", unmarked, style=style).placeholders.readable == known
-
-
-@pytest.mark.parametrize(
-    ("source", "text", "french"),
-    [
-        ("x", "Ouvert lundi à vendredi.", "Ouvert du lundi au vendredi."),
-        ("x", "De lundi au vendredi", "Du lundi au vendredi"),
-        ("x", "du lundi au jeudi, de lundi à mardi", "du lundi au jeudi, du lundi au mardi"),
-        ("x", "Si il pleut, si ils partent, si elle part", "S'il pleut, s'ils partent, si elle part"),
-        ("Wait...", "Attends !... Oui !", "Attends... Oui !"),
-        ("Wait!...", "Attends !...", "Attends !..."),
-    ],
-)
-def test_french_that_is_always_written_so(unmarked, source, text, french):
-    for style, written in ((FRENCH, french), (Style(), text)):
-        segment = Segment.read(source, "", unmarked, style=style)
-        assert segment._finish(text) == written
+        assert Segment.read(typed, "", unmarked, languages).placeholders.readable == known
 
 
 def test_what_is_only_a_fact_is_copied(unmarked, marked):
@@ -335,7 +297,7 @@ class Search:
 
 def test_the_next_hypothesis_that_is_right_is_taken(marked):
     search = Search(marked, {"The dog has 257 books.": ["Le chien a 25 livres.", "Le chien a 257 livres."]})
-    (found,) = _run(with_facts([Segment.read("The dog has 257 books.", "", marked)]), search)
+    (found,) = translated([Segment.read("The dog has 257 books.", "", marked)], search)
     assert found.text(0) == "Le chien a 257 livres."
     assert len(search.asked) == 1
 
@@ -345,18 +307,9 @@ def test_what_fails_is_tried_again_in_one_batch(marked):
     answers = {texts[0]: ["Le chien a 2 57 livres."], texts[1]: ["Le chien."], texts[2]: ["Le chien."]}
     answers["The dog has ⟦1⟧ books."] = ["Le chien a ⟦1⟧ ⟦1⟧ livres.", "Le chien a ⟦1⟧ livres."]
     search = Search(marked, answers)
-    found = _run(with_facts([Segment.read(text, "", marked) for text in texts]), search)
+    found = translated([Segment.read(text, "", marked) for text in texts], search)
     assert [each.text(0) for each in found] == ["Le chien a 257 livres.", "Le chien.", "Le chien a 38 livres."]
     assert search.asked == [texts, ["The dog has ⟦1⟧ books."] * 2]
-
-
-def test_a_single_number_that_stays_wrong_is_repaired(marked):
-    answers = {
-        "The dog has 257 books.": ["Le chien a 25 livres."],
-        "The dog has ⟦1⟧ books.": ["Le chien a des livres."],
-    }
-    (found,) = _run(with_facts([Segment.read("The dog has 257 books.", "", marked)]), Search(marked, answers))
-    assert found.text(0) == "Le chien a 257 livres."
 
 
 def test_at_last_it_is_put_back_by_the_alignment(marked, monkeypatch):
@@ -364,7 +317,7 @@ def test_at_last_it_is_put_back_by_the_alignment(marked, monkeypatch):
     search = Search(marked, answers)
     aligned = property(lambda self: torch.eye(4))
     monkeypatch.setattr(TranslatedSegment, "alignment", aligned)
-    (found,) = _run(with_facts([Segment.read("The dog has {n} books.", "", marked)]), search)
+    (found,) = translated([Segment.read("The dog has {n} books.", "", marked)], search)
     assert found.text(0) == "Le chien a {n} livres."
     assert search.asked == [["The dog has ⟦1⟧ books."], ["The dog has books."]]
 

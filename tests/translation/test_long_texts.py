@@ -8,8 +8,7 @@ import pytest
 
 import regard
 from regard import cli
-from regard.translation.text.placeholders import Placeholders
-from regard.translation.text.segments import split_segments
+from regard.translation.text.segments import Placeholders, split_segments
 from regard.translation.text.structure import split_sentences
 from regard.translation.training.vocabulary import Vocabulary, clean
 
@@ -56,7 +55,7 @@ def test_a_long_text_is_cut(kind, split, tiny_translator):
     """No part of a text is read again for every other part: a megabyte would take hours, or some days."""
     text = "The dog" + (LONG[kind] * LENGTH)[:LENGTH] + " sees."
     words = Counted(tiny_translator.words.model)
-    segments = split_segments(text, words, tiny_translator.longest, split)
+    segments = split_segments(text, words, tiny_translator.longest, split=split)
     assert words.letters < 25 * len(text)
     assert "".join(segment.text + segment.gap for segment in segments) == text
     assert all(len(segment.ids) <= tiny_translator.longest for segment in segments)
@@ -70,7 +69,7 @@ def test_its_sentences_are_the_text(kind):
 
 def test_what_was_removed_is_put_back_in_order():
     removed = "".join(f" {chr(0x4E00 + n)}" for n in range(20_000))
-    found = Placeholders.find("a" + removed + " b", str.isascii)
+    found = Placeholders.find(["a" + removed + " b"], str.isascii)
     assert found.readable == "a b"
     assert found.put_back("c d", [[1.0, 0.0], [0.0, 1.0]]) == "c" + removed + " d"
 

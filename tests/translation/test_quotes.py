@@ -1,4 +1,4 @@
-"""Quotations: which marks are one, that none is lost, that titles stay and that what is said is translated."""
+"""Quotations: where they are, that none is lost, and that titles stay."""
 
 import random
 import re
@@ -7,16 +7,16 @@ import pytest
 import torch
 from test_facts import Search
 
-from regard.translation.result import TranslatedSegment, with_facts
+from regard.translation.result import TranslatedSegment
 from regard.translation.text.facts import split_facts
-from regard.translation.text.placeholders import Placeholders, Removed
-from regard.translation.text.quotes import QuoteCheck, add_quotes, commas_outside, find_quotes, french_quotes
-from regard.translation.text.segments import Segment, Style
+from regard.translation.text.languages import Languages
+from regard.translation.text.quotes import commas_outside, find_quotes, french_quotes, keeps_quotes, quotes_as_facts
+from regard.translation.text.segments import Placeholders, Removed, Segment
 from regard.translation.training.vocabulary import Vocabulary
-from regard.translation.translator import _run
+from regard.translation.translator import _keep_facts
 
 pytestmark = pytest.mark.usefixtures("unchecked")  # a search that is played has no model
-FRENCH = Style(french=True)
+FRENCH = Languages.of("en-fr", typeset=False)
 LINES = [
     "He said: I don't know? And left!",
     "Il a dit « je ne sais pas » et est parti.",
@@ -24,8 +24,15 @@ LINES = [
 ]
 
 
+def translated(segments, search):
+    return _keep_facts(search(segments), search)
+
+
 def found(text):
-    return [(quote.kind, text[quote.start : quote.end]) for quote in find_quotes(text)]
+    """The quotations of a text, and those of them that are titles."""
+    return [text[start:end] for start, end in find_quotes(text)], [
+        fact.body for _, fact in quotes_as_facts(text, hide=False) if fact.body
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -37,61 +44,35 @@ def words():
 
 
 @pytest.mark.parametrize(
-    ("text", "quotes"),
+    ("text", "quotes", "titles"),
     [
-        ('I read "War and Peace" last year.', [("copied", '"War and Peace"')]),
-        ("I watched ‘The Godfather’.", [("copied", "‘The Godfather’")]),
-        ("I watched 'The Birds' twice.", [("copied", "'The Birds'")]),
-        ('The word "love" is short.', [("copied", '"love"')]),
-        ('What does "serendipity" mean?', [("copied", '"serendipity"')]),
-        ('He said "" and left.', [("copied", '""')]),
-        ('He said "I don\'t know" and left.', [("sentence", '"I don\'t know"')]),
-        ("“I am tired,” she said.", [("sentence", "“I am tired,”")]),
-        ("'I don't know,' he said.", [("sentence", "'I don't know,'")]),
-        ('He said "Hello Tom" to me.', [("sentence", '"Hello Tom"')]),
-        ('The so-called "experts" left.', [("fragment", '"experts"')]),
-        ('"Yes" or "no"?', [("fragment", '"Yes"'), ("fragment", '"no"')]),
-        ('He said "Stop" and left.', [("fragment", '"Stop"')]),
-        ('How do you spell "pretty"?', [("copied", '"pretty"')]),
-        ('"Is it?" "Almost."', [("sentence", '"Is it?"'), ("fragment", '"Almost."')]),
-        ('"Phenomenal" from start to end', [("fragment", '"Phenomenal"')]),
-        ('It is for "emotional reasons," he said.', [("fragment", '"emotional reasons,"')]),
-        ('My nickname is "Itch."', [("copied", '"Itch."')]),
-        ("He saw «Le Monde» there.", [("copied", "«Le Monde»")]),
-        ('She said "go "away" now".', [("sentence", '"go "away" now"'), ("fragment", '"away"')]),
-        ("He said “do ‘it’ now”.", [("sentence", "“do ‘it’ now”"), ("fragment", "‘it’")]),
-        ('A 5" nail is "big".', [("fragment", '"big"')]),
-        ("He read 'Cause and Effect' twice.", [("copied", "'Cause and Effect'")]),
-        ('Set name="Tom Sawyer" there.', [("code", '"Tom Sawyer"')]),
-        ('Call print("Hello World") twice.', [("code", '"Hello World"')]),
-        ('He left ("I am tired"), she said.', [("sentence", '"I am tired"')]),
-        ('Send {"name": "Tom", "n": 5}.', [("code", '"name"'), ("code", '"Tom"'), ("code", '"n"')]),
-        ('"War and Peace"', [("sentence", '"War and Peace"')]),  # all there is: it is to be translated
+        ('I read "War and Peace" last year.', ['"War and Peace"'], ["War and Peace"]),
+        ("I watched “The Godfather”.", ["“The Godfather”"], ["The Godfather"]),
+        ("He saw «Le Monde» there.", ["«Le Monde»"], ["Le Monde"]),
+        ('I left "War and Peace," he said.', ['"War and Peace,"'], ["War and Peace"]),
+        ('She wrote "The End."', ['"The End."'], ["The End"]),
+        ('He said "" and left.', ['""'], []),
+        ('He said "I don\'t know" and left.', ['"I don\'t know"'], []),
+        ("“I am tired,” she said.", ["“I am tired,”"], []),
+        ('"Yes" or "no"?', ['"Yes"', '"no"'], []),
+        ('"Is it?" "Almost."', ['"Is it?"', '"Almost."'], []),
+        ('"Phenomenal" from start to end', ['"Phenomenal"'], []),
+        ('It is for "emotional reasons," he said.', ['"emotional reasons,"'], []),
+        ('She said "go "away" now".', ['"go "away" now"', '"away"'], []),
+        ("He said “do ‘it’ now”.", ["“do ‘it’ now”"], []),
+        ('A 5" nail is "big".', ['"big"'], []),
+        ('He left ("I am tired"), she said.', ['"I am tired"'], []),
+        ('"War and Peace"', ['"War and Peace"'], []),  # the whole text is to be translated
+        ('HE LEFT "WAR AND PEACE".', ['"WAR AND PEACE"'], []),
     ],
 )
-def test_what_is_quoted(text, quotes):
-    assert found(text) == quotes
+def test_what_is_quoted(text, quotes, titles):
+    assert found(text) == (quotes, titles)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "The boys' books and the girls' toys",
-        "'Tis rock 'n' roll of the '90s, and I like 'em",
-        "He likes the dogs' owner's 'cats",
-        "He said 'yes' and the dogs' owner left.",  # either may close
-        "'They say rain won't hurt the farmers' harvest.",
-        'A 5" nail, 6\'2" tall',
-        'He said "hello and left.',
-        'He said "hello" and "left.',
-        "“ and ” ” and “",
-        "'",
-        '"',
-        "",
-    ],
-)
+@pytest.mark.parametrize("text", ['A 5" nail, 6\'2" tall', 'He said "hello and left.', "” and “", "'", '"', ""])
 def test_what_is_no_quotation(text):
-    assert found(text) == []
+    assert find_quotes(text) == []
 
 
 def test_any_text_with_quotes_is_read(words):
@@ -99,13 +80,11 @@ def test_any_text_with_quotes_is_read(words):
     letters = "aA1 s.,=(\"\"''“”‘’«»(<b>`\n"
     for _ in range(2000):
         text = "".join(choose.choices(letters, k=choose.randint(0, 30)))
-        parts = split_facts(text)
-        for said in (None, {}):
-            for french in (None, ("« ", " »")):
-                shown = add_quotes(parts, titles=True, french=french, said=said).parts
-                whole = "".join(part if isinstance(part, str) else part.written or part.text for part in shown)
-                assert [*filter(str.isalnum, whole)] == [*filter(str.isalnum, text)]
-        Segment.read(text, "", words, style=FRENCH).read_again(1).read_again(2)
+        for hide in (False, True):
+            parts = split_facts(text, quotes_as_facts(text, hide=hide))
+            assert "".join(part if isinstance(part, str) else part.text for part in parts) == text
+        segment = Segment.read(text, "", words, FRENCH)
+        assert segment.hide(1).text == segment.hide(2).text == text
 
 
 @pytest.mark.parametrize(
@@ -113,26 +92,14 @@ def test_any_text_with_quotes_is_read(words):
     [
         ('Set name="Tom Sawyer" there.', ['name="Tom Sawyer"']),
         ('Call print("Hello World") twice.', ['print("Hello World")']),
-        ('Send {"name": "Tom"}.', ['"name"', '"Tom"']),
+        ('Send {"name": "Tom", "n": 5}.', ['{"name": "Tom", "n": 5}']),
         ('He works at "Apple Inc." today.', ["« Apple Inc. »"]),
         ('He works at "Apple Inc."', ["« Apple Inc »"]),
-        ('He lives in the "U.S." with Mary.', ["« U.S. »"]),
+        ('See `a "Bc De"` and <a href="Xy Zu">it</a>.', ['`a "Bc De"`']),
     ],
 )
-def test_how_what_is_copied_is_written(text, shown):
-    parts = add_quotes(split_facts(text), titles=True, french=("« ", " »")).parts
-    assert [part.written or part.text for part in parts if not isinstance(part, str)] == shown
-
-
-def test_a_fact_beside_a_quotation_is_no_word_around_it(words):
-    segment = Segment.read('@john: "I don\'t know."', "", words, style=FRENCH)
-    assert segment.read_again(1).ids
-
-
-def test_quotes_of_code_and_tags_are_their_own():
-    parts = split_facts('See `a "b"` and <a href="x">"it"</a>.')
-    shown = add_quotes(parts, titles=True, french=("« ", " »"), said={}).parts
-    assert [part.text for part in shown if not isinstance(part, str)] == ['`a "b"`', '<a href="x">', "“", "”", "</a>"]
+def test_how_what_is_copied_is_written(text, shown, words):
+    assert list(Segment.read(text, "", words, FRENCH).marks.values()) == shown
 
 
 # In a translation
@@ -145,23 +112,24 @@ def test_quotes_of_code_and_tags_are_their_own():
         ('Il a dit "je ne sais pas" et est parti.', True),
         ("Et il est parti en disant « je ne sais pas ».", True),
         ("Il a dit je ne sais pas et est parti.", False),
-        ("Il a dit « je ne sais pas et je suis parti. »", False),
         ("Il a dit « je ne sais pas et est parti.", False),
         ("Il a « dit » « je ne sais pas » et est parti.", False),
     ],
 )
 def test_quotations_are_verified(text, kept):
-    assert QuoteCheck.of('He said "I don\'t know" and left.').kept(text) is kept
+    assert keeps_quotes('He said "I don\'t know" and left.', text) is kept
 
 
 def test_a_mark_that_stands_for_a_quotation_gets_no_quotes_of_its_own():
-    check = QuoteCheck.of("I read ⟦1⟧.")
-    assert check.kept("J'ai lu ⟦1⟧.")
-    assert not check.kept("J'ai lu « ⟦1⟧ ».")
+    assert keeps_quotes("I read ⟦1⟧.", "J'ai lu ⟦1⟧.")
+    assert not keeps_quotes("I read ⟦1⟧.", "J'ai lu « ⟦1⟧ ».")
+
+
+def test_where_a_mark_has_no_partner_any_translation_is_taken():
+    assert keeps_quotes('He left." She said "no".', "Il est parti. Elle a dit « non ».")
 
 
 def test_other_quotes_become_french_ones():
-    assert french_quotes("L'un dit 'oui'.") == "L'un dit « oui »."
     assert french_quotes('"Oui !" ou "non" ?') == "« Oui ! » ou « non » ?"
     assert french_quotes('"Il dit : « oui »."') == "« Il dit : « oui ». »"
     assert french_quotes('5" de large') == '5" de large'
@@ -212,7 +180,7 @@ def test_a_comma_stands_after_french_quotes(text, french):
 def test_a_comma_stands_after_quotes_that_are_put_back(parts, french):
     placeholders = Placeholders.find(parts, str.isascii)
     assert placeholders.readable == "a b, c"
-    assert placeholders.put_back("a b, c", torch.eye(3).tolist()) == french
+    assert commas_outside(placeholders.put_back("a b, c", torch.eye(3).tolist())) == french
 
 
 @pytest.mark.parametrize(
@@ -225,7 +193,7 @@ def test_a_comma_stands_after_quotes_that_are_put_back(parts, french):
 def test_only_a_comma_of_the_quotation_moves(parts, french):
     placeholders = Placeholders.find(parts, str.isascii)
     words = placeholders.readable.split()
-    found = placeholders.put_back(" ".join(words), torch.eye(len(words)).tolist())
+    found = commas_outside(placeholders.put_back(" ".join(words), torch.eye(len(words)).tolist()))
     assert " ".join(found.split()).startswith(french)
 
 
@@ -233,12 +201,12 @@ def test_only_a_comma_of_the_quotation_moves(parts, french):
 
 
 def test_a_title_is_a_mark_from_the_first(words):
-    segment = Segment.read('I left "War and Peace." He said "no".', "", words, style=FRENCH)
+    segment = Segment.read('I left "War and Peace." He said "no".', "", words, FRENCH)
     assert segment.placeholders.readable == 'I left ⟦1⟧. He said "no".'
     assert segment.marks == {"⟦1⟧": "« War and Peace »"}
-    assert Segment.read('I left "Ms. Hill".', "", words, style=FRENCH).marks == {"⟦1⟧": "« Ms. Hill »"}
+    assert Segment.read('I left "Ms. Hill".', "", words, FRENCH).marks == {"⟦1⟧": "« Ms. Hill »"}
     assert Segment.read("I left “King Lear”.", "", words).marks == {"⟦1⟧": "“King Lear”"}  # not into French
-    typeset = Segment.read("I left “King Lear”.", "", words, style=Style(french=True, typography=True))
+    typeset = Segment.read("I left “King Lear”.", "", words, Languages.of("en-fr"))
     assert typeset.marks == {"⟦1⟧": "«\u00a0King Lear\u00a0»"}
 
 
@@ -246,54 +214,35 @@ def test_in_capitals_nothing_is_a_title(words):
     assert not Segment.read('HE LEFT "WAR AND PEACE" AND "I".', "", words).marks
 
 
-def test_inches_are_copied(words):
-    assert list(Segment.read('A 5" and a 6\'2" left.', "", words).marks.values()) == ['5"', "6'2\""]
-
-
 @pytest.mark.parametrize(
     ("text", "read"),
     [
-        ("'Tis said he left 'em.", "It is said he left them."),
-        ("He left in the '90s and the ’80s.", "He left in the 90s and the 80s."),
-        ("He said 'cause' and `'em`.", "He said 'cause' and ⟦1⟧."),
-        ("He left 'em.", "He left 'em."),
-    ],
-)
-def test_an_apostrophe_before_a_word_is_no_quote(words, text, read):
-    style = Style() if text == read else FRENCH  # the source of others is not known to be English
-    assert Segment.read(text, "", words, style=style).placeholders.readable == read
-
-
-@pytest.mark.parametrize(
-    ("text", "read"),
-    [
-        ('He said "I don\'t know" and left.', "He said ⟦1⟧ and left."),
-        ('He said, "I don\'t know."', "He said: ⟦1⟧"),
-        ('"I don\'t know," he said.', "⟦1⟧, he said."),
-        ('"I don\'t know!" he said.', "⟦1⟧, he said."),
+        ('He said "I don\'t know" and left.', "He said I don't know and left."),
+        ('"I don\'t know," he said.', "I don't know, he said."),
         ('The so-called "experts" left.', "The so-called experts left."),
-        ('"He left?" "I don\'t know."', "He left? I don't know."),  # with marks, no word would be left
+        ('"He left?" "I don\'t know."', "He left? I don't know."),
+        ('@john: "I don\'t know."', "⟦1⟧: I don't know."),
     ],
 )
-def test_if_that_fails_what_is_said_is_a_mark_too(words, text, read):
-    assert Segment.read(text, "", words, style=FRENCH).read_again(1).placeholders.readable == read
+def test_if_that_fails_the_marks_are_removed(words, text, read):
+    assert Segment.read(text, "", words, FRENCH).hide(1).placeholders.readable == read
 
 
 # Trying again
 
 
-def test_what_is_said_is_translated_by_itself(words):
+def test_lost_quotation_marks_are_put_back_by_the_alignment_in_one_batch(words, monkeypatch):
     answers = {
-        'He said "I don\'t know" and left.': ["Il a dit « je ne sais pas et est parti. »"],
-        "I don't know": ["je ne sais pas."],
-        "He said ⟦1⟧ and left.": ["Il a dit « ⟦1⟧ » et est parti.", "Il a dit ⟦1⟧ et est parti."],
+        'He said "I don\'t know" and left.': ["Il a dit je ne sais pas et est parti. »"],
+        "He said I don't know and left.": ["Il a dit ne sais et parti."],
         "He left.": ["Il est parti."],
     }
     search = Search(words, answers)
+    monkeypatch.setattr(TranslatedSegment, "alignment", property(lambda self: torch.eye(7)[[0, 1, 1, 3, 4, 5, 6]]))
     texts = ['He said "I don\'t know" and left.', "He left."]
-    each = _run(with_facts([Segment.read(text, "", words, style=FRENCH) for text in texts]), search)
-    assert [one.text(0) for one in each] == ["Il a dit « je ne sais pas » et est parti.", "Il est parti."]
-    assert search.asked == [texts, ["I don't know"], ["He said ⟦1⟧ and left."]]
+    first, second = translated([Segment.read(text, "", words, FRENCH) for text in texts], search)
+    assert (first.text(0), second.text(0)) == ("Il a dit « ne sais » et parti.", "Il est parti.")
+    assert search.asked == [texts, ["He said I don't know and left."]]
 
 
 @pytest.mark.parametrize(
@@ -311,25 +260,21 @@ def test_what_is_said_is_translated_by_itself(words):
             "« je ne sais pas », dit-il.",
         ),
         ('He left," he said.', {'He left," he said.': "Il est parti, » dit-il."}, "Il est parti », dit-il."),
-        # Translated by itself.
+        # Put back by the alignment.
         (
             '"He left," he said.',
-            {'"He left," he said.': "parti", "He left": "parti,", "⟦1⟧, he said.": "⟦1⟧, dit-il."},
-            "« parti », dit-il.",
-        ),
-        (
-            "\"He said 'no,'\" he said.",
-            {"\"He said 'no,'\" he said.": "Il", "He said 'no,'": 'Il dit "non,"', "⟦1⟧, he said.": "⟦1⟧, dit-il."},
-            "« Il dit « non » », dit-il.",
+            {'"He left," he said.': "parti", "He left, he said.": "Il parti, dit il."},
+            "« Il parti », dit il.",
         ),
         # Copied.
         ('He left "War and Peace," he said.', {"He left ⟦1⟧, he said.": "Il ⟦1⟧, dit."}, "Il « War and Peace », dit."),
-        ('He said "," and f("a,").', {"He said ⟦1⟧ and ⟦2⟧.": "Il dit ⟦1⟧ et ⟦2⟧."}, 'Il dit « , » et f("a,").'),
+        ('He said "no" and f("a,").', {'He said "no" and ⟦1⟧.': 'Il dit "no" et ⟦1⟧.'}, 'Il dit « no » et f("a,").'),
     ],
 )
-def test_the_comma_of_a_quotation_however_it_arrives(words, text, answers, french):
+def test_the_comma_of_a_quotation_however_it_arrives(words, text, answers, french, monkeypatch):
+    monkeypatch.setattr(TranslatedSegment, "alignment", property(lambda self: torch.eye(4)))
     search = Search(words, {read: [answer] for read, answer in answers.items()})
-    (one,) = _run(with_facts([Segment.read(text, "", words, style=FRENCH)]), search)
+    (one,) = translated([Segment.read(text, "", words, FRENCH)], search)
     assert one.text(0) == french
     assert [read for together in search.asked for read in together] == list(answers)
 
@@ -345,14 +290,14 @@ def test_the_quotes_of_a_fragment_are_put_back_by_the_alignment(words, monkeypat
         "The so-called experts left.": ["parti dit experts."],
     }
     monkeypatch.setattr(TranslatedSegment, "alignment", property(lambda self: torch.eye(4)[[3, 1, 2]]))
-    segment = Segment.read('The so-called "experts" left.', "", words, style=FRENCH)
-    (one,) = _run(with_facts([segment]), Search(words, answers))
+    segment = Segment.read('The so-called "experts" left.', "", words, FRENCH)
+    (one,) = translated([segment], Search(words, answers))
     assert one.text(0) == "parti dit « experts »."
 
 
 def test_a_sentence_without_quotes_is_searched_once(words):
     search = Search(words, {"He don't know.": ["Il « ne sait pas."]})
-    _run(with_facts([Segment.read("He don't know.", "", words, style=FRENCH)]), search)
+    translated([Segment.read("He don't know.", "", words, FRENCH)], search)
     assert len(search.asked) == 1
 
 
@@ -364,9 +309,9 @@ def test_a_sentence_without_quotes_is_searched_once(words):
     [
         ('I read "War and Peace" last year and liked it.', "« War and Peace »"),
         ('"The Lord of the Rings" is a long book.', "« The Lord of the Rings »"),
-        ("I watched ‘The Godfather’ yesterday.", "«\u00a0The Godfather\u00a0»"),
+        ("I watched “The Godfather” yesterday.", "«\u00a0The Godfather\u00a0»"),
         ('She wrote "The End."', "« The End »"),
-        ('What does "serendipity" mean?', "« serendipity »"),
+        ('What does "serendipity" mean?', ""),
         ('I like "Let It Be" and "Hey Jude" by the Beatles.', "« Let It Be »"),
         ('He said "I don\'t know" and left.', ""),
         ('She asked, "Where are you going?"', ""),
@@ -381,7 +326,8 @@ def test_a_sentence_without_quotes_is_searched_once(words):
 )
 def test_the_shipped_translator_keeps_quotations(shipped, text, needed):
     french = shipped.translate(text).text
-    pairs = len(find_quotes(text))
+    pairs = len(find_quotes(text)) + text.count("‘")  # the model writes single quotes as double ones
+    assert pairs
     assert needed in french
     assert (french.count("«"), french.count("»"), french.count('"')) == (pairs, pairs, 0)
 

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from regard.translation.text.languages import ENGLISH_FRENCH, is_typeset
 from regard.translation.text.structure import split_blocks
-from regard.translation.text.typography import is_typeset, typeset
 
 
 def prose(text):
@@ -67,8 +67,8 @@ def test_the_blocks_of_any_text_are_the_text():
     ],
 )
 def test_french_as_it_is_printed(plain, printed):
-    assert typeset(plain) == printed
-    assert typeset(printed) == printed
+    assert ENGLISH_FRENCH.typeset(plain) == printed
+    assert ENGLISH_FRENCH.typeset(printed) == printed
 
 
 def test_typography_follows_the_source(tiny_translator):

@@ -8,10 +8,9 @@ from support.translation import tiny
 
 import regard
 from regard.translation import Translator, search
-from regard.translation.text.placeholders import Placeholders
-from regard.translation.text.segments import Segment, split_segments
+from regard.translation.text.segments import Placeholders, Segment, split_segments
 from regard.translation.text.structure import split_sentences
-from regard.translation.translator import _asked
+from regard.translation.translator import _Settings
 
 PAIRS = tiny.pairs(60, seed=7)
 pytestmark = pytest.mark.usefixtures("unchecked")  # their checks take longer than the translations
@@ -149,7 +148,7 @@ def test_paragraphs_keep_their_shape(tiny_translator):
 
 
 def test_placeholders_in_a_text_of_nothing_else():
-    found = Placeholders.find("😀 你好", str.isascii)
+    found = Placeholders.find(["😀 你好"], str.isascii)
     assert found.readable == ""
     assert found.put_back("", []) == "😀 你好"
 
@@ -322,5 +321,5 @@ def test_bad_settings_are_refused(tiny_translator, settings):
 
 
 def test_the_wider_the_beam_the_fewer_segments_are_searched_together():
-    assert [_asked(beam)["sentences"] for beam in (1, 4, 32, 100, 1000)] == [32, 32, 32, 10, 1]
-    assert _asked(4, alternatives=1000)["sentences"] == 1
+    assert [_Settings(beam).of_search["sentences"] for beam in (1, 4, 32, 100, 1000)] == [32, 32, 32, 10, 1]
+    assert _Settings(4, alternatives=1000).of_search["sentences"] == 1

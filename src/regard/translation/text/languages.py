@@ -38,10 +38,11 @@ class Languages:
     def of(cls, name: str, *, typeset: bool = True) -> Languages:
         """The languages of this name, such as "en-fr"; without rules unless they have a table here.
 
-        Without `typeset`, they have no rules of typography.
+        With `typeset`, translations get French typography, whatever the languages are.
         """
-        languages = ENGLISH_FRENCH if name == "en-fr" else cls()
-        return languages if typeset else replace(languages, typography_rules=())
+        if name != "en-fr":
+            return cls(typography_rules=_TYPOGRAPHY if typeset else ())
+        return ENGLISH_FRENCH if typeset else replace(ENGLISH_FRENCH, typography_rules=(), quotes=("« ", " »"))
 
     def prepare(self, text: str) -> str:
         """The source as the model reads it.
@@ -106,6 +107,7 @@ _TYPED_WORD = re.compile(
     )""",
     re.VERBOSE,
 )
+_ARE_YOU = re.compile(r"(\A|[.?!,] |\b(?i:when|where|what|why|how|who|hey|hi|so) )([Rr]) u(?=\s[a-z]|[?!,]|\.?$)")
 
 
 def _typed_in_full(match: re.Match[str]) -> str:
@@ -123,26 +125,31 @@ def _french_time(match: re.Match[str]) -> str:
 
 
 _WIDE, _NARROW = "\u00a0", "\u202f"  # no-break spaces: before : and inside « », and before ; ! ? and in numbers
+_TYPOGRAPHY: tuple[Rule, ...] = (
+    (re.compile(r"(?<=\w)'(?=\w)"), "’"),
+    (re.compile(r"""(?<![^\s(\['’-])"\s?(?=\S)"""), f"«{_WIDE}"),
+    (re.compile(r"""(?<=\S)\s?"(?!\w)"""), f"{_WIDE}»"),
+    (re.compile(r"(?<=«) (?=\S)"), _WIDE),
+    (re.compile(r"(?<=\S) (?=»)"), _WIDE),
+    (re.compile(r"(?<=[^\s]) (?=:(?:\s|$))"), _WIDE),
+    (re.compile(r"(?<=[^\s]) (?=[;!?])"), _NARROW),
+    (re.compile(r"(?<=\d) (?=\d{3}(?!\d))"), _NARROW),
+    (re.compile(r"(?<=\d) (?=[%€$£¥°]|(?:[kcm]?[gm]|[mc]?l|h)\b)"), _WIDE),
+)
 ENGLISH_FRENCH = Languages(
-    source_rules=((_TYPED_WORD, _typed_in_full),),
-    typography_rules=(
-        (re.compile(r"(?<=\w)'(?=\w)"), "’"),
-        (re.compile(r"""(?<![^\s(\['’-])"\s?(?=\S)"""), f"«{_WIDE}"),
-        (re.compile(r"""(?<=\S)\s?"(?!\w)"""), f"{_WIDE}»"),
-        (re.compile(r"(?<=«) (?=\S)"), _WIDE),
-        (re.compile(r"(?<=\S) (?=»)"), _WIDE),
-        (re.compile(r"(?<=[^\s]) (?=:(?:\s|$))"), _WIDE),
-        (re.compile(r"(?<=[^\s]) (?=[;!?])"), _NARROW),
-        (re.compile(r"(?<=\d) (?=\d{3}(?!\d))"), _NARROW),
-        (re.compile(r"(?<=\d) (?=[%€$£¥°]|(?:[kcm]?[gm]|[mc]?l|h)\b)"), _WIDE),
+    source_rules=(
+        (_ARE_YOU, lambda match: match[1] + ("Are" if match[2] == "R" else "are") + " you"),
+        (_TYPED_WORD, _typed_in_full),
+        (_TYPED_WORD, _typed_in_full),  # "u cant" are two
     ),
+    typography_rules=_TYPOGRAPHY,
     number_rules=(
         (re.compile(r"\A(1[0-2]|0?\d)(?::(\d\d))?\s?([apAP])\.?[mM]\.?\Z"), _french_time),
         (re.compile(r"\A\.(?=\d+\Z)"), "0."),
         (re.compile(r"\A\d{1,3}(?:,\d{3})+(?:\.\d+)?\Z"), lambda n: n[0].replace(",", " ").replace(".", ",")),
         (re.compile(r"\A(\d+)\.(\d+)\Z"), r"\1,\2"),
     ),
-    quotes=("« ", " »"),
+    quotes=(f"«{_WIDE}", f"{_WIDE}»"),
     number_words=(
         "zéro", "une?", "deux", "trois", "quatre", "cinq", "six", "sept", "huit", "neuf", "dix", "onze", "douze",
         "treize", "quatorze", "quinze", "seize", "dix-sept", "dix-huit", "dix-neuf", "vingt",

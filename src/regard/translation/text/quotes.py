@@ -21,7 +21,7 @@ _TITLE = re.compile(rf"{_CAPITALISED}(?: (?:{_CAPITALISED}|{_SMALL_WORDS}))* {_C
 _LETTER = re.compile(r"[^\W\d_]")
 # The comma before closing quotes and markup, and whether another mark follows them; « , » is a quoted comma.
 _COMMA_INSIDE = re.compile(
-    r"(?<!\s)(?<!«),((?:</?\w++>|[*_~]++|,?[ \u00a0\u202f]?»)*?[ \u00a0\u202f]?»)(?![^\W_])(?=(\s?[.,;:!?…)(\]}—–-])?)"
+    r"(?<!\s)(?<!«),((?:</?\w++>|[*_~]++|,?[ \u00a0\u202f]?»)*(?<=»))(?![^\W_])(?=(\s?[.,;:!?…)(\]}—–-])?)"
 )
 
 

@@ -336,7 +336,9 @@ class Placeholders:
             if end > start:
                 out += [" " if spaced else "", finish(" ".join(words[start:end]))]
             spaced = end > 0
-            for gap in sorted(insertions.get(end, ()), key=lambda gap: gap.pair >= 0):  # what closes comes first
+            gaps = insertions.get(end, [])
+            opened = {gap.pair for gap in gaps}
+            for gap in sorted(gaps, key=lambda gap: gap.pair >= 0 or -gap.pair in opened):  # what closes comes first
                 mark = gap.mark or ("." if gap.pair < 0 and gap.text.endswith("»") else "")
                 moves = bool(mark and out) and out[-1].endswith(mark) and len(out[-1]) > 1
                 out[-1:] = [out[-1].removesuffix(mark)] if moves else out[-1:]
