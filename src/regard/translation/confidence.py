@@ -4,10 +4,10 @@ A word is as probable as its least probable token, a sentence as the geometric m
 the logarithms of these to probabilities of being right by a logistic function each, fitted on pairs that the model has
 not been trained on: recipes/confidence.py.
 
-"Right" is defined by a reference, a person's translation of the same text. A translation is right if its chrF2 with the
-reference is at least 50; a word is right if the reference has it, case and punctuation at its ends aside. Both miss
-translations that say the same in other words: of two people's translations of one sentence in Tatoeba, 73 % reach 50.
-So what is "right" depends on how freely the references of a kind of text are translated.
+"Right" is defined by a reference, a person's translation of the same text. A translation is right if its chrF2 with
+the reference is at least 50. A word is right if the reference has it, apart from case and from punctuation at its ends.
+Both miss paraphrases: of the pairs of translations that two people gave to one sentence in Tatoeba, 73 % reach 50. So
+"right" depends on how freely the references of a kind of text are translated.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Calibration", "Curve", "calibration_error", "is_right", "right_words
 _RIGHT = 50.0  # chrF2
 _GROUPS = 10  # of a calibration error
 _EDGES = ".,;:!?…\"'«»“”‘’()"  # punctuation at the ends of a word
-_ROUNDS, _RIDGE = 50, 1e-3  # of Newton's method; what keeps the curve finite if the two groups do not overlap
+_ROUNDS, _RIDGE = 50, 1e-3  # of Newton's method; the ridge keeps the curve finite if the two groups do not overlap
 
 
 class Curve(NamedTuple):
@@ -68,7 +68,7 @@ class Curve(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """The curves of a model; without them a confidence is the probability that the model itself gives."""
+    """The curves of a model; without curves, a confidence is the probability that the model computes."""
 
     sentence: Curve | None = None
     word: Curve | None = None
@@ -85,13 +85,13 @@ class Calibration(NamedTuple):
         [0.5, 1.0]
         """
         least = [0.0] * (max(owners, default=-1) + 1)
-        for log, owner in zip(logs, owners, strict=False):  # the last is of the end, which has no word
+        for log, owner in zip(logs, owners, strict=False):  # the last log is that of the end, which has no word
             least[owner] = min(least[owner], log)
         return [math.exp(log) if self.word is None else self.word(log) for log in least]
 
     @classmethod
     def from_json(cls, fields: Any) -> Calibration:
-        """The calibration in translation.json; what is wrong there is an `InputError`."""
+        """The calibration in translation.json; raises `InputError` for wrong fields."""
         if fields is None:
             return cls()
         try:

@@ -41,7 +41,7 @@ _READ_TOGETHER, _READ_TOKENS = 32, 2048  # pairs in a pass through the model, an
 
 @dataclass(frozen=True, eq=False)
 class TranslatedSegment:
-    """A segment of a text, and the translations that were found for it."""
+    """A segment of a text, and the hypotheses of its translation."""
 
     segment: Segment
     hypotheses: list[Hypothesis]  # best first; none: the segment is copied
@@ -122,13 +122,13 @@ class TranslatedSegment:
 
     @staticmethod
     def read_together(segments: Sequence[TranslatedSegment]) -> None:
-        """Compute what `alignment` and `logs` need for many segments, in few passes through the model."""
-        todo = [each for each in segments if each.hypotheses and "_reading" not in each.__dict__]
-        todo.sort(key=lambda each: sum(map(len, each._pair)))
-        while todo:
-            longest = sum(map(len, todo[-1]._pair))  # of all that remain
+        """Compute the alignments and log-probabilities of many segments in few passes through the model."""
+        unread = [each for each in segments if each.hypotheses and "_reading" not in each.__dict__]
+        unread.sort(key=lambda each: sum(map(len, each._pair)))
+        while unread:
+            longest = sum(map(len, unread[-1]._pair))
             size = max(min(_READ_TOGETHER, _READ_TOKENS // longest), 1)
-            batch, todo = todo[-size:], todo[:-size]
+            batch, unread = unread[-size:], unread[:-size]
             for each, reading in zip(batch, read_back(batch[0].model, [one._pair for one in batch]), strict=True):
                 each.__dict__["_reading"] = reading
 
@@ -184,7 +184,7 @@ class Translation:
 
     @property
     def sentences(self) -> list[Translation]:
-        """The parts that the model read one by one, if the text was split; else the whole. What is copied is left out.
+        """The translation of each segment that the model read: sentences if the text was split, else lines.
 
         >>> import regard
         >>> found = regard.Translator.default().translate("I am good. It is late.", split=True)
@@ -213,7 +213,7 @@ class Translation:
 
     @cached_property
     def confidence(self) -> float:
-        """How probable it is that the translation is right; of several sentences the mean, by their lengths.
+        """The probability that the translation is right; of several sentences the mean, weighted by their lengths.
 
         "Right" means a chrF2 of at least 50 with a person's translation (confidence.py), and the probability holds for
         the kinds of text on which the model was calibrated: its card says which, and how far off it is on others.
@@ -230,12 +230,12 @@ class Translation:
 
     @cached_property
     def word_confidence(self) -> list[float]:
-        """How probable it is that each of `words` is right: that a person's translation has it too."""
+        """The probability that each of `words` is right: that a person's translation has it too."""
         return [share for each in self._segments for share in each.word_confidence]
 
     @cached_property
     def looks_english(self) -> bool:
-        """Whether the source looks like English, which is what the model in the package reads."""
+        """Whether the source looks like English, the language that the bundled model reads."""
         return looks_english(self.source)
 
     @staticmethod
@@ -331,9 +331,9 @@ def _score(segments: Sequence[TranslatedSegment], rank: int) -> float:
 
 
 class Reading(NamedTuple):
-    """What a model says about a target that is known."""
+    """What a model computes for a source with a known target."""
 
-    weights: Tensor  # target × source: how much each token, while it is predicted, attends to each source token
+    weights: Tensor  # target × source: the attention of each target token, while it is predicted, to each source token
     logs: list[float]  # the log-probability of each token, and of the end
 
 
@@ -352,20 +352,20 @@ def read_back(model: Transformer, pairs: Sequence[tuple[Sequence[int], Sequence[
     def padded(rows: list[list[int]]) -> Tensor:
         return torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], True, config.pad).to(device)
 
-    # A token is predicted at the place where the one before it is the input.
+    # The input at each position is the token before the one that is predicted there.
     inputs = padded([[config.start, *target] for _, target in pairs])
     sources = padded([list(source) for source, _ in pairs])
     with threads((inputs.numel() + sources.numel()) * config.parameters), watch(model.decoder) as record:
         logits = model(sources, inputs).float()
     logits[..., config.pad] = -torch.inf  # never generated
-    wanted = padded([[*target, config.end] for _, target in pairs])
-    logs = logits.log_softmax(-1).gather(-1, wanted[..., None])[..., 0].tolist()
+    targets = padded([[*target, config.end] for _, target in pairs])
+    logs = logits.log_softmax(-1).gather(-1, targets[..., None])[..., 0].tolist()
     cross = [entry for entry in record.values() if entry.kind == "cross"]
-    found = []
+    readings = []
     for n, (source, target) in enumerate(pairs):
         weights = torch.stack([entry[n].mean(0)[: len(target), : len(source)] for entry in cross]).mean(0)
-        found.append(Reading(weights.float().cpu(), logs[n][: len(target) + 1]))
-    return found
+        readings.append(Reading(weights.float().cpu(), logs[n][: len(target) + 1]))
+    return readings
 
 
 def by_words(
@@ -393,7 +393,7 @@ def record_attention(
 ) -> Record:  # fmt: skip
     """All attention of a model on pairs of source and target ids, one pass each, as `watch` records it.
 
-    The rows of cross-attention are named after what they write: the target, then the end.
+    The rows of cross-attention are named after the token that they write: the target, then the end.
     """
     device = model.embedding.weight.device
     tokenizer = Tokenizer(vocabulary, model.config.start)

@@ -34,12 +34,12 @@ __all__ = ["Translator"]
 ABOUT = "translation.json"  # beside a model: its languages, the calibration of its confidence, a note on one head
 SHIPPED = Path(__file__).parent / "model"  # English to French: see its README.md
 _BATCH, _CANDIDATES = 32, 1024  # segments translated together, and their candidates, at most: memory
-_WIDEST = 1000  # candidates of a segment: each needs its own log-probabilities of all subwords at every step
+_WIDEST = 1000  # candidates of a segment: each needs log-probabilities of all subwords at every step
 _LONGEST = 120  # tokens: models are trained on sentences, not pages
 _STREAMED = 8  # segments of a stream that are translated together, at most
-_FIRST, _MOST = 64, 1024  # lines of the first window of many lines; later, twice as many each time, at most so many
-_AHEAD = 3  # windows on their way
-_LETTERS = 2**18  # of a window, about, at most: its memory is bounded whatever the lines are
+_FIRST, _MOST = 64, 1024  # lines of the first window, and of the largest; each has twice as many as the one before
+_AHEAD = 3  # windows that are read and searched ahead
+_LETTERS = 2**18  # of a window, about, at most: bounds its memory
 
 _Known = dict[int, list[Hypothesis]] | None  # what a search ahead has found
 _Window = tuple[list[str], list[list[Segment]], Future[dict[int, list[Hypothesis]]] | None]
@@ -99,14 +99,14 @@ class Translator:
                 f"{config.vocabulary}, {config.end}, {config.pad}. Do they belong together?"
             )
         self.model, self.words = model.eval(), words
-        self.languages = languages  # "en-fr": numbers are written as in French; "": as in the source
+        self.languages = languages  # "en-fr" has rules (text/languages.py); "": numbers stay as in the source
         self.calibration = Calibration() if calibration is None else calibration
         self.note = note  # shown beside its attention from "it" to "dog"
         self.longest = max(min(_LONGEST, (config.positions - 16) // 2), 1)
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The `tokenizer=` with which `watch` and `effect` read what `self.model` reads and writes."""
+        """The `tokenizer=` for `watch` and `effect`: the subwords that `self.model` reads and writes."""
         return Tokenizer(self.words, self.model.config.start)
 
     # On disk
@@ -164,12 +164,15 @@ class Translator:
         self, texts: str | list[str] | tuple[str, ...], *, beam: int = 4, length_penalty: float = 1.0,
         alternatives: int = 1, split: bool = False, typography: bool | None = None,
     ) -> Translation | list[Translation]:  # fmt: skip
-        """Translate one text, or several at once.
+        """Translate one text, or several at once. Numbers, addresses, code and markup stay as they are (text/facts.py).
 
-        `beam` is the number of candidates kept at each step; a `length_penalty` above 1 favours longer translations.
-        A text is translated line by line; with `split`, sentence by sentence; without, only where a line is too long.
-        Numbers, addresses, code and markup come out as they went in (see facts.py). `typography` is for French: ’, « »
-        and no-break spaces; None means as the text has it.
+        Args:
+            texts: A text, or a list of texts.
+            beam: Number of hypotheses that the search keeps at each step.
+            length_penalty: Above 1: prefer longer translations.
+            alternatives: Number of translations of each text, in `Translation.alternatives`.
+            split: Translate sentence by sentence, instead of line by line; a line that is too long is always split.
+            typography: Write French with ’, « » and no-break spaces; None: if the text has typographic quotes.
         """
         settings = _Settings(beam, length_penalty, alternatives, split, typography)
         several = [texts] if isinstance(texts, str) else texts
@@ -177,11 +180,15 @@ class Translator:
         return translations[0] if isinstance(texts, str) else translations
 
     def translate_lines(self, lines: Iterable[str], *, aligned: bool = False, **settings: Any) -> Iterator[Translation]:
-        """Each line's translation, in order, as `translate` with these settings gives it: for files of any size.
+        """The translations of lines, in order, as `translate` with these settings gives them: for files of any size.
 
-        Lines are read in windows, in which those of similar length are translated together. While one window is
-        searched, the next is read and the one before is written, so that no core waits for another. Who will ask for
-        alignments or confidence says so by `aligned`: many are computed together.
+        Lines are read in windows, in which lines of similar length are translated together. While one window is
+        searched, the next is read and the one before is written.
+
+        Args:
+            lines: The texts.
+            aligned: Compute alignments and confidences as well, many together.
+            settings: The settings of `translate`.
 
         >>> import regard
         >>> lines = (f"I have {n} dogs." for n in range(40, 200))
@@ -216,7 +223,7 @@ class Translator:
             raise ended
 
     def stream(self, text: str) -> Iterator[Translation]:
-        """The parts that `translate(text)` reads one by one, each as soon as it is translated; together, its text.
+        """The translation of each segment of a text, as soon as it is there; together they are `translate(text)`.
 
         >>> import regard
         >>> parts = regard.Translator.default().stream("I am good.\\nIt is late.")
@@ -246,22 +253,23 @@ class Translator:
         self, texts: Sequence[str], segments: Sequence[Sequence[Segment]], settings: _Settings, known: _Known = None
     ) -> list[Translation]:
         """Search the segments, check their facts, search some again, and join the segments of each text."""
-        search = partial(self._search, settings)
-        results = iter(_keep_facts(search([*chain.from_iterable(segments)], known), search))
+        search = partial(self._search, settings=settings)
+        results = iter(_keep_facts(search([*chain.from_iterable(segments)], known=known), search))
         return [
             Translation.of(text, list(islice(results, len(parts))), settings.alternatives)
             for text, parts in zip(texts, segments, strict=True)
         ]
 
     def _search(
-        self, settings: _Settings, segments: Sequence[Segment], known: _Known = None
+        self, segments: Sequence[Segment], settings: _Settings, known: _Known = None
     ) -> list[TranslatedSegment]:
-        """The hypotheses of each segment; `known` has what `_search_ahead` found."""
+        """The hypotheses of each segment; `known` has the results of `_search_ahead`."""
         sources = self._sources(segments)
         with progress("translating", total=sum(map(len, sources))) as advance:
-            found = iter(search_all(self.model, sources, **settings.of_search, known=known, advance=advance))
+            targets = iter(search_all(self.model, sources, **settings.of_search, known=known, advance=advance))
         return [
-            TranslatedSegment(each, next(found) if each.ids else [], self.model, self.calibration) for each in segments
+            TranslatedSegment(each, next(targets) if each.ids else [], self.model, self.calibration)
+            for each in segments
         ]
 
     def _search_ahead(
@@ -301,7 +309,7 @@ def _check(stop: Event) -> None:
 
 
 def _windows(lines: Iterable[str]) -> Iterator[list[str]]:
-    """The lines, in windows that grow; a line that cannot be read is an error after those before it."""
+    """The lines, in windows that grow; the error of a line that cannot be read comes after the lines before it."""
     window: list[str] = []
     size, letters = _FIRST, 0
     each, ended = iter(lines), None

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import accumulate, chain, groupby
+from itertools import accumulate
 from typing import NamedTuple
 
 from regard.translation.text.facts import Fact, Numbers, split_facts
@@ -284,7 +284,10 @@ class Placeholders:
         removed: list[Gap] = []
         unknown: list[str | Removed] = []  # what is removed next
         words, before = 0, " "  # the number of words so far, and the letter before this one
-        for part in [*chain.from_iterable([part] if isinstance(part, Removed) else part for part in parts), " "]:
+        letters: list[str | Removed] = []
+        for part in parts:
+            letters += [part] if isinstance(part, Removed) else part
+        for part in [*letters, " "]:
             if part not in spelling:
                 unknown.append(part)
                 continue
@@ -351,9 +354,13 @@ class Placeholders:
 def _gaps(unknown: Sequence[str | Removed], words: int, spaced: bool, mark: str, followed: bool) -> list[Gap]:
     """What was removed from one place: letters in a row together, other parts one by one."""
     parts: list[Removed] = []
-    for is_text, group in groupby(unknown, lambda each: isinstance(each, str)):
-        run = list(group)
-        parts += [Removed("".join(run))] if is_text else run  # type: ignore[arg-type, list-item]
+    letters = ""
+    for each in [*unknown, Removed("")]:
+        if isinstance(each, str):
+            letters += each
+        else:
+            parts += [part for part in (Removed(letters), each) if part.text]
+            letters = ""
     glued = isinstance(unknown[0], Removed) and not followed and not mark  # unknown letters separate words
     last = len(parts) - 1
     return [
