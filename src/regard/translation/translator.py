@@ -312,19 +312,20 @@ def _windows(lines: Iterable[str]) -> Iterator[list[str]]:
     """The lines, in windows that grow; the error of a line that cannot be read comes after the lines before it."""
     window: list[str] = []
     size, letters = _FIRST, 0
-    each, ended = iter(lines), None
-    while ended is None:
-        try:
-            line = next(each)
+    failure: Exception | None = None
+    try:
+        for line in lines:
             window.append(line)
             letters += len(line)
-        except Exception as error:
-            ended = error
-        if window and (ended is not None or len(window) == size or letters >= _LETTERS):
-            yield window
-            window, letters, size = [], 0, min(2 * size, _MOST)
-    if not isinstance(ended, StopIteration):
-        raise ended
+            if len(window) == size or letters >= _LETTERS:
+                yield window
+                window, letters, size = [], 0, min(2 * size, _MOST)
+    except Exception as error:
+        failure = error
+    if window:
+        yield window
+    if failure is not None:
+        raise failure
 
 
 def _read_about(folder: Path) -> dict[str, Any]:
