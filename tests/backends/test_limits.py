@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from support.attention.cases import using
 
 import regard
-from regard.backends.triton import limits
+from regard.backends.triton import problem
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 CLOSE = {"atol": 1e-6, "rtol": 1e-5}
@@ -61,16 +61,16 @@ def test_limits_leave_out_only_what_is_hidden(case, blocks):
     _, queries, keys = visible.shape
     keep = None if keep is None else keep.to(torch.int8)
     query_ids, key_ids = (None, None) if ids is None else ids
-    along = limits.along_keys(keep, query_ids, key_ids, blocks, queries)
+    along = problem.along_keys(keep, query_ids, key_ids, blocks, queries)
     _check(along, visible, *blocks, keys)
-    along = limits.along_queries(keep, query_ids, key_ids, blocks, keys)
+    along = problem.along_queries(keep, query_ids, key_ids, blocks, keys)
     _check(along, visible.mT, *reversed(blocks), queries)
 
 
 @pytest.mark.parametrize("lengths", [[96], [32, 64], [20, 50, 26]])
 def test_documents_that_lie_side_by_side_touch_no_other_tile(lengths):
     ids = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))[None]
-    found = limits.along_keys(None, ids, ids, (16, 16), 96)[0].tolist()
+    found = problem.along_keys(None, ids, ids, (16, 16), 96)[0].tolist()
     for n, (first, full_first, full_end, end) in enumerate(found):
         own = ids[0, 16 * n : 16 * n + 16]
         seen = torch.isin(ids[0], own).nonzero()[:, 0]

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from support.attention.cases import DEVICE, TOLERANCE, Case, close, there, using
 
 import regard
-from regard.backends.triton import launch, problem, reduce_launch, rescale
+from regard.backends.triton import bins as bin_kernels
+from regard.backends.triton import kernels, launch, problem, reductions, rescale
 from regard.scores import bound_mask
 
 pytestmark = pytest.mark.gpu
@@ -37,11 +38,11 @@ def test_a_few_rows_are_worked_on_as_they_are(monkeypatch, queries, mask):
     torch.manual_seed(queries)
     options = {"softcap": 3.0, "sinks": torch.randn(4)} if mask == "window" else {}
     case, stored = made(queries, 150, mask, **options), []
-    dense = reduce_launch.dense_rows
-    monkeypatch.setattr(reduce_launch, "dense_rows", lambda *a, **o: stored.append(1) or dense(*a, **o))
+    dense = kernels.dense_rows
+    monkeypatch.setattr(kernels, "dense_rows", lambda *a, **o: stored.append(1) or dense(*a, **o))
     with using("triton", False):
         A, R = case.matrix(), case.reference()
-        assert reduce_launch.few(A._core.scores)
+        assert reductions.few(A._core.scores)
         close(A[..., 0, :], R.weights[..., 0, :], 1e-6)  # before anything else is known
         seen = A.summary(top=4, pool=(1, 7))
         close(A.logsumexp, R.logsumexp, 1e-5)
@@ -64,7 +65,7 @@ def test_the_largest_of_a_few_rows_lie_in_the_blocks_with_the_largest_maxima(key
     log2[:, :, 2] = torch.nan
     with using("triton", False):
         log2 = there(log2)
-        values, places = reduce_launch._top_of_few(log2, 12, block=4, short=short)
+        values, places = kernels.top_of_rows(log2, 12, block=4, short=short)
     assert values[:, :, 2].isnan().all()
     log2, values, places = log2[:, :, :2], values[:, :, :2], places[:, :, :2]
     assert torch.allclose(values, log2.topk(12).values.exp2())
@@ -85,7 +86,8 @@ def test_bins_of_any_size(queries, keys, rows, columns, mask, seed):
     case, bins = made(queries, keys, mask), (min(rows, queries), min(columns, keys))
     with using("triton", False):
         A, R = case.matrix(), case.reference()
-        found = reduce_launch.bins(A._core.data, launch.normaliser(A._core.lse()), regard.backends.Pool(*bins))
+        step = reductions.Pass("bins", pool=regard.backends.Pool(*bins))
+        found = bin_kernels.bins(A._core.data, launch.normaliser(A._core.lse()), step)
     close(found.pool, R.pool(*bins, "mean"), 1e-6)
     close(found.received, R.received("sum"), 1e-5)
 
@@ -93,8 +95,8 @@ def test_bins_of_any_size(queries, keys, rows, columns, mask, seed):
 def test_bins_of_many_tokens_need_more_than_32_bits(monkeypatch):
     torch.manual_seed(0)
     case, shapes = made(30, 30, "causal"), []
-    shape = reduce_launch.BinShape
-    monkeypatch.setattr(reduce_launch, "BinShape", lambda *a: shapes.append(shape(*a[:4], True)) or shapes[-1])
+    shape = bin_kernels.BinShape
+    monkeypatch.setattr(bin_kernels, "BinShape", lambda *a: shapes.append(shape(*a[:4], True)) or shapes[-1])
     with using("triton", False):
         close(case.matrix().pool(7, 7), case.reference().pool(7, 7, "mean"), 1e-6)
     assert shapes

@@ -2,19 +2,17 @@
 
 Read in this order:
 
-launch.py             `TritonBackend`: what it supports; the launches of the softmax
-reduce_launch.py      which passes the reductions take, and their launches
-top_launch.py         the launches of `top`
-gradient_launch.py    what each request hands to the gradient kernels, and their launches
-problem.py            scores, mask and normaliser as kernels take them: NamedTuples and tensor descriptors
-limits.py             which tiles padding and documents hide, or leave whole
-tuning.py             block sizes, warps, register limits and workspace
-kernels.py            what all kernels share: the logits of a tile, the loop over tiles; forward, a few rows, sinks
-gradient_kernels.py   the gradients of query, key and value, through any result
-reduction_kernels.py  entropy, received, even bins, the transposed product, and the largest weight
-bin_kernels.py        bins of any size
-top_kernels.py        the k largest weights, exactly: docs/how-exact-top-works.md
-beam_kernels.py       what a beam search does in each step: attention along targets, the largest logits
+launch.py         `TritonBackend`: what it supports, and which launch answers which request
+reductions.py     the plan: which passes compute a set of reductions
+problem.py        scores, mask and normaliser as kernels take them; which tiles a mask hides
+tuning.py         block sizes, warps, register limits and workspace
+kernels.py        what all kernels share: the logits of a tile, the loop over tiles; forward, a few rows, sinks
+passes.py         entropy, received, even bins, the transposed product, and the largest weight
+bins.py           bins of any size
+top.py            the k largest weights, exactly: docs/how-exact-top-works.md
+top_search.py     the search of the rows that top.py leaves open
+gradients.py      the gradients of query, key and value, through any result
+beam_kernels.py   what a beam search does in each step: attention along targets, the largest logits
 """
 
 from regard.backends.triton.launch import TritonBackend, rescale

@@ -1,6 +1,6 @@
 """Triton kernels of the search on a GPU, for what plain torch reads several times: see `StaticSearch`."""
 
-# mypy: ignore-errors
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
 
 import triton

@@ -1,6 +1,6 @@
 """What all Triton kernels share: the logits of a tile, the loop over tiles and its bounds; and the simplest kernels.
 
-`forward` is the online softmax; `dense_rows` stores a few rows as they are; `rescale_rows` counts sinks.
+`forward` is the online softmax; `dense_rows` stores a few rows; `rescale` counts sinks.
 
 `tile_logits` turns products of queries and keys into base-2 logits: scaled, capped, biased, masked. A block of queries
 stays in registers where a result belongs to rows (`forward`, `rows`, `top_pass`), a block of keys where it belongs to
@@ -8,16 +8,24 @@ columns (`columns`, `sums`), so no two programs ever add to the same result: the
 
 Every pass over the tiles has three stages: tiles that the mask cuts, tiles that are full (no mask is read there), and
 tiles that it cuts again. FLAGS.stages says which of them there are; tiles that a band, padding or documents hide are
-never touched (limits.py).
+never touched (`along_keys` in problem.py).
 """
 
-# mypy: ignore-errors
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
+import torch
 import triton
 import triton.language as tl
+from torch import Tensor
+
+from regard.backends import contract
+from regard.backends.triton import tuning
+from regard.backends.triton.problem import AxisStrides, Normaliser, cdiv, describe, head_grid, next_power, prepare
+from regard.scores import Scores
 
 LOG2E, LN2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)
 HIDING, HIDDEN = tl.constexpr(-1e29), tl.constexpr(-1e30)  # as in scores/masks.py and backends/contract.py
@@ -275,7 +283,7 @@ def _forward_step(
 
 
 @triton.jit
-def forward(
+def forward_kernel(
     q_desc, k_desc, v_desc, out, lse, problem, layouts,
     FLAGS: tl.constexpr, VALUES: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_V: tl.constexpr,
@@ -309,11 +317,33 @@ def forward(
         tl.store(at + 1, l_i, mask=inside)
 
 
-# A few rows as they are
+def forward(scores: Scores, value: Tensor | None) -> tuple[Tensor, Tensor]:
+    """(weights @ value, logsumexp); without a value, the first is each row's largest base-2 logit and its sum."""
+    batch, heads, queries, _ = scores.shape
+    width = 0 if value is None else value.shape[-1]
+    block_m, block_n, options = tuning.blocks("forward_documents" if scores.mask.ids else "forward", scores, width)
+    prepared = prepare(scores, block_m, block_n)
+    v, v_layout = (prepared.k, prepared.layouts.k) if value is None else describe(value, block_n)
+    output = scores.query.new_empty(batch, heads, queries, width or 2, dtype=None if width else torch.float32)
+    lse = scores.query.new_empty(batch, heads, queries, dtype=torch.float32)
+    # Fused, a product is rounded in the maximum but not where that is subtracted from it, and float16 has enough digits
+    # to show the difference in its weights. The other kernels round as this kernel does without values.
+    fusion = value is None or scores.query.dtype != torch.float16
+    prepared.launch(
+        forward_kernel, prepared.grid(cdiv(queries, block_m), batch * heads),
+        prepared.q, prepared.k, v, output, lse, prepared.keys_problem, prepared.layouts._replace(v=v_layout),
+        FLAGS=prepared.along_keys(block_n), VALUES=value is not None, WIDTH=max(width, 1),
+        PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
+        BLOCK_V=v.block_shape[1] if value is not None else 1, enable_fp_fusion=fusion, **options,
+    )  # fmt: skip
+    return output, lse
+
+
+# A few rows
 
 
 @triton.jit
-def dense_rows(
+def dense_rows_kernel(
     q_desc, k_desc, norm, out, problem, layouts,
     FLAGS: tl.constexpr, GROUP: tl.constexpr, LOG2: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
@@ -342,8 +372,23 @@ def dense_rows(
             tl.store(at, found.to(out.dtype.element_ty), mask=inside)
 
 
+def dense_rows(scores: Scores, norm: Normaliser, log2: bool = False, dtype: torch.dtype = torch.float32) -> Tensor:
+    """The weights of a few rows, or their log2: (batch, heads, queries, keys)."""
+    block_m, block_n, options = tuning.blocks("dense_rows", scores)
+    prepared = prepare(scores, block_m, block_n, interleave=False)
+    out = scores.query.new_empty(scores.shape, dtype=dtype)
+    flags = prepared.along_keys(block_n, norm)._replace(full_blocks=False, causal=False, stages=(True, True, True))
+    prepared.launch(
+        dense_rows_kernel, (cdiv(scores.shape[3], block_n), *head_grid(scores.shape[0] * scores.key.shape[1])),
+        prepared.q, prepared.k, norm, out, prepared.problem, prepared.layouts, FLAGS=flags, GROUP=scores.group,
+        LOG2=log2, PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
+        **options,
+    )  # fmt: skip
+    return out
+
+
 @triton.jit
-def top_of_blocks(
+def top_of_rows_kernel(
     log2, best, weights, indices, keys, K: tl.constexpr, ROOM: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
     """The K largest weights of each row and their keys, -1 where there are no more, from the log2 of all of them.
@@ -366,8 +411,23 @@ def top_of_blocks(
         tl.store(indices + row * K + n, tl.where(most > HIDING, chosen, -1))
 
 
+def top_of_rows(log2: Tensor, k: int, block: int = 128, short: int = 8192) -> tuple[Tensor, Tensor]:
+    """The k largest of each row, which lie in the k blocks with the largest maxima; short rows have no blocks."""
+    *leading, keys = log2.shape
+    if keys < short:
+        values, places = log2.topk(k)
+        return values.exp2(), places.masked_fill_(values <= contract.HIDDEN / 2, -1)
+    maxima = log2[..., : keys // block * block].unflatten(-1, (-1, block)).amax(-1)
+    best = maxima.topk(k, sorted=False).indices
+    weights, indices = log2.new_empty(*leading, k), best.new_empty(*leading, k)
+    top_of_rows_kernel[(math.prod(leading),)](
+        log2, best, weights, indices, keys, K=k, ROOM=next_power(k + 1), BLOCK=block, num_warps=4
+    )
+    return weights, indices
+
+
 @triton.jit
-def rescale_rows(
+def rescale_kernel(
     out, lse, sinks, heads, queries, rows, strides, lse_strides,
     SINKS: tl.constexpr, WIDTH: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
@@ -394,3 +454,14 @@ def rescale_rows(
     values = tl.load(at, mask=changed, other=0.0).to(tl.float32)
     values = tl.where((factor == 0.0)[:, None], 0.0, values * factor[:, None])
     tl.store(at, values.to(out.dtype.element_ty), mask=changed)
+
+
+def rescale(output: Tensor, lse: Tensor, sinks: Tensor | None) -> None:
+    """Count the sinks in (weights @ value, logsumexp), in place, and set rows that see nothing to 0."""
+    batch, heads, queries, width = output.shape
+    block_m, rows = 32, batch * heads * queries
+    rescale_kernel[(cdiv(rows, block_m),)](
+        output, lse, None if sinks is None else sinks.contiguous(), heads, queries, rows, AxisStrides(*output.stride()),
+        AxisStrides(*lse[..., None].stride()), SINKS=sinks is not None, WIDTH=width, BLOCK_M=block_m,
+        BLOCK_V=next_power(width), num_warps=4,
+    )  # fmt: skip

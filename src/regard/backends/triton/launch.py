@@ -1,8 +1,4 @@
-"""The Triton backend: what it supports, and how its kernels are launched for the softmax.
-
-tuning.py says how large their blocks are; reductions are launched in reduce_launch.py, gradients in gradient_launch.py.
-Nothing of the size queries × keys is ever made.
-"""
+"""The Triton backend: what it supports, the normaliser as kernels take it, and which launch answers which request."""
 
 from __future__ import annotations
 
@@ -40,28 +36,17 @@ from regard.backends.contract import (
     capturing,
     trusted,
 )
-from regard.backends.triton import gradient_launch, reduce_launch, tuning
-from regard.backends.triton.problem import (
-    MAX_GRID,
-    OUT_OF_REACH,
-    AxisStrides,
-    Normaliser,
-    cdiv,
-    describe,
-    head_grid,
-    next_power,
-    prepare,
-)
+from regard.backends.triton import reductions
+from regard.backends.triton.problem import MAX_GRID, OUT_OF_REACH, Normaliser, head_grid
 from regard.scores import HIDING, MASK_PARTS, Scores
 from regard.support import Float, no_autocast
-
-__all__ = ["TritonBackend", "normaliser", "rescale"]
 
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 _INTERPRETED = (torch.float16, torch.float32)  # the interpreter's tl.dot is wrong for bfloat16
 _MAX_WIDTH = 256
 _MAX_SOFTCAP = 128.0  # the kernels' tanh errs by 2⁻²⁴, and the cap multiplies that
-_NORMALISERS: Any = WeakTensorKeyDictionary()  # what `normaliser` made, as long as that logsumexp lives
+_MAX_TOP = 16
+_NORMALISERS: Any = WeakTensorKeyDictionary()  # the results of `normaliser`, as long as the logsumexp lives
 
 
 class TritonBackend(Backend):
@@ -82,13 +67,17 @@ class TritonBackend(Backend):
         accepted = scores.cache.get(TritonBackend)
         if accepted is None:
             accepted = scores.cache[TritonBackend] = self._accepts_scores(scores)
-        if not accepted:
+        if not accepted or (gradient and _faster_by_tiles(scores)):
             return False
-        if gradient:
-            return gradient_launch.supports(request, _MAX_WIDTH) and not _faster_by_tiles(scores)
-        if isinstance(request, Attend):
+        if isinstance(request, Attend | TransposedProduct):
             return 0 < request.operand.shape[-1] <= _MAX_WIDTH
-        return isinstance(request, LogSumExp) or reduce_launch.supports(scores, request, _MAX_WIDTH)
+        if isinstance(request, Dense):
+            return reductions.few(scores)
+        if isinstance(request, Top):
+            return request.k <= _MAX_TOP
+        if isinstance(request, Received):
+            return not gradient or request.reduce != "max"
+        return not isinstance(request, Pool) or request.reduce == "mean"
 
     def _accepts_scores(self, scores: Scores) -> bool:
         query, mask, batch = scores.query, scores.mask, scores.shape[0]
@@ -103,19 +92,25 @@ class TritonBackend(Backend):
         runs = query.device.type == "cuda" or os.environ.get("TRITON_INTERPRET") == "1"
         return consecutive and single and max(scores.shape) < OUT_OF_REACH and runs and _installed()
 
+    @no_autocast
     def forward(
         self, scores: Scores, request: Attend
     ) -> tuple[Float[Tensor, "batch heads queries width"], Float[Tensor, "batch heads queries"]]:
         """(weights @ value, logsumexp), both without sinks."""
-        return _forward(scores, request.operand)
+        from regard.backends.triton import kernels
 
+        return kernels.forward(scores, request.operand)
+
+    @no_autocast
     def logsumexp(self, scores: Scores) -> Float[Tensor, "batch heads queries"]:
         """log Σ exp of each row of masked scores (without sinks), in float64 where float32 has too few digits for it.
 
-        Those are then the digits of the kernels' own products, from which the weights are computed too: an error that
-        both share is in none of the weights.
+        These digits come from the kernels' own products, from which the weights are computed too: an error that both
+        share is in none of the weights.
         """
-        parts, lse = _few_sums(scores) if reduce_launch.few(scores) else _forward(scores, None)
+        from regard.backends.triton import kernels
+
+        parts, lse = _few_sums(scores) if reductions.few(scores) else kernels.forward(scores, None)
         if trusted(lse, scores.query.dtype):
             return lse
         peak, total = parts.double().unbind(-1)
@@ -130,17 +125,21 @@ class TritonBackend(Backend):
         self, scores: Scores, lse: Float[Tensor, "batch heads queries"], requests: Sequence[Reduction]
     ) -> list[Result]:
         """The results of all requests, in as few passes as possible."""
-        return reduce_launch.reduce(scores, normaliser(lse), requests)
+        return reductions.reduce(scores, normaliser(lse), requests)
 
     @no_autocast
     def dense(self, scores: Scores, lse: Float[Tensor, "batch heads queries"]) -> Tensor:
-        """The weights of a few rows as they are."""
-        return reduce_launch.dense_rows(scores, normaliser(lse), dtype=scores.query.dtype)
+        """The weights of a few rows."""
+        from regard.backends.triton import kernels
+
+        return kernels.dense_rows(scores, normaliser(lse), dtype=scores.query.dtype)
 
     @no_autocast
     def backward(self, scores: Scores, task: Backward) -> Gradients:
         """Gradients of query, key and operand; queries that see no key must hold no NaN."""
-        return gradient_launch.backward(scores, task, normaliser(task.lse))
+        from regard.backends.triton import gradients
+
+        return gradients.backward(scores, task, normaliser(task.lse))
 
 
 @cache
@@ -159,64 +158,12 @@ def _faster_by_tiles(scores: Scores) -> bool:
     return plain and not few and torch.backends.cuda.matmul.fp32_precision != "tf32"
 
 
-# The normaliser
-
-
-def normaliser(lse: Float[Tensor, "batch heads queries"]) -> Normaliser:
-    """A logsumexp as kernels take it, made once per tensor and stream: a matrix keeps its own for many results."""
-    stream = torch._C._cuda_getCurrentRawStream(lse.device.index) if lse.device.type == "cuda" else None
-    now = (0 if lse.is_inference() else lse._version, stream)
-    made_at, norm = _NORMALISERS.get(lse, (None, None))
-    if made_at != now:
-        norm = _in_base_2(lse)
-        if not capturing(lse):  # nothing is computed during a capture
-            _NORMALISERS[lse] = now, norm
-    return norm  # type: ignore[no-any-return]
-
-
-def _in_base_2(lse: Tensor) -> Normaliser:
-    """Minus the logsumexp in base 2 as float32 and, where that has too few digits for it, the rest."""
-    if lse.dtype == torch.float32:  # a kernel's: it has no more digits than these
-        return Normaliser((lse * -LOG2E).nan_to_num_(math.nan, HIDDEN, -math.inf).contiguous(), None)
-    full = lse.double().masked_fill(lse == -math.inf, -HIDDEN) * -LOG2E
-    high = full.float()
-    large = (high.abs() > TRUSTED) & (high > HIDDEN)
-    split = capturing(lse) or large.any()  # during a capture there are no numbers to look at
-    return Normaliser(high.contiguous(), (full - high).float().contiguous() if split else None)
-
-
-# Launches
-
-
-@no_autocast
-def _forward(scores: Scores, value: Tensor | None) -> tuple[Tensor, Tensor]:
-    """(weights @ value, logsumexp); without a value, the first is each row's largest base-2 logit and its sum."""
+def _few_sums(scores: Scores) -> tuple[Tensor, Tensor]:
+    """What `kernels.forward` returns without a value, for a few rows: one program a row would be too few."""
     from regard.backends.triton import kernels
 
-    batch, heads, queries, _ = scores.shape
-    width = 0 if value is None else value.shape[-1]
-    block_m, block_n, options = tuning.blocks("forward_documents" if scores.mask.ids else "forward", scores, width)
-    prepared = prepare(scores, block_m, block_n)
-    v, v_layout = (prepared.k, prepared.layouts.k) if value is None else describe(value, block_n)
-    output = scores.query.new_empty(batch, heads, queries, width or 2, dtype=None if width else torch.float32)
-    lse = scores.query.new_empty(batch, heads, queries, dtype=torch.float32)
-    # Fused, a product is rounded in the maximum but not where that is subtracted from it, and float16 has enough digits
-    # to show the difference in its weights. The other kernels round as this one does without values.
-    fusion = value is None or scores.query.dtype != torch.float16
-    prepared.launch(
-        kernels.forward, prepared.grid(cdiv(queries, block_m), batch * heads),
-        prepared.q, prepared.k, v, output, lse, prepared.keys_problem, prepared.layouts._replace(v=v_layout),
-        FLAGS=prepared.along_keys(block_n), VALUES=value is not None, WIDTH=max(width, 1),
-        PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
-        BLOCK_V=v.block_shape[1] if value is not None else 1, enable_fp_fusion=fusion, **options,
-    )  # fmt: skip
-    return output, lse
-
-
-def _few_sums(scores: Scores) -> tuple[Tensor, Tensor]:
-    """What `_forward` finds without a value, for a few rows: programs of a row each would be too few."""
     zero = Normaliser(scores.query.new_zeros(scores.shape[:3], dtype=torch.float32), None)
-    logits = reduce_launch.dense_rows(scores, zero, log2=True)
+    logits = kernels.dense_rows(scores, zero, log2=True)
     peak = logits.amax(-1)
     total = (logits - peak[..., None]).exp2_().masked_fill_(logits <= HIDING, 0.0).sum(-1)
     peak = peak.clamp_min(HIDDEN)
@@ -234,11 +181,31 @@ def rescale(output: Tensor, lse: Tensor, sinks: Tensor | None) -> bool:
         return False
     from regard.backends.triton import kernels
 
-    batch, heads, queries, width = output.shape
-    block_m, rows = 32, batch * heads * queries
-    kernels.rescale_rows[(cdiv(rows, block_m),)](
-        output, lse, None if sinks is None else sinks.contiguous(), heads, queries, rows, AxisStrides(*output.stride()),
-        AxisStrides(*lse[..., None].stride()), SINKS=sinks is not None, WIDTH=width, BLOCK_M=block_m,
-        BLOCK_V=next_power(width), num_warps=4,
-    )  # fmt: skip
+    kernels.rescale(output, lse, sinks)
     return True
+
+
+# The normaliser
+
+
+def normaliser(lse: Float[Tensor, "batch heads queries"]) -> Normaliser:
+    """A logsumexp as kernels take it, made once per tensor and stream: a matrix keeps its own for many results."""
+    stream = torch._C._cuda_getCurrentRawStream(lse.device.index) if lse.device.type == "cuda" else None
+    version = (0 if lse.is_inference() else lse._version, stream)
+    known_version, norm = _NORMALISERS.get(lse, (None, None))
+    if known_version != version:
+        norm = _in_base_2(lse)
+        if not capturing(lse):  # nothing is computed during a capture
+            _NORMALISERS[lse] = version, norm
+    return norm  # type: ignore[no-any-return]
+
+
+def _in_base_2(lse: Tensor) -> Normaliser:
+    """Minus the logsumexp in base 2 as float32 and, where that has too few digits for it, the remainder."""
+    if lse.dtype == torch.float32:  # a kernel's: it has no more digits than these
+        return Normaliser((lse * -LOG2E).nan_to_num_(math.nan, HIDDEN, -math.inf).contiguous(), None)
+    full = lse.double().masked_fill(lse == -math.inf, -HIDDEN) * -LOG2E
+    high = full.float()
+    large = (high.abs() > TRUSTED) & (high > HIDDEN)
+    split = capturing(lse) or large.any()  # during a capture there are no numbers to look at
+    return Normaliser(high.contiguous(), (full - high).float().contiguous() if split else None)

@@ -15,15 +15,12 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from regard.backends.contract import LOG2E, capturing
-from regard.backends.triton import limits, tuning
+from regard.backends.triton import tuning
 from regard.scores import HIDING, BoundMask, Positions, Scores, take
-
-__all__ = [
-    "MAX_GRID", "OUT_OF_REACH", "AxisStrides", "Chunk", "Flags", "Launch", "Layout", "Layouts", "Normaliser",
-    "Prepared", "Problem", "Tensors", "cdiv", "describe", "head_grid", "next_power", "prepare", "tensors",
-]  # fmt: skip
+from regard.support import Int
 
 OUT_OF_REACH = 2**30  # further than any key
 MAX_GRID = 2**16 - 1  # the size limit of the second and third dimension of a CUDA grid
@@ -83,7 +80,7 @@ class Problem(NamedTuple):
     bias_row: int | None = None
     bias_column: int | None = None
     lowest: float = HIDING  # a bias that is not above this hides the key
-    limits: Tensor | None = None  # (batch, blocks, 4): see limits.py
+    limits: Tensor | None = None  # (batch, blocks, 4): see `along_keys`
 
 
 class Flags(NamedTuple):
@@ -152,12 +149,12 @@ class Prepared:
     @property
     def keys_problem(self) -> Problem:
         """The problem of a pass along the keys."""
-        return self._limited(limits.along_keys, self.problem.queries)
+        return self._limited(along_keys, self.problem.queries)
 
     @property
     def queries_problem(self) -> Problem:
         """The problem of a pass along the queries."""
-        return self._limited(limits.along_queries, self.problem.keys)
+        return self._limited(along_queries, self.problem.keys)
 
     def _limited(self, find: Callable[..., Tensor], tokens: int) -> Problem:
         if not self.flags.limits:
@@ -424,7 +421,7 @@ def describe(tensor: Tensor, block: int) -> tuple[Any, Layout]:
     _, heads, length, width = tensor.shape
     padded = max(next_power(width), 16)
     if width * tensor.element_size() % 16:
-        tensor = torch.nn.functional.pad(tensor, (0, padded - width))
+        tensor = functional.pad(tensor, (0, padded - width))
         width = padded
     side_by_side = tensor.transpose(1, 2)
     if tensor.is_contiguous() and tensor.data_ptr() % 16 == 0:
@@ -451,3 +448,105 @@ def next_power(number: int) -> int:
 def cdiv(number: int, block: int) -> int:
     """How many blocks cover a number of tokens."""
     return -(-number // block)
+
+
+# Which tiles of a mask are hidden, full or cut, without looking at pairs of tokens
+#
+# For each block of queries (or of keys, in a pass along the queries) four positions say where its tiles begin, where a
+# run of full tiles begins and ends, and where the last tile ends. Kernels combine them with the bounds of the band:
+# tiles outside are never touched, and in full tiles no mask is read. Padding and documents need O(tokens) work for
+# that; where they are neither sorted nor regular, fewer tiles count as hidden or full.
+
+
+def along_keys(
+    keep: Tensor | None, query_ids: Tensor | None, key_ids: Tensor | None, blocks: tuple[int, int], tokens: int
+) -> Int[Tensor, "batch blocks 4"]:
+    """The limits of each block of queries; `blocks`: their size and that of blocks of keys, of so many `tokens`."""
+    block_m, block_n = blocks
+    limits = []
+    if keep is not None:
+        limits.append(_limits_of_kept(keep, block_n)[:, None])
+    if query_ids is not None and key_ids is not None:
+        limits.append(_limits_of_ids(_extremes(query_ids, block_m), _extremes(key_ids, block_n)) * block_n)
+    return _together(limits, cdiv(tokens, block_m))
+
+
+def along_queries(
+    keep: Tensor | None, query_ids: Tensor | None, key_ids: Tensor | None, blocks: tuple[int, int], tokens: int
+) -> Int[Tensor, "batch blocks 4"]:
+    """The limits of each block of keys, among the queries; sizes as above, `tokens` of the keys."""
+    block_m, block_n = blocks
+    limits = []
+    if keep is not None:
+        some, all_ = _some_all(keep, block_n)
+        everything = torch.iinfo(torch.int32).max
+        of_block = [torch.zeros_like(some), ~all_, all_, some]
+        limits.append(torch.stack([limit.long() * everything for limit in of_block], -1))
+    if query_ids is not None and key_ids is not None:
+        limits.append(_limits_of_ids(_extremes(key_ids, block_n), _extremes(query_ids, block_m)) * block_m)
+    return _together(limits, cdiv(tokens, block_n))
+
+
+def _together(limits: list[Tensor], blocks: int) -> Tensor:
+    """The limits that all of them leave: the latest beginnings and the earliest ends."""
+    common = limits[0]
+    for other in limits[1:]:
+        common = torch.cat([torch.maximum(common, other)[..., :2], torch.minimum(common, other)[..., 2:]], -1)
+    return common.expand(-1, blocks, -1).int().contiguous()
+
+
+def _some_all(keep: Int[Tensor, "batch tokens"], block: int) -> tuple[Tensor, Tensor]:
+    """Whether any token of a block is kept, and whether all are."""
+    missing = -keep.shape[1] % block
+    some, all_ = (functional.pad(keep != 0, (0, missing), value=value) for value in (False, True))
+    shape = (len(keep), -1, block)
+    return some.view(shape).any(-1), all_.view(shape).all(-1)
+
+
+def _limits_of_kept(keep: Tensor, block: int) -> Int[Tensor, "batch 4"]:
+    """The first kept block, the longest run of blocks that are kept as a whole, and the end of the last kept one."""
+    some, all_ = _some_all(keep, block)
+    blocks, place = some.shape[1], torch.arange(some.shape[1], device=keep.device)
+    first, end = torch.where(some, place, blocks).amin(-1), torch.where(some, place + 1, 0).amax(-1)
+    length, start = torch.where(all_, _next_stop(~all_) - place, 0).max(-1)
+    return torch.stack([first, start, start + length, end], -1) * block
+
+
+def _next_stop(stops: Tensor) -> Tensor:
+    """For each place the first one from there on that is a stop; the number of places where there is none."""
+    places = stops.shape[-1]
+    at = torch.where(stops, torch.arange(places, device=stops.device), places)
+    return at.flip(-1).cummin(-1).values.flip(-1)
+
+
+def _extremes(ids: Tensor, block: int) -> tuple[Tensor, Tensor]:
+    """The smallest and the largest id of each block."""
+    missing = -ids.shape[1] % block
+    ids = torch.cat([ids, ids[:, -1:].expand(-1, missing)], 1).view(len(ids), -1, block)
+    return ids.amin(-1), ids.amax(-1)
+
+
+def _limits_of_ids(blocks: tuple[Tensor, Tensor], others: tuple[Tensor, Tensor]) -> Int[Tensor, "batch blocks 4"]:
+    """For each block: where the others may have one of its ids, and where they have no different id, in blocks.
+
+    Args:
+        blocks: the smallest and the largest id of each block.
+        others: the same of the blocks on the other axis.
+    """
+    (low, high), (other_low, other_high) = blocks, others
+    count = other_low.shape[1]
+    # All blocks before `first` have smaller ids, all from `end` on larger ones.
+    first = torch.searchsorted(other_high.cummax(-1).values, low.contiguous())
+    end = torch.searchsorted(other_low.flip(-1).cummin(-1).values.flip(-1).contiguous(), high.contiguous(), right=True)
+    uniform = other_low == other_high
+    changes = functional.pad((other_low[:, 1:] != other_low[:, :-1]) | ~uniform[:, 1:], (0, 1), value=True)
+    run_end = _next_stop(changes) + 1  # of the blocks that have the same single id
+
+    def full(place: Tensor) -> Tensor:
+        return (low == high) & uniform.gather(1, place) & (other_low.gather(1, place) == low)
+
+    start = first.clamp(max=count - 1)
+    start = torch.where(full(start), start, (start + 1).clamp(max=count - 1))  # a document may begin inside a block
+    some = full(start)
+    stop = torch.where(some, run_end.gather(1, start), 0)
+    return torch.stack([first, torch.where(some, start, count), stop, end], -1)

@@ -1,15 +1,17 @@
-"""The Triton kernels of the reductions other than `top`: along rows, along columns, and of all sums in one pass.
+"""Reductions other than `top`: kernels and their launches. Along rows, along columns, and all sums in one pass.
 
-`rows`: the entropy of each row, and its largest weight with the key that has it. `columns`: what each key receives, the
-transposed matrix times x, the matrix in bins. `sums`: received, entropies and bins together.
+`rows`: the entropy of each row, and its largest weight with its key. `columns`: what each key receives, the transposed
+matrix times x, the matrix in bins. `sums`: received, entropies and bins together.
 """
 
-# mypy: ignore-errors
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
 
+import torch
 import triton
 import triton.language as tl
 
+from regard.backends.triton import tuning
 from regard.backends.triton.kernels import (
     HIDDEN,
     HIDING,
@@ -27,6 +29,9 @@ from regard.backends.triton.kernels import (
     tile_logits,
     weigh_keys,
 )
+from regard.backends.triton.problem import Flags, Normaliser, cdiv, describe, head_grid, next_power, prepare, tensors
+from regard.backends.triton.reductions import Pass, PassResult, sums_blocks, sums_shape
+from regard.scores import Scores
 
 # rows: a block of queries stays in registers while all keys pass
 
@@ -53,7 +58,7 @@ def _rows_step(
 
 
 @triton.jit
-def rows(
+def rows_kernel(
     q_desc, k_desc, norm, entropy_ptr, weight_ptr, key_ptr, tensors, problem, layouts,
     FLAGS: tl.constexpr, ENTROPY: tl.constexpr, SHARED: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr,
     PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
@@ -101,6 +106,25 @@ def rows(
                 largest = tl.maximum(largest, log2)
         tl.store(weight_ptr + line, tl.where(high == high, tl.exp2(most), high), mask=inside)  # NaN propagates
         tl.store(key_ptr + line, tl.where(seen, key, -1).to(tl.int64), mask=inside)
+
+
+def rows(scores: Scores, norm: Normaliser, step: Pass) -> PassResult:
+    """The entropies, the largest weights, or both."""
+    batch, heads, queries, keys = scores.shape
+    block_m, block_n, options = tuning.blocks("rows", scores)
+    prepared, width = prepare(scores, block_m, block_n), scores.query.shape[-1]
+    shared = 0 if step.top is None else tuning.SHARED_MAXIMUM[keys > tuning.SHORT_ROW]
+    entropies = None if step.entropy is None else norm.high.new_empty(batch, heads, queries)
+    weights = None if step.top is None else norm.high.new_empty(batch, heads, queries, 1)
+    indices = None if weights is None else torch.empty_like(weights, dtype=torch.int64)
+    prepared.launch(
+        rows_kernel, prepared.grid(cdiv(queries, block_m), batch * heads),
+        prepared.q, prepared.k, norm, entropies, weights, indices, tensors(scores), prepared.keys_problem,
+        prepared.layouts, FLAGS=prepared.along_keys(block_n, norm), ENTROPY=entropies is not None, SHARED=shared,
+        WIDTH=width if shared else 1, STEP=min(next_power(width), tuning.SETTLE[1]), PRECISION=prepared.precision,
+        BLOCK_M=block_m, BLOCK_N=block_n, **options,
+    )  # fmt: skip
+    return PassResult(entropy=entropies, top=None if weights is None or indices is None else (weights, indices))
 
 
 # columns: a block of keys stays while all queries pass
@@ -153,7 +177,7 @@ def _columns_step(
 
 
 @triton.jit
-def columns(
+def columns_kernel(
     q_desc, k_desc, x_desc, norm, received_ptr, out_ptr, pool_ptr, problem, layouts, bins,
     FLAGS: tl.constexpr, MAXIMUM: tl.constexpr, BIN_ROWS: tl.constexpr, PRODUCT: tl.constexpr,
     PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_X: tl.constexpr, WIDTH: tl.constexpr,
@@ -194,6 +218,48 @@ def columns(
         part = tl.arange(0, BLOCK_X)[None, :]
         at = out_ptr + ((base + column).to(tl.int64)[:, None] * WIDTH + part)
         tl.store(at, acc.to(out_ptr.dtype.element_ty), mask=inside[:, None] & (part < WIDTH))
+
+
+def columns(scores: Scores, norm: Normaliser, step: Pass) -> PassResult:
+    """What each key receives, the transposed matrix times x, or the matrix in bins."""
+    received, product, pool = step.received, step.product, step.pool
+    batch, heads, queries, keys = scores.shape
+    name = "columns_product" if product is not None else "columns" if pool is None else "columns_pool"
+    block_m, block_n, options = tuning.blocks(name, scores, *(() if product is None else (product.operand.shape[-1],)))
+    bins, bin_rows, pooled = (1, 1, 1.0), 0, None
+    if pool is not None:
+        bin_rows = queries // pool.rows
+        bins = (pool.rows, pool.columns, pool.columns / (bin_rows * keys))
+        pooled = norm.high.new_zeros(batch, heads, pool.rows, keys // 16)
+    prepared = prepare(scores, block_m, block_n)
+    total = norm.high.new_empty(batch, heads, keys)
+    x_desc, layouts, out, width, rounded = None, prepared.layouts, None, 1, False
+    if product is not None:  # in half precision by tensor cores
+        x, dtype = product.operand, scores.query.dtype
+        x_desc, layout = describe(x.to(dtype), block_m)
+        layouts = layouts._replace(v=layout)
+        width, rounded = x.shape[-1], product.rounded and x.dtype == dtype != torch.float32
+        out = norm.high.new_empty(batch, heads, keys, width, dtype=dtype if rounded else None)
+
+    def grid_and_flags() -> tuple[tuple[int, ...], Flags]:
+        flags = prepared.along_queries(block_m, norm)
+        if not (flags.stages[0] or flags.stages[2]):
+            flags = flags._replace(stages=(True, True, True))
+        # Two comparisons compile to a shorter program here than the single one of `causal`.
+        flags = flags._replace(causal=False, aligned=queries % 4 == 0)
+        return prepared.grid(cdiv(keys, block_n), batch * heads), flags
+
+    grid, flags = prepared.once(("columns", norm.low is None), grid_and_flags)
+    prepared.launch(
+        columns_kernel, grid,
+        prepared.q, prepared.k, x_desc, norm, total, out, pooled, prepared.queries_problem, layouts, bins, FLAGS=flags,
+        MAXIMUM=received is not None and received.reduce == "max", BIN_ROWS=bin_rows,
+        PRODUCT=0 if out is None else 1 + rounded, PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
+        BLOCK_X=1 if x_desc is None else x_desc.block_shape[1], WIDTH=width, **options,
+    )  # fmt: skip
+    while pooled is not None and pooled.shape[3] > bins[1]:  # torch is slow at sums of a few numbers each
+        pooled = pooled[..., ::2] + pooled[..., 1::2]
+    return PassResult(total, pool=pooled, product=out)
 
 
 # sums: a block of keys stays while all queries pass. What a key receives is added up element by element, so that
@@ -280,7 +346,7 @@ def _sums_step(
 
 
 @triton.jit
-def sums(
+def sums_kernel(
     q_desc, k_desc, norm, received_ptr, entropy_ptr, row_sums, pool_ptr, problem, layouts, bins, turns,
     FLAGS: tl.constexpr, ENTROPY: tl.constexpr, RECEIVED: tl.constexpr, POOL: tl.constexpr, BIN_ROWS: tl.constexpr,
     BIN_KEYS: tl.constexpr, RAGGED: tl.constexpr, PRECISION: tl.constexpr, CHUNK: tl.constexpr,
@@ -337,3 +403,42 @@ def sums(
             _fold_rows(row_sums, pool_ptr, first, tl.minimum(end, problem.queries), start_n, bins, BIN_ROWS, BIN_KEYS,
                        BLOCK_N, CHUNK)  # fmt: skip
             tl.debug_barrier()
+
+
+def sums(scores: Scores, norm: Normaliser, step: Pass) -> PassResult:
+    """Received, entropies and even bins."""
+    received, pool = step.received, step.pool
+    batch, heads, queries, keys = scores.shape
+    block_m, block_n, options = sums_blocks(scores)
+    bin_rows, bin_keys, units, pooling, programs = sums_shape(scores, step)
+    prepared = prepare(scores, block_m, block_n, interleave=False)
+    total = None if received is None else norm.high.new_empty(batch, heads, keys)
+    lines = None if step.entropy is None else norm.high.new_zeros(batch, heads, programs, queries)
+    row_sums = norm.high.new_empty(batch * heads * programs * queries) if pooling == "rows" else None
+    bins, pooled = (1, 1, 1.0), None
+    if pool is not None:
+        bins = (pool.rows, keys // bin_keys, pool.rows * pool.columns / (queries * keys))
+        # Where the band hides nothing and a bin is no wider than a tile, every bin is written.
+        written = (
+            bins[1] == pool.columns and bin_keys <= block_n and (not scores.mask.bands and not prepared.flags.limits)
+        )
+        pooled = (norm.high.new_empty if written else norm.high.new_zeros)(batch, heads, *bins[:2])
+    ragged = keys % block_n > 0
+
+    def flags() -> Flags:
+        flags = prepared.along_queries(block_m, norm)
+        return flags._replace(stages=(flags.stages[0] or ragged, True, flags.stages[2]))
+
+    prepared.launch(
+        sums_kernel, (programs, *head_grid(batch * heads)),
+        prepared.q, prepared.k, norm, total, lines, row_sums, pooled, prepared.queries_problem, prepared.layouts, bins,
+        (max(bin_keys // block_n, 1), cdiv(units, programs)), FLAGS=prepared.once(("sums", norm.low is None), flags),
+        ENTROPY=lines is not None,
+        RECEIVED="" if received is None else "max" if received.reduce == "max" else "sum",
+        POOL=pooling, BIN_ROWS=bin_rows, BIN_KEYS=bin_keys, RAGGED=ragged, PRECISION=prepared.precision, CHUNK=4096,
+        BLOCK_M=block_m, BLOCK_N=block_n, **options,
+    )  # fmt: skip
+    if pool is not None and pooled is not None and bins[1] > pool.columns:
+        pooled = pooled.view(batch, heads, pool.rows, pool.columns, -1).sum(-1)
+    entropies = None if lines is None else lines[:, :, 0] if programs == 1 else lines.sum(2)
+    return PassResult(total, entropies, pooled)

@@ -1,14 +1,18 @@
-"""The Triton kernel of bins of any size: blocks of keys and tiles of queries begin where bins do, and cut none in two.
+"""Bins of any size: blocks of keys and tiles of queries begin where bins do, and cut none in two.
 
-Bins whose sizes are powers of two are added up on the way by `columns` and `sums`, in reduction_kernels.py.
+Bins whose sizes are powers of two are added up on the way by `columns` and `sums`, in passes.py.
 """
 
-# mypy: ignore-errors
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import torch
 import triton
 import triton.language as tl
 
+from regard.backends.triton import tuning
 from regard.backends.triton.kernels import (
     find_head,
     load_block,
@@ -18,6 +22,9 @@ from regard.backends.triton.kernels import (
     query_bounds,
     tile_logits,
 )
+from regard.backends.triton.problem import Normaliser, cdiv, next_power, prepare
+from regard.backends.triton.reductions import Pass, PassResult
+from regard.scores import Scores
 
 
 @triton.jit
@@ -135,7 +142,7 @@ def _bins_step(
 
 
 @triton.jit
-def bins(
+def bins_kernel(
     q_desc, k_desc, norm, received_ptr, pool_ptr, problem, layouts, counts,
     FLAGS: tl.constexpr, SHAPE: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
@@ -205,3 +212,47 @@ def bins(
     if SHAPE.together > 1:
         total = tl.sum(total, 1)
     tl.store(received_ptr + (flat * splits + split).to(tl.int64) * keys + column, total, mask=column < end_n)
+
+
+class BinShape(NamedTuple):
+    """What the kernel is compiled for."""
+
+    together: int  # bins of queries that share a tile
+    slots: int  # the room for them, at least what a product needs
+    across: int  # bins of keys of a program, at most
+    exact: bool  # whether products with 0 and 1 are of float32
+    wide: bool  # whether positions times bins need 64 bits
+
+
+def bins(scores: Scores, norm: Normaliser, step: Pass) -> PassResult:
+    """The matrix in bins of any size, and what each key receives."""
+    assert step.pool is not None
+    pool_rows, pool_columns = step.pool.rows, step.pool.columns
+    batch, heads, queries, keys = scores.shape
+    block_m, block_n, options = tuning.blocks("bins", scores)
+    rows, wide = cdiv(queries, pool_rows), cdiv(keys, pool_columns)
+    together = min(max(block_m // rows, 1), 16)
+    if together == 1:
+        block_m = min(block_m, 32)  # larger ones would only be emptier
+    parts = cdiv(wide, block_n)  # of a large bin
+    mine = min(block_n // wide, 32) if parts == 1 else 1
+    blocks = cdiv(pool_columns * parts, mine)
+    splits = min(cdiv(4 * tuning.processors(scores.query.device), blocks * batch * heads), cdiv(pool_rows, together))
+    prepared = prepare(scores, block_m, block_n)
+    # Queries and keys beyond the last are in no bin, so nothing has to hide them.
+    flags = prepared.along_queries(block_m, norm)._replace(stages=(True, True, True), causal=False, full_blocks=True)
+    total = norm.high.new_empty(batch, heads, splits, keys)
+    pooled = norm.high.new_zeros(batch, heads, pool_rows, pool_columns * parts)
+    across = max(next_power(mine), 16 if together > 1 else 1)
+    exact = scores.query.dtype == torch.float32 or norm.high.device.type == "cpu"  # the interpreter's bfloat16 is wrong
+    bits = max((queries + 1) * pool_rows, (keys + 1) * pool_columns * parts).bit_length()
+    shape = BinShape(together, 16, across, exact, bits > 31)
+    prepared.launch(
+        bins_kernel, prepared.grid(blocks * splits, batch * heads),
+        prepared.q, prepared.k, norm, total, pooled, prepared.queries_problem, prepared.layouts,
+        (pool_rows, pool_columns * parts, mine, parts, splits), FLAGS=flags, SHAPE=shape,
+        PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n, **options,
+    )  # fmt: skip
+    if parts > 1:
+        pooled = pooled.view(batch, heads, pool_rows, pool_columns, parts).sum(-1)
+    return PassResult(total[:, :, 0] if splits == 1 else total.sum(2), pool=pooled)
