@@ -10,7 +10,7 @@ from filelock import FileLock
 
 # Not Triton's kernels, which are read as source, nor the files of attention that torch.compile traces through: it cannot
 # look through the checks. (The model is compiled in a process of its own.)
-ROOMS = ("backends.autograd", "backends.chooser", "backends.contract", "backends.cuts", "backends.reference")
+ROOMS = ("backends.chooser", "backends.contract", "backends.cuts", "backends.reference")
 ROOMS += ("backends.tiles", "backends.torch_cpu", "backends.torch_cuda", "backends.triton.launch", "drawing", "learn")
 ROOMS += ("backends.triton.reductions",)
 ROOMS += ("matrix.attention_matrix", "matrix.axes", "matrix.lazy_matrix", "matrix.normalised", "matrix.picture")

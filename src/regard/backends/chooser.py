@@ -1,7 +1,8 @@
-"""The one place where a backend is chosen, and the few steps that are the same for all of them.
+"""The one place where a backend is chosen, and the steps that are the same for all backends.
 
 The chooser compares a problem with the capabilities of the backends, the fastest first, and takes the first backend
-that computes it; tiles, the last, compute everything.
+that computes it; tiles, the last, compute everything. `compute` and `reduce` return data; `differentiable` returns the
+same results with a graph.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,19 +29,17 @@ from regard.backends.contract import (
     Result,
     TransposedProduct,
     share,
+    trusted,
+    with_operand,
     with_sinks,
 )
 from regard.errors import InputError
 from regard.scores import Scores
-from regard.support import Float
+from regard.support import Float, inside_func
 
-__all__ = ["backward", "choose", "compute", "dense", "forward", "logsumexp", "reduce", "shielded", "supports", "use"]
-
-_NAMED: dict[str, Backend] = {
-    backend.name: backend for backend in (torch_cpu.backend, torch_cuda.backend, triton.backend, tiles.backend)
-}
 _ORDER: tuple[Backend, ...] = (torch_cpu.backend, torch_cuda.backend, triton.backend, cuts.backend, tiles.backend)
-_allowed, _names = _ORDER, frozenset[str]()
+_NAMES = ("torch_cpu", "torch_cuda", "triton", "tiles")  # that `use` takes
+_allowed, _named = _ORDER, frozenset[str]()
 
 
 @contextlib.contextmanager
@@ -53,16 +53,19 @@ def use(*names: str) -> Iterator[None]:
     ...     regard.AttentionMatrix(torch.zeros(2, 4), torch.zeros(2, 4)).entropy().exp().round()
     tensor([2., 2.])
     """
-    global _allowed, _names
-    if unknown := set(names) - set(_NAMED):
-        raise InputError(f"backends are {', '.join(map(repr, _NAMED))}. Got {', '.join(map(repr, sorted(unknown)))}.")
-    before = _allowed, _names
-    _names = frozenset(names)
-    _allowed = tuple([backend for backend in _ORDER if backend.name in (*names, cuts.backend.name, tiles.backend.name)])
+    global _allowed, _named
+    if unknown := set(names) - set(_NAMES):
+        raise InputError(f"backends are {', '.join(map(repr, _NAMES))}. Got {', '.join(map(repr, sorted(unknown)))}.")
+    before = _allowed, _named
+    _named = frozenset(names)
+    _allowed = tuple([backend for backend in _ORDER if backend.can.always or backend.name in names])
     try:
         yield
     finally:
-        _allowed, _names = before
+        _allowed, _named = before
+
+
+# The choice
 
 
 def supports(
@@ -89,7 +92,7 @@ def supports(
         return False
     if can.dtypes is not None:
         device, dtype = scores.query.device.type, scores.query.dtype
-        named = can.named_dtypes.get(device, ()) if backend.name in _names else ()
+        named = can.named_dtypes.get(device, ()) if backend.name in _named else ()
         if dtype not in can.dtypes.get(device, ()) and dtype not in named:
             return False
     if (request.dropout is not None and not can.dropout) or (scores.softcap is not None and not can.softcap):
@@ -109,6 +112,9 @@ def choose(
     return next(backend for backend in _allowed if supports(backend, scores, request, **options))
 
 
+# Results as data
+
+
 def compute(
     scores: Scores, request: Request, lse: Float[Tensor, "batch heads queries"] | None = None, *, outer: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -117,15 +123,15 @@ def compute(
     Args:
         scores: the problem.
         request: the result to compute.
-        lse: the normaliser. Only `Attend` computes it on the way; all other requests need it.
+        lse: the normaliser. Only `Attend` computes it; all other requests need it.
         outer: the normaliser is that of more keys than these.
     """
     if isinstance(request, Attend):
-        output, own_lse = forward(scores, shielded(scores, request))
+        output, row_lse = forward(scores, shielded(scores, request))
         if not outer:
-            return output, own_lse
+            return output, row_lse
         assert lse is not None
-        return (output * share(own_lse, lse)[..., None]).to(output.dtype), lse
+        return (output * share(row_lse, lse)[..., None]).to(output.dtype), lse
     assert lse is not None
     if isinstance(request, LogSumExp):
         return lse.clone(), lse
@@ -157,13 +163,13 @@ def logsumexp(scores: Scores) -> Float[Tensor, "batch heads queries"]:
 
 def reduce(scores: Scores, lse: Float[Tensor, "batch heads queries"], requests: Sequence[Reduction]) -> list[Result]:
     """The results in the order of the requests; each backend computes its requests in one call."""
-    backends = [choose(scores, request) for request in requests]
-    results: dict[int, Result] = {}
-    for backend in dict.fromkeys(backends):
-        places = [n for n, chosen in enumerate(backends) if chosen is backend]
-        found = backend.reduce(scores, _lse_for(backend, scores, lse), [requests[n] for n in places])
-        results |= zip(places, found, strict=True)
-    return [results[n] for n in range(len(requests))]
+    chosen: dict[Backend, list[Reduction]] = {}
+    for request in requests:
+        chosen.setdefault(choose(scores, request), []).append(request)
+    results: dict[Reduction, Result] = {}
+    for backend, group in chosen.items():
+        results |= zip(group, backend.reduce(scores, _lse_for(backend, scores, lse), group), strict=True)
+    return [results[request] for request in requests]
 
 
 def dense(scores: Scores, lse: Callable[[], Tensor]) -> Tensor | None:
@@ -188,7 +194,93 @@ def _lse_for(
     """
     if lse.dtype != torch.float64 or LogSumExp not in backend.can.requests:
         return lse
-    maker = choose(scores, LogSumExp())
-    if maker.summed_by(scores) == backend.summed_by(scores):
+    first = choose(scores, LogSumExp())
+    if first.sources(scores) == backend.sources(scores):
         return lse
-    return lse + (backend.logsumexp(scores) - maker.logsumexp(scores)).nan_to_num(0.0, 0.0, 0.0)
+    return lse + (backend.logsumexp(scores) - first.logsumexp(scores)).nan_to_num(0.0, 0.0, 0.0)
+
+
+# Results with a graph: functions of (query, key, sinks, biases, operand) with the full softmax Jacobian. The cached
+# normaliser is only data here, so caching never changes a gradient. A part of the matrix that leaves out keys keeps the
+# normaliser of all keys: the normaliser is then a separate input (`outer`), which receives -Σ_j p dL/dp.
+
+
+def differentiable(
+    request: Request, scores: Scores, lse: Tensor | None = None, outer: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return (result, with a graph; the normaliser, as data).
+
+    Args:
+        request: the result to compute, not `Top`.
+        scores: the problem, with a graph.
+        lse: the normaliser as data; only `Attend` computes it.
+        outer: the normaliser of more keys than these, with a graph.
+    """
+    if inside_func():
+        raise InputError(
+            "an AttentionMatrix has no derivative inside torch.func (grad, vmap, …). Use regard.attention there, or "
+            "torch.autograd.grad and a batch axis instead."
+        )
+    sinks = scores.sinks if outer is None else None
+    tensors = (outer, scores.query, scores.key, sinks, request.operand, *scores.mask.biases)
+    result, lse = _Differentiable.apply(request, scores, lse, *tensors)  # type: ignore[no-untyped-call]
+    return result, lse
+
+
+class _Differentiable(torch.autograd.Function):
+    @staticmethod
+    def forward(  # type: ignore[override]
+        ctx: Any, request: Request, scores: Scores, lse: Tensor | None, outer: Tensor | None, *tensors: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        data = scores.detached()
+        ctx.scores, ctx.outer = data, outer is not None
+        if outer is not None:
+            data, lse = replace(data, sinks=None), outer.detach()
+        operand = tensors[3]
+        request = with_operand(request, None if operand is None else operand.detach())
+        result, lse = compute(data, request, lse, outer=outer is not None)
+        # The operand is saved below, not here.
+        ctx.request = with_operand(request, None if operand is None else operand.new_empty(0, 0, 0, 0))
+        ctx.save_for_backward(lse, result, *tensors)
+        ctx.mark_non_differentiable(lse)
+        ctx.set_materialize_grads(False)
+        return result, lse
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():  # create_graph=True: the results below would silently count as constants
+            raise InputError(
+                "regard's gradients are of first order: create_graph=True cannot go through them. "
+                "For a second derivative write this step in plain torch: softmax(query @ key.mT * scale) @ value."
+            )
+        needed = ctx.needs_input_grad
+        if grad is None:
+            return (None,) * len(needed)
+        lse, result, query, key, sinks, operand, *biases = ctx.saved_tensors  # raises if one was modified in place
+        task = Backward(with_operand(ctx.request, operand), result, lse, grad, not ctx.outer, any(needed[8:]))
+        inputs = (lse, query, key, sinks, operand, *biases)
+        pairs = zip(gradients(ctx.scores, task), inputs, strict=True)
+        cast = [None if gradient is None or t is None else gradient.to(t.dtype) for gradient, t in pairs]
+        return None, None, None, *(g if need else None for g, need in zip(cast, needed[3:], strict=True))
+
+
+def gradients(scores: Scores, task: Backward) -> list[Tensor | None]:
+    """Gradients of (outer, query, key, sinks, operand, *biases); sinks inside an outer normaliser have none."""
+    request, outer = task.request, not task.subtract
+    backend = choose(scores, request, gradient=True, biases=task.biases, outer=outer)
+    if isinstance(request, Attend):
+        task = replace(task, request=shielded(scores, request))
+        float32 = scores.query.dtype == torch.float32 and not backend.can.uses_forward_lse
+        if float32 and not outer and not trusted(task.lse, scores.query.dtype):
+            task = replace(task, lse=logsumexp(scores))  # that of the forward pass has too few digits
+    scores, lse = scores.seeing(task.lse), task.lse
+    if outer:
+        scores = replace(scores, sinks=None)
+    d_query, d_key, d_operand, d_biases, row_dot = backward(scores, task, backend)
+    if row_dot is None and (outer or scores.sinks is not None):
+        row_dot = (task.grad.to(lse.dtype) * task.result).sum(-1)  # in the wider dtype: halves would overflow
+    d_outer = -row_dot if outer and row_dot is not None else None
+    d_sinks = None
+    if scores.sinks is not None and row_dot is not None:  # a sink has a weight, and its value is 0
+        d_sinks = -(share(scores.sinks.to(lse.dtype)[..., None], lse) * row_dot).sum(-1)
+    return [d_outer, d_query, d_key, d_sinks, d_operand, *d_biases]

@@ -1,4 +1,4 @@
-"""The contract of a backend: the requests, the results, what a backend can compute as data, and its methods.
+"""The contract of a backend: requests, results, what a backend can compute as data, and its methods.
 
 Every result is a function of the weights p = exp(s - lse), where s are the masked scores and lse is the row normaliser
 (the logsumexp of each row). Results come back in the order of the requests, in the working dtype of the scores
@@ -19,47 +19,17 @@ from regard.errors import InputError
 from regard.scores import HIDING, MASK_PARTS, Scores
 from regard.support import WHOLE, Float, check_stored, number
 
-__all__ = [
-    "HIDDEN",
-    "LN2",
-    "LOG2E",
-    "TRUSTED",
-    "Attend",
-    "Backend",
-    "Backward",
-    "Capabilities",
-    "Dense",
-    "Dropout",
-    "Entropy",
-    "Gradients",
-    "LogSumExp",
-    "Pool",
-    "Received",
-    "Reduction",
-    "Refused",
-    "Request",
-    "Result",
-    "Top",
-    "TransposedProduct",
-    "aligned",
-    "capturing",
-    "share",
-    "trusted",
-    "with_operand",
-    "with_sinks",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Dropout:
-    """Which weights are dropped: a pure function of (seed, position), so that no pass has to remember a mask."""
+    """Which weights are dropped: a pure function of (seed, position), so that no pass has to store a mask."""
 
     rate: float
     seed: Tensor
 
     @classmethod
     def of(cls, rate: float, seed: Tensor | None = None) -> Dropout | None:
-        """With a fresh seed unless one is given (a tensor of one whole number); None for a rate of 0."""
+        """Dropout at this rate, None for a rate of 0. `seed`: a tensor of one whole number; by default a random one."""
         if isinstance(rate, float) and rate == 0.0:
             return None
         rate = number("dropout", rate)
@@ -84,7 +54,7 @@ class Attend:
 
 
 class _Unary:
-    """A request that multiplies the weights with nothing."""
+    """A request without an operand."""
 
     operand: ClassVar[None] = None
     dropout: ClassVar[None] = None
@@ -97,12 +67,12 @@ class LogSumExp(_Unary):
 
 @dataclass(frozen=True)
 class Dense(_Unary):
-    """The weights of a few rows as they are, in the dtype of the query: (batch, heads, queries, keys)."""
+    """The weights of a few rows, in the dtype of the query: (batch, heads, queries, keys)."""
 
 
 @dataclass(frozen=True)
 class Received(_Unary):
-    """What each key receives over all queries: (batch, heads, keys); reduce: "sum", "mean" or "max"."""
+    """The weights that each key receives over all queries: (batch, heads, keys); reduce: "sum", "mean" or "max"."""
 
     reduce: str = "sum"
 
@@ -114,7 +84,7 @@ class Entropy(_Unary):
 
 @dataclass(frozen=True)
 class Top(_Unary):
-    """The k largest weights of each row, descending, and their keys: two of (batch, heads, queries, k).
+    """The k largest weights of each row, descending, and their keys: a pair of (batch, heads, queries, k).
 
     The key is -1 where a row sees fewer than k keys.
     """
@@ -140,7 +110,7 @@ class TransposedProduct:
     dropout: ClassVar[None] = None
 
 
-Reduction = Received | Entropy | Top | Pool | TransposedProduct  # what `reduce` takes
+Reduction = Received | Entropy | Top | Pool | TransposedProduct  # the requests of `reduce`
 Request = Attend | LogSumExp | Reduction
 Result = Tensor | tuple[Tensor, Tensor]  # a pair for Top
 
@@ -153,10 +123,10 @@ def with_operand(request: Request, operand: Tensor | None) -> Request:
 
 @dataclass(frozen=True, eq=False)
 class Backward:
-    """A backward pass: `grad` is the gradient of `result`, which answered `request`.
+    """A backward pass: `grad` is the gradient of `result`, the answer to `request`.
 
-    Each masked score receives p × (dL/dp - Σ_j p dL/dp). Without `subtract` the normaliser is an input of its own (a
-    part of a matrix keeps the normaliser of all keys), and each score receives p × dL/dp.
+    Each masked score receives p × (dL/dp - Σ_j p dL/dp). Without `subtract` the normaliser is a separate input (a part
+    of a matrix keeps the normaliser of all keys), and each score receives p × dL/dp.
     """
 
     request: Request
@@ -192,9 +162,10 @@ class Capabilities:
         mask_parts: the parts of a `BoundMask` that it reads.
         softcap, dropout, empty: whether it computes them; `empty` stands for matrices without rows or keys.
         bias_gradients: whether its gradients include the biases of the mask.
-        outer_gradients: whether it differentiates where the normaliser is an input of its own.
-        uses_forward_lse: its gradients need the logsumexp of its own forward pass, whatever the digits of that.
-        fastest_unmasked: plain blocks pay even where another backend computes the masked whole in one go.
+        outer_gradients: whether it differentiates where the normaliser is a separate input.
+        uses_forward_lse: its gradients need the logsumexp of its own forward pass, however precise that is.
+        fastest_unmasked: unmasked blocks pay even where another backend computes the masked whole in one call.
+        always: it computes what it supports, whatever backends `use` names.
     """
 
     requests: tuple[type, ...]
@@ -209,6 +180,7 @@ class Capabilities:
     outer_gradients: bool = True
     uses_forward_lse: bool = False
     fastest_unmasked: bool = False
+    always: bool = False
 
 
 class Refused(Exception):
@@ -223,10 +195,10 @@ class Backend:
 
     def accepts(self, scores: Scores, request: Request | Dense, gradient: bool) -> bool:
         """Whether it computes a request (or its gradient) that its capabilities allow."""
-        raise NotImplementedError
+        return True
 
-    def summed_by(self, scores: Scores) -> frozenset[str]:
-        """The names of the backends whose products are in its normaliser."""
+    def sources(self, scores: Scores) -> frozenset[str]:
+        """The names of the backends whose products make up its normaliser."""
         return frozenset((self.name,))
 
     def forward(self, scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
@@ -234,7 +206,7 @@ class Backend:
         raise NotImplementedError
 
     def add_sinks(self, output: Tensor, lse: Tensor, sinks: Float[Tensor, "batch heads"]) -> tuple[Tensor, Tensor]:
-        """Count the sinks in what `forward` returned, in place: a sink is one more key, with a value of 0."""
+        """Count the sinks in the result of `forward`, in place: a sink is one more key, with a value of 0."""
         widened = torch.logaddexp(lse, sinks.to(lse.dtype)[..., None])
         return torch.mul(output, share(lse, widened)[..., None], out=output), widened
 
@@ -245,16 +217,19 @@ class Backend:
     def reduce(
         self, scores: Scores, lse: Float[Tensor, "batch heads queries"], requests: Sequence[Reduction]
     ) -> list[Result]:
-        """The results of all requests, each of which it supports, in as few passes as possible."""
+        """The results of requests that it supports, in as few passes as possible."""
         raise NotImplementedError
 
     def dense(self, scores: Scores, lse: Float[Tensor, "batch heads queries"]) -> Tensor:
-        """The weights of a few rows as they are, in the dtype of the query."""
+        """The weights of a few rows, in the dtype of the query."""
         raise NotImplementedError
 
     def backward(self, scores: Scores, task: Backward) -> Gradients:
         """The gradients of the inputs. Tokens that nobody sees, or that see nothing, hold no NaN."""
         raise NotImplementedError
+
+
+# Numbers
 
 
 TRUSTED = 256.0  # up to here a float32 logsumexp gives weights right to about 1e-5; beyond, more digits are kept
@@ -267,7 +242,7 @@ LOG2E, LN2 = math.log2(math.e), math.log(2.0)
 def aligned(tensor: Tensor) -> Tensor:
     """The tensor, or a copy where it or its rows do not start at multiples of 16 bytes.
 
-    torch's GPU kernels assume that they do: with fewer, flash attention fails and cuDNN reads other numbers.
+    torch's GPU kernels assume this alignment: without it, flash attention fails and cuDNN reads wrong numbers.
     """
     unit = 16 // tensor.element_size()
     if tensor.data_ptr() % 16 == 0 and not any(stride % unit for stride in tensor.stride()[:-1]):
@@ -281,13 +256,13 @@ def capturing(tensor: Tensor) -> bool:
 
 
 def trusted(lse: Tensor, dtype: torch.dtype) -> bool:
-    """Whether a normaliser has digits enough for all that is computed from it, for queries of this dtype."""
+    """Whether a normaliser is precise enough for every result computed from it, for queries of this dtype."""
     if lse.dtype == torch.float64 or capturing(lse):
         return True
     if lse.device.type == "cpu" and dtype != torch.float32:
         return False  # torch's kernel sums halves with fewer digits than float32 has
     if lse.device.type == "cuda" and dtype == torch.bfloat16:
-        return True  # float32 is as good as bfloat16 up to logits of 1e4, and asking would wait for the GPU
+        return True  # float32 is as good as bfloat16 up to logits of 1e4, and checking would wait for the GPU
     return not bool(((lse.abs() > TRUSTED) & (lse != -math.inf)).any())
 
 

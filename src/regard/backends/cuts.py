@@ -54,7 +54,9 @@ class Cuts(Backend):
 
     name = "cuts"
     can = Capabilities(
-        requests=(Attend, LogSumExp, Received, Entropy, Top, TransposedProduct), gradients=(Attend, LogSumExp)
+        requests=(Attend, LogSumExp, Received, Entropy, Top, TransposedProduct),
+        gradients=(Attend, LogSumExp),
+        always=True,
     )
 
     def accepts(self, scores: Scores, request: Request | Dense, gradient: bool) -> bool:
@@ -65,7 +67,7 @@ class Cuts(Backend):
             return True
         return isinstance(request, Attend) and not gradient and _heads_differ(scores)
 
-    def summed_by(self, scores: Scores) -> frozenset[str]:
+    def sources(self, scores: Scores) -> frozenset[str]:
         """The backends of the pieces."""
         return frozenset(chooser.choose(part.scores, LogSumExp()).name for part in parts_of(scores))
 

@@ -1,7 +1,7 @@
 """The backend that supports everything: plain torch, any device, any mask, O(tokens) memory.
 
 tile.py        the matrix in tiles, one after the other
-reductions.py  the online softmax over them, and an accumulator for each reduction, all fed in one pass
+reductions.py  the online softmax over tiles, and an accumulator for each reduction, all in one pass
 gradients.py   the gradient of each result
 """
 
@@ -18,14 +18,12 @@ from regard.backends.contract import (
     Backend,
     Backward,
     Capabilities,
-    Dense,
     Entropy,
     Gradients,
     LogSumExp,
     Pool,
     Received,
     Reduction,
-    Request,
     Result,
     Top,
     TransposedProduct,
@@ -47,12 +45,8 @@ class Tiles(Backend):
     can = Capabilities(
         requests=(Attend, LogSumExp, Received, Entropy, Top, Pool, TransposedProduct),
         gradients=(Attend, LogSumExp, Received, Entropy, Pool, TransposedProduct),
-        dropout=True, empty=True, bias_gradients=True,
+        dropout=True, empty=True, bias_gradients=True, always=True,
     )  # fmt: skip
-
-    def accepts(self, scores: Scores, request: Request | Dense, gradient: bool) -> bool:
-        """Everything within its capabilities."""
-        return True
 
     def forward(self, scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
         """(weights @ value, logsumexp), without sinks."""
@@ -69,7 +63,7 @@ class Tiles(Backend):
             return reductions.reduce(scores, each_tile(scores, lse), requests)
 
     def backward(self, scores: Scores, task: Backward) -> Gradients:
-        """Gradients of all results but `Top` and maxima; those of the biases always come along."""
+        """Gradients of all results but `Top` and maxima, including the biases."""
         return gradients.backward(scores, task)
 
 

@@ -1,14 +1,14 @@
-"""Gradients of everything that is computed from the weights, in tiles.
+"""Gradients of all results that are computed from the weights, in tiles.
 
 If a result has the gradient dL/dp for each weight p, each masked score receives p × (dL/dp - Σ_j p dL/dp): the full
-softmax Jacobian, in which the cached normaliser is only data. Each request below says what dL/dp is in a tile; the rest
-is the same for all of them.
+softmax Jacobian, in which the cached normaliser is only data. `_weight_gradient` says what dL/dp is in a tile; the rest
+is the same for all requests.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,16 +29,13 @@ from regard.backends.tiles.tile import Tile, dropout_factor, each_tile
 from regard.scores import Scores
 from regard.support import Float, no_autocast
 
-__all__ = ["backward"]
 
-
-@dataclass
-class _WeightGradient:
-    """dL/dp as a function of the tile, its row sums Σ_j p dL/dp if known, and the operand's own gradient."""
+class _WeightGradient(NamedTuple):
+    """dL/dp as a function of the tile, its row sums Σ_j p dL/dp if known, and the gradient of the operand."""
 
     of_tile: Callable[[Tile], Tensor] | None
     row_dot: Tensor | None = None
-    operand: Tensor | None = None  # complete once every tile was asked for
+    operand: Tensor | None = None  # complete once `of_tile` was called for every tile
 
 
 @no_autocast
@@ -66,7 +63,10 @@ def _weight_gradient(scores: Scores, task: Backward) -> _WeightGradient:
         share = grad / max(scores.shape[2], 1) if request.reduce == "mean" else grad
         return _WeightGradient(lambda tile: share[tile.batch, tile.heads, None, tile.columns])
     if isinstance(request, Entropy):
-        return _WeightGradient(lambda tile: _entropy(tile, grad))
+        # Where a weight is 0 its logarithm does not matter, but times a large gradient it must not overflow.
+        return _WeightGradient(
+            lambda tile: -(tile.log2.clamp_min(-1100.0) * LN2 + 1) * grad[tile.batch, tile.heads, tile.rows, None]
+        )
     if isinstance(request, Pool):
         return _pool(scores, request, grad)
     assert isinstance(request, LogSumExp), f"{type(request).__name__} has no gradient"
@@ -103,24 +103,18 @@ def _transposed_product(scores: Scores, request: TransposedProduct, lse: Tensor,
     return _WeightGradient(of_tile, (x * d_x).sum(-1), d_x)
 
 
-def _entropy(tile: Tile, grad: Tensor) -> Tensor:
-    # Where a weight is 0 its logarithm does not matter, but times a large gradient it must not overflow.
-    log2 = tile.log2.clamp_min(-1100.0)
-    return -(log2 * LN2 + 1) * grad[tile.batch, tile.heads, tile.rows, None]
-
-
 def _pool(scores: Scores, request: Pool, grad: Tensor) -> _WeightGradient:
-    bins, widths = [], []
-    for size, count in ((scores.shape[2], request.rows), (scores.shape[3], request.columns)):
-        width = torch.tensor(bin_edges(size, count), device=grad.device).diff()
-        bins.append(torch.repeat_interleave(width))
-        widths.append(width)
-    share = grad / (widths[0][:, None] * widths[1])
+    heights, widths = (
+        torch.tensor(bin_edges(size, count), device=grad.device).diff()
+        for size, count in zip(scores.shape[2:], (request.rows, request.columns), strict=True)
+    )
+    row_bins, column_bins = torch.repeat_interleave(heights), torch.repeat_interleave(widths)
+    share = grad / (heights[:, None] * widths)
 
     def of_tile(tile: Tile) -> Tensor:
-        here = bins[0][tile.rows]
-        part = share[tile.batch, tile.heads, here[0] : here[-1] + 1]  # columns first: there are fewer bins than rows
-        return part.index_select(3, bins[1][tile.columns]).index_select(2, here - here[0])
+        bins = row_bins[tile.rows]
+        part = share[tile.batch, tile.heads, bins[0] : bins[-1] + 1]  # columns first: there are fewer bins than rows
+        return part.index_select(3, column_bins[tile.columns]).index_select(2, bins - bins[0])
 
     return _WeightGradient(of_tile)
 
@@ -156,7 +150,7 @@ def _through_softmax(
 
 
 def _add_to_bias(d_bias: Tensor, d_score: Tensor, scores: Scores, tile: Tile) -> None:
-    """Add a tile of gradients to that of a bias, summed over the axes that the bias broadcasts along."""
+    """Add a tile of gradients to the gradient of a bias, summed over the axes that the bias broadcasts along."""
     positions = (tile.batch, tile.heads, scores.rows[tile.rows], scores.columns[tile.columns])
     index: list[slice | Tensor] = []
     for axis, (size, position) in enumerate(zip(d_bias.shape, positions, strict=True)):

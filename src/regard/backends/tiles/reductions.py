@@ -14,23 +14,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.backends.contract import (
-    HIDDEN,
-    LN2,
-    Dropout,
-    Entropy,
-    Pool,
-    Received,
-    Reduction,
-    Result,
-    Top,
-    TransposedProduct,
-)
+from regard.backends.contract import HIDDEN, LN2, Dropout, Entropy, Pool, Received, Reduction, Result, Top
 from regard.backends.tiles.tile import Tile, dropout_factor, each_tile
 from regard.scores import Scores
 from regard.support import Float, Int, no_autocast
-
-__all__ = ["Product", "RowDot", "accumulate", "bin_edges", "forward", "logsumexp", "reduce"]
 
 
 @no_autocast
@@ -92,18 +79,20 @@ _NARROW, _WIDE = 8, 64
 
 
 class Accumulator:
-    """What gathers a result tile by tile."""
+    """Gathers a result tile by tile."""
+
+    total: Tensor
 
     def add(self, tile: Tile) -> None:
-        """Take one tile in. `weights` must stay as they are; only the last accumulator may overwrite `log2`."""
+        """Add one tile. `weights` must stay unchanged; only the last accumulator may overwrite `log2`."""
         raise NotImplementedError
 
     def finish(self) -> None:
-        """Take in what was held back to be processed in larger pieces."""
+        """Process what was kept back to be processed in larger pieces."""
 
     def result(self) -> Result:
-        """What was asked for, once all tiles are in."""
-        raise NotImplementedError
+        """The result, after all tiles."""
+        return self.total
 
 
 @no_autocast
@@ -115,18 +104,18 @@ def accumulate(tiles: Iterable[Tile], accumulators: Sequence[Accumulator]) -> No
 
 
 def reduce(scores: Scores, tiles: Iterable[Tile], requests: Sequence[Reduction]) -> list[Result]:
-    """The reductions asked for, all in one pass over the tiles."""
-    made = [_accumulator(scores, request) for request in requests]
-    # Sums of the columns fall out of a pool of means on its way: with one, nothing is added up twice.
-    pool = next((a for a in made if isinstance(a, _Pool) and a.reduce == "mean" and not a.copies), None)
-    received = next((a for a in made if isinstance(a, _Received) and a.reduce != "max"), None)
-    run: list[Accumulator] = [a for a in made if pool is None or a is not received]
+    """The results of all requests, in one pass over the tiles."""
+    accumulators = [_accumulator(scores, request) for request in requests]
+    # A pool of means computes the sums of the columns on its way: with a pool, nothing is added up twice.
+    pool = next((a for a in accumulators if isinstance(a, _Pool) and a.reduce == "mean" and not a.copies), None)
+    received = next((a for a in accumulators if isinstance(a, _Received) and a.reduce != "max"), None)
+    active = [a for a in accumulators if pool is None or a is not received]
     if pool is not None:
         pool.received = received
-    accumulate(tiles, sorted(run, key=lambda a: isinstance(a, _Entropy)))
-    for accumulator in run:
+    accumulate(tiles, sorted(active, key=lambda a: isinstance(a, _Entropy)))
+    for accumulator in active:
         accumulator.finish()
-    return [accumulator.result() for accumulator in made]
+    return [accumulator.result() for accumulator in accumulators]
 
 
 def _accumulator(scores: Scores, request: Reduction) -> Accumulator:
@@ -137,13 +126,12 @@ def _accumulator(scores: Scores, request: Reduction) -> Accumulator:
     if isinstance(request, Top):
         return _Top(scores, request.k)
     if isinstance(request, Pool):
-        return _Pool(scores, request.rows, request.columns, request.reduce)
-    assert isinstance(request, TransposedProduct)
+        return _Pool(scores, request)
     return _TransposedProduct(scores, request.operand)
 
 
 class _Received(Accumulator):
-    """How much each key receives over all queries: the sums, means or maxima of the columns."""
+    """The weights that each key receives over all queries: the sums, means or maxima of the columns."""
 
     def __init__(self, scores: Scores, reduce: str):
         batch, heads, self.queries, keys = scores.shape
@@ -151,11 +139,11 @@ class _Received(Accumulator):
         self.total = scores.query.new_zeros(batch, heads, keys, dtype=scores.working_dtype)
 
     def add(self, tile: Tile) -> None:
-        here = self.total[tile.batch, tile.heads, tile.columns]
+        total = self.total[tile.batch, tile.heads, tile.columns]
         if self.reduce == "max":
-            torch.maximum(here, tile.weights.amax(2), out=here)
+            torch.maximum(total, tile.weights.amax(2), out=total)
         else:
-            here.add_(tile.weights.sum(2))
+            total.add_(tile.weights.sum(2))
 
     def result(self) -> Float[Tensor, "batch heads keys"]:
         return self.total / max(self.queries, 1) if self.reduce == "mean" else self.total
@@ -178,8 +166,8 @@ class _Top(Accumulator):
     """The k largest weights of each row and their keys, exactly.
 
     The k largest of a row lie in the k blocks with the largest maxima: only those blocks are searched. A search costs
-    a row nearly the same however many keys it covers, so tiles are collected until a strip of them is full; one that
-    holds all keys is searched where it lies.
+    a row nearly the same however many keys it covers, so tiles are collected until a strip of them is full; a tile with
+    all keys is searched at once.
     """
 
     def __init__(self, scores: Scores, k: int):
@@ -188,28 +176,25 @@ class _Top(Accumulator):
         self.keys = scores.query.new_full(shape, -1, dtype=torch.int64)
         self.strip = self.packed = scores.query.new_empty(0)
         self.block: tuple[slice, slice, slice] | None = None  # the batches, heads and rows of the strip
-        self.columns = slice(0, 0)  # and its keys
+        self.columns = slice(0, 0)  # the keys of the strip
         self.first = True  # whether it is the first strip of these rows
 
     def add(self, tile: Tile) -> None:
-        here, (start, stop) = (tile.batch, tile.heads, tile.rows), (tile.columns.start, tile.columns.stop)
+        block, (start, stop) = (tile.batch, tile.heads, tile.rows), (tile.columns.start, tile.columns.stop)
         if tile.columns == slice(0, self.all_keys):
             self.finish()
-            self.best[here], self.keys[here] = self._search(tile.log2)
+            self.best[block], self.keys[block] = self._search(tile.log2)
             return
-        if here != self.block or stop - self.columns.start > _STRIP:
-            same = here == self.block
+        if block != self.block or stop - self.columns.start > _STRIP:
+            same = block == self.block
             self.finish()
-            self.block, self.columns, self.first = here, tile.columns, not same
-            self._make_room(tile.log2)
+            self.block, self.columns, self.first = block, tile.columns, not same
+            # Rows whose addresses are a power of two apart share cache lines: a few extra numbers avoid conflicts.
+            shape = (*tile.log2.shape[:3], max(min(_STRIP, self.all_keys), tile.log2.shape[-1]) + 48)
+            if self.strip.shape != shape:
+                self.strip = tile.log2.new_empty(shape)
         self.columns = slice(self.columns.start, stop)
         self.strip[..., start - self.columns.start : stop - self.columns.start] = tile.log2
-
-    def _make_room(self, tile: Tensor) -> None:
-        # Rows whose addresses are a power of two apart share cache lines: a few extra numbers avoid those conflicts.
-        shape = (*tile.shape[:3], max(min(_STRIP, self.all_keys), tile.shape[-1]) + 48)
-        if self.strip.shape != shape:
-            self.strip = tile.new_empty(shape)
 
     def finish(self) -> None:
         if self.block is None:
@@ -250,22 +235,22 @@ class _Top(Accumulator):
     def _rounds(self, values: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """`values.topk(k)` in k rounds of `amax`, which is vectorised, unlike topk.
 
-        A float32 leaves 29 bits of a float64 unused: they hold the column, so that the maximum says where it was found.
+        A float32 leaves 29 bits of a float64 unused: they hold the column, so the maximum also says where it lies.
         """
         if self.packed.shape != values.shape:
             self.packed = values.new_empty(values.shape, dtype=torch.float64)
         packed = self.packed.copy_(values)
         packed.view(torch.int64).bitwise_or_(torch.arange(values.shape[-1]))
-        if packed.amax().isnan():  # so there is one, or an infinity, whose bits and a column are those of NaN
+        if packed.amax().isnan():  # a NaN, or an infinity: its bits with a column read as NaN
             return values.topk(k, -1)
         best = packed.new_empty(*values.shape[:-1], k)
         keys = torch.empty_like(best, dtype=torch.int64)
         bits = best.view(torch.int64)
         for n in range(k):
-            here = slice(n, n + 1)
-            torch.amax(packed, -1, keepdim=True, out=best[..., here])
-            torch.bitwise_and(bits[..., here], 2**29 - 1, out=keys[..., here])
-            packed.scatter_(-1, keys[..., here], -math.inf)
+            place = slice(n, n + 1)
+            torch.amax(packed, -1, keepdim=True, out=best[..., place])
+            torch.bitwise_and(bits[..., place], 2**29 - 1, out=keys[..., place])
+            packed.scatter_(-1, keys[..., place], -math.inf)
         return best.to(values.dtype), keys
 
     def result(self) -> tuple[Float[Tensor, "batch heads queries k"], Int[Tensor, "batch heads queries k"]]:
@@ -281,16 +266,16 @@ def bin_edges(size: int, bins: int) -> list[int]:
 class _Pool(Accumulator):
     """The whole matrix as rows × columns bins, each the mean or the maximum of its weights.
 
-    Tiles are first pooled along their rows; a block of rows is pooled along its columns once it is complete. The sums
-    of the columns fall out on the way: `received` takes them, if given.
+    Tiles are first pooled along their rows; a block of rows is pooled along its columns once it is complete. On the way
+    the sums of the columns are added to `received`, if it is set.
     """
 
-    def __init__(self, scores: Scores, rows: int, columns: int, reduce: str):
-        batch, heads, queries, self.keys = scores.shape
+    def __init__(self, scores: Scores, request: Pool):
+        (batch, heads, queries, self.keys), rows, columns = scores.shape, request.rows, request.columns
         self.copies = (rows, columns) == (queries, self.keys)  # as many bins as weights
         self.total = scores.query.new_zeros(batch, heads, rows, columns, dtype=scores.working_dtype)
         self.bands = self.total.new_empty(0)  # a block of rows, pooled along its rows
-        self.reduce = reduce
+        self.reduce = request.reduce
         self.received: _Received | None = None
         self.row_edges, self.column_edges = bin_edges(queries, rows), bin_edges(self.keys, columns)
         self.column_bins = _bins(self.column_edges, self.total.device)
@@ -303,16 +288,16 @@ class _Pool(Accumulator):
         if (tile.batch, tile.heads, tile.rows) != self.block:
             self.finish()
             self._start(tile)
-        here = self.bands[..., tile.columns]
+        band = self.bands[..., tile.columns]
         b, h, _, columns = tile.weights.shape
         if self.even:
             pooled = torch.amax if self.reduce == "max" else torch.sum
-            pooled(tile.weights.view(b, h, -1, self.inside[1], columns), 3, out=here)
+            pooled(tile.weights.view(b, h, -1, self.inside[1], columns), 3, out=band)
         elif self.reduce == "max":
             parts = [tile.weights[:, :, a:b].amax(2) for a, b in pairwise(self.inside)]
-            here.copy_(torch.stack(parts, 2))
+            band.copy_(torch.stack(parts, 2))
         else:
-            _add_to_bins(here, 2, self.row_bins, self.inside, tile.weights)
+            _add_to_bins(band, 2, self.row_bins, self.inside, tile.weights)
 
     def _start(self, tile: Tile) -> None:
         self.block = tile.batch, tile.heads, tile.rows
@@ -335,20 +320,20 @@ class _Pool(Accumulator):
         batch, heads, _ = self.block
         if self.received is not None:
             self.received.total[batch, heads] += self.bands.sum(2)
-        here = self.total[batch, heads, self.bins]
-        columns = here.shape[-1]
+        total = self.total[batch, heads, self.bins]
+        columns = total.shape[-1]
         width, rest = divmod(self.keys, columns)
         if self.reduce == "max":
-            here.scatter_reduce_(-1, self.column_bins.expand(self.bands.shape), self.bands, "amax")
+            total.scatter_reduce_(-1, self.column_bins.expand(self.bands.shape), self.bands, "amax")
         elif columns == self.keys:
-            here.add_(self.bands)
+            total.add_(self.bands)
         elif width >= _NARROW and not rest:
-            here.add_(self.bands.view(*here.shape, -1).sum(-1))
-        elif width < _WIDE or not here.is_cpu:
-            _add_to_bins(here, -1, self.column_bins, self.column_edges, self.bands)
+            total.add_(self.bands.view(*total.shape, -1).sum(-1))
+        elif width < _WIDE or not total.is_cpu:
+            _add_to_bins(total, -1, self.column_bins, self.column_edges, self.bands)
         else:  # bins of unequal width, as differences of a running sum: in float64, so that no digit is lost
             running = functional.pad(self.bands.cumsum(-1, dtype=torch.float64), (1, 0))[..., self.column_edges]
-            here.add_(running.diff(dim=-1))
+            total.add_(running.diff(dim=-1))
         self.block = None
 
     def result(self) -> Float[Tensor, "batch heads rows columns"]:
@@ -382,7 +367,7 @@ def _bins(edges: list[int], device: torch.device) -> Int[Tensor, " n"]:
 
 
 class _TransposedProduct(Accumulator):
-    """weightsᵀ @ x, x given per query head."""
+    """weightsᵀ @ x, x with the heads of the queries."""
 
     def __init__(self, scores: Scores, x: Float[Tensor, "batch heads queries any"]):
         batch, heads, _, keys = scores.shape
@@ -392,22 +377,19 @@ class _TransposedProduct(Accumulator):
     def add(self, tile: Tile) -> None:
         self.total[tile.batch, tile.heads, tile.columns] += tile.weights.mT @ self.x[tile.batch, tile.heads, tile.rows]
 
-    def result(self) -> Float[Tensor, "batch heads keys any"]:
-        return self.total
 
-
-# What only gradients need
+# For gradients only
 
 
 class Product(Accumulator):
-    """weights @ y, y given per query head."""
+    """weights @ y, y with the heads of the queries."""
 
     def __init__(self, scores: Scores, y: Float[Tensor, "batch heads keys any"]):
         self.y = y.to(scores.working_dtype)
         self.total = self.y.new_zeros(*scores.shape[:3], y.shape[-1])
 
     def add(self, tile: Tile) -> None:
-        """Add one tile's product."""
+        """Add the product of one tile."""
         self.total[tile.batch, tile.heads, tile.rows] += tile.weights @ self.y[tile.batch, tile.heads, tile.columns]
 
 
@@ -419,5 +401,5 @@ class RowDot(Accumulator):
         self.total = scores.query.new_zeros(scores.shape[:3], dtype=scores.working_dtype)
 
     def add(self, tile: Tile) -> None:
-        """Add one tile's row sums."""
+        """Add the row sums of one tile."""
         self.total[tile.batch, tile.heads, tile.rows] += (tile.weights * self.weight_grad(tile)).sum(-1)
