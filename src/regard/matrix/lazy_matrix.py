@@ -1,8 +1,8 @@
-"""`LazyMatrix`: everything a user can ask of an attention matrix, wherever it is computed.
+"""`LazyMatrix`: the methods of every attention matrix, wherever it is computed.
 
 `AttentionMatrix` computes on one device, `regard.distributed.ShardedMatrix` on several ranks. Both provide the core
-(scores and the normaliser of each row) and the few methods under "What a subclass computes". All the rest is here: the
-checks of arguments, the views, the results in the user's own axes.
+(scores and the normaliser of each row) and the methods under "Computed by subclasses". This file has all the rest: the
+checks of arguments, the views, the results in the user's axes.
 """
 
 from __future__ import annotations
@@ -29,13 +29,11 @@ if TYPE_CHECKING:
     from regard.drawing import Picture
     from regard.drawing.viewer import Feed
 
-__all__ = ["LazyMatrix", "Parts", "Summary", "Top", "Transposed"]
-
 M = TypeVar("M", bound="LazyMatrix")
 
 # Results
 
-_QUERIES, _KEYS = 8, 4  # shown of a `Top` at most
+_QUERIES, _KEYS = 8, 4  # of a `Top` that are printed at most
 
 
 class Top(NamedTuple):
@@ -76,7 +74,7 @@ class Top(NamedTuple):
         return self.keys.shape[-2] - _QUERIES if self.keys.numel() else 0
 
     def _first_rows(self) -> list[list[tuple[int, float]]]:
-        """A few keys of the first queries, in the first head of the first text; hidden keys are left out."""
+        """A few keys of the first queries, in the first head of the first batch; hidden keys are left out."""
         if not self.keys.numel():
             return []
         keys, weights = (each.flatten(0, -2)[: self.keys.shape[-2]] for each in (self.keys, self.weights))
@@ -101,13 +99,11 @@ class Summary:
 class LazyMatrix(ABC):
     """An attention matrix that is never stored: views, slices, reductions and pictures of it."""
 
-    # What it computes with, as (batch, heads, queries, keys): has `shape`, `scores` (those of this rank, in shards),
-    # `sinks`, `select` and `detach`.
-    _core: Any
+    _core: Any  # (batch, heads, queries, keys); has `shape`, `scores` (of this rank), `sinks`, `select` and `detach`
     _axes: Axes
     _mask: Mask
     _whole: torch.Size | None = None  # the shape of the matrix of which this is a part
-    _key_heads_before: frozenset[int] = frozenset()  # the numbers of key heads of the matrices of which it is a part
+    _key_heads_before: frozenset[int] = frozenset()  # the numbers of key heads of the matrices that it is a part of
 
     @property
     def shape(self) -> torch.Size:
@@ -123,14 +119,12 @@ class LazyMatrix(ABC):
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of its slices: the query's."""
-        dtype: torch.dtype = self._core.scores.query.dtype
-        return dtype
+        return self._core.scores.query.dtype  # type: ignore[no-any-return]
 
     @property
     def device(self) -> torch.device:
         """The device that computes it: the query's."""
-        device: torch.device = self._core.scores.query.device
-        return device
+        return self._core.scores.query.device  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         dtype = str(self.dtype).removeprefix("torch.")
@@ -160,7 +154,7 @@ class LazyMatrix(ABC):
     def part(self: M) -> Parts[M]:
         """`A.part[...]`: a part that is still lazy, each row normalised over *all* its keys.
 
-        A part of grouped heads takes the values of its own heads: one for each, or one for each key head that it reads.
+        A part of grouped heads takes the values of its heads: one for each head, or one for each key head.
 
         >>> import torch, regard
         >>> A = regard.AttentionMatrix(torch.randn(2, 100, 16), torch.randn(2, 100, 16))
@@ -181,7 +175,7 @@ class LazyMatrix(ABC):
 
     @property
     def capped(self) -> Stage:
-        """`A.capped[...]`: the scaled scores after the soft cap (the scaled scores, if there is none)."""
+        """`A.capped[...]`: the scaled scores after the softcap (the scaled scores, if there is no softcap)."""
         return Stage(self, "capped")
 
     @property
@@ -203,7 +197,7 @@ class LazyMatrix(ABC):
         return self[...]
 
     def detach(self: M) -> M:
-        """The same matrix outside any graph, with the normaliser if it is known: to keep from a training step.
+        """The same matrix without a graph, and with the normaliser if it is known: to store from a training step.
 
         >>> import torch, regard
         >>> A = regard.AttentionMatrix(torch.randn(5, 16, requires_grad=True), torch.randn(7, 16))
@@ -212,7 +206,7 @@ class LazyMatrix(ABC):
         """
         return self._derived(core=self._core.detach())
 
-    # Rows, columns and the whole, streamed
+    # Reductions, streamed
 
     @property
     def logsumexp(self) -> Float[Tensor, "*leading queries"]:
@@ -347,13 +341,16 @@ class LazyMatrix(ABC):
         """
         return draw(self, words, columns, PictureOptions(kind, pick, heads, window, title))
 
-    # What a subclass computes
+    # Computed by subclasses
 
     @abstractmethod
     def _answer(self, call: str, request: Callable[[], Request], operand: Tensor | None = None) -> Tensor:
         """The result of one request, differentiable unless it is a maximum.
 
-        `request` checks the arguments; `call` names the call, and `operand` is the user's tensor right of `@`.
+        Args:
+            call: the call as text, which ranks compare.
+            request: checks the arguments and returns the request.
+            operand: the user's tensor right of `@`.
         """
 
     @abstractmethod
@@ -385,10 +382,10 @@ class LazyMatrix(ABC):
         return self._axes.unfold(result)
 
     def _feed(self, rows: Sequence[str] | None, columns: Sequence[str] | None, options: PictureOptions) -> Feed | None:
-        """What a saved map is drawn from when the reader zooms; None where no part can be computed alone."""
+        """The source of a saved map's tiles when the reader zooms; None where no part can be computed alone."""
         return None
 
-    # How it is done
+    # Helpers
 
     def _derived(self: M, **changes: Any) -> M:
         """This matrix with some of its private attributes changed."""
