@@ -20,7 +20,6 @@ ROOMS += (
     "nn",
     "page",
     "scores.bound_mask",
-    "scores.pieces",
     "scores.scores",
     "serving",
     "translation",

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 import regard
+from regard.backends.cuts import CAUSAL, in_blocks
 from regard.backends.reference import Reference
-from regard.scores import PLAIN, as_range, bind, in_blocks, in_pieces, make_scores
+from regard.scores import as_range, bind, in_pieces, make_scores
 from regard.scores.masks import HIDING
 
 BATCH, HEADS, QUERIES, KEYS = SHAPE = 2, 4, 9, 12
@@ -168,7 +169,7 @@ def test_pieces_and_blocks_show_what_the_mask_shows_once(mask, rows):
     shown = torch.zeros(len(rows), KEYS)
     for block in blocks or ():
         tile = torch.ones(len(block.rows), len(block.columns))
-        if block.mask is PLAIN:
+        if block.mask is CAUSAL:
             assert len(block.rows) == len(block.columns)
             tile = tile.tril()
         elif block.mask is not None:
@@ -246,7 +247,7 @@ def test_the_blocks_of_a_mask():
         (regard.causal(5) & regard.cut(within=regard.window(2, 0)), range(4), [(range(3, 4), range(1), "causal"), (range(4), range(12), ((None, 0, 5), (1, None, 0)))]),
     ):  # fmt: skip
         blocks = in_blocks(_bound(mask), rows, KEYS)
-        said = [(b.rows, b.columns, "causal" if b.mask is PLAIN else b.mask and b.mask.bands) for b in blocks]
+        said = [(b.rows, b.columns, "causal" if b.mask is CAUSAL else b.mask and b.mask.bands) for b in blocks]
         assert [(r, c, None if m is None else m) for r, c, m in said] == found, mask
     for mask in (
         regard.window(2, 0), regard.window(2, None), regard.causal([1, 2]), regard.padding([3, 4]), regard.bias(LOW), regard.cut(3, bias=1.0),

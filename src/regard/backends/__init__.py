@@ -26,9 +26,9 @@ from regard.backends.contract import (
     Result,
     Top,
     TransposedProduct,
-    share,
     trusted,
 )
+from regard.scores import share
 
 __all__ = [
     "Attend",

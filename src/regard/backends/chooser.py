@@ -28,13 +28,12 @@ from regard.backends.contract import (
     Request,
     Result,
     TransposedProduct,
-    share,
     trusted,
     with_operand,
     with_sinks,
 )
 from regard.errors import InputError
-from regard.scores import Scores
+from regard.scores import Scores, share
 from regard.support import Float, inside_func
 
 _ORDER: tuple[Backend, ...] = (torch_cpu.backend, torch_cuda.backend, triton.backend, cuts.backend, tiles.backend)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.scores import HIDING, MASK_PARTS, Scores
+from regard.scores import HIDING, MASK_PARTS, Scores, share
 from regard.support import WHOLE, Float, check_stored, number
 
 
@@ -264,11 +264,6 @@ def trusted(lse: Tensor, dtype: torch.dtype) -> bool:
     if lse.device.type == "cuda" and dtype == torch.bfloat16:
         return True  # float32 is as good as bfloat16 up to logits of 1e4, and checking would wait for the GPU
     return not bool(((lse.abs() > TRUSTED) & (lse != -math.inf)).any())
-
-
-def share(part: Tensor, whole: Tensor) -> Tensor:
-    """exp(part - whole): the share of a normaliser that some of its terms make up; 0 where the row sees nothing."""
-    return torch.exp(part - whole.masked_fill(whole == -math.inf, 0.0))
 
 
 def with_sinks(scores: Scores, lse: Tensor) -> Tensor:

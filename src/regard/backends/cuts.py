@@ -1,6 +1,6 @@
-"""Masks with cuts, which the kernels do not know: the matrix in pieces without cuts, each by the backend for it.
+"""Masks with cuts, which the kernels do not support: the matrix in parts without cuts, each for the backend it suits.
 
-Pieces of different rows are concatenated. Pieces of the same rows, which show different keys, are joined by their
+Parts of different rows are concatenated. Parts of the same rows, which show different keys, are joined by their
 normalisers. Pools, dropout and cuts along a band to only some of the keys are left to tiles.
 """
 
@@ -31,13 +31,10 @@ from regard.backends.contract import (
     Result,
     Top,
     TransposedProduct,
-    share,
 )
-from regard.scores import PLAIN, BoundMask, Scores, as_range, in_blocks, in_pieces, pick
+from regard.scores import BoundMask, Positions, Scores, as_range, bands_between, cut_runs, in_pieces, pick, share
 
-__all__ = ["Part", "backend", "parts_of"]
-
-_FEW = 16  # where less than one row in 16 is cut, all rows are computed at once and the cut ones again: that is faster
+_FEW = 16  # where less than one row in 16 is cut, computing all rows and the cut rows once more is faster
 
 
 class Part(NamedTuple):
@@ -45,12 +42,12 @@ class Part(NamedTuple):
 
     rows: slice  # of the matrix
     scores: Scores
-    shift: float  # a bias on all of its scores
+    shift: float  # a bias on all of these scores
     cut: bool  # whether a cut concerns its rows
 
 
 class Cuts(Backend):
-    """Any mask with cuts, in pieces."""
+    """Any mask with cuts, in parts."""
 
     name = "cuts"
     can = Capabilities(
@@ -60,7 +57,7 @@ class Cuts(Backend):
     )
 
     def accepts(self, scores: Scores, request: Request | Dense, gradient: bool) -> bool:
-        """Masks with cuts that can be written as pieces, or whose heads differ in their cuts."""
+        """Masks with cuts that can be written as pieces, or whose cuts differ by head."""
         if not scores.mask.cuts:
             return False
         if in_pieces(scores.mask, scores.rows) is not None:
@@ -68,11 +65,11 @@ class Cuts(Backend):
         return isinstance(request, Attend) and not gradient and _heads_differ(scores)
 
     def sources(self, scores: Scores) -> frozenset[str]:
-        """The backends of the pieces."""
+        """The backends of the parts."""
         return frozenset(chooser.choose(part.scores, LogSumExp()).name for part in parts_of(scores))
 
     def forward(self, scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
-        """(weights @ operand, logsumexp), without sinks: in one go, by heads, in blocks or in pieces."""
+        """(weights @ operand, logsumexp), without sinks: patched, by heads, in blocks or in parts."""
         scores = replace(scores, sinks=None)
         parts = parts_of(scores) if in_pieces(scores.mask, scores.rows) is not None else []
         cut = [part for part in parts if part.cut]
@@ -80,7 +77,7 @@ class Cuts(Backend):
             return _patched(scores, request, cut)
         if _heads_differ(scores):
             return _by_heads(scores, request)
-        return _in_blocks(scores, request) or _in_pieces(request, parts)
+        return _in_blocks(scores, request) or _in_parts(request, parts)
 
     def logsumexp(self, scores: Scores) -> Tensor:
         """The row normaliser without sinks."""
@@ -91,10 +88,10 @@ class Cuts(Backend):
         return torch.cat(rows, 2)
 
     def reduce(self, scores: Scores, lse: Tensor, requests: Sequence[Reduction]) -> list[Result]:
-        """The results of the pieces, put together."""
-        runs: list[list[list[Result]]] = []  # by run of rows, piece and request
+        """The results of the parts, put together."""
+        runs: list[list[list[Result]]] = []  # by run of rows, part and request
         for rows, parts in _by_rows(parts_of(scores)):
-            narrowed = [_of_rows(request, rows) for request in requests]
+            narrowed = [_narrowed(request, rows) for request in requests]
             runs.append([chooser.reduce(part.scores, lse[:, :, rows] - part.shift, narrowed) for part in parts])
         return [
             _gathered(request, [[results[n] for results in run] for run in runs], scores)
@@ -115,8 +112,7 @@ class Cuts(Backend):
                 d_query[:, :, rows] += gradients.query
                 d_key += gradients.key
                 if gradients.operand is not None:
-                    found = gradients.operand
-                    d_operand = found.to(d_key.dtype) if d_operand is None else d_operand + found
+                    d_operand = (0 if d_operand is None else d_operand) + gradients.operand.to(d_key.dtype)
             dots.append(gradients.row_dot)
         known = [dot for dot in dots if dot is not None]
         row_dot = torch.cat(known, 2) if len(known) == len(dots) else None
@@ -174,14 +170,15 @@ def _by_heads(scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
     return output.index_select(1, order), lse.index_select(1, order)
 
 
-def _in_pieces(request: Attend, parts: Sequence[Part]) -> tuple[Tensor, Tensor]:
+def _in_parts(request: Attend, parts: Sequence[Part]) -> tuple[Tensor, Tensor]:
+    """The product of each part, joined and concatenated."""
     runs = [_joined([_forward(part, request) for part in members]) for _, members in _by_rows(parts)]
     outputs, sums = zip(*runs, strict=True)
     return (outputs[0], sums[0]) if len(runs) == 1 else (torch.cat(outputs, 2), torch.cat(sums, 2))
 
 
 def _in_blocks(scores: Scores, request: Attend) -> tuple[Tensor, Tensor] | None:
-    """The product by kernels that know no mask but the plain causal one; None where they cannot compute it."""
+    """The product by kernels that support no mask or the causal mask only; None where they cannot compute it."""
     whole = isinstance(scores.columns, range) and scores.columns == range(scores.shape[3])
     blocks = in_blocks(scores.mask, scores.rows, scores.shape[3]) if whole else None
     if not blocks:
@@ -192,13 +189,13 @@ def _in_blocks(scores: Scores, request: Attend) -> tuple[Tensor, Tensor] | None:
     for block in blocks:
         rows = range(block.rows.start - scores.rows[0], block.rows.stop - scores.rows[0])
         part = bare.select(batch, heads, rows, block.columns)
-        if block.mask is PLAIN:
-            part = replace(part, mask=PLAIN, rows=range(len(rows)), columns=range(len(rows)))
+        values = replace(request, operand=pick(request.operand, 2, block.columns))
+        if block.mask is CAUSAL:
+            part = replace(part, mask=CAUSAL, rows=range(len(rows)), columns=range(len(rows)))
         elif block.mask is not None:
             part = replace(part, mask=block.mask)
-        values = replace(request, operand=pick(request.operand, 2, block.columns))
-        plain = block.mask is None or block.mask is PLAIN
-        if plain and not chooser.choose(part, values).can.fastest_unmasked:
+        unmasked = block.mask is None or block.mask is CAUSAL
+        if unmasked and not chooser.choose(part, values).can.fastest_unmasked:
             return None
         product, block_lse = chooser.forward(part, values)
         if output is None:
@@ -229,10 +226,77 @@ def _joined(products: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     return output.to(products[0][0].dtype), total
 
 
+# Blocks: where all cuts hide keys, and the rest of the mask is at most causal, the matrix consists of blocks without a
+# mask or with the causal mask: the fastest kernels support these two
+
+
+class Block(NamedTuple):
+    """Some rows and columns of the matrix: all of it, what `causal()` shows of a square, or what a mask shows."""
+
+    rows: range
+    columns: range
+    mask: BoundMask | None = None  # None: all; CAUSAL: in the positions of the block; others: in those of the matrix
+
+
+CAUSAL = BoundMask(bands=((None, 0, 0),))
+
+
+def in_blocks(mask: BoundMask, rows: Positions, keys: int) -> list[Block] | None:
+    """Blocks that show everything that the mask shows, each point once; None where it cannot be written as blocks."""
+    if not isinstance(rows, range) or rows.step != 1 or not replace(mask, cuts=()).only_bands:
+        return None
+    if any(cut.bias > -math.inf or cut.columns is None or cut.heads is not None for cut in mask.cuts):
+        return None
+    if any(low is not None or high is None or not isinstance(by, int) for low, high, by in mask.bands):
+        return None
+    reach = min((high + by for _, high, by in mask.bands if high is not None and isinstance(by, int)), default=None)
+    plain = replace(mask, cuts=(), cache={})
+    blocks: list[Block] = []
+    for run, active in cut_runs(mask, rows):
+        if any(cut.band is not None and not cut.everywhere for cut in active):
+            return None
+        hidden = [cut.columns for cut in active if cut.band is None and cut.columns is not None]
+        for band, _ in bands_between([cut for cut in active if cut.band is not None], plain):
+            low, high = (None, None) if band is None else band[:2]
+            ends = [end for end in (reach, high) if end is not None]
+            for columns in _complement(hidden, keys):
+                if low is None:
+                    blocks += _causal_blocks(run, columns, min(ends, default=None))
+                else:
+                    blocks.append(Block(run, columns, plain & BoundMask(bands=((low, high, 0),))))
+    return [block for block in blocks if len(block.rows) and len(block.columns)]
+
+
+def _complement(hidden: Sequence[range], keys: int) -> list[range]:
+    """The runs of keys that are in none of these ranges."""
+    shown, start = [], 0
+    for span in sorted(hidden, key=lambda span: span.start):
+        if span.start > start:
+            shown.append(range(start, span.start))
+        start = max(start, span.stop)
+    return [*shown, range(start, keys)]
+
+
+def _causal_blocks(rows: range, columns: range, reach: int | None) -> list[Block]:
+    """The blocks of a run of columns where row i sees columns up to i + reach: a triangle and rectangles."""
+    if reach is None:
+        return [Block(rows, columns)]
+    first, last = max(rows.start, columns.start - reach), min(rows.stop, columns.stop - reach)
+    full = range(max(rows.start, min(columns.stop - reach, rows.stop)), rows.stop)  # these rows see all columns
+    if first >= last:
+        return [Block(full, columns)]
+    corner = first + reach
+    return [
+        Block(range(first, last), range(columns.start, corner)),
+        Block(range(first, last), range(corner, last + reach), CAUSAL),
+        Block(full, columns),
+    ]
+
+
 # Reductions
 
 
-def _of_rows(request: Reduction, rows: slice) -> Reduction:
+def _narrowed(request: Reduction, rows: slice) -> Reduction:
     """The request for one run of rows, in a form whose results can be added up."""
     if isinstance(request, TransposedProduct):
         return TransposedProduct(request.operand[:, :, rows])  # not rounded: it is added up first

@@ -1,29 +1,26 @@
 """torch's flash kernel for the CPU, forward and backward, with every mask in a form that it accepts.
 
-The kernel knows a causal flag and an additive float mask. Padding becomes one row of mask; what `causal` with an offset
-shows is a rectangle and a square with the flag, whose products are joined by their normalisers; any other mask that
-depends on the query is cut into blocks of rows, each with the few keys those rows can see and the mask of just that
-block. What the
-kernel gets wrong is kept away from it: zero-length inputs (they kill the process), strided widths, values wider or
-narrower than keys, and its logsumexp of 0 for a row that sees no key.
+The kernel supports a causal flag and an additive float mask. Padding becomes one row of mask; what `causal` with an
+offset shows is a rectangle and a square with the flag, whose products are joined by their normalisers; any other mask
+that depends on the query is cut into blocks of rows, each with the few keys those rows can see and the mask of that
+block. Inputs that the kernel gets wrong never reach it: zero-length inputs (they kill the process), strided widths,
+values wider or narrower than keys; and its logsumexp of 0 for a row that sees no key is replaced.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.backends.contract import Attend, Backend, Backward, Capabilities, Gradients, share
-from regard.backends.tiles.tile import key_span
-from regard.scores import MASK_PARTS, Positions, Scores
+from regard.backends.contract import Attend, Backend, Backward, Capabilities, Dense, Gradients, Request
+from regard.scores import MASK_PARTS, Positions, Scores, key_span, share
 from regard.support import FLOATS
-
-__all__ = ["backend"]
 
 _kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 _kernel_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
@@ -35,9 +32,9 @@ class _Block(NamedTuple):
 
     rows: slice
     keys: slice
-    causal: bool
-    mask: Tensor | None
-    empty: Tensor | None  # rows that see no key, where there may be some
+    causal: bool = False
+    mask: Tensor | None = None
+    empty: Tensor | None = None  # rows that see no key, where there may be some
 
 
 def _blocks(scores: Scores) -> Iterator[_Block]:
@@ -46,14 +43,11 @@ def _blocks(scores: Scores) -> Iterator[_Block]:
     causal = mask.plain_causal and scores.rows == range(queries) and scores.columns == range(keys)
     causal = causal and scores.scale > 0  # the kernel multiplies its own -inf by the scale
     if not mask or (causal and mask.only_bands):
-        yield _Block(*everything, causal, None, None)
+        yield _Block(*everything, causal)
         return
     shared = all(dense.shape[2] == 1 for dense in (*mask.visible, *mask.biases)) and not mask.ids
     if shared and (causal or not mask.bands):  # at most one row of mask, the same for all queries
-        block_mask = _additive_mask(scores, scores.rows[:1], scores.columns, with_bands=False)
-        yield _Block(
-            *everything, causal, block_mask, None if block_mask is None else _empty_rows(block_mask, causal, queries)
-        )
+        yield _one_row_block(scores, *everything, causal)
         return
     reach = _reach(scores) if shared and queries > 1 else None
     if reach is not None:
@@ -63,21 +57,20 @@ def _blocks(scores: Scores) -> Iterator[_Block]:
     rows = min(max(_POINTS // (batch * heads * keys), 16), 1024)
     for begin in range(0, queries, rows):
         part = slice(begin, min(begin + rows, queries))
-        here = scores.rows[part]
-        first, whole_first, whole_end, end = key_span(scores, mask, here)
+        positions = scores.rows[part]
+        first, whole_first, whole_end, end = key_span(scores, mask, positions)
         seen = slice(first, end)
         if first == end:
-            yield _Block(part, seen, False, None, scores.query.new_ones(1, 1, len(here), dtype=torch.bool))
+            yield _empty_block(scores, part)
         elif (whole_first, whole_end) == (first, end) and not mask.biases:
-            yield _Block(part, seen, False, None, None)
+            yield _Block(part, seen)
         else:
-            block_mask = _additive_mask(scores, here, scores.columns[seen], with_bands=True)
-            empty = None if block_mask is None else (block_mask == -math.inf).all(-1)
-            yield _Block(part, seen, False, block_mask, empty)
+            added = _additive_mask(scores, positions, scores.columns[seen])
+            yield _Block(part, seen, False, added, None if added is None else (added == -math.inf).all(-1))
 
 
 def _reach(scores: Scores) -> int | None:
-    """How far right of its own number a row of these sees, where nothing but that depends on the row."""
+    """The largest key - query that a row sees, in indices of these scores, where rows differ in nothing else."""
     rows, columns, ends = scores.rows, scores.columns, []
     for lowest, highest, offset in scores.mask.bands:
         if lowest is not None or highest is None or isinstance(offset, Tensor):
@@ -89,45 +82,49 @@ def _reach(scores: Scores) -> int | None:
 
 
 def _below(scores: Scores, reach: int) -> Iterator[_Block]:
-    """What row i sees of the keys up to i + reach: nothing, a rectangle and a triangle, or all of them."""
+    """The keys up to i + reach that row i sees: none, a rectangle and a triangle, or all of them."""
     _, _, queries, keys = scores.shape
     first = min(max(-reach, 0), queries)
     last = min(max(keys - reach, first), queries)
     corner = first + reach
+    if first:
+        yield _empty_block(scores, slice(0, first))
     for rows, columns, causal in (
-        (slice(0, first), slice(0, 0), False),
         (slice(first, last), slice(0, corner), False),
         (slice(first, last), slice(corner, last + reach), True),
         (slice(last, queries), slice(0, keys), False),
     ):
-        count = rows.stop - rows.start
-        if count and rows.stop <= first:
-            yield _Block(rows, columns, False, None, scores.query.new_ones(1, 1, count, dtype=torch.bool))
-        elif count and columns.start < columns.stop:
-            mask = _additive_mask(scores, scores.rows[:1], scores.columns[columns], with_bands=False)
-            yield _Block(rows, columns, causal, mask, None if mask is None else _empty_rows(mask, causal, count))
+        if rows.start < rows.stop and columns.start < columns.stop:
+            yield _one_row_block(scores, rows, columns, causal)
 
 
-def _additive_mask(scores: Scores, rows: Positions, columns: Positions, with_bands: bool) -> Tensor | None:
+def _empty_block(scores: Scores, rows: slice) -> _Block:
+    return _Block(rows, slice(0, 0), empty=scores.query.new_ones(1, 1, rows.stop - rows.start, dtype=torch.bool))
+
+
+def _one_row_block(scores: Scores, rows: slice, columns: slice, causal: bool) -> _Block:
+    """A block whose rows share one row of mask, beside the bands."""
+    unbanded = replace(scores, mask=replace(scores.mask, bands=()))
+    mask = _additive_mask(unbanded, scores.rows[:1], scores.columns[columns])
+    if mask is None:
+        return _Block(rows, columns, causal)
+    seen = mask[:, :, 0] > -math.inf
+    if not causal:
+        return _Block(rows, columns, causal, mask, ~seen.any(-1, keepdim=True))
+    last = torch.arange(rows.stop - rows.start, device=mask.device).clamp_max(mask.shape[-1] - 1)
+    return _Block(rows, columns, causal, mask, ~(seen.cumsum(-1) > 0)[..., last])
+
+
+def _additive_mask(scores: Scores, rows: Positions, columns: Positions) -> Tensor | None:
     """A block of the mask as the kernel takes it: numbers to add, -inf where hidden, 4-D."""
-    mask = scores.mask if with_bands else scores.mask.without_bands()
-    visible = mask.tile(rows, columns, scores.query.device)
-    bias = mask.bias_tile(rows, columns, scores.working_dtype)
+    visible = scores.mask.tile(rows, columns, scores.query.device)
+    bias = scores.mask.bias_tile(rows, columns, scores.working_dtype)
     if bias is not None:
         bias = bias.to(scores.working_dtype)
     if visible is not None:
-        bias = torch.where(
-            visible, scores.query.new_zeros((), dtype=scores.working_dtype) if bias is None else bias, -math.inf
-        )
+        zero = scores.query.new_zeros((), dtype=scores.working_dtype)
+        bias = torch.where(visible, zero if bias is None else bias, -math.inf)
     return bias
-
-
-def _empty_rows(mask: Tensor, causal: bool, queries: int) -> Tensor:
-    """Which rows see no key, where all queries share one row of mask."""
-    seen = mask[:, :, 0] > -math.inf
-    if not causal:
-        return ~seen.any(-1, keepdim=True)
-    return ~(seen.cumsum(-1) > 0)[..., torch.arange(queries, device=mask.device).clamp_max(mask.shape[-1] - 1)]
 
 
 def _widened(width: int, *tensors: Tensor) -> list[Tensor]:
@@ -136,10 +133,6 @@ def _widened(width: int, *tensors: Tensor) -> list[Tensor]:
         t if t.shape[-1] == width and t.stride(-1) == 1 else functional.pad(t, (0, width - t.shape[-1])).contiguous()
         for t in tensors
     ]
-
-
-def _part(tensor: Tensor, tokens: slice) -> Tensor:
-    return tensor if tokens == slice(0, tensor.shape[2]) else tensor[:, :, tokens]
 
 
 class TorchCPU(Backend):
@@ -151,6 +144,10 @@ class TorchCPU(Backend):
         mask_parts=frozenset(MASK_PARTS) - {"cuts"}, fastest_unmasked=True,
     )  # fmt: skip
 
+    def accepts(self, scores: Scores, request: Request | Dense, gradient: bool) -> bool:
+        """Everything within its capabilities."""
+        return True
+
     def forward(self, scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
         """(weights @ value, logsumexp), without sinks."""
         value = request.operand
@@ -160,11 +157,11 @@ class TorchCPU(Backend):
         sums: list[Tensor] = []
         last: slice | None = None
         for block in _blocks(scores):
-            q = _part(query, block.rows)
+            q = query[:, :, block.rows]
             if block.keys.start == block.keys.stop:
                 out, lse = torch.zeros_like(q), q.new_zeros(q.shape[:3], dtype=scores.working_dtype)
             else:
-                k, v = _part(key, block.keys), _part(wide, block.keys)
+                k, v = key[:, :, block.keys], wide[:, :, block.keys]
                 out, lse = _kernel(q, k, v, 0.0, block.causal, attn_mask=block.mask, scale=scores.scale)
             if block.empty is not None:
                 lse = lse.masked_fill(block.empty, -math.inf)
@@ -188,7 +185,7 @@ class TorchCPU(Backend):
         result = task.result if task.subtract else torch.zeros_like(task.result)
         width = max(scores.query.shape[-1], value.shape[-1])
         query, key, wide, output, d_output = _widened(width, scores.query, scores.key, value, result, task.grad)
-        lse = task.lse.masked_fill(task.lse == -math.inf, 0.0).to(scores.working_dtype)  # the kernel's own: 0
+        lse = task.lse.masked_fill(task.lse == -math.inf, 0.0).to(scores.working_dtype)  # as the kernel returns it
         d_query = torch.zeros_like(query)
         d_key, d_value = (torch.zeros_like(t, memory_format=torch.contiguous_format) for t in (key, wide))
         for block in _blocks(scores):
@@ -203,9 +200,8 @@ class TorchCPU(Backend):
             d_query[:, :, r] += d_q
             d_key[:, :, k] += d_k
             d_value[:, :, k] += d_v
-        own = scores.query.shape[-1]
-        none = (None,) * len(scores.mask.biases)
-        return Gradients(d_query[..., :own], d_key[..., :own], d_value[..., : value.shape[-1]], none, None)
+        key_width, none = scores.query.shape[-1], (None,) * len(scores.mask.biases)
+        return Gradients(d_query[..., :key_width], d_key[..., :key_width], d_value[..., : value.shape[-1]], none, None)
 
 
 backend = TorchCPU()

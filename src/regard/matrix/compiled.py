@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,11 +11,7 @@ from torch import Tensor
 from regard import backends
 from regard.backends import Attend, Backward, Dropout
 from regard.matrix.axes import Axes, fold_operand
-from regard.scores import Atom, Band, Cut, Dense, Keep, Mask, Same, Scores, check_floats, make_scores
-
-__all__ = ["attend"]
-
-_OPEN = 2**62  # stands for None, which a list of ints cannot hold
+from regard.scores import Band, Cut, Dense, Keep, Mask, Same, Scores, check_floats, make_scores
 
 
 def attend(
@@ -33,72 +29,67 @@ def attend(
     return output
 
 
+# Masks as whole numbers and tensors: each value is preceded by a number that says its type
+
+_FIELDS: dict[type, tuple[str, ...]] = {
+    Band: ("lowest", "highest", "offset"),
+    Keep: ("keys",),
+    Same: ("queries", "keys"),
+    Dense: ("tensor",),
+    Cut: ("queries", "keys", "heads", "band", "bias"),
+}
+_ATOMS = list(_FIELDS)  # their numbers are 0 to 4
+_NONE, _INT, _FLOAT, _TENSOR, _RANGE, _TUPLE = range(5, 11)
+
+
 def _pack(mask: Mask) -> tuple[list[int], list[Tensor]]:
-    spec = [len(mask.atoms)]  # never empty: autograd would take an empty list for one of tensors
+    spec: list[int] = []
     tensors: list[Tensor] = []
-    for atom in mask.atoms:
-        if isinstance(atom, Band):
-            moving = isinstance(atom.offset, Tensor)
-            spec += [0, *_edges(atom), int(moving), 0 if isinstance(atom.offset, Tensor) else atom.offset]
-            tensors += [atom.offset] if isinstance(atom.offset, Tensor) else []
-        elif isinstance(atom, Keep):
-            spec += [1]
-            tensors += [atom.keys]
-        elif isinstance(atom, Same):
-            spec += [2]
-            tensors += [atom.queries, atom.keys]
-        elif isinstance(atom, Cut):
-            spec += [4]
-            for places in (atom.queries, atom.keys):
-                spec += [1] if isinstance(places, Tensor) else [0, places.start, places.stop]
-                tensors += [places] if isinstance(places, Tensor) else []
-            if isinstance(atom.heads, Tensor):
-                spec += [-1]
-                tensors += [atom.heads]
-            else:
-                spec += [-2] if atom.heads is None else [len(atom.heads), *atom.heads]
-            spec += [0] if atom.band is None else [1, *_edges(atom.band), atom.band.offset]  # type: ignore[list-item]
-            # As bits: a float tensor would be taken for a bias, which has a gradient.
-            tensors += [torch.tensor(atom.bias, dtype=torch.float64, device="cpu").view(torch.int64)]
+
+    def pack(value: Any) -> None:
+        if value is None:
+            spec.append(_NONE)
+        elif isinstance(value, Tensor):
+            spec.append(_TENSOR)
+            tensors.append(value)
+        elif isinstance(value, float):  # as bits: a float tensor would be taken for a bias, which has a gradient
+            spec.append(_FLOAT)
+            tensors.append(torch.tensor(value, dtype=torch.float64, device="cpu").view(torch.int64))
+        elif isinstance(value, range):
+            spec.extend([_RANGE, value.start, value.stop])
+        elif isinstance(value, tuple):
+            spec.extend([_TUPLE, len(value)])
+            for item in value:
+                pack(item)
+        elif type(value) in _FIELDS:
+            spec.append(_ATOMS.index(type(value)))
+            for name in _FIELDS[type(value)]:
+                pack(getattr(value, name))
         else:
-            spec += [3]
-            tensors += [atom.tensor]
+            spec.extend([_INT, value])
+
+    pack(mask.atoms)
     return spec, tensors
 
 
-def _edges(band: Band) -> list[int]:
-    return [-_OPEN if band.lowest is None else band.lowest, _OPEN if band.highest is None else band.highest]
-
-
 def _unpack(spec: list[int], tensors: list[Tensor]) -> Mask:
-    numbers, rest = iter(spec[1:]), iter(tensors)
+    numbers, rest = iter(spec), iter(tensors)
+    readers: dict[int, Callable[[], Any]] = {
+        _NONE: lambda: None,
+        _INT: lambda: next(numbers),
+        _FLOAT: lambda: float(next(rest).view(torch.float64)),
+        _TENSOR: lambda: next(rest),
+        _RANGE: lambda: range(next(numbers), next(numbers)),
+        _TUPLE: lambda: tuple([unpack() for _ in range(next(numbers))]),
+    }
 
-    def edges() -> tuple[int | None, int | None]:
-        lowest, highest = next(numbers), next(numbers)
-        return None if lowest == -_OPEN else lowest, None if highest == _OPEN else highest
+    def unpack() -> Any:
+        kind = next(numbers)
+        if kind in readers:
+            return readers[kind]()
+        return _ATOMS[kind](*[unpack() for _ in _FIELDS[_ATOMS[kind]]])
 
-    def cut() -> Cut:
-        queries, keys = (next(rest) if next(numbers) else range(next(numbers), next(numbers)) for _ in range(2))
-        count = next(numbers)
-        heads = next(rest) if count == -1 else None if count == -2 else tuple(next(numbers) for _ in range(count))
-        band = Band(*edges(), next(numbers)) if next(numbers) else None
-        return Cut(queries, keys, heads, band, float(next(rest).view(torch.float64)))
-
-    def atoms() -> Iterator[Atom]:
-        for kind in numbers:
-            if kind == 0:
-                ends, moving, offset = edges(), next(numbers), next(numbers)
-                yield Band(*ends, next(rest) if moving else offset)
-            elif kind == 4:
-                yield cut()
-            elif kind == 1:
-                yield Keep(next(rest))
-            elif kind == 2:
-                yield Same(next(rest), next(rest))
-            else:
-                yield Dense(next(rest))
-
-    return Mask(tuple(atoms()))
+    return Mask(unpack())
 
 
 _INPUTS = "Tensor query, Tensor key, Tensor value, Tensor? sinks, Tensor[] tensors, Tensor seed"

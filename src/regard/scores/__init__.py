@@ -3,12 +3,22 @@
 Read in this order:
 
 masks.py       masks as values that compose: causal, window, padding, documents, bias, cut
-bound_mask.py  a mask laid onto one matrix: what any tile of it hides or adds
-pieces.py      a mask with cuts as pieces without any
+bound_mask.py  a mask bound to one matrix: what any tile of it hides or adds; a mask with cuts as pieces without
 scores.py      `Scores`: query, key, mask, scale, softcap and sinks, checked; any stage of any part
 """
 
-from regard.scores.bound_mask import MASK_PARTS, BoundMask, Positions, bind, pick, take
+from regard.scores.bound_mask import (
+    MASK_PARTS,
+    BoundMask,
+    Piece,
+    Positions,
+    bands_between,
+    bind,
+    cut_runs,
+    in_pieces,
+    pick,
+    take,
+)
 from regard.scores.masks import (
     HIDING,
     Atom,
@@ -27,13 +37,11 @@ from regard.scores.masks import (
     padding,
     window,
 )
-from regard.scores.pieces import PLAIN, Piece, in_blocks, in_pieces
-from regard.scores.scores import Scores, as_range, check_floats, make_scores
+from regard.scores.scores import Scores, as_range, check_floats, key_span, make_scores, share
 
 __all__ = [
     "HIDING",
     "MASK_PARTS",
-    "PLAIN",
     "Atom",
     "Band",
     "BoundMask",
@@ -47,18 +55,21 @@ __all__ = [
     "Scores",
     "as_mask",
     "as_range",
+    "bands_between",
     "bias",
     "bind",
     "causal",
     "check_floats",
     "cut",
+    "cut_runs",
     "documents",
     "hides",
-    "in_blocks",
     "in_pieces",
+    "key_span",
     "make_scores",
     "padding",
     "pick",
+    "share",
     "take",
     "window",
 ]

@@ -1,17 +1,20 @@
 """`BoundMask`: a mask bound to the shape of one matrix.
 
 It answers three questions: which keys can a block of queries see at all (`span`), what does one tile look like (`tile`,
-`bias_tile`), and what holds at single points (`points`). Rows and columns are given by their positions in the whole
-matrix, as a range or an index tensor, so that parts of a matrix are handled like the whole.
+`bias_tile`), and what holds at single points (`points`). Rows and columns are positions in the whole matrix, a range or
+an index tensor, so that parts of a matrix are handled like the whole. `in_pieces` writes a mask with cuts as pieces
+without cuts.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
@@ -21,66 +24,66 @@ from regard.errors import DeviceError, OutOfRangeError, ShapeError
 from regard.scores.masks import FAR, Band, Cut, Keep, Mask, Same, hides
 from regard.support import inside_func
 
-__all__ = ["MASK_PARTS", "BoundCut", "BoundMask", "Positions", "at", "bind", "is_transient", "pick", "take"]
-
 Positions = range | Tensor  # where rows or columns lie in the whole matrix
+_Band = tuple[int | None, int | None, int | Tensor]  # lowest, highest, offset; a tensor: (batch, 1, 1, 1)
 MASK_PARTS = ("bands", "kept", "ids", "visible", "biases", "cuts")  # of a `BoundMask`, each a tuple
 
 
 @dataclass(frozen=True, eq=False)
 class BoundCut:
-    """A bias on the scores of some queries with some keys; as bools, 4-D and of size 1 where they broadcast."""
+    """A bias on the scores of some queries with some keys: bools, 4-D and of size 1 where they broadcast."""
 
     queries: Tensor  # (batch, heads, queries, 1)
     keys: Tensor  # (batch, heads, 1, keys)
-    band: tuple[int | None, int | None, int] | None  # only where the distance lies in it: lowest, highest, offset
+    band: tuple[int | None, int | None, int] | None  # if set, only where the distance lies in this band
     bias: float  # -inf: hidden
-    runs: tuple[range, ...]  # of queries that it concerns, alike within a run
+    runs: tuple[range, ...]  # of the queries that it concerns, alike within a run
     columns: range | None = None  # its keys, where they are one run, and it concerns all batches
-    heads: tuple[int, ...] | None = None  # then also its heads; None: all
+    heads: tuple[int, ...] | None = None  # its heads, where `columns` is set; None: all
 
     @property
     def everywhere(self) -> bool:
-        """Whether it concerns all keys, in all batches and heads."""
+        """Whether it concerns all keys in all batches and heads."""
         return self.columns is not None and self.heads is None and self.columns == range(self.keys.shape[3])
 
     def each(self, change: Callable[[Tensor], Tensor]) -> BoundCut:
-        """The same with `change` applied to both tensors, which may choose other heads."""
+        """The same cut with `change` applied to both tensors, which may choose other heads."""
         columns = self.columns if self.heads is None else None
         return replace(self, queries=change(self.queries), keys=change(self.keys), columns=columns, heads=None)
 
     def in_all_heads(self) -> BoundCut:
-        """The same for a matrix that has no heads but its own."""
+        """The same cut for a matrix of only the heads that it concerns."""
         assert self.heads
         first = self.heads[0]
         return replace(self, queries=self.queries[:, first : first + 1], heads=None)
 
+    def concerns(self, first: int, last: int) -> bool:
+        """Whether it concerns a row from first to last."""
+        return any(run.start <= last and first < run.stop for run in self.runs)
+
     def tile(self, rows: Positions, columns: Positions) -> Tensor:
         """Which columns it concerns, for each of these rows."""
-        here = take(self.queries, 2, rows) & take(self.keys, 3, columns)
-        return here if self.band is None else here & _band_tile(self.band, rows, columns, self.keys.device)
+        cut = take(self.queries, 2, rows) & take(self.keys, 3, columns)
+        return cut if self.band is None else cut & _band_tile(self.band, rows, columns, self.keys.device)
 
 
 @dataclass(frozen=True, eq=False)
 class BoundMask:
     """A mask of one matrix: every tensor is 4-D (batch, heads, queries, keys), of size 1 where it broadcasts."""
 
-    bands: tuple[tuple[int | None, int | None, int | Tensor], ...] = ()  # lowest, highest, offset (batch, 1, 1, 1)
+    bands: tuple[_Band, ...] = ()
     kept: tuple[Tensor, ...] = ()  # bool (batch, 1, 1, keys)
     ids: tuple[tuple[Tensor, Tensor], ...] = ()  # (batch, 1, queries, 1) and (batch, 1, 1, keys)
     visible: tuple[Tensor, ...] = ()  # bool, dense
     biases: tuple[Tensor, ...] = ()  # float, dense
     cuts: tuple[BoundCut, ...] = ()
-    cache: dict[Any, Any] = field(default_factory=dict, repr=False)  # what a backend found out about it once
+    cache: dict[Any, Any] = field(default_factory=dict, repr=False)  # facts that backends computed about it
 
     def __bool__(self) -> bool:
         return bool(self.bands or self.kept or self.ids or self.visible or self.biases or self.cuts)
 
     def __and__(self, other: BoundMask) -> BoundMask:
-        return BoundMask(
-            self.bands + other.bands, self.kept + other.kept, self.ids + other.ids, self.visible + other.visible,
-            self.biases + other.biases, self.cuts + other.cuts,
-        )  # fmt: skip
+        return BoundMask(*(getattr(self, name) + getattr(other, name) for name in MASK_PARTS))
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -94,10 +97,8 @@ class BoundMask:
 
     @property
     def plain_causal(self) -> bool:
-        """Whether its only band is `causal()`, the one that fused kernels know."""
-        if len(self.bands) != 1 or isinstance(self.bands[0][2], Tensor):
-            return False
-        return self.bands[0] == (None, 0, 0)
+        """Whether its only band is `causal()`, which fused kernels support."""
+        return len(self.bands) == 1 and isinstance(self.bands[0][2], int) and self.bands[0] == (None, 0, 0)
 
     @property
     def only_bands(self) -> bool:
@@ -106,7 +107,7 @@ class BoundMask:
 
     @property
     def shows_every_key(self) -> bool:
-        """Whether each key of a square matrix is surely seen by the query at its place, so that none is hidden."""
+        """Whether each key of a square matrix is certainly seen by the query at the same position."""
         if self.kept or self.visible or self.biases or any(cut.bias == -math.inf for cut in self.cuts):
             return False
         same = all(a.data_ptr() == b.data_ptr() and a.numel() == b.numel() for a, b in self.ids)
@@ -129,8 +130,11 @@ class BoundMask:
         )
 
     def span(self, rows: Positions, keys: int) -> tuple[int, int, int, int]:
-        """(first, whole_first, whole_end, end): keys outside first:end are hidden from all of these rows; keys
-        in whole_first:whole_end are hidden from none of them by anything but a bias."""
+        """(first, whole_first, whole_end, end) of a block of rows.
+
+        Keys outside first:end are hidden from all of these rows. Keys in whole_first:whole_end are hidden from none of
+        these rows, except by a bias.
+        """
         first, whole_first, whole_end, end = 0, 0, keys, keys
         top, bottom = ends(rows)
         for lowest, highest, offset in self.bands:
@@ -150,7 +154,7 @@ class BoundMask:
                 whole_first, whole_end = _first_run(whole_first, whole_end, (key_ids == near).all(0).flatten())
             else:
                 whole_end = whole_first
-        if self.visible or any(cut.bias == -math.inf and _meet(cut.runs, top, bottom) for cut in self.cuts):
+        if self.visible or any(cut.bias == -math.inf and cut.concerns(top, bottom) for cut in self.cuts):
             whole_end = whole_first
         first, end = min(first, keys), max(min(end, keys), 0)
         end = max(end, first)
@@ -158,7 +162,7 @@ class BoundMask:
         return first, whole_first, max(min(whole_end, end), whole_first), end
 
     def reaches(self, rows: range, columns: range) -> bool:
-        """Whether the bands certainly show every column to some row, judging by the first and last ones alone."""
+        """Whether the bands certainly show every column to some row, judged by the first and last positions alone."""
         if len(self.bands) != 1:
             return not self.bands
         lowest, highest, offset = self.bands[0]
@@ -180,17 +184,13 @@ class BoundMask:
     def _cut_tiles(self, rows: Positions, columns: Positions) -> Iterator[tuple[Tensor, float]]:
         top, bottom = ends(rows) if self.cuts and len(rows) else (0, -1)
         for cut in self.cuts:
-            if _meet(cut.runs, top, bottom):
+            if cut.concerns(top, bottom):
                 yield cut.tile(rows, columns), cut.bias
 
-    def without_bands(self) -> BoundMask:
-        """The mask without what depends on the distance between query and key."""
-        return replace(self, bands=())
-
     def bias_tile(self, rows: Positions, columns: Positions, dtype: torch.dtype = torch.float64) -> Tensor | None:
-        """The sum of all biases over a tile, -inf where one of them hides; None where there is none.
+        """The sum of all biases over a tile, -inf where a bias hides; None without biases.
 
-        Several are summed in this dtype or a wider one; a single one keeps its own.
+        Several biases are summed in this dtype or a wider dtype; a single bias keeps its dtype.
         """
         biases = [take(take(dense, 2, rows), 3, columns) for dense in self.biases]
         for cut, bias in self._cut_tiles(rows, columns):
@@ -207,63 +207,43 @@ class BoundMask:
             index = (batch, head, row, column)
             return dense[tuple(i if n > 1 else torch.zeros_like(i) for i, n in zip(index, dense.shape, strict=True))]
 
-        apart = column - row
         seen = [
-            _within(apart - (offset if isinstance(offset, int) else look(offset)), lo, hi)
-            for lo, hi, offset in self.bands
+            _in_band(lowest, highest, row + (offset if isinstance(offset, int) else look(offset)), column)
+            for lowest, highest, offset in self.bands
         ]
         seen += [look(kept) for kept in self.kept]
         seen += [look(q) == look(k) for q, k in self.ids]
         seen += [look(dense) for dense in self.visible]
         biases = [look(dense) for dense in self.biases]
         for cut in self.cuts:
-            here = look(cut.queries) & look(cut.keys)
+            inside = look(cut.queries) & look(cut.keys)
             if cut.band is not None:
                 lowest, highest, offset = cut.band
-                here = here & _within(apart - offset, lowest, highest)
+                inside = inside & _in_band(lowest, highest, row + offset, column)
             if cut.bias == -math.inf:
-                seen.append(~here)
+                seen.append(~inside)
             else:
-                biases.append(torch.where(here, cut.bias, 0.0).to(dtype))
+                biases.append(torch.where(inside, cut.bias, 0.0).to(dtype))
         return _all(seen), _sum(biases, dtype)
 
 
-def _within(apart: Tensor, lowest: int | None, highest: int | None) -> Tensor:
-    seen = torch.ones_like(apart, dtype=torch.bool) if lowest is None and highest is None else None
-    if highest is not None:
-        seen = apart <= highest
-    if lowest is not None:
-        seen = apart >= lowest if seen is None else seen & (apart >= lowest)
-    assert seen is not None
-    return seen
-
-
-def _band_tile(
-    band: tuple[int | None, int | None, int | Tensor], rows: Positions, columns: Positions, device: torch.device
-) -> Tensor:
-    """The band over a tile. Its ends are compared with the columns: distances would take eight bytes a point."""
+def _band_tile(band: _Band, rows: Positions, columns: Positions, device: torch.device) -> Tensor:
+    """The band over a tile."""
     lowest, highest, offset = band
-    row, column = at(rows, device)[:, None] + offset, at(columns, device)
-    row = row if isinstance(offset, Tensor) else row[None, None]
-    if lowest is None and highest is None:
-        return torch.ones(*row.shape[:3], len(column), dtype=torch.bool, device=device)
+    row = at(rows, device)[:, None] + offset
+    return _in_band(lowest, highest, row if isinstance(offset, Tensor) else row[None, None], at(columns, device))
+
+
+def _in_band(lowest: int | None, highest: int | None, row: Tensor, column: Tensor) -> Tensor:
+    """Whether lowest <= column - row <= highest, without storing distances, which take eight bytes a point."""
     seen = [] if highest is None else [column <= row + highest]
     seen += [] if lowest is None else [column >= row + lowest]
-    return seen[0] if len(seen) == 1 else seen[0] & seen[1]
-
-
-def _meet(runs: tuple[range, ...], first: int, last: int) -> bool:
-    """Whether one of the runs has a row from first to last."""
-    return any(run.start <= last and first < run.stop for run in runs)
+    inside = _all(seen)
+    return torch.ones_like(column <= row) if inside is None else inside
 
 
 def _all(seen: list[Tensor]) -> Tensor | None:
-    if not seen:
-        return None
-    together = seen[0]
-    for other in seen[1:]:
-        together = together & other
-    return together
+    return reduce(operator.and_, seen) if seen else None
 
 
 def _sum(biases: list[Tensor], dtype: torch.dtype) -> Tensor | None:
@@ -310,7 +290,7 @@ def bounds(tensor: Tensor) -> tuple[int, int]:
 
 
 def pick(tensor: Tensor, axis: int, positions: Positions) -> Tensor:
-    """The given positions along one axis: a view for a range."""
+    """The numbers at these positions of one axis: a view for a range."""
     if isinstance(positions, Tensor):
         return tensor.index_select(axis, positions)
     index = [slice(None)] * tensor.dim()
@@ -329,7 +309,7 @@ _BOUND: WeakKeyDictionary[Mask, tuple[Any, BoundMask]] = WeakKeyDictionary()
 def bind(mask: Mask, shape: tuple[int, ...], device: torch.device, plain: bool) -> BoundMask:
     """Bind a mask to a matrix (*batch, heads, queries, keys); `plain`: the user's matrix has no axis of heads.
 
-    The layers of a model share one mask: what it was last bound to is kept, with all that a backend found out about it.
+    The layers of a model share one mask, so its last `BoundMask` is cached, with the facts that backends stored there.
     """
     tensors = mask.tensors
     if not tensors or any(t.requires_grad or t.is_inference() for t in tensors) or is_transient(device):
@@ -344,7 +324,7 @@ def bind(mask: Mask, shape: tuple[int, ...], device: torch.device, plain: bool) 
 
 
 def is_transient(device: torch.device) -> bool:
-    """Whether tensors made now cannot be kept: they have no numbers yet, or belong to a transform or to inference."""
+    """Whether tensors computed now cannot be cached: they are symbolic, or belong to a transform or to inference."""
     if torch.compiler.is_compiling() or inside_func() or torch.is_inference_mode_enabled():
         return True
     return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
@@ -353,7 +333,7 @@ def is_transient(device: torch.device) -> bool:
 def _bind(mask: Mask, shape: tuple[int, ...], device: torch.device, plain: bool) -> BoundMask:
     *batch, heads, queries, keys = shape
     count = math.prod(batch)
-    asked = (queries, keys) if plain else shape
+    full = (queries, keys) if plain else shape
     names = "(queries, keys)" if plain else "(*batch, heads, queries, keys)"
 
     def fit(tensor: Tensor, to: Sequence[int], what: str, hint: str = "") -> Tensor:
@@ -365,12 +345,12 @@ def _bind(mask: Mask, shape: tuple[int, ...], device: torch.device, plain: bool)
             if not hint and queries != keys and queries in tensor.shape[-1:]:
                 hint = " Was it made for self-attention?"
             raise ShapeError(
-                f"{what} must broadcast to {tuple(to)}, for a matrix {names} = {tuple(asked)}. "
+                f"{what} must broadcast to {tuple(to)}, for a matrix {names} = {tuple(full)}. "
                 f"Got {tuple(tensor.shape)}.{hint}"
             ) from None
 
     def near(tensor: Tensor) -> Tensor:
-        """Small tensors, perhaps made from a list, follow the query to its device."""
+        """Small tensors, perhaps from a list, follow the query to its device."""
         return tensor.to(device) if tensor.device.type == "cpu" else tensor
 
     def per_batch(tensor: Tensor, what: str, hint: str = "") -> Tensor:
@@ -378,18 +358,12 @@ def _bind(mask: Mask, shape: tuple[int, ...], device: torch.device, plain: bool)
 
     def four(tensor: Tensor) -> Tensor:
         """4-D; axes that broadcast (left out, or of size 1) stay 1, so that nothing is copied."""
-        a_key_each = tensor.dtype == torch.bool and tensor.shape == (*batch, keys)
-        fit(tensor, asked, "mask", " For True per real token write regard.padding(mask)." if a_key_each else "")
+        has_all_keys = tensor.dtype == torch.bool and tensor.shape == (*batch, keys)
+        fit(tensor, full, "mask", " For True per real token write regard.padding(mask)." if has_all_keys else "")
         tensor = tensor[(None,) * (len(shape) - tensor.dim())]
         if any(n != 1 for n in tensor.shape[: len(batch)]):
             tensor = tensor.expand(*batch, *tensor.shape[len(batch) :])
         return tensor.reshape(math.prod(tensor.shape[: len(batch)]), *tensor.shape[-3:])
-
-    bands: list[tuple[int | None, int | None, int | Tensor]] = []
-    kept, ids = [], []
-    visible: list[Tensor] = []
-    biases: list[Tensor] = []
-    cuts: list[BoundCut] = []
 
     def tokens(positions: range | Tensor, length: int, what: str) -> Tensor:
         """Bools (batch or 1, length)."""
@@ -416,6 +390,11 @@ def _bind(mask: Mask, shape: tuple[int, ...], device: torch.device, plain: bool)
         places = range(min(atom.keys.start, keys), min(atom.keys.stop, keys))
         return replace(bound, columns=places, heads=atom.heads)
 
+    bands: list[_Band] = []
+    kept, ids = [], []
+    visible: list[Tensor] = []
+    biases: list[Tensor] = []
+    cuts: list[BoundCut] = []
     for atom in mask.atoms:
         if isinstance(atom, Band):
             offset = atom.offset
@@ -425,8 +404,8 @@ def _bind(mask: Mask, shape: tuple[int, ...], device: torch.device, plain: bool)
         elif isinstance(atom, Keep) and atom.keys.dtype == torch.bool:
             kept.append(fit(near(atom.keys), (*batch, keys), "padding").reshape(count, 1, 1, keys))
         elif isinstance(atom, Keep):
-            a_key_each = atom.keys.dim() > len(batch) and atom.keys.shape[-1] == keys
-            hint = " For a 0/1 mask write mask.bool()." if a_key_each else ""
+            has_all_keys = atom.keys.dim() > len(batch) and atom.keys.shape[-1] == keys
+            hint = " For a 0/1 mask write mask.bool()." if has_all_keys else ""
             lengths = per_batch(atom.keys, "padding lengths", hint)
             kept.append((torch.arange(keys, device=device) < lengths[:, None])[:, None, None])
         elif isinstance(atom, Same):
@@ -441,12 +420,102 @@ def _bind(mask: Mask, shape: tuple[int, ...], device: torch.device, plain: bool)
 
 
 def _runs(queries: range | Tensor, length: int) -> tuple[range, ...]:
-    """The runs of rows that these positions name, in none of which any batch changes."""
+    """The runs of selected rows; within a run no batch changes."""
     if isinstance(queries, range):
         run = range(min(queries.start, length), min(queries.stop, length))
         return (run,) if len(run) else ()
     rows = queries.reshape(math.prod(queries.shape[:-1]), queries.shape[-1]).cpu()
     changes = (rows[:, 1:] != rows[:, :-1]).any(0).nonzero().flatten() + 1
     edges = [0, *changes.tolist(), rows.shape[-1]]
-    named = rows.any(0)[edges[:-1]].tolist() if rows.shape[-1] else []
-    return tuple(range(a, b) for (a, b), used in zip(pairwise(edges), named, strict=False) if used)
+    selected = rows.any(0)[edges[:-1]].tolist() if rows.shape[-1] else []
+    return tuple(range(a, b) for (a, b), used in zip(pairwise(edges), selected, strict=False) if used)
+
+
+# Pieces: a cut concerns some rows and some keys. In a run of rows that it concerns, it is one row of padding or of
+# bias; where it goes along a band, the keys on either side of the band, and the keys in it, are separate pieces.
+
+
+class Piece(NamedTuple):
+    """Some rows, with a mask that shows them a part of their keys; the parts of a row do not overlap."""
+
+    rows: range  # positions in the whole matrix
+    mask: BoundMask  # without cuts
+    shift: float  # a bias on all scores that it shows
+    cut: bool  # whether a cut concerns these rows
+
+
+def in_pieces(mask: BoundMask, rows: Positions) -> list[Piece] | None:
+    """The pieces of these rows, from top to bottom; None where a cut cannot be written as pieces."""
+    if not isinstance(rows, range) or rows.step != 1:
+        return None
+    if any(cut.band is not None and not cut.everywhere for cut in mask.cuts):
+        return None
+    if ("pieces", rows) not in mask.cache:
+        mask.cache["pieces", rows] = list(_pieces(mask, rows))
+    pieces: list[Piece] = mask.cache["pieces", rows]
+    return pieces
+
+
+def cut_runs(mask: BoundMask, rows: range) -> Iterator[tuple[range, list[BoundCut]]]:
+    """The runs of these rows in which no cut begins or ends, and the cuts that concern each run."""
+    edges = {edge for cut in mask.cuts for run in cut.runs for edge in (run.start, run.stop)}
+    inside = {edge for edge in edges if rows.start < edge < rows.stop}
+    for start, stop in pairwise(sorted({rows.start, rows.stop} | inside)):
+        yield range(start, stop), [cut for cut in mask.cuts if cut.concerns(start, start)]
+
+
+def _pieces(mask: BoundMask, rows: range) -> Iterator[Piece]:
+    plain = replace(mask, cuts=(), cache={})
+    for run, active in cut_runs(mask, rows):
+        if not active:
+            yield Piece(run, plain, 0.0, False)
+            continue
+        shown = plain & _one_row([cut for cut in active if cut.band is None], run.start)
+        for band, shift in bands_between([cut for cut in active if cut.band is not None], shown):
+            yield Piece(run, shown if band is None else shown & BoundMask(bands=(band,)), shift, True)
+
+
+def _one_row(cuts: Sequence[BoundCut], row: int) -> BoundMask:
+    """These cuts in one row, as a mask that is the same for all rows."""
+    shown: list[Tensor] = []
+    biases: list[Tensor] = []
+    for cut in cuts:
+        inside = take(cut.queries, 2, range(row, row + 1)) & cut.keys
+        if cut.bias == -math.inf:
+            shown.append(~inside)
+        else:
+            biases.append(torch.where(inside, cut.bias, 0.0))
+    visible, bias = _all(shown), sum(biases[1:], biases[0]) if biases else None
+    padding = visible is not None and visible.shape[1] == 1
+    return BoundMask(
+        kept=(visible,) if visible is not None and padding else (),
+        visible=(visible,) if visible is not None and not padding else (),
+        biases=() if bias is None else (bias,),
+    )
+
+
+def bands_between(cuts: Sequence[BoundCut], mask: BoundMask) -> list[tuple[_Band | None, float]]:
+    """The bands that cuts along bands leave, or add a bias to: together all distances that are not hidden."""
+    if not cuts:
+        return [(None, 0.0)]
+    spans = []
+    for cut in cuts:
+        assert cut.band is not None
+        lowest, highest, offset = cut.band
+        spans.append((-FAR if lowest is None else lowest + offset, FAR if highest is None else highest + offset))
+    edges = sorted({-FAR, FAR + 1} | {edge for low, high in spans if low <= high for edge in (low, high + 1)})
+    bands: list[tuple[_Band | None, float]] = []
+    for low, after in pairwise(edges):
+        shift = sum(cut.bias for cut, span in zip(cuts, spans, strict=True) if span[0] <= low and after - 1 <= span[1])
+        if shift > -math.inf and not _hides(mask, low, after - 1):
+            bands.append(((None if low <= -FAR else low, None if after > FAR else after - 1, 0), shift))
+    return bands or [((1, 0, 0), 0.0)]  # no distance at all
+
+
+def _hides(mask: BoundMask, low: int, high: int) -> bool:
+    """Whether the bands of the mask hide all of these distances."""
+    return any(
+        isinstance(offset, int)
+        and ((lowest is not None and high < lowest + offset) or (highest is not None and low > highest + offset))
+        for lowest, highest, offset in mask.bands
+    )

@@ -18,9 +18,8 @@ import torch
 from torch import Tensor
 
 from regard.errors import DeviceError, DTypeError, InputError, ShapeError
-from regard.scores.bound_mask import BoundMask, Positions, at, bind, is_transient, pick, take
+from regard.scores.bound_mask import BoundMask, Piece, Positions, at, bind, in_pieces, is_transient, pick, take
 from regard.scores.masks import Mask, as_mask, hides
-from regard.scores.pieces import Piece, in_pieces
 from regard.support import FLOATS, Bool, Float, Int, check_dense, check_stored, no_autocast, number
 
 __all__ = ["Scores", "as_range", "check_floats", "make_scores"]
@@ -424,3 +423,21 @@ def _compose(positions: Positions, picked: Positions) -> Positions:
     if isinstance(picked, range):
         return positions[picked.start : picked.stop : picked.step]
     return at(positions, picked.device)[picked]
+
+
+def key_span(scores: Scores, mask: BoundMask, rows: Positions) -> tuple[int, int, int, int]:
+    """`BoundMask.span` as indices of the keys of these scores, which may be a part of all keys."""
+    keys, columns = scores.shape[3], scores.columns
+    if not mask:
+        return 0, 0, keys, keys
+    if isinstance(columns, Tensor):
+        return 0, 0, 0, keys
+    first, whole_first, whole_end, end = (
+        min(max(-((columns.start - place) // columns.step), 0), keys) for place in mask.span(rows, columns.stop)
+    )
+    return first, whole_first, whole_end, end
+
+
+def share(part: Tensor, whole: Tensor) -> Tensor:
+    """exp(part - whole): the share of a normaliser that some of its terms make up; 0 where the row sees nothing."""
+    return torch.exp(part - whole.masked_fill(whole == -math.inf, 0.0))

@@ -15,17 +15,15 @@ import torch
 from torch import Tensor
 
 from regard.backends.contract import HIDDEN, LOG2E, TRUSTED, Dropout
-from regard.scores import BoundMask, Positions, Scores
+from regard.scores import BoundMask, Positions, Scores, key_span
 from regard.support import Float
-
-__all__ = ["Tile", "dropout_factor", "each_tile", "key_span"]
 
 _ROWS, _SIZE = 256, 2**17  # rows of a tile, and numbers in it for each thread: two such fit in a core's L2 cache
 
 
 @dataclass
 class Tile:
-    """One block of the matrix; the slices say which, in the axes (batch, heads, queries, keys) of its Scores."""
+    """One block of the matrix: slices of the axes (batch, heads, queries, keys) of its Scores, and its numbers."""
 
     batch: slice
     heads: slice
@@ -38,7 +36,7 @@ class Tile:
 
     @property
     def lanes(self) -> int:
-        """Independent products in this tile: batches × key heads."""
+        """The number of independent products: batches × key heads."""
         return self.log2.shape[0] * len(range(self.key_heads.start, self.key_heads.stop))
 
     def grouped(self, tile: Tensor) -> Tensor:
@@ -59,14 +57,14 @@ def dropout_factor(dropout: Dropout, tile: Tile) -> Float[Tensor, "b h r c"]:
 
 
 def _hash(x: Tensor) -> Tensor:
-    """A 32-bit integer mixer (multiply, xor-shift), in int64 so that every device has it."""
+    """A 32-bit integer mixer (multiply, xor-shift), in int64, which every device supports."""
     for shift, factor in ((16, 0x21F0AAAD), (15, 0x735A2D97)):
         x = ((x ^ (x >> shift)) * factor) & 0xFFFFFFFF
     return x ^ (x >> 15)
 
 
 def each_tile(scores: Scores, lse: Float[Tensor, "batch heads queries"] | None, slope: bool = False) -> Iterator[Tile]:
-    """Every tile that the mask does not hide entirely, row block by row block. Buffers are reused for the next tile."""
+    """The tiles that the mask does not hide entirely, by blocks of rows. Buffers are reused for the next tile."""
     batch, heads, queries, keys = scores.shape
     if 0 in (batch, heads, queries, keys):
         return
@@ -89,14 +87,14 @@ def each_tile(scores: Scores, lse: Float[Tensor, "batch heads queries"] | None, 
         mask = scores.mask.each(lambda t, b=b, h=h: _cut(_cut(t, 0, b), 1, h))  # type: ignore[misc]
         hidden_keys = _HiddenKeys(mask, query.device)
         key_t = key[b, g].flatten(0, 1).mT  # (lanes, width, keys)
-        key_blocks: dict[tuple[int, int], Tensor] = {}  # views of it, made once and not for every tile
+        key_blocks: dict[tuple[int, int], Tensor] = {}  # views of it, reused for all blocks of rows
         for start in range(0, queries, rows):
             r = slice(start, min(start + rows, queries))
-            here = scores.rows[r]
+            positions = scores.rows[r]
             q = query[b, h, r]
             flat = q.reshape(len(key_t), -1, q.shape[-1])
             subtract = [part[b, h, r, None] for part in (high, low) if part is not None]
-            for c, masked in _columns(scores, mask, here, columns):
+            for c, masked in _columns(scores, mask, positions, columns):
                 key_block = key_blocks.get((c.start, c.stop))
                 if key_block is None:
                     key_block = key_blocks[c.start, c.stop] = key_t[..., c]
@@ -113,13 +111,13 @@ def each_tile(scores: Scores, lse: Float[Tensor, "batch heads queries"] | None, 
                         tanh_slope, _ = slopes.shaped(shape, flat.shape[:2])
                         torch.mul(tile, tile, out=tanh_slope).neg_().add_(1)
                     tile.mul_(scores.softcap * LOG2E)
-                bias = mask.bias_tile(here, scores.columns[c], dtype) if mask.biased else None
+                bias = mask.bias_tile(positions, scores.columns[c], dtype) if mask.biased else None
                 if bias is not None:
                     tile.add_(bias.to(dtype), alpha=LOG2E).masked_fill_(bias == -math.inf, HIDDEN)
                 for part in subtract:
                     tile.sub_(part)
                 for cut in masked:
-                    hidden = hidden_keys.tile(here, scores.columns[c][cut])
+                    hidden = hidden_keys.tile(positions, scores.columns[c][cut])
                     if hidden is not None:
                         tile[..., cut].masked_fill_(hidden, HIDDEN)
                 out = torch.exp2(tile, out=weights.shaped(shape, flat.shape[:2])[0]) if subtract else tile
@@ -178,7 +176,7 @@ def _columns(scores: Scores, mask: BoundMask, rows: Positions, width: int) -> It
 
 
 class _HiddenKeys:
-    """What a mask hides in a tile. The last pattern is cached: along a band, tiles on its edge repeat it."""
+    """The keys that a mask hides in a tile. The last pattern is cached: tiles on the edge of a band repeat it."""
 
     def __init__(self, mask: BoundMask, device: torch.device):
         self.mask, self.device = mask, device
@@ -186,7 +184,7 @@ class _HiddenKeys:
         self.last: Tensor | None = None
 
     def tile(self, rows: Positions, columns: Positions) -> Tensor | None:
-        """True where one of these columns is hidden from one of these rows; None where none is."""
+        """True where a column is hidden from a row; None where nothing is hidden."""
         key: tuple[int, ...] = ()
         if self.mask.only_bands and isinstance(rows, range) and isinstance(columns, range):
             key = (columns.start - rows.start, len(rows), rows.step, len(columns), columns.step)
@@ -194,16 +192,3 @@ class _HiddenKeys:
             visible = self.mask.tile(rows, columns, self.device)
             self.key, self.last = key, None if visible is None else ~visible
         return self.last
-
-
-def key_span(scores: Scores, mask: BoundMask, rows: Positions) -> tuple[int, int, int, int]:
-    """`BoundMask.span` in the indices of these scores' own keys, which may be a part of all keys."""
-    keys, columns = scores.shape[3], scores.columns
-    if not mask:
-        return 0, 0, keys, keys
-    if isinstance(columns, Tensor):
-        return 0, 0, 0, keys
-    first, whole_first, whole_end, end = (
-        min(max(-((columns.start - place) // columns.step), 0), keys) for place in mask.span(rows, columns.stop)
-    )
-    return first, whole_first, whole_end, end
