@@ -140,7 +140,7 @@ def test_keys_that_no_query_sees(mask, points, monkeypatch):
         assert torch.equal(scores.shielded(bad)[:, 0, :, 0] == 0, hidden.all(1))
         for name in ("scores", "masked"):
             places = torch.cartesian_prod(*map(torch.arange, scores.shape)).unbind(-1)
-            torch.testing.assert_close(scores.points(name, *places), scores.stage(name).flatten())
+            torch.testing.assert_close(scores.points(name, places), scores.stage(name).flatten())
         assert torch.equal(scores.stage("masked") > -torch.inf, seen)
 
 
@@ -309,7 +309,7 @@ def test_every_stage_of_every_part_is_the_definitions(shape, dtype):
         whole = torch.from_numpy(getattr(expected, name)).reshape(found.shape)
         torch.testing.assert_close(found.double(), whole, atol=limit, rtol=limit)
         places = torch.cartesian_prod(*map(torch.arange, scores.shape)).unbind(-1)
-        points = scores.points(name, *places).double()
+        points = scores.points(name, places).double()
         torch.testing.assert_close(points, whole.flatten(), atol=limit, rtol=limit)
         if scores.shape[1] == 4:
             part = scores.select([0], [3, 1], range(2, 9, 3), torch.tensor([11, 0]))

@@ -155,8 +155,8 @@ class Capabilities:
     """What a backend can compute, as data that the chooser compares with a problem.
 
     Args:
-        requests: the types of the requests that it computes.
-        gradients: the types of the requests that it differentiates.
+        requests: the types of the requests that it computes; by default all that `reduce`, `forward` and `logsumexp` take.
+        gradients: the types of the requests that it differentiates; by default all but `Top`.
         dtypes: the dtypes that it takes, by type of device; None for all dtypes on all devices.
         named_dtypes: further dtypes that it takes only where `use` names it.
         mask_parts: the parts of a `BoundMask` that it reads.
@@ -168,8 +168,8 @@ class Capabilities:
         always: it computes what it supports, whatever backends `use` names.
     """
 
-    requests: tuple[type, ...]
-    gradients: tuple[type, ...]
+    requests: tuple[type, ...] = (Attend, LogSumExp, Received, Entropy, Top, Pool, TransposedProduct)
+    gradients: tuple[type, ...] = (Attend, LogSumExp, Received, Entropy, Pool, TransposedProduct)
     dtypes: Mapping[str, tuple[torch.dtype, ...]] | None = None
     named_dtypes: Mapping[str, tuple[torch.dtype, ...]] = field(default_factory=dict)
     mask_parts: frozenset[str] = frozenset(MASK_PARTS)

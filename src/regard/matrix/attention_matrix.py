@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator  # type: ignore[import-untyped]
 
     from regard.drawing.viewer import Feed
-
-__all__ = ["AttentionMatrix"]
 
 
 class AttentionMatrix(LazyMatrix):
@@ -99,7 +98,7 @@ class AttentionMatrix(LazyMatrix):
         """
         traced = recording()
         if torch._C._is_torch_function_mode_enabled() and not (traced or torch.compiler.is_compiling()):
-            # As every function of torch does: `watch` sees it.
+            # Like torch's functions, so that `watch` sees the call.
             return handle_torch_function(AttentionMatrix.attend, (), self, value, dropout, seed)  # type: ignore[no-any-return]
         scores = self._core.scores
         if traced and seed is None and self._whole is None and self._core.has_all_keys:
@@ -115,7 +114,7 @@ class AttentionMatrix(LazyMatrix):
     # Weights and matrices derived from these
 
     def diagonal(self, offset: int = 0) -> Float[Tensor, "*leading n"]:
-        """The weights A[i, i + offset]: of each query for its own token, or with -1 for the token before it."""
+        """The weights A[i, i + offset]: of each query for the token at its position, or with -1 for the token before."""
         queries, keys = self.shape[-2:]
         offset = max(-queries, min(whole("offset", offset), keys))
         first = max(-offset, 0)
@@ -158,7 +157,7 @@ class AttentionMatrix(LazyMatrix):
         return self._axes.unfold(self._core.lse()) if self._core.knows_lse() else None
 
     def normalised_by(self, logsumexp: Float[Tensor, "*leading queries"]) -> AttentionMatrix:
-        """The same matrix with a known `logsumexp`, as from a file; nothing checks that it is the right one.
+        """The same matrix with a known `logsumexp`, as from a file; nothing checks that it belongs to the matrix.
 
         >>> import torch, regard
         >>> A = regard.AttentionMatrix(torch.zeros(3, 4), torch.zeros(2, 4))
@@ -186,7 +185,7 @@ class AttentionMatrix(LazyMatrix):
             raise ShapeError(
                 f"a linear operator is one matrix. Got {tuple(self.shape)}. Choose one: A.part[{example}]."
             )
-        # Solvers multiply hundreds of times: halves would lose what they look for.
+        # Solvers multiply hundreds of times: halves would lose too many digits.
         dtype = torch.promote_types(self.dtype, torch.float32)
         A = self._derived(core=self._core.in_dtype(dtype), axes=Axes((), False))
 
@@ -198,22 +197,11 @@ class AttentionMatrix(LazyMatrix):
                 result = multiply(columns.reshape(len(columns), -1))
             return np.asarray(result.cpu().numpy()).reshape(-1, *x.shape[1:])
 
-        def forward(x: NDArray[Any]) -> NDArray[Any]:
-            return product(x, A.__matmul__)
+        forward, adjoint = partial(product, multiply=A.__matmul__), partial(product, multiply=A.mT.__matmul__)
+        products = {"matvec": forward, "rmatvec": adjoint, "matmat": forward, "rmatmat": adjoint}
+        return LinearOperator(shape=(queries, keys), dtype=np.dtype(str(dtype).removeprefix("torch.")), **products)
 
-        def adjoint(x: NDArray[Any]) -> NDArray[Any]:
-            return product(x, A.mT.__matmul__)
-
-        return LinearOperator(
-            shape=(queries, keys),
-            dtype=np.dtype(str(dtype).removeprefix("torch.")),
-            matvec=forward,
-            rmatvec=adjoint,
-            matmat=forward,
-            rmatmat=adjoint,
-        )
-
-    # How it is computed
+    # Computed on one device
 
     def _answer(self, call: str, request: Callable[[], backends.Request], operand: Tensor | None = None) -> Tensor:
         return self._core.compute(request())
@@ -232,7 +220,7 @@ class AttentionMatrix(LazyMatrix):
     def _read(self, stage: str, index: Any) -> Tensor:
         self._core.check_sources()
         axes = basic(index, tuple(self.shape))
-        if axes is None:  # by torch's general rules: number by number
+        if axes is None:  # by torch's general rules, one number at a time
             grids = coordinates(index, tuple(self.shape), self.device)
             size = grids[0].shape
             ensure_room(size, 12 + 8 * len(grids), self.device, lambda: f"A[…] of shape {tuple(size)}")
@@ -241,16 +229,16 @@ class AttentionMatrix(LazyMatrix):
         return part._as_indexed(part._core.dense(stage), axes)
 
     def _points(self, stage: str, grids: list[Tensor]) -> Tensor:
-        """Single points, given as one index tensor for each axis of the user's shape."""
+        """One stage at single points: an index tensor for each axis of the user's shape."""
         *leading, row, column = (grid.reshape(-1) for grid in grids)
         head = leading.pop() if self._axes.has_heads else torch.zeros_like(row)
         batch = torch.zeros_like(row)
         for size, position in zip(self._axes.batch, leading, strict=True):
             batch = batch * size + position
-        return self._core.points(stage, batch, head, row, column).view(grids[0].shape)
+        return self._core.points(stage, (batch, head, row, column)).view(grids[0].shape)
 
     def _feed(self, rows: Sequence[str] | None, columns: Sequence[str] | None, options: PictureOptions) -> Feed:
-        # `maps` builds on this room, and only the map of a matrix needs it here: it is looked up by name.
+        # `maps` imports this room, and only the map of a matrix needs it here: hence an import by name.
         maps = import_module("regard.maps")
         entry = maps.MapEntry.from_matrix(self, options.heads)
         feed: Feed = maps.MatrixFeed([entry], rows, columns, title=options.title)

@@ -1,8 +1,8 @@
 """`attention`: the function form of `AttentionMatrix(query, key) @ value`.
 
-Where only the output is wanted, torch's own kernel often does all of it, and torch.compile can trace it. What it
-cannot do (softcap, sinks, windows, documents, biases) goes through `AttentionMatrix` or, in a compiled graph, through
-the opaque operator of compiled.py. Inside torch.func it is written out in plain torch.
+Where only the output is needed, torch's kernel often suffices, and torch.compile can trace it. Calls that it does not
+support (softcap, sinks, windows, documents, biases) go through `AttentionMatrix` or, in a compiled graph, through the
+opaque operator of compiled.py. Inside torch.func attention is computed in plain torch.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from regard.matrix.normalised import dense_weights
 from regard.scores import Band, Keep, Mask, as_mask, check_floats, make_scores
 from regard.support import FLOATS, Float, inside_func, recording, transformed
 
-__all__ = ["attention", "by_torch", "torch_supports"]
-
 
 def attention(
     query: Float[Tensor, "*batch heads queries width"] | Float[Tensor, "queries width"],
@@ -46,7 +44,7 @@ def attention(
     torch.Size([2, 8, 5, 32])
     """
     compiling = torch.compiler.is_compiling() or recording()
-    if not compiling and torch._C._is_torch_function_mode_enabled():  # as every function of torch does: `watch` sees it
+    if not compiling and torch._C._is_torch_function_mode_enabled():  # like torch: `watch` sees it
         options: dict[str, Any] = {"mask": mask, "scale": scale, "softcap": softcap, "sinks": sinks, "dropout": dropout}
         return handle_torch_function(attention, (), query, key, value, **options)  # type: ignore[no-any-return]
     if compiling and (isinstance(scale, Tensor) or isinstance(softcap, Tensor)):
@@ -55,7 +53,7 @@ def attention(
         fast = query.is_cuda or (not compiling and _bare(query, key, value, mask, dropout))
         fast = fast and torch_supports(query, key, value, as_mask(mask), scale, softcap, sinks, dropout)
     except (AttributeError, IndexError, TypeError, ValueError, RuntimeError):
-        fast = False  # something is no tensor or no number: below it is said what
+        fast = False  # an argument has the wrong type: the checks below say which
     if fast:
         if not query.is_cuda or compiling or inside_func() or query.shape[-1] % 8:  # other widths torch itself pads
             return by_torch(query, key, value, as_mask(mask), scale, dropout)
@@ -74,7 +72,7 @@ def torch_supports(
     query: Tensor, key: Tensor, value: Tensor, mask: Mask, scale: float | None, softcap: float | None, sinks: object,
     dropout: float = 0.0,
 ) -> bool:  # fmt: skip
-    """Whether torch's kernels can do it: no mask, `causal()` or padding, and plain 4-D inputs."""
+    """Whether torch's kernels support the call: no mask, `causal()` or padding, and plain 4-D inputs."""
     if softcap is not None or sinks is not None or not 0 <= dropout < 1:
         return False
     if scale is not None and not (isinstance(scale, float | int) and 0 < scale < 1e30):
@@ -97,28 +95,29 @@ def torch_supports(
 
 
 def _bare(query: Tensor, key: Tensor, value: Tensor, mask: Mask | Tensor | None, dropout: float) -> bool:
-    """Whether a CPU's call needs nothing but the kernel: no mask, no gradient, no odd strides.
+    """Whether a call on a CPU needs nothing but the kernel: no mask, no gradient, no strided widths.
 
-    One token of a translation is a call so small that looking at it any closer would take longer than computing it.
+    The call for one token of a translation is so small that further checks would take longer than computing it.
     """
     if (mask is not None and (isinstance(mask, Tensor) or mask.atoms)) or dropout or query.device.type != "cpu":
         return False
     if torch.is_autocast_enabled("cpu"):
         return False
     three = (query, key, value)
-    wanted = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in three)
-    return not wanted and all(tensor.stride(-1) == 1 for tensor in three)
+    needs_grad = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in three)
+    return not needs_grad and all(tensor.stride(-1) == 1 for tensor in three)
 
 
 def _kind(atom: object) -> str | None:
     if isinstance(atom, Keep) and atom.keys.dim() == 2 and atom.keys.dtype == torch.bool:
         return "keep"
-    plain = isinstance(atom, Band) and (atom.lowest, atom.highest) == (None, 0) and isinstance(atom.offset, int)
-    return "causal" if plain and isinstance(atom, Band) and atom.offset == 0 else None
+    if not isinstance(atom, Band) or isinstance(atom.offset, Tensor):
+        return None
+    return "causal" if (atom.lowest, atom.highest, atom.offset) == (None, 0, 0) else None
 
 
 def by_torch(query: Tensor, key: Tensor, value: Tensor, mask: Mask, scale: float | None, dropout: float) -> Tensor:
-    """`attention`, with regard's conventions: rows that see nothing give 0, and hidden NaN stay hidden."""
+    """`attention` by torch, with regard's conventions: rows that see nothing are 0, and hidden NaN stay hidden."""
     keeps = [atom.keys for atom in mask.atoms if isinstance(atom, Keep)]
     if not keeps:
         return functional.scaled_dot_product_attention(
@@ -138,8 +137,8 @@ def _by_dense_weights(
     query: Tensor, key: Tensor, value: Tensor, mask: Mask, scale: float | None, softcap: float | None,
     sinks: Tensor | float | None, dropout: float,
 ) -> Tensor:  # fmt: skip
-    """`attention` inside torch.func, in plain torch: it can be batched and differentiated as often as one likes, but it
-    takes queries × keys numbers."""
+    """`attention` inside torch.func, in plain torch: batched and differentiated any number of times, but it stores
+    queries × keys numbers."""
     scores = make_scores(query, key, mask, scale, softcap, sinks)
     check_floats(query=query, value=value)
     axes = Axes(tuple(query.shape[:-3]), query.dim() > 2)

@@ -1,7 +1,7 @@
 """`NormalisedScores`: scores and the normaliser of each row, which together determine the weights.
 
-An `AttentionMatrix` computes with them: 4-D, (batch, heads, queries, keys), without the user's own axes. The normaliser
-is computed when a result needs it, and kept.
+They are the core of an `AttentionMatrix`: 4-D, (batch, heads, queries, keys), without the user's axes. The normaliser
+is computed when a result needs it, and cached.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from regard.errors import ModifiedInPlaceError
 from regard.scores import BoundMask, Mask, Positions, Scores, as_range, pick
 from regard.support import Float, Int, no_compile
 
-__all__ = ["NormalisedScores", "Source", "check_sources", "dense_weights", "per_member", "without_graph"]
-
 _POINTS = 2**16  # single points computed at a time
 _LOG2E = math.log2(math.e)
 
@@ -35,12 +33,12 @@ class Source(NamedTuple):
 
     @classmethod
     def of(cls, **tensors: Tensor) -> list[Source]:
-        """The tensors that have a version counter."""
+        """The sources of these tensors, without tensors made in inference mode: they have no version counter."""
         return [cls(name, tensor, tensor._version) for name, tensor in tensors.items() if not tensor.is_inference()]
 
     @classmethod
     def of_inputs(cls, query: Tensor, key: Tensor, mask: Mask, sinks: Tensor | float | None) -> list[Source]:
-        """The tensors from which a matrix is made, named as in its signature."""
+        """The inputs of a matrix, named as in its signature."""
         tensors = {"query": query, "key": key} | {f"mask ({n})": tensor for n, tensor in enumerate(mask.tensors)}
         return cls.of(**tensors | ({"sinks": sinks} if isinstance(sinks, Tensor) else {}))
 
@@ -65,12 +63,12 @@ class NormalisedScores:
         self.row_scores = scores if row_scores is None else row_scores  # the same rows over all keys
         self.sources = list(sources)
         self._lse = lse
-        self._kernel_lse: Tensor | None = None  # the logsumexp that a kernel returned, its digits not yet checked
+        self._kernel_lse: Tensor | None = None  # from a kernel, not yet known to be precise enough
         self._detached: Scores | None = None
 
     @property
     def has_all_keys(self) -> bool:
-        """Whether the scores cover all keys of their rows, so that a product finds the normaliser itself."""
+        """Whether the scores cover all keys of their rows, so that a product computes the normaliser itself."""
         return self.scores is self.row_scores
 
     @property
@@ -84,7 +82,7 @@ class NormalisedScores:
         return self.row_scores.sinks
 
     def check_sources(self) -> None:
-        """Raise if an input was modified in place: the numbers would no longer agree."""
+        """Raise if an input was modified in place."""
         check_sources(self.sources)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -109,7 +107,7 @@ class NormalisedScores:
 
     @no_compile
     def lse(self) -> Float[Tensor, "batch heads queries"]:
-        """The normaliser as data, computed once; float64 unless a kernel returned it and float32 is enough."""
+        """The normaliser as data, computed once; float64 unless it is a kernel's and float32 is precise enough."""
         if not self.knows_lse():
             with torch.no_grad():
                 self._lse = backends.logsumexp(self.row_scores.detached())
@@ -119,11 +117,11 @@ class NormalisedScores:
         return self._lse
 
     def knows_lse(self) -> bool:
-        """Whether the normaliser was computed already, or a kernel returned it with digits enough."""
+        """Whether the normaliser was computed already, or a kernel returned it with sufficient precision."""
         if self._lse is None and self._kernel_lse is not None:
             if backends.trusted(self._kernel_lse, self.scores.query.dtype):
                 self._lse = self._kernel_lse
-            self._kernel_lse = None  # looked at once
+            self._kernel_lse = None  # checked once
         return self._lse is not None
 
     @no_compile
@@ -148,7 +146,7 @@ class NormalisedScores:
             assert isinstance(maxima, Tensor)
             return maxima
         outer = None if self.has_all_keys else self.normaliser()
-        lse = self._lse if isinstance(request, Attend) and outer is None else self.lse()  # a product finds its own
+        lse = self._lse if isinstance(request, Attend) and outer is None else self.lse()  # a product computes it
         from_operand = request.operand is not None and request.operand.requires_grad
         from_outer = outer is not None and outer.requires_grad
         if torch.is_grad_enabled() and (from_operand or from_outer or self.scores.requires_grad):
@@ -187,7 +185,7 @@ class NormalisedScores:
         return NormalisedScores(part, self.sources, row_scores, lse)
 
     def where(self, mask: BoundMask, sources: Sequence[Source]) -> NormalisedScores:
-        """The same scores with more keys hidden, each row still normalised over the keys it saw before."""
+        """The same scores with more keys hidden, each row still normalised over the keys that it saw before."""
         scores = replace(self.scores, mask=self.scores.mask & mask)
         lse = self.lse() if self.knows_lse() else None
         return NormalisedScores(scores, [*self.sources, *sources], self.row_scores, lse)
@@ -202,7 +200,7 @@ class NormalisedScores:
         return NormalisedScores(scores, self.sources, scores if self.has_all_keys else cast(self.row_scores))
 
     def normalised_by(self, lse: Float[Tensor, "batch heads queries"]) -> NormalisedScores:
-        """The same scores with a normaliser that was computed before."""
+        """The same scores with a known normaliser."""
         return NormalisedScores(self.scores, self.sources, self.row_scores, lse)
 
     def detach(self) -> NormalisedScores:
@@ -210,9 +208,9 @@ class NormalisedScores:
         scores = without_graph(self.scores)
         row_scores = scores if self.has_all_keys else without_graph(self.row_scores)
         sources = [source._replace(tensor=source.tensor.detach()) for source in self.sources]
-        same = NormalisedScores(scores, sources, row_scores, self._lse)
-        same._kernel_lse = self._kernel_lse
-        return same
+        detached = NormalisedScores(scores, sources, row_scores, self._lse)
+        detached._kernel_lse = self._kernel_lse
+        return detached
 
     def dense(self, stage: str) -> Float[Tensor, "batch heads queries keys"]:
         """All of one stage, or of the "weights", as a tensor."""
@@ -230,29 +228,20 @@ class NormalisedScores:
         batch, heads, queries, keys = scores.shape
         rows = max(2**22 // max(batch * heads * keys, 1), 1)
         for start in range(0, queries, rows):
-            here = slice(start, min(start + rows, queries))
-            block = scores.select(range(batch), range(heads), range(here.start, here.stop), range(keys))
-            dense[:, :, here] = dense_weights(block, None if lse is None else lse[:, :, here])
+            stop = min(start + rows, queries)
+            block = scores.select(range(batch), range(heads), range(start, stop), range(keys))
+            dense[:, :, start:stop] = dense_weights(block, None if lse is None else lse[:, :, start:stop])
         return dense
 
     @no_compile
-    def points(
-        self,
-        stage: str,
-        batch: Int[Tensor, " n"],
-        head: Int[Tensor, " n"],
-        row: Int[Tensor, " n"],
-        column: Int[Tensor, " n"],
-    ) -> Float[Tensor, " n"]:
-        """One stage, or the "weights", at single points given as four index tensors."""
+    def points(self, stage: str, index: Sequence[Int[Tensor, " n"]]) -> Float[Tensor, " n"]:
+        """One stage, or the "weights", at single points: index tensors of batches, heads, rows and columns."""
         lse = self.normaliser() if stage == "weights" else None
-        pieces = []
-        for start in range(0, len(row), _POINTS):
-            index = tuple(axis[start : start + _POINTS] for axis in (batch, head, row, column))
-            values = self.scores.points("masked" if lse is not None else stage, *index)
-            pieces.append(values if lse is None else _normalised(values, lse[index[0], index[1], index[2]]))
-        flat = torch.cat(pieces) if pieces else self.scores.query.new_zeros(0)
-        return flat.to(self.scores.query.dtype)
+        pieces = [self.scores.query.new_zeros(0)]
+        for batch, head, row, column in zip(*(torch.split(axis, _POINTS) for axis in index), strict=True):
+            values = self.scores.points("masked" if lse is not None else stage, (batch, head, row, column))
+            pieces.append(values if lse is None else _normalised(values, lse[batch, head, row]))
+        return torch.cat(pieces).to(self.scores.query.dtype)
 
 
 def per_member(core: Any, request: Attend, compute: Callable[[Any, Attend], Tensor]) -> Tensor:
@@ -268,7 +257,7 @@ def per_member(core: Any, request: Attend, compute: Callable[[Any, Attend], Tens
 
 
 def without_graph(scores: Scores) -> Scores:
-    """The same numbers outside any graph; unlike `Scores.detached`, nothing is copied."""
+    """The same numbers outside any graph; unlike in `Scores.detached`, nothing is copied."""
     sinks = None if scores.sinks is None else scores.sinks.detach()
     mask = scores.mask.each(Tensor.detach)
     return replace(scores, query=scores.query.detach(), key=scores.key.detach(), mask=mask, sinks=sinks)

@@ -2,8 +2,8 @@
 
     query, key ──QKᵀ──▶ scores ──× scale──▶ scaled ──softcap──▶ capped ──mask──▶ masked
 
-Inside, tensors are always 4-D, (batch, heads, tokens, width): the user's leading axes are folded into one. Keys may
-have fewer heads than queries: query head h reads key head h // group, and nothing is repeated in memory.
+Tensors are always 4-D, (batch, heads, tokens, width): the user's leading axes are folded into one. Keys may have fewer
+heads than queries: query head h reads key head h // group, and nothing is repeated in memory.
 """
 
 from __future__ import annotations
@@ -22,10 +22,8 @@ from regard.scores.bound_mask import BoundMask, Piece, Positions, at, bind, in_p
 from regard.scores.masks import Mask, as_mask, hides
 from regard.support import FLOATS, Bool, Float, Int, check_dense, check_stored, no_autocast, number
 
-__all__ = ["Scores", "as_range", "check_floats", "make_scores"]
-
 _LARGEST = 1e30  # of a scale or a softcap: beyond, float32 has no room for products with it
-_POINTS = 2**20  # points looked at in one go where the mask itself is streamed
+_POINTS = 2**20  # points of the mask evaluated at a time where the mask itself is streamed
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +41,7 @@ class Scores:
 
     @cached_property
     def cache(self) -> dict[Any, Any]:
-        """What a backend found out about these scores, for the results to come."""
+        """Facts that backends computed about these scores, for later results."""
         return {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -68,7 +66,7 @@ class Scores:
 
     @property
     def working_dtype(self) -> torch.dtype:
-        """What sums, logsumexp and reductions are computed in."""
+        """The dtype of sums, logsumexp and reductions."""
         return torch.float64 if self.query.dtype == torch.float64 else torch.float32
 
     @no_autocast
@@ -86,15 +84,9 @@ class Scores:
         dots = (query @ key.to(self.working_dtype).mT).view(batch, heads, queries, keys)
         return self._staged(dots, name, visible, bias)
 
-    def points(
-        self,
-        name: str,
-        batch: Int[Tensor, " n"],
-        head: Int[Tensor, " n"],
-        row: Int[Tensor, " n"],
-        column: Int[Tensor, " n"],
-    ) -> Float[Tensor, " n"]:
-        """One stage at single points, given as four index tensors."""
+    def points(self, name: str, index: Sequence[Int[Tensor, " n"]]) -> Float[Tensor, " n"]:
+        """One stage at single points: index tensors of their batches, heads, rows and columns."""
+        batch, head, row, column = index
         query = self.query[batch, head, row].to(self.working_dtype)
         key = self.key[batch, head // self.group, column].to(self.working_dtype)
         visible = bias = None
@@ -102,7 +94,7 @@ class Scores:
             place = at(self.rows, query.device)[row], at(self.columns, query.device)[column]
             visible, bias = self.mask.points(batch, head, *place, self.working_dtype)
             visible = _visible(visible, bias)
-        if visible is not None:  # what is hidden is not read, so that nothing of it is in a gradient
+        if visible is not None:  # hidden keys are not read, so that they are in no gradient
             query, key = (torch.where(visible[:, None], tensor, 0.0) for tensor in (query, key))
         return self._staged((query * key).sum(-1), name, visible, bias)
 
@@ -119,7 +111,7 @@ class Scores:
         return capped if visible is None else torch.where(visible, capped, -math.inf)
 
     def select(self, batch: Sequence[int], heads: Sequence[int], rows: Positions, columns: Positions) -> Scores:
-        """Some batches, heads, rows and columns of it, by index; views wherever the indices are evenly spaced."""
+        """Some batches, heads, rows and columns, by index; views wherever the indices are evenly spaced."""
         indices = (batch, heads, self.key_heads(heads))
         b, h, g = (as_range(index, self.query) for index in indices)
 
@@ -137,22 +129,22 @@ class Scores:
         )
 
     def by_heads(self) -> list[tuple[list[int], Scores]]:
-        """The heads that the same cuts concern, and their scores: a cut of these concerns all of them."""
+        """The heads that the same cuts concern, and their scores, in which each cut concerns all heads."""
         batch, heads, queries, keys = (range(n) for n in self.shape)
-        alike: dict[tuple[bool, ...], list[int]] = {}
+        groups: dict[tuple[bool, ...], list[int]] = {}
         for head in heads:
             concerned = tuple(cut.heads is None or head in cut.heads for cut in self.mask.cuts)
-            alike.setdefault(concerned, []).append(head)
-        found = []
-        for concerned, some in alike.items():
-            part = self.select(batch, some, queries, keys)
-            cuts = zip(self.mask.cuts, part.mask.cuts, concerned, strict=True)
-            kept = tuple(here if cut.heads is None else cut.in_all_heads() for cut, here, yes in cuts if yes)
-            found.append((some, replace(part, mask=replace(part.mask, cuts=kept))))
-        return found
+            groups.setdefault(concerned, []).append(head)
+        parts = []
+        for concerned, group in groups.items():
+            part = self.select(batch, group, queries, keys)
+            pairs = zip(self.mask.cuts, part.mask.cuts, concerned, strict=True)
+            cuts = tuple(of_part if cut.heads is None else cut.in_all_heads() for cut, of_part, kept in pairs if kept)
+            parts.append((group, replace(part, mask=replace(part.mask, cuts=cuts))))
+        return parts
 
     def key_heads(self, heads: Sequence[int]) -> list[int]:
-        """The key heads of a selection of heads: each once where all are read alike often, else one for each head."""
+        """The key heads of a selection of heads: each once if all are read equally often, else one for each head."""
         readers = [head // self.group for head in heads]
         groups = sorted(set(readers))
         even = readers == [g for g in groups for _ in range(len(readers) // len(groups))] if groups else True
@@ -160,21 +152,14 @@ class Scores:
 
     def detached(self) -> Scores:
         """The same numbers outside any graph, with NaN and inf removed from keys that no query sees."""
-        data = Scores(
-            self.query.detach(),
-            self.shielded(self.key.detach()),
-            self.mask.each(Tensor.detach) if self.mask.biases else self.mask,
-            self.scale,
-            self.softcap,
-            None if self.sinks is None else self.sinks.detach(),
-            self.rows,
-            self.columns,
-        )
+        mask = self.mask.each(Tensor.detach) if self.mask.biases else self.mask
+        sinks, key = None if self.sinks is None else self.sinks.detach(), self.shielded(self.key.detach())
+        data = Scores(self.query.detach(), key, mask, self.scale, self.softcap, sinks, self.rows, self.columns)
         vars(data)["unseen"] = self.unseen  # computed already, and the same
         return data
 
     def seeing(self, lse: Float[Tensor, "batch heads queries"]) -> Scores:
-        """The same with NaN and inf removed from queries that see no key, as their normaliser (with sinks) shows."""
+        """The same scores with NaN and inf removed from queries that see no key, judged by their normaliser."""
         mask = self.mask
         if not mask or (mask.plain_causal and mask.only_bands):  # then every query sees a key
             return self
@@ -196,24 +181,24 @@ class Scores:
         """The keys that no query may see; None where there cannot be any."""
         if not self.mask or 0 in self.shape:
             return None
-        cache, key = self.mask.cache, ("unseen", self.shape, self.rows, self.columns)
         if isinstance(self.rows, Tensor) or isinstance(self.columns, Tensor) or is_transient(self.query.device):
             return self._unseen()
+        cache, key = self.mask.cache, ("unseen", self.shape, self.rows, self.columns)
         if key not in cache:
             cache[key] = self._unseen()
-        found: Tensor | None = cache[key]
-        return found
+        unseen: Tensor | None = cache[key]
+        return unseen
 
     def _unseen(self) -> Tensor | None:
         mask, (batch, _, queries, keys) = self.mask, self.shape
         if isinstance(self.rows, range) and self.rows == self.columns and mask.shows_every_key:
             return None
-        if mask.cuts and (found := in_pieces(mask, self.rows)) is not None:
-            return self._unseen_in(found)
+        if mask.cuts and (pieces := in_pieces(mask, self.rows)) is not None:
+            return self._unseen_in(pieces)
         if any(cut.heads is not None for cut in mask.cuts):
             hidden = torch.zeros(batch, self.shape[1], keys, dtype=torch.bool, device=self.query.device)
-            for some, part in self.by_heads():
-                hidden[:, some] = False if part.unseen is None else part.unseen
+            for group, part in self.by_heads():
+                hidden[:, group] = False if part.unseen is None else part.unseen
             return hidden
         device, dense = self.query.device, (*mask.visible, *mask.biases)
         alike = not mask.cuts and all(tensor.shape[2] == 1 for tensor in dense)  # the same for all queries
@@ -234,18 +219,18 @@ class Scores:
                 hidden = hidden | hides(take(added, 3, self.columns))
             for query_ids, key_ids in mask.ids:
                 span = (edge.view(-1, keys) - self.rows[0] for edge in (first, last))
-                own, other = take(query_ids, 2, self.rows)[:, 0, :, 0], take(key_ids, 3, self.columns)[:, 0, 0]
-                hidden = hidden | ~_some_query_has_id(own, other, *span)[:, None, None]
+                picked = take(query_ids, 2, self.rows)[:, 0, :, 0], take(key_ids, 3, self.columns)[:, 0, 0]
+                hidden = hidden | ~_some_query_has_id(*picked, *span)[:, None, None]
             return hidden[:, :, 0]
         seen: Tensor | None = None
-        rows = max(_POINTS // (keys * batch), 2)  # of one row, a mask that is the same for all looks like any other
+        rows = max(_POINTS // (keys * batch), 2)  # with one row, a mask that all rows share could not be told apart
         if device.type == "cuda":  # larger pieces keep it busy; distances, which a band needs, take eight bytes each
             heads = max((tensor.shape[1] for tensor in dense), default=1)
             rows = max((2**3 if mask.bands else 2**6) * _POINTS // (keys * batch * heads), 2)
         for start in range(0, queries, rows):
-            here = _compose(self.rows, range(start, min(start + rows, queries)))
-            bias = mask.bias_tile(here, self.columns, self.working_dtype)
-            visible = _visible(mask.tile(here, self.columns, device), bias)
+            positions = _compose(self.rows, range(start, min(start + rows, queries)))
+            bias = mask.bias_tile(positions, self.columns, self.working_dtype)
+            visible = _visible(mask.tile(positions, self.columns, device), bias)
             if visible is None:  # no cut concerns these rows
                 return None
             any_row = visible.any(2)
@@ -255,10 +240,10 @@ class Scores:
         assert seen is not None
         return ~seen
 
-    def _unseen_in(self, found: Sequence[Piece]) -> Tensor | None:
+    def _unseen_in(self, pieces: Sequence[Piece]) -> Tensor | None:
         """The keys that are unseen in every piece."""
         everywhere: Tensor | None = None
-        for piece in found:
+        for piece in pieces:
             rows = range(piece.rows.start - self.rows[0], piece.rows.stop - self.rows[0])
             part = replace(self, query=pick(self.query, 2, rows), mask=piece.mask, rows=piece.rows)
             if part.unseen is None:
@@ -271,15 +256,15 @@ def _some_query_has_id(
     query_ids: Int[Tensor, "batch queries"], key_ids: Int[Tensor, "batch keys"],
     first: Int[Tensor, "any_batch keys"], last: Int[Tensor, "other_batch keys"],
 ) -> Bool[Tensor, "batch keys"]:  # fmt: skip
-    """Whether a query from `first` to `last` has the key's id: by binary search, not by comparing all pairs."""
+    """Whether a query from `first` to `last` has the id of the key: by binary search, not by comparing all pairs."""
     queries, key_ids = query_ids.shape[1], key_ids.long().contiguous()
     ids, order = query_ids.long().sort(dim=-1, stable=True)
     rank = torch.searchsorted(ids, ids) * queries + order  # ascending: first by id, then by query
     begin = torch.searchsorted(ids, key_ids)
-    found = torch.searchsorted(rank, begin * queries + first.clamp_min(0))
+    place = torch.searchsorted(rank, begin * queries + first.clamp_min(0))
     same = ids.gather(1, begin.clamp_max(queries - 1)) == key_ids
-    in_time = rank.gather(1, found.clamp_max(queries - 1)) <= begin * queries + last.clamp_max(queries - 1)
-    return same & (found < queries) & in_time
+    in_time = rank.gather(1, place.clamp_max(queries - 1)) <= begin * queries + last.clamp_max(queries - 1)
+    return same & (place < queries) & in_time
 
 
 def make_scores(
@@ -290,7 +275,7 @@ def make_scores(
     softcap: float | None,
     sinks: Tensor | float | None,
 ) -> Scores:
-    """Check what the user handed in and fold it into a Scores."""
+    """Check the user's inputs and fold them into a Scores."""
     check_floats(query=query, key=key)
     if query.dim() < 2 or query.dim() != key.dim():
         raise ShapeError(
@@ -328,20 +313,13 @@ def make_scores(
     if len(batch) != 1:
         query = query.reshape(math.prod(batch), heads, queries, width)
         key = key.reshape(math.prod(batch), key_heads, keys, width)
-    return Scores(
-        query,
-        key,
-        bind(as_mask(mask), (*batch, heads, queries, keys), query.device, plain),
-        scale,
-        softcap,
-        None if sinks is None else _sinks(sinks, query, (*batch, heads)),
-        range(queries),
-        range(keys),
-    )
+    bound = bind(as_mask(mask), (*batch, heads, queries, keys), query.device, plain)
+    logits = None if sinks is None else _sinks(sinks, query, (*batch, heads))
+    return Scores(query, key, bound, scale, softcap, logits, range(queries), range(keys))
 
 
 def _visible(visible: Tensor | None, bias: Tensor | None) -> Tensor | None:
-    """Which points are visible, a bias of -inf counted; None where all are."""
+    """Which points are visible, where a bias of -inf hides; None if all points are."""
     if bias is None:
         return visible
     return bias != -math.inf if visible is None else visible & (bias != -math.inf)
@@ -365,10 +343,17 @@ def check_floats(**tensors: Tensor) -> None:
             )
         if tensor.is_nested or tensor.layout is not torch.strided or (first is None and tensor.is_meta):
             check_stored(name, tensor)
-        if tensor.dtype is not dtype:
-            _check_dtype(name, tensor, first, dtype)
+        if tensor.dtype not in FLOATS:
+            raise DTypeError(
+                f"{name} must be float64, float32, bfloat16 or float16. "
+                f"Got {str(tensor.dtype).removeprefix('torch.')}. Use {name}.float()."
+            )
         if first is None:
             first, dtype, device = name, tensor.dtype, tensor.device
+        elif tensor.dtype != dtype:
+            raise DTypeError(
+                f"{first} and {name} must have one dtype. Got {dtype} and {tensor.dtype}. Use {name}.to({first}.dtype)."
+            )
         elif tensor.device != device:
             raise DeviceError(
                 f"{first} and {name} must lie on one device. Got {device} and {tensor.device}. "
@@ -376,21 +361,9 @@ def check_floats(**tensors: Tensor) -> None:
             )
 
 
-def _check_dtype(name: str, tensor: Tensor, first: str | None, dtype: torch.dtype | None) -> None:
-    if tensor.dtype not in FLOATS:
-        raise DTypeError(
-            f"{name} must be float64, float32, bfloat16 or float16. "
-            f"Got {str(tensor.dtype).removeprefix('torch.')}. Use {name}.float()."
-        )
-    if first is not None:
-        raise DTypeError(
-            f"{first} and {name} must have one dtype. Got {dtype} and {tensor.dtype}. Use {name}.to({first}.dtype)."
-        )
-
-
 def _sinks(sinks: Tensor | float, query: Tensor, to: tuple[int, ...]) -> Tensor:
     if not isinstance(sinks, Tensor):
-        try:  # a copy, since a change to it could not be noticed
+        try:  # a copy, since a later change to it would not be noticed
             sinks = torch.tensor(sinks, dtype=torch.promote_types(query.dtype, torch.float32), device=query.device)
         except (TypeError, ValueError, RuntimeError, OverflowError):
             raise DTypeError(f"sinks must be a float per head. Got {type(sinks).__name__}.") from None
@@ -419,7 +392,7 @@ def as_range(indices: Sequence[int], like: Tensor) -> Positions:
 
 
 def _compose(positions: Positions, picked: Positions) -> Positions:
-    """Positions of positions: where the picked ones lie in the whole matrix."""
+    """The picked positions among these positions."""
     if isinstance(picked, range):
         return positions[picked.start : picked.stop : picked.step]
     return at(positions, picked.device)[picked]

@@ -13,21 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from torch import Tensor
 
-from regard.backends.contract import (
-    Attend,
-    Backend,
-    Backward,
-    Capabilities,
-    Entropy,
-    Gradients,
-    LogSumExp,
-    Pool,
-    Received,
-    Reduction,
-    Result,
-    Top,
-    TransposedProduct,
-)
+from regard.backends.contract import Attend, Backend, Backward, Capabilities, Gradients, Reduction, Result
 from regard.backends.tiles import gradients, reductions
 from regard.backends.tiles.tile import each_tile
 from regard.scores import Scores
@@ -42,11 +28,7 @@ class Tiles(Backend):
     """Everything, in tiles of plain torch."""
 
     name = "tiles"
-    can = Capabilities(
-        requests=(Attend, LogSumExp, Received, Entropy, Top, Pool, TransposedProduct),
-        gradients=(Attend, LogSumExp, Received, Entropy, Pool, TransposedProduct),
-        dropout=True, empty=True, bias_gradients=True, always=True,
-    )  # fmt: skip
+    can = Capabilities(dropout=True, empty=True, bias_gradients=True, always=True)
 
     def forward(self, scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
         """(weights @ value, logsumexp), without sinks."""

@@ -23,9 +23,7 @@ from regard.backends.contract import (
     Backward,
     Capabilities,
     Dense,
-    Entropy,
     Gradients,
-    LogSumExp,
     Pool,
     Received,
     Reduction,
@@ -41,8 +39,6 @@ from regard.backends.triton.problem import MAX_GRID, OUT_OF_REACH, Normaliser, h
 from regard.scores import HIDING, MASK_PARTS, Scores
 from regard.support import Float, no_autocast
 
-_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
-_INTERPRETED = (torch.float16, torch.float32)  # the interpreter's tl.dot is wrong for bfloat16
 _MAX_WIDTH = 256
 _MAX_SOFTCAP = 128.0  # the kernels' tanh errs by 2⁻²⁴, and the cap multiplies that
 _MAX_TOP = 16
@@ -57,10 +53,11 @@ class TritonBackend(Backend):
 
     name = "triton"
     can = Capabilities(
-        requests=(Attend, LogSumExp, Received, Entropy, Top, Pool, TransposedProduct, Dense),
-        gradients=(Attend, LogSumExp, Received, Entropy, Pool, TransposedProduct),
-        dtypes={"cuda": _DTYPES}, named_dtypes={"cpu": _INTERPRETED}, mask_parts=frozenset(MASK_PARTS) - {"cuts"},
-    )  # fmt: skip
+        requests=(*Capabilities.requests, Dense),
+        dtypes={"cuda": (torch.float16, torch.bfloat16, torch.float32)},
+        named_dtypes={"cpu": (torch.float16, torch.float32)},  # the interpreter's tl.dot is wrong for bfloat16
+        mask_parts=frozenset(MASK_PARTS) - {"cuts"},
+    )
 
     def accepts(self, scores: Scores, request: Request | Dense, gradient: bool) -> bool:
         """Problems within the limits of the kernels; gradients unless tiles compute them faster."""
