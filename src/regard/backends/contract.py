@@ -155,7 +155,7 @@ class Capabilities:
     """What a backend can compute, as data that the chooser compares with a problem.
 
     Args:
-        requests: the types of the requests that it computes; by default all that `reduce`, `forward` and `logsumexp` take.
+        requests: the types of the requests that it computes; by default all but `Dense`.
         gradients: the types of the requests that it differentiates; by default all but `Top`.
         dtypes: the dtypes that it takes, by type of device; None for all dtypes on all devices.
         named_dtypes: further dtypes that it takes only where `use` names it.

@@ -114,7 +114,7 @@ class AttentionMatrix(LazyMatrix):
     # Weights and matrices derived from these
 
     def diagonal(self, offset: int = 0) -> Float[Tensor, "*leading n"]:
-        """The weights A[i, i + offset]: of each query for the token at its position, or with -1 for the token before."""
+        """The weights A[i, i + offset]: of each query for its own token, or with -1 for the token before it."""
         queries, keys = self.shape[-2:]
         offset = max(-queries, min(whole("offset", offset), keys))
         first = max(-offset, 0)

@@ -1,7 +1,7 @@
 """Masks are values: small, composable descriptions of which query may see which key.
 
-A mask never holds queries × keys numbers unless the user passes such a tensor. What it means for one matrix is said by
-`BoundMask` in bound_mask.py.
+A mask never holds queries × keys numbers unless the user passes such a tensor. `BoundMask` (bound_mask.py) is a mask
+applied to one matrix.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from torch import Tensor
 from regard.errors import DTypeError, InputError
 from regard.support import FLOATS, WHOLE, check_dense, check_stored, number, whole
 
-__all__ = ["Mask", "bias", "causal", "cut", "documents", "padding", "window"]
-
-FAR = 2**60  # further than any key, and sums of a few such distances fit in int64
+FAR = 2**60  # further than any key; sums of a few such distances fit in int64
 _EVERYWHERE = range(FAR)
 HIDING = -1e29  # a bias this low hides a key as -inf does: many libraries write torch.finfo(dtype).min
 
@@ -33,16 +31,16 @@ class Band:
     offset: int | Tensor
 
     def __repr__(self) -> str:
-        at = "" if isinstance(self.offset, int) and self.offset == 0 else f"offset={_brief(self.offset)}"
+        offset = "" if isinstance(self.offset, int) and self.offset == 0 else f"offset={_brief(self.offset)}"
         if self.lowest is None and self.highest == 0:
-            return f"causal({at})"
+            return f"causal({offset})"
         left = None if self.lowest is None else -self.lowest
-        return f"window({', '.join(filter(None, [str(left), str(self.highest), at]))})"
+        return f"window({', '.join(filter(None, [str(left), str(self.highest), offset]))})"
 
 
 @dataclass(frozen=True, eq=False)
 class Keep:
-    """Key j is visible where it is kept: a length per sequence, or True per key."""
+    """Key j is visible where `keys` is True, or below a length per sequence."""
 
     keys: Tensor
 
@@ -52,7 +50,7 @@ class Keep:
 
 @dataclass(frozen=True, eq=False)
 class Same:
-    """Key j is visible to query i where both carry the same document id."""
+    """Key j is visible to query i where both have the same document id."""
 
     queries: Tensor
     keys: Tensor
@@ -83,35 +81,27 @@ class Cut:
 
     @property
     def hides(self) -> bool:
-        """Whether it hides, and does not only weaken or strengthen."""
+        """Whether it hides, rather than only weakens or strengthens."""
         return self.bias == -math.inf
 
     def __repr__(self) -> str:
-        said = [_brief_positions(self.queries), _brief_positions(self.keys)]
-        said += [] if self.band is None else [f"within={self.band!r}"]
-        said += [] if self.heads is None else [f"heads={_brief_heads(self.heads)}"]
-        return f"cut({', '.join(said if self.hides else [*said, f'bias={self.bias:g}'])})"
+        arguments = [_brief(self.queries), _brief(self.keys)]
+        arguments += [] if self.band is None else [f"within={self.band!r}"]
+        arguments += [] if self.heads is None else [f"heads={_brief(self.heads)}"]
+        return f"cut({', '.join(arguments if self.hides else [*arguments, f'bias={self.bias:g}'])})"
 
 
 Atom = Band | Keep | Same | Dense | Cut
 
 
-def _brief_positions(positions: range | Tensor) -> str:
-    if isinstance(positions, Tensor):
-        return _brief(positions)
-    if positions == _EVERYWHERE:
-        return "None"
-    last = "None" if positions.stop >= FAR else str(positions.stop)
-    return str(positions.start) if len(positions) == 1 else f"slice({positions.start}, {last})"
-
-
-def _brief_heads(heads: tuple[int, ...] | Tensor) -> str:
-    return _brief(heads) if isinstance(heads, Tensor) else str(list(heads))
-
-
-def _brief(value: int | Tensor) -> str:
-    if isinstance(value, int):
-        return str(value)
+def _brief(value: int | range | tuple[int, ...] | Tensor) -> str:
+    """A short text of an argument, as the user could write it; of a large tensor its dtype and shape."""
+    if isinstance(value, range):
+        last = "None" if value.stop >= FAR else str(value.stop)
+        text = str(value.start) if len(value) == 1 else f"slice({value.start}, {last})"
+        return "None" if value == _EVERYWHERE else text
+    if not isinstance(value, Tensor):
+        return str(list(value) if isinstance(value, tuple) else value)
     if value.numel() <= 4 and not value.is_floating_point():
         return str(value.tolist())
     return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
@@ -138,18 +128,15 @@ class Mask:
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """Every tensor the mask reads."""
-        found = []
-        for atom in self.atoms:
-            found += [value for value in vars(atom).values() if isinstance(value, Tensor)]
-        return tuple(found)
+        """Every tensor that the mask reads."""
+        return tuple([value for atom in self.atoms for value in vars(atom).values() if isinstance(value, Tensor)])
 
 
 _NO_MASK = Mask()
 
 
 def as_mask(mask: Mask | Tensor | None) -> Mask:
-    """Whatever may be written as `mask=`, as a Mask: a bool tensor hides, a float tensor is added."""
+    """An argument `mask=` as a Mask: a bool tensor hides, a float tensor is added."""
     if mask is None:
         return _NO_MASK
     if isinstance(mask, Mask):
@@ -169,23 +156,24 @@ def hides(bias: Tensor) -> Tensor:
     return bias <= max(HIDING, torch.finfo(bias.dtype).min)
 
 
-def _tensor(value: Any, wanted: str) -> Tensor:
-    """A tensor as it is, since later changes to it are noticed; a copy of anything else, since they would not be."""
+def _tensor(value: Any, expected: str) -> Tensor:
+    """A tensor unchanged, since later changes to it are noticed; other values as a new tensor."""
     if isinstance(value, Tensor):
         check_dense("the tensor of a mask", value)
         return value
     try:
         return torch.tensor(value)
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise DTypeError(f"{wanted}. Got {type(value).__name__}.") from None
+        raise DTypeError(f"{expected}. Got {type(value).__name__}.") from None
 
 
 def _offset(offset: int | Tensor | Sequence[int]) -> int | Tensor:
     if not hasattr(offset, "__len__"):
         return _distance("offset", offset)
-    per_batch = _tensor(offset, "offset must be an int or whole numbers per batch")
+    expected = "offset must be an int or whole numbers per batch"
+    per_batch = _tensor(offset, expected)
     if per_batch.dtype not in WHOLE:
-        raise DTypeError(f"offset must be an int or whole numbers per batch. Got {per_batch.dtype}.")
+        raise DTypeError(f"{expected}. Got {per_batch.dtype}.")
     return per_batch
 
 
@@ -235,17 +223,16 @@ def padding(keys: Tensor | Sequence[int] | int) -> Mask:
     >>> regard.padding([3, 5])
     padding([3, 5])
     """
-    kept = _tensor(keys, "padding takes lengths (whole numbers) or a bool tensor, True = a real token")
+    expected = "padding takes lengths (whole numbers) or a bool tensor, True = a real token"
+    kept = _tensor(keys, expected)
     if kept.dtype != torch.bool and kept.dtype not in WHOLE:
-        raise DTypeError(
-            "padding takes lengths (whole numbers) or a bool tensor, True = a real token. "
-            f"Got {kept.dtype}. For a float mask that is added to the scores use regard.bias."
-        )
+        hint = "For a float mask that is added to the scores use regard.bias."
+        raise DTypeError(f"{expected}. Got {kept.dtype}. {hint}")
     return Mask((Keep(kept),))
 
 
 def documents(ids: Tensor | Sequence[int], key_ids: Tensor | Sequence[int] | None = None) -> Mask:
-    """Packed documents: a query sees the keys that carry its own id. `ids` is (*batch, tokens).
+    """Packed documents: a query sees the keys with the same id. `ids` is (*batch, tokens).
 
         documents([7, 7, 9])
         1 1 0
@@ -256,19 +243,19 @@ def documents(ids: Tensor | Sequence[int], key_ids: Tensor | Sequence[int] | Non
     >>> regard.documents(torch.tensor([7, 7, 9])) & regard.causal()
     documents([7, 7, 9]) & causal()
     """
-    wanted = "documents takes one whole number per token, shape (*batch, tokens)"
-    queries = _tensor(ids, wanted)
-    keys = queries if key_ids is None else _tensor(key_ids, wanted)
+    expected = "documents takes one whole number per token, shape (*batch, tokens)"
+    queries = _tensor(ids, expected)
+    keys = queries if key_ids is None else _tensor(key_ids, expected)
     for tensor in (queries, keys):
         if tensor.dtype not in WHOLE or tensor.dim() == 0:
-            raise DTypeError(f"{wanted}. Got {tensor.dtype} of shape {tuple(tensor.shape)}.")
+            raise DTypeError(f"{expected}. Got {tensor.dtype} of shape {tuple(tensor.shape)}.")
     return Mask((Same(queries, keys),))
 
 
 def bias(tensor: Tensor) -> Mask:
     """Numbers added to the scaled scores, broadcast to (*batch, heads, queries, keys).
 
-    -inf hides, and so does what others write for it: -1e29 and below, or the least number of the dtype.
+    -inf hides, and so do the numbers that other libraries use instead: -1e29 and below, or the minimum of the dtype.
 
     >>> import torch, regard
     >>> regard.bias(torch.zeros(8, 1, 5))
@@ -281,7 +268,7 @@ def bias(tensor: Tensor) -> Mask:
     return Mask((Dense(tensor),))
 
 
-Tokens = int | slice | range | Tensor | None  # as a user names them
+Tokens = int | slice | range | Tensor | None
 
 
 def cut(
@@ -292,7 +279,7 @@ def cut(
     heads: Collection[int] | Tensor | None = None,
     bias: float = -math.inf,
 ) -> Mask:
-    """Hides some keys from some queries; with a finite `bias` it weakens what they give (below 0), or strengthens it.
+    """Hides some keys from some queries; with a finite `bias` it weakens (below 0) or strengthens their scores.
 
     Queries and keys: a number, a slice or a range, counted from 0; a bool tensor (*batch, tokens); or None for all.
     `within`: only where this window would let a query see a key. `heads`: numbers, or a bool tensor (*batch, heads).
@@ -337,21 +324,21 @@ def _heads(heads: Collection[int] | Tensor | None) -> tuple[int, ...] | Tensor |
     return numbers
 
 
-def _positions(name: str, given: Tokens) -> range | Tensor:
-    if given is None:
+def _positions(name: str, tokens: Tokens) -> range | Tensor:
+    if tokens is None:
         return _EVERYWHERE
-    if isinstance(given, Tensor) and given.dim() > 0:
-        if given.dtype != torch.bool:
-            raise DTypeError(f"{name} must be a number, a slice, a range or a bool tensor. Got {given.dtype}.")
-        check_stored(name, given)
-        return given
-    if isinstance(given, slice | range):
-        start, stop = given.start or 0, FAR if given.stop is None else given.stop
-        start, stop, step = (whole(name, n) for n in (start, stop, 1 if given.step is None else given.step))
+    if isinstance(tokens, Tensor) and tokens.dim() > 0:
+        if tokens.dtype != torch.bool:
+            raise DTypeError(f"{name} must be a number, a slice, a range or a bool tensor. Got {tokens.dtype}.")
+        check_stored(name, tokens)
+        return tokens
+    if isinstance(tokens, slice | range):
+        start, stop = tokens.start or 0, FAR if tokens.stop is None else tokens.stop
+        start, stop, step = (whole(name, n) for n in (start, stop, 1 if tokens.step is None else tokens.step))
         if start < 0 or stop < 0 or step != 1:
-            raise InputError(f"{name} are counted from 0, in steps of 1. Got {given}.")
+            raise InputError(f"{name} are counted from 0, in steps of 1. Got {tokens}.")
         return range(min(start, FAR), max(min(stop, FAR), min(start, FAR)))
-    start = whole(name, given)
+    start = whole(name, tokens)
     if start < 0:
         raise InputError(f"{name} are counted from 0. Got {start}.")
     return range(min(start, FAR), min(start, FAR) + 1)

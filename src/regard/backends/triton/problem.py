@@ -1,7 +1,6 @@
-"""`Problem`: a `Scores` as Triton's kernels take it, and `prepare`, which makes one.
+"""`Problem`: a `Scores` as Triton's kernels take it; `prepare` makes one; and which tiles of a mask are hidden.
 
-The NamedTuples here are what kernels are called with. Triton passes their fields one by one, so a kernel has the same
-parameters as if they were spelt out.
+The NamedTuples are arguments of kernels. Triton passes their fields one by one, as if they were separate parameters.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -53,7 +52,7 @@ class AxisStrides(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Sizes, band, scale, cap and mask: what every kernel needs in order to compute logits."""
+    """Sizes, band, scale, cap and mask: the arguments from which every kernel computes logits."""
 
     low: int | Tensor  # key - query lies between low and high; tensors where each batch has its own band
     high: int | Tensor
@@ -61,11 +60,11 @@ class Problem(NamedTuple):
     keys: int
     heads: int
     group: int  # query heads that share one key head
-    interleave: int  # 2 ** interleave heads are worked on side by side, the longest programs of all of them first
+    interleave: int  # 2 ** interleave heads run side by side, the longest programs of all of them first
     factor: float  # product × factor is a logit in base 2; with a cap, cap × tanh(product × factor · ln 2 / 2)
     cap: float
-    # The tensors of the mask, None where it has no such part. Not in a tuple of their own: with Triton 3.6 a field that
-    # is compiled in because it is 1 spoils the tuples inside the same tuple.
+    # The tensors of the mask, None where it has no such part. Not in a nested tuple: with Triton 3.6 a field that is
+    # compiled in because it is 1 spoils the tuples inside the same tuple.
     keep: Tensor | None = None  # (batch, keys): 0 for padding
     query_ids: Tensor | None = None  # (batch, queries): documents
     key_ids: Tensor | None = None
@@ -84,7 +83,7 @@ class Problem(NamedTuple):
 
 
 class Flags(NamedTuple):
-    """What a kernel is compiled for: which parts the mask has, and what is known about the scores."""
+    """Constants of a compiled kernel: the parts of the mask, and facts about the scores."""
 
     band: bool = False
     batch_band: bool = False  # each batch has a band of its own
@@ -110,7 +109,7 @@ class Normaliser(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """The rows of each head that are worked on at a time."""
+    """The rows of each head that are computed at a time."""
 
     start: int
     rows: int
@@ -133,7 +132,7 @@ def tensors(scores: Scores) -> Tensors:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A `Scores` for blocks of one size: descriptors of query and key, the problem, and what is known about it."""
+    """A `Scores` for blocks of one size: descriptors of query and key, the problem, and facts about it."""
 
     mask: BoundMask
     place: tuple[Positions, Positions]  # of rows and columns in the whole matrix
@@ -145,6 +144,8 @@ class Prepared:
     problem: Problem
     flags: Flags
     blocks: tuple[int, int]
+    _kernels: dict[Any, Any] = field(default_factory=dict)  # compiled for this problem
+    _cache: dict[Any, Any] = field(default_factory=dict)  # results of `once`
 
     @property
     def keys_problem(self) -> Problem:
@@ -160,54 +161,61 @@ class Prepared:
         if not self.flags.limits:
             return self.problem
         problem, cache, key = self.problem, self.mask.cache, (find, self.blocks, *self.place)
-        found = cache.get(key)
-        if found is None:
-            found = find(problem.keep, problem.query_ids, problem.key_ids, self.blocks, tokens)
-            if not capturing(found):  # what a graph computes has no numbers yet
-                cache[key] = found
-        return problem._replace(limits=found)
+        limits = cache.get(key)
+        if limits is None:
+            limits = find(problem.keep, problem.query_ids, problem.key_ids, self.blocks, tokens)
+            if not capturing(limits):  # tensors of a graph capture have no numbers yet
+                cache[key] = limits
+        return problem._replace(limits=limits)
 
     def grid(self, blocks: int, heads: int) -> tuple[int, int, int]:
-        """A grid of so many blocks for each head."""
+        """A grid with this number of blocks for each head."""
         interleave = self.problem.interleave
         return (blocks << interleave, *head_grid(heads >> interleave))
 
     @property
     def precision(self) -> str:
-        """Of products: float32 in full, not rounded to TF32."""
+        """The precision of products: float32 in full, not rounded to TF32."""
         return "ieee" if self.dtype == torch.float32 else "tf32"
 
     def along_keys(self, block: int, norm: Normaliser | None = None) -> Flags:
         """The flags of a pass that keeps a block of queries and goes along the keys."""
-        problem, ends = self.problem, (True, True)
-        if not (self.flags.every_tile or self.flags.batch_band or self.flags.limits):
-            ends = problem.low > -OUT_OF_REACH, problem.high < OUT_OF_REACH or problem.keys % block > 0  # type: ignore[assignment]
-        return self._flags(*ends, norm)
+        left, right = self._cut_sides
+        return self._flags(left, right or self.problem.keys % block > 0, norm)
 
     def along_queries(self, block: int, norm: Normaliser | None = None) -> Flags:
         """The flags of a pass that keeps a block of keys and goes along the queries."""
-        problem, ends = self.problem, (True, True)
-        if not (self.flags.every_tile or self.flags.batch_band or self.flags.limits):
-            ends = problem.high < OUT_OF_REACH, problem.low > -OUT_OF_REACH or problem.queries % block > 0  # type: ignore[assignment]
-        return self._flags(*ends, norm)
+        left, right = self._cut_sides
+        return self._flags(right, left or self.problem.queries % block > 0, norm)
+
+    @property
+    def _cut_sides(self) -> tuple[bool, bool]:
+        """Whether the mask may cut tiles left and right of the full tiles, as far as no tensor must be read for it."""
+        if self.flags.every_tile or self.flags.batch_band or self.flags.limits:
+            return True, True
+        return bool(self.problem.low > -OUT_OF_REACH), bool(self.problem.high < OUT_OF_REACH)
+
+    def _flags(self, start: bool, end: bool, norm: Normaliser | None) -> Flags:
+        split = norm is not None and norm.low is not None
+        return self.flags._replace(stages=(start, True, end), split_lse=split)
 
     @cached_property
     def _compiled_for(self) -> Any:
-        """All that Triton compiles in of these tensors and this problem."""
+        """The properties of these tensors and this problem that Triton compiles in."""
         tensors, shapes = (self.q.base, self.k.base, *self.strides), (*self.q.block_shape, *self.k.block_shape)
         return self.q.base.device.index, self.dtype, shapes, _specialisation((*tensors, self.problem))
 
     def launch(self, kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> None:
-        """`kernel[grid](*args, **constants)`, where the second time Triton need not look for what it has compiled.
+        """`kernel[grid](*args, **constants)`, which finds the compiled kernel faster than Triton does.
 
-        Looking at some fifty arguments takes it longer than the launch. Besides numbers and layouts, arguments must be
-        this problem and its tensors, or new tensors of which `constants` say whether and in what dtype they are there.
+        Triton inspects some fifty arguments, which takes longer than the launch. Besides numbers and layouts, arguments
+        must be this problem and its tensors, or new tensors whose presence and dtype follow from `constants`.
         """
         launch = Launch(kernel, grid, args, constants)
         self._launch(launch, self._find(_key(launch)))
 
     def launch_all(self, *launches: Launch) -> None:
-        """One launch after the other. Kernels that are new are compiled before the first, side by side."""
+        """One launch after the other. New kernels are compiled before the first launch, side by side."""
         keys = [_key(launch) for launch in launches]
         new = [(key, launch) for key, launch in zip(keys, launches, strict=True) if self._find(key) is None]
         if len(new) > 1 and self.q.base.device.type == "cuda":
@@ -219,10 +227,10 @@ class Prepared:
 
     def _find(self, key: Any) -> Any:
         """The kernel compiled for this problem, if there is one."""
-        found = self._kernels.get(key)
-        if found is None:
-            found = self._kernels[key] = _COMPILED.get((key, self._compiled_for))
-        return found
+        compiled = self._kernels.get(key)
+        if compiled is None:
+            compiled = self._kernels[key] = _COMPILED.get((key, self._compiled_for))
+        return compiled
 
     def _launch(self, launch: Launch, compiled: Any) -> None:
         kernel, grid, args, constants = launch
@@ -233,28 +241,15 @@ class Prepared:
         if compiled is not None:  # the interpreter compiles nothing
             _COMPILED[_key(launch), self._compiled_for] = compiled
 
-    @cached_property
-    def _kernels(self) -> dict[Any, Any]:
-        return {}
-
-    def once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What `make` gives, made once for this problem."""
-        found = self._made.get(key)
-        if found is None:
-            found = self._made[key] = make()
-        return found
-
-    @cached_property
-    def _made(self) -> dict[Any, Any]:
-        return {}
-
-    def _flags(self, start: bool, end: bool, norm: Normaliser | None) -> Flags:
-        split = norm is not None and norm.low is not None
-        return self.flags._replace(stages=(start, True, end), split_lse=split)
+    def once(self, key: Any, compute: Callable[[], Any]) -> Any:
+        """The result of `compute`, computed once for this problem."""
+        if key not in self._cache:
+            self._cache[key] = compute()
+        return self._cache[key]
 
 
 class Launch(NamedTuple):
-    """A kernel and what it is called with."""
+    """A kernel and its arguments."""
 
     kernel: Any
     grid: tuple[int, ...]
@@ -267,20 +262,20 @@ _SPECIALISED = (int, tuple, Chunk, Layouts)  # arguments of these types differ f
 
 
 def _key(launch: Launch) -> Any:
-    """All that Triton compiles in of a launch, beside the problem."""
+    """The properties of a launch that Triton compiles in, beside those of the problem."""
     others = tuple([_specialised(a) for a in launch.args if type(a) in _SPECIALISED])
     return id(launch.kernel), others, *launch.constants.values()
 
 
 def _compile_side_by_side(launches: Sequence[Launch]) -> list[Any]:
-    """Most of what compiling a kernel takes is outside Python: LLVM, ptxas, and a C compiler for its launcher."""
+    """Compiling a kernel takes most of its time outside Python: LLVM, ptxas, and a C compiler for its launcher."""
     device = torch.cuda.current_device()
 
     def compiled(launch: Launch) -> Any:
-        with torch.cuda.device(device):  # each thread has a current device of its own
-            found = launch.kernel.warmup(*launch.args, grid=launch.grid, **launch.constants)
-            found[launch.grid]  # which loads it
-        return found
+        with torch.cuda.device(device):  # each thread has its own current device
+            kernel = launch.kernel.warmup(*launch.args, grid=launch.grid, **launch.constants)
+            kernel[launch.grid]  # loads it
+        return kernel
 
     with ThreadPoolExecutor(len(launches)) as threads:
         return list(threads.map(compiled, launches))
@@ -294,7 +289,7 @@ def _descriptor() -> type:
 
 
 def _specialisation(argument: Any) -> Any:
-    """What Triton compiles in of an argument: of numbers whether they are 1 or multiples of 16, of tensors the same."""
+    """What Triton compiles in: whether a number is 1 or a multiple of 16; the dtype and alignment of a tensor."""
     if isinstance(argument, tuple):
         return tuple(map(_specialisation, argument))
     if isinstance(argument, int):
@@ -304,7 +299,7 @@ def _specialisation(argument: Any) -> Any:
     return type(argument) if isinstance(argument, float) else argument
 
 
-_specialised = lru_cache(maxsize=4096)(_specialisation)  # of numbers and tuples of them; a kernel's have the same types
+_specialised = lru_cache(maxsize=4096)(_specialisation)  # of numbers and tuples of numbers
 
 
 def prepare(scores: Scores, block_m: int, block_n: int, interleave: bool = True) -> Prepared:
@@ -314,7 +309,7 @@ def prepare(scores: Scores, block_m: int, block_n: int, interleave: bool = True)
     if prepared is None:
         prepared = _prepare(scores, *key)
         copied = (d.base.data_ptr() != t.data_ptr() for d, t in ((prepared.q, scores.query), (prepared.k, scores.key)))
-        if not any(copied) and scores.mask.only_bands and not capturing(scores.query):  # what is copied is not kept
+        if not any(copied) and scores.mask.only_bands and not capturing(scores.query):  # copies are not kept
             scores.cache[key] = prepared
     return prepared  # type: ignore[no-any-return]
 
@@ -325,20 +320,12 @@ def _prepare(scores: Scores, block_m: int, block_n: int, interleave: bool) -> Pr
     k, k_layout = describe(scores.key, block_n)
     low, high = _band(scores)
     full = not (queries % block_m or keys % block_n)
-    every_tile = bool(mask.visible or mask.biases)
     flags = Flags(
-        band=bool(mask.bands),
-        batch_band=isinstance(low, Tensor),
-        padding=bool(mask.kept),
-        documents=bool(mask.ids),
-        visible=bool(mask.visible),
-        bias=bool(mask.biases),
-        softcap=scores.softcap is not None,
-        full_blocks=full,
+        bool(mask.bands), isinstance(low, Tensor), bool(mask.kept), bool(mask.ids), bool(mask.visible),
+        bool(mask.biases), softcap=scores.softcap is not None, full_blocks=full,
         causal=full and bool(mask.bands) and all(lowest is None for lowest, _, _ in mask.bands),
-        limits=bool(mask.kept or mask.ids),
-        every_tile=every_tile,
-    )
+        limits=bool(mask.kept or mask.ids), every_tile=bool(mask.visible or mask.biases),
+    )  # fmt: skip
     scale, cap = scores.scale, scores.softcap
     factor, cap = (scale * LOG2E, 0.0) if cap is None else (2 * LOG2E * scale / cap, cap * LOG2E)
     problem = Problem(
@@ -352,22 +339,22 @@ def _prepare(scores: Scores, block_m: int, block_n: int, interleave: bool) -> Pr
 
 def _mask_operands(scores: Scores) -> dict[str, Any]:
     mask, (batch, _, queries, keys) = scores.mask, scores.shape
-    found: dict[str, Any] = {}
+    operands: dict[str, Any] = {}
     if mask.kept:
         kept = math.prod(take(kept, 3, scores.columns).int() for kept in mask.kept)
-        found["keep"] = _per_token(kept, batch, keys).to(torch.int8)
+        operands["keep"] = _per_token(kept, batch, keys).to(torch.int8)
     if mask.ids:
-        of_queries, of_keys = mask.ids[0]
-        found["query_ids"] = _per_token(take(of_queries, 2, scores.rows), batch, queries)
-        found["key_ids"] = _per_token(take(of_keys, 3, scores.columns), batch, keys)
+        query_ids, key_ids = mask.ids[0]
+        operands["query_ids"] = _per_token(take(query_ids, 2, scores.rows), batch, queries)
+        operands["key_ids"] = _per_token(take(key_ids, 3, scores.columns), batch, keys)
     if mask.visible:
         visible = _part(mask.visible[0], scores)
-        found |= {"visible": visible.view(torch.int8)} | _strides("visible", visible, scores)
+        operands |= {"visible": visible.view(torch.int8)} | _strides("visible", visible, scores)
     if mask.biases:
         bias = _part(mask.biases[0], scores)
         bias = bias.float() if bias.dtype == torch.float64 else bias
-        found |= {"bias": bias, "lowest": max(HIDING, torch.finfo(bias.dtype).min)} | _strides("bias", bias, scores)
-    return found
+        operands |= {"bias": bias, "lowest": max(HIDING, torch.finfo(bias.dtype).min)} | _strides("bias", bias, scores)
+    return operands
 
 
 def _strides(name: str, dense: Tensor, scores: Scores) -> dict[str, int]:
@@ -376,7 +363,7 @@ def _strides(name: str, dense: Tensor, scores: Scores) -> dict[str, int]:
 
 
 def _interleave(scores: Scores) -> int:
-    """As many heads as the cache holds, where programs differ in length: so no long one is left for the end."""
+    """As many heads as the cache holds, where programs differ in length: no long program is left for the end."""
     batch, heads, queries, keys = scores.shape
     lanes, head_bytes = batch * heads, max(queries, keys) * scores.query.shape[-1] * scores.query.element_size()
     interleave = 0
@@ -396,8 +383,8 @@ def _per_token(tensor: Any, batch: int, tokens: int) -> Tensor:
 
 
 def _band(scores: Scores) -> tuple[Any, Any]:
-    """The smallest and the largest key - query that all bands allow, in the scores' own indices: two numbers, or two
-    for each batch."""
+    """The smallest and the largest key - query that all bands allow, in the indices of these scores: two numbers, or
+    two for each batch."""
     low, high, shift = [-OUT_OF_REACH], [OUT_OF_REACH], scores.rows[0] - scores.columns[0]
     for lowest, highest, offset in scores.mask.bands:
         by = offset.reshape(-1) if isinstance(offset, Tensor) else offset
@@ -416,7 +403,7 @@ def _band(scores: Scores) -> tuple[Any, Any]:
 def describe(tensor: Tensor, block: int) -> tuple[Any, Layout]:
     """(batch, heads, tokens, width) as a descriptor of blocks of tokens, and how to find a head in it.
 
-    Both usual layouts are read as they lie: heads one after the other, or side by side as a projection leaves them.
+    Both usual layouts are read without a copy: heads one after the other, or side by side as a projection leaves them.
     """
     _, heads, length, width = tensor.shape
     padded = max(next_power(width), 16)
@@ -434,7 +421,7 @@ def describe(tensor: Tensor, block: int) -> tuple[Any, Layout]:
 
 
 def head_grid(heads: int) -> tuple[int, int]:
-    """The second and third dimension of a grid with so many heads (of all batches)."""
+    """The second and third dimension of a grid for this number of heads (of all batches)."""
     fits = (deep for deep in range(1, min(heads, MAX_GRID) + 1) if heads % deep == 0 and heads // deep <= MAX_GRID)
     deep = next(fits, heads)
     return heads // deep, deep
@@ -461,7 +448,7 @@ def cdiv(number: int, block: int) -> int:
 def along_keys(
     keep: Tensor | None, query_ids: Tensor | None, key_ids: Tensor | None, blocks: tuple[int, int], tokens: int
 ) -> Int[Tensor, "batch blocks 4"]:
-    """The limits of each block of queries; `blocks`: their size and that of blocks of keys, of so many `tokens`."""
+    """The limits of each block of queries. `blocks`: the sizes of blocks of queries and keys; `tokens`: the queries."""
     block_m, block_n = blocks
     limits = []
     if keep is not None:
@@ -474,7 +461,7 @@ def along_keys(
 def along_queries(
     keep: Tensor | None, query_ids: Tensor | None, key_ids: Tensor | None, blocks: tuple[int, int], tokens: int
 ) -> Int[Tensor, "batch blocks 4"]:
-    """The limits of each block of keys, among the queries; sizes as above, `tokens` of the keys."""
+    """The limits of each block of keys, among the queries. `blocks` as in `along_keys`; `tokens`: the keys."""
     block_m, block_n = blocks
     limits = []
     if keep is not None:
@@ -504,7 +491,7 @@ def _some_all(keep: Int[Tensor, "batch tokens"], block: int) -> tuple[Tensor, Te
 
 
 def _limits_of_kept(keep: Tensor, block: int) -> Int[Tensor, "batch 4"]:
-    """The first kept block, the longest run of blocks that are kept as a whole, and the end of the last kept one."""
+    """The first kept block, the longest run of blocks that are kept as a whole, and the end of the last kept block."""
     some, all_ = _some_all(keep, block)
     blocks, place = some.shape[1], torch.arange(some.shape[1], device=keep.device)
     first, end = torch.where(some, place, blocks).amin(-1), torch.where(some, place + 1, 0).amax(-1)
@@ -513,10 +500,10 @@ def _limits_of_kept(keep: Tensor, block: int) -> Int[Tensor, "batch 4"]:
 
 
 def _next_stop(stops: Tensor) -> Tensor:
-    """For each place the first one from there on that is a stop; the number of places where there is none."""
+    """For each place the first stop from there on; the number of places where there is none."""
     places = stops.shape[-1]
-    at = torch.where(stops, torch.arange(places, device=stops.device), places)
-    return at.flip(-1).cummin(-1).values.flip(-1)
+    positions = torch.where(stops, torch.arange(places, device=stops.device), places)
+    return positions.flip(-1).cummin(-1).values.flip(-1)
 
 
 def _extremes(ids: Tensor, block: int) -> tuple[Tensor, Tensor]:
