@@ -12,7 +12,6 @@ from filelock import FileLock
 # look through the checks. (The model is compiled in a process of its own.)
 ROOMS = ("backends.chooser", "backends.contract", "backends.cuts", "backends.reference")
 ROOMS += ("backends.tiles", "backends.torch_cpu", "backends.torch_cuda", "backends.triton.launch", "drawing", "learn")
-ROOMS += ("backends.triton.reductions",)
 ROOMS += ("matrix.attention_matrix", "matrix.axes", "matrix.lazy_matrix", "matrix.normalised", "matrix.picture")
 ROOMS += (
     "distributed",

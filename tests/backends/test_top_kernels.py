@@ -11,7 +11,7 @@ from support.attention.cases import DEVICE, Case, close, there, using
 from test_triton import HALVES, MASKS
 
 import regard
-from regard.backends.triton import problem, reductions, tuning
+from regard.backends.triton import launch, problem, tuning
 
 pytestmark = pytest.mark.gpu
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.gpu
 @pytest.fixture(autouse=True)
 def _kernels_of_top(monkeypatch):
     """Rows as few as here would be stored as they are, and `top` be torch's."""
-    monkeypatch.setattr(reductions, "few", lambda scores: False)
+    monkeypatch.setattr(launch, "few", lambda scores: False)
 
 
 def _counted(keys: list[int], many: int = 320) -> tuple[torch.Tensor, torch.Tensor]:

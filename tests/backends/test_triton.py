@@ -25,7 +25,7 @@ from regard.backends.contract import (
     TransposedProduct,
     trusted,
 )
-from regard.backends.triton import backend, launch, problem, reductions, tuning
+from regard.backends.triton import backend, launch, problem, tuning
 
 pytestmark = pytest.mark.gpu
 HALVES = (torch.float32, torch.float16)
@@ -46,7 +46,7 @@ def test_top_is_exact(case, k):
 @for_all(case=cases(dtypes=HALVES, least=1, most=40))
 @settings(max_examples=8)
 def test_a_summary_is_its_single_reductions(case):
-    test_laws.test_a_summary_is_its_single_reductions.hypothesis.inner_test("triton", case, False)
+    test_laws.test_a_summary_is_its_single_launch.hypothesis.inner_test("triton", case, False)
 
 
 MASKS = {
@@ -130,8 +130,8 @@ def test_bins_of_sixteen_keys(bins, mask):
     case = Case(query, key, key, {"mask": MASKS[mask](256, 128)})
     with using("triton", False):
         A, R, limit = case.matrix(), case.reference(), TOLERANCE[torch.float16]
-        assert reductions.even(A._core.scores, Pool(*bins))
-        assert reductions._bins_by_columns(A._core.scores, Pool(*bins), None)
+        assert launch.even(A._core.scores, Pool(*bins))
+        assert launch._bins_by_columns(A._core.scores, Pool(*bins), None)
         seen = A.summary(pool=bins, top=2)
         close(seen.pool, R.pool(*bins, "mean"), limit)
         close(seen.top.weights, R.top(2), 1e-5)
@@ -168,10 +168,10 @@ def test_little_workspace(monkeypatch, workspace, bins):
     case = Case(*torch.randn(3, 1, 2, 160, 16), {"mask": regard.causal()})
     monkeypatch.setattr(tuning, "WORKSPACE", workspace)
     monkeypatch.setattr(tuning, "processors", lambda device: 2)
-    monkeypatch.setattr(reductions, "_problem_bytes", lambda scores: 0)
+    monkeypatch.setattr(launch, "_problem_bytes", lambda scores: 0)
     with using("triton", False):
         seen, R = case.matrix().summary(pool=(bins, bins), top=5), case.reference()
-        assert (reductions._programs_with_lines(case.matrix()._core.scores, 5, 1) > 1) == (workspace > 1)
+        assert (launch._programs_with_lines(case.matrix()._core.scores, 5, 1) > 1) == (workspace > 1)
         close(seen.received, R.received("sum"), 1e-5)
         close(seen.entropy, R.entropy(), 1e-5)
         close(seen.pool, R.pool(bins, bins, "mean"), 1e-6)

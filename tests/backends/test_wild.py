@@ -12,7 +12,7 @@ from support.attention.cases import DEVICE, TOLERANCE, Case, close, there, using
 
 import regard
 from regard.backends.triton import bins as bin_kernels
-from regard.backends.triton import kernels, launch, problem, reductions, rescale
+from regard.backends.triton import kernels, launch, problem, rescale
 from regard.scores import bound_mask
 
 pytestmark = pytest.mark.gpu
@@ -42,7 +42,7 @@ def test_a_few_rows_are_worked_on_as_they_are(monkeypatch, queries, mask):
     monkeypatch.setattr(kernels, "dense_rows", lambda *a, **o: stored.append(1) or dense(*a, **o))
     with using("triton", False):
         A, R = case.matrix(), case.reference()
-        assert reductions.few(A._core.scores)
+        assert launch.few(A._core.scores)
         close(A[..., 0, :], R.weights[..., 0, :], 1e-6)  # before anything else is known
         seen = A.summary(top=4, pool=(1, 7))
         close(A.logsumexp, R.logsumexp, 1e-5)
@@ -86,7 +86,7 @@ def test_bins_of_any_size(queries, keys, rows, columns, mask, seed):
     case, bins = made(queries, keys, mask), (min(rows, queries), min(columns, keys))
     with using("triton", False):
         A, R = case.matrix(), case.reference()
-        step = reductions.Pass("bins", pool=regard.backends.Pool(*bins))
+        step = launch.Pass("bins", pool=regard.backends.Pool(*bins))
         found = bin_kernels.bins(A._core.data, launch.normaliser(A._core.lse()), step)
     close(found.pool, R.pool(*bins, "mean"), 1e-6)
     close(found.received, R.received("sum"), 1e-5)

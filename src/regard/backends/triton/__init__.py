@@ -2,8 +2,7 @@
 
 Read in this order:
 
-launch.py         `TritonBackend`: what it supports, and which launch answers which request
-reductions.py     the plan: which passes compute a set of reductions
+launch.py         `TritonBackend`: what it supports, and the plan: which passes compute a set of reductions
 problem.py        scores, mask and normaliser as kernels take them; which tiles a mask hides
 tuning.py         block sizes, warps, register limits and workspace
 kernels.py        what all kernels share: the logits of a tile, the loop over tiles; forward, a few rows, sinks

@@ -22,8 +22,8 @@ from regard.backends.triton.kernels import (
     query_bounds,
     tile_logits,
 )
+from regard.backends.triton.launch import Pass, PassResult
 from regard.backends.triton.problem import Normaliser, cdiv, next_power, prepare
-from regard.backends.triton.reductions import Pass, PassResult
 from regard.scores import Scores
 
 

@@ -29,8 +29,8 @@ from regard.backends.triton.kernels import (
     tile_logits,
     weigh_keys,
 )
+from regard.backends.triton.launch import Pass, PassResult, sums_blocks, sums_shape
 from regard.backends.triton.problem import Flags, Normaliser, cdiv, describe, head_grid, next_power, prepare, tensors
-from regard.backends.triton.reductions import Pass, PassResult, sums_blocks, sums_shape
 from regard.scores import Scores
 
 # rows: a block of queries stays in registers while all keys pass

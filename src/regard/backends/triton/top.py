@@ -35,6 +35,7 @@ from regard.backends.triton.kernels import (
     tile_logits,
     weigh_keys,
 )
+from regard.backends.triton.launch import Pass, PassResult
 from regard.backends.triton.problem import (
     Chunk,
     Flags,
@@ -47,7 +48,6 @@ from regard.backends.triton.problem import (
     prepare,
     tensors,
 )
-from regard.backends.triton.reductions import Pass, PassResult
 from regard.backends.triton.top_search import clamp_to_tagged, lower_bound, set_tag, top_search
 from regard.scores import Scores
 
