@@ -1,4 +1,4 @@
-"""torch's fused kernels on a GPU: the very one that `scaled_dot_product_attention` would choose, with its logsumexp.
+"""torch's fused kernels on a GPU: the kernel that `scaled_dot_product_attention` would choose, with its logsumexp.
 
 Those kernels return the logsumexp only through torch's private operators. Where a version lacks one, or refuses, the
 next backend takes over.
@@ -26,13 +26,11 @@ from regard.backends.contract import (
 )
 from regard.scores import HIDING, Scores
 
-__all__ = ["backend"]
-
-_FLASH, _EFFICIENT, _CUDNN = 1, 2, 3  # torch's own numbers for its backends
+_FLASH, _EFFICIENT, _CUDNN = 1, 2, 3  # torch's numbers for its kernels
 
 
 class TorchCUDA(Backend):
-    """torch's fused kernels on a GPU: plain or causal, and their backward; with a bias, the one that takes biases."""
+    """torch's fused kernels on a GPU: plain or causal, and their backward; with a bias, cuDNN's."""
 
     name = "torch_cuda"
     can = Capabilities(
@@ -52,23 +50,20 @@ class TorchCUDA(Backend):
         if scores.scale <= 0 or request.operand.shape != key.shape or query.shape[-1] % 8:
             return False
         whole = scores.rows == range(scores.shape[2]) and scores.columns == range(scores.shape[3])
-        if len(mask.biases) > 1:
-            return False
         if mask.bands and not (mask.plain_causal and whole and query.shape[2] == key.shape[2]):
             return False
-        if mask.biases:
-            return not gradient and not mask.bands and whole and self._takes_bias(scores)
-        kernel = self.kernel(scores, request.operand)
-        if gradient and kernel not in (_FLASH, _CUDNN):
+        if mask.biases and (gradient or mask.bands or not whole or not self._takes_bias(scores)):
             return False
-        return kernel in (_FLASH, _EFFICIENT, _CUDNN) and (kernel, scores.group > 1) not in self.refused
+        kernel = self.kernel(scores, request.operand)
+        kernels = (_FLASH, _CUDNN) if gradient else (_FLASH, _EFFICIENT, _CUDNN)
+        return kernel in kernels and (kernel, scores.group > 1) not in self.refused
 
     def _takes_bias(self, scores: Scores) -> bool:
-        """cuDNN's kernel is faster with a bias than any other, but it takes one of the query's dtype only."""
-        query, (bias,) = scores.query, scores.mask.biases
+        """cuDNN's kernel is faster with a bias than all others, but the bias must be bfloat16, as the query."""
+        query, bias = scores.query, scores.mask.biases[0]
         enabled: bool = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
         fits = query.dtype == bias.dtype == torch.bfloat16 and query.shape[-1] <= 128  # float16 hides at -65,504 too
-        return enabled and fits and bias.data_ptr() % 16 == 0 and (_CUDNN, scores.group > 1) not in self.refused
+        return enabled and fits and bias.data_ptr() % 16 == 0 and len(scores.mask.biases) == 1
 
     def kernel(self, scores: Scores, value: Tensor) -> int:
         """The number of the kernel that torch itself would choose; with a bias, cuDNN's."""
@@ -83,29 +78,25 @@ class TorchCUDA(Backend):
 
     def forward(self, scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
         """(weights @ value, logsumexp), without sinks."""
-        query, key, value = aligned(scores.query), aligned(scores.key), aligned(request.operand)
-        kernel, causal = self.kernel(scores, request.operand), bool(scores.mask.bands)
+        tensors = aligned(scores.query), aligned(scores.key), aligned(request.operand)
+        kernel, causal, scale = self.kernel(scores, request.operand), bool(scores.mask.bands), scores.scale
         bias = scores.mask.biases[0] if scores.mask.biases else None
         ops: Any = torch.ops.aten
         try:
             if kernel == _CUDNN:
-                output, lse = ops._scaled_dot_product_cudnn_attention(
-                    query, key, value, bias, True, 0.0, causal, False, scale=scores.scale
-                )[:2]
+                results = ops._scaled_dot_product_cudnn_attention(*tensors, bias, True, 0.0, causal, False, scale=scale)
             elif kernel == _EFFICIENT:
-                output, lse = ops._scaled_dot_product_efficient_attention(
-                    query, key, value, None, True, 0.0, causal, scale=scores.scale
-                )[:2]
+                results = ops._scaled_dot_product_efficient_attention(*tensors, None, True, 0.0, causal, scale=scale)
             else:
-                output, lse = ops._scaled_dot_product_flash_attention(
-                    query, key, value, 0.0, causal, False, scale=scores.scale
-                )[:2]
+                results = ops._scaled_dot_product_flash_attention(*tensors, 0.0, causal, False, scale=scale)
         except (RuntimeError, AttributeError, TypeError) as error:
             self.refused.add((kernel, scores.group > 1))
             raise Refused(str(error)) from error
-        if lse.numel() != query[..., 0].numel():  # rows padded to whole blocks
-            lse = lse[..., : query.shape[2]]
-        lse = lse.reshape(query.shape[:3])
+        output, lse = results[:2]
+        shape = scores.shape[:3]
+        if lse.numel() != math.prod(shape):  # rows padded to whole blocks
+            lse = lse[..., : shape[2]]
+        lse = lse.reshape(shape)
         if bias is not None and not triton.rescale(output, lse, None):  # a bias of -1e38 hides a key as -inf does
             blind = lse < HIDING
             output, lse = output.masked_fill(blind[..., None], 0.0), lse.masked_fill(blind, -math.inf)
@@ -117,26 +108,24 @@ class TorchCUDA(Backend):
 
     def backward(self, scores: Scores, task: Backward) -> Gradients:
         """Gradients of weights @ value; with sinks too, whose share is in the normaliser and in the result."""
-        request = task.request
-        assert isinstance(request, Attend)
-        query, key, value = aligned(scores.query), aligned(scores.key), aligned(request.operand)
+        assert isinstance(task.request, Attend)
+        query, key, value = aligned(scores.query), aligned(scores.key), aligned(task.request.operand)
         causal, result = bool(scores.mask.bands), aligned(task.result)
         ops: Any = torch.ops.aten
         seed = query.new_zeros((), dtype=torch.int64)
         ends, lengths = (None, None), scores.shape[2:]
         grad, lse = aligned(task.grad.to(query.dtype)), task.lse.float()
-        if self.kernel(scores, request.operand) == _CUDNN:
-            found = ops._scaled_dot_product_cudnn_attention_backward(
+        if self.kernel(scores, task.request.operand) == _CUDNN:
+            gradients = ops._scaled_dot_product_cudnn_attention_backward(
                 grad, query, key, value, result, lse[..., None].contiguous(), seed, seed, None, *ends, *lengths, 0.0,
                 causal, scale=scores.scale,
             )  # fmt: skip
         else:
-            found = ops._scaled_dot_product_flash_attention_backward(
+            gradients = ops._scaled_dot_product_flash_attention_backward(
                 grad, query, key, value, result, lse.contiguous(), *ends, *lengths, 0.0, causal, seed, seed,
                 scale=scores.scale,
             )  # fmt: skip
-        d_query, d_key, d_value = found[:3]
-        return Gradients(d_query, d_key, d_value, (), None)
+        return Gradients(*gradients[:3], (), None)
 
 
 backend = TorchCUDA()

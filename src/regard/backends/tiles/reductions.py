@@ -127,7 +127,7 @@ def _accumulator(scores: Scores, request: Reduction) -> Accumulator:
         return _Top(scores, request.k)
     if isinstance(request, Pool):
         return _Pool(scores, request)
-    return _TransposedProduct(scores, request.operand)
+    return Product(scores, request.operand, transposed=True)
 
 
 class _Received(Accumulator):
@@ -366,31 +366,20 @@ def _bins(edges: list[int], device: torch.device) -> Int[Tensor, " n"]:
     return torch.repeat_interleave(torch.tensor(edges, device=device).diff())
 
 
-class _TransposedProduct(Accumulator):
-    """weightsᵀ @ x, x with the heads of the queries."""
-
-    def __init__(self, scores: Scores, x: Float[Tensor, "batch heads queries any"]):
-        batch, heads, _, keys = scores.shape
-        self.x = x.to(scores.working_dtype)
-        self.total = self.x.new_zeros(batch, heads, keys, x.shape[-1])
-
-    def add(self, tile: Tile) -> None:
-        self.total[tile.batch, tile.heads, tile.columns] += tile.weights.mT @ self.x[tile.batch, tile.heads, tile.rows]
-
-
-# For gradients only
-
-
 class Product(Accumulator):
-    """weights @ y, y with the heads of the queries."""
+    """weights @ x, or weightsᵀ @ x; x with the heads of the queries."""
 
-    def __init__(self, scores: Scores, y: Float[Tensor, "batch heads keys any"]):
-        self.y = y.to(scores.working_dtype)
-        self.total = self.y.new_zeros(*scores.shape[:3], y.shape[-1])
+    def __init__(self, scores: Scores, x: Float[Tensor, "batch heads tokens any"], transposed: bool = False):
+        batch, heads, queries, keys = scores.shape
+        self.x, self.transposed = x.to(scores.working_dtype), transposed
+        self.total = self.x.new_zeros(batch, heads, keys if transposed else queries, x.shape[-1])
 
     def add(self, tile: Tile) -> None:
         """Add the product of one tile."""
-        self.total[tile.batch, tile.heads, tile.rows] += tile.weights @ self.y[tile.batch, tile.heads, tile.columns]
+        weights, rows, columns = tile.weights, tile.rows, tile.columns
+        if self.transposed:
+            weights, rows, columns = weights.mT, columns, rows
+        self.total[tile.batch, tile.heads, rows] += weights @ self.x[tile.batch, tile.heads, columns]
 
 
 class RowDot(Accumulator):
