@@ -131,7 +131,7 @@ def test_bins_of_sixteen_keys(bins, mask):
     with using("triton", False):
         A, R, limit = case.matrix(), case.reference(), TOLERANCE[torch.float16]
         assert launch.even(A._core.scores, Pool(*bins))
-        assert launch._bins_by_columns(A._core.scores, Pool(*bins), None)
+        assert launch._bins_by_columns(A._core.scores, Pool(*bins))
         seen = A.summary(pool=bins, top=2)
         close(seen.pool, R.pool(*bins, "mean"), limit)
         close(seen.top.weights, R.top(2), 1e-5)

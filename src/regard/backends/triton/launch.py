@@ -264,14 +264,14 @@ def plan(scores: Scores, requests: Sequence[Reduction]) -> list[Pass]:
     entropies = [request for request in requests if isinstance(request, Entropy)]
     pools = [request for request in requests if isinstance(request, Pool)]
     passes = [Pass("columns", product=r) for r in requests if isinstance(r, TransposedProduct)]
+    passes += [Pass("columns", request) for request in received if request.reduce == "max"]
+    received = [request for request in received if request.reduce != "max"]
     for pool in pools:
         if not even(scores, pool):  # sums of columns come along
-            sums = next((request for request in received if request.reduce != "max"), None)
-            received = [request for request in received if request is not sums]
-            passes.append(Pass("bins", sums, pool=pool))
+            passes.append(Pass("bins", received.pop(0) if received else None, pool=pool))
     pools = [pool for pool in pools if even(scores, pool)]
     # Where bins are small, a pass of `sums` is needed anyway, and computes the entropy for less than `top` does.
-    small = any(not _bins_by_columns(scores, *pair) for pair in zip(pools, received, strict=False))
+    small = any(not _bins_by_columns(scores, pool) for pool, _ in zip(pools, received, strict=False))
     for request in requests:
         if isinstance(request, Top):
             entropy = entropies.pop() if entropies and not small else None
@@ -279,7 +279,7 @@ def plan(scores: Scores, requests: Sequence[Reduction]) -> list[Pass]:
     for entropy, even_pool, sums in zip_longest(entropies, pools, received):
         if even_pool is None and sums is None:
             passes.append(Pass("rows", entropy=entropy))
-        elif entropy is None and (even_pool is None or _bins_by_columns(scores, even_pool, sums)):
+        elif entropy is None and (even_pool is None or _bins_by_columns(scores, even_pool)):
             passes.append(Pass("columns", sums, pool=even_pool))
         else:
             step = Pass("sums", sums, entropy, even_pool)
@@ -340,12 +340,12 @@ def has_dense_mask(scores: Scores) -> bool:
     return bool(scores.mask.visible or scores.mask.biases)
 
 
-def _bins_by_columns(scores: Scores, pool: Pool, received: Received | None) -> bool:
-    """Whether `columns` can add up even bins on the way: they are large, there is workspace, and it adds up sums."""
+def _bins_by_columns(scores: Scores, pool: Pool) -> bool:
+    """Whether `columns` can add up even bins on the way: they are large, and there is workspace."""
     batch, heads, queries, keys = scores.shape
     if has_dense_mask(scores):
         return False  # it is read by rows, which `columns` would have to transpose
-    large = queries >= 8 * pool.rows and keys >= 16 * pool.columns and (received is None or received.reduce != "max")
+    large = queries >= 8 * pool.rows and keys >= 16 * pool.columns
     return large and batch * heads * pool.rows * keys // 4 <= max(tuning.WORKSPACE, _problem_bytes(scores) // 32)
 
 

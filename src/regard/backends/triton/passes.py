@@ -323,10 +323,8 @@ def _sums_step(
     logits = tile_logits(qk, row[:, None], column[None, :], head, problem, FLAGS, MASKED)
     log2 = log2_weights(logits, high[:, None], low[:, None], FLAGS)
     p = tl.exp2(log2)
-    if RECEIVED == "sum":
+    if RECEIVED:
         total += p
-    if RECEIVED == "max":
-        total = max_nan(total, p)
     if ENTROPY:
         tl.store(entropy_ptr + row, before - tl.sum(p * log2, 1) * LN2, mask=inside)
     if POOL == "bins":
@@ -352,7 +350,7 @@ def sums_kernel(
     BIN_KEYS: tl.constexpr, RAGGED: tl.constexpr, PRECISION: tl.constexpr, CHUNK: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """What each key receives (RECEIVED: "sum", "max" or ""), the entropy of each row, and the matrix in bins.
+    """What each key receives, the entropy of each row, and the matrix in bins.
 
     turns: how many blocks of keys are taken one after the other, and how many turns a program has. On every other turn
     the order of the programs is reversed, so that all have the same amount of work.
@@ -382,7 +380,7 @@ def sums_kernel(
         full_first, full_end = tl.minimum(full_first, end), tl.minimum(tl.maximum(full_first, full_end), end)
         bounds = (first, full_first, full_end, end)
         k = load_block(k_desc, layouts.k, head.batch, head.key_head, start_n)
-        total = tl.zeros([BLOCK_M, BLOCK_N] if RECEIVED != "" else [1, 1], tl.float32)
+        total = tl.zeros([BLOCK_M, BLOCK_N] if RECEIVED else [1, 1], tl.float32)
         keep_band: tl.constexpr = POOL == "bins" and BIN_ROWS >= BLOCK_M
         band = tl.zeros([BLOCK_M, BLOCK_N // side, few] if keep_band else [1, 1, 1], tl.float32)
         state = (total, band)
@@ -393,10 +391,10 @@ def sums_kernel(
                                        norm, layouts, head, problem, bins, FLAGS, ENTROPY, RECEIVED, POOL, BIN_ROWS,
                                        BIN_KEYS, stage != 1, PRECISION, BLOCK_M, BLOCK_N)  # fmt: skip
         total, band = state
-        if RECEIVED != "":
+        if RECEIVED:
             column = start_n + tl.arange(0, BLOCK_N)
-            received = tl.sum(total, 0) if RECEIVED == "sum" else tl.reduce(total, 0, max_nan)
-            tl.store(received_ptr + flat.to(tl.int64) * problem.keys + column, received, mask=column < problem.keys)
+            at = received_ptr + flat.to(tl.int64) * problem.keys + column
+            tl.store(at, tl.sum(total, 0), mask=column < problem.keys)
         if ENTROPY or POOL != "":
             tl.debug_barrier()  # lines are read by other threads than wrote them
         if POOL == "rows":
@@ -407,12 +405,11 @@ def sums_kernel(
 
 def sums(scores: Scores, norm: Normaliser, step: Pass) -> PassResult:
     """Received, entropies and even bins."""
-    received, pool = step.received, step.pool
-    batch, heads, queries, keys = scores.shape
+    pool, (batch, heads, queries, keys) = step.pool, scores.shape
     block_m, block_n, options = sums_blocks(scores)
     bin_rows, bin_keys, units, pooling, programs = sums_shape(scores, step)
     prepared = prepare(scores, block_m, block_n, interleave=False)
-    total = None if received is None else norm.high.new_empty(batch, heads, keys)
+    total = None if step.received is None else norm.high.new_empty(batch, heads, keys)
     lines = None if step.entropy is None else norm.high.new_zeros(batch, heads, programs, queries)
     row_sums = norm.high.new_empty(batch * heads * programs * queries) if pooling == "rows" else None
     bins, pooled = (1, 1, 1.0), None
@@ -433,9 +430,7 @@ def sums(scores: Scores, norm: Normaliser, step: Pass) -> PassResult:
         sums_kernel, (programs, *head_grid(batch * heads)),
         prepared.q, prepared.k, norm, total, lines, row_sums, pooled, prepared.queries_problem, prepared.layouts, bins,
         (max(bin_keys // block_n, 1), cdiv(units, programs)), FLAGS=prepared.once(("sums", norm.low is None), flags),
-        ENTROPY=lines is not None,
-        RECEIVED="" if received is None else "max" if received.reduce == "max" else "sum",
-        POOL=pooling, BIN_ROWS=bin_rows, BIN_KEYS=bin_keys, RAGGED=ragged, PRECISION=prepared.precision, CHUNK=4096,
+        ENTROPY=lines is not None, RECEIVED=total is not None, POOL=pooling, BIN_ROWS=bin_rows, BIN_KEYS=bin_keys, RAGGED=ragged, PRECISION=prepared.precision, CHUNK=4096,
         BLOCK_M=block_m, BLOCK_N=block_n, **options,
     )  # fmt: skip
     if pool is not None and pooled is not None and bins[1] > pool.columns:
