@@ -430,8 +430,8 @@ def sums(scores: Scores, norm: Normaliser, step: Pass) -> PassResult:
         sums_kernel, (programs, *head_grid(batch * heads)),
         prepared.q, prepared.k, norm, total, lines, row_sums, pooled, prepared.queries_problem, prepared.layouts, bins,
         (max(bin_keys // block_n, 1), cdiv(units, programs)), FLAGS=prepared.once(("sums", norm.low is None), flags),
-        ENTROPY=lines is not None, RECEIVED=total is not None, POOL=pooling, BIN_ROWS=bin_rows, BIN_KEYS=bin_keys, RAGGED=ragged, PRECISION=prepared.precision, CHUNK=4096,
-        BLOCK_M=block_m, BLOCK_N=block_n, **options,
+        ENTROPY=lines is not None, RECEIVED=total is not None, POOL=pooling, BIN_ROWS=bin_rows, BIN_KEYS=bin_keys,
+        RAGGED=ragged, PRECISION=prepared.precision, CHUNK=4096, BLOCK_M=block_m, BLOCK_N=block_n, **options,
     )  # fmt: skip
     if pool is not None and pooled is not None and bins[1] > pool.columns:
         pooled = pooled.view(batch, heads, pool.rows, pool.columns, -1).sum(-1)
