@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.backends.contract import HIDDEN, LOG2E, TRUSTED, Dropout
-from regard.scores import BoundMask, Positions, Scores, key_span
+from regard.scores import BoundMask, Positions, Scores, key_span, take
 from regard.support import Float
 
 _ROWS, _SIZE = 256, 2**17  # rows of a tile, and numbers in it for each thread: two such fit in a core's L2 cache
@@ -81,13 +81,13 @@ def each_tile(scores: Scores, lse: Float[Tensor, "batch heads queries"] | None, 
     high, low = _split(lse, dtype)
     size = lanes * group * rows * columns
     needed = (True, lse is not None, slope and scores.softcap is not None)
-    logits, weights, slopes = (_Buffer(query, size if used else 0) for used in needed)
+    buffers = [query.new_empty(size if used else 0) for used in needed]  # reused for every tile
     for b, g in _lanes(batch, heads // group, lanes):
         h = slice(g.start * group, g.stop * group)
-        mask = scores.mask.each(lambda t, b=b, h=h: _cut(_cut(t, 0, b), 1, h))  # type: ignore[misc]
+        b_range, h_range = range(b.start, b.stop), range(h.start, h.stop)
+        mask = scores.mask.each(lambda t, b=b_range, h=h_range: take(take(t, 0, b), 1, h))  # type: ignore[misc]
         hidden_keys = _HiddenKeys(mask, query.device)
         key_t = key[b, g].flatten(0, 1).mT  # (lanes, width, keys)
-        key_blocks: dict[tuple[int, int], Tensor] = {}  # views of it, reused for all blocks of rows
         for start in range(0, queries, rows):
             r = slice(start, min(start + rows, queries))
             positions = scores.rows[r]
@@ -95,21 +95,19 @@ def each_tile(scores: Scores, lse: Float[Tensor, "batch heads queries"] | None, 
             flat = q.reshape(len(key_t), -1, q.shape[-1])
             subtract = [part[b, h, r, None] for part in (high, low) if part is not None]
             for c, masked in _columns(scores, mask, positions, columns):
-                key_block = key_blocks.get((c.start, c.stop))
-                if key_block is None:
-                    key_block = key_blocks[c.start, c.stop] = key_t[..., c]
+                key_block = key_t[..., c]
                 shape = (*q.shape[:3], c.stop - c.start)
-                tile, dots = logits.shaped(shape, flat.shape[:2])
+                tile, weights, tanh_slope = (memory[: math.prod(shape)] for memory in buffers)
+                dots = tile.view(*flat.shape[:2], shape[3])
                 if len(flat) == 1:
                     torch.mm(flat[0], key_block[0], out=dots[0])
                 else:
                     torch.bmm(flat, key_block, out=dots)
-                tanh_slope = None
+                tile = tile.view(shape)
                 if scores.softcap is not None:
                     tile.tanh_()
                     if slope:
-                        tanh_slope, _ = slopes.shaped(shape, flat.shape[:2])
-                        torch.mul(tile, tile, out=tanh_slope).neg_().add_(1)
+                        torch.mul(tile, tile, out=tanh_slope.view(shape)).neg_().add_(1)
                     tile.mul_(scores.softcap * LOG2E)
                 bias = mask.bias_tile(positions, scores.columns[c], dtype) if mask.biased else None
                 if bias is not None:
@@ -120,24 +118,8 @@ def each_tile(scores: Scores, lse: Float[Tensor, "batch heads queries"] | None, 
                     hidden = hidden_keys.tile(positions, scores.columns[c][cut])
                     if hidden is not None:
                         tile[..., cut].masked_fill_(hidden, HIDDEN)
-                out = torch.exp2(tile, out=weights.shaped(shape, flat.shape[:2])[0]) if subtract else tile
-                yield Tile(b, h, g, r, c, tile, out, tanh_slope)
-
-
-class _Buffer:
-    """Memory reused for every tile. Its last view is kept, since most tiles have the same shape."""
-
-    def __init__(self, like: Tensor, size: int):
-        self.memory = like.new_empty(size)
-        self.shape: tuple[int, ...] = ()
-
-    def shaped(self, shape: tuple[int, ...], folded: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-        """The buffer as (batch, heads, rows, columns), and as (lanes, group × rows, columns)."""
-        if shape != self.shape:
-            self.shape = shape
-            self.tile = self.memory[: math.prod(shape)].view(shape)
-            self.folded = self.tile.view(*folded, shape[-1])
-        return self.tile, self.folded
+                weights = torch.exp2(tile, out=weights.view(shape)) if subtract else tile
+                yield Tile(b, h, g, r, c, tile, weights, tanh_slope.view(shape) if needed[2] else None)
 
 
 def _split(lse: Tensor | None, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
@@ -158,10 +140,6 @@ def _lanes(batch: int, key_heads: int, lanes: int) -> Iterator[tuple[slice, slic
     else:
         for b in range(batch):
             yield from ((slice(b, b + 1), slice(g, min(g + lanes, key_heads))) for g in range(0, key_heads, lanes))
-
-
-def _cut(tensor: Tensor, axis: int, part: slice) -> Tensor:
-    return tensor if tensor.shape[axis] == 1 else tensor[(slice(None),) * axis + (part,)]
 
 
 def _columns(scores: Scores, mask: BoundMask, rows: Positions, width: int) -> Iterator[tuple[slice, list[slice]]]:
