@@ -1,4 +1,4 @@
-"""Triton kernels of the search on a GPU, for what plain torch reads several times: see `StaticSearch`."""
+"""Triton kernels of the beam search on a GPU, where plain torch would read memory several times: see `StaticSearch`."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
@@ -19,8 +19,8 @@ def attend_own(query: Tensor, key: Tensor, value: Tensor, slots: Tensor, step: T
     """Attention of the targets of each sentence, each to its own past: from (sentences, beam, width) to the same.
 
     Keys and values are (sentences, positions, beam, key heads, width of a head), and `slots` (sentences, beam,
-    positions) says in which of the beam's slots those of a target lie. Targets share most of their past, so what one of
-    them has read from memory the others find in the cache.
+    positions) says in which slots of the beam the keys of a target lie. Targets share most of their past, so the cache
+    holds what another target has read.
     """
     assert query.stride(2) == 1
     assert all(tensor.is_contiguous() for tensor in (key, value, slots))

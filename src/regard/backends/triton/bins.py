@@ -35,7 +35,7 @@ def _bin_edge(bin, bins, tokens, WIDE: tl.constexpr):
 
 @triton.jit
 def _bin_edges(first, slot, bins, tokens, WIDE: tl.constexpr):
-    """The first tokens of the bins from `first` on, for some sixteen slots: with no division for each of them."""
+    """The first tokens of the bins from `first` on, for sixteen slots, without a division for each slot."""
     if WIDE:
         edges = _bin_edge(first + slot, bins, tokens, True)
     else:
@@ -48,7 +48,7 @@ def _bin_edges(first, slot, bins, tokens, WIDE: tl.constexpr):
 
 @triton.jit
 def _bin_of(token, bins, tokens, WIDE: tl.constexpr):
-    """The bin that a token lies in; all bins are before a token beyond the last."""
+    """The bin of a token; the number of bins for a token beyond the last."""
     if WIDE:
         own = (((tl.cast(token, tl.int64) + 1) * bins - 1) // tokens).to(tl.int32)
     else:
@@ -58,14 +58,14 @@ def _bin_of(token, bins, tokens, WIDE: tl.constexpr):
 
 @triton.jit
 def _halves(x):
-    """Two bfloat16 that add up to x but for 2⁻¹⁶ of it: its first eight digits, cut off, and the next."""
+    """Two bfloat16 that add up to x with an error of 2⁻¹⁶: its first eight digits, cut off, and the next eight."""
     first = (x.to(tl.int32, bitcast=True) & -65536).to(tl.float32, bitcast=True)
     return first.to(tl.bfloat16), (x - first).to(tl.bfloat16)
 
 
 @triton.jit
 def _dot_01(a, b, SPLIT_A: tl.constexpr, EXACT: tl.constexpr):
-    """a @ b in float32, where one of both holds only 0 and 1; the other one is split into two halves of its digits."""
+    """a @ b in float32, where one factor holds only 0 and 1; the other is split into two halves of its digits."""
     if EXACT:
         product = tl.dot(a.to(tl.float32), b.to(tl.float32), input_precision="ieee")
     elif SPLIT_A:
@@ -95,7 +95,7 @@ def _bins_tile(
 
 @triton.jit
 def _lost(row, base, norm, problem):
-    """Rows that hold NaN, as their normalisers show."""
+    """Rows that hold NaN, judged by their normalisers."""
     high = tl.load(norm.high + base + row, mask=row < problem.queries, other=0.0)
     return (high != high) | (high == float("-inf"))
 
@@ -106,7 +106,7 @@ def _bins_step(
     rows_columns, FLAGS: tl.constexpr, MASKED: tl.constexpr, SHAPE: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """A group of bins of queries: some that lie in one tile, or a large one."""
+    """A group of bins of queries: several bins in one tile, or one large bin."""
     bin_rows, bin_columns = rows_columns
     first, queries = group * SHAPE.together, problem.queries
     last = tl.minimum(first + SHAPE.together, bin_rows)
@@ -168,7 +168,7 @@ def bins_kernel(
     whole = bin // parts * parts
     size = _bin_edge(whole + parts, bin_columns, keys, SHAPE.wide) - _bin_edge(whole, bin_columns, keys, SHAPE.wide)
     key_share = tl.where((bin < first_bin + each) & (bin < bin_columns), 1.0 / size, 0.0)
-    # The limits are those of blocks at whole multiples: this one may lie in two of them.
+    # Limits belong to blocks at multiples of the block size: this block may lie in two of them.
     aligned = start_n // BLOCK_N * BLOCK_N
     first, full_first, full_end, end = query_bounds(aligned, head, problem, BLOCK_M, BLOCK_N, FLAGS)
     later = query_bounds(aligned + BLOCK_N, head, problem, BLOCK_M, BLOCK_N, FLAGS)
@@ -183,7 +183,7 @@ def bins_kernel(
     full_group = tl.cdiv(_bin_of(tl.maximum(full_first, 1) - 1, bin_rows, queries, SHAPE.wide) + 1, SHAPE.together)
     full_group = tl.where(full_first > 0, full_group, 0)
     full_end_group = _bin_of(full_end, bin_rows, queries, SHAPE.wide) // SHAPE.together
-    # Of these groups, those of this split.
+    # The groups of this split
     groups = tl.cdiv(end_group - first_group, splits)
     first_group = first_group + split * groups
     end_group = tl.maximum(tl.minimum(end_group, first_group + groups), first_group)
@@ -200,7 +200,7 @@ def bins_kernel(
         for start in range(_bin_edge(first_group * SHAPE.together, bin_rows, queries, SHAPE.wide), end, 1024):
             found |= _lost(start + rows, flat * queries, norm, problem).to(tl.int32)
         some_lost = tl.max(found, 0) > 0
-    for turn in range(cut):  # the groups that the mask cuts: those before and those after the full ones
+    for turn in range(cut):  # the groups that the mask cuts, before and after the full groups
         group = tl.where(turn < before, first_group + turn, full_end_group + turn - before)
         total = _bins_step(total, group, some_lost, column, k, flat * queries, mine, key_share, pool_ptr, q_desc, norm,
                            layouts, head, problem, (bin_rows, bin_columns), FLAGS, True, SHAPE, PRECISION, BLOCK_M,

@@ -374,7 +374,7 @@ def backward(scores: Scores, task: Backward, norm: Normaliser) -> Gradients:
 
 
 def _per_weight(scores: Scores, request: Request, grad: Tensor) -> tuple[str, Tensor, Upstream]:
-    """The kind of a request that is no product, what each weight of a key, row or bin receives, and the bins."""
+    """The kind of a request without an operand, the gradient of each weight of a key, row or bin, and the bins."""
     _, _, queries, keys = scores.shape
     if isinstance(request, Received):
         return "received", grad / queries if request.reduce == "mean" else grad, Upstream()

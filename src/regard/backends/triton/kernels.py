@@ -131,7 +131,7 @@ def query_bounds(start_n, head, problem, BLOCK_M: tl.constexpr, BLOCK_N: tl.cons
 
 @triton.jit
 def load_block(desc, layout, batch, head, start):
-    """A block of tokens of one head; tokens beyond its end are another head's or 0, and `tile_logits` hides them."""
+    """A block of tokens of one head; rows beyond its end belong to the next head or are 0: `tile_logits` hides them."""
     return desc.load([batch * layout.rows_per_batch + head * layout.rows_per_head + start,
                       head * layout.columns_per_head])  # fmt: skip
 
@@ -220,7 +220,7 @@ def max_nan(a, b):
 
 @triton.jit
 def _pairwise_sum(x, FLAGS: tl.constexpr):
-    """Sums along the last axis; split_lse: two by two, so no digit depends on how many keys a kernel weighs at once."""
+    """Sums along the last axis; split_lse: in pairs, so that no digit depends on the number of keys weighed at once."""
     if FLAGS.split_lse:
         for _ in tl.static_range(8):
             if x.shape[2] > 1:
@@ -232,7 +232,7 @@ def _pairwise_sum(x, FLAGS: tl.constexpr):
 def weigh_keys(
     row, key, wanted, flat, tensors, norm, problem, FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
-    """log2 of the weights of single keys, (rows, keys), lower than any other where none is wanted."""
+    """log2 of the weights of single keys, (rows, keys); where `wanted` is False, lower than every weight."""
     head = find_head(flat, problem, FLAGS)
     q_strides, k_strides = tensors.query_strides, tensors.key_strides
     query = tensors.query + (head.batch.to(tl.int64) * q_strides.batch + head.index.to(tl.int64) * q_strides.head)
@@ -348,7 +348,7 @@ def dense_rows_kernel(
     FLAGS: tl.constexpr, GROUP: tl.constexpr, LOG2: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """The weights of a few rows, or their log2. Keys are read once for all heads that share them."""
+    """The weights of a few rows, or their log2. Each key is loaded once for the heads that share it."""
     flat_key, start_n = flat_head(), tl.program_id(0) * BLOCK_N
     key_heads = problem.heads // GROUP
     batch, key_head = flat_key // key_heads, flat_key % key_heads
@@ -391,9 +391,9 @@ def dense_rows(scores: Scores, norm: Normaliser, log2: bool = False, dtype: torc
 def top_of_rows_kernel(
     log2, best, weights, indices, keys, K: tl.constexpr, ROOM: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
-    """The K largest weights of each row and their keys, -1 where there are no more, from the log2 of all of them.
+    """The K largest weights of each row and their keys, from the log2 of all weights; -1 where a row sees fewer keys.
 
-    best: for each row, the K blocks of keys with the largest maxima. What comes after the last whole block counts too.
+    best: for each row, the K blocks of keys with the largest maxima. Keys after the last whole block count too.
     """
     row, slot = tl.program_id(0).to(tl.int64), tl.arange(0, ROOM)
     block = tl.load(best + row * K + slot, mask=slot < K, other=0)
@@ -402,7 +402,7 @@ def top_of_rows_kernel(
     inside = (slot <= K)[:, None] & (key < keys)
     left = tl.load(log2 + row * keys + key, mask=inside, other=4 * HIDDEN)
     left, key = tl.reshape(left, [ROOM * BLOCK]), tl.reshape(key, [ROOM * BLOCK])
-    lost = tl.max((left != left).to(tl.int32), 0) > 0  # one is NaN, so all are
+    lost = tl.max((left != left).to(tl.int32), 0) > 0  # if one weight is NaN, all are
     for n in range(K):
         most = tl.where(lost, float("nan"), tl.max(left, 0))
         chosen = tl.max(tl.where(left == most, key, -1), 0)

@@ -65,8 +65,8 @@ def rows_kernel(
 ):  # fmt: skip
     """The entropy of each row; where SHARED is not 0, its largest weight and the key that has it.
 
-    On the way SHARED keys of a tile share one maximum, and only its tile is remembered. Which of them it was is found
-    at the end, where `tensors` are read again for these few keys.
+    During the pass, SHARED keys of a tile share one maximum, and only its tile is stored. At the end `tensors` are read
+    again for these few keys, to find the key with the maximum.
     """
     flat, block, blocks = program_block(problem)
     head = find_head(flat, problem, FLAGS)
@@ -132,7 +132,7 @@ def rows(scores: Scores, norm: Normaliser, step: Pass) -> PassResult:
 
 @triton.jit
 def _store_sixteens(pool_ptr, part, bin, start_n, bins, BLOCK_N: tl.constexpr, PARTS: tl.constexpr):
-    """(keys, bins of rows, 8) to those bins, for every sixteen keys: they lie in one warp, which need not wait."""
+    """Store (keys, bins of rows, 8) in bins of sixteen keys: sixteen keys lie in one warp, which need not wait."""
     bin_rows, share, sixteens, lane = bins
     small = tl.sum(tl.sum(tl.reshape(part, [BLOCK_N // 16, 16, PARTS, 8]), 3), 1) * share
     r, c = bin + tl.arange(0, PARTS)[None, :], start_n // 16 + tl.arange(0, BLOCK_N // 16)[:, None]
@@ -262,8 +262,8 @@ def columns(scores: Scores, norm: Normaliser, step: Pass) -> PassResult:
     return PassResult(total, pool=pooled, product=out)
 
 
-# sums: a block of keys stays while all queries pass. What a key receives is added up element by element, so that
-# threads exchange no numbers until the pass ends; what belongs to a row goes to a line of memory that only one program
+# sums: a block of keys stays while all queries pass. The weights that a key receives are added up element by element,
+# so that threads exchange no numbers until the pass ends; results of rows go to a line of memory that only one program
 # writes: no atomics, the same bits every time.
 
 
@@ -272,7 +272,7 @@ def _add_to_bins(
     pool_ptr, part, start_m, start_n, bins,
     BIN_ROWS: tl.constexpr, BIN_KEYS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """(rows, bins of keys, partial sums) to bins: those of a tile, or what a bin of several tiles has so far."""
+    """Add (rows, bins of keys, partial sums) to bins: the bins of a tile, or the bin that has several tiles."""
     bin_rows, bin_columns, share = bins
     down: tl.constexpr = BLOCK_M // BIN_ROWS if BLOCK_M > BIN_ROWS else 1
     across: tl.constexpr = BLOCK_N // BIN_KEYS if BLOCK_N > BIN_KEYS else 1
@@ -288,7 +288,7 @@ def _add_to_bins(
             small = tl.sum(tl.reshape(small, [down, BIN_ROWS, across]), 1) * share
     at = pool_ptr + tl.cast(r, tl.int64) * bin_columns + c
     inside = (r < bin_rows) & (c < bin_columns)
-    if BIN_KEYS > BLOCK_N:  # earlier blocks of keys have already added theirs
+    if BIN_KEYS > BLOCK_N:  # earlier blocks of keys were added before
         small += tl.load(at, mask=inside, other=0.0)
     tl.store(at, small, mask=inside)
 
@@ -298,7 +298,7 @@ def _fold_rows(
     row_sums, pool_ptr, first, end, start_n, bins,
     BIN_ROWS: tl.constexpr, BIN_KEYS: tl.constexpr, BLOCK_N: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """The row sums of a block of keys to bins."""
+    """Add the row sums of a block of keys to bins."""
     for start in range(first // CHUNK * CHUNK, end, CHUNK):
         row = start + tl.arange(0, CHUNK)
         part = tl.load(row_sums + row, mask=(row >= first) & (row < end), other=0.0)

@@ -54,7 +54,7 @@ from regard.scores import Scores
 
 @triton.jit
 def _min_nan(a, b):
-    """The smaller; a tagged -inf is NaN, and propagates so that it never displaces a number."""
+    """The smaller number; a tagged -inf is NaN, and propagates so that it never displaces a number."""
     return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
@@ -296,7 +296,7 @@ class TopShape(NamedTuple):
 
 
 class TopBuffers(NamedTuple):
-    """What the kernels hand on to one another, and the results."""
+    """The buffers between the kernels, and the results."""
 
     candidates: Tensor  # tagged log2 weights (`values` is a name of Triton's own tuples)
     keys: Tensor

@@ -36,7 +36,7 @@ def clamp_to_tagged(log2, tagged, BITS: tl.constexpr):
 
 
 class OpenRow(NamedTuple):
-    """A row that is searched: its index, its head, and what its single products differ by from those of tiles."""
+    """A row that is searched: its index, its head, and how far its single products are from those of tiles."""
 
     index: Any
     flat: Any
@@ -45,7 +45,7 @@ class OpenRow(NamedTuple):
 
 @triton.jit
 def _rank(values):
-    """The rank of each, the largest first; of equal ones, the first."""
+    """The rank of each value, the largest first; of equal values, the first."""
     each = tl.arange(0, values.shape[0])
     equal = (values[:, None] == values[None, :]) & (each[:, None] > each[None, :])
     return tl.sum((equal | (values[:, None] < values[None, :])).to(tl.int32), 1)
@@ -63,7 +63,7 @@ def _sort_best(values, keys, TOP: tl.constexpr):
 
 @triton.jit
 def _insert(state, log2, key):
-    """Keep those keys that are better than the present ones."""
+    """Insert the keys that are better than the present keys."""
     best, keys = state
     slot, largest, smallest = tl.arange(0, best.shape[0]), tl.max(log2, 0), tl.min(best, 0)
     while largest > tl.maximum(smallest, HIDING):
@@ -87,7 +87,7 @@ def _weigh(key, wanted, row, tensors, norm, problem, FLAGS: tl.constexpr, WIDTH:
 def _look(
     state, key, wanted, row, tensors, norm, problem, FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr
 ):
-    """Weigh some keys of one row, and keep those that are better than the present ones."""
+    """Weigh some keys of one row, and insert the keys that are better than the present keys."""
     wanted = wanted & (key < problem.keys) & (tl.max((key[:, None] == state[1][None, :]).to(tl.int32), 1) == 0)
     if tl.max(wanted.to(tl.int32), 0) > 0:
         state = _insert(state, _weigh(key, wanted, row, tensors, norm, problem, FLAGS, WIDTH, STEP), key)
@@ -96,7 +96,7 @@ def _look(
 
 @triton.jit
 def _repeated(classes):
-    """Those classes that occur twice, at one of their places; -1 at all others."""
+    """The classes that occur twice, at one of their places; -1 at all other places."""
     each = tl.arange(0, classes.shape[0])
     again = (classes[:, None] == classes[None, :]) & (each[:, None] > each[None, :])
     return tl.where(tl.sum(again.to(tl.int32), 1) > 0, classes, -1)
@@ -107,7 +107,7 @@ def _look_at_classes(
     state, classes, left, right, row, tensors, norm, problem,
     FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, MANY: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Look at all keys of those classes that occur in `classes` twice: a third of theirs may count too."""
+    """Look at all keys of the classes that occur in `classes` twice: a third key of such a class may count too."""
     member, remaining = tl.arange(0, MANY), _repeated(classes)
     while tl.max(remaining, 0) >= 0:
         one = tl.max(remaining, 0)
@@ -125,8 +125,8 @@ def _search_short(
 ):  # fmt: skip
     """The best of a short row, of which keys_ptr are the keys that `top_pass` found and the other that may count.
 
-    Usually a class dropped one of its keys, and tags tell well enough where that one ranks: then only the classes that
-    two of the best belong to are weighed. Where tags do not, everything that may count is weighed anew.
+    Usually a class dropped one of its keys, and tags tell well enough where this key ranks: then only the classes with
+    two of the best keys are weighed. Otherwise every key that may count is weighed anew.
     """
     MEMBERS: tl.constexpr = 1 << TOP.tag_bits  # of a class, at most
     best, known = state
@@ -174,7 +174,7 @@ def _search_segment(
     state, line, segment, row, tensors, buffers, norm, problem,
     FLAGS: tl.constexpr, TOP: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Look at what else may count in a segment of a row: all of it, or pairs handed on and classes that dropped one."""
+    """Look at the other keys of a segment: all keys, or pairs handed on and classes that dropped a pair."""
     slot, both = tl.arange(0, TOP.slots), tl.arange(0, 2 * TOP.slots)
     bound = lower_bound(tl.min(state[0], 0), TOP.tag_bits)
     at = (line.to(tl.int64) * TOP.segments + segment) * TOP.slots
@@ -207,7 +207,7 @@ def top_search(
     tensors, buffers, norm, problem, chunk,
     FLAGS: tl.constexpr, TOP: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Look at what else may be in the top k of the open rows: other pairs, classes and segments that dropped some.
+    """Look at the other keys that may be in the top k of the open rows: pairs, and classes that dropped pairs.
 
     open_rows, logs, keys and dropped are as `top_pass` and `top_settle` left them: logs, and in short rows the others,
     in the order of the list. To be compiled without fused products: all threads must come to the same decisions.

@@ -45,7 +45,7 @@ SEARCH = [(16, 1, 128), (64, 1, 128), (64, 1, 128), (32, 1, 128)]  # numbers of 
 
 
 def blocks(name: str, scores: Scores, *widths: int) -> tuple[int, int, dict[str, int]]:
-    """(BLOCK_M, BLOCK_N, launch options) of a kernel; `widths` are those of what else it loads."""
+    """(BLOCK_M, BLOCK_N, launch options) of a kernel; `widths`: the widths of the other tensors that it loads."""
     table = SMALL if name in SMALL and not _much_shared_memory(scores.query.device) else BLOCKS
     block_m, block_n, warps, stages, registers = table[name][_kind(scores, *widths)]
     options = {"num_warps": warps, "num_stages": stages}
