@@ -393,8 +393,8 @@ def sums_kernel(
         total, band = state
         if RECEIVED:
             column = start_n + tl.arange(0, BLOCK_N)
-            at = received_ptr + flat.to(tl.int64) * problem.keys + column
-            tl.store(at, tl.sum(total, 0), mask=column < problem.keys)
+            received = tl.sum(total, 0)
+            tl.store(received_ptr + flat.to(tl.int64) * problem.keys + column, received, mask=column < problem.keys)
         if ENTROPY or POOL != "":
             tl.debug_barrier()  # lines are read by other threads than wrote them
         if POOL == "rows":

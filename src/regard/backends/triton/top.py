@@ -201,8 +201,8 @@ def top_pass(
         tl.store(buffers.keys + turn * (2 * TOP.slots) + slot, tl.where(values > HIDING, keys, -1), mask=some)
     else:
         tl.store(buffers.dropped + line * TOP.segments + segment, dropped, mask=inside)
-        n = TOP.k
-        bound = lower_bound(lower_bound(smallest, TOP.tag_bits), TOP.tag_bits)  # lower pairs cannot count any more
+        # Pairs below this bound cannot count any more.
+        n, bound = TOP.k, lower_bound(lower_bound(smallest, TOP.tag_bits), TOP.tag_bits)
         while (n < TOP.pairs) & (tl.max((tl.max(state[0], 1) >= bound).to(tl.int32), 0) > 0):
             state = _move_best(state, n, left, tiles, TOP, BLOCK_N)
             n += 1
