@@ -1,9 +1,9 @@
-"""The definition: attention in NumPy and float64, written as the documents write it. Nothing here is fast.
+"""The definition: attention in NumPy and float64, written like the formulas of a textbook. Not fast.
 
     scores = Q Kᵀ      scaled = scores / √d      weights = softmax(scaled)      output = weights V
 
-Every other path is held to these numbers. Heads that share keys are repeated here, masks are spelt out in full, and
-a row that sees no key has weights 0, output 0, entropy 0 and logsumexp -inf.
+Every backend is tested against these numbers. Shared key heads are repeated, masks are dense, and a row that sees no
+key has weights 0, output 0, entropy 0 and logsumexp -inf.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ import numpy as np
 import torch
 
 from regard.scores import Band, Cut, Keep, Mask, Same, as_mask, hides
-
-__all__ = ["Reference"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -41,7 +39,7 @@ class Reference:
         self.scores: Array = query @ key.swapaxes(-1, -2)
         self.scaled: Array = self.scores * (1 / np.sqrt(width) if scale is None else scale)
         self.capped: Array = self.scaled if softcap is None else softcap * np.tanh(self.scaled / softcap)
-        visible, added = _spelt_out(as_mask(mask), self.scores.shape)
+        visible, added = _dense_mask(as_mask(mask), self.scores.shape)
         self.masked: Array = np.where(visible, self.capped + np.where(visible, added, 0.0), -np.inf)
 
         shape = self.scores.shape[:-1]
@@ -56,7 +54,7 @@ class Reference:
             self.logsumexp: Array = base + np.log(total)
 
     def output(self, value: Any) -> Array:
-        """weights @ value; a key that nobody sees gives nothing, whatever its value."""
+        """weights @ value; a key that no query sees gives nothing, even if its value is NaN."""
         value = _double(value)
         if self.weights.ndim > 2 and value.ndim > 2:
             value = np.repeat(value, self.weights.shape[-3] // value.shape[-3], axis=-3)
@@ -80,7 +78,7 @@ class Reference:
         return np.asarray(-np.sum(p * np.log(np.where(p > 0, p, 1.0)), axis=-1))
 
     def top(self, k: int) -> Array:
-        """The k greatest weights of each row, falling."""
+        """The k largest weights of each row, descending."""
         return -np.sort(-self.weights, axis=-1)[..., :k]
 
     def pool(self, rows: int, columns: int, reduce: str = "mean") -> Array:
@@ -107,7 +105,7 @@ def _whole(array: Any) -> Array:
     return np.asarray(array.detach().cpu() if isinstance(array, torch.Tensor) else array)
 
 
-def _spelt_out(mask: Mask, shape: tuple[int, ...]) -> tuple[Array, Array]:
+def _dense_mask(mask: Mask, shape: tuple[int, ...]) -> tuple[Array, Array]:
     """(visible, added) for every query and key."""
     *batch, queries, keys = shape
     batch = batch[:-1]
@@ -136,15 +134,15 @@ def _spelt_out(mask: Mask, shape: tuple[int, ...]) -> tuple[Array, Array]:
                 per_batch(place, 1) if isinstance(place, torch.Tensor) else (place.start <= n) & (n < place.stop)
                 for n, place in ((np.arange(queries), atom.queries), (j, atom.keys))
             )
-            here = np.broadcast_to(rows[..., :, None] & columns[..., None, :], shape).copy()
+            inside = np.broadcast_to(rows[..., :, None] & columns[..., None, :], shape).copy()
             if isinstance(atom.heads, torch.Tensor):
-                here &= _whole(atom.heads)[..., None, None]
+                inside &= _whole(atom.heads)[..., None, None]
             elif atom.heads is not None:
-                here &= np.isin(np.arange(shape[-3]), atom.heads)[:, None, None]
+                inside &= np.isin(np.arange(shape[-3]), atom.heads)[:, None, None]
             if atom.band is not None:
-                here &= _spelt_out(Mask((atom.band,)), shape)[0]
-            visible &= ~here if atom.hides else True
-            added = added if atom.hides else added + np.where(here, atom.bias, 0.0)
+                inside &= _dense_mask(Mask((atom.band,)), shape)[0]
+            visible &= ~inside if atom.hides else True
+            added = added if atom.hides else added + np.where(inside, atom.bias, 0.0)
         elif atom.tensor.dtype == torch.bool:
             visible &= _whole(atom.tensor)
         else:

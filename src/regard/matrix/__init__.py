@@ -2,13 +2,13 @@
 
 Read in this order:
 
-lazy_matrix.py       `LazyMatrix`: all that users can ask of a matrix; its views and results, `Top` and `Summary`
+lazy_matrix.py       `LazyMatrix`: the methods of every matrix; its views, and the results `Top` and `Summary`
 attention_matrix.py  `AttentionMatrix`: the matrix on one device; `A @ value` is attention
 axes.py              the user's axes and indices, and how they become (batch, heads, queries, keys)
-normalised.py        scores and the normaliser of each row: what is computed, and what is kept
-functional.py        `attention`, the function form, by torch's own kernels where they suffice
-compiled.py          the same as one operator for torch.compile
-picture.py           what to compute for a picture of a matrix of any size
+normalised.py        `NormalisedScores`: scores and the normaliser of each row, which is cached
+functional.py        `attention`, the function form, by torch's kernels where they suffice
+compiled.py          `attention` as one operator for torch.compile
+picture.py           the numbers of a picture of a matrix of any size
 """
 
 from regard.matrix.attention_matrix import AttentionMatrix

@@ -1,4 +1,4 @@
-"""The user's axes and indices, and how they become (batch, heads, queries, keys), the only form that is computed."""
+"""The user's axes and indices, converted to (batch, heads, queries, keys), the only form that is computed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from torch import Tensor
 from regard.errors import DTypeError, OutOfRangeError, ShapeError
 from regard.scores import Scores, check_floats, pick
 from regard.support import WHOLE, check_stored
-
-__all__ = ["Axes", "Index", "Picked", "basic", "coordinates", "fold_operand", "fold_value", "picked"]
 
 Index = list[int | range | Tensor]  # an int, a range or a vector of whole numbers for each of the user's axes
 
@@ -73,7 +71,7 @@ def fold_operand(
 def fold_value(axes: Axes, scores: Scores, value: Tensor, before: frozenset[int]) -> Tensor:
     """A value as (batch, heads, keys, width), with the heads of the keys or of the queries.
 
-    `before`: the numbers of key heads of the matrices of which this is a part.
+    `before`: the numbers of key heads of the matrices that this matrix is a part of.
     """
     check_floats(query=scores.query, value=value)
     heads = scores.shape[1]
@@ -93,7 +91,7 @@ class Picked(NamedTuple):
     rows: range | Tensor
     columns: range | Tensor
     axes: Axes
-    key_heads_before: frozenset[int]  # values with so many heads are ambiguous
+    key_heads_before: frozenset[int]  # values with one of these numbers of heads are ambiguous
 
 
 def picked(index: Index, axes: Axes, scores: Scores, before: frozenset[int]) -> Picked:

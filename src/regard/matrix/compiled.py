@@ -115,10 +115,7 @@ def _request(scores: Scores, query: Tensor, value: Tensor, dropout: float, seed:
 
 
 @_attend.register_fake
-def _(
-    query: Tensor, key: Tensor, value: Tensor, sinks: Tensor | None, tensors: list[Tensor], seed: Tensor,
-    spec: list[int], scale: float | None, softcap: float | None, dropout: float,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+def _(query: Tensor, key: Tensor, value: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
     output = query.new_empty(*query.shape[:-1], value.shape[-1])
     return output, query.new_empty(query.shape[:-1], dtype=torch.promote_types(query.dtype, torch.float32))
 
@@ -150,7 +147,7 @@ def _attend_backward(
 
 
 def _spread_back(grad: Tensor, batch: torch.Size, tensor: Tensor) -> Tensor:
-    """The gradient of a folded, possibly shared tensor in the user's own shape."""
+    """The gradient of a folded, possibly shared tensor in the user's shape."""
     if grad.shape[0] != 1 and tensor.dim() > 1:
         grad = grad.reshape(*batch, *grad.shape[1:])
     if grad.numel() == tensor.numel():

@@ -1,4 +1,4 @@
-"""The picture of an attention matrix: what to compute for it, so that a long input is pooled and never stored."""
+"""The picture of an attention matrix: a long input is pooled, and its matrix never stored."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from regard.drawing import Picture
     from regard.matrix.lazy_matrix import LazyMatrix
-
-__all__ = ["PictureOptions", "draw"]
 
 _KINDS = ("lines", "matrix", "map")
 _LINES, _MATRIX, _MAP = 32, 64, 192  # tokens up to which each kind is the default; cells of a map on a side
