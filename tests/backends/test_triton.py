@@ -46,7 +46,7 @@ def test_top_is_exact(case, k):
 @for_all(case=cases(dtypes=HALVES, least=1, most=40))
 @settings(max_examples=8)
 def test_a_summary_is_its_single_reductions(case):
-    test_laws.test_a_summary_is_its_single_launch.hypothesis.inner_test("triton", case, False)
+    test_laws.test_a_summary_is_its_single_reductions.hypothesis.inner_test("triton", case, False)
 
 
 MASKS = {
