@@ -139,6 +139,31 @@ def test_bins_of_sixteen_keys(bins, mask):
         close(seen.entropy, R.entropy(), 4 * limit)
 
 
+@pytest.mark.parametrize(
+    ("requests", "kernels"),
+    [
+        ([Received()], ["columns"]),
+        ([Received("mean"), Received("max")], ["columns", "columns"]),
+        ([Entropy()], ["rows"]),
+        ([Received(), Entropy()], ["sums"]),
+        ([Received(), Entropy(), Pool(8, 8)], ["sums"]),
+        ([Received(), Entropy(), Pool(7, 8)], ["bins", "rows"]),
+        ([Top(1), Entropy()], ["rows"]),
+        ([Received(), Entropy(), Top(3)], ["top", "columns"]),
+        ([Received(), Entropy(), Top(3), Pool(32, 32)], ["top", "sums"]),
+    ],
+    ids=repr,
+)
+def test_a_plan_says_which_passes_compute_the_requests(requests, kernels):
+    scores = regard.AttentionMatrix(*torch.randn(2, 1, 2, 64, 16))._core.scores
+    plan = launch.plan(scores, requests)
+    assert [step.kernel for step in plan] == kernels
+    fields = ("received", "entropy", "pool", "top", "product")
+    planned = [getattr(step, name) for step in plan for name in fields if getattr(step, name) is not None]
+    assert sorted(map(repr, planned)) == sorted(map(repr, requests))  # each request in one pass
+    assert plan == launch.plan(scores, requests)  # values
+
+
 def test_bins_beside_maxima():
     torch.manual_seed(0)
     case = Case(*torch.randn(3, 1, 2, 64, 16), {})

@@ -283,7 +283,7 @@ def plan(scores: Scores, requests: Sequence[Reduction]) -> list[Pass]:
             passes.append(Pass("columns", sums, pool=even_pool))
         else:
             step = Pass("sums", sums, entropy, even_pool)
-            if not sums_shape(scores, step).programs:  # no workspace for the entropies
+            if entropy is not None and not sums_shape(scores, step).programs:  # no workspace for the entropies
                 passes.append(Pass("rows", entropy=entropy))
                 step = replace(step, entropy=None)
             passes.append(step)
