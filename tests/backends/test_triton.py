@@ -140,27 +140,28 @@ def test_bins_of_sixteen_keys(bins, mask):
 
 
 @pytest.mark.parametrize(
-    ("requests", "kernels"),
+    ("requests", "passes"),
     [
-        ([Received()], ["columns"]),
-        ([Received("mean"), Received("max")], ["columns", "columns"]),
-        ([Entropy()], ["rows"]),
-        ([Received(), Entropy()], ["sums"]),
-        ([Received(), Entropy(), Pool(8, 8)], ["sums"]),
-        ([Received(), Entropy(), Pool(7, 8)], ["bins", "rows"]),
-        ([Top(1), Entropy()], ["rows"]),
-        ([Received(), Entropy(), Top(3)], ["top", "columns"]),
-        ([Received(), Entropy(), Top(3), Pool(32, 32)], ["top", "sums"]),
+        ([Received()], ["columns: received"]),
+        ([Received("mean"), Received("max")], ["columns: received", "columns: received"]),
+        ([Entropy()], ["rows: entropy"]),
+        ([Received(), Entropy()], ["sums: received entropy"]),
+        ([Received(), Entropy(), Pool(8, 8)], ["sums: received entropy pool"]),
+        ([Received(), Entropy(), Pool(7, 8)], ["bins: received pool", "rows: entropy"]),
+        ([Top(1), Entropy()], ["rows: entropy top"]),
+        ([Received(), Entropy(), Top(3)], ["top: entropy top", "columns: received"]),
+        ([Received(), Entropy(), Top(3), Pool(4, 4)], ["top: entropy top", "columns: received pool"]),
+        ([Received(), Entropy(), Top(3), Pool(32, 32)], ["top: top", "sums: received entropy pool"]),
     ],
     ids=repr,
 )
-def test_a_plan_says_which_passes_compute_the_requests(requests, kernels):
+def test_a_plan_says_which_passes_compute_the_requests(requests, passes):
     scores = regard.AttentionMatrix(*torch.randn(2, 1, 2, 64, 16))._core.scores
-    plan = launch.plan(scores, requests)
-    assert [step.kernel for step in plan] == kernels
-    fields = ("received", "entropy", "pool", "top", "product")
-    planned = [getattr(step, name) for step in plan for name in fields if getattr(step, name) is not None]
-    assert sorted(map(repr, planned)) == sorted(map(repr, requests))  # each request in one pass
+    plan, fields = launch.plan(scores, requests), ("received", "entropy", "pool", "top", "product")
+    planned = [{name: getattr(step, name) for name in fields if getattr(step, name) is not None} for step in plan]
+    assert [f"{step.kernel}: {' '.join(names)}" for step, names in zip(plan, planned, strict=True)] == passes
+    in_passes = [request for names in planned for request in names.values()]
+    assert sorted(map(repr, in_passes)) == sorted(map(repr, requests))  # each request in one pass
     assert plan == launch.plan(scores, requests)  # values
 
 
