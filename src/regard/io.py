@@ -17,8 +17,6 @@ from typing import Any
 
 from regard.errors import FileError, RegardError
 
-__all__ = ["DRAFT", "progress", "progress_lines", "write_file"]
-
 # Files
 
 

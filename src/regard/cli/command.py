@@ -25,11 +25,6 @@ from regard.errors import FileError
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = [
-    "MODEL_HELP", "TRUST_HELP", "Command", "Stopwatch", "Terminal", "add_picture_options", "console", "discard_output",
-    "fold", "guarded_streams", "input_lines", "join", "print_folded", "report", "save", "show", "show_or_save", "text",
-]  # fmt: skip
-
 
 # Commands and their options
 

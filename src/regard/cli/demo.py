@@ -14,8 +14,6 @@ from regard.cli.command import Command, Stopwatch
 if TYPE_CHECKING:
     from regard.translation import Translator
 
-__all__ = ["COMMAND", "SENTENCE", "lines"]
-
 SENTENCE = "A dog ate the food because it was hungry."
 _WIDTH = 78
 _BAR, _LOOKS = 16, 4  # cells of a bar for 100 %; words shown

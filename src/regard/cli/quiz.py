@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-__all__ = ["COMMAND"]
-
 _PROSE = 88  # columns
 
 _ABOUT = """\

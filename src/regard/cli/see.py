@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from regard.watching import Link, Record
     from regard.watching.see import Question
 
-__all__ = ["COMMAND"]
-
 _ABOUT = """\
 Show what a model looks at in a text: for every word, for one word (--from), or from
 one word to another (--from and --to). The model runs at full speed and stores no

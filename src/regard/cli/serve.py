@@ -8,8 +8,6 @@ from contextlib import closing, suppress
 from regard.cli.command import MODEL_HELP, TRUST_HELP, Command
 from regard.errors import InputError, MissingDependencyError
 
-__all__ = ["COMMAND"]
-
 _ABOUT = """\
 Explore a model in your browser. Type a sentence to see what each word attends to;
 click a word to walk through every number of a head, from the embedding to the next

@@ -15,8 +15,6 @@ from regard.errors import InputError
 if TYPE_CHECKING:
     from regard.learn.textbook import Example
 
-__all__ = ["COMMAND"]
-
 _ABOUT = """\
 Compute self-attention for a short sentence and print every number. Each word is a
 row of X; three learned matrices turn it into a query, a key and a value. Then:

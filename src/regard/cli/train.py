@@ -14,8 +14,6 @@ from regard.errors import FileError, InputError
 if TYPE_CHECKING:
     from regard.drawing import Picture
 
-__all__ = ["COMMAND", "SCORE"]
-
 _ABOUT = """\
 Train a translator from a recipe: a TOML file that names the corpora (TSV, or two
 files with the same lines), the sizes of the model, and the length of the training.

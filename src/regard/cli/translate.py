@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from regard.translation import Translation, Translator
 
-__all__ = ["COMMAND"]
-
 _ABOUT = """\
 Translate from English to French with the bundled model, which needs no network; or
 with another model (--model).

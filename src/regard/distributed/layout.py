@@ -17,8 +17,6 @@ from regard.distributed.ring import Moving, Ring
 from regard.errors import DTypeError, InputError, OutOfRangeError
 from regard.support import check_stored, whole
 
-__all__ = ["Layout", "Placed", "Run", "cut", "even_lengths", "gather", "is_dtensor", "placed", "shard"]
-
 
 @dataclass(frozen=True)
 class Run:

@@ -47,8 +47,6 @@ from regard.matrix.normalised import dense_weights, without_graph
 from regard.scores import BoundMask, Scores, take
 from regard.support import Float
 
-__all__ = ["compute", "dense", "differentiable", "logsumexp", "reduce"]
-
 # Products and normalisers
 
 

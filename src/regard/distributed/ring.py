@@ -19,8 +19,6 @@ from torch import Tensor
 
 from regard.errors import DTypeError, InputError, RankError
 
-__all__ = ["Carrier", "Moving", "Ring"]
-
 _FRAME = 1024  # bytes of a message, unless one is longer
 _BLOCK, _RESULT = 0, 1000  # tags: what is computed with, and what is added up on the way
 

@@ -22,8 +22,6 @@ from regard.matrix.normalised import Source, check_sources, per_member, without_
 from regard.scores import Mask, Positions, Scores, as_mask
 from regard.support import Float, inside_func, no_compile
 
-__all__ = ["ShardedMatrix", "ShardedScores", "attention"]
-
 
 class ShardedScores:
     """This rank's share of the scores, and the normaliser of its rows over the keys of all ranks.

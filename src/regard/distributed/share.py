@@ -37,8 +37,6 @@ from regard.scores import (
 )
 from regard.scores.bound_mask import BoundCut
 
-__all__ = ["Block", "Share", "make_share", "shifted"]
-
 _ALL, _SOME, _NONE = 1, 0, -1  # how many keys of a run are kept
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from regard.drawing import Picture
 
-__all__ = ["Steps", "steps"]
-
 Array = TypeVar("Array", NDArray[Any], Tensor)
 _REAL = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 _REAL |= {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}

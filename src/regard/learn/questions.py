@@ -9,8 +9,6 @@ from importlib import resources
 
 from regard.errors import InputError
 
-__all__ = ["CHAPTERS", "Chapter", "Question", "chapter"]
-
 CHAPTERS = range(1, 9)
 _LETTERS = "abcdefgh"
 

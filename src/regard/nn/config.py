@@ -7,8 +7,6 @@ from typing import Any
 
 from regard.errors import InputError, ShapeError
 
-__all__ = ["TransformerConfig", "check_positive"]
-
 _BOX = 35  # characters inside a box of the drawing
 # Far beyond any model. A larger number comes from a damaged file, or from a file made to exhaust the memory.
 _LARGEST = 2**24  # vocabulary, width, hidden

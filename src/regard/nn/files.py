@@ -19,17 +19,6 @@ from torch import Tensor
 from regard.errors import FileError
 from regard.support import DRAFT, write_file
 
-__all__ = [
-    "make_folder",
-    "read_json",
-    "read_safetensors",
-    "remove_drafts",
-    "sha256",
-    "write_bytes",
-    "write_json",
-    "write_safetensors",
-]
-
 _LARGEST_JSON = 2**27  # bytes: vocabularies take a few million
 
 

@@ -25,16 +25,6 @@ from regard.nn.config import check_positive
 from regard.scores import Atom, Band, Dense, Keep, Mask, as_mask, bind, causal
 from regard.support import Float
 
-__all__ = [
-    "ACTIVATIONS",
-    "DecoderLayer",
-    "EncoderLayer",
-    "FeedForward",
-    "KeyValues",
-    "MultiHeadAttention",
-    "SelfAttention",
-]
-
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": functional.relu_,  # in place: the input is a fresh tensor, and the gradient needs the output only
     "silu": functional.silu,

@@ -15,8 +15,6 @@ from torch.nn import functional
 
 from regard.support import Float, Int
 
-__all__ = ["token_loss"]
-
 _CHUNK = 2**26  # logits at a time: 128 MB of bfloat16
 
 

@@ -17,8 +17,6 @@ from torch import Tensor
 from regard.errors import FileError, InputError, RegardError
 from regard.nn.config import TransformerConfig
 
-__all__ = ["from_marian", "generation", "read_config", "to_marian", "write_config"]
-
 # regard → Marian, inside a layer. `projection` is Marian's q, k and v, concatenated.
 _NAMES = {
     "attention.output": "self_attn.out_proj",

@@ -18,8 +18,6 @@ from torch import Tensor
 from regard.errors import FileError
 from regard.nn.files import make_folder, read_json, read_safetensors, sha256, write_json, write_safetensors
 
-__all__ = ["add_sum", "check_size", "check_sum", "load_into", "read_config", "read_tensors", "write"]
-
 _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
 _SUMS = "sha256"  # the field of config.json: the checksum of each file, or two while a file is replaced
 

@@ -13,8 +13,6 @@ from regard.errors import InputError
 from regard.nn.layers import DecoderLayer, EncoderLayer, MultiHeadAttention
 from regard.nn.transformer import Decoder, Encoder
 
-__all__ = ["from_torch"]
-
 
 @overload
 def from_torch(module: nn.MultiheadAttention) -> MultiHeadAttention: ...

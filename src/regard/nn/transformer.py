@@ -25,18 +25,6 @@ from regard.nn.loss import token_loss
 from regard.scores import Mask, padding
 from regard.support import Bool, Float, Int
 
-__all__ = [
-    "FORMAT",
-    "Cache",
-    "Decoder",
-    "DecodingSession",
-    "Encoder",
-    "Memory",
-    "Transformer",
-    "sinusoids",
-    "start_decoding",
-]
-
 FORMAT = "regard.Transformer"  # in config.json
 
 

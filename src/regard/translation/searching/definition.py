@@ -19,22 +19,6 @@ from regard.errors import InputError, RegardError
 from regard.nn import Transformer, start_decoding
 from regard.support import Bool, Float, Int
 
-__all__ = [
-    "LAGS",
-    "REPEATS",
-    "Grown",
-    "Hypothesis",
-    "RepetitionGuard",
-    "block_width",
-    "grow",
-    "longest_target",
-    "loops",
-    "ranked",
-    "read_back",
-    "score",
-    "search",
-]
-
 Array = NDArray[Any]
 
 _BLOCK = 64  # log-probabilities of a row are compared in blocks

@@ -29,8 +29,6 @@ from regard.nn import Decoder, DecoderLayer, Encoder, EncoderLayer, FeedForward,
 from regard.support import threads
 from regard.translation.searching.definition import Hypothesis, longest_target
 
-__all__ = ["Engine", "is_plain"]
-
 _NEVER = -1e9  # the bias of a token that is never generated
 _POLL, _LONGEST_POLL = 0.001, 0.01  # seconds between looks whether a batch is done: a signal is noticed in between
 _OURS = (

@@ -48,8 +48,6 @@ from regard.translation.searching.definition import (
 )
 from regard.translation.searching.engine import is_plain
 
-__all__ = ["StaticSearch"]
-
 Array = NDArray[Any]
 
 _CHECK = 4  # steps between looks at what is done: a look waits for the GPU

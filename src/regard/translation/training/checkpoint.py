@@ -28,11 +28,6 @@ from regard.errors import FileError
 from regard.nn import Transformer
 from regard.nn.files import read_safetensors, write_bytes, write_safetensors
 
-__all__ = [
-    "CLOCK", "FILE", "PREVIOUS", "Checkpoint", "Clock", "begin_with", "check", "exists", "lock", "read", "tensors",
-    "write",
-]  # fmt: skip
-
 FILE = "checkpoint.safetensors"
 PREVIOUS = "checkpoint.previous.safetensors"
 CLOCK = "clock.f64"

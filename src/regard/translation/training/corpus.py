@@ -18,8 +18,6 @@ from torch import Tensor
 from regard.errors import FileError, InputError
 from regard.translation.training.vocabulary import clean
 
-__all__ = ["Batches", "Corpus", "character_ngrams", "jaccard", "near", "read_lines", "read_pairs"]
-
 # Files
 
 

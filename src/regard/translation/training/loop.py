@@ -35,8 +35,6 @@ from regard.translation.translator import Translator
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Trainer", "train"]
-
 LOG = "log.jsonl"
 _LOG_STEPS = 10  # steps between lines of the log
 _NEAR = 0.7  # similarity to a line of `far_from` at which a training pair is dropped

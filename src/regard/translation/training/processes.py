@@ -24,8 +24,6 @@ from regard.errors import InputError, RegardError, TooLargeError
 from regard.nn import Transformer
 from regard.support import available
 
-__all__ = ["Loss", "Processes", "is_first", "joined", "restarted"]
-
 _PATIENCE = timedelta(minutes=10)  # for each other: then a process that does not answer counts as lost
 _GRACE = 10.0  # seconds after SIGTERM for a process to end by itself; torchrun sends SIGKILL after 30
 

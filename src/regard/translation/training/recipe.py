@@ -14,8 +14,6 @@ from regard.errors import FileError, InputError, RegardError
 from regard.nn import TransformerConfig
 from regard.nn.layers import ACTIVATIONS
 
-__all__ = ["LARGE", "Recipe"]
-
 LARGE = 150_000_000  # parameters: the paper's big model has more, its base model less
 
 

@@ -11,8 +11,6 @@ from regard.errors import InputError, MissingDependencyError
 from regard.support import progress
 from regard.translation.training.corpus import near, read_lines, read_pairs
 
-__all__ = ["NEAR", "Score", "import_sacrebleu", "score", "score_files"]
-
 NEAR = 0.6  # similarity from which a line counts as seen in training
 
 

@@ -20,8 +20,6 @@ from typing import Any, NamedTuple
 from regard.errors import FileError, InputError
 from regard.nn.files import read_json, write_bytes, write_json
 
-__all__ = ["MARKS", "MarianVocabulary", "SubwordSampler", "Vocabulary", "clean"]
-
 FILE = "vocabulary.spm"
 MARKS = tuple(f"⟦{n}⟧" for n in range(1, 10))  # pieces that stand for what is not translated: see facts.py
 _SPACE = "\u2581"  # SentencePiece's mark for the beginning of a word
