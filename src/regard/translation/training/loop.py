@@ -43,10 +43,10 @@ _KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBacke
 
 
 def train(recipe: Recipe, folder: str | Path, *, resume: bool = False, quiet: bool = False) -> Transformer:
-    """Follow a recipe; at the end the folder holds the best model by dev chrF, ready for `Translator.load`.
+    """Train by a recipe; in the end the folder holds the model with the best dev chrF, for `Translator.load`.
 
-    Ctrl-C ends it after the current step, with a checkpoint; then KeyboardInterrupt says how to go on. A second Ctrl-C
-    ends it at once. Under torchrun all processes train one model; the first writes the folder, and all return it.
+    The first Ctrl-C stops after the current step, with a checkpoint; KeyboardInterrupt says how to continue. A second
+    Ctrl-C stops at once. Under torchrun all processes train one model: the first writes the folder, all return it.
     """
     from rich.console import Console  # here, so that `import regard` stays light
 
@@ -60,7 +60,7 @@ def train(recipe: Recipe, folder: str | Path, *, resume: bool = False, quiet: bo
         return f"go on with --resume if {folder} holds a checkpoint"  # on another machine
 
     with joined(advice) as processes:
-        import_sacrebleu()  # needed at the first look: ask for it before the training
+        import_sacrebleu()  # the first evaluation needs it: fail before the training
         trainer = Trainer(recipe, folder, Console(stderr=True, quiet=quiet or not processes.first), processes)
         try:
             with trainer.alone_in_folder(), trainer.deferred_interrupts():
@@ -84,7 +84,7 @@ def train(recipe: Recipe, folder: str | Path, *, resume: bool = False, quiet: bo
 class Trainer:
     """One training: the recipe, its data, the model, and the progress.
 
-    Where there are several processes, each has one, and all but the share of a batch is the same in each of them.
+    Each of several processes has a trainer; they differ only in their share of a batch.
     """
 
     def __init__(self, recipe: Recipe, folder: Path, console: Console, processes: Processes | None = None):
@@ -94,19 +94,19 @@ class Trainer:
         self.state: dict[str, Any] = {
             "step": 0, "epoch": 0, "batch": 0, "best": -1.0, "waited": 0, "seconds": 0.0, "unlogged": 0, "ended": False,
         }  # fmt: skip
-        # This process's part in the losses of the steps that are not yet in the log. In float64, sums of float32
-        # losses are exact, so a checkpoint may hold one sum over all processes.
+        # The part of this process in the losses since the last line of the log. In float64, sums of float32 losses are
+        # exact, so a checkpoint may hold one sum over all processes.
         self.total = torch.zeros((), dtype=torch.float64, device=self.device)
-        self.tokens = 0  # that it has read since then
+        self.tokens = 0  # that this process has read since then
         self.log = bytearray()
         self.stopping = False
-        self.loss: Any = None  # of a source and a target, wrapped for several processes
+        self.loss: Any = None  # a function of source and target, wrapped for several processes
 
     # Preparation
 
     @contextmanager
     def alone_in_folder(self) -> Iterator[None]:
-        """Make the folder, and hold it until the end of the training."""
+        """Create the folder, and lock it until the end of the training."""
         if not self.processes.first:
             yield
             return
@@ -121,11 +121,11 @@ class Trainer:
         """Read the corpora, learn or open the vocabulary, build the model; with `resume`, load the checkpoint."""
         recipe = self.recipe
         self.origin = self._origin()
-        found = self._begin(resume) if self.processes.first else None
-        resume = self.processes.of_first(found is not None)
-        self.state = self.processes.of_first(found.state if found else self.state)
+        saved = self._open_folder(resume) if self.processes.first else None
+        resume = self.processes.of_first(saved is not None)
+        self.state = self.processes.of_first(saved.state if saved else self.state)
         if self.state["ended"]:
-            self._put(found.files if found else {})
+            self._put(saved.files if saved else {})
             return
         changes = self._changes(self.processes.of_first(self.origin))
         if changes:
@@ -133,7 +133,7 @@ class Trainer:
         with progress("reading the corpora"):
             pairs = self._corpus(recipe.train, "training").pairs
         self.dev = self._corpus([recipe.dev], "dev").pairs
-        self.words = self._vocabulary(pairs, found)
+        self.words = self._vocabulary(pairs, saved)
         config = recipe.config(len(self.words))
         self.processes.check_room(config.parameters, shard=recipe.shards(config.parameters))
         self._stop_if_asked()
@@ -150,11 +150,12 @@ class Trainer:
         self.console.print(f"{config.parameters:,} parameters, on {where}")
         self._settle_buckets()
         if resume:
-            self._restore(found)
+            self._restore(saved)
         self._put({VOCABULARY: self.words.model, LOG: bytes(self.log)})
         self._stop_if_asked()
 
-    def _begin(self, resume: bool) -> checkpoint.Checkpoint | None:
+    def _open_folder(self, resume: bool) -> checkpoint.Checkpoint | None:
+        """Read the checkpoint to resume, or require a folder without a training."""
         if not resume and checkpoint.exists(self.folder):
             raise FileError(f"{self.folder} holds a training already. Go on with --resume, or choose another folder.")
         make_folder(self.folder)
@@ -172,41 +173,41 @@ class Trainer:
             raise KeyboardInterrupt
 
     def _origin(self) -> dict[str, Any]:
-        """The recipe, and a sum of each file that it reads: a training goes on with the same ones only."""
+        """The recipe, and a checksum of each file that it reads: a training resumes only with the same ones."""
         corpora = [[entry] if isinstance(entry, str) else entry for entry in [*self.recipe.train, self.recipe.dev]]
         names = [name for files in corpora for name in files] + self.recipe.far_from
         return {"recipe": self.recipe.as_json(), "files": {name: sha256(self.recipe.folder / name) for name in names}}
 
     def _checkpoint(self) -> checkpoint.Checkpoint:
-        """The last good checkpoint, if it is of this recipe and these corpora."""
-        found, wrong = checkpoint.read(self.folder)
-        for text in wrong:
-            self.console.print(f"{text} Going on from the checkpoint before it.", markup=False)
-        changes = self._changes(found.origin)
+        """The last good checkpoint, if this recipe and these corpora made it."""
+        saved, damages = checkpoint.read(self.folder)
+        for damage in damages:
+            self.console.print(f"{damage} Going on from the checkpoint before it.", markup=False)
+        changes = self._changes(saved.origin)
         if changes:
             raise FileError(
                 f"{self.folder} holds a training of another recipe or corpus: {'; '.join(changes)}. Undo that to "
                 "go on, or train in another folder."
             )
-        return found
+        return saved
 
     def _changes(self, origin: dict[str, Any]) -> list[str]:
-        """What is other here than in an earlier training, or in another process."""
+        """Describe what differs from an earlier training or another process."""
         files = origin["files"]
         return self.recipe.differences(origin["recipe"]) + [
             f"{name} has changed" for name, now in self.origin["files"].items() if files.get(name, now) != now
         ]
 
-    def _restore(self, found: checkpoint.Checkpoint | None) -> None:
-        """Go on from a checkpoint, which the first process has."""
+    def _restore(self, saved: checkpoint.Checkpoint | None) -> None:
+        """Continue from the checkpoint, which the first process has read."""
         tensors = self._tensors()
-        if found is not None:
-            checkpoint.check(found, tensors)
-            self.log = bytearray(found.files[LOG])
+        if saved is not None:
+            checkpoint.check(saved, tensors)
+            self.log = bytearray(saved.files[LOG])
         for name, tensor in tensors.items():
-            self.processes.fill(tensor, found.tensors[name] if found is not None else None)
+            self.processes.fill(tensor, saved.tensors[name] if saved is not None else None)
         if not self.processes.first:
-            self.total.zero_()  # it is a sum over the processes, however many there were
+            self.total.zero_()  # the checkpoint holds the sum over all processes
         self.console.print(f"going on at step {self.state['step']:,}")
         if self.state["best"] >= 0 and self.processes.first:
             try:
@@ -216,11 +217,11 @@ class Trainer:
                 self.state["best"] = -1.0
         self.state["best"] = self.processes.of_first(self.state["best"])
 
-    def _vocabulary(self, pairs: list[tuple[str, str]], found: checkpoint.Checkpoint | None) -> Vocabulary:
-        """The vocabulary of the first process, which learns it, loads it or has it from the checkpoint."""
+    def _vocabulary(self, pairs: list[tuple[str, str]], saved: checkpoint.Checkpoint | None) -> Vocabulary:
+        """The vocabulary of the first process, which learns it, loads it or reads it from the checkpoint."""
         words = None
-        if found is not None:
-            words = Vocabulary(found.files[VOCABULARY])
+        if saved is not None:
+            words = Vocabulary(saved.files[VOCABULARY])
         elif self.processes.first and self.recipe.vocabulary_from is not None:
             words = Vocabulary.load(self.recipe.folder / self.recipe.vocabulary_from)
         elif self.processes.first:
@@ -277,21 +278,21 @@ class Trainer:
         return corpus
 
     def _far(self, corpus: Corpus) -> list[tuple[str, str]]:
-        """The pairs that are not near duplicates of lines the model will be tested on."""
-        others = []
+        """The pairs that are not near duplicates of test lines."""
+        tests = []
         for name in self.recipe.far_from:
             lines = read_lines(self.recipe.folder / name)
-            others += [clean(line.split("\t")[0]) for line in lines if line.strip() and not line.startswith("#")]
-        is_near = near([source for source, _ in corpus.pairs], others, _NEAR)
+            tests += [clean(line.split("\t")[0]) for line in lines if line.strip() and not line.startswith("#")]
+        is_near = near([source for source, _ in corpus.pairs], tests, _NEAR)
         corpus.dropped["near to a line of far_from"] += sum(is_near)
         return [pair for pair, drop in zip(corpus.pairs, is_near, strict=True) if not drop]
 
     def _settle_buckets(self) -> None:
-        """Run one pass whose gradients are dropped.
+        """Run one pass and drop its gradients.
 
         DistributedDataParallel reorders its buckets after the first pass. From three processes on, the place of a
-        gradient in a bucket decides in which order its parts are summed. Without this pass, the first step after a
-        resume would round differently from the same step of a training that never stopped.
+        gradient in a bucket decides the order of its sum. Without this pass, the first step after a resume would round
+        differently from the same step of an uninterrupted training.
         """
         if self.processes.world > 1:
             with sdpa_kernel(_KERNELS):
@@ -319,7 +320,7 @@ class Trainer:
             task = progress.add_task("training", total=1.0)
             for rows in self._stream():
                 state["seconds"] = seconds.at(state["step"])
-                if timed:  # the rate depends on it
+                if timed:  # the rate depends on the time
                     state["seconds"] = self.processes.number_of_first(state["seconds"])
                 rate = self._rate()
                 self.total += self._step(rows, rate)
@@ -338,7 +339,7 @@ class Trainer:
                 self._stop_with_checkpoint()
 
     def _report(self, rate: float, seconds: float) -> str:
-        """Log the mean loss and the speed since the last time, in words too."""
+        """Log the mean loss and the speed since the last report; return both as text."""
         state = self.state
         total, tokens = self.processes.sum(self.total), self.processes.sum(torch.tensor(self.tokens))
         loss, speed = total.item() / state["unlogged"], int(tokens) / seconds
@@ -350,18 +351,18 @@ class Trainer:
         return f"step {state['step']:,}  loss {loss:.3f}  {speed / 1e3:,.0f} k tokens/s"
 
     def _stop_with_checkpoint(self) -> None:
-        """End here if any process was asked to stop, or was left alone."""
+        """Stop here if any process was interrupted or abandoned."""
         if not self.processes.any(self.stopping or self.processes.abandoned()):
             return
-        if self.state["step"] % self.recipe.check:  # else it was written just now
+        if self.state["step"] % self.recipe.check:  # otherwise the evaluation has just written it
             self._save()
         raise KeyboardInterrupt(f"stopped after step {self.state['step']:,}; go on with --resume ({self.folder}).")
 
     @contextmanager
     def deferred_interrupts(self) -> Iterator[None]:
-        """Let the first Ctrl-C only ask the training to stop; the second stops it at once.
+        """Let the first Ctrl-C stop the training after the step; the second stops it at once.
 
-        An exception inside a step would leave half a step, and one inside safetensors or torch can turn into another.
+        An exception would leave half a step, and safetensors or torch can turn KeyboardInterrupt into another error.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -378,9 +379,9 @@ class Trainer:
             signal.signal(signal.SIGINT, before)
 
     def _stream(self) -> Iterator[list[tuple[int, ...]]]:
-        """The rows of batches without end, from the current one; the state counts a batch when it is handed out.
+        """The rows of endless batches, from the current batch on; the state counts a batch when it is yielded.
 
-        They depend on the seed and the epoch alone: every process sees the same ones, and takes its share of each.
+        They depend on the seed and the epoch alone: every process sees the same batches, and takes its share of each.
         """
         state = self.state
         while True:
@@ -401,9 +402,9 @@ class Trainer:
         return float(self.recipe.rate * warm * (1 - self._done()) ** 0.7)
 
     def _step(self, rows: Sequence[tuple[int, ...]], rate: float) -> Tensor:
-        """One step of the optimizer on a batch, of which this process takes its share; returns its part in the loss."""
+        """One step of the optimizer on a batch, shared over the processes; return this process's part in the loss."""
         self.model.train()
-        # The noise of dropout depends on the step and the process, so that a repeated step has it again.
+        # The noise of dropout depends on the step and the process, so that a repeated step repeats it.
         noise = np.random.SeedSequence((self.recipe.seed, self.state["step"], self.processes.rank))
         torch.manual_seed(int(noise.generate_state(1, np.uint64)[0]))
         for group in self.optimizer.param_groups:
@@ -420,34 +421,34 @@ class Trainer:
         return loss
 
     def _backward(self, rows: Sequence[tuple[int, ...]]) -> Tensor:
-        """Add up the gradients of a batch over passes and processes; returns this process's part in the loss.
+        """Sum the gradients of a batch over passes and processes; return the part of this process in the loss.
 
-        Loss and gradient are means over all target tokens of the batch, whichever pass and process they are in.
+        Loss and gradient are means over all target tokens of the batch, in all passes and processes.
         """
-        found, labels = torch.zeros_like(self.total), self.batches.labels(rows)
+        total, labels = torch.zeros_like(self.total), self.batches.labels(rows)
         passes = self.processes.share(rows, self.recipe.accumulate)
-        for number, own in enumerate(passes, 1):
-            # All processes must take part in every pass: one without rows takes any, which then count for nothing.
-            source, target = (side.to(self.device) for side in self.batches.batch(own or rows[:1]))
-            weight = self.batches.labels(own) / labels
+        for number, share in enumerate(passes, 1):
+            # All processes must take part in every pass: without rows, a process takes a row with weight 0.
+            source, target = (side.to(self.device) for side in self.batches.batch(share or rows[:1]))
+            weight = self.batches.labels(share) / labels
             with nullcontext() if number == len(passes) else self.loss.no_sync():
                 with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
                     loss = self.loss(source, target, self.recipe.smoothing) * weight
-                # The gradients of all processes are averaged; here they are parts of a sum.
+                # DistributedDataParallel averages over the processes; these gradients are parts of a sum.
                 (loss * self.processes.world).backward()
-            found += loss.detach()
-            self.tokens += (source.numel() + target.numel()) * bool(own)
-        return found
+            total += loss.detach()
+            self.tokens += (source.numel() + target.numel()) * bool(share)
+        return total
 
     def averaged(self) -> Transformer:
-        """The model with the averaged weights, whole in each process."""
+        """A model with the averaged weights, whole in each process."""
         model = Transformer(self.model.config).to(self.device)
         state = self.model.state_dict() | self.average
         model.load_state_dict({name: self.processes.whole(tensor) for name, tensor in state.items()})
         return model.eval()
 
     def best(self) -> Transformer:
-        """The best model, from the folder of the first process; the end of the training."""
+        """The best model, from the folder of the first process; ends the training."""
         self.loss = None  # DistributedDataParallel must not outlive the process group: torch may then hang
         first = Transformer.load(self.folder) if self.processes.first else None
         fields = self.processes.of_first(dataclasses.asdict(first.config) if first else None)
@@ -457,10 +458,10 @@ class Trainer:
         return model
 
     def _evaluate(self, ends: bool) -> None:
-        """Translate the dev corpus, save the best model, write the checkpoint; note if it was the last time."""
+        """Translate the dev corpus, save the best model and a checkpoint; note whether the training has ended."""
         model, state = self.averaged(), self.state
         texts = [*(source for source, _ in self.dev), self.recipe.sample]
-        *translations, sample = self.processes.split(partial(self.translate, model), texts)
+        *translations, sample = self.processes.split(partial(self._translate, model), texts)
         chrf = import_sacrebleu().corpus_chrf(translations, [[target for _, target in self.dev]]).score
         chrf = self.processes.of_first(chrf)
         state["waited"] = 0 if chrf > state["best"] else state["waited"] + 1
@@ -479,23 +480,23 @@ class Trainer:
         return checkpoint.tensors(self.model, self.average, self.optimizer, {"loss": self.total})
 
     def _save(self) -> None:
-        """Write a checkpoint of whole tensors, so that any number of processes can go on from it."""
+        """Write a checkpoint of whole tensors, so that any number of processes can resume it."""
         whole = {}
         for name, tensor in (self._tensors() | {"extra.loss": self.processes.sum(self.total)}).items():
             tensor = self.processes.whole(tensor)
             if self.processes.first:
-                whole[name] = tensor.cpu()  # one after the other: together they may be too large for a GPU
+                whole[name] = tensor.cpu()  # one by one: together they may be too large for a GPU
         if self.processes.first:
             files = {VOCABULARY: self.words.model, LOG: bytes(self.log)}
             checkpoint.write(self.folder, whole, self.state, origin=self.origin, files=files)
-        self.processes.any(False)  # the others wait until it is written
+        self.processes.any(False)  # wait until the first process has written it
 
-    def translate(self, model: Transformer, texts: list[str], beam: int = 1, tokens: int = 16_384) -> list[str]:
-        """Translations of texts, in batches of about `tokens` tokens."""
+    def _translate(self, model: Transformer, texts: list[str]) -> list[str]:
+        """Translate texts, greedily and in large batches."""
         ids = [[*self.words.encode(text), self.words.end][: model.config.positions] for text in texts]
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
-            found = search_all(model, ids, beam=beam, tokens=tokens)
-        return [self.words.decode(best[0].tokens) for best in found]
+            results = search_all(model, ids, beam=1, tokens=16_384)
+        return [self.words.decode(best[0].tokens) for best in results]
 
     def _log(self, **values: Any) -> None:
         if not self.processes.first:

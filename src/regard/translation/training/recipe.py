@@ -19,9 +19,9 @@ LARGE = 150_000_000  # parameters: the paper's big model has more, its base mode
 
 @dataclass(frozen=True)
 class Recipe:
-    """The corpora, the model and how long to train; every other field has a default that suits small corpora.
+    """The corpora, the model and the length of a training; the defaults of the other fields suit small corpora.
 
-    A corpus is a TSV file, or two files that match line by line; paths are relative to the recipe's folder.
+    A corpus is a TSV file, or two files that match line by line. Paths are relative to the folder of the recipe.
 
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "small.toml"
@@ -33,27 +33,27 @@ class Recipe:
 
     train: list[Any]
     dev: Any
-    folder: Path = Path()  # of the recipe itself
-    far_from: list[str] = field(default_factory=list)  # files: near duplicates of their lines are dropped
+    folder: Path = Path()  # where the recipe lies
+    far_from: list[str] = field(default_factory=list)  # test files: training pairs similar to their lines are dropped
     reverse: bool = False  # translate from target to source
     vocabulary: int = 8_000
-    marks: bool = False  # ⟦1⟧ to ⟦9⟧ are pieces: for corpora in which they stand for numbers, names or code
+    marks: bool = False  # ⟦1⟧ to ⟦9⟧ are subwords: for corpora in which they stand for numbers, names or code
     languages: str = ""  # "en-fr": numbers in translations are written as in French
     vocabulary_from: str | None = None  # a folder whose vocabulary to use instead of learning one
-    weights_from: str | None = None  # a folder whose model to begin with, instead of random numbers
-    compile: bool = False  # torch.compile: a minute at the start, then steps are faster; for long trainings on a GPU
+    weights_from: str | None = None  # a folder whose model replaces the random weights at the start
+    compile: bool = False  # torch.compile takes a minute, then steps are faster: for long trainings on a GPU
     steps: int = 10_000
-    minutes: float | None = None  # stop after this long even if steps remain; the rate then decays with time
-    tokens: int = 8_192  # per batch, padding included; several processes take a part each
-    accumulate: int = 1  # n: a step's batch has n × tokens, and takes n passes, one after the other
-    shard: bool | None = None  # several processes each keep a part of the weights; by default from 150 M parameters on
+    minutes: float | None = None  # stop after this time even if steps remain; the rate then decays with time
+    tokens: int = 8_192  # per batch, padding included; several processes share a batch
+    accumulate: int = 1  # n: the batch of a step has n × tokens, computed in n passes
+    shard: bool | None = None  # shard the weights over the processes; by default from 150 M parameters on
     rate: float = 1e-3  # peak learning rate
     warmup: int = 400
     smoothing: float = 0.1
     clip: float = 1.0
     average: float = 0.998  # decay of the moving average of the weights, which is evaluated and saved
-    joined: float = 0.15  # share of pairs that are joined with another in each epoch, for longer input
-    sampling: float = 0.0  # 0.1: each source once more, its words split at random (larger = less random)
+    joined: float = 0.15  # share of pairs that an epoch also joins with a second pair, for longer input
+    sampling: float = 0.0  # 0.1: add each pair again with the source split at random (larger = less random)
     longest: int = 96  # tokens per side
     check: int = 500  # steps between evaluations on the dev corpus
     patience: int = 8  # evaluations without a better chrF before stopping early
@@ -63,7 +63,7 @@ class Recipe:
 
     @classmethod
     def read(cls, path: str | Path) -> Recipe:
-        """Open a recipe; an unknown or wrong field is named."""
+        """Read a recipe; the error names an unknown or wrong field."""
         file = Path(path)
         try:
             with file.open("rb") as opened:
@@ -132,11 +132,11 @@ class Recipe:
         return config
 
     def shards(self, parameters: int) -> bool:
-        """Whether several processes share the weights of a model so large, rather than each holding all of them."""
+        """Whether several processes share the weights of a model of this size."""
         return parameters >= LARGE if self.shard is None else self.shard
 
     def differences(self, earlier: Mapping[str, Any]) -> list[str]:
-        """What is other than in an earlier recipe's `as_json`, in words."""
+        """Describe each field that differs from `as_json` of an earlier recipe."""
         now, missing = self.as_json(), object()
         return [
             f"{name} was {_short(earlier.get(name))}, is {_short(now.get(name))}"
@@ -145,14 +145,14 @@ class Recipe:
         ]
 
     def as_json(self) -> dict[str, Any]:
-        """All fields that decide what is learned, as JSON gives them back."""
+        """All fields that decide what is learned, after a round trip through JSON."""
         fields = {name: value for name, value in dataclasses.asdict(self).items() if name not in ("folder", "shard")}
-        found: dict[str, Any] = json.loads(json.dumps(fields))
-        return found
+        plain: dict[str, Any] = json.loads(json.dumps(fields))
+        return plain
 
 
 _LARGEST_FILE = 100_000  # bytes
-_MOST = 2**53  # whole numbers up to here are exact wherever they are used
+_MOST = 2**53  # float64 holds whole numbers up to here exactly
 _KINDS: list[tuple[str, type, str]] = [
     ("folder", Path, "a path"),
     ("reverse", bool, "true or false"),
@@ -176,7 +176,7 @@ _WHOLE = [  # name, least, most
     ("patience", 1, _MOST),
     ("seed", 0, _MOST),
 ]
-_NUMBERS = [  # so are these; NaN is in no range
+_NUMBERS = [  # name, least, most; NaN is in no range
     ("minutes", 1e-6, 1e9),
     ("rate", 1e-12, 1e3),
     ("smoothing", 0.0, 1.0),
