@@ -14,7 +14,7 @@ import bz2
 import random
 from pathlib import Path
 
-from regard.nn.files import read_json, write_json
+from regard.nn.model_folder import read_json, write_json
 from regard.translation import Translation, Translator
 from regard.translation.confidence import Calibration, Curve, calibration_error, is_right, right_words
 

@@ -1,13 +1,13 @@
-"""The results of a matrix in shards, block by block while tensors go round the ring.
+"""The results of a matrix in shards, computed block by block while tensors travel round the ring.
 
-A product is merged by the logsumexp of its parts. A result of queries is summed where they are. A result of keys goes
-round with them and comes home. A pool of the whole is summed over all ranks. For a slice the queries go round, and
-every rank computes its own columns.
+The parts of a product are merged by their logsumexp. A result per query is summed on the rank of the query. A result
+per key travels with the keys and returns to their rank. A pool is summed over all ranks. For a slice the queries
+travel, and each rank computes the columns of its keys.
 
-In the backward pass the keys go round again, and their gradients with them. As on one device, each masked score
-receives p × (dL/dp - Σ_j p dL/dp). A product knows that sum beforehand, from its output. For all other results, and
-for parts that leave out keys, the normaliser is an input (`outer`): it receives -Σ_j p dL/dp, and is itself a
-differentiable function of all keys.
+In the backward pass the keys travel again, with their gradients. As on one device, each masked score receives
+p × (dL/dp - Σ_j p dL/dp). A product knows that sum from its output. For all other results, and for parts that leave
+out keys, the normaliser is an input (`outer`): it receives -Σ_j p dL/dp, and is itself a differentiable function of all
+keys.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -54,57 +54,48 @@ def attend(
     share: Share, value: Float[Tensor, "batch key_heads keys width"]
 ) -> tuple[Float[Tensor, "batch heads queries width"], Float[Tensor, "batch heads queries"], bool]:
     """(weights @ value, normaliser, whether the normaliser is precise enough for every other result)."""
-    scores, precise = share.scores, True
-    output = value.new_zeros(*scores.shape[:3], value.shape[-1], dtype=scores.working_dtype)
-    lse, digits = _nothing_seen(scores), scores.working_dtype
+    scores, precise, dtype = share.scores, True, share.scores.working_dtype
+    output = value.new_zeros(*scores.shape[:3], value.shape[-1], dtype=dtype)
+    lse = scores.query.new_full(scores.shape[:3], -math.inf, dtype=torch.float64)
     moving = [*share.moving_keys(), share.per_key(value)]
     for owner, moved in share.ring.around(moving, "A @ value"):
         for block in share.blocks(owner, moved):
-            data, here = block.scores.detached(), block.rows.local
-            part, own = backends.compute(data, Attend(moved[-1][:, :, block.columns.local]))
-            own, is_trusted = _checked(data, own)
-            precise, digits = precise and is_trusted, torch.promote_types(digits, own.dtype)
-            before, so_far = lse[:, :, here], output[:, :, here]
-            total = torch.logaddexp(before, own.double())
-            so_far.mul_(backends.share(before, total)[..., None])
-            so_far.add_(part * backends.share(own.double(), total)[..., None].to(output.dtype))
-            before.copy_(total)
+            data, rows = block.scores.detached(), block.rows.local
+            part, block_lse = backends.compute(data, Attend(moved[-1][:, :, block.columns.local]))
+            if not backends.trusted(block_lse, data.query.dtype):
+                if bool(((block_lse.abs() > TRUSTED) & (block_lse != -math.inf)).any()):
+                    block_lse = backends.logsumexp(data)  # the kernel's is too coarse to merge by
+                else:
+                    precise = False
+            dtype = torch.promote_types(dtype, block_lse.dtype)
+            lse_before, output_rows = lse[:, :, rows], output[:, :, rows]
+            lse_after = torch.logaddexp(lse_before, block_lse.double())
+            output_rows.mul_(backends.share(lse_before, lse_after)[..., None])
+            output_rows.add_(part * backends.share(block_lse.double(), lse_after)[..., None].to(output.dtype))
+            lse_before.copy_(lse_after)
     if scores.sinks is None:
-        return output.to(scores.query.dtype), lse.to(digits), precise
-    widened = with_sinks(scores, lse)  # a sink may be large: all digits are kept
+        return output.to(scores.query.dtype), lse.to(dtype), precise
+    widened = with_sinks(scores, lse)  # in float64: a sink may be large
     return output.mul_(backends.share(lse, widened)[..., None]).to(scores.query.dtype), widened, precise
-
-
-def _nothing_seen(scores: Scores) -> Tensor:
-    return scores.query.new_full(scores.shape[:3], -math.inf, dtype=torch.float64)
-
-
-def _checked(scores: Scores, lse: Tensor) -> tuple[Tensor, bool]:
-    """A kernel's normaliser, precise enough to merge by, and whether it suffices for every other result."""
-    if backends.trusted(lse, scores.query.dtype):
-        return lse, True
-    if bool(((lse.abs() > TRUSTED) & (lse != -math.inf)).any()):
-        return backends.logsumexp(scores), True
-    return lse, False
 
 
 def logsumexp(share: Share) -> Float[Tensor, "batch heads queries"]:
     """The normaliser of this rank's rows, over the keys of all ranks and the sinks."""
-    scores = share.scores
-    lse, digits = _nothing_seen(scores), scores.working_dtype
+    scores, dtype = share.scores, share.scores.working_dtype
+    lse = scores.query.new_full(scores.shape[:3], -math.inf, dtype=torch.float64)
     for owner, moved in share.ring.around(share.moving_keys(), "logsumexp"):
         for block in share.blocks(owner, moved):
-            own, before = backends.logsumexp(block.scores.detached()), lse[:, :, block.rows.local]
-            digits = torch.promote_types(digits, own.dtype)  # float32 where a kernel found it sufficient
-            before.copy_(torch.logaddexp(before, own.double()))
-    return lse.to(digits) if scores.sinks is None else with_sinks(scores, lse)
+            block_lse, rows = backends.logsumexp(block.scores.detached()), lse[:, :, block.rows.local]
+            dtype = torch.promote_types(dtype, block_lse.dtype)  # float32 where that was precise enough for the kernel
+            rows.copy_(torch.logaddexp(rows, block_lse.double()))
+    return lse.to(dtype) if scores.sinks is None else with_sinks(scores, lse)
 
 
 # Reductions
 
 
 def reduce(share: Share, lse: Float[Tensor, "batch heads queries"], requests: Sequence[Reduction]) -> list[Result]:
-    """Several reductions while the keys go round once."""
+    """Several reductions while the keys travel round the ring once."""
     batch, heads, _, _ = share.shape
     accumulators = [_accumulator(share, request) for request in requests]
     per_key = [each for each in accumulators if isinstance(each, _PerKey)]
@@ -119,12 +110,12 @@ def reduce(share: Share, lse: Float[Tensor, "batch heads queries"], requests: Se
                 part = data
                 if len(rows) < len(block.rows.picked):
                     part = data.select(range(batch), range(heads), rows, range(data.shape[3]))
-                here = slice(block.rows.here + rows.start, block.rows.here + rows.stop)
-                wanted = [each.request(block, here) for each in accumulators]
-                distinct = list(dict.fromkeys(wanted))  # a pool and `Received` need the same sums
-                answers = dict(zip(distinct, backends.reduce(part, lse[:, :, here], distinct), strict=True))
-                for each, request in zip(accumulators, wanted, strict=True):
-                    each.add(block, here, answers[request])
+                local = slice(block.rows.here + rows.start, block.rows.here + rows.stop)
+                needed = [each.request(block, local) for each in accumulators]
+                distinct = list(dict.fromkeys(needed))  # a pool and `Received` need the same sums
+                answers = dict(zip(distinct, backends.reduce(part, lse[:, :, local], distinct), strict=True))
+                for each, request in zip(accumulators, needed, strict=True):
+                    each.add(block, local, answers[request])
         if per_key:
             carrier.add(owner, [share.per_key(keyed.total) for keyed in per_key])
     if per_key:
@@ -134,26 +125,18 @@ def reduce(share: Share, lse: Float[Tensor, "batch heads queries"], requests: Se
 
 
 def _pieces(run: Run, edges: Sequence[int]) -> Iterator[range]:
-    """A run cut where a bin begins, counted from its first token."""
+    """A run split where a bin begins, counted from its first token."""
     first, end = run.indices.start, run.indices.stop
     cuts = [first, *(edge for edge in edges if first < edge < end), end]
     return (range(a - first, b - first) for a, b in pairwise(cuts))
 
 
-class _Accumulator:
-    """One result, gathered from pieces of blocks."""
+class _Accumulator(Protocol):
+    """One result, gathered from pieces of blocks; `rows` are the queries of a piece among those of this rank."""
 
-    def request(self, block: Block, rows: slice) -> Reduction:
-        """The request for a piece of a block; `rows`: its queries among those of this rank."""
-        raise NotImplementedError
-
-    def add(self, block: Block, rows: slice, answer: Result) -> None:
-        """Add the answer to that request."""
-        raise NotImplementedError
-
-    def result(self) -> Result:
-        """The result of all blocks."""
-        raise NotImplementedError
+    def request(self, block: Block, rows: slice) -> Reduction: ...
+    def add(self, block: Block, rows: slice, answer: Result) -> None: ...
+    def result(self) -> Result: ...
 
 
 def _accumulator(share: Share, request: Reduction) -> _Accumulator:
@@ -161,12 +144,10 @@ def _accumulator(share: Share, request: Reduction) -> _Accumulator:
         return _Entropy(share)
     if isinstance(request, Top):
         return _Top(share, request.k)
-    if isinstance(request, Pool):
-        return _Pool(share, request)
-    return _Received(share, request) if isinstance(request, Received) else _TransposedProduct(share, request)
+    return _Pool(share, request) if isinstance(request, Pool) else _PerKey(share, request)
 
 
-class _Entropy(_Accumulator):
+class _Entropy:
     def __init__(self, share: Share):
         scores = share.scores
         self.total = scores.query.new_zeros(scores.shape[:3], dtype=scores.working_dtype)
@@ -182,7 +163,7 @@ class _Entropy(_Accumulator):
         return self.total
 
 
-class _Top(_Accumulator):
+class _Top:
     """The k largest weights of each row so far. Keys are counted in the whole matrix."""
 
     def __init__(self, share: Share, k: int):
@@ -206,52 +187,35 @@ class _Top(_Accumulator):
         return self.weights.clamp_min_(0.0), self.keys
 
 
-class _PerKey(_Accumulator):
-    """Sums (or maxima) for the keys of the rank whose turn it is; they go round with the keys."""
+class _PerKey:
+    """Sums or maxima for the keys of one rank after the other; they travel with these keys."""
 
-    maximum = False
-
-    def __init__(self, share: Share, width: tuple[int, ...] = ()):
-        scores = share.scores
-        self.width, self.leading = width, scores.shape[:2]
+    def __init__(self, share: Share, request: Received | TransposedProduct):
+        scores, self.operand = share.scores, request.operand
+        self.maximum = request == Received("max")
+        self.divisor = max(share.queries.size, 1) if request == Received("mean") else 1
+        self.leading, self.width = scores.shape[:2], () if self.operand is None else self.operand.shape[-1:]
         self.total = scores.query.new_zeros(0, dtype=scores.working_dtype)
 
     def begin(self, keys: int) -> None:
-        """Start with so many keys of another rank."""
+        """Begin with the keys of another rank."""
         self.total = self.total.new_zeros(*self.leading, keys, *self.width)
+
+    def request(self, block: Block, rows: slice) -> Received | TransposedProduct:
+        if self.operand is not None:
+            return TransposedProduct(self.operand[:, :, rows])
+        return Received("max" if self.maximum else "sum")
 
     def add(self, block: Block, rows: slice, answer: Result) -> None:
         assert isinstance(answer, Tensor)
-        here = self.total[:, :, block.columns.local]
-        torch.maximum(here, answer, out=here) if self.maximum else here.add_(answer)
+        total = self.total[:, :, block.columns.local]
+        torch.maximum(total, answer, out=total) if self.maximum else total.add_(answer)
 
     def result(self) -> Tensor:
-        return self.total
+        return self.total / self.divisor
 
 
-class _Received(_PerKey):
-    def __init__(self, share: Share, request: Received):
-        super().__init__(share)
-        self.maximum = request.reduce == "max"
-        self.divide = max(share.queries.size, 1) if request.reduce == "mean" else 1
-
-    def request(self, block: Block, rows: slice) -> Received:
-        return Received("max" if self.maximum else "sum")
-
-    def result(self) -> Float[Tensor, "batch heads keys"]:
-        return self.total / self.divide
-
-
-class _TransposedProduct(_PerKey):
-    def __init__(self, share: Share, request: TransposedProduct):
-        super().__init__(share, (request.operand.shape[-1],))
-        self.x = request.operand
-
-    def request(self, block: Block, rows: slice) -> TransposedProduct:
-        return TransposedProduct(self.x[:, :, rows])
-
-
-class _Pool(_Accumulator):
+class _Pool:
     """Bins of the whole matrix. A piece lies in one bin of rows; the sums of its keys go to the bins of columns."""
 
     def __init__(self, share: Share, request: Pool):
@@ -261,7 +225,7 @@ class _Pool(_Accumulator):
         device = share.scores.query.device
         self.ends = torch.tensor(self.column_edges[1:], device=device)
         shape = (batch, heads, request.rows, request.columns)
-        self.total = torch.zeros(shape, dtype=torch.float64, device=device)  # many small numbers are added up in it
+        self.total = torch.zeros(shape, dtype=torch.float64, device=device)  # sums of many small numbers
 
     def request(self, block: Block, rows: slice) -> Received:
         return Received("max" if self.maximum else "sum")
@@ -269,20 +233,19 @@ class _Pool(_Accumulator):
     def add(self, block: Block, rows: slice, answer: Result) -> None:
         assert isinstance(answer, Tensor)
         index = block.rows.index + rows.start - block.rows.here
-        here = self.total[:, :, bisect_right(self.row_edges, index) - 1]
+        row = self.total[:, :, bisect_right(self.row_edges, index) - 1]
         keys = block.columns.indices
         bins = torch.bucketize(torch.arange(keys.start, keys.stop, device=answer.device), self.ends, right=True)
         if self.maximum:
-            here.scatter_reduce_(-1, bins.expand(answer.shape), answer.double(), "amax")
+            row.scatter_reduce_(-1, bins.expand(answer.shape), answer.double(), "amax")
         else:
-            here.index_add_(-1, bins, answer.double())
+            row.index_add_(-1, bins, answer.double())
 
     def result(self) -> Float[Tensor, "batch heads rows columns"]:
         total = self.ring.reduce(self.total, "pool", self.maximum)
         if not self.maximum:
-            heights, widths = (
-                torch.tensor(edges, device=total.device).diff() for edges in (self.row_edges, self.column_edges)
-            )
+            edges = (self.row_edges, self.column_edges)
+            heights, widths = (torch.tensor(each, device=total.device).diff() for each in edges)
             total = total / (heights[:, None] * widths)
         return total.to(self.dtype)
 
@@ -293,19 +256,20 @@ class _Pool(_Accumulator):
 def dense(
     share: Share, stage: str, lse: Float[Tensor, "batch heads queries"] | None
 ) -> Float[Tensor, "batch heads all_queries all_keys"]:
-    """One whole stage, or with the normaliser of these rows the weights, the same on all ranks."""
-    scores, ring, queries = share.scores, share.ring, share.queries
+    """One whole stage or, with the normaliser of these rows, the weights: the same on all ranks."""
+    scores, ring, queries, mask = share.scores, share.ring, share.queries, share.scores.mask
     batch, heads, _, keys = scores.shape
     lengths = [queries.tokens(rank) for rank in range(ring.size)]
     rows = [scores.query.detach(), *([] if lse is None else [lse.double()])]  # one dtype on all ranks
-    rows += [_picked(tensor.detach(), share) for tensor in _query_side(scores.mask)]
+    per_query = [*(of_queries for of_queries, _ in mask.ids), *(cut.queries for cut in mask.cuts)]
+    rows += [_picked(tensor.detach(), share) for tensor in (*per_query, *mask.visible, *mask.biases)]
     columns = scores.query.new_empty(batch, heads, queries.size, keys)
     for owner, moved in ring.around([Moving(tensor, 2, lengths) for tensor in rows], "A[…]"):
         for run in queries.runs[owner]:
-            for own in share.keys.runs[ring.rank]:
-                block = _written_out(share, run, own, moved[0], moved[1 if lse is None else 2 :])
+            for key_run in share.keys.runs[ring.rank]:
+                block = _with_dense_mask(share, run, key_run, moved[0], moved[1 if lse is None else 2 :])
                 numbers = block.stage(stage) if lse is None else dense_weights(block, moved[1][:, :, run.local])
-                columns[:, :, run.index : run.index + len(run.picked), own.local] = numbers.to(columns.dtype)
+                columns[:, :, run.index : run.index + len(run.picked), key_run.local] = numbers.to(columns.dtype)
     whole = scores.query.new_empty(batch, heads, queries.size, share.keys.size)
     lengths = [share.keys.tokens(rank) for rank in range(ring.size)]
     for owner, part in enumerate(ring.collect(Moving(columns, 3, lengths), "A[…]")):
@@ -313,13 +277,8 @@ def dense(
     return whole
 
 
-def _query_side(mask: BoundMask) -> list[Tensor]:
-    """The tensors of a mask that go with the queries."""
-    return [*(mine for mine, _ in mask.ids), *(cut.queries for cut in mask.cuts), *mask.visible, *mask.biases]
-
-
 def _picked(tensor: Tensor, share: Share) -> Tensor:
-    """A tensor of the mask for the picked queries only: one row of a bias, where one row is read."""
+    """The rows of a tensor of the mask that belong to the picked queries."""
     runs = share.rows
     if tensor.shape[2] == 1:  # one row for all queries, or a single query
         return tensor.expand(-1, -1, sum(len(run.picked) for run in runs), -1)
@@ -327,37 +286,31 @@ def _picked(tensor: Tensor, share: Share) -> Tensor:
     return torch.cat(rows, 2) if rows else tensor[:, :, :0]
 
 
-def _written_out(share: Share, run: Run, own: Run, query: Tensor, sides: list[Tensor]) -> Scores:
-    """A run of any rank's queries × a run of this rank's keys, with a dense mask: the block itself becomes dense."""
-    scores, device = share.scores, query.device
-    mask = scores.mask
-    per_query = [tensor[:, :, run.local] for tensor in sides]
-    seen = [BoundMask(bands=mask.bands).tile(run.positions, own.positions, device)] if mask.bands else []
-    keys = shifted(own.picked, own.offset)
-    seen += [kept[..., keys] for kept in mask.kept]
-    places = torch.arange(own.positions.start, own.positions.stop, own.positions.step, device=device)
-    seen += [places < length for length in share.lengths]
-    seen += [ids == theirs[..., keys] for ids, (_, theirs) in zip(per_query, mask.ids, strict=False)]
-    after = len(mask.ids) + len(mask.cuts)
-    tiles = [take(tensor, 3, own.positions) for tensor in per_query[after:]]
-    visible, biases = tiles[: len(mask.visible)], tiles[len(mask.visible) :]
-    for cut, rows in zip(mask.cuts, per_query[len(mask.ids) : after], strict=True):
-        band = None if cut.band is None else BoundMask(bands=(cut.band,)).tile(run.positions, own.positions, device)
-        here = rows & cut.keys[..., keys]
-        here = here if band is None else here & band
+def _with_dense_mask(share: Share, rows: Run, columns: Run, query: Tensor, per_query: list[Tensor]) -> Scores:
+    """A run of any rank's queries × a run of this rank's keys; all parts of the mask become tensors of that shape."""
+    scores, mask, device = share.scores, share.scores.mask, query.device
+    per_query = [tensor[:, :, rows.local] for tensor in per_query]
+    keys, positions = shifted(columns.picked, columns.offset), columns.positions
+    visible = [BoundMask(bands=mask.bands).tile(rows.positions, positions, device)] if mask.bands else []
+    visible += [kept[..., keys] for kept in mask.kept]
+    places = torch.arange(positions.start, positions.stop, positions.step, device=device)
+    visible += [places < length for length in share.lengths]
+    visible += [ids == key_ids[..., keys] for ids, (_, key_ids) in zip(per_query, mask.ids, strict=False)]
+    first_dense = len(mask.ids) + len(mask.cuts)
+    tiles = [take(tensor, 3, positions) for tensor in per_query[first_dense:]]
+    visible, biases = [*visible, *tiles[: len(mask.visible)]], tiles[len(mask.visible) :]
+    for cut, cut_rows in zip(mask.cuts, per_query[len(mask.ids) : first_dense], strict=True):
+        is_cut = cut_rows & cut.keys[..., keys]
+        band = None if cut.band is None else BoundMask(bands=(cut.band,)).tile(rows.positions, positions, device)
+        is_cut = is_cut if band is None else is_cut & band
         if cut.bias == -math.inf:
-            seen.append(~here)
+            visible.append(~is_cut)
         else:
-            biases.append(torch.where(here, cut.bias, 0.0).to(scores.working_dtype))
-    return replace(
-        scores,
-        query=query[:, :, run.local],
-        key=scores.key.detach()[:, :, own.local],
-        mask=BoundMask(visible=tuple(t for t in (*seen, *visible) if t is not None), biases=tuple(biases)),
-        sinks=None,
-        rows=range(len(run.picked)),
-        columns=range(len(own.picked)),
-    )
+            biases.append(torch.where(is_cut, cut.bias, 0.0).to(scores.working_dtype))
+    block_mask = BoundMask(visible=tuple(t for t in visible if t is not None), biases=tuple(biases))
+    query, key = query[:, :, rows.local], scores.key.detach()[:, :, columns.local]
+    sizes: Any = {"rows": range(len(rows.picked)), "columns": range(len(columns.picked))}
+    return replace(scores, query=query, key=key, mask=block_mask, sinks=None, **sizes)
 
 
 # Gradients
@@ -368,14 +321,14 @@ def compute(
 ) -> tuple[Tensor, Tensor, bool]:
     """(result, normaliser, whether the normaliser is precise enough for every other result), without a graph.
 
-    Only `Attend` finds the normaliser itself; `outer`: `lse` covers more keys than this share.
+    Only `Attend` computes the normaliser; with `outer`, `lse` covers more keys than this share.
     """
     if isinstance(request, Attend):
-        output, own, precise = attend(share, request.operand)
+        output, share_lse, precise = attend(share, request.operand)
         if not outer:
-            return output, own, precise
+            return output, share_lse, precise
         assert lse is not None
-        return (output * backends.share(own, lse)[..., None]).to(output.dtype), lse, True
+        return (output * backends.share(share_lse, lse)[..., None]).to(output.dtype), lse, True
     assert lse is not None
     if isinstance(request, LogSumExp):
         return lse.clone(), lse, True
@@ -418,7 +371,7 @@ class _OverRanks(torch.autograd.Function):
         saved: list[Any] = []
 
         def prepare() -> dict[str, Any]:
-            if torch.is_grad_enabled():  # create_graph=True: the results below would silently count as constants
+            if torch.is_grad_enabled():  # create_graph=True would silently take the gradients for constants
                 raise InputError(
                     "regard's gradients are of first order: create_graph=True cannot go through them. "
                     "Write this step in plain torch, on one rank."
@@ -432,7 +385,7 @@ class _OverRanks(torch.autograd.Function):
         task = Backward(request, result, lse, grad, subtract=outer is None, biases=any(needed[5:]))
         totals = _gradients(share, task)
         if isinstance(request, Attend):
-            row_dot = (grad.to(lse.dtype) * result).sum(-1)  # in the wider dtype: halves would overflow
+            row_dot = (grad.to(lse.dtype) * result).sum(-1)  # float16 would overflow
         else:
             row_dot = -grad.to(lse.dtype) if isinstance(request, LogSumExp) else totals.row_dot
         d_sinks = None
@@ -463,7 +416,7 @@ def _gradients(share: Share, task: Backward) -> _Totals:
     d_biases = [torch.zeros_like(bias, dtype=dtype) if task.biases else None for bias in scores.mask.biases]
     row_dot = query.new_zeros(scores.shape[:3], dtype=dtype)
     d_x = torch.zeros_like(request.operand, dtype=dtype) if isinstance(request, TransposedProduct) else None
-    extra: list[Tensor] = []  # what goes round beside the keys: values, or gradients that belong to keys
+    extra: list[Tensor] = []  # travels with the keys: values, or the gradients of a result per key
     if isinstance(request, Attend):
         extra = [request.operand.detach()]
     elif isinstance(request, Received | TransposedProduct):
@@ -475,7 +428,7 @@ def _gradients(share: Share, task: Backward) -> _Totals:
         d_value = torch.zeros_like(last, dtype=dtype) if isinstance(request, Attend) else None
         for block in share.blocks(owner, moved):
             rows, columns = block.rows.local, block.columns.local
-            part = _of_block(block, task, last)
+            part = _block_gradients(block, task, last)
             d_query[:, :, rows] += part.query
             d_key[:, :, columns] += part.key
             if d_value is not None and part.operand is not None:
@@ -484,18 +437,18 @@ def _gradients(share: Share, task: Backward) -> _Totals:
                 d_x[:, :, rows] += part.operand
             if part.row_dot is not None:
                 row_dot[:, :, rows] += part.row_dot
-            for total, of_part in zip(d_biases, part.biases, strict=True) if task.biases else ():
-                if total is not None and of_part is not None:
-                    first, start = block.rows, block.columns
-                    there = take(total, 2, range(first.offset, first.offset + first.length))
-                    take(there, 3, range(start.start, start.start + start.length)).add_(of_part)
+            for total, part_bias in zip(d_biases, part.biases, strict=True) if task.biases else ():
+                if total is not None and part_bias is not None:
+                    first, start = block.rows.offset, block.columns.start
+                    of_rows = take(total, 2, range(first, first + block.rows.length))
+                    take(of_rows, 3, range(start, start + block.columns.length)).add_(part_bias)
         carrier.add(owner, [share.per_key(total) for total in (d_key, d_value) if total is not None])
     home = carrier.home()
     return _Totals(d_query, home[0], home[1] if isinstance(request, Attend) else d_x, d_biases, row_dot)
 
 
-def _of_block(block: Block, task: Backward, moved: Tensor) -> Gradients:
-    """The gradients of one block; `moved`: the values or the gradients that went round with its keys."""
+def _block_gradients(block: Block, task: Backward, moved: Tensor) -> Gradients:
+    """The gradients of one block; `moved`: the values or the gradients that travelled with its keys."""
     request, result, grad = task.request, task.result, task.grad
     rows, columns = block.rows.local, block.columns.local
     lse = task.lse[:, :, rows]

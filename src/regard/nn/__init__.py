@@ -6,33 +6,20 @@ config.py        the sizes of a model
 layers.py        one head, several heads, feed-forward, encoder and decoder layers
 transformer.py   token ids to logits, through stacks of layers; the cache, and decoding token by token
 loss.py          cross-entropy that never holds all logits
-files.py         files that are written as a whole or not at all
-model_folder.py  config.json and model.safetensors, with checksums
-marian.py        Hugging Face Marian folders, both ways
+model_folder.py  files written as a whole or not at all; a model on disk, as regard's folder or as Hugging Face Marian's
 torch_import.py  layers of torch.nn as regard's layers
 """
 
 from regard.nn.config import TransformerConfig
 from regard.nn.layers import DecoderLayer, EncoderLayer, FeedForward, MultiHeadAttention, SelfAttention
 from regard.nn.torch_import import from_torch
-from regard.nn.transformer import (
-    FORMAT,
-    Cache,
-    Decoder,
-    DecodingSession,
-    Encoder,
-    Memory,
-    Transformer,
-    sinusoids,
-    start_decoding,
-)
+from regard.nn.transformer import FORMAT, Cache, Decoder, Encoder, Memory, Transformer, sinusoids
 
 __all__ = [
     "FORMAT",
     "Cache",
     "Decoder",
     "DecoderLayer",
-    "DecodingSession",
     "Encoder",
     "EncoderLayer",
     "FeedForward",
@@ -43,5 +30,4 @@ __all__ = [
     "TransformerConfig",
     "from_torch",
     "sinusoids",
-    "start_decoding",
 ]

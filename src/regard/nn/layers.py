@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -178,7 +178,9 @@ class MultiHeadAttention(nn.Module):
         query, key, value = self._project(x, context, cache)
         if self.add_bias_kv:
             mask = _with_key_in_front(mask, (*query.shape[:-1], key.shape[-2]), query.device)
-            key, value = (self._in_front(vector, of) for vector, of in ((self.bias_k, key), (self.bias_v, value)))
+            pairs = ((self.bias_k, key), (self.bias_v, value))
+            firsts = [self._heads(vector[None].to(t.dtype)).expand(*t.shape[:-2], 1, -1) for vector, t in pairs]
+            key, value = torch.cat([firsts[0], key], -2), torch.cat([firsts[1], value], -2)
         # A key and value of zeros is a sink: a logit of 0 that contributes nothing.
         sink = {"sinks": 0.0} if self.add_zero_attn else {}
         mixed = self.attend(query, key, value, mask=mask, dropout=self.dropout if self.training else 0.0, **sink)
@@ -213,10 +215,6 @@ class MultiHeadAttention(nn.Module):
     def _heads(self, joined: Tensor) -> Tensor:
         return joined.view(*joined.shape[:-1], -1, self.head_width).transpose(-3, -2)
 
-    def _in_front(self, vector: Tensor, tokens: Tensor) -> Tensor:
-        first = self._heads(vector[None].to(tokens.dtype))  # (key_heads, 1, head_width)
-        return torch.cat([first.expand(*tokens.shape[:-2], 1, self.head_width), tokens], -2)
-
     def extra_repr(self) -> str:
         """The sizes that the submodules do not show."""
         added = "".join(f", {name}=True" for name in ("add_bias_kv", "add_zero_attn") if getattr(self, name))
@@ -238,7 +236,12 @@ def _with_key_in_front(mask: Mask | Tensor | None, shape: tuple[int, ...], devic
             shifted.append(Dense(widened(atom.tensor)))
         elif isinstance(atom, Keep):
             shifted.append(Keep(widened(atom.keys) if atom.keys.dtype == torch.bool else atom.keys.long() + 1))
-        elif _sees_first_key(atom):
+        elif (
+            isinstance(atom, Band)
+            and isinstance(atom.offset, int)
+            and atom.lowest is None
+            and (atom.highest is None or atom.highest + atom.offset >= -1)
+        ):  # all rows of this band see a key before the first one
             shifted.append(Band(None, atom.highest, atom.offset + 1))
         else:  # windows and documents would hide the new key, and a cut has the positions of the other keys
             dense.append(atom)
@@ -249,13 +252,6 @@ def _with_key_in_front(mask: Mask | Tensor | None, shape: tuple[int, ...], devic
             leading = [1] * len(batch) if len(tensor) == 1 else batch
             shifted.append(Dense(widened(tensor.view(*leading, *tensor.shape[1:]))))
     return Mask(tuple(shifted))
-
-
-def _sees_first_key(atom: Atom) -> TypeGuard[Band]:
-    """Whether a mask is a band without a lower end, whose rows would all see a key before the first one."""
-    if not isinstance(atom, Band) or not isinstance(atom.offset, int) or atom.lowest is not None:
-        return False
-    return atom.highest is None or atom.highest + atom.offset >= -1
 
 
 class FeedForward(nn.Module):
@@ -402,25 +398,24 @@ class DecoderLayer(_Layer):
             raise InputError(f"this decoder layer {needs}: layer(x{', context' * self.crosses}).")
         if cache is not None and not self.causal:
             raise InputError("A cache needs causal=True: without it, later tokens change the earlier ones.")
-        own, cross = (None, None) if cache is None else cache
-        past = 0 if own is None or own.key is None else own.key.shape[-2]
+        past_keys, context_keys = (None, None) if cache is None else cache
+        past = 0 if past_keys is None or past_keys.key is None else past_keys.key.shape[-2]
         # A single new token attends to all tokens before it: no mask needed.
         sees_all = not self.causal or (past and x.shape[-2] == 1)
         visible = as_mask(mask) if sees_all else causal(past) & as_mask(mask)
-        x = self._residual(x, self.attention_norm, lambda y: self.attention(y, mask=visible, cache=own))
+        x = self._residual(x, self.attention_norm, lambda y: self.attention(y, mask=visible, cache=past_keys))
         if self.crosses:
             assert context is not None
-            x = self._residual(x, self.cross_norm, lambda y: self._cross_attention(y, context, context_mask, cross))
-        return self._residual(x, self.feed_forward_norm, self.feed_forward)
+            # Targets that share a source become queries of one attention, which reads the keys of the source once.
+            shared = x.dim() == context.dim() == 3 and len(x) != len(context) > 0 == len(x) % len(context)
+            shape = (len(context), -1, x.shape[-1]) if shared else x.shape
 
-    def _cross_attention(
-        self, x: Tensor, context: Tensor, mask: Mask | Tensor | None, cache: KeyValues | None
-    ) -> Tensor:
-        # Targets that share a source become queries of one attention, which reads the keys of the source once.
-        shared = x.dim() == context.dim() == 3 and len(x) != len(context) > 0 == len(x) % len(context)
-        queries = x.reshape(len(context), -1, x.shape[-1]) if shared else x
-        mixed: Tensor = self.cross(queries, context, mask=mask, cache=cache)
-        return mixed.view_as(x)
+            def cross(y: Tensor) -> Tensor:
+                mixed: Tensor = self.cross(y.reshape(shape), context, mask=context_mask, cache=context_keys)
+                return mixed.view_as(y)
+
+            x = self._residual(x, self.cross_norm, cross)
+        return self._residual(x, self.feed_forward_norm, self.feed_forward)
 
 
 def _check_width(x: Tensor, width: int, name: str) -> None:

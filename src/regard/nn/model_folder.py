@@ -1,22 +1,117 @@
-"""A model on disk: a folder with config.json and model.safetensors, each file written atomically.
+"""A model on disk: a folder with config.json and model.safetensors, regard's or Marian's.
 
-config.json holds the SHA-256 of the other files and of itself (without these checksums), which reveals damage. Older
-folders have no checksums and open all the same.
+Every file is written as a whole or not at all: as a draft beside it, flushed to the disk and then renamed. config.json
+holds the SHA-256 of the other files and of itself (without these checksums), which reveals damage. Older folders have
+no checksums and open all the same.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Mapping
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
-from regard.errors import FileError
-from regard.nn.files import make_folder, read_json, read_safetensors, sha256, write_json, write_safetensors
+from regard.errors import FileError, InputError, RegardError
+from regard.nn.config import TransformerConfig
+from regard.support import DRAFT, write_file
+
+# Files
+
+_LARGEST_JSON = 2**27  # bytes: vocabularies take a few million
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and its parents, unless it exists."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"the folder {folder} cannot be made: {error.strerror or error}.") from None
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, ValueError) as error:
+        raise FileError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write any file."""
+    write_file(path, lambda draft: draft.write_bytes(data))
+
+
+def write_json(path: Path, fields: Mapping[str, Any]) -> None:
+    """Write a JSON file, indented for people to read."""
+    write_bytes(path, (json.dumps(dict(fields), indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def read_json(path: Path, hint: str = "") -> Any:
+    """Read a JSON file."""
+    try:
+        if path.stat().st_size > _LARGEST_JSON:
+            raise ValueError(f"larger than {_LARGEST_JSON:,} bytes")
+        return json.loads(path.read_bytes().decode("utf-8"))
+    except OSError as error:
+        raise FileError(f"{path} cannot be read: {error.strerror}.") from None
+    except RecursionError:
+        raise FileError(f"{path} cannot be read: its JSON is nested too deeply.{hint}") from None
+    except ValueError as error:  # wrong JSON, wrong UTF-8, or a number with thousands of digits
+        raise FileError(f"{path} is not JSON: {error}.{hint}") from None
+
+
+def write_safetensors(
+    path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str], *, before: Callable[[Path], None] | None = None
+) -> None:
+    """Write tensors of any device, and a few strings; `before` gets the finished draft before it is renamed."""
+    on_cpu = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
+
+    def fill(draft: Path) -> None:
+        # safetensors writes a temporary file beside the draft, which a killed process would leave behind.
+        with TemporaryDirectory(prefix=".", suffix=DRAFT, dir=draft.parent) as room:
+            try:
+                save_file(on_cpu, Path(room, "tensors"), metadata)
+            except SafetensorError as error:  # a full disk, for one
+                raise OSError(str(error)) from None
+            os.replace(Path(room, "tensors"), draft)
+
+    write_file(path, fill, before)
+
+
+def read_safetensors(path: Path, hint: str) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Read the tensors of a file, and its metadata."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dictionary)
+            return tensors, file.metadata() or {}
+    except Exception as error:  # a damaged header raises many types of errors
+        raise FileError(f"{path} is damaged: {error}. {hint}") from None
+
+
+def remove_drafts(folder: Path) -> None:
+    """Delete the drafts that killed processes left in a folder."""
+    for draft in folder.glob(f".*{DRAFT}"):
+        if draft.is_dir():
+            shutil.rmtree(draft, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                draft.unlink()
+
+
+# regard's folders
 
 _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
 _SUMS = "sha256"  # the field of config.json: the checksum of each file, or two while a file is replaced
@@ -113,24 +208,15 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def check_size(parameters: int, tensors: Mapping[str, Tensor], source: Path) -> None:
-    """Raise if a model is far larger than its weights: a wrong config must not exhaust the memory."""
-    stored = sum(tensor.numel() for tensor in tensors.values())
-    if parameters > 2 * stored:
-        raise FileError(
-            f"The weights of {source} hold {stored:,} numbers, but its config.json describes {parameters:,} parameters."
-        )
-
-
 def load_into(model: torch.nn.Module, tensors: Mapping[str, Tensor], source: Path) -> None:
     """Copy tensors into a model; the error names tensors that are missing, unknown, misshaped or not finite."""
-    own = model.state_dict()
-    wrong = [f"{name} is missing" for name in own if name not in tensors]
-    wrong += [f"{name} is not a part of this model" for name in tensors if name not in own]
+    weights = model.state_dict()
+    wrong = [f"{name} is missing" for name in weights if name not in tensors]
+    wrong += [f"{name} is not a part of this model" for name in tensors if name not in weights]
     wrong += [
-        f"{name} must be {tuple(own[name].shape)}. Got {tuple(tensor.shape)}"
+        f"{name} must be {tuple(weights[name].shape)}. Got {tuple(tensor.shape)}"
         for name, tensor in tensors.items()
-        if name in own and own[name].shape != tensor.shape
+        if name in weights and weights[name].shape != tensor.shape
     ]
     wrong += [f"{name} holds whole numbers" for name, tensor in tensors.items() if not tensor.is_floating_point()]
     if wrong:
@@ -138,7 +224,7 @@ def load_into(model: torch.nn.Module, tensors: Mapping[str, Tensor], source: Pat
         raise FileError(f"the weights of {source} do not fit its config.json: {'; '.join(wrong[:3])}{more}.")
     check_sum(source, _WEIGHTS)
     model.load_state_dict(dict(tensors))
-    for name, tensor in own.items():
+    for name, tensor in weights.items():
         if not all(extreme.isfinite() for extreme in torch.aminmax(tensor)):
             raise FileError(f"the weights of {source} are damaged: {name} holds NaN or inf. Copy the folder again.")
 
@@ -173,3 +259,176 @@ def _dequantized(stored: dict[str, Tensor], path: Path) -> dict[str, Tensor]:
         if kind == "int8":
             whole[stem] = rows.float() * scale.float()[:, None]
     return whole
+
+
+# Marian's folders: the same Transformer under other names. Fields that ask for more than that are refused.
+
+# regard → Marian, inside a layer. `projection` is Marian's q, k and v, concatenated.
+_NAMES = {
+    "attention.output": "self_attn.out_proj",
+    "attention.projection": "self_attn.{}_proj",
+    "attention_norm": "self_attn_layer_norm",
+    "cross.output": "encoder_attn.out_proj",
+    "cross.projection": "encoder_attn.{}_proj",
+    "cross_norm": "encoder_attn_layer_norm",
+    "feed_forward.up": "fc1",
+    "feed_forward.down": "fc2",
+    "feed_forward_norm": "final_layer_norm",
+}
+_LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(.+)\.(weight|bias)")
+# Copies of the shared embedding that Marian stores, and positions, which a formula gives
+_COPIES = re.compile(r"lm_head\.weight|model\.(en|de)coder\.embed_(tokens|positions)\.weight")
+_ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
+_FIXED: dict[str, tuple[Any, ...]] = {  # required values; None: the field may be absent
+    "scale_embedding": (True,),
+    "share_encoder_decoder_embeddings": (True, None),
+    "tie_word_embeddings": (True, None),
+    "normalize_before": (False, None),
+    "normalize_embedding": (False, None),
+    "add_final_layer_norm": (False, None),
+    "add_bias_logits": (False, None),
+    "static_position_embeddings": (True, None),
+}
+
+
+def from_marian_config(fields: Mapping[str, Any], folder: Path) -> TransformerConfig:
+    """Convert a Marian config to a `TransformerConfig`."""
+    if fields.get("model_type") != "marian":
+        raise FileError(f"{folder / 'config.json'} is not a Marian config: model_type is {fields.get('model_type')!r}.")
+    wrong = [f"{name} = {fields.get(name)!r}" for name, allowed in _FIXED.items() if fields.get(name) not in allowed]
+    wrong += [
+        f"encoder_{name} other than decoder_{name}"
+        for name in ("attention_heads", "ffn_dim")
+        if fields.get(f"encoder_{name}") != fields.get(f"decoder_{name}")
+    ]
+    if fields.get("decoder_vocab_size") not in (None, fields.get("vocab_size")):
+        wrong.append("two vocabularies")
+    if fields.get("activation_function") not in list(_ACTIVATIONS):  # a list: the field may hold anything
+        wrong.append(f"activation_function = {fields.get('activation_function')!r}")
+    if wrong:
+        raise FileError(
+            f"{folder / 'config.json'} asks for what regard's Transformer does not have: {', '.join(wrong)}."
+        )
+    try:
+        return TransformerConfig(
+            vocabulary=fields["vocab_size"],
+            width=fields["d_model"],
+            heads=fields["encoder_attention_heads"],
+            hidden=fields["encoder_ffn_dim"],
+            encoder_layers=fields["encoder_layers"],
+            decoder_layers=fields["decoder_layers"],
+            activation=_ACTIVATIONS[fields["activation_function"]],
+            dropout=fields.get("dropout", 0.1),
+            positions=fields["max_position_embeddings"],
+            pad=fields["pad_token_id"],
+            end=fields["eos_token_id"],
+            start=fields["decoder_start_token_id"],
+        )
+    except (KeyError, TypeError, RegardError) as error:
+        raise FileError(f"{folder / 'config.json'} does not describe a Transformer: {error}") from None
+
+
+def to_marian_config(config: TransformerConfig) -> dict[str, Any]:
+    """Convert a config to Marian's, with every field set: published models differ from MarianConfig's defaults."""
+    if config.norm_first or not config.bias or config.key_heads not in (None, config.heads):
+        raise InputError("A Marian model needs norm_first=False, bias=True and no grouped heads. This model differs.")
+    return {
+        "architectures": ["MarianMTModel"],
+        "model_type": "marian",
+        "activation_dropout": 0.0,
+        "activation_function": {"silu": "swish"}.get(config.activation, config.activation),
+        "attention_dropout": 0.0,
+        "bos_token_id": None,
+        "d_model": config.width,
+        "decoder_attention_heads": config.heads,
+        "decoder_ffn_dim": config.hidden,
+        "decoder_layerdrop": 0.0,
+        "decoder_layers": config.decoder_layers,
+        "decoder_start_token_id": config.start,
+        "decoder_vocab_size": config.vocabulary,
+        "dropout": config.dropout,
+        "encoder_attention_heads": config.heads,
+        "encoder_ffn_dim": config.hidden,
+        "encoder_layerdrop": 0.0,
+        "encoder_layers": config.encoder_layers,
+        "eos_token_id": config.end,
+        "forced_eos_token_id": config.end,
+        "init_std": config.width**-0.5,
+        "is_encoder_decoder": True,
+        "max_position_embeddings": config.positions,
+        "num_hidden_layers": config.encoder_layers,
+        "pad_token_id": config.pad,
+        "scale_embedding": True,
+        "share_encoder_decoder_embeddings": True,
+        "tie_word_embeddings": True,
+        "use_cache": True,
+        "vocab_size": config.vocabulary,
+    }
+
+
+def generation(config: TransformerConfig) -> dict[str, Any]:
+    """The content of Marian's generation_config.json; padding is never generated."""
+    return {
+        "bad_words_ids": [[config.pad]],
+        "decoder_start_token_id": config.start,
+        "eos_token_id": config.end,
+        "forced_eos_token_id": config.end,
+        "max_length": config.positions,
+        "num_beams": 4,
+        "pad_token_id": config.pad,
+    }
+
+
+def to_marian(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Rename weights from regard to Marian."""
+    renamed = {"model.shared.weight": tensors["embedding.weight"], "final_logits_bias": tensors["output_bias"][None]}
+    for name, tensor in tensors.items():
+        match = _LAYER.fullmatch(name)
+        if match is None:
+            continue
+        side, layer, part, kind = match.groups()
+        theirs = f"model.{side}.layers.{layer}.{_NAMES[part]}.{kind}"
+        if "{}" in theirs:
+            renamed |= {theirs.format(letter): third for letter, third in zip("qkv", tensor.chunk(3), strict=True)}
+        else:
+            renamed[theirs] = tensor
+    return renamed
+
+
+def from_marian(tensors: Mapping[str, Tensor], config: TransformerConfig, folder: Path) -> dict[str, Tensor]:
+    """Rename weights from Marian to regard; the error names missing and unknown weights."""
+    rest = {name: tensor.float() for name, tensor in tensors.items()}
+    renamed: dict[str, Tensor] = {}
+
+    def take(name: str) -> Tensor:
+        if name not in rest:
+            raise FileError(f"The weights of {folder} lack {name}. Is it a complete Marian model?")
+        return rest.pop(name)
+
+    renamed["embedding.weight"] = take("model.shared.weight")
+    if renamed["embedding.weight"].dim() != 2:
+        raise FileError(f"model.shared.weight of {folder} must be a matrix.")
+    bias = rest.pop("final_logits_bias", None)
+    renamed["output_bias"] = torch.zeros(len(renamed["embedding.weight"])) if bias is None else bias.flatten()
+    for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
+        for layer in range(layers):
+            for ours, theirs in _NAMES.items():
+                if side == "encoder" and ours.startswith("cross"):
+                    continue
+                for kind in ("weight", "bias"):
+                    name = f"model.{side}.layers.{layer}.{theirs}.{kind}"
+                    parts = [take(name.format(letter)) for letter in "qkv"] if "{}" in name else [take(name)]
+                    if len({part.shape for part in parts}) > 1 or not parts[0].dim():
+                        raise FileError(
+                            f"{name} of {folder} has shapes that do not match: {[tuple(part.shape) for part in parts]}."
+                        )
+                    renamed[f"{side}.layers.{layer}.{ours}.{kind}"] = torch.cat(parts)
+    unknown = [name for name in rest if not _COPIES.fullmatch(name)]
+    if unknown:
+        raise FileError(
+            f"The weights of {folder} have parts that regard's Transformer lacks: {', '.join(unknown[:3])}."
+        )
+    for name, tensor in rest.items():
+        if "positions" not in name and not torch.equal(tensor, renamed["embedding.weight"]):
+            raise FileError(f"{name} of {folder} differs from the shared embedding; regard ties all three embeddings.")
+    return renamed

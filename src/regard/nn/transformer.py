@@ -1,7 +1,6 @@
 """`Transformer`: the encoder–decoder of "Attention Is All You Need", from token ids to logits.
 
-`Encoder` and `Decoder` are stacks of N layers. `Cache` holds the keys and values of a decoder's past tokens, and
-`DecodingSession` decodes token by token with it.
+`Encoder` and `Decoder` are stacks of N layers. `Cache` holds the keys and values of a decoder's past tokens.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,9 +16,8 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from regard.errors import FileError, InputError, OutOfRangeError, RegardError, ShapeError
-from regard.nn import marian, model_folder
+from regard.nn import model_folder
 from regard.nn.config import TransformerConfig
-from regard.nn.files import write_json
 from regard.nn.layers import DecoderLayer, EncoderLayer, KeyValues
 from regard.nn.loss import token_loss
 from regard.scores import Mask, padding
@@ -28,7 +26,18 @@ from regard.support import Bool, Float, Int
 FORMAT = "regard.Transformer"  # in config.json
 
 
-class Encoder(nn.Module):
+class _Stack(nn.Module):
+    """N layers, and a final norm if their sublayers normalize the input instead of the sum."""
+
+    layer: type[EncoderLayer | DecoderLayer]
+
+    def __init__(self, layers: int, width: int, heads: int, hidden: int, *, final_norm: bool = False, **options: Any):
+        super().__init__()
+        self.layers = nn.ModuleList(self.layer(width, heads, hidden, **options) for _ in range(layers))
+        self.norm = nn.LayerNorm(width, bias=options.get("bias", True)) if final_norm else None
+
+
+class Encoder(_Stack):
     """N encoder layers. Options are those of `EncoderLayer`.
 
     >>> import torch, regard
@@ -37,10 +46,7 @@ class Encoder(nn.Module):
     torch.Size([3, 10, 64])
     """
 
-    def __init__(self, layers: int, width: int, heads: int, hidden: int, *, final_norm: bool = False, **options: Any):
-        super().__init__()
-        self.layers = nn.ModuleList(EncoderLayer(width, heads, hidden, **options) for _ in range(layers))
-        self.norm = nn.LayerNorm(width, bias=options.get("bias", True)) if final_norm else None
+    layer = EncoderLayer
 
     def forward(
         self, x: Float[Tensor, "*batch tokens width"], mask: Mask | Tensor | None = None
@@ -52,7 +58,7 @@ class Encoder(nn.Module):
 
 
 class Cache:
-    """The keys and values of past tokens, so that a new token costs one token and not the whole sentence.
+    """The keys and values of past tokens, so that a step computes one token instead of the whole sentence.
 
     >>> import torch, regard
     >>> decoder = regard.Decoder(2, width=64, heads=4, hidden=128, cross=False).eval()
@@ -105,7 +111,7 @@ class Cache:
         return f"Cache(tokens={self.tokens}, layers={len(self.layers)})"
 
 
-class Decoder(nn.Module):
+class Decoder(_Stack):
     """N decoder layers. Options are those of `DecoderLayer`; with cross=False it is a GPT without embeddings.
 
     >>> import torch, regard
@@ -114,10 +120,7 @@ class Decoder(nn.Module):
     torch.Size([3, 5, 64])
     """
 
-    def __init__(self, layers: int, width: int, heads: int, hidden: int, *, final_norm: bool = False, **options: Any):
-        super().__init__()
-        self.layers = nn.ModuleList(DecoderLayer(width, heads, hidden, **options) for _ in range(layers))
-        self.norm = nn.LayerNorm(width, bias=options.get("bias", True)) if final_norm else None
+    layer = DecoderLayer
 
     def forward(
         self,
@@ -272,12 +275,9 @@ class Transformer(nn.Module):
             raise ShapeError(
                 f"target must be (sentences, tokens), with at least a start and one token. Got {tuple(target.shape)}."
             )
-        states = self.states(target[:, :-1], self.encode(source)).flatten(0, 1)
-        labels = target[:, 1:].flatten()
-        pad = self.config.pad
-        return token_loss(
-            states, self._head(), self.output_bias, labels, ignore=pad, smoothing=smoothing, compiled=self._compiled
-        )
+        states, labels = self.states(target[:, :-1], self.encode(source)).flatten(0, 1), target[:, 1:].flatten()
+        options: Any = {"ignore": self.config.pad, "smoothing": smoothing, "compiled": self._compiled}
+        return token_loss(states, self._head(), self.output_bias, labels, **options)
 
     def compile_for_training(self) -> None:
         """Compile the layers and the loss with torch.compile: the first step takes a minute, later steps are faster.
@@ -304,9 +304,8 @@ class Transformer(nn.Module):
                 f"this model has positions for {self.config.positions} tokens. Got a sequence of {end}: split the "
                 "text, or build the model with TransformerConfig(positions=…)."
             )
-        x = self.embedding(tokens) * math.sqrt(self.config.width) + self.positions[past:end]
-        dropped: Tensor = self.drop(x)
-        return dropped
+        embedded: Tensor = self.drop(self.embedding(tokens) * math.sqrt(self.config.width) + self.positions[past:end])
+        return embedded
 
     def _mask(self, visible: Tensor) -> Mask | None:
         """The padding mask; None without padding, where the test does not wait for a GPU."""
@@ -369,20 +368,25 @@ class Transformer(nn.Module):
     def from_marian(cls, path: str | Path) -> Transformer:
         """Open a Hugging Face Marian folder: any of the public OPUS-MT translators."""
         folder = Path(path)
-        config = marian.read_config(model_folder.read_config(folder), folder)
-        tensors = marian.from_marian(model_folder.read_tensors(folder), config, folder)
+        config = model_folder.from_marian_config(model_folder.read_config(folder), folder)
+        tensors = model_folder.from_marian(model_folder.read_tensors(folder), config, folder)
         return cls._with_weights(config, tensors, folder)
 
     def to_marian(self, path: str | Path) -> None:
         """Write a Hugging Face Marian folder, which transformers opens and CTranslate2 converts."""
-        folder, config = Path(path), marian.write_config(self.config)
+        folder, config = Path(path), model_folder.to_marian_config(self.config)
         # Without checksums: transformers would copy them when it saves other weights.
-        model_folder.write(folder, config, marian.to_marian(self.state_dict()), sums=False)
-        write_json(folder / "generation_config.json", marian.generation(self.config))
+        model_folder.write(folder, config, model_folder.to_marian(self.state_dict()), sums=False)
+        model_folder.write_json(folder / "generation_config.json", model_folder.generation(self.config))
 
     @classmethod
     def _with_weights(cls, config: TransformerConfig, tensors: dict[str, Tensor], folder: Path) -> Transformer:
-        model_folder.check_size(config.parameters, tensors, folder)
+        stored = sum(tensor.numel() for tensor in tensors.values())
+        if config.parameters > 2 * stored:  # a wrong config must not exhaust the memory
+            raise FileError(
+                f"The weights of {folder} hold {stored:,} numbers, but its config.json describes {config.parameters:,} "
+                "parameters."
+            )
         try:
             with _NoInit():
                 model = cls(config)
@@ -390,47 +394,3 @@ class Transformer(nn.Module):
             raise FileError(f"{folder / 'config.json'} does not describe a Transformer: {error}") from None
         model_folder.load_into(model, tensors, folder)
         return model.eval()
-
-
-@runtime_checkable
-class DecodingSession(Protocol):
-    """Targets that grow token by token, the same number of consecutive targets for each source."""
-
-    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
-        """Append a token to each target; return the log-probabilities of the next token."""
-
-    def reorder(self, rows: Int[Tensor, " kept"], sources: Int[Tensor, " open"] | None = None) -> None:
-        """Keep these targets, in this order, and these sources if some are finished."""
-
-
-def start_decoding(model: Transformer, source: Int[Tensor, "batch tokens"]) -> DecodingSession:
-    """Start decoding these sources, with one target for each.
-
-    >>> import torch, regard
-    >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval()
-    >>> session = start_decoding(model, torch.randint(1, 49, (2, 6)))
-    >>> session.step(torch.tensor([49, 49])).shape
-    torch.Size([2, 50])
-    >>> session.reorder(torch.tensor([0, 0, 0, 1, 1, 1]))           # three targets for each source from here on
-    >>> session.step(torch.arange(6)).shape
-    torch.Size([6, 50])
-    """
-    return PlainSession(model, model.encode(source))
-
-
-class PlainSession:
-    """Decodes with the model itself and a cache."""
-
-    def __init__(self, model: Transformer, memory: Memory):
-        self.model, self.memory, self.cache = model, memory, model.cache()
-
-    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
-        """Append a token to each target; return the log-probabilities of the next token."""
-        logits = self.model.decode(tokens[:, None], self.memory, self.cache)[:, -1].float()
-        logits[:, self.model.config.pad] = -torch.inf  # padding is never generated
-        return torch.log_softmax(logits, -1)
-
-    def reorder(self, rows: Int[Tensor, " kept"], sources: Int[Tensor, " open"] | None = None) -> None:
-        """Keep these targets, in this order, and these sources if some are finished."""
-        self.memory = self.memory if sources is None else self.memory.pick(sources)
-        self.cache.pick(rows, sources)

@@ -18,7 +18,7 @@ from typing import Any, overload
 
 from regard.errors import FileError, InputError
 from regard.nn import Transformer, model_folder
-from regard.nn.files import read_json, write_json
+from regard.nn.model_folder import read_json, write_json
 from regard.support import progress, require_text, threads
 from regard.translation.confidence import Calibration
 from regard.translation.result import Tokenizer, TranslatedSegment, Translation

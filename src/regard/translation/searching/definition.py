@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.errors import InputError, RegardError
-from regard.nn import Transformer, start_decoding
+from regard.nn import Transformer
 from regard.support import Bool, Float, Int
 
 Array = NDArray[Any]
@@ -294,7 +294,7 @@ def search(
             f"search takes a beam, max_tokens and repeats of at least 1. Got {beam=}, {max_tokens=}, {repeats=}."
         )
     config, device = model.config, source.device
-    session, visible = start_decoding(model, source), source.ne(config.pad)
+    memory, cache, visible = model.encode(source), model.cache(), source.ne(config.pad)
     longest = config.positions if max_tokens is None else min(max_tokens, config.positions)
     lengths = visible.sum(-1).tolist()
     sentences = [_Sentence(longest if max_tokens else longest_target(length, longest)) for length in lengths]
@@ -304,9 +304,11 @@ def search(
     tokens = torch.full((len(source) * beam, 1), config.start, device=device)
     guard = RepetitionGuard.over(source, visible, beam, repeats)
     for step in range(1, longest + 1):
-        # All beams begin with the same token: the first step is computed for one of them.
-        first = step == 1
-        logs = session.step(tokens[::beam, -1]).repeat_interleave(beam, 0) if first else session.step(tokens[:, -1])
+        # All beams begin with the same token: the first step is computed once for each source.
+        shared = beam if step == 1 else 1
+        logits = model.decode(tokens[::shared, -1:], memory, cache)[:, -1].float()
+        logits[:, config.pad] = -torch.inf  # padding is never generated
+        logs = torch.log_softmax(logits, -1).repeat_interleave(shared, 0)
         guard.forbid(logs)
         grown = grow(logs, scores, config.end)
         _collect(active, tokens, grown, step, length_penalty)
@@ -327,7 +329,8 @@ def search(
             kept = (kept_sources[:, None] * beam + torch.arange(beam, device=device)).flatten()
             tokens, scores, rows = tokens[kept], scores[kept_sources], rows[kept]
             active = [active[n] for n in remaining]
-        session.reorder(rows // beam if first else rows, kept_sources)
+        cache.pick(rows // shared, kept_sources)
+        memory = memory if kept_sources is None else memory.pick(kept_sources)
         guard = guard.after(tokens[:, -1], rows)
     return [ranked(sentence.found, beam) for sentence in sentences]
 

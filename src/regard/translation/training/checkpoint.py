@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from regard.errors import FileError
 from regard.nn import Transformer
-from regard.nn.files import read_safetensors, write_bytes, write_safetensors
+from regard.nn.model_folder import read_safetensors, write_bytes, write_safetensors
 
 FILE = "checkpoint.safetensors"
 PREVIOUS = "checkpoint.previous.safetensors"

@@ -20,7 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard.errors import FileError, InputError, RegardError, TooLargeError
 from regard.nn import Transformer, TransformerConfig
-from regard.nn.files import make_folder, remove_drafts, sha256, write_bytes
+from regard.nn.model_folder import make_folder, remove_drafts, sha256, write_bytes
 from regard.support import progress
 from regard.translation.searching import search_all
 from regard.translation.training import checkpoint

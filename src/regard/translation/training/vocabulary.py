@@ -18,7 +18,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from regard.errors import FileError, InputError
-from regard.nn.files import read_json, write_bytes, write_json
+from regard.nn.model_folder import read_json, write_bytes, write_json
 
 FILE = "vocabulary.spm"
 MARKS = tuple(f"⟦{n}⟧" for n in range(1, 10))  # pieces that stand for what is not translated: see facts.py

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from regard.errors import FileError, InputError, RegardError
 from regard.matrix import Top
-from regard.nn.files import read_safetensors, write_safetensors
+from regard.nn.model_folder import read_safetensors, write_safetensors
 from regard.scores import Band, Mask, as_mask, cut, documents, padding, window
 from regard.support import WHOLE
 from regard.watching.capture.calls import AttentionCall, Shard
