@@ -17,7 +17,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -131,20 +131,8 @@ def _pieces(run: Run, edges: Sequence[int]) -> Iterator[range]:
     return (range(a - first, b - first) for a, b in pairwise(cuts))
 
 
-class _Accumulator(Protocol):
-    """One result, gathered from pieces of blocks; `rows` are the queries of a piece among those of this rank."""
-
-    def request(self, block: Block, rows: slice) -> Reduction: ...
-    def add(self, block: Block, rows: slice, answer: Result) -> None: ...
-    def result(self) -> Result: ...
-
-
-def _accumulator(share: Share, request: Reduction) -> _Accumulator:
-    if isinstance(request, Entropy):
-        return _Entropy(share)
-    if isinstance(request, Top):
-        return _Top(share, request.k)
-    return _Pool(share, request) if isinstance(request, Pool) else _PerKey(share, request)
+# Each class below gathers one result: `request` says what to compute of a piece of a block, `add` takes the answer in.
+# `rows` are the queries of the piece among those of this rank.
 
 
 class _Entropy:
@@ -248,6 +236,14 @@ class _Pool:
             heights, widths = (torch.tensor(each, device=total.device).diff() for each in edges)
             total = total / (heights[:, None] * widths)
         return total.to(self.dtype)
+
+
+def _accumulator(share: Share, request: Reduction) -> _Entropy | _Top | _PerKey | _Pool:
+    if isinstance(request, Entropy):
+        return _Entropy(share)
+    if isinstance(request, Top):
+        return _Top(share, request.k)
+    return _Pool(share, request) if isinstance(request, Pool) else _PerKey(share, request)
 
 
 # Slices

@@ -1,9 +1,9 @@
-"""`Share`: what one rank has of a matrix: its queries, its keys, and what a mask says of either.
+"""`Share`: the queries and keys of one rank, and the parts of the mask that belong to them.
 
-A block, the queries of one run × the keys of one run, is an ordinary `Scores`: bands are shifted to where the block
-lies, and left out where they hide nothing of it. A block of which nothing may be seen is skipped. What has to be known
-for that (how many tokens, which ids, what is padding) every rank says when the matrix is made: so nobody has to wait
-for a GPU in between.
+A block, the queries of one run × the keys of one run, is an ordinary `Scores`: bands are shifted to the place of the
+block, and left out where they hide nothing of it. A block of which nothing is visible is skipped. The ranks exchange
+the facts needed for that (numbers of tokens, ranges of ids, padding) when the matrix is made, so that no call waits for
+a GPU.
 """
 
 from __future__ import annotations
@@ -19,22 +19,7 @@ from torch import Tensor
 
 from regard.distributed.layout import Layout, Run
 from regard.distributed.ring import Moving, Ring
-from regard.scores import (
-    Atom,
-    Band,
-    BoundMask,
-    Cut,
-    Dense,
-    Keep,
-    Mask,
-    Positions,
-    Same,
-    Scores,
-    bind,
-    hides,
-    make_scores,
-    take,
-)
+from regard.scores import Atom, Band, BoundMask, Cut, Dense, Keep, Mask, Same, Scores, bind, hides, make_scores, take
 from regard.scores.bound_mask import BoundCut
 
 _ALL, _SOME, _NONE = 1, 0, -1  # how many keys of a run are kept
@@ -42,7 +27,7 @@ _ALL, _SOME, _NONE = 1, 0, -1  # how many keys of a run are kept
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """The queries of a run of this rank × the keys of a run of another, as scores without sinks."""
+    """The queries of a run of this rank × the keys of a run of any rank, as scores without sinks."""
 
     rows: Run
     columns: Run
@@ -51,11 +36,10 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Share:
-    """One rank's queries and keys, and how to make blocks of them.
+    """The queries and keys of one rank, and how blocks are made of them.
 
-    The mask in `scores` is of several things: padding and ids are of this rank's own tokens, a dense mask is of its own
-    queries × the keys of all ranks, and bands are of the whole matrix. Parts pick queries and keys, but the mask stays
-    that of all.
+    In the mask of `scores`, padding and ids belong to the tokens of this rank, a dense mask to its queries × the keys
+    of all ranks, and bands to the whole matrix. `select` picks queries and keys; the mask stays whole.
     """
 
     ring: Ring
@@ -77,44 +61,38 @@ class Share:
         return self.queries.runs[self.ring.rank]
 
     def moving_keys(self) -> list[Moving]:
-        """What others need of this rank's keys: themselves, which of them are kept, their ids, which a cut concerns."""
-        mask, ranks = self.scores.mask, range(self.ring.size)
-        return [
-            self.per_key(self.scores.key.detach()),
-            *(Moving(kept, 3, [self.facts.keys[rank] for rank in ranks]) for kept in mask.kept),
-            *(Moving(ids, 3, [self.facts.keys[rank] for rank in ranks]) for _, ids in mask.ids),
-            *(Moving(cut.keys, 3, [self.facts.keys[rank] for rank in ranks]) for cut in mask.cuts),
-        ]
+        """What other ranks need: the keys, which of them are kept, their ids, which of them a cut concerns."""
+        mask = self.scores.mask
+        per_key = [*mask.kept, *(ids for _, ids in mask.ids), *(cut.keys for cut in mask.cuts)]
+        return [self.per_key(self.scores.key.detach()), *(Moving(each, 3, self.facts.keys) for each in per_key)]
 
     def per_key(self, tensor: Tensor) -> Moving:
-        """A tensor (batch, heads, keys, …) of this rank's keys, as it goes round."""
+        """A tensor (batch, heads, keys, …) of this rank's keys, to travel round the ring."""
         return Moving(tensor, 2, [self.keys.tokens(rank) for rank in range(self.ring.size)])
 
     def blocks(self, owner: int, moved: Sequence[Tensor]) -> Iterator[Block]:
-        """The blocks of this rank's queries with the keys of another of which something may be seen."""
+        """The blocks of this rank's queries and the keys of another rank, without those that are hidden."""
+        scale, softcap = self.scores.scale, self.scores.softcap
         for rows in self.rows:
             for columns in self.keys.runs[owner]:
                 mask = self._mask(rows, owner, columns, moved)
                 if mask is not None:
                     query, key = self.scores.query.detach()[:, :, rows.local], moved[0][:, :, columns.local]
-                    own = self.scores
-                    scores = Scores(
-                        query, key, mask, own.scale, own.softcap, None, rows=rows.picked, columns=columns.picked
-                    )
+                    scores = Scores(query, key, mask, scale, softcap, None, rows=rows.picked, columns=columns.picked)
                     yield Block(rows, columns, scores)
 
     def _mask(self, rows: Run, owner: int, columns: Run, moved: Sequence[Tensor]) -> BoundMask | None:
-        """The mask of these two whole runs; None where it hides everything."""
-        own, facts = self.scores.mask, self.facts
-        bands = _bands(list(zip(own.bands, facts.offsets, strict=True)), rows, columns)
-        if bands is None or not facts.sees(rows, owner, columns):
+        """The mask of two whole runs; None where it hides the whole block."""
+        mask, facts, end = self.scores.mask, self.facts, columns.start + columns.length
+        bands = _bands(list(zip(mask.bands, facts.offsets, strict=True)), rows, columns)
+        if bands is None or (rows.number, owner, columns.number) in facts.hidden:
             return None
-        cuts = self._cuts(rows, columns, moved[1 + len(own.kept) + len(own.ids) :])
+        cuts = self._cuts(rows, columns, moved[1 + len(mask.kept) + len(mask.ids) :])
         if cuts is None:
             return None
         part = slice(columns.offset, columns.offset + columns.length)
         kept, ids = [], []
-        for n, tensor in enumerate(moved[1 : 1 + len(own.kept)]):
+        for n, tensor in enumerate(moved[1 : 1 + len(mask.kept)]):
             amount = facts.kept[owner][n][columns.number]
             if amount == _NONE:
                 return None
@@ -123,26 +101,23 @@ class Share:
         for tensor, (least, most) in zip(self.lengths, facts.lengths, strict=True):
             if most <= columns.start:
                 return None
-            if least < columns.start + columns.length:
-                end = columns.start + columns.length
+            if least < end:
                 kept.append(torch.arange(columns.start, end, device=tensor.device) < tensor)
-        for n, ((mine, _), theirs) in enumerate(zip(own.ids, moved[1 + len(own.kept) :], strict=False)):
+        for n, ((query_ids, _), key_ids) in enumerate(zip(mask.ids, moved[1 + len(mask.kept) :], strict=False)):
             least, most = facts.query_ids[self.ring.rank][n][rows.number]
             low, high = facts.key_ids[owner][n][columns.number]
             if most < low or high < least:
                 return None
             if not least == most == low == high:
-                ids.append((mine[:, :, rows.offset : rows.offset + rows.length], theirs[..., part]))
-
-        def tile(dense: Tensor) -> Tensor:
-            return take(take(dense, 2, _whole(rows, rows.offset)), 3, _whole(columns, columns.start))
-
-        visible, biases = (tuple(tile(t.detach()) for t in dense) for dense in (own.visible, own.biases))
+                ids.append((query_ids[:, :, rows.offset : rows.offset + rows.length], key_ids[..., part]))
+        visible, biases = (
+            tuple(_tile(t.detach(), rows, columns) for t in dense) for dense in (mask.visible, mask.biases)
+        )
         return BoundMask(tuple(bands), tuple(kept), tuple(ids), visible, biases, tuple(cuts))
 
     def _cuts(self, rows: Run, columns: Run, moved: Sequence[Tensor]) -> list[BoundCut] | None:
-        """The cuts that concern a block; None where one hides all of it."""
-        found = []
+        """The cuts that concern a block; None where a cut hides the whole block."""
+        cuts = []
         for cut, keys, (query_range, key_range, all_heads) in zip(
             self.scores.mask.cuts, moved, self.facts.cuts, strict=False
         ):
@@ -155,43 +130,38 @@ class Share:
             if covers == [_ALL, _ALL] and all_heads and not bands and cut.bias == -math.inf:
                 return None
             all_keys = query_range is not None and covers[1] == _ALL and all_heads
-            found.append(
-                BoundCut(
-                    cut.queries[:, :, rows.offset : rows.offset + rows.length],
-                    keys[..., columns.offset : columns.offset + columns.length],
-                    bands[0] if bands else None,
-                    cut.bias,
-                    runs,
-                    range(columns.length) if all_keys else None,
-                )
-            )
-        return found
+            queries = cut.queries[:, :, rows.offset : rows.offset + rows.length]
+            keys = keys[..., columns.offset : columns.offset + columns.length]
+            whole = range(columns.length) if all_keys else None
+            cuts.append(BoundCut(queries, keys, bands[0] if bands else None, cut.bias, runs, whole))
+        return cuts
 
     def select(self, batch: Sequence[int], heads: Sequence[int], rows: range, columns: range) -> Share:
-        """Some batches, heads, rows and columns, by index in the matrix; each rank keeps what it has of them."""
+        """Some batches, heads, rows and columns, by index in the matrix; each rank keeps its part of them."""
         _, _, queries, keys = self.scores.shape
-        few = self.scores.select(batch, heads, range(queries), range(keys))
-        query = self.queries.pick(self.ring.rank, rows, few.query, 2)
-        key = self.keys.pick(self.ring.rank, columns, few.key, 2)
-        here = replace(few, query=query, key=key, rows=range(query.shape[2]), columns=range(key.shape[2]))
-        chosen = torch.as_tensor(batch, dtype=torch.int64, device=query.device)
-        lengths = tuple(tensor.index_select(0, chosen) for tensor in self.lengths)
-        return replace(
-            self, queries=self.queries.select(rows), keys=self.keys.select(columns), scores=here, lengths=lengths
-        )
+        scores = self.scores.select(batch, heads, range(queries), range(keys))
+        query = self.queries.pick(self.ring.rank, rows, scores.query, 2)
+        key = self.keys.pick(self.ring.rank, columns, scores.key, 2)
+        scores = replace(scores, query=query, key=key, rows=range(query.shape[2]), columns=range(key.shape[2]))
+        index = torch.as_tensor(batch, dtype=torch.int64, device=query.device)
+        lengths = tuple(tensor.index_select(0, index) for tensor in self.lengths)
+        rows_left, columns_left = self.queries.select(rows), self.keys.select(columns)
+        return replace(self, queries=rows_left, keys=columns_left, scores=scores, lengths=lengths)
 
 
 def shifted(picked: range, by: int) -> slice:
-    """The picked tokens of a run as a slice of the whole share, in which the run begins at `by`."""
+    """The picked tokens of a run as a slice of the whole share, where the run begins at `by`."""
     return slice(picked.start + by, picked.stop + by, picked.step)
 
 
-def _whole(run: Run, start: int) -> Positions:
-    return range(start, start + run.length)
+def _tile(dense: Tensor, rows: Run, columns: Run) -> Tensor:
+    """The part of a dense mask (this rank's queries × all keys) that belongs to a block."""
+    queries = range(rows.offset, rows.offset + rows.length)
+    return take(take(dense, 2, queries), 3, range(columns.start, columns.start + columns.length))
 
 
 def _covers(positions: range | None, run: Run) -> int:
-    """How many tokens of a run these positions name; for bools that is not known here."""
+    """Whether positions contain all, some or no tokens of a run; None (bools on a GPU) counts as some."""
     if positions is None or not len(positions):
         return _SOME if positions is None else _NONE
     if run.start + run.length <= positions.start or positions.stop <= run.start:
@@ -200,15 +170,15 @@ def _covers(positions: range | None, run: Run) -> int:
 
 
 def _bands(
-    given: Sequence[tuple[tuple[int | None, int | None, Any], tuple[int, int]]], rows: Run, columns: Run
+    bounded: Sequence[tuple[tuple[int | None, int | None, Any], Sequence[int]]], rows: Run, columns: Run
 ) -> list[tuple[int | None, int | None, Any]] | None:
-    """The bands that hide some of a block, as its own tokens are counted; None where one hides all of it.
+    """The bands that hide a part of a block, shifted to its tokens; None where a band hides the whole block.
 
-    Beside each stand the smallest and the largest of its offsets.
+    Each band comes with the smallest and the largest of its offsets.
     """
     (top, bottom), (left, right) = ((run.positions[0], run.positions[-1]) for run in (rows, columns))
     bands = []
-    for (lowest, highest, offset), (small, large) in given:
+    for (lowest, highest, offset), (small, large) in bounded:
         least, most = left - bottom - large, right - top - small  # of key - query - offset
         if (highest is not None and least > highest) or (lowest is not None and most < lowest):
             return None
@@ -219,116 +189,96 @@ def _bands(
 
 @dataclass(frozen=True)
 class Facts:
-    """What all ranks know of all tokens without their tensors; lists are for each rank, part of the mask and run."""
+    """What all ranks know about all tokens without tensors; lists go by rank, part of the mask and run."""
 
-    keys: Sequence[int]  # tokens on each rank, whatever is picked of them
+    keys: Sequence[int]  # tokens on each rank, picked or not
     kept: Sequence[Sequence[Sequence[int]]]
     query_ids: Sequence[Sequence[Sequence[Sequence[int]]]]  # the smallest and the largest
     key_ids: Sequence[Sequence[Sequence[Sequence[int]]]]
-    offsets: Sequence[tuple[int, int]]  # of each band, the smallest and the largest
-    lengths: Sequence[tuple[int, int]]
-    hidden: frozenset[tuple[int, int, int]]  # (own run, rank, its run) that a dense mask of this rank hides
-    cuts: Sequence[tuple[range | None, range | None, bool]]  # of which queries and keys (None: bools), of all heads?
-
-    def sees(self, rows: Run, owner: int, columns: Run) -> bool:
-        """Whether a dense mask may show something of a block of this rank's queries."""
-        return (rows.number, owner, columns.number) not in self.hidden
-
-
-# Making it
+    offsets: Sequence[Sequence[int]]  # the smallest and the largest of each band
+    lengths: Sequence[Sequence[int]]
+    hidden: frozenset[tuple[int, int, int]]  # (run of queries, rank, its run of keys) that a dense mask hides
+    cuts: Sequence[tuple[range | None, range | None, bool]]  # queries and keys (None: bools); whether all heads
 
 
 def make_share(
     ring: Ring, query: Tensor, key: Tensor, mask: Mask, scale: float | None, softcap: float | None,
     sinks: Tensor | float | None, zigzag: bool,
 ) -> Share:  # fmt: skip
-    """Check what the user handed in, with the others, and fold it into a Share."""
+    """Check the arguments on all ranks, and make the share of this rank."""
     plain = isinstance(query, Tensor) and query.dim() == 2
-    bands, kept, lengths, ids, dense, cuts = _sorted(mask)
-    made: dict[str, Any] = {}
+    bands = [atom for atom in mask.atoms if isinstance(atom, Band)]
+    padding = [atom for atom in mask.atoms if isinstance(atom, Keep)]
+    ids = [atom for atom in mask.atoms if isinstance(atom, Same)]
+    dense = [atom for atom in mask.atoms if isinstance(atom, Dense)]
+    cuts = [atom for atom in mask.atoms if isinstance(atom, Cut)]
+    kept = [atom for atom in padding if atom.keys.dtype == torch.bool]  # belongs to the keys of this rank
+    ends = [atom for atom in padding if atom.keys.dtype != torch.bool]  # belongs to each text
+    local: dict[str, Any] = {}
 
     def prepare() -> dict[str, Any]:
         scores = make_scores(query, key, None, scale, softcap, sinks)
-        shape = (*query.shape[:-3], *scores.shape[1:])
-        own = bind(Mask((*bands, *kept, *ids)), shape, scores.query.device, plain)
-        own = replace(own, ids=tuple((mine.long(), theirs.long()) for mine, theirs in own.ids))
-        bind(Mask(tuple(lengths)), shape, scores.query.device, plain)  # only to check it
-        ends = [_per_batch(atom.keys, tuple(query.shape[:-3]), scores.query.device) for atom in lengths]
-        made.update(scores=scores, own=own, lengths=ends)
+        batch, device = tuple(query.shape[:-3]), scores.query.device
+        bound = bind(Mask((*bands, *kept, *ids)), (*batch, *scores.shape[1:]), device, plain)
+        bound = replace(bound, ids=tuple((of_query.long(), of_key.long()) for of_query, of_key in bound.ids))
+        bind(Mask(tuple(ends)), (*batch, *scores.shape[1:]), device, plain)  # only checks them
+        lengths = [atom.keys.to(device).expand(batch).reshape(-1)[:, None, None, None] for atom in ends]
+        local.update(scores=scores, bound=bound, lengths=lengths)
         counts = {"queries": scores.shape[2], "keys": scores.shape[3]}
-        # In straight order a share is one run, else its first half and its second.
-        rows, columns = (_halves(n, zigzag) for n in counts.values())
+        # In zig-zag order a share has two runs, its first half and its second, otherwise one.
+        firsts = [n - n // 2 if zigzag else n for n in counts.values()]
+        rows, columns = ([slice(0, first), slice(first, None)] for first in firsts)
         return counts | {
-            "kept": [[_amount(tensor[..., half]) for half in columns] for tensor in own.kept],
-            "query ids": [[_bounds(mine[:, :, half]) for half in rows] for mine, _ in own.ids],
-            "key ids": [[_bounds(theirs[..., half]) for half in columns] for _, theirs in own.ids],
+            "kept": [[_amount(tensor[..., half]) for half in columns] for tensor in bound.kept],
+            "query ids": [[_bounds(of_query[:, :, half]) for half in rows] for of_query, _ in bound.ids],
+            "key ids": [[_bounds(of_key[..., half]) for half in columns] for _, of_key in bound.ids],
         }
 
-    said = ring.agree(_call(query, key, mask, scale, softcap, sinks, zigzag), prepare)
-    queries = Layout.of([each["queries"] for each in said], zigzag)
-    keys = Layout.of([each["keys"] for each in said], zigzag)
-    scores: Scores = made["scores"]
-    own: BoundMask = made["own"]
+    replies = ring.agree(_call(query, key, mask, scale, softcap, sinks, zigzag), prepare)
+    queries, keys = (Layout.of([reply[name] for reply in replies], zigzag) for name in ("queries", "keys"))
+    scores: Scores = local["scores"]
+    bound: BoundMask = local["bound"]
     if dense or cuts:
         leading, device = (*query.shape[:-3], scores.shape[1]), scores.query.device
 
-        def lay() -> dict[str, Any]:
-            laid = made["dense"] = bind(Mask(tuple(dense)), (*leading, scores.shape[2], keys.size), device, plain)
-            places = (queries.runs[ring.rank], keys.runs[ring.rank])
-            local = [_own_tokens(cut, *places, device) for cut in cuts]
-            made["cuts"] = bind(Mask(tuple(local)), (*leading, *scores.shape[2:]), device, plain).cuts
-            both = laid.visible + laid.biases
-            return {"same": [f"{_kind(t)}[{t.shape[0]}, {t.shape[1]}, queries, {t.shape[3]}]" for t in both]}
+        def prepare_dense() -> dict[str, Any]:
+            tensors = bind(Mask(tuple(dense)), (*leading, scores.shape[2], keys.size), device, plain)
+            runs = (queries.runs[ring.rank], keys.runs[ring.rank])
+            local_cuts = Mask(tuple(_local_cut(cut, *runs, device) for cut in cuts))
+            local.update(dense=tensors, cuts=bind(local_cuts, (*leading, *scores.shape[2:]), device, plain).cuts)
+            both = tensors.visible + tensors.biases
+            return {"same": [f"{_dtype(t)}[{t.shape[0]}, {t.shape[1]}, queries, {t.shape[3]}]" for t in both]}
 
-        ring.agree("ShardedMatrix(…) with a bias, a dense mask or a cut", lay)
-        own = replace(own, visible=made["dense"].visible, biases=made["dense"].biases, cuts=made["cuts"])
+        ring.agree("ShardedMatrix(…) with a bias, a dense mask or a cut", prepare_dense)
+        bound = replace(bound, visible=local["dense"].visible, biases=local["dense"].biases, cuts=local["cuts"])
     facts = Facts(
-        [each["keys"] for each in said],
-        [each["kept"] for each in said],
-        [each["query ids"] for each in said],
-        [each["key ids"] for each in said],
-        [_offset_bounds(offset) for _, _, offset in own.bands],
-        [tuple(_bounds(tensor)) for tensor in made["lengths"]],  # type: ignore[misc]
-        _hidden(own, queries.runs[ring.rank], keys),
-        [(_range(cut.queries), _range(cut.keys), cut.heads is None) for cut in cuts],
+        keys=[reply["keys"] for reply in replies],
+        kept=[reply["kept"] for reply in replies],
+        query_ids=[reply["query ids"] for reply in replies],
+        key_ids=[reply["key ids"] for reply in replies],
+        offsets=[[offset, offset] if isinstance(offset, int) else _bounds(offset) for _, _, offset in bound.bands],
+        lengths=[_bounds(tensor) for tensor in local["lengths"]],
+        hidden=_hidden(bound, queries.runs[ring.rank], keys),
+        cuts=[(_range(cut.queries), _range(cut.keys), cut.heads is None) for cut in cuts],
     )
-    return Share(ring, queries, keys, replace(scores, mask=own), tuple(made["lengths"]), facts)
+    return Share(ring, queries, keys, replace(scores, mask=bound), tuple(local["lengths"]), facts)
 
 
-def _own_tokens(cut: Cut, rows: Sequence[Run], columns: Sequence[Run], device: torch.device) -> Cut:
-    """A cut of some positions as one of this rank's own tokens; its band stays that of the whole matrix."""
+def _local_cut(cut: Cut, rows: Sequence[Run], columns: Sequence[Run], device: torch.device) -> Cut:
+    """A cut with positions as bools of this rank's tokens; its band still counts in the whole matrix."""
 
-    def own(positions: range | Tensor, runs: Sequence[Run]) -> Tensor:
+    def local(positions: range | Tensor, runs: Sequence[Run]) -> Tensor:
         if isinstance(positions, Tensor):
             return positions
         places = [torch.arange(run.start, run.start + run.length, device=device) for run in runs]
         place = torch.cat(places) if places else torch.arange(0, device=device)
         return (place >= positions.start) & (place < positions.stop)
 
-    return replace(cut, queries=own(cut.queries, rows), keys=own(cut.keys, columns))
+    return replace(cut, queries=local(cut.queries, rows), keys=local(cut.keys, columns))
 
 
 def _range(positions: range | Tensor) -> range | None:
     return positions if isinstance(positions, range) else None
-
-
-def _sorted(mask: Mask) -> tuple[list[Band], list[Keep], list[Keep], list[Same], list[Dense], list[Cut]]:
-    """The parts of a mask by what they are of: the whole, own keys, each text, own tokens, own queries × all keys."""
-    bands = [atom for atom in mask.atoms if isinstance(atom, Band)]
-    keeps = [atom for atom in mask.atoms if isinstance(atom, Keep)]
-    kept, lengths = ([atom for atom in keeps if (atom.keys.dtype == torch.bool) is own] for own in (True, False))
-    ids = [atom for atom in mask.atoms if isinstance(atom, Same)]
-    dense = [atom for atom in mask.atoms if isinstance(atom, Dense)]
-    return bands, kept, lengths, ids, dense, [atom for atom in mask.atoms if isinstance(atom, Cut)]
-
-
-def _per_batch(values: Tensor, batch: tuple[int, ...], device: torch.device) -> Tensor:
-    return values.to(device).expand(batch).reshape(-1)[:, None, None, None]
-
-
-def _halves(count: int, zigzag: bool) -> list[slice]:
-    first = count - count // 2 if zigzag else count
-    return [slice(0, first), slice(first, count)]
 
 
 def _amount(kept: Tensor) -> int:
@@ -341,52 +291,45 @@ def _bounds(tensor: Tensor) -> list[int]:
     return [int(end) for end in torch.aminmax(tensor)]
 
 
-def _offset_bounds(offset: int | Tensor) -> tuple[int, int]:
-    if isinstance(offset, int):
-        return offset, offset
-    least, most = _bounds(offset)
-    return least, most
-
-
-def _hidden(own: BoundMask, rows: Sequence[Run], keys: Layout) -> frozenset[tuple[int, int, int]]:
+def _hidden(mask: BoundMask, rows: Sequence[Run], keys: Layout) -> frozenset[tuple[int, int, int]]:
     """The blocks that the dense parts of a mask hide entirely."""
-    places, hidden = [], []
+    places, empty = [], []
     with torch.no_grad():
         for run in rows:
             for owner, columns in keys.each():
-                for dense in (*own.visible, *own.biases):
-                    tile = take(take(dense, 2, _whole(run, run.offset)), 3, _whole(columns, columns.start))
+                for dense in (*mask.visible, *mask.biases):
+                    tile = _tile(dense, run, columns)
                     places.append((run.number, owner, columns.number))
-                    hidden.append((hides(tile) if tile.is_floating_point() else ~tile).all())
-    found = torch.stack(hidden).tolist() if hidden else []
-    return frozenset(place for place, empty in zip(places, found, strict=True) if empty)
+                    empty.append((hides(tile) if tile.is_floating_point() else ~tile).all())
+    are_empty = torch.stack(empty).tolist() if empty else []  # waits for a GPU once
+    return frozenset(place for place, is_empty in zip(places, are_empty, strict=True) if is_empty)
 
 
 def _call(
     query: Tensor, key: Tensor, mask: Mask, scale: float | None, softcap: float | None, sinks: Any, zigzag: bool
 ) -> str:
-    """What must be the same on all ranks, in words."""
+    """The call in words, without what may differ between ranks."""
 
     def shape(tensor: Any) -> str:
         if not isinstance(tensor, Tensor):
             return type(tensor).__name__
         *leading, _, width = tensor.shape if tensor.dim() > 1 else (0, 0)
-        return f"{_kind(tensor)}[{', '.join(map(str, (*leading, 'tokens', width)))}]"
+        return f"{_dtype(tensor)}[{', '.join(map(str, (*leading, 'tokens', width)))}]"
 
     parts = [f"query={shape(query)}", f"key={shape(key)}"]
     if mask.atoms:
-        parts.append(f"mask={' & '.join(map(_said, mask.atoms))}")
+        parts.append(f"mask={' & '.join(map(_describe, mask.atoms))}")
     parts += [f"{name}={value}" for name, value in (("scale", scale), ("softcap", softcap)) if value is not None]
     parts += [] if sinks is None else ["sinks"]
     return f"ShardedMatrix({', '.join(parts)}, zigzag={zigzag})"
 
 
-def _kind(tensor: Tensor) -> str:
+def _dtype(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def _said(atom: Atom) -> str:
-    """A part of a mask without what may differ between ranks."""
+def _describe(atom: Atom) -> str:
+    """A part of a mask in words, without what may differ between ranks."""
 
     def per_batch(values: Tensor) -> str:
         values = values.detach().cpu().contiguous()
