@@ -15,26 +15,24 @@ from torch import Tensor
 
 from regard.distributed.ring import Moving, Ring
 from regard.errors import DTypeError, InputError, OutOfRangeError
-from regard.support import check_stored, whole
+from regard.support import check_stored
+from regard.support import whole as whole_number
 
 
 @dataclass(frozen=True)
 class Run:
-    """Tokens of one rank that follow each other in the whole sequence, or some of them at an even distance.
-
-    Masks describe the whole run, whatever was picked of it.
-    """
+    """Consecutive tokens of one rank, of which some at an even distance may be picked. Masks describe the whole run."""
 
     start: int  # where the run begins in the whole sequence
     length: int
-    offset: int  # where it begins in the whole share of its rank
-    picked: range  # which of its tokens are here, counted from its start
-    here: int  # where these begin in the tensors of the rank
-    index: int  # and in the matrix
+    offset: int  # where the run begins in the whole share of its rank
+    picked: range  # the picked tokens, counted from the start of the run
+    here: int  # where the picked tokens begin in the tensors of the rank
+    index: int  # where the picked tokens begin in the matrix
 
     @property
     def number(self) -> int:
-        """Whether it is the first of its rank (0) or the second (1)."""
+        """0 for the first run of its rank, 1 for the second."""
         return int(self.offset > 0)
 
     @property
@@ -68,11 +66,11 @@ class Layout:
 
     @classmethod
     def of(cls, lengths: Sequence[int], zigzag: bool) -> Layout:
-        """The layout of so many tokens on each rank.
+        """The layout for the numbers of tokens on each rank.
 
-        Straight, the shares follow each other. In zig-zag each rank has two runs, its first half and its second: the
-        first halves follow each other in the order of the ranks, then the second halves in the reverse order. A causal
-        mask shows each rank about as much that way.
+        In straight order the shares follow each other. In zig-zag order each rank has two runs: the first halves of the
+        shares follow each other in the order of the ranks, then the second halves in the reverse order. This balances
+        the work of a causal mask.
         """
         ranks = range(len(lengths))
         halves = [(n - n // 2, n // 2) if zigzag else (n, 0) for n in lengths]
@@ -87,7 +85,7 @@ class Layout:
         return cls(tuple(map(tuple, runs)), start)
 
     def tokens(self, rank: int) -> int:
-        """How many tokens a rank has."""
+        """The number of tokens of a rank."""
         return sum(len(run.picked) for run in self.runs[rank])
 
     def each(self) -> Iterator[tuple[int, Run]]:
@@ -95,31 +93,28 @@ class Layout:
         return ((rank, run) for rank, runs in enumerate(self.runs) for run in runs)
 
     def select(self, chosen: range) -> Layout:
-        """Some tokens of the matrix, by index; they stay where they are."""
-        found: list[tuple[Run, ...]] = []
-        for runs in self.runs:
-            kept: list[Run] = []
-            here = 0
-            for run in runs:
-                inside = _inside(chosen, run.indices)
-                if len(inside):
-                    picked = run.picked[inside[0] - run.index : inside[-1] - run.index + 1 : inside.step]
-                    kept.append(replace(run, picked=picked, here=here, index=chosen.index(inside[0])))
-                    here += len(picked)
-            found.append(tuple(kept))
-        return Layout(tuple(found), len(chosen))
+        """The layout of some tokens of the matrix, by index; they stay on their ranks."""
+        selected: list[list[Run]] = [[] for _ in self.runs]
+        for rank, run in self.each():
+            inside = _inside(chosen, run.indices)
+            if len(inside):
+                picked = run.picked[inside[0] - run.index : inside[-1] - run.index + 1 : inside.step]
+                here = sum(len(before.picked) for before in selected[rank])
+                selected[rank].append(replace(run, picked=picked, here=here, index=chosen.index(inside[0])))
+        return Layout(tuple(map(tuple, selected)), len(chosen))
 
     def pick(self, rank: int, chosen: range, tensor: Tensor, axis: int) -> Tensor:
-        """A rank's share of the chosen tokens, from its share of all; a view where they lie evenly."""
+        """A rank's share of the chosen tokens, from its share of all; a view if their distance is even."""
         pieces = []
         for run in self.runs[rank]:
             inside = _inside(chosen, run.indices)
             if len(inside):
                 first, last = (run.here + i - run.index for i in (inside[0], inside[-1]))
                 pieces.append(_slice(tensor, axis, slice(first, last + 1, inside.step)))
-        whole = sum(piece.shape[axis] for piece in pieces) == tensor.shape[axis]
-        if whole or not pieces:
-            return tensor if whole else _slice(tensor, axis, slice(0, 0))
+        if sum(piece.shape[axis] for piece in pieces) == tensor.shape[axis]:
+            return tensor
+        if not pieces:
+            return _slice(tensor, axis, slice(0, 0))
         return pieces[0] if len(pieces) == 1 else torch.cat(pieces, axis)
 
     def put(self, rank: int, whole: Tensor, share: Tensor, axis: int) -> None:
@@ -130,7 +125,7 @@ class Layout:
 
 
 def even_lengths(size: int, ranks: int) -> list[int]:
-    """How many tokens each rank gets where they are shared out evenly.
+    """The number of tokens for each rank, as equal as possible.
 
     >>> even_lengths(10, 4)
     [3, 3, 2, 2]
@@ -139,7 +134,7 @@ def even_lengths(size: int, ranks: int) -> list[int]:
 
 
 def cut(tensor: Tensor, layout: Layout, rank: int, axis: int) -> Tensor:
-    """A rank's share of a whole tensor, as a tensor of its own."""
+    """A rank's share of a whole tensor, as a new tensor."""
     pieces = [_slice(tensor, axis, slice(run.start, run.start + run.length)) for run in layout.runs[rank]]
     return torch.cat(pieces, axis) if pieces else _slice(tensor, axis, slice(0, 0)).clone()
 
@@ -163,14 +158,20 @@ def _inside(chosen: range, span: range) -> range:
 
 
 def shard(tensor: Tensor, mesh: Any = None, *, dim: int = -2, zigzag: bool = True) -> Tensor:
-    """This rank's share of a tensor that every rank has whole; `dim` is its axis of tokens.
+    """This rank's share of a tensor that every rank has whole; nothing is sent.
 
-    In zig-zag order (of 2 × ranks pieces this rank gets one from the front and its mirror image from the back) a causal
-    mask gives every rank the same work; it is also the order of torch's context parallel. Whatever goes with the tokens
-    is cut the same way: positions, labels, ids. Nothing is sent.
+    In zig-zag order the tensor has 2 × ranks pieces, and a rank gets one from the front and its mirror image from the
+    back. A causal mask then gives every rank the same work. It is also the order of torch's context parallel. Shard
+    everything that belongs to the tokens alike: positions, labels, ids.
+
+    Args:
+        tensor: the whole tensor.
+        mesh: a DeviceMesh of one dimension or a process group; by default all ranks.
+        dim: the axis of tokens.
+        zigzag: whether the order is zig-zag; with False, the shares follow each other.
 
     >>> import torch, regard
-    >>> regard.distributed.shard(torch.arange(8), dim=0)                    # alone: all of it
+    >>> regard.distributed.shard(torch.arange(8), dim=0)                    # one process: the whole tensor
     tensor([0, 1, 2, 3, 4, 5, 6, 7])
     """
     ring, dim = Ring.of(mesh), _axis(tensor, dim)
@@ -179,33 +180,36 @@ def shard(tensor: Tensor, mesh: Any = None, *, dim: int = -2, zigzag: bool = Tru
 
 @torch.no_grad()
 def gather(tensor: Tensor, mesh: Any = None, *, dim: int = -2, zigzag: bool = True) -> Tensor:
-    """The whole of which each rank has a share, in the order of the sequence, on every rank; as data, without gradient.
+    """The whole tensor on every rank, in the order of the sequence, from the shares; without gradient.
+
+    Args:
+        tensor: this rank's share, as `shard` returns it.
+        mesh, dim, zigzag: as in `shard`.
 
     >>> import torch, regard
     >>> whole = torch.randn(2, 8, 10, 64)
     >>> regard.distributed.gather(regard.distributed.shard(whole)).equal(whole)
     True
     """
-    ring, made = Ring.of(mesh), {"dim": dim}
-
-    def prepare() -> dict[str, int]:
-        made["dim"] = _axis(tensor, dim)
-        return {"tokens": tensor.shape[made["dim"]]}
-
-    said = ring.agree(f"gather(dim={dim}, zigzag={zigzag}) of {_rest(tensor, dim)}", prepare)
-    lengths, dim = [each["tokens"] for each in said], made["dim"]
+    ring, described = Ring.of(mesh), type(tensor).__name__
+    if isinstance(tensor, Tensor) and -tensor.dim() <= dim < tensor.dim():  # all ranks need the same shape but for it
+        sizes = ["tokens" if axis == dim % tensor.dim() else str(n) for axis, n in enumerate(tensor.shape)]
+        described = f"{str(tensor.dtype).removeprefix('torch.')}[{', '.join(sizes)}]"
+    call = f"gather(dim={dim}, zigzag={zigzag}) of {described}"
+    replies = ring.agree(call, lambda: {"tokens": tensor.shape[_axis(tensor, dim)]})
+    lengths, dim = [reply["tokens"] for reply in replies], _axis(tensor, dim)
     layout = Layout.of(lengths, zigzag)
-    found = tensor.new_empty([layout.size if axis == dim else n for axis, n in enumerate(tensor.shape)])
+    whole = tensor.new_empty([layout.size if axis == dim else n for axis, n in enumerate(tensor.shape)])
     for owner, share in enumerate(ring.collect(Moving(tensor, dim, lengths), "gather")):
-        layout.put(owner, found, share, dim)
-    return found
+        layout.put(owner, whole, share, dim)
+    return whole
 
 
 def _axis(tensor: Tensor, dim: int) -> int:
     if not isinstance(tensor, Tensor):
         raise DTypeError(f"a torch tensor is needed. Got {type(tensor).__name__}.")
     check_stored("the tensor", tensor)
-    if not -tensor.dim() <= whole("dim", dim) < tensor.dim():
+    if not -tensor.dim() <= whole_number("dim", dim) < tensor.dim():
         raise OutOfRangeError(
             f"dim must be an axis of the tensor, which has {tensor.dim()}: shape {tuple(tensor.shape)}. Got {dim}. "
             "It is the axis of tokens: -2 of (…, tokens, width), -1 of (…, tokens)."
@@ -213,26 +217,18 @@ def _axis(tensor: Tensor, dim: int) -> int:
     return dim % tensor.dim()
 
 
-def _rest(tensor: Any, dim: int) -> str:
-    """The shape without its tokens, which all ranks must share."""
-    if not isinstance(tensor, Tensor) or not -tensor.dim() <= dim < tensor.dim():
-        return type(tensor).__name__
-    sizes = ["tokens" if axis == dim % tensor.dim() else str(n) for axis, n in enumerate(tensor.shape)]
-    return f"{str(tensor.dtype).removeprefix('torch.')}[{', '.join(sizes)}]"
-
-
 # DTensors
 
 
 def is_dtensor(tensor: Any) -> bool:
-    """Whether it is a DTensor; where torch's module of them was never imported, there are none."""
+    """Whether this is a DTensor; without an import of torch's module there are none."""
     module = sys.modules.get("torch.distributed.tensor")
     return module is not None and isinstance(tensor, module.DTensor)
 
 
 @dataclass(frozen=True)
 class Placed:
-    """Where a DTensor (*batch, heads, tokens, width) lies: its tokens along one dimension of the mesh."""
+    """The placements of a DTensor (*batch, heads, tokens, width), its tokens along one dimension of the mesh."""
 
     mesh: Any
     placements: tuple[Any, ...]
@@ -253,28 +249,23 @@ class Placed:
         strides = [1]
         for size in reversed(shape[1:]):
             strides.insert(0, strides[0] * size)
-        made: Tensor = DTensor.from_local(  # type: ignore[no-untyped-call]
-            share, self.mesh, self.placements, run_check=False, shape=shape, stride=tuple(strides)
-        )
-        return made
+        options: Any = {"run_check": False, "shape": shape, "stride": tuple(strides)}
+        return DTensor.from_local(share, self.mesh, self.placements, **options)  # type: ignore[no-untyped-call,no-any-return]
 
     def same(self, share: Tensor) -> Tensor:
-        """A picture (*batch, heads, …), the same on all ranks that share the sequence."""
+        """A result (*batch, heads, …) that is the same on all ranks that share the sequence."""
         from torch.distributed.tensor import DTensor, Replicate
 
         placements = [Replicate() if n == self.dimension else each for n, each in enumerate(self.placements)]
-        made: Tensor = DTensor.from_local(  # type: ignore[no-untyped-call]
-            share, self.mesh, placements, run_check=False
-        )
-        return made
+        return DTensor.from_local(share, self.mesh, placements, run_check=False)  # type: ignore[no-untyped-call,no-any-return]
 
 
 def placed(name: str, tensor: Any) -> Placed:
-    """Check the placements of a DTensor: its tokens on several ranks; batches and heads may be too, each by itself."""
+    """Check the placements of a DTensor: sharded along its tokens, and perhaps along batches and heads."""
     axis = tensor.dim() - 2
     dimensions = [n for n, each in enumerate(tensor.placements) if each.is_shard(axis)]
-    fits = all(each.is_replicate() or (each.is_shard() and each.dim <= axis) for each in tensor.placements)
-    if len(dimensions) != 1 or not fits:
+    is_allowed = all(each.is_replicate() or (each.is_shard() and each.dim <= axis) for each in tensor.placements)
+    if len(dimensions) != 1 or not is_allowed:
         raise InputError(
             f"{name} must be a DTensor with Shard({axis}), the axis of tokens, on one dimension of its mesh, and "
             "Replicate or a shard of batches or heads on the others. "

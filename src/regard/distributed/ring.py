@@ -1,8 +1,8 @@
-"""`Ring`: what ranks say to each other. They agree on each call, and pass tensors on while they compute.
+"""`Ring`: the messages between ranks. They agree on each call, and pass tensors on while they compute.
 
-A rank must never wait for one that does something else. So each call begins with a short message to all: what is
-called, and what went wrong, if anything did. What is decided from numbers (is the normaliser known with digits enough?)
-is decided from everyone's message, for all alike.
+A rank must never wait for a rank that makes another call. So each call begins with a short message to all: the name of
+the call, and what went wrong. Decisions that depend on numbers (is the normaliser precise enough?) depend on the
+messages of all ranks, so that all ranks decide alike.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from torch import Tensor
 
 from regard.errors import DTypeError, InputError, RankError
 
-_FRAME = 1024  # bytes of a message, unless one is longer
-_BLOCK, _RESULT = 0, 1000  # tags: what is computed with, and what is added up on the way
+_FRAME = 1024  # bytes of a message, unless a message is longer
+_BLOCK, _RESULT = 0, 1000  # tags of inputs, and of results that are summed on the way
 
 
 @dataclass(frozen=True, eq=False)
 class Moving:
-    """A tensor of which each rank has one, that goes round; of another length on each along one axis."""
+    """A tensor of each rank that travels round the ring; its length along `axis` depends on the rank."""
 
     tensor: Tensor
     axis: int | None = None
     lengths: Sequence[int] = ()
 
     def empty(self, owner: int) -> Tensor:
-        """Room for that of another rank."""
+        """An empty tensor for that of another rank."""
         shape = list(self.tensor.shape)
         if self.axis is not None:
             shape[self.axis] = self.lengths[owner]
@@ -40,7 +40,7 @@ class Moving:
 
 
 class Ring:
-    """The ranks of a process group, each with a next one; alone, without a group, there is nobody to ask."""
+    """The ranks of a process group in a circle; without a group, a single process."""
 
     def __init__(self, group: Any = None):
         self.group = group
@@ -51,7 +51,7 @@ class Ring:
 
     @classmethod
     def of(cls, mesh: Any) -> Ring:
-        """Over a DeviceMesh of one dimension or a process group; for None over all ranks, or alone where none are."""
+        """The ring of a DeviceMesh of one dimension or a process group; for None, of all ranks or of this process."""
         if mesh is None:
             return cls(dist.group.WORLD if dist.is_available() and dist.is_initialized() else None)
         if isinstance(mesh, dist.ProcessGroup):
@@ -68,31 +68,28 @@ class Ring:
     # Agreement
 
     def agree(self, call: str, prepare: Callable[[], dict[str, Any]]) -> list[dict[str, Any]]:
-        """What every rank has to say about this call; the same error on all where one cannot take part in it.
+        """The messages of all ranks about this call; where a rank cannot take part, all ranks raise an error.
 
-        `prepare` checks what can be checked without the others, and gives what they must know; under "same", what all
-        of them must have alike.
+        `prepare` checks the arguments of this rank and returns its message; under "same", what must be equal on all.
         """
         error: Exception | None = None
-        said: dict[str, Any] = {"call": call}
+        message: dict[str, Any] = {"call": call}
         try:
-            said |= prepare()
+            message |= prepare()
         except Exception as caught:
             error = caught
-            said["error"] = f"{type(caught).__name__}: {caught}"
-        if self.size == 1:
-            if error is not None:
-                raise error
-            return [said]
+            message["error"] = f"{type(caught).__name__}: {caught}"
+        messages = [message]
         try:
-            with self._asking(call):
-                everyone = self._exchange(said)
+            if self.size > 1:
+                with self._connected(call):
+                    messages = self._exchange(message)
         except RankError:
             if error is None:
                 raise
         if error is not None:
             raise error
-        for rank, other in enumerate(everyone):
+        for rank, other in enumerate(messages):
             if "error" in other:
                 raise RankError(f"rank {rank} could not take part in {other['call']}. {other['error']}")
             if other["call"] != call:
@@ -101,36 +98,36 @@ class Ring:
                     f"Rank {rank} makes {other['call']}, rank {self.rank} makes {call}. "
                     "Is a call inside an `if rank == 0`, or does one rank have less to do?"
                 )
-            if other.get("same") != said.get("same"):
+            if other.get("same") != message.get("same"):
                 raise RankError(
                     f"{call} needs tensors alike on all ranks, in all but their tokens. "
-                    f"Rank {rank} has {other['same']}, rank {self.rank} has {said['same']}."
+                    f"Rank {rank} has {other['same']}, rank {self.rank} has {message['same']}."
                 )
-        return everyone
+        return messages
 
-    def _exchange(self, said: dict[str, Any]) -> list[dict[str, Any]]:
-        data = json.dumps(said).encode()
+    def _exchange(self, message: dict[str, Any]) -> list[dict[str, Any]]:
+        data = json.dumps(message).encode()
         device = "cpu" if "cpu:" in dist.get_backend_config(self.group) else torch.device("cuda")
         size = _FRAME
         while True:
             frame = bytearray(len(data).to_bytes(4, "big") + data[: size - 4]).ljust(size, b" ")
             mine = torch.frombuffer(frame, dtype=torch.uint8).to(device)
-            found = [torch.empty_like(mine) for _ in range(self.size)]
-            dist.all_gather(found, mine, group=self.group)
-            frames = [bytes(tensor.tolist()) for tensor in found]
+            gathered = [torch.empty_like(mine) for _ in range(self.size)]
+            dist.all_gather(gathered, mine, group=self.group)
+            frames = [bytes(tensor.tolist()) for tensor in gathered]
             lengths = [int.from_bytes(frame[:4], "big") for frame in frames]
             if max(lengths) <= size - 4:
                 return [json.loads(frame[4 : 4 + n]) for frame, n in zip(frames, lengths, strict=True)]
             size = max(lengths) + 4
 
     @contextlib.contextmanager
-    def _asking(self, what: str) -> Iterator[None]:
+    def _connected(self, call: str) -> Iterator[None]:
         try:
             yield
-        except RuntimeError as error:  # torch's errors of connections and of time; nothing is computed in here
+        except RuntimeError as error:  # torch's errors of connections and timeouts; nothing is computed in here
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise RankError(
-                f"rank {self.rank} of {self.size} had no answer from another rank in {what}: {reason}. A process ended "
+                f"rank {self.rank} of {self.size} had no answer from another rank in {call}: {reason}. A process ended "
                 "(what it printed last says why), or it makes other calls than this one. End all ranks and start them "
                 "again; torchrun ends all of them if one dies. How long to wait for each other is said at the start: "
                 "init_process_group(timeout=…)."
@@ -139,72 +136,71 @@ class Ring:
     # Passing on
 
     def around(self, moving: Sequence[Moving], what: str) -> Iterator[tuple[int, list[Tensor]]]:
-        """(rank, its tensors) for every rank, this one first; while one is worked on, the next is on its way."""
-        owner, here = self.rank, [each.tensor.contiguous() for each in moving]
-        for step in range(self.size):
-            last = step == self.size - 1
+        """(rank, its tensors) for every rank, this one first; the next tensors arrive while these are used."""
+        owner, tensors = self.rank, [each.tensor.contiguous() for each in moving]
+        for _ in range(self.size - 1):
             before = (owner - 1) % self.size
-            coming = [] if last else [each.empty(before) for each in moving]
-            works = [] if last else self.start(here, coming, what, _BLOCK)
-            yield owner, here
-            if not last:
-                self.finish(works, what)
-                owner, here = before, coming
+            incoming = [each.empty(before) for each in moving]
+            works = self.start(tensors, incoming, what, _BLOCK)
+            yield owner, tensors
+            self.finish(works, what)
+            owner, tensors = before, incoming
+        yield owner, tensors
 
     def start(self, going: Sequence[Tensor], coming: Sequence[Tensor], what: str, tag: int) -> list[Any]:
-        """Begin to send to the next rank, and to receive from the one before; nothing may change them meanwhile."""
+        """Begin to send to the next rank and to receive from the rank before; the tensors must not change meanwhile."""
         after, before = (self.rank + 1) % self.size, (self.rank - 1) % self.size
-        # In one order on all ranks; what has no numbers is not sent.
+        # All ranks send in the same order; empty tensors are not sent.
         ops = [
             dist.P2POp(op, tensor, group=self.group, group_peer=peer, tag=tag + n)
             for op, tensors, peer in ((dist.isend, going, after), (dist.irecv, coming, before))
             for n, tensor in enumerate(tensors)
             if tensor.numel()
         ]
-        with self._asking(what):
+        with self._connected(what):
             return dist.batch_isend_irecv(ops) if ops else []
 
     def finish(self, works: Sequence[Any], what: str) -> None:
-        """Wait until all of it has arrived."""
-        with self._asking(what):
+        """Wait until all tensors have arrived."""
+        with self._connected(what):
             for work in works:
                 work.wait()
 
     def collect(self, moving: Moving, what: str) -> list[Tensor]:
         """The tensors of all ranks, in their order."""
-        found = dict(self.around([moving], what))
-        return [found[rank][0] for rank in range(self.size)]
+        by_rank = dict(self.around([moving], what))
+        return [by_rank[rank][0] for rank in range(self.size)]
 
     def reduce(self, tensor: Tensor, what: str, maximum: bool = False) -> Tensor:
         """The sum (or maximum) over all ranks, in place, with the same bits on all."""
         if self.size > 1:
-            with self._asking(what):
+            with self._connected(what):
                 dist.all_reduce(tensor, dist.ReduceOp.MAX if maximum else dist.ReduceOp.SUM, group=self.group)
         return tensor
 
 
 class Carrier:
-    """Results for the tokens that go round: each rank adds to those of their owner, and at last they come home."""
+    """Results per key that travel with the keys: each rank adds its part, and they return to the rank of the keys."""
 
     def __init__(self, ring: Ring, what: str, maximum: bool = False):
         self._ring, self._what, self._maximum = ring, what, maximum
         self._works: list[Any] = []
-        self._coming: list[Tensor] = []
+        self._incoming: list[Tensor] = []
 
-    def add(self, owner: int, found: Sequence[Moving]) -> None:
-        """Take in what this rank has for the owner, in the order of `Ring.around`, and send it on."""
-        totals = [each.tensor for each in found]
-        if self._coming:
+    def add(self, owner: int, parts: Sequence[Moving]) -> None:
+        """Add the part of this rank to the results for `owner`, in the order of `Ring.around`, and send them on."""
+        totals = [each.tensor for each in parts]
+        if self._incoming:
             self._ring.finish(self._works, self._what)
-            for total, arrived in zip(totals, self._coming, strict=True):
+            for total, arrived in zip(totals, self._incoming, strict=True):
                 torch.maximum(total, arrived, out=total) if self._maximum else total.add_(arrived)
         if self._ring.size == 1:
-            self._coming = totals
+            self._incoming = totals
             return
-        self._coming = [each.empty((owner - 1) % self._ring.size) for each in found]
-        self._works = self._ring.start(totals, self._coming, self._what, _RESULT)
+        self._incoming = [each.empty((owner - 1) % self._ring.size) for each in parts]
+        self._works = self._ring.start(totals, self._incoming, self._what, _RESULT)
 
     def home(self) -> list[Tensor]:
-        """Those of this rank's own tokens, once every rank has added to them."""
+        """The results for the keys of this rank, after every rank has added its part."""
         self._ring.finish(self._works, self._what)
-        return self._coming
+        return self._incoming

@@ -26,8 +26,7 @@ from regard.support import Float, inside_func, no_compile
 class ShardedScores:
     """This rank's share of the scores, and the normaliser of its rows over the keys of all ranks.
 
-    It corresponds to `NormalisedScores` on one device. `known` in a call: whether all ranks know the normaliser, on
-    which they have agreed.
+    It corresponds to `NormalisedScores` on one device. `known`: whether all ranks know the normaliser, as agreed.
     """
 
     def __init__(self, share: Share, sources: Sequence[Source], rows: Share | None = None, lse: Tensor | None = None):
@@ -52,7 +51,7 @@ class ShardedScores:
 
     @property
     def has_all_keys(self) -> bool:
-        """Whether the share covers all keys, so that a product finds the normaliser itself."""
+        """Whether the share covers all keys, so that a product also computes the normaliser."""
         return self.share is self.rows
 
     @property
@@ -67,7 +66,7 @@ class ShardedScores:
 
     @no_compile
     def lse(self, known: bool) -> Float[Tensor, "batch heads own_queries"]:
-        """The normaliser as data; computed by all ranks unless all of them know it."""
+        """The normaliser as data; all ranks compute it unless all of them know it."""
         if not known:
             with torch.no_grad():
                 self._lse = results.logsumexp(self.rows)
@@ -110,7 +109,7 @@ class ShardedScores:
 
     @no_compile
     def reduce(self, requests: Sequence[Reduction], known: bool) -> list[Any]:
-        """Several reductions while the keys go round once, as data."""
+        """Several reductions while the keys travel round the ring once, as data."""
         lse = self.lse(known)
         with torch.no_grad():
             return results.reduce(self.share, lse, requests)
@@ -140,30 +139,30 @@ class ShardedScores:
 
 
 class ShardedMatrix(LazyMatrix):
-    """An `AttentionMatrix` of a sequence that is shared out over ranks: each has some queries, keys and values.
+    """An `AttentionMatrix` of a sequence in shards: each rank has a share of the queries, keys and values.
 
-    Every rank makes it with its own share, in the order of `shard` (or in the order of the ranks, with zigzag=False),
-    and makes the same calls. A result of queries lies where the query is: `A @ value`, `entropy`, `top`, `logsumexp`. A
-    result of keys lies where the key is: `received`, `A.mT @ x`. `pool`, `picture` and `A[…]` are the same on all
-    ranks. Indices and keys are counted in the whole sequence. A rank needs memory for its share of the tokens only.
+    Every rank makes the matrix with its share, in the order of `shard` (or in the order of the ranks, with
+    zigzag=False), and makes the same calls. A result per query lies on the rank of the query: `A @ value`, `entropy`,
+    `top`, `logsumexp`. A result per key lies on the rank of the key: `received`, `A.mT @ x`. `pool`, `picture` and
+    `A[…]` are the same on all ranks. Indices count in the whole sequence. A rank needs memory for its share only.
 
     `A @ value`, `A.mT @ x`, `logsumexp`, `received` and `entropy` have gradients; the other results are data.
 
     Args:
         query: the queries of this rank.
         key: the keys of this rank.
-        mask: document ids, padding and cuts as bools are those of this rank's tokens. A bias or a dense mask has this
+        mask: document ids, padding and cuts as bools belong to this rank's tokens. A bias or a dense mask has this
             rank's queries × the keys of all ranks, in the order of the sequence. Offsets and lengths are the same on
             all ranks. The gradient of a bias that queries share is this rank's part of a sum.
         scale: the same on all ranks, as is `softcap`.
         softcap: as in `AttentionMatrix`.
         sinks: the same on all ranks; their gradient is this rank's part of a sum.
-        mesh: a DeviceMesh of one dimension or a process group; by default all ranks. DTensors that are sharded along
-            their tokens bring their own mesh, and results are DTensors.
+        mesh: a DeviceMesh of one dimension or a process group; by default all ranks. For DTensors that are sharded
+            along their tokens, leave it out: they have a mesh, and results are DTensors.
         zigzag: whether the shares are in the order of `shard`; True by default, except for DTensors.
 
     >>> import torch, regard
-    >>> query, key, value = torch.randn(3, 2, 8, 1000, 64).unbind(0)        # one process: a share is the whole
+    >>> query, key, value = torch.randn(3, 2, 8, 1000, 64).unbind(0)        # one process: the share is everything
     >>> A = regard.distributed.ShardedMatrix(query, key, mask=regard.causal())
     >>> A
     ShardedMatrix(shape=(2, 8, 1000, 1000), dtype=float32, device=cpu, mask=causal(), rank 0 of 1: 1,000 × 1,000)
@@ -191,7 +190,7 @@ class ShardedMatrix(LazyMatrix):
         if is_dtensor(query) or is_dtensor(key):
             self._placed = _one_placement(query, key, mesh)
             query, key, mesh = query.to_local(), key.to_local(), self._placed.group  # type: ignore[union-attr]
-            zigzag = bool(zigzag)  # their order is that of the ranks
+            zigzag = bool(zigzag)  # DTensors lie in the order of the ranks
         ring = Ring.of(mesh)
         try:
             self._mask = as_mask(mask)
@@ -212,7 +211,7 @@ class ShardedMatrix(LazyMatrix):
         return self.attend(value)
 
     def attend(self, value: Float[Tensor, "*any own_keys width"]) -> Float[Tensor, "*any_too own_queries width"]:
-        """`A @ value`: keys and values go round the ranks, and each rank computes the rows of its queries.
+        """`A @ value`: keys and values travel round the ranks, and each rank computes the rows of its queries.
 
         Args:
             value: one row per key of this rank, with the heads of the keys or of the queries.
@@ -229,22 +228,20 @@ class ShardedMatrix(LazyMatrix):
     def _agree(
         self, call: str, prepare: Callable[[], Sequence[Any]] = list, operand: Tensor | None = None
     ) -> tuple[list[Any], bool]:
-        """Begin a call on all ranks: what `prepare` makes here, and whether all ranks know the normaliser."""
+        """Begin a call on all ranks: return what `prepare` returns, and whether all ranks know the normaliser."""
         prepared: list[Any] = []
 
         def message() -> dict[str, Any]:
             check_sources(self._core.sources, "ShardedMatrix")
             prepared.extend(prepare())
-            known = {"known": self._core.knows_lse}
-            if operand is None:
-                return known
-            return known | {"same": [_without_tokens(each.operand) for each in prepared]}
+            shapes = [] if operand is None else [tuple(each.operand.shape) for each in prepared]
+            same = [f"[{batch}, {heads}, tokens, {width}]" for batch, heads, _, width in shapes]
+            return {"known": self._core.knows_lse} | ({} if operand is None else {"same": same})
 
         has_gradient = torch.is_grad_enabled() and isinstance(operand, Tensor) and operand.requires_grad
         graph = " with gradients" if has_gradient or self._core.requires_grad else ""
         text = f"{call}{graph}, of a matrix {tuple(self.shape)}"
-        known = all(said["known"] for said in self._core.share.ring.agree(text, message))
-        return prepared, known
+        return prepared, all(reply["known"] for reply in self._core.share.ring.agree(text, message))
 
     def _answer(self, call: str, request: Callable[[], Request], operand: Tensor | None = None) -> Tensor:
         (prepared,), known = self._agree(call, lambda: [request()], operand)
@@ -322,26 +319,20 @@ def _one_placement(query: Any, key: Any, mesh: Any) -> Placed:
     """The placement that queries and keys share."""
     if not (is_dtensor(query) and is_dtensor(key)):
         raise DTypeError("query and key must both be DTensors, or both plain tensors, this rank's share of the tokens.")
-    of_query, of_key = placed("query", query), placed("key", key)
-    if of_query.mesh != of_key.mesh or of_query.placements != of_key.placements:
+    first, second = placed("query", query), placed("key", key)
+    if first.mesh != second.mesh or first.placements != second.placements:
         raise InputError(
             "query and key must have one mesh and the same placements. "
-            f"Got {of_query.placements} and {of_key.placements}. Use key.redistribute(…)."
+            f"Got {first.placements} and {second.placements}. Use key.redistribute(…)."
         )
-    if mesh is not None and mesh not in (of_query.mesh, of_query.group):
+    if mesh is not None and mesh not in (first.mesh, first.group):
         raise InputError("for DTensors the mesh is theirs. Leave out mesh=….")
-    return of_query
+    return first
 
 
 def _local(tensor: Any) -> Any:
     """This rank's share of a DTensor; any other tensor unchanged."""
     return tensor.to_local() if is_dtensor(tensor) else tensor
-
-
-def _without_tokens(operand: Tensor | None) -> str:
-    assert operand is not None
-    batch, heads, _, width = operand.shape
-    return f"[{batch}, {heads}, tokens, {width}]"
 
 
 def _fail(error: Exception) -> dict[str, Any]:
