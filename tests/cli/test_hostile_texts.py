@@ -41,8 +41,8 @@ def run(arguments):
 @pytest.mark.parametrize("part", range(4))
 def test_every_command_answers_or_refuses(part, tiny_translator, monkeypatch, terminal, tmp_path, unchecked):
     monkeypatch.setattr("regard.Translator.default", lambda: tiny_translator)
-    monkeypatch.setattr("regard.cli.steps._LAYER", 1)
-    monkeypatch.setattr("regard.cli.steps._HEAD", 3)  # the tiny model has two layers of four heads
+    monkeypatch.setattr("regard.cli.learning._LAYER", 1)
+    monkeypatch.setattr("regard.cli.learning._HEAD", 3)  # the tiny model has two layers of four heads
     done = 0
     for seed in range(part, TEXTS, 4):
         text = hostile(seed)

@@ -11,7 +11,7 @@ from figures import PAGES as PAGES_WITH_TABLES
 from figures import copied
 from measure import signed
 
-from regard.cli import demo
+from regard.cli import learning
 from regard.translation.translator import SHIPPED
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +51,7 @@ TIME = re.compile(r"\d+\.\d\d s, \d+ cores?$")  # how long it took, where it ran
 
 def test_its_first_screen_is_what_the_demo_prints(shipped):
     shown = README.split("```console\n")[1].split("```")[0]
-    printed = [TIME.sub("TIME", line) for line in demo.lines(shipped)]
+    printed = [TIME.sub("TIME", line) for line in learning.lines(shipped)]
     lines = [line.rstrip() for line in shown.splitlines() if line.strip() and not line.startswith(("$", "…"))]
     assert len(lines) == 14
     assert sum(bool(TIME.search(line)) for line in lines) == 1

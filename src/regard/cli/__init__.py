@@ -1,10 +1,11 @@
-"""The command line: `regard`, one file for each command.
+"""The command line: `regard` and its commands.
 
 Read in this order:
     __init__     `main`: parse the arguments, run one command, report an error in one line
     command      what the commands share: `Command`, the options of pictures, safe input and output
-then the commands: steps, see, translate, serve, train (with score), quiz, demo. Their files import nothing that needs
-torch until a command runs, so that --help, --version and a wrong option are answered at once.
+    learning     demo, steps, quiz
+then see, translate, serve, train (with score). These files import nothing that needs torch until a command runs, so
+that --help, --version and a wrong option are answered at once.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from regard import __version__, _interrupts
-from regard.cli import demo, quiz, see, serve, steps, train, translate
+from regard.cli import learning, see, serve, train, translate
 from regard.cli.command import discard_output, guarded_streams, report
 from regard.errors import RegardError
 from regard.io import progress, progress_lines
@@ -26,7 +27,10 @@ from regard.io import progress, progress_lines
 __all__ = ["main"]
 
 _loading = threading.Event()  # set while torch is imported
-_COMMANDS = [*(module.COMMAND for module in (demo, steps, see, translate, serve, quiz, train)), train.SCORE]
+_COMMANDS = [
+    learning.DEMO, learning.STEPS, see.COMMAND, translate.COMMAND, serve.COMMAND, learning.QUIZ, train.COMMAND,
+    train.SCORE,
+]  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
