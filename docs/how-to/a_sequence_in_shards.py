@@ -78,7 +78,7 @@ print(done.stdout)
 # order. What goes with the tokens is cut the same way: positions, labels, ids.
 
 # %%
-from regard.distributed.layout import Layout, even_lengths
+from regard.distributed.share import Layout, even_lengths
 
 for rank, runs in enumerate(Layout.of(even_lengths(16, 4), zigzag=True).runs):
     print(f"rank {rank}:", *(n for run in runs for n in run.positions))

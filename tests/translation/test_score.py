@@ -10,8 +10,7 @@ from support.translation import tiny
 
 import regard
 from regard.translation import score, score_files
-from regard.translation.training.corpus import jaccard, near
-from regard.translation.training.scoring import NEAR
+from regard.translation.training.corpus import NEAR, jaccard, near
 
 
 def spoiled(lines):

@@ -4,13 +4,13 @@ Keys and values travel round the ring of ranks by torch.distributed; each rank c
 the backends of a single device, and merges the results by the logsumexp. Read in this order:
 
 ring.py            messages between ranks: agreement on each call, tensors passed on during the computation
-layout.py          which tokens lie on which rank, in zig-zag order to balance a causal mask; `shard`, `gather`
-share.py           the part of the matrix on a rank, and its blocks with the keys of any rank
+share.py           which tokens lie on which rank, in zig-zag order to balance a causal mask; the part of the matrix on
+                   a rank, and its blocks with the keys of any rank
 results.py         products, normalisers, reductions, slices and gradients, block by block
-sharded_matrix.py  `ShardedMatrix`: the surface of `AttentionMatrix` over these results; `attention`, its function form
+sharded_matrix.py  `ShardedMatrix`: the surface of `AttentionMatrix` over these results; `attention`, its function form;
+                   `shard`, `gather`
 """
 
-from regard.distributed.layout import gather, shard
-from regard.distributed.sharded_matrix import ShardedMatrix, attention
+from regard.distributed.sharded_matrix import ShardedMatrix, attention, gather, shard
 
 __all__ = ["ShardedMatrix", "attention", "gather", "shard"]

@@ -39,9 +39,8 @@ from regard.backends import (
 from regard.backends.chooser import backward, shielded
 from regard.backends.contract import TRUSTED, Gradients, with_operand, with_sinks
 from regard.backends.tiles.reductions import bin_edges
-from regard.distributed.layout import Run
 from regard.distributed.ring import Carrier, Moving
-from regard.distributed.share import Block, Share, shifted
+from regard.distributed.share import Block, Run, Share, shifted
 from regard.errors import InputError
 from regard.matrix.normalised import dense_weights, without_graph
 from regard.scores import BoundMask, Scores, take

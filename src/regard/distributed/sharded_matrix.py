@@ -1,9 +1,10 @@
-"""`ShardedMatrix`: an attention matrix whose queries and keys lie on several ranks; `attention`, its function form."""
+"""`ShardedMatrix`: an attention matrix whose queries and keys lie on several ranks; `attention`, `shard`, `gather`."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,15 +13,15 @@ from torch import Tensor
 
 from regard.backends import Attend, LogSumExp, Pool, Received, Reduction, Request
 from regard.distributed import results
-from regard.distributed.layout import Placed, is_dtensor, placed
-from regard.distributed.ring import Ring
-from regard.distributed.share import Share, make_share
-from regard.errors import DTypeError, InputError, RegardError
+from regard.distributed.ring import Moving, Ring
+from regard.distributed.share import Layout, Share, even_lengths, make_share, share_of
+from regard.errors import DTypeError, InputError, OutOfRangeError, RegardError
 from regard.matrix import LazyMatrix
 from regard.matrix.axes import Axes, basic, fold_value
 from regard.matrix.normalised import Source, check_sources, per_member, without_graph
 from regard.scores import Mask, Positions, Scores, as_mask
-from regard.support import Float, inside_func, no_compile
+from regard.support import Float, check_stored, inside_func, no_compile
+from regard.support import whole as whole_number
 
 
 class ShardedScores:
@@ -337,3 +338,129 @@ def _local(tensor: Any) -> Any:
 
 def _fail(error: Exception) -> dict[str, Any]:
     raise error
+
+
+# From a whole tensor to shares, and back
+
+
+def shard(tensor: Tensor, mesh: Any = None, *, dim: int = -2, zigzag: bool = True) -> Tensor:
+    """This rank's share of a tensor that every rank has whole; nothing is sent.
+
+    In zig-zag order the tensor has 2 × ranks pieces, and a rank gets one from the front and its mirror image from the
+    back. A causal mask then gives every rank the same work. It is also the order of torch's context parallel. Shard
+    everything that belongs to the tokens alike: positions, labels, ids.
+
+    Args:
+        tensor: the whole tensor.
+        mesh: a DeviceMesh of one dimension or a process group; by default all ranks.
+        dim: the axis of tokens.
+        zigzag: whether the order is zig-zag; with False, the shares follow each other.
+
+    >>> import torch, regard
+    >>> regard.distributed.shard(torch.arange(8), dim=0)                    # one process: the whole tensor
+    tensor([0, 1, 2, 3, 4, 5, 6, 7])
+    """
+    ring, dim = Ring.of(mesh), _axis(tensor, dim)
+    return share_of(tensor, Layout.of(even_lengths(tensor.shape[dim], ring.size), zigzag), ring.rank, dim)
+
+
+@torch.no_grad()
+def gather(tensor: Tensor, mesh: Any = None, *, dim: int = -2, zigzag: bool = True) -> Tensor:
+    """The whole tensor on every rank, in the order of the sequence, from the shares; without gradient.
+
+    Args:
+        tensor: this rank's share, as `shard` returns it.
+        mesh, dim, zigzag: as in `shard`.
+
+    >>> import torch, regard
+    >>> whole = torch.randn(2, 8, 10, 64)
+    >>> regard.distributed.gather(regard.distributed.shard(whole)).equal(whole)
+    True
+    """
+    ring, described = Ring.of(mesh), type(tensor).__name__
+    if isinstance(tensor, Tensor) and -tensor.dim() <= dim < tensor.dim():  # all ranks need the same shape but for it
+        sizes = ["tokens" if axis == dim % tensor.dim() else str(n) for axis, n in enumerate(tensor.shape)]
+        described = f"{str(tensor.dtype).removeprefix('torch.')}[{', '.join(sizes)}]"
+    call = f"gather(dim={dim}, zigzag={zigzag}) of {described}"
+    replies = ring.agree(call, lambda: {"tokens": tensor.shape[_axis(tensor, dim)]})
+    lengths, dim = [reply["tokens"] for reply in replies], _axis(tensor, dim)
+    layout = Layout.of(lengths, zigzag)
+    whole = tensor.new_empty([layout.size if axis == dim else n for axis, n in enumerate(tensor.shape)])
+    for owner, share in enumerate(ring.collect(Moving(tensor, dim, lengths), "gather")):
+        layout.put(owner, whole, share, dim)
+    return whole
+
+
+def _axis(tensor: Tensor, dim: int) -> int:
+    if not isinstance(tensor, Tensor):
+        raise DTypeError(f"a torch tensor is needed. Got {type(tensor).__name__}.")
+    check_stored("the tensor", tensor)
+    if not -tensor.dim() <= whole_number("dim", dim) < tensor.dim():
+        raise OutOfRangeError(
+            f"dim must be an axis of the tensor, which has {tensor.dim()}: shape {tuple(tensor.shape)}. Got {dim}. "
+            "It is the axis of tokens: -2 of (…, tokens, width), -1 of (…, tokens)."
+        )
+    return dim % tensor.dim()
+
+
+# DTensors
+
+
+def is_dtensor(tensor: Any) -> bool:
+    """Whether this is a DTensor; without an import of torch's module there are none."""
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(tensor, module.DTensor)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The placements of a DTensor (*batch, heads, tokens, width), its tokens along one dimension of the mesh."""
+
+    mesh: Any
+    placements: tuple[Any, ...]
+    leading: tuple[int, ...]  # the whole (*batch, heads)
+    dimension: int  # of the mesh
+
+    @property
+    def group(self) -> Any:
+        """The ranks that share the sequence with this one."""
+        return self.mesh.get_group(self.dimension)
+
+    def whole(self, share: Tensor, tokens: int) -> Tensor:
+        """A result (*batch, heads, tokens, …) with the same placements, from this rank's share of it."""
+        from torch.distributed.tensor import DTensor
+
+        axis = len(self.leading)
+        shape = torch.Size((*self.leading, tokens, *share.shape[axis + 1 :]))
+        strides = [1]
+        for size in reversed(shape[1:]):
+            strides.insert(0, strides[0] * size)
+        options: Any = {"run_check": False, "shape": shape, "stride": tuple(strides)}
+        return DTensor.from_local(share, self.mesh, self.placements, **options)  # type: ignore[no-untyped-call,no-any-return]
+
+    def same(self, share: Tensor) -> Tensor:
+        """A result (*batch, heads, …) that is the same on all ranks that share the sequence."""
+        from torch.distributed.tensor import DTensor, Replicate
+
+        placements = [Replicate() if n == self.dimension else each for n, each in enumerate(self.placements)]
+        return DTensor.from_local(share, self.mesh, placements, run_check=False)  # type: ignore[no-untyped-call,no-any-return]
+
+
+def placed(name: str, tensor: Any) -> Placed:
+    """Check the placements of a DTensor: sharded along its tokens, and perhaps along batches and heads."""
+    axis = tensor.dim() - 2
+    dimensions = [n for n, each in enumerate(tensor.placements) if each.is_shard(axis)]
+    is_allowed = all(each.is_replicate() or (each.is_shard() and each.dim <= axis) for each in tensor.placements)
+    if len(dimensions) != 1 or not is_allowed:
+        raise InputError(
+            f"{name} must be a DTensor with Shard({axis}), the axis of tokens, on one dimension of its mesh, and "
+            "Replicate or a shard of batches or heads on the others. "
+            f"Got {tensor.placements}. Use {name}.redistribute(…)."
+        )
+    leading, mesh = tuple(tensor.shape[:-2]), tensor.device_mesh
+    for n, each in enumerate(tensor.placements):
+        if each.is_shard() and each.dim < axis and leading[each.dim] % mesh.size(n):
+            raise InputError(
+                f"axis {each.dim} of {name} must lie evenly on {mesh.size(n)} ranks. Got {leading[each.dim]} entries."
+            )
+    return Placed(mesh, tuple(tensor.placements), leading, dimensions[0])

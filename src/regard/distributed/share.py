@@ -1,4 +1,4 @@
-"""`Share`: the queries and keys of one rank, and the parts of the mask that belong to them.
+"""`Layout`: which tokens lie on which rank. `Share`: the queries, keys and parts of the mask on one rank.
 
 A block, the queries of one run × the keys of one run, is an ordinary `Scores`: bands are shifted to the place of the
 block, and left out where they hide nothing of it. A block of which nothing is visible is skipped. The ranks exchange
@@ -17,12 +17,146 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.distributed.layout import Layout, Run
 from regard.distributed.ring import Moving, Ring
 from regard.scores import Atom, Band, BoundMask, Cut, Dense, Keep, Mask, Same, Scores, bind, hides, make_scores, take
 from regard.scores.bound_mask import BoundCut
 
 _ALL, _SOME, _NONE = 1, 0, -1  # how many keys of a run are kept
+
+
+@dataclass(frozen=True)
+class Run:
+    """Consecutive tokens of one rank, of which some at an even distance may be picked. Masks describe the whole run."""
+
+    start: int  # where the run begins in the whole sequence
+    length: int
+    offset: int  # where the run begins in the whole share of its rank
+    picked: range  # the picked tokens, counted from the start of the run
+    here: int  # where the picked tokens begin in the tensors of the rank
+    index: int  # where the picked tokens begin in the matrix
+
+    @property
+    def number(self) -> int:
+        """0 for the first run of its rank, 1 for the second."""
+        return int(self.offset > 0)
+
+    @property
+    def local(self) -> slice:
+        """The picked tokens in the tensors of the rank."""
+        return slice(self.here, self.here + len(self.picked))
+
+    @property
+    def indices(self) -> range:
+        """The picked tokens in the matrix."""
+        return range(self.index, self.index + len(self.picked))
+
+    @property
+    def positions(self) -> range:
+        """The picked tokens in the whole sequence."""
+        picked = self.picked
+        return range(self.start + picked.start, self.start + picked.stop, picked.step)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The runs of every rank; a run without tokens is left out.
+
+    >>> Layout.of([4, 3], zigzag=True).runs[0]
+    (Run(start=0, length=2, offset=0, picked=range(0, 2), here=0, index=0),
+     Run(start=5, length=2, offset=2, picked=range(0, 2), here=2, index=5))
+    """
+
+    runs: tuple[tuple[Run, ...], ...]
+    size: int  # tokens of all ranks
+
+    @classmethod
+    def of(cls, lengths: Sequence[int], zigzag: bool) -> Layout:
+        """The layout for the numbers of tokens on each rank.
+
+        In straight order the shares follow each other. In zig-zag order each rank has two runs: the first halves of the
+        shares follow each other in the order of the ranks, then the second halves in the reverse order. This balances
+        the work of a causal mask.
+        """
+        ranks = range(len(lengths))
+        halves = [(n - n // 2, n // 2) if zigzag else (n, 0) for n in lengths]
+        order = [(rank, 0) for rank in ranks] + [(rank, 1) for rank in reversed(ranks)]
+        runs: list[list[Run]] = [[] for _ in ranks]
+        start = 0
+        for rank, half in order:
+            length, offset = halves[rank][half], half * halves[rank][0]
+            if length:
+                runs[rank].append(Run(start, length, offset, range(length), offset, start))
+            start += length
+        return cls(tuple(map(tuple, runs)), start)
+
+    def tokens(self, rank: int) -> int:
+        """The number of tokens of a rank."""
+        return sum(len(run.picked) for run in self.runs[rank])
+
+    def each(self) -> Iterator[tuple[int, Run]]:
+        """Every run with its rank."""
+        return ((rank, run) for rank, runs in enumerate(self.runs) for run in runs)
+
+    def select(self, chosen: range) -> Layout:
+        """The layout of some tokens of the matrix, by index; they stay on their ranks."""
+        selected: list[list[Run]] = [[] for _ in self.runs]
+        for rank, run in self.each():
+            inside = _inside(chosen, run.indices)
+            if len(inside):
+                picked = run.picked[inside[0] - run.index : inside[-1] - run.index + 1 : inside.step]
+                here = sum(len(before.picked) for before in selected[rank])
+                selected[rank].append(replace(run, picked=picked, here=here, index=chosen.index(inside[0])))
+        return Layout(tuple(map(tuple, selected)), len(chosen))
+
+    def pick(self, rank: int, chosen: range, tensor: Tensor, axis: int) -> Tensor:
+        """A rank's share of the chosen tokens, from its share of all; a view if their distance is even."""
+        pieces = []
+        for run in self.runs[rank]:
+            inside = _inside(chosen, run.indices)
+            if len(inside):
+                first, last = (run.here + i - run.index for i in (inside[0], inside[-1]))
+                pieces.append(_slice(tensor, axis, slice(first, last + 1, inside.step)))
+        if sum(piece.shape[axis] for piece in pieces) == tensor.shape[axis]:
+            return tensor
+        if not pieces:
+            return _slice(tensor, axis, slice(0, 0))
+        return pieces[0] if len(pieces) == 1 else torch.cat(pieces, axis)
+
+    def put(self, rank: int, whole: Tensor, share: Tensor, axis: int) -> None:
+        """Write a rank's share into the whole, each token at its index."""
+        for run in self.runs[rank]:
+            indices = slice(run.index, run.index + len(run.picked))
+            _slice(whole, axis, indices).copy_(_slice(share, axis, run.local))
+
+
+def even_lengths(size: int, ranks: int) -> list[int]:
+    """The number of tokens for each rank, as equal as possible.
+
+    >>> even_lengths(10, 4)
+    [3, 3, 2, 2]
+    """
+    return [size // ranks + (rank < size % ranks) for rank in range(ranks)]
+
+
+def share_of(tensor: Tensor, layout: Layout, rank: int, axis: int) -> Tensor:
+    """A rank's share of a whole tensor, as a new tensor."""
+    pieces = [_slice(tensor, axis, slice(run.start, run.start + run.length)) for run in layout.runs[rank]]
+    return torch.cat(pieces, axis) if pieces else _slice(tensor, axis, slice(0, 0)).clone()
+
+
+def _slice(tensor: Tensor, axis: int, part: slice) -> Tensor:
+    index = [slice(None)] * tensor.dim()
+    index[axis] = part
+    return tensor[tuple(index)]
+
+
+def _inside(chosen: range, span: range) -> range:
+    """The chosen numbers (ascending) that lie in a span of step 1."""
+    if not len(chosen) or not len(span):
+        return range(0)
+    first = max(-((chosen.start - span.start) // chosen.step), 0)
+    end = max(-((chosen.start - span.stop) // chosen.step), 0)
+    return chosen[first:end]
 
 
 @dataclass(frozen=True, eq=False)

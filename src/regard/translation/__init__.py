@@ -13,10 +13,9 @@ translator.py  `Translator`: text to text; the shipped model lies in model/
 from regard.translation.result import Translation
 from regard.translation.searching import search
 from regard.translation.searching.definition import Hypothesis
-from regard.translation.training.corpus import read_lines, read_pairs
+from regard.translation.training.corpus import Score, read_lines, read_pairs, score, score_files
 from regard.translation.training.loop import train
 from regard.translation.training.recipe import Recipe
-from regard.translation.training.scoring import Score, score, score_files
 from regard.translation.training.vocabulary import Vocabulary
 from regard.translation.translator import Translator
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import torch
 
 from regard.errors import InputError
-from regard.translation.training.scoring import import_sacrebleu
+from regard.translation.training.corpus import import_sacrebleu
 
 __all__ = ["Calibration", "Curve", "calibration_error", "is_right", "right_words"]
 

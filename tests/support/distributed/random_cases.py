@@ -5,7 +5,7 @@ import random
 import torch
 
 import regard
-from regard.distributed.layout import Layout, cut
+from regard.distributed.share import Layout, share_of
 
 TOLERANCE = {torch.float64: 1e-11, torch.float32: 3e-5, torch.bfloat16: 6e-4}
 LOW = {torch.float64: 0.0, torch.float32: 0.0, torch.bfloat16: 2**-8}  # half a unit, as stored
@@ -71,12 +71,12 @@ class Case:
             return mask, lambda rank: mask
         if kind == "bools":
             kept = self.uniform(*self.batch, k) < 0.7
-            return regard.padding(kept), lambda rank: regard.padding(cut(kept, self.keys, rank, -1))
+            return regard.padding(kept), lambda rank: regard.padding(share_of(kept, self.keys, rank, -1))
         if kind == "documents":
             mine = (3 * self.uniform(*self.batch, q)).long().sort(-1).values
             theirs = (3 * self.uniform(*self.batch, k)).long().sort(-1).values
             return regard.documents(mine, theirs), lambda rank: regard.documents(
-                cut(mine, self.queries, rank, -1), cut(theirs, self.keys, rank, -1)
+                share_of(mine, self.queries, rank, -1), share_of(theirs, self.keys, rank, -1)
             )
         if kind == "cut":
             return self._cut(q, k)
@@ -92,7 +92,7 @@ class Case:
         self.dense = dense
 
         def own(rank):
-            return regard.Mask() & (cut(dense, self.queries, rank, -2) if per_query else dense)
+            return regard.Mask() & (share_of(dense, self.queries, rank, -2) if per_query else dense)
 
         return regard.Mask() & dense, own
 
@@ -115,9 +115,9 @@ class Case:
         def own(rank):
             here, there = queries, keys
             if isinstance(queries, torch.Tensor):
-                here = cut(queries, self.queries, rank, -1)
+                here = share_of(queries, self.queries, rank, -1)
             if isinstance(keys, torch.Tensor):
-                there = cut(keys, self.keys, rank, -1)
+                there = share_of(keys, self.keys, rank, -1)
             return regard.cut(here, there, **options)
 
         return regard.cut(queries, keys, **options), own
@@ -131,7 +131,7 @@ class Case:
         return found
 
     def of_queries(self, tensor, rank, axis=-2):
-        return cut(tensor, self.queries, rank, axis)
+        return share_of(tensor, self.queries, rank, axis)
 
     def of_keys(self, tensor, rank, axis=-2):
-        return cut(tensor, self.keys, rank, axis)
+        return share_of(tensor, self.keys, rank, axis)

@@ -8,7 +8,7 @@ import torch
 import regard
 from regard.backends.reference import Reference
 from regard.distributed import ShardedMatrix
-from regard.distributed.layout import cut
+from regard.distributed.share import share_of
 from support.distributed.random_cases import LOW, TOLERANCE, Case
 
 
@@ -51,10 +51,10 @@ def _numbers(case, rank):
     weights, q, k = torch.from_numpy(R.weights), case.queries, case.keys
 
     def rows(array, axis=-1):
-        return cut(torch.from_numpy(np.asarray(array)), q, rank, axis)
+        return share_of(torch.from_numpy(np.asarray(array)), q, rank, axis)
 
     def columns(array, axis=-1):
-        return cut(torch.from_numpy(np.asarray(array)), k, rank, axis)
+        return share_of(torch.from_numpy(np.asarray(array)), k, rank, axis)
 
     assert tuple(A.shape) == R.weights.shape
     value = case.of_keys(case.value, rank)
@@ -67,7 +67,7 @@ def _numbers(case, rank):
         close(A.received(reduce), columns(R.received(reduce)), limit, f"received {reduce}")
     close(A.entropy(), rows(R.entropy()), 4 * limit, "entropy")
     x = case.normal(*A.shape[:-1], 3).to(case.dtype)
-    close(A.mT @ cut(x, q, rank, -2), columns(R.reverse(x), -2), 4 * stored, "A.mT @ x")
+    close(A.mT @ share_of(x, q, rank, -2), columns(R.reverse(x), -2), 4 * stored, "A.mT @ x")
     bins = case.draw.choice([(4, 5), (1, 1), (100, 100)])
     if 0 not in A.shape:
         for reduce in ("mean", "max"):
@@ -85,7 +85,7 @@ def _numbers(case, rank):
     _parts(A, weights, case, rank, limit, stored)
     if case.group > 1:
         v = case.normal(*A.shape[:-2], A.shape[-1], 2).to(case.dtype)  # with the heads of the queries
-        close(A @ cut(v, k, rank, -2), rows(weights @ v.double(), -2), 4 * stored, "values per query head")
+        close(A @ share_of(v, k, rank, -2), rows(weights @ v.double(), -2), 4 * stored, "values per query head")
 
 
 def _top(A, R, rows, k, limit):

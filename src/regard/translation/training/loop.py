@@ -24,10 +24,9 @@ from regard.nn.model_folder import make_folder, remove_drafts, sha256, write_byt
 from regard.support import progress
 from regard.translation.searching import search_all
 from regard.translation.training import checkpoint
-from regard.translation.training.corpus import Batches, Corpus, near, read_lines, read_pairs
+from regard.translation.training.corpus import Batches, Corpus, import_sacrebleu, near, read_lines, read_pairs
 from regard.translation.training.processes import Processes, joined, restarted
 from regard.translation.training.recipe import Recipe
-from regard.translation.training.scoring import import_sacrebleu
 from regard.translation.training.vocabulary import FILE as VOCABULARY
 from regard.translation.training.vocabulary import Vocabulary, clean
 from regard.translation.translator import Translator
