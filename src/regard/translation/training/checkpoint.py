@@ -1,8 +1,8 @@
-"""A training on disk: the lock on its folder, the last two checkpoints, from which it continues exactly, and its clock.
+"""A training on disk: the lock on its folder, its last two checkpoints, and its clock.
 
-A checkpoint is one safetensors file, written atomically, with a sum of its content. It holds all that a training needs
-beside its recipe and corpora: weights, their average, the optimizer's moments, progress, vocabulary, log.
-Where the rate depends on the time, the clock keeps the seconds of every step in a file of its own.
+A checkpoint is one safetensors file, written atomically, with a checksum of its content. It holds all that a training
+needs besides its recipe and corpora: weights, their average, the moments of the optimizer, progress, vocabulary, log.
+If the rate depends on the time, the clock keeps the seconds of every step in a second file.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -37,11 +38,11 @@ _now = time.monotonic
 
 
 class Checkpoint(NamedTuple):
-    """What a file holds, its sum verified."""
+    """The content of a file, its checksum verified."""
 
     tensors: dict[str, Tensor]
     state: dict[str, Any]  # the progress
-    origin: dict[str, Any]  # the recipe, and the sums of the corpora
+    origin: dict[str, Any]  # the recipe, and the checksums of the corpora
     files: dict[str, bytes]  # the vocabulary and the log
 
 
@@ -51,13 +52,13 @@ def exists(folder: Path) -> bool:
 
 
 def begin_with(model: Transformer, folder: Path) -> None:
-    """Give a model the weights of another training's, which must be the same model but for its dropout."""
+    """Copy the weights of another training, whose model may differ in dropout only."""
     earlier = Transformer.load(folder)
     for field in dataclasses.fields(model.config):
-        there, here = getattr(earlier.config, field.name), getattr(model.config, field.name)
-        if there != here and field.name != "dropout":
+        other, needed = getattr(earlier.config, field.name), getattr(model.config, field.name)
+        if other != needed and field.name != "dropout":
             raise FileError(
-                f"{folder} is another model: {field.name} is {there} there, {here} here. "
+                f"{folder} is another model: {field.name} is {other} there, {needed} here. "
                 "Make [model] and the vocabulary the same."
             )
     model.load_state_dict(earlier.state_dict())
@@ -66,15 +67,15 @@ def begin_with(model: Transformer, folder: Path) -> None:
 def tensors(
     model: nn.Module, average: Mapping[str, Tensor], optimizer: torch.optim.Optimizer, extra: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """All tensors of a training by their names in a checkpoint: themselves, not copies."""
-    found = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
-    found |= {f"average.{name}": tensor for name, tensor in average.items()}
+    """All tensors of a training by their names in a checkpoint, without copying them."""
+    tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+    tensors |= {f"average.{name}": tensor for name, tensor in average.items()}
     for name, parameter in model.named_parameters():
         if not optimizer.state[parameter]:  # before its first step
             moments = (torch.zeros((), device=parameter.device), *(torch.zeros_like(parameter) for _ in range(2)))
             optimizer.state[parameter] = dict(zip(_MOMENTS, moments, strict=True))
-        found |= {f"{moment}.{name}": optimizer.state[parameter][moment] for moment in _MOMENTS}
-    return found | {f"extra.{name}": tensor for name, tensor in extra.items()}
+        tensors |= {f"{moment}.{name}": optimizer.state[parameter][moment] for moment in _MOMENTS}
+    return tensors | {f"extra.{name}": tensor for name, tensor in extra.items()}
 
 
 def write(
@@ -85,10 +86,11 @@ def write(
     origin: Mapping[str, Any],
     files: Mapping[str, bytes],
 ) -> None:
-    """Save everything; the checkpoint before this one is kept too."""
-    tensors = {**tensors, **{f"file.{name}": _as_tensor(data) for name, data in files.items()}}
+    """Write a checkpoint; the last checkpoint is kept as the previous one."""
+    contents = {f"file.{name}": torch.from_numpy(np.array(bytearray(data))) for name, data in files.items()}
+    tensors = {**tensors, **contents}
     metadata = {"format": _FORMAT, "state": json.dumps(state), "origin": json.dumps(origin)}
-    metadata["sha256"] = _sum(tensors, metadata)
+    metadata["sha256"] = _checksum(tensors, metadata)
 
     def keep_previous(_: Path) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -101,16 +103,17 @@ def read(folder: Path) -> tuple[Checkpoint, list[str]]:
     """The last good checkpoint, and what is wrong with a newer one."""
     if not exists(folder):
         raise FileError(f"{folder / FILE} is missing: nothing to resume. Start without --resume.")
-    wrong: list[str] = []
+    damages: list[str] = []
     for name in (FILE, PREVIOUS):
         try:
-            found = _read(folder / name)
-            if name == PREVIOUS:  # so that the next one does not take its place, but that of the damaged one
-                os.replace(folder / PREVIOUS, folder / FILE)
-            return found, wrong
+            saved = _read(folder / name)
         except FileError as error:
-            wrong.append(str(error))
-    raise FileError(f"neither checkpoint can be used: {' '.join(wrong)} Train anew in another folder.")
+            damages.append(str(error))
+            continue
+        if name == PREVIOUS:  # replace the damaged file, so that the next checkpoint does not replace the good one
+            os.replace(folder / PREVIOUS, folder / FILE)
+        return saved, damages
+    raise FileError(f"neither checkpoint can be used: {' '.join(damages)} Train anew in another folder.")
 
 
 def _read(path: Path) -> Checkpoint:
@@ -119,40 +122,46 @@ def _read(path: Path) -> Checkpoint:
     tensors, metadata = read_safetensors(path, "It is not used.")
     if metadata.get("format") != _FORMAT:
         raise FileError(f"{path} is not a checkpoint that this version of regard can read.")
-    if metadata.pop("sha256", None) != _sum(tensors, metadata):
+    if metadata.pop("sha256", None) != _checksum(tensors, metadata):
         raise FileError(f"{path} is damaged: its content has another sha256. It is not used.")
     files = {name.removeprefix("file."): bytes(t.numpy()) for name, t in tensors.items() if name.startswith("file.")}
     return Checkpoint(tensors, json.loads(metadata["state"]), json.loads(metadata["origin"]), files)
 
 
 def check(checkpoint: Checkpoint, expected: Mapping[str, Tensor]) -> None:
-    """Refuse a checkpoint that has not just these tensors."""
+    """Raise unless the checkpoint has exactly these tensors, with the same shapes."""
     shapes = {name: tuple(tensor.shape) for name, tensor in expected.items()}
     stored = {name: tuple(t.shape) for name, t in checkpoint.tensors.items() if not name.startswith("file.")}
     if stored != shapes:
         raise FileError("the checkpoint is not of this recipe's model. Was it written by another version of regard?")
 
 
-def _as_tensor(data: bytes) -> Tensor:
-    return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
-
-
-def _sum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
-    """SHA-256 of names, types, shapes and content."""
-    found = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
+def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
+    """SHA-256 of names, dtypes, shapes and content."""
+    digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
     for name in sorted(tensors):
         tensor = tensors[name].detach().cpu().contiguous()
-        found.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
-        found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return found.hexdigest()
+        digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 @contextlib.contextmanager
 def lock(folder: Path) -> Iterator[bool]:
-    """Hold the folder for one process; the lock ends with it, however it ends. False: this file system has no locks."""
-    handle = _open_to_lock(folder)
+    """Lock a folder until this process ends in any way; yields False where the file system has no locks."""
+    is_windows, is_locked = sys.platform == "win32", True
+    # On Windows a file in the folder is locked, elsewhere the folder itself: no file is left behind.
+    handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT) if is_windows else os.open(folder, os.O_RDONLY)
     try:
-        yield _lock(handle, folder)
+        try:
+            _lock(handle)
+        except OSError as error:
+            if is_windows or error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                raise FileError(
+                    f"{folder} is in use by another training. Wait until it ends, or choose another folder."
+                ) from None
+            is_locked = False
+        yield is_locked
     finally:
         os.close(handle)
 
@@ -160,39 +169,19 @@ def lock(folder: Path) -> Iterator[bool]:
 if sys.platform == "win32":
     import msvcrt
 
-    def _open_to_lock(folder: Path) -> int:
-        return os.open(folder / ".lock", os.O_RDWR | os.O_CREAT)
-
-    def _lock(handle: int, folder: Path) -> bool:
-        try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            raise _in_use(folder) from None
-        return True
+    def _lock(handle: int) -> None:
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
 else:
     import fcntl
 
-    def _open_to_lock(folder: Path) -> int:
-        return os.open(folder, os.O_RDONLY)  # the folder itself: no file is left behind
-
-    def _lock(handle: int, folder: Path) -> bool:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-                raise _in_use(folder) from None
-            return False
-        return True
-
-
-def _in_use(folder: Path) -> FileError:
-    return FileError(f"{folder} is in use by another training. Wait until it ends, or choose another folder.")
+    def _lock(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class Clock:
-    """Time that goes on from checkpoint to checkpoint; a step that is repeated after a stop gets the time it had.
+    """The seconds since the start of a training, across resumes; a repeated step gets the same time again.
 
-    With a path, the seconds of every step are kept there, 8 bytes each. Without, nothing is written.
+    With a path, the seconds of every step are written there, 8 bytes each.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / CLOCK
@@ -213,13 +202,13 @@ class Clock:
             return
         if step and path.is_file():
             self._known = _sound(path.read_bytes())
-        if len(self._known) < step:  # lost: the steps before this one are not repeated
+        if len(self._known) < step:  # lost, but the steps before this one are not repeated
             self._known.extend([seconds] * (step - len(self._known)))
         write_bytes(path, self._known.tobytes())
         self._file = path.open("ab", buffering=0)
 
     def at(self, step: int) -> float:
-        """The seconds at the beginning of a step; steps are asked for in order."""
+        """The seconds at the beginning of a step; call it for each step in order."""
         if step < len(self._known):
             seconds = self._known[step]
             self._started = _now() - seconds
@@ -237,7 +226,7 @@ class Clock:
 
 
 def _sound(data: bytes) -> array[float]:
-    """The times up to the first that cannot be one: not finite, or less than the one before."""
+    """The times before the first wrong time, which is not finite or less than the time before it."""
     times = array("d", data[: len(data) // 8 * 8])
     before = 0.0
     for place, seconds in enumerate(times):

@@ -24,12 +24,12 @@ from regard.translation.training.vocabulary import clean
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
-    """The lines of a UTF-8 file, without line ends and byte-order mark; a line that is not UTF-8 is named."""
+    """The lines of a UTF-8 file, without line ends and byte-order mark; an error names the line that is not UTF-8."""
     try:
         with Path(path).open("rb") as file:
-            for number, line in enumerate(file, 1):  # one at a time: a file may be larger than the memory
+            for number, line in enumerate(file, 1):  # line by line: a file may be larger than the memory
                 line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-                if not line:  # nothing but a byte-order mark
+                if not line:  # only a byte-order mark
                     return
                 try:
                     text = line.removesuffix(b"\n").decode("utf-8").removesuffix("\r")
@@ -44,7 +44,7 @@ def read_lines(path: str | Path) -> Iterator[str]:
 
 
 def read_pairs(path: str | Path, target: str | Path | None = None) -> Iterator[tuple[str, str]]:
-    """The pairs of a TSV file (source, tab, target), or of two files line by line; a broken line is named.
+    """The pairs of a TSV file (source, tab, target), or of two files line by line; an error names a broken line.
 
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "pairs.tsv"
@@ -72,7 +72,7 @@ def read_pairs(path: str | Path, target: str | Path | None = None) -> Iterator[t
 
 @dataclass
 class Corpus:
-    """Pairs (source, target), and a count of what was dropped and why.
+    """Pairs (source, target), and the number of dropped pairs for each reason.
 
     >>> corpus = Corpus()
     >>> corpus.add([("Hello.", "Bonjour."), ("Hello.", "Bonjour."), ("Hi.", ""), ("one two three " * 9, "un")])
@@ -88,30 +88,24 @@ class Corpus:
         self._distinct = set(self.pairs)
 
     def add(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Add pairs, cleaned; count those that are of no use."""
-        for source, target in pairs:
-            pair = clean(source), clean(target)
-            reason = self._reason_to_drop(*pair)
-            if reason is None:
+        """Clean pairs and add them; count those that are dropped."""
+        for raw_source, raw_target in pairs:
+            source, target = pair = clean(raw_source), clean(raw_target)
+            fewer, more = sorted((len(source.split()), len(target.split())))
+            if not source or not target:
+                self.dropped["one side empty"] += 1
+            elif max(len(source), len(target)) > self.longest:
+                self.dropped[f"longer than {self.longest} characters"] += 1
+            elif more > 3 * fewer + 5:
+                self.dropped["lengths too different"] += 1
+            elif pair in self._distinct:
+                self.dropped["twice"] += 1
+            else:
                 self.pairs.append(pair)
                 self._distinct.add(pair)
-            else:
-                self.dropped[reason] += 1
-
-    def _reason_to_drop(self, source: str, target: str) -> str | None:
-        if not source or not target:
-            return "one side empty"
-        if max(len(source), len(target)) > self.longest:
-            return f"longer than {self.longest} characters"
-        words = sorted((len(source.split()), len(target.split())))
-        if words[1] > 3 * words[0] + 5:
-            return "lengths too different"
-        if (source, target) in self._distinct:
-            return "twice"
-        return None
 
     def report(self) -> str:
-        """How many pairs were kept and dropped, in a few lines."""
+        """The numbers of kept and dropped pairs, as lines of text."""
         total = len(self.pairs) + sum(self.dropped.values())
         lines = [f"{len(self.pairs):,} of {total:,} pairs kept"]
         return "\n".join([*lines, *(f"  {count:,} dropped: {why}" for why, count in self.dropped.most_common())])
@@ -121,7 +115,7 @@ class Corpus:
 
 
 def character_ngrams(text: str, size: int = 4) -> frozenset[str]:
-    """The character 4-grams of a line, in lower case, with single spaces; a shorter line is one n-gram.
+    """The character 4-grams of a line in lower case with single spaces; a shorter line is one n-gram.
 
     >>> sorted(character_ngrams("A  dog."))
     [' dog', 'a do', 'dog.']
@@ -133,7 +127,7 @@ def character_ngrams(text: str, size: int = 4) -> frozenset[str]:
 
 
 def jaccard(one: str, other: str) -> float:
-    """The share of character 4-grams that two lines have in common: 0 for none, 1 for all.
+    """The Jaccard similarity of the character 4-grams of two lines, from 0 to 1.
 
     >>> jaccard("A dog.", "a dog."), jaccard("A dog.", "A dog!"), jaccard("A dog.", "Three")
     (1.0, 0.5, 0.0)
@@ -143,7 +137,7 @@ def jaccard(one: str, other: str) -> float:
 
 
 def near(lines: Iterable[str], others: Iterable[str], threshold: float) -> list[bool]:
-    """For each line, whether its `jaccard` with any of the others reaches the threshold: exact, for millions of either.
+    """Whether the `jaccard` of each line with any of the others reaches the threshold: exact, for millions of lines.
 
     >>> near(["The dog ate.", "The dog ate!", "It rains.", ""], ["The dog ate.", "Hello."], 0.7)
     [True, True, False, False]
@@ -155,18 +149,15 @@ def near(lines: Iterable[str], others: Iterable[str], threshold: float) -> list[
         index = _Similar(others, threshold)
         return [next(index.to(line), None) is not None for line in lines]
     index = _Similar(lines, threshold)
-    found = [False] * len(lines)
-    for other in others:
-        for number in index.to(other):
-            found[number] = True
-    return found
+    similar = {number for other in others for number in index.to(other)}
+    return [number in similar for number in range(len(lines))]
 
 
 class _Similar:
-    """Finds the texts that are similar to another one, by an index from n-grams to texts.
+    """Finds the texts that are similar to a given text, by an index from n-grams to texts.
 
-    Of n n-grams a similar text lacks at most (1 - threshold) n. So of some more than these, the rarest, it has the
-    rest: the few texts that do are compared in full, and the long lists of frequent n-grams are never read.
+    Of n n-grams a similar text lacks at most (1 - threshold) n. So it has some of the rarest (1 - threshold) n + 1 of
+    them: only texts that do are compared in full, and the long lists of frequent n-grams are never read.
     """
 
     def __init__(self, texts: Sequence[str], threshold: float):
@@ -179,26 +170,29 @@ class _Similar:
         self._postings = {ngram: np.frombuffer(numbers, np.int32) for ngram, numbers in index.items()}
 
     def to(self, text: str) -> Iterator[int]:
-        """The numbers of the texts whose `jaccard` with this one reaches the threshold."""
+        """The numbers of the texts whose `jaccard` with this text reaches the threshold."""
         ngrams, postings = character_ngrams(text), self._postings
         lists = [postings[ngram] for ngram in ngrams if ngram in postings]
         lacking = len(ngrams) - math.ceil(self._threshold * len(ngrams) - 1e-9) - (len(ngrams) - len(lists))
         if not lists or lacking < 0:
             return
         lists.sort(key=len)
-        asked = lists[: lacking + max(len(ngrams) // 5, 1)]
-        shared_asked = np.bincount(np.concatenate(asked), minlength=len(self._ngrams))
-        for number in np.flatnonzero(shared_asked >= max(len(asked) - lacking, 1)).tolist():
+        rarest = lists[: lacking + max(len(ngrams) // 5, 1)]
+        counts = np.bincount(np.concatenate(rarest), minlength=len(self._ngrams))
+        for number in np.flatnonzero(counts >= max(len(rarest) - lacking, 1)).tolist():
             shared, both = len(ngrams & self._ngrams[number]), len(ngrams) + len(self._ngrams[number])
             if shared >= self._threshold * (both - shared):
                 yield number
 
 
-_MULTIPLE = 8  # lengths are padded to multiples of it: fewer shapes, and whole tiles for the kernels
+# Batches
+
+
+_MULTIPLE = 8  # lengths are padded to multiples of 8: fewer shapes, and whole tiles for the kernels
 
 
 class Batches:
-    """Pairs of ids, the source with its end, the target with start and end.
+    """Pairs of ids as padded batches: the source with its end, the target with start and end.
 
     >>> batches = Batches([([5, 6], [7]), ([5], [7, 8, 9])], end=0, pad=10, tokens=64)
     >>> source, target = batches.batch(batches.plan(0)[0])
@@ -229,9 +223,9 @@ class Batches:
         return len(self.sides[0])
 
     def plan(self, number: int) -> list[list[tuple[int, ...]]]:
-        """The rows of each batch of an epoch, each as the indices of its pairs; most rows are one pair.
+        """The batches of an epoch in random order, each a list of rows, each row the indices of its pairs.
 
-        All pairs once, some of them joined, in a new random order.
+        Every pair is a row; some pairs are also joined to rows of two.
         """
         random = np.random.default_rng((self.seed, number))
         lengths = self.lengths
@@ -253,7 +247,7 @@ class Batches:
         return [batches[n] for n in random.permutation(len(batches))]
 
     def labels(self, rows: Sequence[tuple[int, ...]]) -> int:
-        """How many target tokens rows have to learn from, their ends included."""
+        """The number of target tokens in rows, ends included."""
         places = np.array([n for row in rows for n in row], dtype=np.int64)
         return int(self.lengths[places, 1].sum()) - (len(places) - len(rows))  # a row has one end, however many pairs
 
@@ -267,8 +261,8 @@ class Batches:
             width = max([int((table[single] != self.pad).sum(1).max(initial=0)) + side, *map(len, joined)], default=1)
             # A target is one longer than a multiple: its input lacks the last token, its labels the first.
             padded = np.full((len(rows), _round_up(width - side) + side), self.pad, dtype=np.int64)
-            known = min(padded.shape[1], table.shape[1])  # joined pairs may be longer than any single one
-            padded[: len(single), :known] = table[single, :known]
+            columns = min(padded.shape[1], table.shape[1])  # joined pairs may be longer than any single pair
+            padded[: len(single), :columns] = table[single, :columns]
             for row, ids in zip(padded[len(single) :], joined, strict=True):
                 row[: len(ids)] = ids
             sides.append(torch.from_numpy(padded))
@@ -301,10 +295,10 @@ NEAR = 0.6  # similarity from which a line counts as seen in training
 class Score:
     """BLEU and chrF2 of lines, and how sacrebleu computed them.
 
-    >>> found = score(["The cat sat down."], ["The cat sat down."])
-    >>> print(found)
+    >>> scores = score(["The cat sat down."], ["The cat sat down."])
+    >>> print(scores)
     BLEU 100.0  chrF2 100.0  1 line
-    >>> found.bleu_signature.split("|")[-1].split(":")[0]
+    >>> scores.bleu_signature.split("|")[-1].split(":")[0]
     'version'
     """
 
@@ -313,7 +307,7 @@ class Score:
     lines: int
     bleu_signature: str
     chrf_signature: str
-    far: Score | None = None  # of the lines without a similar training line, if there are any
+    far: Score | None = None  # the score of the lines without a similar training line, if there are any
 
     def __str__(self) -> str:
         text = f"BLEU {self.bleu:.1f}  chrF2 {self.chrf:.1f}  {self.lines:,} line{'s' * (self.lines != 1)}"
@@ -321,7 +315,7 @@ class Score:
 
 
 def import_sacrebleu() -> Any:
-    """The sacrebleu module; an error that says what to install if it is missing."""
+    """The sacrebleu module, or an error that says how to install it."""
     try:
         import sacrebleu
     except ImportError as error:
@@ -336,10 +330,16 @@ def score(
     sources: Sequence[str] | None = None,
     train: Sequence[tuple[str, str]] | None = None,
 ) -> Score:
-    """BLEU and chrF2; with the sources and the training pairs, also for the lines far from the training.
+    """BLEU and chrF2; with sources and training pairs, also for the lines far from the training.
 
     A line is far if the character-4-gram Jaccard of its source with every training source, and of its reference with
     every training target, is below 0.6.
+
+    Args:
+        hypotheses: the translations.
+        references: the reference translations, one for each hypothesis.
+        sources: the lines that were translated.
+        train: the training pairs (source, target).
 
     >>> score(["Un chien."], ["Un chien."], sources=["A dog."], train=[("A cat.", "Un chat.")]).far.lines
     1
@@ -372,7 +372,7 @@ def score(
 def score_files(
     hypotheses: str | Path, references: str | Path, *, source: str | Path | None = None, train: str | Path | None = None
 ) -> Score:
-    """The same for files, line by line; `train` is a TSV file (source, tab, target)."""
+    """`score` for files, line by line; `train` is a TSV file (source, tab, target)."""
     pairs = list(read_pairs(hypotheses, references))
     return score(
         [pair[0] for pair in pairs],

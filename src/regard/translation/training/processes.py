@@ -1,13 +1,14 @@
-"""The processes of one training: which rows of a batch each one takes, how their numbers meet, and who speaks.
+"""The processes of one training: their rows of a batch, their sums, and which of them reports the end.
 
-Everything that knows of torch.distributed is here. `torchrun` starts the same command N times, and the N processes
-train one model. Without it there is one process and no group, and each method gives back what it got.
+All code for torch.distributed is in this file. `torchrun` starts the same command N times, and the N processes train
+one model. Without torchrun there is one process without a group, and each method returns its argument.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import threading
@@ -24,33 +25,33 @@ from regard.errors import InputError, RegardError, TooLargeError
 from regard.nn import Transformer
 from regard.support import available
 
-_PATIENCE = timedelta(minutes=10)  # for each other: then a process that does not answer counts as lost
+_PATIENCE = timedelta(minutes=10)  # after this time a process that does not answer counts as lost
 _GRACE = 10.0  # seconds after SIGTERM for a process to end by itself; torchrun sends SIGKILL after 30
-
 _ADAM = 5 * 4  # bytes per parameter: the weight, its gradient, two moments and the average
+_ENDED = "ended by SIGTERM, as torchrun does when another process has failed"
 
 Row = TypeVar("Row")
 
 
 def is_first() -> bool:
-    """Whether this process writes and prints: without torchrun, or as the first that it has started."""
+    """Whether this process writes and prints: it is the only process, or the first one of torchrun."""
     return _number("WORLD_SIZE", 1) == 1 or _number("RANK", 0) == 0
 
 
 def restarted() -> bool:
-    """Whether torchrun has started the processes anew, as it does with --max-restarts."""
+    """Whether torchrun has restarted the processes (--max-restarts)."""
     return _number("TORCHELASTIC_RESTART_COUNT", 0) > 0
 
 
-def _number(name: str, otherwise: int) -> int:
-    text = os.environ.get(name, str(otherwise))
+def _number(name: str, default: int) -> int:
+    text = os.environ.get(name, str(default))
     if not text.isdecimal():
         raise InputError(f"{name} must be a whole number in the environment, where torchrun puts it. Got {text!r}.")
     return int(text)
 
 
 class Loss(nn.Module):
-    """A model's loss as the `forward` of a module, which is what DistributedDataParallel can wrap."""
+    """The loss of a model as the `forward` of a module, which DistributedDataParallel can wrap."""
 
     def __init__(self, model: Transformer):
         super().__init__()
@@ -61,7 +62,7 @@ class Loss(nn.Module):
         return self.model.loss(source, target, smoothing=smoothing)
 
     def no_sync(self) -> AbstractContextManager[None]:
-        """Inside, gradients would stay in this process; here they do anyway, or they are sharded, to save memory."""
+        """Do nothing: as in DistributedDataParallel, but gradients are not synchronized, or are sharded anyway."""
         return nullcontext()
 
 
@@ -75,9 +76,9 @@ class Processes:
 
     def __init__(self, rank: int = 0, world: int = 1):
         self.rank, self.world = rank, world
-        # Connections to the store of torchrun: one to wait at, and one that is free when a thread has to speak.
+        # Two connections to the store of torchrun: for waiting, and for a thread that reports meanwhile.
         self._store: Any = None
-        self._voice: Any = None
+        self._report_store: Any = None
         self._launcher = os.getppid() if "TORCHELASTIC_RUN_ID" in os.environ else None
 
     @property
@@ -87,23 +88,18 @@ class Processes:
 
     @property
     def device(self) -> torch.device:
-        """Where this process computes."""
+        """The device of this process."""
         if not torch.cuda.is_available():
             return torch.device("cpu")
         return torch.device("cuda") if self.world == 1 else torch.device("cuda", torch.cuda.current_device())
 
-    @property
-    def beside(self) -> int:
-        """How many of the processes share the memory of this machine, this one included."""
-        return min(_number("LOCAL_WORLD_SIZE", 1), self.world)
-
     def check_room(self, parameters: int, *, shard: bool) -> None:
-        """Raise where the memory of this process's device is too small to train so many parameters."""
+        """Raise if the memory of this process's device is too small to train this number of parameters."""
         needed, free = parameters * _ADAM, available(self.device)
         if shard:
             needed //= self.world
-        if self.device.type == "cpu":
-            needed *= self.beside
+        if self.device.type == "cpu":  # processes on one machine share its memory
+            needed *= min(_number("LOCAL_WORLD_SIZE", 1), self.world)
         if free is not None and needed > free:
             raise TooLargeError(
                 f"to train {parameters:,} parameters takes {needed / 2**30:,.1f} GiB, {free / 2**30:,.1f} GiB are free "
@@ -115,7 +111,7 @@ class Processes:
     def share(self, rows: Sequence[Row], passes: int = 1) -> list[Sequence[Row]]:
         """This process's rows of a batch, for each of at most `passes` passes.
 
-        Every process has as many passes as the others; one of them may be without rows.
+        Every process has the same number of passes, perhaps without rows.
 
         >>> [Processes(rank, world=2).share("abcdefg", passes=2) for rank in (0, 1)]
         [['ae', 'cg'], ['bf', 'd']]
@@ -126,24 +122,24 @@ class Processes:
         return [rows[n * self.world + self.rank :: passes * self.world] for n in range(passes)]
 
     def split(self, function: Callable[[list[str]], list[str]], texts: list[str]) -> list[str]:
-        """function(texts), of which each process does its share; all get the whole."""
+        """function(texts), computed in shares by all processes and returned to all."""
         if self.world == 1:
             return function(texts)
-        own = function(texts[self.rank :: self.world])
-        found = [""] * len(texts)
-        for rank, data in enumerate(self._gathered(json.dumps(own).encode())):
-            found[rank :: self.world] = json.loads(data)
-        return found
+        results = [""] * len(texts)
+        share = function(texts[self.rank :: self.world])
+        for rank, data in enumerate(self._gathered(json.dumps(share).encode())):
+            results[rank :: self.world] = json.loads(data)
+        return results
 
     def wrap(self, model: Transformer, *, shard: bool) -> Any:
-        """The model's loss, whose gradients are averaged over the processes; with `shard`, each keeps a part of all."""
+        """The loss of a model, with gradients averaged over the processes; with `shard`, weights are sharded."""
         if self.world == 1:
             return Loss(model)
         if not shard:
             from torch.nn.parallel import DistributedDataParallel
 
             wrapped = DistributedDataParallel(Loss(model), gradient_as_bucket_view=True)
-            wrapped.broadcast_buffers = False  # they are constants
+            wrapped.broadcast_buffers = False  # the buffers are constants
             return wrapped
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
@@ -165,23 +161,23 @@ class Processes:
         return number
 
     def any(self, flag: bool) -> bool:
-        """Whether it is so for any process. All wait here for each other."""
+        """Whether the flag is True in any process; all processes wait for each other."""
         if self.world == 1:
             return flag
-        found = torch.tensor(float(flag))
-        distributed.all_reduce(found, op=distributed.ReduceOp.MAX)
-        return bool(found)
+        largest = torch.tensor(float(flag))
+        distributed.all_reduce(largest, op=distributed.ReduceOp.MAX)
+        return bool(largest)
 
     def number_of_first(self, number: float) -> float:
-        """The number of the first process, for all; quicker than `of_first`."""
+        """The number of the first process, for all processes; faster than `of_first`."""
         return float(self.sum(torch.tensor(number if self.first else 0.0, dtype=torch.float64)))
 
     def of_first(self, value: Any) -> Any:
-        """The value of the first process, for all: anything that JSON holds."""
+        """The value of the first process, for all processes: anything that JSON holds."""
         return value if self.world == 1 else json.loads(self.bytes_of_first(json.dumps(value).encode()))
 
     def bytes_of_first(self, data: bytes) -> bytes:
-        """The bytes of the first process, for all."""
+        """The bytes of the first process, for all processes."""
         return data if self.world == 1 else self._gathered(data if self.first else b"")[0]
 
     def _gathered(self, data: bytes) -> list[bytes]:
@@ -194,83 +190,75 @@ class Processes:
         return [bytes(part[: int(size)].numpy()) for part, size in zip(parts, sizes, strict=True)]
 
     def await_first(self, what: str) -> None:
-        """Wait until the first process comes here too, however long that takes, once for each name."""
+        """Wait until the first process makes this call, without a time limit; once for each name."""
         if self._store is not None and self.first:
             self._store.set(what, "1")
         elif self._store is not None:
             self._store.wait([what], timedelta(days=30))
 
     def whole(self, tensor: Tensor) -> Tensor:
-        """A tensor, or all shards of it; every process must ask."""
+        """A tensor, gathered from its shards if it is sharded; all processes must call this."""
         return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
 
     def fill(self, tensor: Tensor, content: Tensor | None) -> None:
-        """Give a tensor, or this process's shard of it, the content that the first process has."""
-        if self.world == 1:
-            assert content is not None
-            tensor.copy_(content)
-            return
+        """Copy the content that the first process has into a tensor, or into this process's shard of it."""
         whole = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
         if self.first:
             assert content is not None
             whole.copy_(content)
-        if not hasattr(tensor, "full_tensor"):
-            distributed.broadcast(whole, 0)
-            tensor.copy_(whole)
-            return
-        from torch.distributed.tensor import DTensor, distribute_tensor
+        if hasattr(tensor, "full_tensor"):
+            from torch.distributed.tensor import DTensor, distribute_tensor
 
-        assert isinstance(tensor, DTensor)
-        tensor.to_local().copy_(distribute_tensor(whole, tensor.device_mesh, tensor.placements).to_local())
+            assert isinstance(tensor, DTensor)
+            tensor.to_local().copy_(distribute_tensor(whole, tensor.device_mesh, tensor.placements).to_local())
+            return
+        if self.world > 1:
+            distributed.broadcast(whole, 0)
+        tensor.copy_(whole)
 
     # The end
 
     def abandoned(self) -> bool:
-        """Whether the torchrun that started this process has gone, and nobody is left to end it."""
+        """Whether torchrun, which started this process and would end it, is gone."""
         return self._launcher is not None and self._launcher != os.getppid()
 
-    def lost(self, error: BaseException) -> bool:
-        """Whether an error says that another process cannot be reached."""
-        text = str(error).lower()
-        return self.world > 1 and (isinstance(error, distributed.DistError) or "gloo" in text or "nccl" in text)
-
-    def speaks(self, error: BaseException | None = None) -> bool:
-        """Whether this process says why the training ended: the first that asks does."""
-        if self._voice is None:  # it has not met the others yet
+    def is_reporter(self, error: BaseException | None = None) -> bool:
+        """Whether this process reports why the training ended: the first process that calls this does."""
+        if self._report_store is None:  # not connected yet
             return self.rank <= 1
         try:
-            return bool(self._voice.add("spoken", 1) == 1)
-        except RuntimeError:  # the store ended with torchrun; or without it with the first process, if that was killed
+            return bool(self._report_store.add("reported", 1) == 1)
+        except RuntimeError:  # the store ended with torchrun or, without torchrun, with the first process
             return self.first or (self.rank == 1 and isinstance(error, _Lost))
 
-    def _end_when_told(self, advice: Callable[[], str], left: threading.Event, ear: socket.socket) -> None:
-        """After SIGTERM, end this process even if it waits inside a library that lets no signal through."""
-        with suppress(OSError), ear:
-            while signals := ear.recv(64):
-                if signal.SIGTERM in signals and not left.wait(_GRACE):
-                    if self.speaks():
-                        os.write(2, f"regard: {_TOLD}; {advice()}.\n".encode())
+    def _exit_after_sigterm(self, advice: Callable[[], str], left: threading.Event, signals: socket.socket) -> None:
+        """After SIGTERM, end this process even if it waits inside a library that handles no signals."""
+        with suppress(OSError), signals:
+            while received := signals.recv(64):
+                if signal.SIGTERM in received and not left.wait(_GRACE):
+                    if self.is_reporter():
+                        os.write(2, f"regard: {_ENDED}; {advice()}.\n".encode())
                     os._exit(128 + signal.SIGTERM)
 
     @contextmanager
-    def told(self, advice: Callable[[], str]) -> Iterator[None]:
-        """Let SIGTERM, with which torchrun ends the others when one process has failed, raise KeyboardInterrupt.
+    def interrupted_by_sigterm(self, advice: Callable[[], str]) -> Iterator[None]:
+        """Let SIGTERM raise KeyboardInterrupt: torchrun sends it to the other processes when one has failed.
 
-        After an error it is ignored: this process ends anyway, and must have the time to say why.
+        After an error SIGTERM is ignored: this process ends anyway, and must have the time to report why.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
 
         def stop(*_: Any) -> None:
-            raise KeyboardInterrupt(f"{_TOLD}; {advice()}.")
+            raise KeyboardInterrupt(f"{_ENDED}; {advice()}.")
 
         left = threading.Event()
-        ear, mouth = socket.socketpair()
-        mouth.setblocking(False)
-        fd = signal.set_wakeup_fd(mouth.fileno(), warn_on_full_buffer=False)
+        signals, wakeup = socket.socketpair()
+        wakeup.setblocking(False)
+        fd = signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
         before: Any = signal.signal(signal.SIGTERM, stop)
-        threading.Thread(target=self._end_when_told, args=(advice, left, ear), daemon=True).start()
+        threading.Thread(target=self._exit_after_sigterm, args=(advice, left, signals), daemon=True).start()
         try:
             yield
         except BaseException:
@@ -280,21 +268,18 @@ class Processes:
             signal.signal(signal.SIGTERM, before)
             signal.set_wakeup_fd(fd)
             left.set()
-            mouth.close()  # the thread reads that, and ends
+            wakeup.close()  # ends the thread
 
 
 class _Lost(RegardError):
     """Another process cannot be reached."""
 
 
-_TOLD = "ended by SIGTERM, as torchrun does when another process has failed"
-
-
 @contextmanager
 def joined(advice: Callable[[], str]) -> Iterator[Processes]:
-    """Join the other processes, if torchrun has started more than one; only one of them raises what ended them all.
+    """Join the other processes of torchrun, if there are any; only one process raises the error that ended all.
 
-    `advice` says, at the end, how to go on.
+    `advice` tells the user how to continue.
     """
     world = _number("WORLD_SIZE", 1)
     if world == 1:
@@ -310,25 +295,26 @@ def joined(advice: Callable[[], str]) -> Iterator[Processes]:
     if gpus:
         torch.cuda.set_device(local % gpus)
     backend = "cpu:gloo,cuda:nccl" if gpus and distributed.is_nccl_available() else "gloo"
-    ours = Processes(rank, world)
+    processes = Processes(rank, world)
     try:
-        with ours.told(advice):
+        with processes.interrupted_by_sigterm(advice):
             try:
-                found = next(rendezvous("env://", rank, world, timeout=_PATIENCE))[0]
-                # torchrun's store outlives the processes: what those before a restart wrote must not be read.
+                shared = next(rendezvous("env://", rank, world, timeout=_PATIENCE))[0]
+                # The store outlives a restart of the processes: do not read what was written before it.
                 attempt = _number("TORCHELASTIC_RESTART_COUNT", 0)
-                store: Any = distributed.PrefixStore(f"regard {attempt}", found)  # type: ignore[attr-defined]
-                ours._store, ours._voice = store.clone(), store.clone()
+                store: Any = distributed.PrefixStore(f"regard {attempt}", shared)  # type: ignore[attr-defined]
+                processes._store, processes._report_store = store.clone(), store.clone()
                 distributed.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=_PATIENCE)
                 if gpus and local >= gpus:
                     raise InputError(f"this machine has {gpus} GPUs: start torchrun with --nproc-per-node={gpus}.")
-                yield ours
+                yield processes
             except (RuntimeError, ValueError) as error:
-                if not ours.lost(error):
+                is_lost = isinstance(error, distributed.DistError) or re.search("gloo|nccl", str(error).lower())
+                if not is_lost:
                     raise
                 raise _Lost(f"another process of this training has ended or does not answer; {advice()}.") from None
     except BaseException as error:
-        if not ours.speaks(error):
+        if not processes.is_reporter(error):
             raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else 2) from None
         if isinstance(error, RegardError) and not isinstance(error, _Lost) and rank:
             error.args = (f"process {rank + 1} of {world}: {error}",)

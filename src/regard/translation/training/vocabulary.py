@@ -1,6 +1,6 @@
-"""Text to token ids and back: `Vocabulary`, one SentencePiece model for both languages, and `MarianVocabulary`, two.
+"""Text to token ids and back: `Vocabulary` with one SentencePiece model, `MarianVocabulary` with one per language.
 
-Ids are laid out as in Marian: </s> = 0, <unk> = 1, then the pieces, and <pad> last.
+Ids are as in Marian: </s> = 0, <unk> = 1, then the pieces, and <pad> last.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import unicodedata
 from bisect import bisect
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import accumulate, groupby
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -21,43 +22,37 @@ from regard.errors import FileError, InputError
 from regard.nn.model_folder import read_json, write_bytes, write_json
 
 FILE = "vocabulary.spm"
-MARKS = tuple(f"⟦{n}⟧" for n in range(1, 10))  # pieces that stand for what is not translated: see facts.py
+MARKS = tuple(f"⟦{n}⟧" for n in range(1, 10))  # placeholders for text that is not translated: see facts.py
 _SPACE = "\u2581"  # SentencePiece's mark for the beginning of a word
-_UNKNOWN_PENALTY = 10.0  # SentencePiece's: an unknown letter is less probable than any piece
+_UNKNOWN_PENALTY = 10.0  # as in SentencePiece: an unknown letter is less probable than any piece
 _MARIAN_FILES = ("source.spm", "target.spm", "vocab.json")
 _LANGUAGE = re.compile(r"\s*(>>\S+<<)\s*")  # the prefix that selects the target language of a multilingual model
 
 
 def clean(text: str) -> str:
-    """One line of text in the form that the model was trained on: composed letters, plain quotes and spaces.
+    """Normalize one line of text as in training: composed letters, plain quotes, single spaces.
 
     >>> clean("  J\\u2019ai\\u00a0faim\\u202f!  ")
     "J'ai faim !"
     """
-    if not text.isascii():  # ASCII is in this form: a corpus has millions of such lines
-        text = unicodedata.normalize("NFKC", _MARKS.sub(_in_order, text)).translate(_PLAIN)
+    if not text.isascii():  # skip the work for ASCII, of which a corpus has millions of lines
+        text = unicodedata.normalize("NFKC", _MARKS.sub(_sort_marks, text)).translate(_PLAIN)
     return " ".join(text.split())
 
 
-def _in_order(run: re.Match[str]) -> str:
-    """Combining marks decomposed and sorted as NFKC does it, which takes the square of their number for the sorting."""
-    out: list[str] = []
-    marks: list[str] = []
-    for letter in "".join(unicodedata.normalize("NFKD", letter) for letter in run.group()) + "\0":
-        if unicodedata.combining(letter):
-            marks.append(letter)
-        else:
-            out += [*sorted(marks, key=unicodedata.combining), letter]
-            marks = []
-    return "".join(out[:-1])
+def _sort_marks(run: re.Match[str]) -> str:
+    """Decompose and sort combining marks as NFKC does, whose own sorting takes quadratic time."""
+    letters = "".join(unicodedata.normalize("NFKD", letter) for letter in run.group())
+    groups = groupby(letters, lambda letter: unicodedata.combining(letter) > 0)
+    return "".join(letter for _, group in groups for letter in sorted(group, key=unicodedata.combining))
 
 
-_MARKS = re.compile(r"(?<![^\w\s\x00-\x7f])[^\w\s\x00-\x7f]{64,}+")  # marks are no letters, spaces or ASCII
+_MARKS = re.compile(r"(?<![^\w\s\x00-\x7f])[^\w\s\x00-\x7f]{64,}+")  # neither letters nor spaces nor ASCII
 _PLAIN = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "\u00ad": None})
 
 
 class Vocabulary:
-    """Subwords of two languages, and the ids they have in a model.
+    """Subwords of two languages, and their ids in a model.
 
     >>> words = Vocabulary.train(["a dog ate", "the dog ran", "un chien court"] * 9, size=30)
     >>> words.decode(words.encode("the dog ate")), words.end, words.pad == len(words) - 1
@@ -73,10 +68,13 @@ class Vocabulary:
 
     @classmethod
     def train(cls, lines: Iterable[str], size: int, *, marks: bool = False) -> Vocabulary:
-        """Learn at most `size` subwords, the three special ones included, from lines of both languages.
+        """Learn a vocabulary from lines of both languages.
 
-        With `marks`, ⟦1⟧ to ⟦9⟧ are pieces too, for a model that is trained on pairs in which they stand for a
-        number, a name or code on both sides.
+        Args:
+            lines: texts of both languages.
+            size: the largest number of subwords, the three special ones included.
+            marks: whether ⟦1⟧ to ⟦9⟧ are pieces too, for training pairs in which they stand for a number, a name or
+                code on both sides.
 
         >>> words = Vocabulary.train(["a dog ate", "the dog ran"] * 9, size=30, marks=True)
         >>> words.has_marks, "⟦3⟧" in words.pieces(words.encode("the ⟦3⟧ ran"))
@@ -111,9 +109,13 @@ class Vocabulary:
     def encode_many(
         self, texts: Sequence[str], *, sampling: float = 0.0, seed: int = 0, cleaned: bool = False
     ) -> list[list[int]]:
-        """The ids of each text; with `sampling`, words are split at random, for training (larger = less random).
+        """The ids of each text.
 
-        Texts that were `cleaned` before, as those of a `Corpus`, are taken as they are.
+        Args:
+            texts: the texts.
+            sampling: for training, split words at random; larger values sample less randomly.
+            seed: the seed of the sampling.
+            cleaned: whether `clean` was applied before, as in a `Corpus`.
 
         >>> words = Vocabulary.train(["a dog ate", "the dog ran"] * 9, size=20)
         >>> [words.decode(ids) for ids in words.encode_many(["a dog ran"] * 2, sampling=0.1)]
@@ -121,8 +123,7 @@ class Vocabulary:
         """
         lines = list(texts) if cleaned else [clean(text) for text in texts]
         if not sampling:
-            found: list[list[int]] = self._pieces.Encode(lines)
-            return found
+            return self._pieces.Encode(lines)  # type: ignore[no-any-return]
         sampler, random = SubwordSampler(self._pieces, sampling), Random(seed)
         return [sampler.draw(line, random) for line in lines]
 
@@ -132,20 +133,19 @@ class Vocabulary:
         return all(self._pieces.PieceToId(mark) != self.unknown for mark in MARKS)
 
     def knows(self, text: str) -> bool:
-        """Whether a text can be encoded without <unk>; of single letters, of which there are few, it is remembered."""
-        known = self._known.get(text)
-        if known is None:
-            known = self.unknown not in self.encode(text)
-            if len(text) == 1:
-                self._known[text] = known
-        return known
+        """Whether a text can be encoded without <unk>; the answers for single letters are cached."""
+        if len(text) != 1:
+            return self.unknown not in self.encode(text)
+        if text not in self._known_letters:
+            self._known_letters[text] = self.unknown not in self.encode(text)
+        return self._known_letters[text]
 
     @cached_property
-    def _known(self) -> dict[str, bool]:
+    def _known_letters(self) -> dict[str, bool]:
         return {}
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids, without special ones."""
+        """The text of ids; special ids are left out."""
         return str(self._pieces.Decode([i for i in ids if self.unknown < i < self.pad]))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
@@ -181,14 +181,14 @@ class Vocabulary:
         return cls(_read(path))
 
     def save_marian(self, folder: Path) -> None:
-        """Write the files of Marian's tokenizer: source.spm, target.spm, vocab.json and its config."""
+        """Write the files of a Marian tokenizer: source.spm, target.spm, vocab.json and tokenizer_config.json."""
         ids = {self._pieces.IdToPiece(i): i for i in range(self.pad)} | {"<pad>": self.pad}
         languages = {"source_lang": "en", "target_lang": "fr"}
         _write_marian(folder, self.model, self.model, ids, languages)
 
 
 class _Choices(NamedTuple):
-    """The pieces that may end at one place of a word."""
+    """The pieces that may end at one position of a word."""
 
     limits: list[float]  # cumulative probabilities
     starts: list[int]
@@ -196,10 +196,10 @@ class _Choices(NamedTuple):
 
 
 class SubwordSampler:
-    """Random segmentations by one SentencePiece unigram model, the same for the same seed on every machine.
+    """Random segmentations by a SentencePiece unigram model, the same for the same seed on every machine.
 
-    They have the distribution of SentencePiece's own sampling, whose generator cannot be seeded in every version: a
-    segmentation has the probability of its pieces to the power alpha (larger = less random), normalised over all.
+    SentencePiece samples from the same distribution, but not every version can be seeded. A segmentation has the
+    probability of its pieces to the power alpha, normalized over all segmentations.
 
     >>> words = Vocabulary.train(["a dog ate", "the dog ran"] * 9, size=20)
     >>> sampler = SubwordSampler(words._pieces, alpha=0.1)
@@ -217,7 +217,7 @@ class SubwordSampler:
         self._pieces = {processor.IdToPiece(n): (n, alpha * score) for n, score in scores.items()}
         self._longest = max(map(len, self._pieces), default=1)
         self._unknown = processor.unk_id(), alpha * (min(scores.values(), default=0.0) - _UNKNOWN_PENALTY)
-        # Pieces begin with the mark of a space or have none: words are then independent of each other.
+        # If spaces occur only at the beginning of pieces, words are independent of each other.
         self._by_word = not any(_SPACE in piece[1:] for piece in self._pieces)
         self._lattices: dict[str, list[_Choices]] = {}
 
@@ -230,37 +230,34 @@ class SubwordSampler:
             lattice = self._lattices.get(word)
             if lattice is None:
                 lattice = self._lattices[word] = self._lattice(word)
-            found, end = [], len(word)
+            drawn, end = [], len(word)
             while end:
                 limits, starts, pieces = lattice[end]
-                chosen = min(bisect(limits, random.random()), len(starts) - 1)
-                found.append(pieces[chosen])
-                end = starts[chosen]
-            ids += reversed(found)
-        unknown = self._unknown[0]  # several in a row are one, as in SentencePiece
+                choice = min(bisect(limits, random.random()), len(starts) - 1)
+                drawn.append(pieces[choice])
+                end = starts[choice]
+            ids += reversed(drawn)
+        unknown = self._unknown[0]  # consecutive unknown letters become one <unk>, as in SentencePiece
         return [n for place, n in enumerate(ids) if n != unknown or place == 0 or ids[place - 1] != unknown]
 
     def _lattice(self, word: str) -> list[_Choices]:
-        """Forward filtering: for each place, the pieces that may end there and their probabilities."""
+        """Forward filtering: for each position, the pieces that may end there and their probabilities."""
         total = [0.0]  # log of the sum over all segmentations of the first n letters
         choices = [_Choices([], [], [])]
         for end in range(1, len(word) + 1):
-            found = []
+            ends = []  # (log of the sum, start, id) of the pieces that end here
             for start in range(max(end - self._longest, 0), end):
                 piece = self._pieces.get(word[start:end])
                 if piece is None and start == end - 1:
                     piece = self._unknown
                 if piece is not None:
-                    found.append((total[start] + piece[1], start, piece[0]))
-            most = max(weight for weight, _, _ in found)
-            shares = [math.exp(weight - most) for weight, _, _ in found]
+                    ends.append((total[start] + piece[1], start, piece[0]))
+            most = max(weight for weight, _, _ in ends)
+            shares = [math.exp(weight - most) for weight, _, _ in ends]
             whole = math.fsum(shares)
-            limits, so_far = [], 0.0
-            for share in shares:
-                so_far += share / whole
-                limits.append(so_far)
+            limits = list(accumulate(share / whole for share in shares))
             total.append(most + math.log(whole))
-            choices.append(_Choices(limits, [start for _, start, _ in found], [n for _, _, n in found]))
+            choices.append(_Choices(limits, [start for _, start, _ in ends], [n for _, _, n in ends]))
         return choices
 
 
@@ -268,11 +265,11 @@ class MarianVocabulary(Vocabulary):
     """The two SentencePiece models of a Marian folder, with the ids of its vocab.json.
 
     >>> import tempfile
-    >>> own = Vocabulary.train(["a dog ate", "the dog ran", "un chien court"] * 9, size=30)
+    >>> words = Vocabulary.train(["a dog ate", "the dog ran", "un chien court"] * 9, size=30)
     >>> folder = Path(tempfile.mkdtemp())
-    >>> own.save_marian(folder)
-    >>> theirs = MarianVocabulary.load(folder)
-    >>> theirs.encode("the dog ate") == own.encode("the dog ate"), theirs.decode(own.encode("un chien"))
+    >>> words.save_marian(folder)
+    >>> marian = MarianVocabulary.load(folder)
+    >>> marian.encode("the dog ate") == words.encode("the dog ate"), marian.decode(words.encode("un chien"))
     (True, 'un chien')
     """
 
@@ -321,7 +318,7 @@ class MarianVocabulary(Vocabulary):
         return [self.encode(text) for text in texts]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The target text of ids, without special ones."""
+        """The target text of ids; special ids are left out."""
         special = (self.end, self.unknown, self.pad)
         return str(self._target.DecodePieces(self.pieces([i for i in ids if i not in special])))
 
@@ -330,11 +327,11 @@ class MarianVocabulary(Vocabulary):
         return [self._names.get(int(i), "<unk>") for i in ids]
 
     def save(self, folder: Path) -> None:
-        """Refused: it has two models, not one."""
+        """Raise: a Marian vocabulary has two models, not one."""
         raise InputError(f"a Marian vocabulary cannot be written as one into {folder}: use to_marian(folder).")
 
     def save_marian(self, folder: Path) -> None:
-        """Write the files that were read."""
+        """Write the files from which the vocabulary was loaded."""
         _write_marian(folder, *self._files, self._ids, {})
 
 
