@@ -2,11 +2,11 @@
 
 Read in this order:
 
-definition.py  `search`, the definition; hypotheses, how a beam grows, the repetition guard
-engine.py      the search on a CPU: CTranslate2 with our weights
+definition.py  `search`, the definition; hypotheses, a step of a beam, the repetition guard
+engine.py      the search on a CPU: CTranslate2 with regard's weights
 gpu.py         the search on a GPU, in fixed shapes
 
-Here, `search_all` chooses among them, for sources of any number.
+`search_all`, in this file, chooses among them for any number of sources.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from regard.translation.searching.gpu import StaticSearch
 
 __all__ = ["Hypothesis", "search", "search_all", "search_by_engine", "usable_engine"]
 
-_AT_ONCE = 1024  # source tokens of a batch for an engine, at most: Ctrl-C waits for a batch to end
+_MOST_TOKENS = 1024  # source tokens in a batch for an engine: Ctrl-C waits for the end of a batch
 
 
 def search_all(
@@ -38,12 +38,19 @@ def search_all(
     advance: Callable[[float], None] | None = None,
     known: Mapping[int, list[Hypothesis]] | None = None,
 ) -> list[list[Hypothesis]]:
-    """`search` for sources of any number and lengths, on the model's device; results in the order of the sources.
+    """`search` for any number of sources, on the model's device; results are in the order of the sources.
 
-    Sources of similar length are searched together: `sentences` of them at a time or, if `tokens` is given, so many
-    that about `tokens` tokens are in flight, all beams included; on a GPU, as many as keep it busy. After each batch,
-    `advance` gets the number of its source tokens. Who needs only a few of the targets says so by `needed`: the others
-    may be missing. `known` has what `search_by_engine` found for these sources.
+    Sources of similar length are searched together; on a GPU, as many as keep it busy.
+
+    Args:
+        model: the model.
+        sources: the token ids of each source, with the end.
+        beam, length_penalty: as in `search`.
+        sentences: the number of sources in a batch.
+        tokens: instead of `sentences`, the approximate number of tokens in a batch, all beams included.
+        needed: the number of targets needed for each source; more may be missing.
+        advance: after each batch, gets the number of its source tokens.
+        known: the results of `search_by_engine` for these sources.
 
     >>> import regard
     >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval()
@@ -52,20 +59,20 @@ def search_all(
     """
     first = _first(sources)
     if advance is not None:
-        advance(sum(map(len, sources)) - sum(map(len, first)))  # each is searched once
+        advance(sum(map(len, sources)) - sum(map(len, first)))  # repeated sources are searched once
     engine = usable_engine(model, beam, length_penalty) if known is None else None
     if engine is not None:
         known = search_by_engine(
             engine, sources, beam=beam, length_penalty=length_penalty, sentences=sentences, needed=needed,
             advance=advance,
         )  # fmt: skip
-    found = dict(known or {})
-    order = sorted((n for n in first.values() if n not in found), key=lambda n: len(sources[n]))
+    results = dict(known or {})
+    order = sorted((n for n in first.values() if n not in results), key=lambda n: len(sources[n]))
     static = StaticSearch.of(model) if order and beam >= 1 else None
     if static is not None:
-        given = [sources[n] for n in order]
-        best = static.search(model, given, beam=beam, length_penalty=length_penalty, needed=needed, advance=advance)
-        found.update(zip(order, best, strict=True))
+        rest = [sources[n] for n in order]
+        best = static.search(model, rest, beam=beam, length_penalty=length_penalty, needed=needed, advance=advance)
+        results.update(zip(order, best, strict=True))
         order = []
     while order:
         shortest = max(len(sources[order[0]]), 8)
@@ -74,14 +81,14 @@ def search_all(
         padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(sources[n]) for n in batch], True, model.config.pad)
         with threads(len(batch) * beam * model.config.parameters):  # multiply-adds of a step, about
             best = search(model, padded.to(model.embedding.weight.device), beam=beam, length_penalty=length_penalty)
-        found.update(zip(batch, best, strict=True))
+        results.update(zip(batch, best, strict=True))
         if advance is not None:
             advance(sum(len(sources[n]) for n in batch))
-    return [list(found[first[tuple(source)]]) for source in sources]
+    return [list(results[first[tuple(source)]]) for source in sources]
 
 
 def _first(sources: Sequence[Sequence[int]]) -> dict[tuple[int, ...], int]:
-    """Where each source occurs first."""
+    """The index of the first occurrence of each source."""
     first: dict[tuple[int, ...], int] = {}
     for n, source in enumerate(sources):
         first.setdefault(tuple(source), n)
@@ -89,8 +96,8 @@ def _first(sources: Sequence[Sequence[int]]) -> dict[tuple[int, ...], int]:
 
 
 def usable_engine(model: Transformer, beam: int, length_penalty: float) -> Engine | None:
-    """The engine that may search for this model."""
-    # CTranslate2 does not take a beam as wide as the vocabulary, and stops early without a length penalty.
+    """The engine for this model, if there is one."""
+    # CTranslate2 refuses a beam as wide as the vocabulary, and stops early without a length penalty.
     return Engine.of(model) if 1 <= beam < model.config.vocabulary // 2 and length_penalty != 0 else None
 
 
@@ -98,35 +105,32 @@ def search_by_engine(
     engine: Engine, sources: Sequence[Sequence[int]], *, beam: int, length_penalty: float, sentences: int = 32,
     needed: int | None = None, advance: Callable[[float], None] | None = None,
 ) -> dict[int, list[Hypothesis]]:  # fmt: skip
-    """What an engine finds for each source that is not a repeated one, without those that our own search must do.
+    """The engine's targets for each distinct source, without the sources that need regard's own search.
 
-    It knows neither the repetition guard nor a maximum length for each sentence. (It can suppress a sequence, but then
-    scales the rest up to 1, so that a loop followed by anything else seems probable.) Targets that break these rules
-    are left out, as long as those remain that are needed. The model itself is not used: any thread may search so.
+    The engine has neither the repetition guard nor a maximum length for each sentence. (It can suppress a sequence, but
+    then scales the other probabilities up to 1, so that a loop followed by anything else seems probable.) Targets that
+    break these rules are left out, and sources with fewer than `needed` targets. Any thread may call this: it does not
+    use the model.
     """
     needed = beam if needed is None else needed
-    found: dict[int, list[Hypothesis]] = {}
+    results: dict[int, list[Hypothesis]] = {}
     order = sorted(_first(sources).values(), key=lambda n: len(sources[n]))
     size = max(min(sentences, -(-len(order) // engine.workers)), 1)  # a part for each worker
-    batches: list[list[int]] = [[]]
-    for n in reversed(order):  # the longest first: the last batches, which may keep one worker only, are the shortest
-        if len(batches[-1]) == size or len(sources[n]) * (len(batches[-1]) + 1) > _AT_ONCE:
+    batches: list[list[int]] = []
+    for n in reversed(order):  # the longest first: the last batches, when workers become idle, are the shortest
+        if not batches or len(batches[-1]) == size or len(sources[n]) * (len(batches[-1]) + 1) > _MOST_TOKENS:
             batches.append([])
         batches[-1].append(n)
-    batches = [batch for batch in batches if batch]
-    given = ([sources[n] for n in batch] for batch in batches)
-    for batch, best in zip(batches, engine.search(given, beam=beam, length_penalty=length_penalty), strict=True):
+    inputs = ([sources[n] for n in batch] for batch in batches)
+    for batch, best in zip(batches, engine.search(inputs, beam=beam, length_penalty=length_penalty), strict=True):
         done = 0
         for n, targets in zip(batch, best, strict=True):
             most = longest_target(len(sources[n]), engine.config.positions)
-            allowed = [
-                target
-                for target in targets
-                if target.ended and len(target.tokens) < most and not loops(sources[n], target.tokens)
-            ]
+            ended = [target for target in targets if target.ended and len(target.tokens) < most]
+            allowed = [target for target in ended if not loops(sources[n], target.tokens)]
             if len(allowed) >= needed:
-                found[n] = allowed
+                results[n] = allowed
                 done += len(sources[n])
         if advance is not None:
             advance(done)
-    return found
+    return results

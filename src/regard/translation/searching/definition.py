@@ -1,7 +1,7 @@
 """`search`: the most probable targets of each source, token by token, greedy (beam = 1) or with a beam.
 
-This is the definition of the search. The searches of a CPU (engine.py) and of a GPU (gpu.py) compute the same faster,
-with the same parts: `Hypothesis`, `grow`, `read_back` and `RepetitionGuard`.
+This is the definition of the search. engine.py (on a CPU) and gpu.py (on a GPU) compute the same faster, with the same
+parts: `Hypothesis`, `grow`, `read_back` and `RepetitionGuard`.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from regard.support import Bool, Float, Int
 
 Array = NDArray[Any]
 
-_BLOCK = 64  # log-probabilities of a row are compared in blocks
-LAGS = 8  # tokens of the longest sequence that is watched: a power of 2, for kernels
-REPEATS = 3  # times in a row
+_BLOCK = 64  # log-probabilities in a block, of which the largest is compared first
+LAGS = 8  # tokens of the longest sequence that the repetition guard detects: a power of 2, for kernels
+REPEATS = 3  # how often a sequence may occur in a row
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A target that was found: its tokens without the end, and its mean log-probability (length penalty 1)."""
+    """A target: its tokens without the end, and its mean log-probability (length penalty 1)."""
 
     tokens: list[int]
     score: float
-    ended: bool = True  # False: cut off at the maximum length
+    ended: bool = True  # False: truncated at the maximum length
 
 
 def score(total: Any, length: Any, length_penalty: float) -> Any:
-    """The score of a target: the sum of its log-probabilities over a power of its length, the end counted.
+    """The score of a target: the sum of its log-probabilities over a power of its length, which counts the end.
 
     >>> score(-6.0, 3, 1.0), score(-6.0, 4, 0.5)
     (-2.0, -3.0)
@@ -45,29 +45,29 @@ def score(total: Any, length: Any, length_penalty: float) -> Any:
 
 
 def longest_target(source: int, positions: int) -> int:
-    """The number of tokens, with the end, at which a target of a source of so many tokens is cut off."""
+    """The maximum length of a target, with the end, for a source with this number of tokens."""
     return min(2 * source + 16, positions)
 
 
-def ranked(found: Sequence[Hypothesis], beam: int) -> list[Hypothesis]:
-    """The best of those that were found for one source, best first; none at all is an error."""
-    if not found:
+def ranked(hypotheses: Sequence[Hypothesis], beam: int) -> list[Hypothesis]:
+    """The best hypotheses for one source, best first; an error if there are none."""
+    if not hypotheses:
         raise RegardError(
             "the search found no target: the model's probabilities are NaN or 0 throughout. Are its weights damaged?"
         )
-    return sorted(found, key=lambda h: -h.score)[:beam]
+    return sorted(hypotheses, key=lambda h: -h.score)[:beam]
 
 
-# How a beam grows
+# A step of a beam
 
 
 class Grown(NamedTuple):
-    """What a step makes of the targets of each sentence: those that go on, and those that end."""
+    """The targets of each sentence after a step: those that continue, and those that end."""
 
     scores: Float[Tensor, "batch beam"]  # sums of log-probabilities
-    parents: Int[Tensor, "batch beam"]  # the target that each continues
+    parents: Int[Tensor, "batch beam"]  # the target that each token continues
     tokens: Int[Tensor, "batch beam"]
-    ended: Float[Tensor, "batch beam"]  # sums of those that end, if they rank within the beam; -inf elsewhere
+    ended: Float[Tensor, "batch beam"]  # sums of targets that end, if they rank within the beam; -inf elsewhere
     ended_parents: Int[Tensor, "batch beam"]
 
 
@@ -77,9 +77,13 @@ def grow(
     end: int,
     maxima: Float[Tensor, "rows blocks"] | None = None,
 ) -> Grown:
-    """One step of a beam search, by the log-probabilities of each target's next token; never waits for a GPU.
+    """One step of a beam search; never waits for a GPU.
 
-    Who has the largest of each block of a row already (`block_width`) gives these `maxima`.
+    Args:
+        logs: the log-probabilities of each target's next token.
+        scores: the sum of log-probabilities of each target.
+        end: the token that ends a target.
+        maxima: the largest of each block of a row (`block_width`), if they are known.
 
     >>> logs = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.8, 0.1]]).log()
     >>> grown = grow(logs, torch.tensor([[-1.0, -2.0]]), end=0)
@@ -91,15 +95,14 @@ def grow(
     ended = tokens == end
     # The beam continues with its best candidates that did not end.
     order = ended.long().argsort(dim=-1, stable=True)[:, :beam]
-    going, their_parents, their_tokens = (t.gather(1, order) for t in (values, parents, tokens))
-    # A sum that is NaN never counts as found.
-    counts = ended[:, :beam] & (values[:, :beam] > -torch.inf)
-    ends = torch.where(counts, values[:, :beam], -torch.inf)
-    return Grown(going, their_parents, their_tokens, ends, parents[:, :beam])
+    next_scores, next_parents, next_tokens = (t.gather(1, order) for t in (values, parents, tokens))
+    # A sum that is NaN never ends a target.
+    ends = torch.where(ended[:, :beam] & (values[:, :beam] > -torch.inf), values[:, :beam], -torch.inf)
+    return Grown(next_scores, next_parents, next_tokens, ends, parents[:, :beam])
 
 
 def block_width(vocabulary: int, beam: int) -> int:
-    """How many neighbours in a row are compared by their largest first; 1: each by itself.
+    """The width of the blocks whose largest log-probabilities are compared first; 1: no blocks.
 
     >>> block_width(20_000, beam=4), block_width(500, beam=4)
     (64, 1)
@@ -112,9 +115,9 @@ def _best(
     scores: Float[Tensor, "batch beam"],
     maxima: Float[Tensor, "rows blocks"] | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(score, beam it continues, token) of the best continuations of each sentence, twice as many as a beam has.
+    """(score, beam that it continues, token) of the best 2 × beam continuations of each sentence.
 
-    The k largest numbers lie in the k blocks with the largest maxima, so only those are compared one by one.
+    The k largest numbers lie in the k blocks with the largest maxima: only these blocks are compared number by number.
     """
     (batch, beam), size = scores.shape, logs.shape[-1]
     count, width = min(2 * beam, beam * size), block_width(size, beam)
@@ -140,49 +143,45 @@ def _best(
 
 
 def read_back(history: list[Array], length_penalty: float, needed: int) -> list[list[Hypothesis]]:
-    """The best targets of sentences, from what `grow` returned in each of their steps and how many these were."""
+    """The best targets of sentences, from the results of `grow` in each step and the number of steps."""
     totals, parents, tokens, ended, ended_parents, last = history
     sentences, steps, width = totals.shape
-    within = np.arange(steps)[None, :, None] < last[:, None, None]  # what came after it was done does not count
-    sentence, at, rank = ((ended > -np.inf) & within).nonzero()
-    cut = np.bincount(sentence, minlength=sentences) < width  # at the maximum length
+    in_time = np.arange(steps)[None, :, None] < last[:, None, None]  # before the sentence was done
+    sentence, at, rank = ((ended > -np.inf) & in_time).nonzero()
+    truncated = np.bincount(sentence, minlength=sentences) < width  # at the maximum length
     final = np.take_along_axis(totals, last[:, None, None] - 1, 1)[:, 0]
-    unfinished, beam = ((final > -np.inf) & cut[:, None]).nonzero()
-    # Of both kinds: the sum, the length, which target it continues, and the step of that one's last token
+    unfinished, beam = ((final > -np.inf) & truncated[:, None]).nonzero()
+    # For ended and unfinished targets: the sum, the target that it continues, its length, the step of its last token
     total = np.concatenate([ended[sentence, at, rank], final[unfinished, beam]]).astype(float)
     parent = np.concatenate([ended_parents[sentence, at, rank], beam])
     length = np.concatenate([at + 1, last[unfinished]])
     end = np.concatenate([at - 1, last[unfinished] - 1])
     sentence = np.concatenate([sentence, unfinished])
     points = score(total, length.astype(float), length_penalty)
-    order = np.lexsort((-points, sentence))  # by sentence, the best first; of equal ones the first found
+    order = np.lexsort((-points, sentence))  # by sentence, best first; equal targets in the order of the search
     first = np.searchsorted(sentence[order], np.arange(sentences))
     order = order[np.arange(len(order)) - first[sentence[order]] < needed]
-    said = _walk(tokens, parents, sentence[order], end[order], parent[order])
-    whole = (end < length - 1)[order].tolist()
-    found: list[list[Hypothesis]] = [[] for _ in range(sentences)]
-    for n, target, point, ends in zip(sentence[order].tolist(), said, points[order].tolist(), whole, strict=True):
-        found[n].append(Hypothesis(target, point, ends))
-    return [ranked(each, needed) for each in found]
-
-
-def _walk(tokens: Array, parents: Array, sentence: Array, end: Array, beam: Array) -> list[list[int]]:
-    """The tokens from each (sentence, step, beam) back to the first step, in the order in which they were said."""
-    said = np.zeros((len(end), tokens.shape[1]), int)
+    sentence, end, beam, points, length = (each[order] for each in (sentence, end, parent, points, length))
+    # Walk from the last token of each target back to its first.
+    said = np.zeros((len(end), steps), int)
     for step in range(int(end.max(initial=-1)), -1, -1):
         said[:, step] = tokens[sentence, step, beam]
         beam = np.where(step <= end, parents[sentence, step, beam], beam)
-    return [row[: last + 1] for row, last in zip(said.tolist(), end.tolist(), strict=True)]
+    hypotheses: list[list[Hypothesis]] = [[] for _ in range(sentences)]
+    columns = (said, sentence, end, points, end < length - 1)
+    for target, n, last_step, point, is_ended in zip(*(each.tolist() for each in columns), strict=True):
+        hypotheses[n].append(Hypothesis(target[: last_step + 1], point, is_ended))
+    return [ranked(each, needed) for each in hypotheses]
 
 
-# What may not be repeated
+# Repetitions
 
 
 class RepetitionGuard(NamedTuple):
     """Forbids the token that would repeat the same 1 to 8 tokens more than `repeats` times in a row.
 
-    For each lag n it counts how many of the last tokens equal the one n before them: 3 n of them are the same n tokens
-    four times. Where the source itself repeats more often, as in 10,000,000, the target may too.
+    For each lag n it counts how many of the last tokens equal the token n before them: a run of 3 n is the same n
+    tokens four times. If the source repeats more often, as in 10,000,000, the target may too.
 
     >>> source = torch.tensor([[5, 6, 7]])
     >>> guard, logits = RepetitionGuard.over(source, source > 0, beam=1, repeats=3), torch.zeros(1, 10)
@@ -194,7 +193,7 @@ class RepetitionGuard(NamedTuple):
     """
 
     allowed: Int[Tensor, "rows lags"]
-    run: Int[Tensor, "rows lags"]  # last tokens that equal the one `lag` before
+    run: Int[Tensor, "rows lags"]  # the number of last tokens that equal the token `lag` before
     recent: Int[Tensor, "rows lags"]  # the last tokens, the newest first; -1 before the first
 
     @classmethod
@@ -208,25 +207,25 @@ class RepetitionGuard(NamedTuple):
         return cls(allowed, torch.zeros_like(allowed), torch.full_like(allowed, -1))
 
     def forbidden(self) -> Int[Tensor, "rows lags"]:
-        """The tokens that would be one repetition too many; -1 where there is none."""
+        """The tokens that may not follow; -1 where there is none."""
         return torch.where(self.run >= self.allowed, self.recent, -1)
 
     def forbid(self, logits: Float[Tensor, "rows vocabulary"]) -> None:
-        """Set the logit of a token that would be one repetition too many to -inf."""
+        """Set the logits of forbidden tokens to -inf."""
         forbidden = self.forbidden()
-        # No row is looked up: that would wait for a GPU.
+        # Reading which rows have one would wait for a GPU.
         most = torch.where(forbidden >= 0, -torch.inf, torch.inf).to(logits.dtype)
         logits.scatter_reduce_(1, forbidden.clamp(min=0), most, "amin")
 
     def after(self, tokens: Int[Tensor, " kept"], rows: Int[Tensor, " kept"]) -> RepetitionGuard:
-        """The guard of the targets that extend the present ones at `rows` by these tokens."""
+        """The guard of the targets that continue the targets at `rows` by these tokens."""
         recent = self.recent[rows]
         run = torch.where(recent == tokens[:, None], self.run[rows] + 1, 0)
         return RepetitionGuard(self.allowed[rows], run, torch.cat([tokens[:, None], recent[:, :-1]], 1))
 
 
 def _longest_run(source: Tensor, visible: Tensor, lag: int) -> Tensor:
-    """The longest run of tokens that equal the one `lag` before them."""
+    """The longest run of tokens that equal the token `lag` before them."""
     if source.shape[1] <= lag:
         return source.new_zeros(len(source))
     equal = (source[:, lag:] == source[:, :-lag]) & visible[:, lag:]
@@ -247,7 +246,7 @@ def loops(source: Sequence[int], target: Sequence[int]) -> bool:
 
 
 def _run(tokens: Sequence[int], lag: int) -> int:
-    """The longest run of tokens that equal the one `lag` before them."""
+    """The longest run of tokens that equal the token `lag` before them."""
     longest = run = 0
     for before, token in zip(tokens, tokens[lag:], strict=False):
         run = run + 1 if token == before else 0
@@ -260,10 +259,10 @@ def _run(tokens: Sequence[int], lag: int) -> int:
 
 @dataclass
 class _Sentence:
-    """The targets found for one source, and the maximum length."""
+    """The maximum length of the targets of one source, and the targets that have ended."""
 
     limit: int
-    found: list[Hypothesis] = field(default_factory=list)
+    ended: list[Hypothesis] = field(default_factory=list)
 
 
 @torch.inference_mode()
@@ -276,12 +275,15 @@ def search(
     max_tokens: int | None = None,
     repeats: int = REPEATS,
 ) -> list[list[Hypothesis]]:
-    """The `beam` best targets of each source, best first.
+    """The `beam` best targets of each source, best first; an error if the model's probabilities are NaN.
 
-    A target's score is the sum of its log-probabilities over its length to the power `length_penalty`. Without
-    `max_tokens`, a target may have twice as many tokens as its source, plus 16. No sequence of 1 to 8 tokens occurs
-    more than `repeats` times in a row, unless the source itself repeats that often. A model that gives no probabilities
-    (NaN) is an error.
+    Args:
+        model: the model.
+        source: the token ids of the sources, with ends and padding.
+        beam: the number of targets.
+        length_penalty: a score is the sum of the log-probabilities over the length to this power.
+        max_tokens: the maximum length; by default twice the length of the source plus 16.
+        repeats: how often 1 to 8 tokens may occur in a row, unless the source repeats more often.
 
     >>> import torch, regard
     >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval()
@@ -311,18 +313,26 @@ def search(
         logs = torch.log_softmax(logits, -1).repeat_interleave(shared, 0)
         guard.forbid(logs)
         grown = grow(logs, scores, config.end)
-        _collect(active, tokens, grown, step, length_penalty)
+        sentence_of, rank = (grown.ended > -torch.inf).nonzero(as_tuple=True)
+        if len(sentence_of):  # read with one transfer: each would wait for a GPU
+            targets = tokens[sentence_of * beam + grown.ended_parents[sentence_of, rank], 1:].tolist()
+            totals = grown.ended[sentence_of, rank].tolist()
+            for n, target, total in zip(sentence_of.tolist(), targets, totals, strict=True):
+                active[n].ended.append(Hypothesis(target, score(total, step, length_penalty)))
         scores, parents, chosen = grown.scores, grown.parents, grown.tokens
         rows = (torch.arange(len(active), device=device)[:, None] * beam + parents).flatten()
         tokens = torch.cat([tokens[rows], chosen.view(-1, 1)], 1)
-        remaining = [n for n, s in enumerate(active) if len(s.found) < beam and step < s.limit]
+        remaining = [n for n, sentence in enumerate(active) if len(sentence.ended) < beam and step < sentence.limit]
         for n, sentence in enumerate(active):
-            if step >= sentence.limit and len(sentence.found) < beam:
-                _cut_off(sentence, tokens.view(len(active), beam, -1)[n], scores[n], step, length_penalty)
+            if step >= sentence.limit and len(sentence.ended) < beam:  # keep the unfinished targets as they are
+                targets = tokens[n * beam : (n + 1) * beam, 1:].tolist()
+                for target, total in zip(targets, scores[n].tolist(), strict=True):
+                    if total > -torch.inf:
+                        sentence.ended.append(Hypothesis(target, score(total, step, length_penalty), ended=False))
         if not remaining:
             break
         kept_sources = None
-        if len(remaining) < len(active):  # finished sentences leave the batch, the last ones take their places
+        if len(remaining) < len(active):  # finished sentences leave the batch, and the last ones take their places
             last = [n for n in remaining if n >= len(remaining)]
             remaining = [n if n in remaining else last.pop() for n in range(len(remaining))]
             kept_sources = torch.tensor(remaining, device=device)
@@ -332,23 +342,4 @@ def search(
         cache.pick(rows // shared, kept_sources)
         memory = memory if kept_sources is None else memory.pick(kept_sources)
         guard = guard.after(tokens[:, -1], rows)
-    return [ranked(sentence.found, beam) for sentence in sentences]
-
-
-def _collect(sentences: list[_Sentence], tokens: Tensor, grown: Grown, step: int, length_penalty: float) -> None:
-    """Keep the candidates that ended."""
-    sentence, rank = (grown.ended > -torch.inf).nonzero(as_tuple=True)
-    if not len(sentence):
-        return
-    # One transfer for all of them: each would wait for a GPU.
-    beam = grown.ended.shape[1]
-    targets = tokens[sentence * beam + grown.ended_parents[sentence, rank], 1:].tolist()
-    for n, target, total in zip(sentence.tolist(), targets, grown.ended[sentence, rank].tolist(), strict=True):
-        sentences[n].found.append(Hypothesis(target, score(total, step, length_penalty)))
-
-
-def _cut_off(sentence: _Sentence, tokens: Tensor, scores: Tensor, step: int, length_penalty: float) -> None:
-    """At the maximum length, keep unfinished targets as they are."""
-    for target, total in zip(tokens[:, 1:].tolist(), scores.tolist(), strict=True):
-        if total > -torch.inf:
-            sentence.found.append(Hypothesis(target, score(total, step, length_penalty), ended=False))
+    return [ranked(sentence.ended, beam) for sentence in sentences]

@@ -1,11 +1,11 @@
-"""`Engine`: the search on a CPU, by CTranslate2, with the weights of one of our models.
+"""`Engine`: the search on a CPU, by CTranslate2, with the weights of a regard model.
 
-The weights are rounded to int8, row by row, and so are the inputs of each product: some of the best targets are others
-than in float32, and scores differ a little. The engine is made at the first search; a cache on disk would not help, as
-the sum of the weights that it needs takes as long.
+The weights are rounded to int8, row by row, and so are the inputs of each product: some of the best targets differ from
+those in float32, and scores differ slightly. The engine is made at the first search; a cache on disk would not help,
+because the checksum of the weights that it needs takes as long.
 
-It is used only where no hook, `watch` or subclass could notice the difference; `search_all` falls back to
-our own search elsewhere, and for targets that a repetition guard or the maximum length would have changed.
+The engine is used only if no hook, `watch` or subclass could notice the difference. Otherwise `search_all` uses
+regard's own search, and also for targets that the repetition guard or the maximum length would have changed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
+from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -30,7 +31,7 @@ from regard.support import threads
 from regard.translation.searching.definition import Hypothesis, longest_target
 
 _NEVER = -1e9  # the bias of a token that is never generated
-_POLL, _LONGEST_POLL = 0.001, 0.01  # seconds between looks whether a batch is done: a signal is noticed in between
+_POLL, _LONGEST_POLL = 0.001, 0.01  # seconds between polls of a batch: signals are handled in between
 _OURS = (
     nn.Linear, nn.Embedding, nn.LayerNorm, nn.Dropout, nn.ModuleList, MultiHeadAttention, FeedForward, EncoderLayer,
     DecoderLayer, Encoder, Decoder,
@@ -51,27 +52,25 @@ class Engine:
     def __init__(self, model: Transformer, *, int8: bool = True):
         import ctranslate2  # type: ignore[import-untyped]
 
-        # No reference to the model itself, so that it can be freed, and this with it.
-        self.config = model.config
-        self.workers = torch.get_num_threads()
-        kind = "int8_float32"
+        # No reference to the model itself, so that both can be freed.
+        self.config, self.workers, kind = model.config, torch.get_num_threads(), "int8_float32"
         if not int8 or kind not in ctranslate2.get_supported_compute_types("cpu"):
             kind = "float32"
         with tempfile.TemporaryDirectory(prefix="regard-") as folder:
-            with threads(work=0):  # a small step for each tensor
+            with threads(work=0):  # one thread: small steps
                 specification = _specification(model, int8=kind != "float32")
             specification.save(folder)
-            # Several batches at a time, each with one thread: threads that share the small steps of one batch would
-            # wait for each other in a loop, and on a busy machine for other processes.
+            # Several batches at a time, each with one thread: threads that share the small steps of a batch would wait
+            # for each other in a loop, and on a busy machine for other processes.
             self._translator = ctranslate2.Translator(
                 folder, device="cpu", inter_threads=self.workers, intra_threads=1, compute_type=kind
             )
-        # Made with one thread, it sets OpenMP's number in this thread to one: that of torch too.
+        # With intra_threads=1, CTranslate2 has set the number of OpenMP, and so that of torch, to one.
         torch.set_num_threads(self.workers)
 
     @staticmethod
     def supports(model: Transformer) -> bool:
-        """Whether it may replace the model's own computation: CTranslate2 can express it, and nobody would notice.
+        """Whether CTranslate2 can compute this model, and nothing would notice the difference.
 
         >>> import regard
         >>> Engine.supports(regard.Transformer(regard.TransformerConfig.tiny(key_heads=2)).eval())
@@ -86,7 +85,7 @@ class Engine:
 
     @classmethod
     def of(cls, model: Transformer) -> Engine | None:
-        """The one for this model, made at its first search and again when its weights have changed; None without."""
+        """The cached engine of this model, made again when its weights have changed; None if there can be none."""
         if not cls.supports(model):
             return None
         weights = (*model.parameters(), model.output_bias)
@@ -97,10 +96,10 @@ class Engine:
                 with threads(work=0):
                     finite = all(bool(extreme.isfinite()) for w in weights for extreme in torch.aminmax(w.detach()))
                 try:
-                    made = cls(model) if finite else None  # our own search says what is wrong with the weights
-                except OSError:  # no folder for temporary files, or no room in it
-                    made = None
-                cached = _state.engines[model] = versions, made
+                    engine = cls(model) if finite else None  # regard's own search reports what is wrong
+                except OSError:  # there is no folder for temporary files, or it is full
+                    engine = None
+                cached = _state.engines[model] = versions, engine
             return cached[1]
 
     def search(
@@ -108,52 +107,40 @@ class Engine:
     ) -> Iterator[list[list[Hypothesis]]]:
         """The `beam` best targets of each source, batch by batch, as many batches at a time as torch has threads.
 
-        For each worker another batch waits, so that none is idle until the batch before its own is done too.
+        A second batch waits for each worker, so that no worker is idle.
         """
         running: deque[list[Any]] = deque()
         available = torch.get_num_threads()
         most = 2 * self.workers if available >= self.workers else available
+        options = {"beam_size": beam, "num_hypotheses": beam, "length_penalty": length_penalty, "max_input_length": 0}
+        options |= {"min_decoding_length": 0, "return_end_token": True, "return_scores": True, "asynchronous": True}
         for batch in batches:
             if len(running) == most:
                 yield self._wait(running.popleft())
+            names = [[str(token) for token in source] for source in batch]
             longest = longest_target(max(map(len, batch)), self.config.positions)
-            running.append(
-                self._translator.translate_batch(
-                    [[str(token) for token in source] for source in batch],
-                    asynchronous=True,
-                    beam_size=beam,
-                    num_hypotheses=beam,
-                    length_penalty=length_penalty,
-                    max_input_length=0,
-                    max_decoding_length=longest,
-                    min_decoding_length=0,
-                    return_end_token=True,
-                    return_scores=True,
-                )
-            )
+            running.append(self._translator.translate_batch(names, max_decoding_length=longest, **options))
         while running:
             yield self._wait(running.popleft())
 
     def _wait(self, batch: list[Any]) -> list[list[Hypothesis]]:
-        """The results of a batch; Ctrl-C does not wait for them."""
-        pause = _POLL
-        for result in batch:
-            while not result.done():
+        """The results of a batch; Ctrl-C interrupts the wait."""
+        pause, targets = _POLL, []
+        for each in batch:
+            while not each.done():
                 time.sleep(pause)
                 pause = min(1.1 * pause, _LONGEST_POLL)
-        return [self._targets(each.result()) for each in batch]
-
-    def _targets(self, result: Any) -> list[Hypothesis]:
-        targets = []
-        for names, score in zip(result.hypotheses, result.scores, strict=True):
-            tokens = [int(name) for name in names]
-            ended = bool(tokens) and tokens[-1] == self.config.end
-            targets.append(Hypothesis(tokens[:-1] if ended else tokens, score, ended))
+        for result in (each.result() for each in batch):
+            targets.append([])
+            for names, score in zip(result.hypotheses, result.scores, strict=True):
+                tokens = [int(name) for name in names]
+                ended = tokens[-1:] == [self.config.end]
+                targets[-1].append(Hypothesis(tokens[:-1] if ended else tokens, score, ended))
         return targets
 
 
 def is_plain(model: Transformer) -> bool:
-    """Whether nobody would notice if another computation took the place of the model's own.
+    """Whether a model is in eval mode, without hooks, `watch` or overridden methods that would notice a replacement.
 
     >>> import regard
     >>> model = regard.Transformer(regard.TransformerConfig.tiny()).eval()
@@ -167,12 +154,7 @@ def is_plain(model: Transformer) -> bool:
     # Neither overridden nor patched:
     if any(getattr(getattr(model, name), "__func__", None) is not getattr(Transformer, name) for name in _METHODS):
         return False
-    return all(map(_is_ours, (model.encoder, model.decoder, model.embedding)))
-
-
-def _is_ours(module: nn.Module) -> bool:
-    """Whether all submodules are as we made them, and none is hooked or watched."""
-    for part in module.modules():
+    for part in chain(*(child.modules() for child in (model.encoder, model.decoder, model.embedding))):
         if type(part) not in _OURS or part._forward_hooks or part._forward_pre_hooks:
             return False
         if isinstance(part, MultiHeadAttention) and part.attend is not attention:
@@ -185,18 +167,14 @@ def _is_ours(module: nn.Module) -> bool:
 
 @torch.no_grad()
 def _specification(model: Transformer, int8: bool) -> Any:
-    """The model as CTranslate2 describes it; its tokens are called by their numbers."""
+    """The model as a CTranslate2 specification; the names of its tokens are their ids."""
     from ctranslate2.specs import TransformerSpec  # type: ignore[import-untyped]
     from ctranslate2.specs.common_spec import Activation  # type: ignore[import-untyped]
 
     config = model.config
     activations = {"relu": Activation.RELU, "silu": Activation.SWISH, "gelu": Activation.GELU}
-    specification = TransformerSpec.from_config(
-        (config.encoder_layers, config.decoder_layers),
-        config.heads,
-        pre_norm=config.norm_first,
-        activation=activations[config.activation],
-    )
+    layers, activation = (config.encoder_layers, config.decoder_layers), activations[config.activation]
+    specification = TransformerSpec.from_config(layers, config.heads, pre_norm=config.norm_first, activation=activation)
 
     def fill(part: Any, weight: Tensor, bias: Tensor | None = None) -> None:
         if int8:
@@ -260,11 +238,11 @@ _state = _State()
 
 
 def _forget() -> None:
-    """After a fork: the child has none of the engines' threads. It makes its own engines, and never ends these."""
+    """After a fork, the child has no threads of these engines: it makes new engines, and never frees these."""
     global _state
     for _, engine in _state.engines.values():
         if engine is not None:
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine._translator))  # its destructor would wait for ever
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine._translator))  # its destructor would wait forever
     _state = _State()
 
 
