@@ -125,7 +125,8 @@ class Engine:
 
     def _wait(self, batch: list[Any]) -> list[list[Hypothesis]]:
         """The results of a batch; Ctrl-C interrupts the wait."""
-        pause, targets = _POLL, []
+        pause = _POLL
+        targets: list[list[Hypothesis]] = []
         for each in batch:
             while not each.done():
                 time.sleep(pause)

@@ -1,12 +1,12 @@
 """`StaticSearch`: the search on a GPU, in tensors of fixed shapes, with steps that never wait for Python.
 
-A step (the decoder for one token of each target, and what the beams make of it) is recorded as a CUDA graph and
-replayed; only after every few steps Python looks which sentences are done. Their targets are then read back from the
-tokens and parents of all steps, and the others move together when they fit into half as many places.
+A step (the decoder for one token of each target, then the step of the beams) is recorded as a CUDA graph and replayed.
+Python checks only after every few steps which sentences are done. Their targets are then read back from the tokens and
+parents of all steps, and the other sentences are packed when they fit into half the places.
 
-Keys and values are not moved when a target of a beam continues another: a table says, for each target and position, in
-which of the beam's slots the key lies. The targets of a sentence are queries of one attention to the keys of all its
-slots, and the table becomes the mask; on a GPU a kernel follows the table itself (regard.backends.triton.beam_kernels).
+Keys and values stay in place when a target of a beam continues another target: a table holds, for each target and
+position, the slot of the beam in which the key lies. The targets of a sentence are queries of one attention to the keys
+of all its slots, and the table becomes the mask. On a GPU a kernel of regard.backends.triton.beam_kernels reads it.
 
 On a CPU the same code runs without graphs, for tests. The definition of the search is `definition.search`.
 """
@@ -14,13 +14,13 @@ On a CPU the same code runs without graphs, for tests. The definition of the sea
 from __future__ import annotations
 
 import copy
-import importlib.util
+import importlib
 import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from importlib.util import find_spec
 from itertools import chain
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -50,31 +50,31 @@ from regard.translation.searching.engine import is_plain
 
 Array = NDArray[Any]
 
-_CHECK = 4  # steps between looks at what is done: a look waits for the GPU
+_CHECK = 4  # steps between checks of what is done: a check waits for the GPU
 _MOST = 4096  # targets of a batch: no GPU needs more to be busy
 _LEAST = 32  # sentences of a batch: with fewer, a step takes as long
-_SHORTEST = 16  # tokens of the least room for sources; then 32, 64, …
+_SHORTEST = 16  # tokens of the smallest buffer for sources; then 32, 64, …
 _FIRST = 32  # positions that the first steps attend to; then 64, 128, …
 _TOGETHER = 256  # sources that are encoded at a time
-_BIAS_COLUMNS = 8  # of which three are used: products like rows of whole 16 bytes
-_WARM = 2  # steps of a shape before it is recorded: a GPU's libraries set themselves up in them
+_BIAS_COLUMNS = 8  # three are used; matrix products are faster with rows of a multiple of 16 bytes
+_WARM = 2  # steps of a shape before it is recorded: GPU libraries initialize themselves in them
 
 
 class _State(NamedTuple):
-    """What a search knows of some sentences; each tensor has a row for each of them."""
+    """The state of a search; each tensor has a row for each sentence."""
 
     tokens: Tensor  # (sentences, beam): the last token of each target
     scores: Tensor  # (sentences, beam): sums of log-probabilities
-    slots: Tensor  # (sentences, beam, positions): where the keys of a target lie; -1: nowhere yet
-    guard: tuple[Tensor, ...]  # (sentences, beam, lags): of a `RepetitionGuard`
-    limit: Tensor  # (sentences): steps
-    found: Tensor  # (sentences): targets that ended
-    done: Tensor  # (sentences)
-    steps: Tensor  # (sentences): how many it took
-    history: tuple[Tensor, ...]  # (sentences, steps, beam): what `grow` returned
+    slots: Tensor  # (sentences, beam, positions): the slots with the keys of a target; -1: no key yet
+    guard: tuple[Tensor, ...]  # (sentences, beam, lags): a `RepetitionGuard`
+    limit: Tensor  # (sentences): the maximum number of steps
+    ended: Tensor  # (sentences): the number of targets that ended
+    done: Tensor  # (sentences): whether the search is done
+    steps: Tensor  # (sentences): the number of steps until then
+    history: tuple[Tensor, ...]  # (sentences, steps, beam): the results of `grow`
     hidden: Tensor  # (sentences, 1, others): 0, and -inf where a source has padding
     own: tuple[Tensor, ...]  # keys and values of each layer: (sentences, positions, beam, key heads, width)
-    cross: tuple[Tensor, ...]  # those of the source: (sentences, others, key heads, width)
+    cross: tuple[Tensor, ...]  # keys and values of the source: (sentences, others, key heads, width)
 
     def first(self, sentences: int) -> _State:
         parts = [tuple(t[:sentences] for t in f) if isinstance(f, tuple) else f[:sentences] for f in self]
@@ -85,7 +85,7 @@ class _State(NamedTuple):
 
 
 class StaticSearch:
-    """Searches for one model: copies of its decoder's weights in one dtype, room for a batch, and recorded steps.
+    """The search for one model: a copy of its decoder in one dtype, buffers for a batch, and recorded steps.
 
     >>> import regard
     >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval()
@@ -95,7 +95,7 @@ class StaticSearch:
     """
 
     def __init__(self, model: Transformer):
-        # No reference to the model itself, so that it can be freed, and this with it.
+        # No reference to the model itself, so that both can be freed.
         self.config, self.kind = model.config, _kind(model)
         device, dtype = self.kind
         self.decoder = copy.deepcopy(model.decoder).to(device, dtype).requires_grad_(False)
@@ -115,19 +115,19 @@ class StaticSearch:
 
     @staticmethod
     def supports(model: Transformer) -> bool:
-        """Whether it may replace the model's own computation: on a GPU, where nobody would notice."""
+        """Whether a model is on a GPU, and nothing would notice a replacement of its computation."""
         return model.embedding.weight.device.type == "cuda" and is_plain(model)
 
     @classmethod
     def of(cls, model: Transformer) -> StaticSearch | None:
-        """The one for this model, made at its first search; None without a GPU or where somebody looks at the model."""
+        """The cached search for this model; None if it is not supported."""
         if not cls.supports(model):
             return None
         with _lock:
-            found = _made.get(model)
-            if found is None or found.kind != _kind(model):
-                found = _made[model] = cls(model)
-        return found
+            static = _cache.get(model)
+            if static is None or static.kind != _kind(model):
+                static = _cache[model] = cls(model)
+        return static
 
     @torch.inference_mode()
     def search(
@@ -141,7 +141,7 @@ class StaticSearch:
         advance: Callable[[float], None] | None = None,
     ) -> list[list[Hypothesis]]:
         """The best targets of each source, at least those `needed`; `advance` gets the source tokens of each batch."""
-        found: list[list[Hypothesis]] = [[] for _ in sources]
+        results: list[list[Hypothesis]] = [[] for _ in sources]
         order = sorted(range(len(sources)), key=lambda n: -len(sources[n]))
         with self._lock:
             self._refresh(model)
@@ -149,30 +149,30 @@ class StaticSearch:
                 others = _double(_SHORTEST, len(sources[order[0]]))
                 size = self._most(beam, others)
                 batch, order = order[:size], order[size:]
-                given = [sources[n] for n in batch]
-                lengths = [sum(token != self.config.pad for token in source) for source in given]
+                inputs = [sources[n] for n in batch]
+                lengths = [sum(token != self.config.pad for token in source) for source in inputs]
                 limits = [longest_target(length, self.config.positions) for length in lengths]
-                state = self._begin(model, given, limits, beam, others)
+                state = self._begin(model, inputs, limits, beam, others)
                 best = self._run(state, limits, length_penalty, beam if needed is None else min(needed, beam))
                 for n, each in zip(batch, best, strict=True):
-                    found[n] = each
+                    results[n] = each
                 if advance is not None:
-                    advance(sum(map(len, given)))
-        return found
+                    advance(sum(map(len, inputs)))
+        return results
 
     def _refresh(self, model: Transformer) -> None:
-        """Copy the weights: they may have been trained since."""
+        """Copy the weights of the model, which may have changed."""
         self.embedding.copy_(model.embedding.weight)
         self.bias.copy_(model.output_bias)
-        for mine, theirs in zip(self.decoder.parameters(), model.decoder.parameters(), strict=True):
-            mine.copy_(theirs)
+        for copied, original in zip(self.decoder.parameters(), model.decoder.parameters(), strict=True):
+            copied.copy_(original)
         if self.head is not None:
             self.head.copy_(_with_bias(self.embedding, self.bias, self.config.pad))
 
     # A batch
 
     def _most(self, beam: int, others: int) -> int:
-        """The sentences of a batch: a power of 2."""
+        """The number of sentences in a batch: a power of 2."""
         config, bytes_each = self.config, self.embedding.element_size()
         own = 2 * config.decoder_layers * beam * self._positions(others) * config.width * bytes_each
         logits = 4 * 4 * beam * config.vocabulary
@@ -181,11 +181,11 @@ class StaticSearch:
         return 1 << max(fits.bit_length() - 1, 0)
 
     def _positions(self, others: int) -> int:
-        """Room for the targets of sources of up to `others` tokens, as kernels like it."""
+        """The positions for targets of sources of up to `others` tokens, a multiple of 16 for the kernels."""
         return -(-longest_target(others, self.config.positions) // 16) * 16
 
     def _place(self, sentences: int, beam: int, others: int) -> _State:
-        """Room for so many sentences; what was recorded with less room is forgotten."""
+        """Buffers for a number of sentences; larger buffers invalidate the recorded steps."""
         state = self._states.get((beam, others))
         if state is None or len(state.tokens) < sentences:
             config, positions = self.config, self._positions(others)
@@ -217,22 +217,22 @@ class StaticSearch:
     ) -> _State:
         """The state before the first step."""
         config, device, count, tokens = self.config, self.step.device, len(sources), max(map(len, sources))
-        # Lists of lists would take longer than all steps.
+        # torch.tensor of lists of lists would take longer than all steps.
         lengths, padded = np.array([len(source) for source in sources]), np.full((count, tokens), config.pad)
         padded[np.arange(tokens) < lengths[:, None]] = np.fromiter(chain.from_iterable(sources), int, lengths.sum())
         source = torch.from_numpy(padded).to(device)
         state = self._place(_double(_LEAST, count), beam, others)
         for tensor in state.tensors():
-            tensor.zero_()  # nothing is left of the last batch: hidden keys that are NaN would not stay hidden
+            tensor.zero_()  # NaN in a hidden key of the last batch would spread
         state.tokens.fill_(config.start)
         state.scores[:, 1:] = -torch.inf
         state.slots.fill_(-1)
         guard = RepetitionGuard.over(source, source != config.pad, beam, REPEATS)
-        for mine, theirs in zip(state.guard, guard, strict=True):
-            mine[:count] = theirs.view(count, beam, LAGS)
+        for buffer, new in zip(state.guard, guard, strict=True):
+            buffer[:count] = new.view(count, beam, LAGS)
         state.limit[:count] = torch.tensor(limits).to(device)
-        state.hidden[:count] = -torch.inf  # not in places without a sentence: a softmax of nothing would be NaN
-        for first in range(0, count, _TOGETHER):  # the longest come first: the others need no such width
+        state.hidden[:count] = -torch.inf  # not in places without a sentence: the softmax of an empty row would be NaN
+        for first in range(0, count, _TOGETHER):  # the longest come first: later sources need less width
             some = slice(first, min(first + _TOGETHER, count))
             width = int(lengths[some].max())
             memory = model.encode(source[some, :width])
@@ -252,38 +252,40 @@ class StaticSearch:
 
     def _run(self, state: _State, limits: list[int], length_penalty: float, needed: int) -> list[list[Hypothesis]]:
         """All steps of a batch; the best targets of each of its sentences."""
-        found: dict[int, list[Hypothesis]] = {}
-        there, step = list(range(len(limits))), 0  # which sentence lies in each place
-        ended: tuple[list[int], list[Array]] | None = None  # sentences that are done, and what was said for them
-        while there:
+        results: dict[int, list[Hypothesis]] = {}
+        sentences, step = list(range(len(limits))), 0  # the sentence in each place
+        ended: tuple[list[int], list[Array]] | None = None  # sentences that are done, and their history
+        while sentences:
             for _ in range(min(_CHECK, max(limits) - step)):
                 self._advance(state, step)
                 step += 1
-            if ended is not None:  # while a GPU takes these steps
-                found.update(zip(ended[0], read_back(ended[1], length_penalty, needed), strict=True))
+            if ended is not None:  # meanwhile the GPU computes these steps
+                results.update(zip(ended[0], read_back(ended[1], length_penalty, needed), strict=True))
                 ended = None
             done = state.done.tolist()
-            left = [place for place in range(len(there)) if not done[place]]
+            left = [place for place in range(len(sentences)) if not done[place]]
             size = _double(_LEAST, len(left))
             if left and size == len(state.tokens):
                 continue
-            places = [place for place in range(len(there)) if done[place]]
-            ended = [there[place] for place in places], _history(state, places, step)
-            if left:  # the others move together
+            places = [place for place in range(len(sentences)) if done[place]]
+            index = torch.tensor(places).to(state.done.device)
+            tensors = [*(each[:, :step].index_select(0, index) for each in state.history), state.steps[index]]
+            ended = [sentences[place] for place in places], [tensor.cpu().numpy() for tensor in tensors]
+            if left:  # pack the others
                 rows = torch.tensor(left + [left[0]] * (size - len(left))).to(state.done.device)
                 smaller = state.first(size)
                 for old, new in zip(state.tensors(), smaller.tensors(), strict=True):
                     new.copy_(old.index_select(0, rows))
                 state = smaller
-            there = [there[place] for place in left]
+            sentences = [sentences[place] for place in left]
         if ended is not None:
-            found.update(zip(ended[0], read_back(ended[1], length_penalty, needed), strict=True))
-        return [found[n] for n in range(len(limits))]
+            results.update(zip(ended[0], read_back(ended[1], length_penalty, needed), strict=True))
+        return [results[n] for n in range(len(limits))]
 
     # A step
 
     def _advance(self, state: _State, step: int) -> None:
-        """One step, by its graph if there is one."""
+        """One step, by its CUDA graph if it is recorded."""
         (sentences, beam), others = state.tokens.shape, state.hidden.shape[2]
         length = min(_double(_FIRST, step + 1), state.slots.shape[2])
         key = (sentences, beam, others, length)
@@ -291,26 +293,29 @@ class StaticSearch:
             self.graphs[key].replay()
             return
         device = state.tokens.device
-        # Triton's kernels and graphs run on the current device.
-        with _sdpa_kernels(device), torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+        if device.type != "cuda":
+            self._grow(state, length)
+            return
+        # cuDNN would build a plan for every shape. Triton kernels and graphs run on the current device.
+        with sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]), torch.cuda.device(device):
             self._grow(state, length)
             self.used[key] += 1
-            if device.type == "cuda" and self.used[key] >= _WARM:
+            if self.used[key] >= _WARM:
                 self._pool = self._pool or torch.cuda.graph_pool_handle()
                 graph = torch.cuda.CUDAGraph()
                 with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-                    self._grow(state, length)  # recorded, not run
+                    self._grow(state, length)  # is recorded, not run
                 self.graphs[key] = graph
 
     @no_autocast
     def _grow(self, state: _State, length: int) -> None:
-        """One step, with keys up to `length`: reads the state and writes it, without waiting for a GPU."""
+        """One step, with keys up to `length`: updates the state in place, without waiting for a GPU."""
         sentences, beam = state.tokens.shape
         guard = RepetitionGuard(*(t.flatten(0, 1) for t in state.guard))
         grown = self._grown(self._logits(state, length), state.scores, guard)
         for buffer, new in zip(state.history, grown, strict=True):
             buffer.index_copy_(1, self.step, new[:, None])
-        # The targets that go on
+        # The targets that continue
         state.tokens.copy_(grown.tokens)
         state.scores.copy_(grown.scores)
         slots = state.slots[:, :, :length]
@@ -320,9 +325,9 @@ class StaticSearch:
             buffer.copy_(new.view_as(buffer))
         # The sentences that are done
         self.step.add_(1)
-        state.found.add_((grown.ended > -torch.inf).sum(1))
+        state.ended.add_((grown.ended > -torch.inf).sum(1))
         state.steps.copy_(torch.where(state.done, state.steps, self.step))
-        state.done.logical_or_((state.found >= beam) | (self.step >= state.limit))
+        state.done.logical_or_((state.ended >= beam) | (self.step >= state.limit))
 
     def _grown(self, logits: Tensor, scores: Tensor, guard: RepetitionGuard) -> Grown:
         """The best continuations, by the logits of each target's next token."""
@@ -336,35 +341,35 @@ class StaticSearch:
         return grow(logits, scores - normaliser.view_as(scores), self.config.end, maxima)
 
     def _logits(self, state: _State, length: int) -> Tensor:
-        """(sentences × beam, vocabulary): of the token after the last, in float32."""
+        """(sentences × beam, vocabulary): the logits of the next token, in float32."""
         beam, config = state.tokens.shape[1], self.config
         slots = torch.arange(beam, dtype=state.slots.dtype, device=state.slots.device)
         state.slots.index_copy_(2, self.step, slots[:, None].expand(len(state.slots), beam, 1))
         x = functional.embedding(state.tokens, self.embedding) * math.sqrt(config.width)
         x = (x + self.positions.index_select(0, self.step)).to(self.embedding.dtype)
         kernels = self.kernels
-        see = partial(kernels.attend_own, slots=state.slots, step=self.step) if kernels else _masked(state, length)
+        attend = partial(kernels.attend_own, slots=state.slots, step=self.step) if kernels else _masked(state, length)
         for n, layer in enumerate(self._layers()):
             own, cross = state.own[2 * n : 2 * n + 2], state.cross[2 * n : 2 * n + 2]
-            x = layer._residual(x, layer.attention_norm, partial(self._attend_own, layer.attention, own, see))
+            x = layer._residual(x, layer.attention_norm, partial(self._attend_own, layer.attention, own, attend))
             x = layer._residual(x, layer.cross_norm, partial(_attend_cross, layer.cross, cross, state.hidden))
             x = layer._residual(x, layer.feed_forward_norm, layer.feed_forward)
         x = x if self.decoder.norm is None else self.decoder.norm(x)
         x = x.flatten(0, 1)
         if self.head is not None:
-            # Logits are large numbers: rounded to 8 bits, some tokens would no longer differ.
+            # Logits are large numbers: rounded to bfloat16, some tokens would no longer differ.
             return _product(functional.pad(x, (0, _BIAS_COLUMNS), value=1.0), self.head, self.bias.dtype)
         logits = functional.linear(x, self.embedding, self.bias).float()
         logits[:, config.pad].fill_(-torch.inf)  # padding is never generated
         return logits
 
     def _attend_own(
-        self, layer: MultiHeadAttention, cache: Sequence[Tensor], see: Callable[..., Tensor], x: Tensor
+        self, layer: MultiHeadAttention, cache: Sequence[Tensor], attend: Callable[..., Tensor], x: Tensor
     ) -> Tensor:
         query, *new = torch.split(layer.projection(x), layer.sizes, -1)
         for buffer, part in zip(cache, new, strict=True):
             buffer.index_copy_(1, self.step, part.view(len(x), 1, *buffer.shape[2:]))
-        joined: Tensor = layer.output(see(query, *cache))
+        joined: Tensor = layer.output(attend(query, *cache))
         return joined
 
     def _layers(self) -> list[DecoderLayer]:
@@ -378,15 +383,15 @@ def _attend_cross(layer: MultiHeadAttention, cache: Sequence[Tensor], mask: Tens
 
 
 def _rows(layer: MultiHeadAttention, rows: slice) -> tuple[Tensor, Tensor | None]:
-    """A part of the projection to queries, keys and values."""
+    """Some rows of the projection to queries, keys and values."""
     weight, bias = layer.projection.weight, layer.projection.bias
     return weight[rows], None if bias is None else bias[rows]
 
 
 def _masked(state: _State, length: int) -> Callable[..., Tensor]:
-    """Attention of the targets to their own keys up to `length`, by a mask over those of all slots."""
+    """Attention of the targets to their keys up to `length`, by a mask over the keys of all slots."""
     slots = torch.arange(state.tokens.shape[1], dtype=state.slots.dtype, device=state.slots.device)
-    # (sentences, beam, positions × beam): 0 for a target's own keys, -inf for those of others and of no token
+    # (sentences, beam, positions × beam): 0 for the keys of a target, -inf for other keys and empty slots
     seen = (state.slots[:, :, :length, None] == slots).flatten(2)
     mask = torch.where(seen, 0.0, -torch.inf).to(state.hidden.dtype)
 
@@ -409,9 +414,9 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
 
 
 def _with_bias(embedding: Tensor, bias: Tensor, pad: int) -> Tensor:
-    """The matrix of the logits with the bias in columns, for vectors that end in ones: it costs no pass of its own.
+    """The matrix of the logits with the bias in columns, for vectors that end in ones: the bias needs no extra pass.
 
-    Rounded to 8 bits, the bias is a sum of three such numbers. Padding, never generated, has -inf.
+    In bfloat16 the bias is a sum of three numbers. Padding has -inf: it is never generated.
     """
     parts, rest = [], bias.float()
     for _ in range(3):
@@ -427,38 +432,24 @@ def _product(x: Tensor, matrix: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.mm(x, matrix.mT, out_dtype=dtype) if x.is_cuda else x.to(dtype) @ matrix.to(dtype).mT
 
 
-def _history(state: _State, places: list[int], steps: int) -> list[Array]:
-    """Of the sentences in these places: what `grow` returned in each step, and how many steps they took."""
-    rows = torch.tensor(places).to(state.done.device)
-    history = [h[:, :steps].index_select(0, rows) for h in state.history]
-    return [tensor.cpu().numpy() for tensor in (*history, state.steps.index_select(0, rows))]
-
-
 def _double(least: int, needed: int) -> int:
-    """The first of least, 2 least, 4 least, … that is enough."""
+    """The smallest of least, 2 least, 4 least, … that is at least `needed`."""
     return least << max((needed - 1) // least, 0).bit_length()
 
 
-def _sdpa_kernels(device: torch.device) -> AbstractContextManager[None]:
-    """Those that take a mask and any shape: cuDNN's would be built anew for every shape."""
-    if device.type != "cuda":
-        return nullcontext()
-    return sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])
-
-
 def _own_kernels(device: torch.device, dtype: torch.dtype) -> ModuleType | None:
-    """Our kernels, on a GPU on which Triton is installed."""
-    if device.type != "cuda" or dtype == torch.float64 or importlib.util.find_spec("triton") is None:
+    """The kernels of regard, on a GPU with Triton."""
+    if device.type != "cuda" or dtype == torch.float64 or find_spec("triton") is None:
         return None
     return importlib.import_module("regard.backends.triton.beam_kernels")
 
 
 def _kind(model: Transformer) -> tuple[torch.device, torch.dtype]:
-    """Where the search runs, and in which numbers: those that autocast asks for, or the model's own."""
+    """The device and the dtype of the search: that of autocast, or that of the model."""
     weight = model.embedding.weight
     half = weight.dtype == torch.float32 and torch.is_autocast_enabled(weight.device.type)
     return weight.device, torch.get_autocast_dtype(weight.device.type) if half else weight.dtype
 
 
 _lock = threading.Lock()
-_made: WeakKeyDictionary[Transformer, StaticSearch] = WeakKeyDictionary()
+_cache: WeakKeyDictionary[Transformer, StaticSearch] = WeakKeyDictionary()
