@@ -1,20 +1,4 @@
-"""What can go wrong, as one small tree.
-
-RegardError
-├── InputError         an argument does not fit: the message says what must hold, what came, what to do
-│   ├── ShapeError     … in its shape                                   (also a ValueError)
-│   ├── DTypeError     … in its type or dtype                           (also a TypeError)
-│   ├── DeviceError    … in where it lies                               (also a ValueError)
-│   └── OutOfRangeError    an index or a k that the matrix does not have     (also an IndexError)
-├── FileError          a file is missing, damaged or not what it should be   (also an OSError)
-├── ModifiedInPlaceError   a tensor was changed in place after its matrix was made   (also a RuntimeError)
-├── MissingDependencyError an extra is not installed                         (also an ImportError)
-├── RankError          another rank ended, failed or made another call       (also a RuntimeError)
-├── TooLargeError      the result would not fit in memory, or in the size asked for   (also a MemoryError)
-└── WatchError         a model cannot be watched, or not in this way    (also a RuntimeError)
-
-UnseenWarning          some attention of a watched model ran unseen     (a UserWarning)
-"""
+"""The errors that regard raises, all under `RegardError`; each is also an error of Python that a user may expect."""
 
 __all__ = [
     "DTypeError",
@@ -34,31 +18,31 @@ __all__ = [
 
 
 class RegardError(Exception):
-    """The root of every error that regard raises on purpose."""
+    """The base class of the errors that regard raises."""
 
 
 class InputError(RegardError):
-    """An argument does not fit."""
+    """A wrong argument; the message says what must hold, what came, and what to do."""
 
 
 class ShapeError(InputError, ValueError):
-    """An argument has a shape that cannot work."""
+    """An argument with a wrong shape."""
 
 
 class DTypeError(InputError, TypeError):
-    """An argument has a type or dtype that cannot work."""
+    """An argument with a wrong type or dtype."""
 
 
 class DeviceError(InputError, ValueError):
-    """Arguments that must lie on one device do not."""
+    """Arguments on different devices."""
 
 
 class OutOfRangeError(InputError, IndexError):
-    """An index points outside the matrix, or more was asked for than it holds."""
+    """An index outside the matrix, or a k larger than the matrix."""
 
 
 class FileError(RegardError, OSError):
-    """A file is missing, damaged, or of another kind than was asked for."""
+    """A file that is missing, damaged, or of another kind."""
 
 
 class ModifiedInPlaceError(RegardError, RuntimeError):
@@ -66,19 +50,19 @@ class ModifiedInPlaceError(RegardError, RuntimeError):
 
 
 class MissingDependencyError(RegardError, ImportError):
-    """Something must be installed first: the message says what."""
+    """A package must be installed first: the message names it."""
 
 
 class RankError(RegardError, RuntimeError):
-    """Another rank of a distributed matrix has ended, could not take part, or made another call."""
+    """Another rank of a distributed matrix ended, failed or made another call."""
 
 
 class TooLargeError(RegardError, MemoryError):
-    """A dense result would not fit in memory, or a picture not in its budget."""
+    """A result does not fit in memory, or a picture in its budget."""
 
 
 class WatchError(RegardError, RuntimeError):
-    """A model cannot be watched, or not in this way."""
+    """A model cannot be watched, or not with these options."""
 
 
 class UnseenWarning(UserWarning):

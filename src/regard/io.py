@@ -1,4 +1,4 @@
-"""Helpers that need no torch: files that are written as a whole, and a bar for what takes long."""
+"""Helpers that need no torch: files that are written as a whole, and progress bars."""
 
 from __future__ import annotations
 
@@ -24,20 +24,27 @@ DRAFT = ".draft"
 
 
 def write_file(path: Path, fill: Callable[[Path], object], before: Callable[[Path], None] | None = None) -> None:
-    """Let `fill` write a draft beside the file, then rename it: readers see the old content or the new, never a part.
+    """Write a file as a whole: readers see the old content or the new content, never a part.
 
-    `before` gets the finished draft before it is renamed. Both the content and the name are flushed to the disk. A link
-    stays: its target is written. A device or pipe stays, too: it receives what `fill` wrote.
+    The content and the name are flushed to the disk. If the path is a link, its target is written. If it is a device or
+    a pipe, the content is copied into it.
+
+    Args:
+        path: the file.
+        fill: writes a draft beside the file, which is then renamed.
+        before: gets the finished draft before it is renamed.
     """
     unharmed = " What was there before is unharmed."
     try:
-        mode = _mode(path)
-        if mode is None or stat.S_ISREG(mode) or stat.S_ISDIR(mode):  # a folder cannot be replaced: os.replace says so
+        mode: int | None = None
+        with suppress(FileNotFoundError):
+            mode = path.stat().st_mode
+        if mode is None or stat.S_ISREG(mode) or stat.S_ISDIR(mode):  # os.replace refuses to replace a folder
             _replace(Path(os.path.realpath(path)), mode, fill, before)
         else:
             unharmed = ""
-            with TemporaryDirectory() as room:
-                draft = Path(room, f"content{DRAFT}")
+            with TemporaryDirectory() as folder:
+                draft = Path(folder, f"content{DRAFT}")
                 fill(draft)
                 if before is not None:
                     before(draft)
@@ -50,14 +57,6 @@ def write_file(path: Path, fill: Callable[[Path], object], before: Callable[[Pat
         raise FileError(f"{path} cannot be written: {why}.{unharmed}") from None
 
 
-def _mode(path: Path) -> int | None:
-    """The type and permissions of what is at a path or at the end of its links; None: nothing."""
-    try:
-        return path.stat().st_mode
-    except FileNotFoundError:
-        return None
-
-
 def _replace(
     path: Path, mode: int | None, fill: Callable[[Path], object], before: Callable[[Path], None] | None
 ) -> None:
@@ -65,10 +64,10 @@ def _replace(
     try:
         draft.touch()
         if mode is None:
-            mode = draft.stat().st_mode  # as the user wants new files
-        draft.chmod(mode)  # first: what is written to a private file is private from the start
+            mode = draft.stat().st_mode  # by the umask of the user
+        draft.chmod(mode)  # first: the draft of a private file is private from the start
         fill(draft)
-        draft.chmod(mode)  # `fill` may have put another file there
+        draft.chmod(mode)  # `fill` may have replaced the file
         _flush(draft, os.O_RDWR)
         if before is not None:
             before(draft)
@@ -92,15 +91,15 @@ def _flush(path: Path, flags: int) -> None:
 
 _PATIENCE = 2.0  # seconds before a bar appears
 _INTERVAL = 30.0  # seconds between the lines of a command whose standard error is a pipe or a file
-_in_lines = threading.Event()  # set while a command runs; a library leaves the logs of others alone
+_in_lines = threading.Event()  # set while a command runs; a library writes no lines into the logs of others
 
 
 @contextmanager
 def progress(what: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
-    """Show a bar if the work inside takes longer than two seconds; yields a function that advances it.
+    """Show a bar if the work inside takes longer than two seconds; yields a function that advances the bar.
 
-    The bar is on standard error, only if that is a terminal, and is removed at the end. Without a total it only moves.
-    Where standard error is no terminal, a command (`progress_lines`) prints a line every half minute instead.
+    The bar is on standard error if that is a terminal, and is removed at the end. Without a total it only moves. If
+    standard error is not a terminal, a command (`progress_lines`) prints a line every half minute instead.
 
     >>> with progress("squaring", total=3) as advance:
     ...     for n in range(3):
@@ -122,7 +121,7 @@ def progress(what: str, total: float | None = None) -> Iterator[Callable[[float]
 
 @contextmanager
 def progress_lines() -> Iterator[None]:
-    """While a command runs, long work is told in lines where no bar can be shown."""
+    """While a command runs, report long work in lines if no bar can be shown."""
     _in_lines.set()
     try:
         yield
@@ -131,7 +130,7 @@ def progress_lines() -> Iterator[None]:
 
 
 class _Bar:
-    """A bar that a timer shows, unless it is closed before; one at a time."""
+    """A bar that a timer shows, unless it is closed before; one bar at a time."""
 
     _only = threading.Lock()
 
@@ -144,38 +143,29 @@ class _Bar:
         self._timer.start()
 
     def _show(self) -> None:
+        from rich import progress as bars
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            Progress,
-            ProgressColumn,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
 
-        columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn()]
-        columns += [TimeElapsedColumn()] if self._total is None else [TimeRemainingColumn()]
+        time_column = bars.TimeElapsedColumn() if self._total is None else bars.TimeRemainingColumn()
         with self._lock:
             if self._closed or not self._only.acquire(blocking=False):
                 return
-            # The stream itself: the one that commands write to shows escape sequences instead of obeying them.
-            console = Console(file=sys.__stderr__)
-            self._bar = Progress(
-                *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
-            )
+            # The original stream: the stream of a command shows escape sequences instead of obeying them.
+            options: Any = {"console": Console(file=sys.__stderr__), "redirect_stdout": False, "redirect_stderr": False}
+            columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), time_column)
+            self._bar = bars.Progress(*columns, transient=True, **options)
             self._task = self._bar.add_task(self._what, total=self._total, completed=self._done)
             self._bar.start()
 
     def advance(self, amount: float) -> None:
-        """So much more is done."""
+        """Add an amount of work to the bar."""
         self._done += amount
         with self._lock:
             if self._bar is not None:
                 self._bar.update(self._task, completed=self._done)
 
     def close(self) -> None:
-        """Remove the bar, or see to it that it never appears."""
+        """Remove the bar, or prevent that it appears."""
         self._timer.cancel()
         with self._lock:
             self._closed = True
@@ -185,25 +175,24 @@ class _Bar:
 
 
 class _Lines:
-    """The same as a line at intervals: how much is done, if that is known, and for how long it has run."""
+    """The same as a line at intervals: the share of the work, if it is known, and the time."""
 
     def __init__(self, what: str, total: float | None):
         self._what, self._total, self._done = what, total, 0.0
-        self._start, self._closed = time.monotonic(), threading.Event()
-        threading.Thread(target=self._tell, name="regard-progress", daemon=True).start()
+        self._start, self._ended = time.monotonic(), threading.Event()
+        threading.Thread(target=self._report, name="regard-progress", daemon=True).start()
 
-    def _tell(self) -> None:
-        while not self._closed.wait(_INTERVAL):
+    def _report(self) -> None:
+        while not self._ended.wait(_INTERVAL):
             share = f"{min(self._done / self._total, 1.0):.0%}, " if self._total else ""
-            with suppress(OSError, ValueError):  # nobody reads it any more
-                print(
-                    f"regard: {self._what}: {share}{time.monotonic() - self._start:.0f} s", file=sys.stderr, flush=True
-                )
+            line = f"regard: {self._what}: {share}{time.monotonic() - self._start:.0f} s"
+            with suppress(OSError, ValueError):  # standard error is closed
+                print(line, file=sys.stderr, flush=True)
 
     def advance(self, amount: float) -> None:
-        """So much more is done."""
+        """Add an amount of work."""
         self._done += amount
 
     def close(self) -> None:
-        """No more lines."""
-        self._closed.set()
+        """End the lines."""
+        self._ended.set()

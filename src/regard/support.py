@@ -1,4 +1,4 @@
-"""Small helpers of every room: shapes in signatures, checks of arguments, memory, threads; and those of io.py."""
+"""Small helpers of every room: shapes in signatures, checks of arguments, memory, threads; and the helpers of io.py."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ __all__ = [
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Shapes in signatures: jaxtyping's `Float[Tensor, "heads queries width"]`. The tests check them; without jaxtyping,
-# which users need not install, the annotations stay readable and check nothing.
+# Shapes in signatures: jaxtyping's `Float[Tensor, "heads queries width"]`, checked in the tests. Without jaxtyping,
+# which users need not install, nothing is checked.
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 else:
@@ -51,7 +51,7 @@ WHOLE = frozenset((torch.int64, torch.int32, torch.int16, torch.int8, torch.uint
 
 
 def check_dense(name: str, tensor: Tensor) -> None:
-    """Raise if a tensor is nested, sparse or otherwise not laid out by strides."""
+    """Raise if a tensor is nested, sparse or otherwise not strided."""
     if tensor.is_nested:
         raise DTypeError(
             f"{name} must be a plain tensor. Got a nested one. Use {name}.to_padded_tensor(0.0) and "
@@ -63,7 +63,7 @@ def check_dense(name: str, tensor: Tensor) -> None:
 
 
 def check_stored(name: str, tensor: Tensor) -> None:
-    """Raise unless it is dense and has numbers."""
+    """Raise unless a tensor is dense and has numbers."""
     check_dense(name, tensor)
     if tensor.is_meta:
         raise DeviceError(f"{name} lies on the meta device, so it has no numbers. Move the data to a CPU or a GPU.")
@@ -81,18 +81,18 @@ def whole(name: str, value: Any) -> int:
 
 
 def number(name: str, value: Any) -> float:
-    """A finite number as a Python float. Tensors are refused: they would silently get no gradient."""
+    """A finite number as a Python float; tensors are refused, because they would silently get no gradient."""
     if isinstance(value, Tensor):
         raise DTypeError(f"{name} must be a number. Got a tensor. Use {name}.item().")
     try:
-        found = float(value)
+        number = float(value)
     except (TypeError, ValueError):
         raise DTypeError(f"{name} must be a number. Got {type(value).__name__}.") from None
     except OverflowError:
-        found = math.inf
-    if not math.isfinite(found):
-        raise InputError(f"{name} must be finite. Got {found}.")
-    return found
+        number = math.inf
+    if not math.isfinite(number):
+        raise InputError(f"{name} must be finite. Got {number}.")
+    return number
 
 
 def one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -102,7 +102,7 @@ def one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
 
 
 def some_of(names: Collection[str], most: int = 3) -> str:
-    """The first few names, and how many more there are.
+    """The first few names, and the number of the others.
 
     >>> some_of(["a", "b", "c", "d", "e"])
     'a, b, c and 2 more'
@@ -115,18 +115,18 @@ inside_func = torch._C._are_functorch_transforms_active  # whether this runs ins
 
 
 def recording() -> bool:
-    """Whether torch.export or torch.jit.trace records what runs here, without a chance to break the graph."""
+    """Whether torch.export or torch.jit.trace records this call, which allows no graph breaks."""
     return torch.compiler.is_exporting() or torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
 
 
 def transformed(*tensors: Any) -> bool:
-    """Whether one of these is what torch.func hands to the function that it transforms."""
+    """Whether one of these is a tensor that torch.func passes to a transformed function."""
     wrapped = torch._C._functorch.is_functorch_wrapped_tensor
     return any(isinstance(tensor, Tensor) and wrapped(tensor) for tensor in tensors)
 
 
 def require_text(name: str, value: str) -> None:
-    """Raise if a string holds half of a surrogate pair, which stands for no character and cannot be encoded."""
+    """Raise if a string holds half of a surrogate pair, which is no character and cannot be encoded."""
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -140,24 +140,20 @@ def require_text(name: str, value: str) -> None:
 
 
 def available(device: torch.device) -> int | None:
-    """Bytes that can still be allocated on a device; None where that is unknown."""
+    """Bytes that can be allocated on a device; None if unknown."""
     if device.type == "cuda":  # torch's own allocator cache counts as free
         cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return torch.cuda.mem_get_info(device)[0] + cached
     if device.type != "cpu":
         return None
-    found = []
-    try:
+    amounts = []
+    with suppress(OSError):
         lines = Path("/proc/meminfo").read_text().splitlines()
-        found += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-    except OSError:
-        pass
-    try:  # the limit of a container
+        amounts += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    with suppress(OSError, ValueError):  # the limit of a container
         root = Path("/sys/fs/cgroup")
-        found.append(int((root / "memory.max").read_text()) - int((root / "memory.current").read_text()))
-    except (OSError, ValueError):
-        pass
-    return min(found, default=None)
+        amounts.append(int((root / "memory.max").read_text()) - int((root / "memory.current").read_text()))
+    return min(amounts, default=None)
 
 
 @cache
@@ -166,7 +162,7 @@ def _total_memory(device: torch.device) -> int:
 
 
 def ensure_room(shape: Sequence[int], bytes_each: int, device: torch.device, what: Callable[[], str]) -> None:
-    """Raise if an allocation would not fit. Small ones are not checked: querying a GPU costs time."""
+    """Raise if a large allocation would not fit. Small ones are not checked, because querying a GPU takes time."""
     needed = math.prod(shape) * bytes_each
     if needed < 2**28 or (device.type == "cuda" and needed < _total_memory(device) // 64):
         return
@@ -181,20 +177,19 @@ def ensure_room(shape: Sequence[int], bytes_each: int, device: torch.device, wha
 # Threads
 
 
-_SHARE = 2**30  # multiply-adds: what a core does in about 30 ms
+_SHARE = 2**30  # multiply-adds that a core computes in about 30 ms
 
 
 @contextmanager
 def threads(work: float | None = None) -> Iterator[int]:
-    """Compute with as many threads as this work is worth: one for each 2³⁰ multiply-adds between two steps.
+    """Choose the number of torch's threads for the work inside: one for each 2³⁰ multiply-adds of a step.
 
-    Without a work, with all that have an idle core: for many steps that are worth several threads as long as none of
-    these has to wait for another process.
+    Without `work`, one for each idle core.
 
     Threads that share a small step spend their time waiting for each other, in a loop that keeps the cores busy. If
     another process needs one of the cores, every operator waits until that process is interrupted: decoding a sentence
-    with two threads then takes ten times as long as with one. So large work, too, gets idle cores only. torch's own
-    number (`torch.set_num_threads`, OMP_NUM_THREADS) is never exceeded, and restored.
+    with two threads then takes ten times as long as with one. So only idle cores get threads. The number of
+    `torch.set_num_threads` or OMP_NUM_THREADS is never exceeded, and is restored at the end.
 
     >>> with threads(work=1e6) as count:
     ...     count, torch.get_num_threads()
@@ -207,8 +202,8 @@ def threads(work: float | None = None) -> Iterator[int]:
         yield count
         return
     torch.set_num_threads(count)
-    # The number holds for the calling thread only, but a thread that uses torch for the first time starts with the last
-    # number that any thread has set. Set by a helper, that is the old one again.
+    # The number holds for the calling thread only, but a new thread starts with the last number that any thread set. A
+    # helper thread sets the old number again.
     helper = threading.Thread(target=torch.set_num_threads, args=(before,))
     helper.start()
     helper.join()
@@ -219,20 +214,20 @@ def threads(work: float | None = None) -> Iterator[int]:
 
 
 def _idle_cores() -> int:
-    """Cores on which no other process runs at this moment; all of them where that is unknown."""
+    """The number of cores on which no other process runs at this moment; all cores if unknown."""
     cores = os.cpu_count() or 1
     try:
-        running = int(Path("/proc/loadavg").read_text().split()[3].split("/")[0])  # this thread is one of them
+        running = int(Path("/proc/loadavg").read_text().split()[3].split("/")[0])  # includes this thread
         return cores if running <= 1 else cores - max(running - _own_running(), 0)
     except (OSError, ValueError, IndexError):
         return cores
 
 
 def _own_running() -> int:
-    """Threads of this process that run: those of torch wait for more to do in a loop, some milliseconds long."""
+    """The number of running threads of this process; idle threads of torch run a loop for some milliseconds."""
     states = []
     for task in os.listdir("/proc/self/task"):
-        with suppress(OSError):  # it has ended
+        with suppress(OSError):  # the thread has ended
             states.append(Path(f"/proc/self/task/{task}/stat").read_text().rpartition(")")[2].split()[0])
     return states.count("R")
 
@@ -241,7 +236,7 @@ def _own_running() -> int:
 
 
 def no_compile(function: Callable[P, R]) -> Callable[P, R]:
-    """Break the graph here under torch.compile, so that tiles and kernels are never traced; refuse while `recording`.
+    """Break the graph under torch.compile, so that tiles and kernels are never traced; raise while `recording`.
 
     `torch.compiler.disable` as a plain decorator would import the compiler and double the time of `import regard`.
     """

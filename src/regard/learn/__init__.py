@@ -1,9 +1,9 @@
-"""For learning attention: its four steps on small arrays, the documents' examples, and a quiz.
+"""Attention for learners: its four steps on small arrays, the examples of the documents, and a quiz.
 
 Read in this order:
-    textbook      the documents' sentences, as numbers to compute with
+    textbook      the sentences of the documents, as numbers to compute with
     four_steps    `steps`, `Steps`: self-attention with every number kept and shown
-    questions     `chapter`, `CHAPTERS`: what each chapter of the course asks (quiz/*.toml)
+    questions     `chapter`, `CHAPTERS`: the questions of each chapter of the course (quiz/*.toml)
 """
 
 from regard.learn.four_steps import Steps, steps

@@ -1,4 +1,4 @@
-"""`steps`: self-attention in four steps on small arrays, every number kept and shown."""
+"""`steps`: self-attention in four steps on small arrays, with every number kept and shown."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _REAL |= {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Steps(Generic[Array]):
-    """The result of `steps`: `print` it to read all of it, from the words to their outputs.
+    """The result of `steps`; printed, it shows all of the calculation, from the words to their outputs.
 
     >>> import regard
     >>> done = steps(*regard.textbook.i_am_good())
@@ -59,14 +59,14 @@ class Steps(Generic[Array]):
     output: Float[Array, "words d_v"]  # Z = weights V
 
     def as_matrix(self) -> AttentionMatrix:
-        """The same weights as an `AttentionMatrix`, which never stores them and so works for long inputs.
+        """The same weights as an `AttentionMatrix`, which never stores them and so fits long inputs.
 
         >>> import regard
         >>> A = steps(*regard.textbook.worked_example()).as_matrix()
         >>> A
         AttentionMatrix(shape=(3, 3), dtype=float64, device=cpu, mask=None)
         """
-        return AttentionMatrix(_tensor(self.queries), _tensor(self.keys))
+        return AttentionMatrix(torch.as_tensor(self.queries), torch.as_tensor(self.keys))
 
     def __repr__(self) -> str:
         (words, width), d = self.x.shape, self.w_q.shape[1]
@@ -79,11 +79,15 @@ class Steps(Generic[Array]):
         yield self._text(options.max_width)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """A notebook shows the picture."""
+        """Show the picture in a notebook."""
         return self.picture()._repr_mimebundle_()
 
     def picture(self, cell: tuple[int, int] | None = None, title: str | None = None) -> Picture:
-        """The whole calculation as a picture, with the score at `cell` = (row, column) term by term.
+        """The whole calculation as a picture.
+
+        Args:
+            cell: (row, column) of the score to show term by term.
+            title: the title; by default the words.
 
         >>> import regard
         >>> steps(*regard.textbook.i_am_good()).picture()
@@ -96,7 +100,7 @@ class Steps(Generic[Array]):
         )  # fmt: skip
 
     def _sections(self) -> list[tuple[str, list[Table]]]:
-        """Sentences and their tables, in the order of the computation."""
+        """Sentences with their tables, in the order of the calculation."""
         words, columns = told_apart(self.words), self.words
         (n, m), d, d_v = self.x.shape, self.w_q.shape[1], self.w_v.shape[1]
         root = math.sqrt(d)
@@ -129,14 +133,17 @@ class Steps(Generic[Array]):
         ]
 
     def _text(self, width: int) -> Text:
-        sections: list[Text] = [
-            Text.assemble((sentence, "italic"), "\n", beside(tables, width)) for sentence, tables in self._sections()
-        ]
-        return Text("\n\n").join([*sections, mixtures(told_apart(self.words), _numbers(self.weights), width)])
+        parts = [Text.assemble((text, "italic"), "\n", beside(tables, width)) for text, tables in self._sections()]
+        return Text("\n\n").join([*parts, mixtures(told_apart(self.words), _numbers(self.weights), width)])
 
 
 def steps(x: Array, w_q: Array, w_k: Array, w_v: Array, words: Iterable[str] | None = None) -> Steps[Array]:
-    """Self-attention step by step: x is words × width, each w is width × d. NumPy in, NumPy out; torch in, torch out.
+    """Self-attention step by step, for NumPy arrays or torch tensors; the results are of the same kind.
+
+    Args:
+        x: a row for each word.
+        w_q, w_k, w_v: the matrices (width × d) of queries, keys and values; w_v may have another d.
+        words: the names of the rows.
 
     >>> import numpy as np
     >>> done = steps(np.eye(2), np.eye(2), np.eye(2), np.array([[1], [3]]), words=("yes", "no"))
@@ -154,16 +161,12 @@ def steps(x: Array, w_q: Array, w_k: Array, w_v: Array, words: Iterable[str] | N
     queries, keys, values = x @ w_q, x @ w_k, x @ w_v
     scores = queries @ keys.T
     scaled = scores / math.sqrt(keys.shape[1])
-    weights: Array = _softmax(scaled)
+    library: Any = torch if isinstance(scaled, Tensor) else np
+    # The softmax of each row; subtracting the maximum cancels out and prevents overflow.
+    powers = library.exp(scaled - library.amax(scaled, axis=-1, keepdims=True))
+    weights: Array = powers / powers.sum(axis=-1, keepdims=True)
     output = weights @ values
     return Steps(x, w_q, w_k, w_v, names, queries, keys, values, scores, scaled, weights, output)
-
-
-def _softmax(scaled: Any) -> Any:
-    """The softmax of each row, its maximum subtracted first: that cancels out and prevents overflow."""
-    library: Any = torch if isinstance(scaled, Tensor) else np
-    powers = library.exp(scaled - library.amax(scaled, axis=-1, keepdims=True))
-    return powers / powers.sum(axis=-1, keepdims=True)
 
 
 def _floats(**arrays: Any) -> list[Any]:
@@ -227,10 +230,6 @@ def _names(words: Iterable[str] | None, count: int) -> tuple[str, ...]:
     return names
 
 
-def _tensor(array: NDArray[Any] | Tensor) -> Tensor:
-    return array if isinstance(array, Tensor) else torch.from_numpy(array)
-
-
 def _numbers(array: NDArray[Any] | Tensor) -> NDArray[np.float64]:
-    """float64 on the CPU, for drawing."""
+    """The array in float64 on the CPU, for drawing."""
     return array.detach().to("cpu", torch.float64).numpy() if isinstance(array, Tensor) else array.astype(np.float64)

@@ -15,7 +15,7 @@ _LETTERS = "abcdefgh"
 
 @dataclass(frozen=True)
 class Question:
-    """One question; `code` prints the right choice, so that the answer can be checked."""
+    """A multiple-choice question; `code` prints the right choice."""
 
     ask: str
     choices: tuple[str, ...]
@@ -41,24 +41,25 @@ class Question:
         return list(zip(_LETTERS, self.choices, strict=False))
 
     def markdown(self, number: int, group: str = "") -> str:
-        """For a page or a notebook: a choice opens to say whether it is right, and why. No script is needed.
+        """For a page or a notebook, without a script: a choice opens to show whether it is right, and why.
 
-        Of the choices with one `group`, a browser keeps a single one open.
+        Args:
+            number: the number of the question.
+            group: of the choices with the same group, a browser keeps one open.
         """
-        choices = "\n".join(self._opened(letter, group) for letter, _ in self.lettered())
+        choices = []
+        for letter, choice in self.lettered():
+            is_right = letter == self.answer
+            verdict = "Right." if is_right else f"No, it is {self.answer}: {self.right}."
+            choices.append(
+                f'<details class="choice {"right" if is_right else "wrong"}" name="{group}">'
+                f"<summary><b>{letter}</b> {escape(choice)}</summary>"
+                f"<p><b>{escape(verdict)}</b> {escape(self.because)}</p></details>"
+            )
         return (
-            f"**{number}.** {self.ask}\n\n{choices}\n\n"
+            f"**{number}.** {self.ask}\n\n" + "\n".join(choices) + "\n\n"
             f'<details class="proof" markdown="1"><summary>The code that prints the answer</summary>\n\n'
             f"```python\n{self.code.strip()}\n```\n\n</details>"
-        )
-
-    def _opened(self, letter: str, group: str) -> str:
-        chosen = letter == self.answer
-        verdict = "Right." if chosen else f"No, it is {self.answer}: {self.right}."
-        return (
-            f'<details class="choice {"right" if chosen else "wrong"}" name="{group}">'
-            f"<summary><b>{letter}</b> {escape(dict(self.lettered())[letter])}</summary>"
-            f"<p><b>{escape(verdict)}</b> {escape(self.because)}</p></details>"
         )
 
 
@@ -76,14 +77,12 @@ class Chapter:
         >>> print(chapter(1).markdown().splitlines()[0])
         ## Questions
         """
-        questions = "\n\n".join(
-            question.markdown(number, f"question-{self.number}-{number}")
-            for number, question in enumerate(self.questions, 1)
-        )
         note = (
             f"Choose an answer to see whether it is right. `regard quiz {self.number}` asks the same in the terminal."
         )
-        return f"## Questions\n\n{note}\n\n{questions}\n"
+        numbered = enumerate(self.questions, 1)
+        questions = [question.markdown(n, f"question-{self.number}-{n}") for n, question in numbered]
+        return "\n\n".join(["## Questions", note, *questions]) + "\n"
 
 
 def chapter(number: int) -> Chapter:

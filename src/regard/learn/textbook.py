@@ -27,7 +27,7 @@ class Example(NamedTuple):
 
 
 def worked_example() -> Example:
-    """Three words of four numbers each, all written out: small enough to check by hand.
+    """Three words of four numbers each: small enough to check by hand.
 
     >>> worked_example().x
     array([[1., 0., 1., 0.],
@@ -44,7 +44,7 @@ def worked_example() -> Example:
 
 
 def i_am_good() -> Example:
-    """The sentence "I am good": 512 numbers for each word, 64 for each query, and the weights that the text explains.
+    """The sentence "I am good": 512 numbers for each word, 64 for each query, and the weights of the text.
 
     >>> example = i_am_good()
     >>> example.x[:, [0, 1, -1]]
@@ -58,15 +58,14 @@ def i_am_good() -> Example:
            [ 89.7,  74.1, 100. ]])
     """
     random = np.random.default_rng(64)
-    # The text shows three columns of X. The others have the same range and as few decimals.
+    # The text shows three columns of X. The other columns have the same range and number of decimals.
     x = random.uniform(0, 12, (3, 512)).round(2)
     x[:, [0, 1, -1]] = [[1.76, 2.22, 6.66], [7.77, 0.631, 5.35], [11.44, 10.10, 3.33]]
     # The text gives every weight. Weights determine the *differences* of the scores within a row, s_ij − s_ii =
     # √64 · log(p_ij / p_ii), so one score of each row is free: 110, 99 and 100 for a word with itself.
     shares = np.array([[90, 7, 3], [2.5, 95, 2.5], [21, 3, 76]])
-    own = np.diag(shares)[:, None]
-    scores = np.array([[110.0], [99.0], [100.0]]) + 8 * np.log(shares / own)
-    # Any keys will do: with Q = S (KKᵀ)⁻¹ K, QKᵀ = S.
+    scores = np.array([[110.0], [99.0], [100.0]]) + 8 * np.log(shares / np.diag(shares)[:, None])
+    # Any keys work: with Q = S (KKᵀ)⁻¹ K, QKᵀ = S.
     keys = random.normal(0, 1.25, (3, 64))
     queries = scores @ np.linalg.solve(keys @ keys.T, keys)
     values = random.normal(0, 1, (3, 64))
@@ -75,7 +74,7 @@ def i_am_good() -> Example:
 
 
 def dog() -> Example:
-    """The sentence with "it", with meanings written by hand: what each word is, and what it asks for.
+    """The sentence about the hungry dog, with meanings written by hand: what each word is, and what it asks for.
 
     >>> from regard import steps
     >>> done = steps(*dog())
@@ -97,7 +96,7 @@ def dog() -> Example:
 
 
 def sushi() -> Example:
-    """The sentence in which "it" is the sushi and "me" is the speaker, with meanings written by hand.
+    """The sentence about sushi, in which "it" is the sushi and "me" the speaker, with meanings written by hand.
 
     >>> from regard import steps
     >>> done = steps(*sushi())
@@ -118,7 +117,7 @@ def sushi() -> Example:
 
 
 def i_am_hungry() -> Example:
-    """The short sentence, with meanings written by hand.
+    """The sentence "I am hungry", with meanings written by hand.
 
     >>> i_am_hungry().words
     ('I', 'am', 'hungry')
@@ -130,7 +129,7 @@ def i_am_hungry() -> Example:
 
 
 def sentence(text: str) -> Example:
-    """Any sentence: the documents' as above, others with random numbers, as in an untrained model.
+    """Any sentence: the four sentences of the documents as above, any other sentence as in `untrained`.
 
     >>> sentence("A dog ate the food because it was hungry.").words[6], sentence("Hello world").x.shape
     ('it', (2, 8))
@@ -140,7 +139,7 @@ def sentence(text: str) -> Example:
 
 
 def known(text: str) -> Example | None:
-    """One of the documents' four sentences, with its numbers; None for any other.
+    """One of the four sentences of the documents, with its numbers; None for any other sentence.
 
     >>> known("I am good.").words, known("Hello world")
     (('I', 'am', 'good'), None)
@@ -178,7 +177,7 @@ _SENTENCES: dict[str, Callable[[], Example]] = {
 
 
 def _meanings(*words: tuple[str, tuple[float, ...], tuple[float, ...]]) -> Example:
-    """A row of X is what a word is, then what it asks for. Keys and values read the first half, queries the second."""
+    """A row of X says what a word is, then what it asks for: keys and values read the first half, queries the second."""
     x = np.array([(*meaning, *request) for _, meaning, request in words], dtype=np.float64)
     size = x.shape[1] // 2
     zeros, identity = np.zeros((size, size)), np.eye(size)
