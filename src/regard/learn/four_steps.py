@@ -133,7 +133,9 @@ class Steps(Generic[Array]):
         ]
 
     def _text(self, width: int) -> Text:
-        parts = [Text.assemble((text, "italic"), "\n", beside(tables, width)) for text, tables in self._sections()]
+        parts: list[Text] = [
+            Text.assemble((text, "italic"), "\n", beside(tables, width)) for text, tables in self._sections()
+        ]
         return Text("\n\n").join([*parts, mixtures(told_apart(self.words), _numbers(self.weights), width)])
 
 

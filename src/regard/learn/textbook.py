@@ -177,7 +177,7 @@ _SENTENCES: dict[str, Callable[[], Example]] = {
 
 
 def _meanings(*words: tuple[str, tuple[float, ...], tuple[float, ...]]) -> Example:
-    """A row of X says what a word is, then what it asks for: keys and values read the first half, queries the second."""
+    """A row of X says what a word is, which keys and values read, then what it asks for, which queries read."""
     x = np.array([(*meaning, *request) for _, meaning, request in words], dtype=np.float64)
     size = x.shape[1] // 2
     zeros, identity = np.zeros((size, size)), np.eye(size)

@@ -8,9 +8,9 @@ from typing import Any
 from regard.errors import InputError, ShapeError
 
 _BOX = 35  # characters inside a box of the drawing
-# Far beyond any model. A larger number comes from a damaged file, or from a file made to exhaust the memory.
-_LARGEST = 2**24  # vocabulary, width, hidden
-_MOST_LAYERS = 1_000
+# Limits far beyond any model. A larger number comes from a damaged file, or from a file made to exhaust the memory.
+_LIMITS = {"vocabulary": 2**24, "width": 2**24, "heads": None, "hidden": 2**24, "encoder_layers": 1_000}
+_LIMITS |= {"decoder_layers": 1_000, "positions": None, "key_heads": None}
 _LARGEST_TABLE = 2**26  # positions × width
 
 
@@ -34,7 +34,7 @@ class TransformerConfig:
     decoder_layers: int = 6
     key_heads: int | None = None  # fewer than heads: groups of heads share keys and values
     activation: str = "relu"
-    norm_first: bool = False  # the paper normalises after the sum
+    norm_first: bool = False  # the paper normalizes after the sum
     bias: bool = True
     dropout: float = 0.1  # on embeddings and on the output of each sublayer, in training
     positions: int = 512  # the longest sequence
@@ -43,15 +43,12 @@ class TransformerConfig:
     start: int = -1  # the decoder's first token; -1: pad, as in Marian
 
     def __post_init__(self) -> None:
-        names = ("vocabulary", "width", "heads", "hidden", "encoder_layers", "decoder_layers", "positions")
-        check_positive(**{name: getattr(self, name) for name in names})
-        if self.key_heads is not None:
-            check_positive(key_heads=self.key_heads)
-        limits = dict.fromkeys(("vocabulary", "width", "hidden"), _LARGEST)
-        limits |= dict.fromkeys(("encoder_layers", "decoder_layers"), _MOST_LAYERS)
-        for name, limit in limits.items():
-            if getattr(self, name) > limit:
-                raise InputError(f"{name} must be at most {limit:,}. Got {getattr(self, name):,}.")
+        for name, limit in _LIMITS.items():
+            size = getattr(self, name)
+            if name != "key_heads" or size is not None:
+                check_positive(**{name: size})
+            if limit is not None and size > limit:
+                raise InputError(f"{name} must be at most {limit:,}. Got {size:,}.")
         if self.positions * self.width > _LARGEST_TABLE:
             raise InputError(
                 f"positions × width must be at most {_LARGEST_TABLE:,}, the largest table of positions. "

@@ -13,7 +13,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -275,7 +276,6 @@ _NAMES = {
     "feed_forward.down": "fc2",
     "feed_forward_norm": "final_layer_norm",
 }
-_LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(.+)\.(weight|bias)")
 # Copies of the shared embedding that Marian stores, and positions, which a formula gives
 _COPIES = re.compile(r"lm_head\.weight|model\.(en|de)coder\.embed_(tokens|positions)\.weight")
 _ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
@@ -379,20 +379,21 @@ def generation(config: TransformerConfig) -> dict[str, Any]:
     }
 
 
-def to_marian(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def to_marian(tensors: Mapping[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
     """Rename weights from regard to Marian."""
     renamed = {"model.shared.weight": tensors["embedding.weight"], "final_logits_bias": tensors["output_bias"][None]}
-    for name, tensor in tensors.items():
-        match = _LAYER.fullmatch(name)
-        if match is None:
-            continue
-        side, layer, part, kind = match.groups()
-        theirs = f"model.{side}.layers.{layer}.{_NAMES[part]}.{kind}"
-        if "{}" in theirs:
-            renamed |= {theirs.format(letter): third for letter, third in zip("qkv", tensor.chunk(3), strict=True)}
-        else:
-            renamed[theirs] = tensor
+    for ours, theirs in _layer_weights(config):
+        renamed |= zip(theirs, tensors[ours].chunk(len(theirs)), strict=True)
     return renamed
+
+
+def _layer_weights(config: TransformerConfig) -> Iterator[tuple[str, list[str]]]:
+    """The names of the weights of all layers: regard's, and Marian's one name or three."""
+    for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
+        parts = [pair for pair in _NAMES.items() if side == "decoder" or not pair[0].startswith("cross")]
+        for layer, (ours, theirs), kind in product(range(layers), parts, ("weight", "bias")):
+            name = f"model.{side}.layers.{layer}.{theirs}.{kind}"
+            yield f"{side}.layers.{layer}.{ours}.{kind}", [name.format(c) for c in "qkv"] if "{}" in name else [name]
 
 
 def from_marian(tensors: Mapping[str, Tensor], config: TransformerConfig, folder: Path) -> dict[str, Tensor]:
@@ -410,19 +411,12 @@ def from_marian(tensors: Mapping[str, Tensor], config: TransformerConfig, folder
         raise FileError(f"model.shared.weight of {folder} must be a matrix.")
     bias = rest.pop("final_logits_bias", None)
     renamed["output_bias"] = torch.zeros(len(renamed["embedding.weight"])) if bias is None else bias.flatten()
-    for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
-        for layer in range(layers):
-            for ours, theirs in _NAMES.items():
-                if side == "encoder" and ours.startswith("cross"):
-                    continue
-                for kind in ("weight", "bias"):
-                    name = f"model.{side}.layers.{layer}.{theirs}.{kind}"
-                    parts = [take(name.format(letter)) for letter in "qkv"] if "{}" in name else [take(name)]
-                    if len({part.shape for part in parts}) > 1 or not parts[0].dim():
-                        raise FileError(
-                            f"{name} of {folder} has shapes that do not match: {[tuple(part.shape) for part in parts]}."
-                        )
-                    renamed[f"{side}.layers.{layer}.{ours}.{kind}"] = torch.cat(parts)
+    for ours, theirs in _layer_weights(config):
+        parts = [take(name) for name in theirs]
+        if len({part.shape for part in parts}) > 1 or not parts[0].dim():
+            shapes = [tuple(part.shape) for part in parts]
+            raise FileError(f"{', '.join(theirs)} of {folder} have shapes that do not match: {shapes}.")
+        renamed[ours] = torch.cat(parts)
     unknown = [name for name in rest if not _COPIES.fullmatch(name)]
     if unknown:
         raise FileError(

@@ -116,11 +116,11 @@ def _joined(*weights: Tensor) -> Tensor:
 
 
 def _options(theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) -> dict[str, Any]:
-    names = {functional.relu: "relu", functional.gelu: "gelu", functional.silu: "silu"}
-    activation = next((name for function, name in names.items() if theirs.activation is function), None)
-    for kind, name in ((nn.ReLU, "relu"), (nn.SiLU, "silu"), (nn.GELU, "gelu")):
+    activation = None
+    for name, kind in (("relu", nn.ReLU), ("silu", nn.SiLU), ("gelu", nn.GELU)):
         if isinstance(theirs.activation, kind):
             _plain(theirs.activation, kind)
+        if isinstance(theirs.activation, kind) or theirs.activation is getattr(functional, name):
             activation = name
     if activation is None or getattr(theirs.activation, "approximate", "none") != "none":
         raise InputError(f"the activation must be relu, silu or gelu. Got {theirs.activation}.")
@@ -142,39 +142,32 @@ def _rate(dropout: nn.Module) -> float:
     return float(getattr(dropout, "p", 0.0))
 
 
-def _encoder_layer(theirs: nn.TransformerEncoderLayer) -> EncoderLayer:
-    ours = EncoderLayer(**_options(theirs))
-    ours.attention = _attention(theirs.self_attn, "encoder")
-    ours.attention_norm, ours.feed_forward_norm = _norm(theirs.norm1), _norm(theirs.norm2)
-    _feed_forward(ours, theirs)
-    return ours
-
-
-def _decoder_layer(theirs: nn.TransformerDecoderLayer, causal: bool) -> DecoderLayer:
-    ours = DecoderLayer(**_options(theirs), causal=causal)
-    ours.attention = _attention(theirs.self_attn, "decoder")
-    ours.cross = _attention(theirs.multihead_attn, "cross")
-    ours.attention_norm, ours.cross_norm = _norm(theirs.norm1), _norm(theirs.norm2)
-    ours.feed_forward_norm = _norm(theirs.norm3)
-    _feed_forward(ours, theirs)
-    return ours
-
-
-def _feed_forward(ours: EncoderLayer | DecoderLayer, theirs: Any) -> None:
+def _layer(theirs: Any, causal: bool | None = None) -> EncoderLayer | DecoderLayer:
+    """Convert an encoder layer or, with `causal`, a decoder layer."""
+    ours: Any = EncoderLayer(**_options(theirs))
+    norms = ["attention_norm", "feed_forward_norm"]
+    if causal is not None:
+        ours = DecoderLayer(**_options(theirs), causal=causal)
+        ours.cross = _attention(theirs.multihead_attn, "cross")
+        norms.insert(1, "cross_norm")
+    ours.attention = _attention(theirs.self_attn, "encoder" if causal is None else "decoder")
+    for number, name in enumerate(norms, 1):
+        setattr(ours, name, _norm(getattr(theirs, f"norm{number}")))
     ours.feed_forward.dropout = _rate(theirs.dropout)
-    for mine, linear in ((ours.feed_forward.up, theirs.linear1), (ours.feed_forward.down, theirs.linear2)):
-        _plain(linear, nn.Linear)
-        _copy(mine, linear.weight, linear.bias)
+    for linear, original in ((ours.feed_forward.up, theirs.linear1), (ours.feed_forward.down, theirs.linear2)):
+        _plain(original, nn.Linear)
+        _copy(linear, original.weight, original.bias)
+    return ours  # type: ignore[no-any-return]
 
 
-def _stack(theirs: Any, kind: Any, convert: Any) -> Any:
-    """Convert a stack of layers, with the sizes of the first."""
+def _stack(theirs: Any, causal: bool | None = None) -> Encoder | Decoder:
+    """Convert an encoder or, with `causal`, a decoder; its sizes are those of the first layer."""
     if not len(theirs.layers):
         raise InputError(f"A stack must have at least one layer. Got an empty {type(theirs).__name__}.")
     for layer in theirs.layers:
-        _plain(layer, nn.TransformerEncoderLayer if kind is Encoder else nn.TransformerDecoderLayer)
-    ours = kind(0, **_options(theirs.layers[0]))
-    ours.layers = nn.ModuleList(convert(layer).train(layer.training) for layer in theirs.layers)
+        _plain(layer, nn.TransformerEncoderLayer if causal is None else nn.TransformerDecoderLayer)
+    ours = (Encoder if causal is None else Decoder)(0, **_options(theirs.layers[0]))
+    ours.layers = nn.ModuleList(_layer(layer, causal).train(layer.training) for layer in theirs.layers)
     ours.norm = None if theirs.norm is None else _norm(theirs.norm)
     return ours
 
@@ -197,10 +190,10 @@ def _norm(theirs: nn.Module) -> Any:
 
 _CONVERT: dict[type[nn.Module], Any] = {
     nn.MultiheadAttention: _attention,
-    nn.TransformerEncoderLayer: _encoder_layer,
-    nn.TransformerDecoderLayer: _decoder_layer,
-    nn.TransformerEncoder: lambda theirs: _stack(theirs, Encoder, _encoder_layer),
-    nn.TransformerDecoder: lambda theirs, causal: _stack(theirs, Decoder, lambda layer: _decoder_layer(layer, causal)),
+    nn.TransformerEncoderLayer: _layer,
+    nn.TransformerDecoderLayer: _layer,
+    nn.TransformerEncoder: _stack,
+    nn.TransformerDecoder: _stack,
     nn.Transformer: lambda theirs, causal: (from_torch(theirs.encoder), from_torch(theirs.decoder, causal=causal)),
 }
 _DECODERS = (nn.TransformerDecoderLayer, nn.TransformerDecoder, nn.Transformer)

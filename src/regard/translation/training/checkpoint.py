@@ -65,7 +65,7 @@ def begin_with(model: Transformer, folder: Path) -> None:
 
 
 def tensors(
-    model: nn.Module, average: Mapping[str, Tensor], optimizer: torch.optim.Optimizer, extra: Mapping[str, Tensor]
+    model: nn.Module, average: Mapping[str, Tensor], optimizer: torch.optim.Optimizer, loss: Tensor
 ) -> dict[str, Tensor]:
     """All tensors of a training by their names in a checkpoint, without copying them."""
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
@@ -75,7 +75,7 @@ def tensors(
             moments = (torch.zeros((), device=parameter.device), *(torch.zeros_like(parameter) for _ in range(2)))
             optimizer.state[parameter] = dict(zip(_MOMENTS, moments, strict=True))
         tensors |= {f"{moment}.{name}": optimizer.state[parameter][moment] for moment in _MOMENTS}
-    return tensors | {f"extra.{name}": tensor for name, tensor in extra.items()}
+    return tensors | {"extra.loss": loss}
 
 
 def write(

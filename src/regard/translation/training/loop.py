@@ -476,7 +476,7 @@ class Trainer:
         )
 
     def _tensors(self) -> dict[str, Tensor]:
-        return checkpoint.tensors(self.model, self.average, self.optimizer, {"loss": self.total})
+        return checkpoint.tensors(self.model, self.average, self.optimizer, self.total)
 
     def _save(self) -> None:
         """Write a checkpoint of whole tensors, so that any number of processes can resume it."""
