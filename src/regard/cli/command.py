@@ -71,7 +71,7 @@ def add_picture_options(parser: argparse.ArgumentParser, *, title: bool = True) 
 
 
 def text(argument: str) -> str:
-    """The argparse type of a text: valid UTF-8, while a path may hold any bytes.
+    """The argparse type of a text, which must be UTF-8; a path may hold any bytes.
 
     >>> text("caf\\udce9")
     Traceback (most recent call last):

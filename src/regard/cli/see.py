@@ -77,9 +77,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add("-f", "--file", metavar="FILE", help="read the text from a UTF-8 file; -: standard input")
     add("--model", metavar="MODEL", help=MODEL_HELP)
     add("--from", dest="start", type=command.text, metavar="WORD", help="which words does this WORD look at?")
-    add(
-        "--to", dest="end", type=command.text, metavar="WORD", help="what looks at this WORD? with --from: which heads?"
-    )
+    looked_at = "what looks at this WORD? with --from: which heads?"
+    add("--to", dest="end", type=command.text, metavar="WORD", help=looked_at)
     add("--layer", type=int, metavar="N", help="only this layer, counted from 0; -1 is the last")
     add("--head", type=int, metavar="N", help="only this head, counted from 0")
     add("--kind", choices=("encoder", "decoder", "cross"), help="only this kind of attention of a translator")
@@ -139,11 +138,10 @@ def _run(options: argparse.Namespace) -> None:
     answers = [describe(r.record, r.question, r.text, as_json=options.json, target=r.translation) for r in readings]
     if options.json:
         print(answers[0] if len(answers) == 1 else f"[{', '.join(answers)}]")
-    elif len(answers) == 1:
-        command.print_folded(answers[0])
-    else:
-        parts = [f"{reading.text}\n{answer}" for reading, answer in zip(readings, answers, strict=True)]
-        command.print_folded("\n\n".join(parts))
+        return
+    if len(answers) > 1:
+        answers = [f"{reading.text}\n{answer}" for reading, answer in zip(readings, answers, strict=True)]
+    command.print_folded("\n\n".join(answers))
 
 
 def _links(options: argparse.Namespace) -> list[Link]:
@@ -179,17 +177,16 @@ def _by_sentence(translation: Translation, question: Question, links: list[Link]
     sentences = translation.sentences
     if len(sentences) <= 1:
         record = translation.watch(without=links or None)
-        question = _from_first_layer(record, _with_kind(record, question))
-        return [_Reading(record, question, translation.source, translation.text)]
+        return [_Reading(record, _resolved(record, question), translation.source, translation.text)]
     readings = []
     for sentence in sentences:
         try:
             record = sentence.watch(without=links or None)
         except WatchError:  # the link is in another sentence
             continue
-        about = _from_first_layer(record, _with_kind(record, question))
-        if about.fits(record):
-            readings.append(_Reading(record, about, sentence.source, sentence.text.strip()))
+        resolved = _resolved(record, question)
+        if resolved.fits(record):
+            readings.append(_Reading(record, resolved, sentence.source, sentence.text.strip()))
     if not readings:
         words = " and ".join(filter(None, [question.words, *(f'"{link}"' for link in links)]))
         raise InputError(f"none of the {len(sentences):,} sentences has {words}.")
@@ -227,6 +224,16 @@ def _join_lines(text: str) -> str:
     return re.sub(r"(?<!\n)\n(?!\n)", " ", text)
 
 
+def _resolved(record: Record, question: Question) -> Question:
+    """The question with its kind of attention (cross for a word that only the target has) and the layer's number."""
+    if question.kind is None and len(record):
+        sides = {entry.kind: entry.tokens[0] for entry in record.values() if entry.tokens is not None}
+        word = question.start
+        is_cross = word is not None and sides["cross"].has(word) and not sides["encoder"].has(word)
+        question = replace(question, kind="cross" if is_cross else "encoder")
+    return _from_first_layer(record, question)
+
+
 def _from_first_layer(record: Record, question: Question) -> Question:
     """The question with the number of its layer counted from the first."""
     if question.layer is None or question.layer >= 0:
@@ -235,15 +242,4 @@ def _from_first_layer(record: Record, question: Question) -> Question:
     return replace(question, layer=entry.layer)
 
 
-def _with_kind(record: Record, question: Question) -> Question:
-    """The question with its kind of attention: cross for a word that only the target has, otherwise encoder."""
-    if question.kind is not None or not len(record):
-        return question
-    sides = {entry.kind: entry.tokens[0] for entry in record.values() if entry.tokens is not None}
-    word = question.start
-    is_cross = word is not None and sides["cross"].has(word) and not sides["encoder"].has(word)
-    return replace(question, kind="cross" if is_cross else "encoder")
-
-
-_HELP = "what a model looks at in a text"
-COMMAND = Command("see", _HELP, _ABOUT, _EXAMPLES, _run, _add_options)
+COMMAND = Command("see", "what a model looks at in a text", _ABOUT, _EXAMPLES, _run, _add_options)

@@ -75,5 +75,4 @@ def _run(options: argparse.Namespace) -> None:
             serve(page, listening, opened=options.open)
 
 
-_HELP = "explore a model in the browser"
-COMMAND = Command("serve", _HELP, _ABOUT, _EXAMPLES, _run, _add_options)
+COMMAND = Command("serve", "explore a model in the browser", _ABOUT, _EXAMPLES, _run, _add_options)

@@ -6,13 +6,9 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from regard.cli.command import Command
 from regard.errors import FileError, InputError
-
-if TYPE_CHECKING:
-    from regard.drawing import Picture
 
 _ABOUT = """\
 Train a translator from a recipe: a TOML file that names the corpora (TSV, or two
@@ -45,6 +41,9 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
+    import numpy as np
+
+    from regard.drawing import curves
     from regard.translation import Recipe, train
     from regard.translation.training.processes import is_first
 
@@ -55,9 +54,15 @@ def _run(options: argparse.Namespace) -> None:
         raise SystemExit(130) from None  # as a shell reports SIGINT
     if not is_first():
         return
-    picture = _curves(Path(options.output))
+    folder = Path(options.output)
+    entries = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    series = {}
+    for name in ("loss", "chrf"):
+        steps, numbers = zip(*((entry["step"], entry[name]) for entry in entries if name in entry), strict=True)
+        series[name] = np.array(steps, np.float64), np.array(numbers, np.float64)
+    picture = curves(series, title=folder.name)
     print(picture)
-    path = Path(options.output) / "curves.svg"
+    path = folder / "curves.svg"
     try:
         picture.save(path)
     except OSError as error:
@@ -65,22 +70,7 @@ def _run(options: argparse.Namespace) -> None:
     print(path)
 
 
-def _curves(folder: Path) -> Picture:
-    """The loss and the chrF2 of a training over its steps."""
-    import numpy as np
-
-    from regard.drawing import curves
-
-    entries = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
-    series = {}
-    for name in ("loss", "chrf"):
-        steps, numbers = zip(*((entry["step"], entry[name]) for entry in entries if name in entry), strict=True)
-        series[name] = np.array(steps, np.float64), np.array(numbers, np.float64)
-    return curves(series, title=folder.name)
-
-
-_TRAIN = "train a translator from a recipe"
-COMMAND = Command("train", _TRAIN, _ABOUT, _EXAMPLES, _run, _add_options)
+COMMAND = Command("train", "train a translator from a recipe", _ABOUT, _EXAMPLES, _run, _add_options)
 
 
 # regard score
@@ -121,5 +111,5 @@ def _run_score(options: argparse.Namespace) -> None:
     print(f"BLEU   {scores.bleu_signature}\nchrF2  {scores.chrf_signature}")
 
 
-_SCORE = "BLEU and chrF2 of a file of translations"
-SCORE = Command("score", _SCORE, _ABOUT_SCORE, _EXAMPLES_SCORE, _run_score, _add_score_options)
+_HELP_SCORE = "BLEU and chrF2 of a file of translations"
+SCORE = Command("score", _HELP_SCORE, _ABOUT_SCORE, _EXAMPLES_SCORE, _run_score, _add_score_options)

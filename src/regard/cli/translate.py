@@ -216,6 +216,14 @@ def _looks(translation: Translation) -> Text:
 
 def _fields(translation: Translation) -> dict[str, Any]:
     """A translation as a JSON object."""
+    rows, columns, alignment = len(translation.words), len(translation.source_words), None
+    if rows * columns <= _MOST_WEIGHTS:
+        alignment = [[round(share, 4) for share in row] for row in translation.alignment.tolist()]
+    else:
+        report(
+            f"the alignment is left out: {columns:,} words with a translation of {rows:,} have more than "
+            f"{_MOST_WEIGHTS:,} weights. Split the text."
+        )
     return {
         "source": translation.source,
         "text": translation.text,
@@ -227,20 +235,9 @@ def _fields(translation: Translation) -> dict[str, Any]:
         "source_words": translation.source_words,
         "words": translation.words,
         "word_confidence": [round(share, 4) for share in translation.word_confidence],
-        "alignment": _alignment(translation),
+        "alignment": alignment,
         "alternatives": [{"text": other.text, "score": round(other.score, 4)} for other in translation.alternatives],
     }
-
-
-def _alignment(translation: Translation) -> list[list[float]] | None:
-    rows, columns = len(translation.words), len(translation.source_words)
-    if rows * columns > _MOST_WEIGHTS:
-        report(
-            f"the alignment is left out: {columns:,} words with a translation of {rows:,} have more than "
-            f"{_MOST_WEIGHTS:,} weights. Split the text."
-        )
-        return None
-    return [[round(share, 4) for share in row] for row in translation.alignment.tolist()]
 
 
 _HELP = "translate from English to French, or with your own model"
