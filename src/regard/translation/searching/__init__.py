@@ -33,7 +33,6 @@ def search_all(
     beam: int = 4,
     length_penalty: float = 1.0,
     sentences: int = 32,
-    tokens: int | None = None,
     needed: int | None = None,
     advance: Callable[[float], None] | None = None,
     known: Mapping[int, list[Hypothesis]] | None = None,
@@ -47,7 +46,6 @@ def search_all(
         sources: the token ids of each source, with the end.
         beam, length_penalty: as in `search`.
         sentences: the number of sources in a batch.
-        tokens: instead of `sentences`, the approximate number of tokens in a batch, all beams included.
         needed: the number of targets needed for each source; more may be missing.
         advance: after each batch, gets the number of its source tokens.
         known: the results of `search_by_engine` for these sources.
@@ -75,9 +73,7 @@ def search_all(
         results.update(zip(order, best, strict=True))
         order = []
     while order:
-        shortest = max(len(sources[order[0]]), 8)
-        size = sentences if tokens is None else max(tokens // (shortest * 2 * beam), 1)
-        batch, order = order[:size], order[size:]
+        batch, order = order[:sentences], order[sentences:]
         padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(sources[n]) for n in batch], True, model.config.pad)
         with threads(len(batch) * beam * model.config.parameters):  # multiply-adds of a step, about
             best = search(model, padded.to(model.embedding.weight.device), beam=beam, length_penalty=length_penalty)

@@ -139,7 +139,12 @@ class Trainer:
         with progress("cutting words into pieces"):
             self.batches = self._batches(self._encode(pairs), config)
         torch.manual_seed(recipe.seed)
-        self.model = self._model(config)
+        self.model = Transformer(config)
+        if recipe.weights_from is not None:
+            checkpoint.begin_with(self.model, recipe.folder / recipe.weights_from)
+        if recipe.compile:
+            self.model.compile_for_training()
+        self.model.to(self.device)
         self.loss = self.processes.wrap(self.model, shard=recipe.shards(config.parameters))
         self.average = {name: p.detach().clone() for name, p in self.model.named_parameters()}
         self.optimizer = torch.optim.AdamW(
@@ -154,11 +159,24 @@ class Trainer:
         self._stop_if_asked()
 
     def _open_folder(self, resume: bool) -> checkpoint.Checkpoint | None:
-        """Read the checkpoint to resume, or require a folder without a training."""
-        if not resume and checkpoint.exists(self.folder):
-            raise FileError(f"{self.folder} holds a training already. Go on with --resume, or choose another folder.")
+        """The last good checkpoint, if this recipe and these corpora made it; None for a new training."""
         make_folder(self.folder)
-        return self._checkpoint() if resume else None
+        if not resume:
+            if checkpoint.exists(self.folder):
+                raise FileError(
+                    f"{self.folder} holds a training already. Go on with --resume, or choose another folder."
+                )
+            return None
+        saved, damages = checkpoint.read(self.folder)
+        for damage in damages:
+            self.console.print(f"{damage} Going on from the checkpoint before it.", markup=False)
+        changes = self._changes(saved.origin)
+        if changes:
+            raise FileError(
+                f"{self.folder} holds a training of another recipe or corpus: {'; '.join(changes)}. Undo that to "
+                "go on, or train in another folder."
+            )
+        return saved
 
     def _put(self, files: dict[str, bytes]) -> None:
         """Write files into the folder, unless they are there."""
@@ -176,19 +194,6 @@ class Trainer:
         corpora = [[entry] if isinstance(entry, str) else entry for entry in [*self.recipe.train, self.recipe.dev]]
         names = [name for files in corpora for name in files] + self.recipe.far_from
         return {"recipe": self.recipe.as_json(), "files": {name: sha256(self.recipe.folder / name) for name in names}}
-
-    def _checkpoint(self) -> checkpoint.Checkpoint:
-        """The last good checkpoint, if this recipe and these corpora made it."""
-        saved, damages = checkpoint.read(self.folder)
-        for damage in damages:
-            self.console.print(f"{damage} Going on from the checkpoint before it.", markup=False)
-        changes = self._changes(saved.origin)
-        if changes:
-            raise FileError(
-                f"{self.folder} holds a training of another recipe or corpus: {'; '.join(changes)}. Undo that to "
-                "go on, or train in another folder."
-            )
-        return saved
 
     def _changes(self, origin: dict[str, Any]) -> list[str]:
         """Describe what differs from an earlier training or another process."""
@@ -230,14 +235,6 @@ class Trainer:
         model = self.processes.bytes_of_first(words.model if words is not None else b"")
         return words or Vocabulary(model)
 
-    def _model(self, config: TransformerConfig) -> Transformer:
-        model = Transformer(config)
-        if self.recipe.weights_from is not None:
-            checkpoint.begin_with(model, self.recipe.folder / self.recipe.weights_from)
-        if self.recipe.compile:
-            model.compile_for_training()
-        return model.to(self.device)
-
     def _batches(self, ids: list[tuple[list[int], list[int]]], config: TransformerConfig) -> Batches:
         recipe, words = self.recipe, self.words
         longest = min(recipe.longest, config.positions // 8 * 8)  # a batch is padded to a multiple of 8
@@ -268,7 +265,7 @@ class Trainer:
             corpus.add(read_pairs(*paths))
             self._stop_if_asked()
         if name == "training" and self.recipe.far_from:
-            corpus.pairs = self._far(corpus)
+            self._drop_near_pairs(corpus)
         if self.recipe.reverse:
             corpus.pairs = [(target, source) for source, target in corpus.pairs]
         if not corpus.pairs:
@@ -276,15 +273,15 @@ class Trainer:
         self.console.print(f"[bold]{name}[/]: {corpus.report()}")
         return corpus
 
-    def _far(self, corpus: Corpus) -> list[tuple[str, str]]:
-        """The pairs that are not near duplicates of test lines."""
+    def _drop_near_pairs(self, corpus: Corpus) -> None:
+        """Drop the pairs that are near duplicates of test lines."""
         tests = []
         for name in self.recipe.far_from:
             lines = read_lines(self.recipe.folder / name)
             tests += [clean(line.split("\t")[0]) for line in lines if line.strip() and not line.startswith("#")]
         is_near = near([source for source, _ in corpus.pairs], tests, _NEAR)
         corpus.dropped["near to a line of far_from"] += sum(is_near)
-        return [pair for pair, drop in zip(corpus.pairs, is_near, strict=True) if not drop]
+        corpus.pairs = [pair for pair, drop in zip(corpus.pairs, is_near, strict=True) if not drop]
 
     def _settle_buckets(self) -> None:
         """Run one pass and drop its gradients.
@@ -494,7 +491,7 @@ class Trainer:
         """Translate texts, greedily and in large batches."""
         ids = [[*self.words.encode(text), self.words.end][: model.config.positions] for text in texts]
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
-            results = search_all(model, ids, beam=1, tokens=16_384)
+            results = search_all(model, ids, beam=1, sentences=256)
         return [self.words.decode(best[0].tokens) for best in results]
 
     def _log(self, **values: Any) -> None:
