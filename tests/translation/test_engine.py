@@ -255,7 +255,7 @@ def test_sources_of_all_lengths_come_back_in_order(workers, monkeypatch, exact):
         model = random_model()
         torch.manual_seed(1)
         sources = [[*torch.randint(4, 39, (n % 23 + 1,)).tolist(), 0] for n in range(50)]
-        monkeypatch.setattr(searching, "_AT_ONCE", 60)
+        monkeypatch.setattr(searching, "_MOST_TOKENS", 60)
         steps = []
         found = search_all(model, sources, beam=2, sentences=8, advance=steps.append)
     finally:
