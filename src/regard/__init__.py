@@ -1,9 +1,10 @@
 """Self-attention computed at full speed, with nothing hidden.
 
 A = regard.AttentionMatrix(query, key, mask=regard.causal()) is the attention matrix as an object that is never
-stored: `A @ value` is attention, `A[…]` any exact slice of it, `A.received()`, `A.top(8)`, `A.pool(256, 256)` and the
-rest look at all of it in O(tokens) memory. `regard.attention` is the function form; `regard.steps` shows the four
-steps of the calculation on small arrays; what has numbers has a `.picture()`, a `regard.Picture` to print or save.
+stored: `A @ value` is attention, `A[…]` is an exact slice, and `A.received()`, `A.top(8)`, `A.pool(256, 256)` and the
+other reductions read the whole matrix in O(tokens) memory. `regard.attention` is the function form. `regard.steps`
+shows the four steps of the calculation on small arrays. Results have a `.picture()`: a `regard.Picture` to print or
+save.
 """
 
 from importlib import import_module
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard import _interrupts as _interrupts
 
-# Everything is imported when it is first used, for torch takes seconds and `regard --help` needs none of it.
+# Names are imported when they are first used: torch takes seconds, and `regard --help` does not need it.
 if TYPE_CHECKING:
     from regard import distributed as distributed
     from regard import serving as serving
@@ -106,13 +107,13 @@ __all__ = [
     "window",
 ]
 
-_ROOMS = ("errors", "drawing", "scores", "matrix", "learn", "nn", "watching", "translation")  # that the names are from
+_ROOMS = ("errors", "drawing", "scores", "matrix", "learn", "nn", "watching", "translation")  # that export the names
 _MODULES = (*_ROOMS, "backends", "distributed", "serving", "support")
 
-if not TYPE_CHECKING:  # for a type checker, there are the names above and no others
+if not TYPE_CHECKING:  # a type checker sees the names above only
 
     def __getattr__(name: str) -> Any:
-        """A name of `__all__` from the room that exports it, or a room itself."""
+        """Import a name of `__all__` from the room that exports it, or a room."""
         if name == "textbook":
             return import_module("regard.learn.textbook")
         if name in _MODULES:

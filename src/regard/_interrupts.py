@@ -1,6 +1,6 @@
-"""Ctrl-C while the command `regard` is still importing what it needs: one line and exit code 130, not a traceback.
+"""Ctrl-C while the command `regard` imports its modules: one line and exit code 130 instead of a traceback.
 
-Imported before everything else, and without effect where regard is used as a library. `regard.cli.main` takes over.
+Imported first, and without effect if regard is used as a library. `regard.cli.main` replaces this handler.
 """
 
 import os
@@ -9,20 +9,20 @@ import sys
 
 __all__ = ["stop"]
 
-_SHOWN = b"\r\x1b[K\x1b[?25h"  # on a terminal: no bar any more, and the cursor is visible again
+_RESET = b"\r\x1b[K\x1b[?25h"  # on a terminal: erase the bar and show the cursor
 
 
 def _is_command() -> bool:
     """Whether this process was started as `regard` or as `python -m regard`."""
-    started = [*getattr(sys, "argv", []), ""][0]
-    if started == "-m":  # Python is still importing the package of the module to run
+    program = [*getattr(sys, "argv", []), ""][0]
+    if program == "-m":  # Python is still importing the package of the module
         return ("-m", "regard") in zip(sys.orig_argv, sys.orig_argv[1:], strict=False)
-    return os.path.basename(started) in ("regard", "regard.exe")
+    return os.path.basename(program) in ("regard", "regard.exe")
 
 
 def stop(*_: object) -> None:
-    """End at once: nothing has begun yet, and an exception inside an extension's import may turn into another."""
-    os.write(2, (_SHOWN if os.isatty(2) else b"") + b"regard: interrupted.\n")
+    """End at once: an exception during the import of an extension module may turn into another error."""
+    os.write(2, (_RESET if os.isatty(2) else b"") + b"regard: interrupted.\n")
     os._exit(130)
 
 

@@ -34,7 +34,7 @@ _COMMANDS = [
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return 0 on success, 2 after an error, 1 if the reader of the output has gone, 130 after Ctrl-C.
+    """Run one command; return 0 on success, 2 after an error, 1 if the output pipe is closed, 130 after Ctrl-C.
 
     >>> main(["--version"])
     Traceback (most recent call last):
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             discard_output()
             return 1  # as rich does
         except Exception as error:
-            if interrupted.is_set():  # safetensors, for one, turns a KeyboardInterrupt into an error of its own
+            if interrupted.is_set():  # libraries such as safetensors turn a KeyboardInterrupt into another error
                 report("interrupted.")
                 return 130
             if isinstance(error, RegardError):
@@ -72,10 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _interruptible(*, is_process: bool) -> Iterator[threading.Event]:
-    """Yield an event that is set when Ctrl-C was pressed: a library may turn the exception into another one.
+    """Yield an event that is set by Ctrl-C, because a library may turn KeyboardInterrupt into another error.
 
-    If the command is all that this process does, Ctrl-C while torch is imported ends the process at once, and Ctrl-C
-    after the command is ignored: while Python shuts down it would print a traceback.
+    If this process only runs the command, Ctrl-C during the import of torch ends it at once, and Ctrl-C after the
+    command is ignored: it would print a traceback while Python shuts down.
     """
     pressed = threading.Event()
     before = signal.getsignal(signal.SIGINT)

@@ -98,8 +98,8 @@ class MultiHeadAttention(nn.Module):
         bias: whether the projections have biases.
         dropout: the rate at which weights are dropped in training.
         kind: "encoder", "decoder" or "cross", the name that a record gives the layer.
-        add_bias_kv: as in torch, a learned key and value (here before the first token) that every query may look at.
-        add_zero_attn: as in torch, a key and value of zeros that every query may look at.
+        add_bias_kv: as in torch, a learned key and value before the first token, which every query sees.
+        add_zero_attn: as in torch, a key and value of zeros, which every query sees.
 
     >>> import torch, regard
     >>> layer = regard.MultiHeadAttention(512, heads=8)

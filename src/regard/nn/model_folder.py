@@ -382,8 +382,8 @@ def generation(config: TransformerConfig) -> dict[str, Any]:
 def to_marian(tensors: Mapping[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
     """Rename weights from regard to Marian."""
     renamed = {"model.shared.weight": tensors["embedding.weight"], "final_logits_bias": tensors["output_bias"][None]}
-    for ours, theirs in _layer_weights(config):
-        renamed |= zip(theirs, tensors[ours].chunk(len(theirs)), strict=True)
+    for name, marian_names in _layer_weights(config):
+        renamed |= zip(marian_names, tensors[name].chunk(len(marian_names)), strict=True)
     return renamed
 
 
@@ -391,9 +391,10 @@ def _layer_weights(config: TransformerConfig) -> Iterator[tuple[str, list[str]]]
     """The names of the weights of all layers: regard's, and Marian's one name or three."""
     for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
         parts = [pair for pair in _NAMES.items() if side == "decoder" or not pair[0].startswith("cross")]
-        for layer, (ours, theirs), kind in product(range(layers), parts, ("weight", "bias")):
-            name = f"model.{side}.layers.{layer}.{theirs}.{kind}"
-            yield f"{side}.layers.{layer}.{ours}.{kind}", [name.format(c) for c in "qkv"] if "{}" in name else [name]
+        for layer, (part, marian_part), kind in product(range(layers), parts, ("weight", "bias")):
+            marian = f"model.{side}.layers.{layer}.{marian_part}.{kind}"
+            names = [marian.format(letter) for letter in "qkv"] if "{}" in marian else [marian]
+            yield f"{side}.layers.{layer}.{part}.{kind}", names
 
 
 def from_marian(tensors: Mapping[str, Tensor], config: TransformerConfig, folder: Path) -> dict[str, Tensor]:
@@ -411,12 +412,12 @@ def from_marian(tensors: Mapping[str, Tensor], config: TransformerConfig, folder
         raise FileError(f"model.shared.weight of {folder} must be a matrix.")
     bias = rest.pop("final_logits_bias", None)
     renamed["output_bias"] = torch.zeros(len(renamed["embedding.weight"])) if bias is None else bias.flatten()
-    for ours, theirs in _layer_weights(config):
-        parts = [take(name) for name in theirs]
+    for name, marian_names in _layer_weights(config):
+        parts = [take(each) for each in marian_names]
         if len({part.shape for part in parts}) > 1 or not parts[0].dim():
             shapes = [tuple(part.shape) for part in parts]
-            raise FileError(f"{', '.join(theirs)} of {folder} have shapes that do not match: {shapes}.")
-        renamed[ours] = torch.cat(parts)
+            raise FileError(f"{', '.join(marian_names)} of {folder} have shapes that do not match: {shapes}.")
+        renamed[name] = torch.cat(parts)
     unknown = [name for name in rest if not _COPIES.fullmatch(name)]
     if unknown:
         raise FileError(

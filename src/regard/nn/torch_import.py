@@ -37,9 +37,9 @@ def from_torch(module: nn.Module, *, causal: bool | None = None) -> Any:
         causal: for decoders, whether a token sees only earlier tokens; torch decides it by `tgt_mask` in each call.
 
     >>> import torch, regard
-    >>> theirs = torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True).eval()
+    >>> original = torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True).eval()
     >>> x = torch.randn(2, 5, 64)
-    >>> torch.allclose(regard.from_torch(theirs)(x), theirs(x), atol=1e-5)
+    >>> torch.allclose(regard.from_torch(original)(x), original(x), atol=1e-5)
     True
     """
     kind = next((kind for kind in _CONVERT if isinstance(module, kind)), None)
@@ -55,8 +55,8 @@ def from_torch(module: nn.Module, *, causal: bool | None = None) -> Any:
             "A decoder of torch is causal only in calls with a tgt_mask. Choose from_torch(module, causal=True), or "
             "causal=False for a decoder that sees later tokens too."
         )
-    ours = convert(module, causal)
-    return ours if isinstance(ours, tuple) else ours.train(module.training)
+    converted = convert(module, causal)
+    return converted if isinstance(converted, tuple) else converted.train(module.training)
 
 
 def _plain(module: Any, *kinds: type[nn.Module]) -> None:
@@ -75,35 +75,40 @@ def _plain(module: Any, *kinds: type[nn.Module]) -> None:
         raise InputError(f"{type(module).__name__} has forward hooks, which would be lost. Remove them first.")
 
 
-def _attention(theirs: nn.MultiheadAttention, kind: str = "encoder") -> MultiHeadAttention:
-    _plain(theirs, nn.MultiheadAttention)
-    _plain(theirs.out_proj, nn.Linear)
-    if theirs.kdim != theirs.vdim:
-        raise InputError(f"keys and values must come from one context: kdim = {theirs.kdim}, vdim = {theirs.vdim}.")
-    bias = theirs.in_proj_bias
-    ours = MultiHeadAttention(
-        theirs.embed_dim,
-        theirs.num_heads,
-        context_width=theirs.kdim,
+def _attention(original: nn.MultiheadAttention, kind: str = "encoder") -> MultiHeadAttention:
+    _plain(original, nn.MultiheadAttention)
+    _plain(original.out_proj, nn.Linear)
+    if original.kdim != original.vdim:
+        raise InputError(f"keys and values must come from one context: kdim = {original.kdim}, vdim = {original.vdim}.")
+    bias = original.in_proj_bias
+    converted = MultiHeadAttention(
+        original.embed_dim,
+        original.num_heads,
+        context_width=original.kdim,
         bias=bias is not None,
-        dropout=theirs.dropout,
+        dropout=original.dropout,
         kind=kind,
-        add_bias_kv=theirs.bias_k is not None,
-        add_zero_attn=theirs.add_zero_attn,
+        add_bias_kv=original.bias_k is not None,
+        add_zero_attn=original.add_zero_attn,
     )
-    if theirs.in_proj_weight is not None:
-        _copy(ours.projection, theirs.in_proj_weight, bias)
-    elif theirs.kdim == theirs.embed_dim:
-        _copy(ours.projection, _joined(theirs.q_proj_weight, theirs.k_proj_weight, theirs.v_proj_weight), bias)
+    if original.in_proj_weight is not None:
+        _copy(converted.projection, original.in_proj_weight, bias)
+    elif original.kdim == original.embed_dim:
+        _copy(
+            converted.projection, _joined(original.q_proj_weight, original.k_proj_weight, original.v_proj_weight), bias
+        )
     else:
-        split = [theirs.embed_dim, 2 * theirs.embed_dim]
+        split = [original.embed_dim, 2 * original.embed_dim]
         b_q, b_kv = (None, None) if bias is None else bias.split(split)
-        _copy(ours.query, theirs.q_proj_weight, b_q)
-        _copy(ours.key_value, _joined(theirs.k_proj_weight, theirs.v_proj_weight), b_kv)
-    _copy(ours.output, theirs.out_proj.weight, theirs.out_proj.bias)
-    if theirs.bias_k is not None and theirs.bias_v is not None:
-        ours.bias_k, ours.bias_v = _parameter(theirs.bias_k.flatten()), _parameter(theirs.bias_v.flatten())
-    return ours
+        _copy(converted.query, original.q_proj_weight, b_q)
+        _copy(converted.key_value, _joined(original.k_proj_weight, original.v_proj_weight), b_kv)
+    _copy(converted.output, original.out_proj.weight, original.out_proj.bias)
+    if original.bias_k is not None and original.bias_v is not None:
+        converted.bias_k, converted.bias_v = (
+            _parameter(original.bias_k.flatten()),
+            _parameter(original.bias_v.flatten()),
+        )
+    return converted
 
 
 def _joined(*weights: Tensor) -> Tensor:
@@ -115,24 +120,26 @@ def _joined(*weights: Tensor) -> Tensor:
     return torch.cat(weights)
 
 
-def _options(theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) -> dict[str, Any]:
+def _options(original: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) -> dict[str, Any]:
     activation = None
     for name, kind in (("relu", nn.ReLU), ("silu", nn.SiLU), ("gelu", nn.GELU)):
-        if isinstance(theirs.activation, kind):
-            _plain(theirs.activation, kind)
-        if isinstance(theirs.activation, kind) or theirs.activation is getattr(functional, name):
+        if isinstance(original.activation, kind):
+            _plain(original.activation, kind)
+        if isinstance(original.activation, kind) or original.activation is getattr(functional, name):
             activation = name
-    if activation is None or getattr(theirs.activation, "approximate", "none") != "none":
-        raise InputError(f"the activation must be relu, silu or gelu. Got {theirs.activation}.")
-    rates = {f"dropout{n}": _rate(getattr(theirs, f"dropout{n}")) for n in (1, 2, 3) if hasattr(theirs, f"dropout{n}")}
+    if activation is None or getattr(original.activation, "approximate", "none") != "none":
+        raise InputError(f"the activation must be relu, silu or gelu. Got {original.activation}.")
+    rates = {
+        f"dropout{n}": _rate(getattr(original, f"dropout{n}")) for n in (1, 2, 3) if hasattr(original, f"dropout{n}")
+    }
     if len(set(rates.values())) > 1:
         raise InputError(f"the dropout after each sublayer must be the same. Got {rates}.")
     return {
-        "width": theirs.linear1.in_features,
-        "heads": theirs.self_attn.num_heads,
-        "hidden": theirs.linear1.out_features,
+        "width": original.linear1.in_features,
+        "heads": original.self_attn.num_heads,
+        "hidden": original.linear1.out_features,
         "activation": activation,
-        "norm_first": theirs.norm_first,
+        "norm_first": original.norm_first,
         "dropout": rates["dropout1"],
     }
 
@@ -142,39 +149,42 @@ def _rate(dropout: nn.Module) -> float:
     return float(getattr(dropout, "p", 0.0))
 
 
-def _layer(theirs: Any, causal: bool | None = None) -> EncoderLayer | DecoderLayer:
+def _layer(original: Any, causal: bool | None = None) -> EncoderLayer | DecoderLayer:
     """Convert an encoder layer or, with `causal`, a decoder layer."""
-    ours: Any = EncoderLayer(**_options(theirs))
+    converted: Any = EncoderLayer(**_options(original))
     norms = ["attention_norm", "feed_forward_norm"]
     if causal is not None:
-        ours = DecoderLayer(**_options(theirs), causal=causal)
-        ours.cross = _attention(theirs.multihead_attn, "cross")
+        converted = DecoderLayer(**_options(original), causal=causal)
+        converted.cross = _attention(original.multihead_attn, "cross")
         norms.insert(1, "cross_norm")
-    ours.attention = _attention(theirs.self_attn, "encoder" if causal is None else "decoder")
+    converted.attention = _attention(original.self_attn, "encoder" if causal is None else "decoder")
     for number, name in enumerate(norms, 1):
-        setattr(ours, name, _norm(getattr(theirs, f"norm{number}")))
-    ours.feed_forward.dropout = _rate(theirs.dropout)
-    for linear, original in ((ours.feed_forward.up, theirs.linear1), (ours.feed_forward.down, theirs.linear2)):
-        _plain(original, nn.Linear)
-        _copy(linear, original.weight, original.bias)
-    return ours  # type: ignore[no-any-return]
+        setattr(converted, name, _norm(getattr(original, f"norm{number}")))
+    converted.feed_forward.dropout = _rate(original.dropout)
+    for linear, source in (
+        (converted.feed_forward.up, original.linear1),
+        (converted.feed_forward.down, original.linear2),
+    ):
+        _plain(source, nn.Linear)
+        _copy(linear, source.weight, source.bias)
+    return converted  # type: ignore[no-any-return]
 
 
-def _stack(theirs: Any, causal: bool | None = None) -> Encoder | Decoder:
+def _stack(original: Any, causal: bool | None = None) -> Encoder | Decoder:
     """Convert an encoder or, with `causal`, a decoder; its sizes are those of the first layer."""
-    if not len(theirs.layers):
-        raise InputError(f"A stack must have at least one layer. Got an empty {type(theirs).__name__}.")
-    for layer in theirs.layers:
+    if not len(original.layers):
+        raise InputError(f"A stack must have at least one layer. Got an empty {type(original).__name__}.")
+    for layer in original.layers:
         _plain(layer, nn.TransformerEncoderLayer if causal is None else nn.TransformerDecoderLayer)
-    ours = (Encoder if causal is None else Decoder)(0, **_options(theirs.layers[0]))
-    ours.layers = nn.ModuleList(_layer(layer, causal).train(layer.training) for layer in theirs.layers)
-    ours.norm = None if theirs.norm is None else _norm(theirs.norm)
-    return ours
+    converted = (Encoder if causal is None else Decoder)(0, **_options(original.layers[0]))
+    converted.layers = nn.ModuleList(_layer(layer, causal).train(layer.training) for layer in original.layers)
+    converted.norm = None if original.norm is None else _norm(original.norm)
+    return converted
 
 
-def _copy(ours: nn.Linear, weight: Tensor, bias: Tensor | None) -> None:
-    ours.weight = _parameter(weight)
-    ours.register_parameter("bias", None if bias is None else _parameter(bias))
+def _copy(converted: nn.Linear, weight: Tensor, bias: Tensor | None) -> None:
+    converted.weight = _parameter(weight)
+    converted.register_parameter("bias", None if bias is None else _parameter(bias))
 
 
 def _parameter(tensor: Tensor) -> nn.Parameter:
@@ -182,10 +192,10 @@ def _parameter(tensor: Tensor) -> nn.Parameter:
     return nn.Parameter(tensor.detach().clone(), requires_grad=tensor.requires_grad)
 
 
-def _norm(theirs: nn.Module) -> Any:
+def _norm(original: nn.Module) -> Any:
     """Copy a norm of any kind."""
-    _plain(theirs, nn.LayerNorm, nn.RMSNorm, nn.Identity)
-    return copy.deepcopy(theirs)
+    _plain(original, nn.LayerNorm, nn.RMSNorm, nn.Identity)
+    return copy.deepcopy(original)
 
 
 _CONVERT: dict[type[nn.Module], Any] = {
@@ -194,6 +204,9 @@ _CONVERT: dict[type[nn.Module], Any] = {
     nn.TransformerDecoderLayer: _layer,
     nn.TransformerEncoder: _stack,
     nn.TransformerDecoder: _stack,
-    nn.Transformer: lambda theirs, causal: (from_torch(theirs.encoder), from_torch(theirs.decoder, causal=causal)),
+    nn.Transformer: lambda original, causal: (
+        from_torch(original.encoder),
+        from_torch(original.decoder, causal=causal),
+    ),
 }
 _DECODERS = (nn.TransformerDecoderLayer, nn.TransformerDecoder, nn.Transformer)

@@ -82,8 +82,8 @@ class Cache:
 
         Keys and values of the context stay as they are unless `context` picks them too: targets of a source share them.
         """
-        for own, cross in self.layers:
-            own.pick(batch)
+        for past, cross in self.layers:
+            past.pick(batch)
             if context is not None:
                 cross.pick(context)
 

@@ -163,12 +163,12 @@ def read_back(history: list[Array], length_penalty: float, needed: int) -> list[
     order = order[np.arange(len(order)) - first[sentence[order]] < needed]
     sentence, end, beam, points, length = (each[order] for each in (sentence, end, parent, points, length))
     # Walk from the last token of each target back to its first.
-    said = np.zeros((len(end), steps), int)
+    walked = np.zeros((len(end), steps), int)
     for step in range(int(end.max(initial=-1)), -1, -1):
-        said[:, step] = tokens[sentence, step, beam]
+        walked[:, step] = tokens[sentence, step, beam]
         beam = np.where(step <= end, parents[sentence, step, beam], beam)
     hypotheses: list[list[Hypothesis]] = [[] for _ in range(sentences)]
-    columns = (said, sentence, end, points, end < length - 1)
+    columns = (walked, sentence, end, points, end < length - 1)
     for target, n, last_step, point, is_ended in zip(*(each.tolist() for each in columns), strict=True):
         hypotheses[n].append(Hypothesis(target[: last_step + 1], point, is_ended))
     return [ranked(each, needed) for each in hypotheses]

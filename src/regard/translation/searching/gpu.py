@@ -73,7 +73,7 @@ class _State(NamedTuple):
     steps: Tensor  # (sentences): the number of steps until then
     history: tuple[Tensor, ...]  # (sentences, steps, beam): the results of `grow`
     hidden: Tensor  # (sentences, 1, others): 0, and -inf where a source has padding
-    own: tuple[Tensor, ...]  # keys and values of each layer: (sentences, positions, beam, key heads, width)
+    past: tuple[Tensor, ...]  # keys and values of each layer: (sentences, positions, beam, key heads, width)
     cross: tuple[Tensor, ...]  # keys and values of the source: (sentences, others, key heads, width)
 
     def first(self, sentences: int) -> _State:
@@ -174,10 +174,10 @@ class StaticSearch:
     def _most(self, beam: int, others: int) -> int:
         """The number of sentences in a batch: a power of 2."""
         config, bytes_each = self.config, self.embedding.element_size()
-        own = 2 * config.decoder_layers * beam * self._positions(others) * config.width * bytes_each
+        past = 2 * config.decoder_layers * beam * self._positions(others) * config.width * bytes_each
         logits = 4 * 4 * beam * config.vocabulary
         encoder = 4 * others * (4 * config.width + 2 * config.hidden)
-        fits = min(self._memory // (own + logits + encoder), _MOST // beam)
+        fits = min(self._memory // (past + logits + encoder), _MOST // beam)
         return 1 << max(fits.bit_length() - 1, 0)
 
     def _positions(self, others: int) -> int:
@@ -350,8 +350,8 @@ class StaticSearch:
         kernels = self.kernels
         attend = partial(kernels.attend_own, slots=state.slots, step=self.step) if kernels else _masked(state, length)
         for n, layer in enumerate(self._layers()):
-            own, cross = state.own[2 * n : 2 * n + 2], state.cross[2 * n : 2 * n + 2]
-            x = layer._residual(x, layer.attention_norm, partial(self._attend_own, layer.attention, own, attend))
+            past, cross = state.past[2 * n : 2 * n + 2], state.cross[2 * n : 2 * n + 2]
+            x = layer._residual(x, layer.attention_norm, partial(self._attend_own, layer.attention, past, attend))
             x = layer._residual(x, layer.cross_norm, partial(_attend_cross, layer.cross, cross, state.hidden))
             x = layer._residual(x, layer.feed_forward_norm, layer.feed_forward)
         x = x if self.decoder.norm is None else self.decoder.norm(x)

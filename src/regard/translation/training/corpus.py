@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.errors import FileError, InputError, MissingDependencyError
@@ -214,10 +213,9 @@ class Batches:
         self.end, self.pad, self.tokens, self.longest, self.joined, self.seed = end, pad, tokens, longest, joined, seed
         kept = [(s, t) for s, t in pairs if len(s) < longest and len(t) < longest]
         self.dropped = len(pairs) - len(kept)
-        self.sides = [[np.asarray(pair[side], dtype=np.int32) for pair in kept] for side in (0, 1)]
-        lengths = [[len(ids) + 1 for ids in pair] for pair in zip(*self.sides, strict=True)]
+        self.sides = [[np.array([*pair[side], end], dtype=np.int32) for pair in kept] for side in (0, 1)]
+        lengths = [[len(ids) for ids in pair] for pair in zip(*self.sides, strict=True)]
         self.lengths = np.array(lengths).reshape(-1, 2)
-        self._tables = [self._table(side) for side in (0, 1)]  # most rows are a single pair: sliced from here
 
     def __len__(self) -> int:
         return len(self.sides[0])
@@ -253,37 +251,20 @@ class Batches:
 
     def batch(self, rows: Sequence[tuple[int, ...]]) -> tuple[Tensor, Tensor]:
         """The padded source and target ids of rows."""
-        single = np.array([row[0] for row in rows if len(row) == 1], dtype=np.int64)
-        several = [row for row in rows if len(row) > 1]
-        sides = []
-        for side, table in enumerate(self._tables):
-            joined = [self._framed(side, row) for row in several]
-            width = max([int((table[single] != self.pad).sum(1).max(initial=0)) + side, *map(len, joined)], default=1)
+        rows = sorted(rows, key=len)  # joined pairs come last
+        pairs, counts = np.array([n for row in rows for n in row]), np.array([len(row) for row in rows])
+        padded = []
+        for side, ids in enumerate(self.sides):
+            # A row has the end of its last pair only. A target begins with padding, as in Marian.
+            sizes = np.add.reduceat(self.lengths[pairs, side], np.cumsum(counts) - counts) - (counts - 1) + side
             # A target is one longer than a multiple: its input lacks the last token, its labels the first.
-            padded = np.full((len(rows), _round_up(width - side) + side), self.pad, dtype=np.int64)
-            columns = min(padded.shape[1], table.shape[1])  # joined pairs may be longer than any single pair
-            padded[: len(single), :columns] = table[single, :columns]
-            for row, ids in zip(padded[len(single) :], joined, strict=True):
-                row[: len(ids)] = ids
-            sides.append(torch.from_numpy(padded))
-        return sides[0], sides[1]
-
-    def _framed(self, side: int, row: tuple[int, ...]) -> NDArray[np.int32]:
-        """The ids of a row with the end and, for a target, the start, which is padding as in Marian."""
-        start = [self.pad] if side else []
-        return np.concatenate([start, *(self.sides[side][n] for n in row), [self.end]]).astype(np.int32)
-
-    def _table(self, side: int) -> NDArray[np.int32]:
-        """All pairs of one side, framed and padded to the longest."""
-        table = np.full((len(self), _round_up(int(self.lengths.max(initial=0))) + 1), self.pad, dtype=np.int32)
-        column, size = np.arange(table.shape[1]), self.lengths[:, side, None] + side  # targets begin with a start
-        table[(column >= side) & (column < size - 1)] = np.concatenate([*self.sides[side], np.empty(0, np.int32)])
-        table[column == size - 1] = self.end
-        return table
-
-
-def _round_up(length: int) -> int:
-    return -(-length // _MULTIPLE) * _MULTIPLE
+            width = -(-(int(sizes.max()) - side) // _MULTIPLE) * _MULTIPLE + side
+            padded.append(np.full((len(rows), width), self.pad, dtype=np.int64))
+            column = np.arange(width)
+            parts = [part for *first, last in rows for part in (*(ids[n][:-1] for n in first), ids[last])]
+            padded[side][(column >= side) & (column < sizes[:, None])] = np.concatenate(parts)
+        source, target = map(torch.from_numpy, padded)
+        return source, target
 
 
 # Scores
