@@ -120,8 +120,9 @@ if not TYPE_CHECKING:  # a type checker sees the names above only
             return import_module(f"regard.{name}")
         if name in __all__:
             for room in _ROOMS:
-                if name in import_module(f"regard.{room}").__all__:
-                    globals()[name] = getattr(import_module(f"regard.{room}"), name)
+                module = import_module(f"regard.{room}")
+                if hasattr(module, name):
+                    globals()[name] = getattr(module, name)
                     return globals()[name]
         raise AttributeError(f"module 'regard' has no attribute {name!r}")
 

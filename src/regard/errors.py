@@ -1,21 +1,5 @@
 """The errors that regard raises, all under `RegardError`; each is also an error of Python that a user may expect."""
 
-__all__ = [
-    "DTypeError",
-    "DeviceError",
-    "FileError",
-    "InputError",
-    "MissingDependencyError",
-    "ModifiedInPlaceError",
-    "OutOfRangeError",
-    "RankError",
-    "RegardError",
-    "ShapeError",
-    "TooLargeError",
-    "UnseenWarning",
-    "WatchError",
-]
-
 
 class RegardError(Exception):
     """The base class of the errors that regard raises."""

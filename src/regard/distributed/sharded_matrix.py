@@ -378,7 +378,7 @@ def gather(tensor: Tensor, mesh: Any = None, *, dim: int = -2, zigzag: bool = Tr
     True
     """
     ring, described = Ring.of(mesh), type(tensor).__name__
-    if isinstance(tensor, Tensor) and -tensor.dim() <= dim < tensor.dim():  # all ranks need the same shape but for it
+    if isinstance(tensor, Tensor) and -tensor.dim() <= dim < tensor.dim():  # all sizes but the tokens must agree
         sizes = ["tokens" if axis == dim % tensor.dim() else str(n) for axis, n in enumerate(tensor.shape)]
         described = f"{str(tensor.dtype).removeprefix('torch.')}[{', '.join(sizes)}]"
     call = f"gather(dim={dim}, zigzag={zigzag}) of {described}"
