@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.translation import ranks, tiny_recipe
 
 import regard
-from regard.nn import files
+from regard.nn import model_folder
 from regard.translation import Recipe, Translator, train
 from regard.translation.training import checkpoint
 from regard.translation.training import loop as training
@@ -29,7 +29,7 @@ def write_nothing(rank):
     def refuse(*_, **__):
         raise AssertionError("only the first process writes")
 
-    files.write_file = training.write_bytes = training.make_folder = checkpoint.write = Translator.save = refuse
+    model_folder.write_file = training.write_bytes = training.make_folder = checkpoint.write = Translator.save = refuse
     checkpoint.lock = refuse
     known = Path.open
     Path.open = lambda self, mode="r", *args, **kwargs: (refuse if "a" in mode or "w" in mode else known)(
