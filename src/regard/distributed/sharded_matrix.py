@@ -31,34 +31,17 @@ class ShardedScores:
     """
 
     def __init__(self, share: Share, sources: Sequence[Source], rows: Share | None = None, lse: Tensor | None = None):
-        self.share, self.sources = share, sources
+        self.share, self.sources, self._lse = share, sources, lse
         self.rows = share if rows is None else rows  # the same rows over all keys
-        self._lse = lse
-
-    @property
-    def scores(self) -> Scores:
-        """The scores of this rank's queries and keys."""
-        return self.share.scores
-
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """(batch, heads, queries, keys) of all ranks together."""
-        return self.share.shape
-
-    @property
-    def sinks(self) -> Tensor | None:
-        """The sinks that the normaliser counts: (batch, heads)."""
-        return self.rows.scores.sinks
-
-    @property
-    def has_all_keys(self) -> bool:
-        """Whether the share covers all keys, so that a product also computes the normaliser."""
-        return self.share is self.rows
+        self.scores: Scores = share.scores  # of this rank's queries and keys
+        self.shape = share.shape  # (batch, heads, queries, keys) of all ranks together
+        self.sinks = self.rows.scores.sinks  # that the normaliser counts: (batch, heads)
+        self.has_all_keys = self.rows is share  # then a product also computes the normaliser
 
     @property
     def requires_grad(self) -> bool:
         """Whether a result of these scores has a gradient."""
-        return torch.is_grad_enabled() and (self.share.scores.requires_grad or self.rows.scores.requires_grad)
+        return torch.is_grad_enabled() and (self.scores.requires_grad or self.rows.scores.requires_grad)
 
     @property
     def knows_lse(self) -> bool:

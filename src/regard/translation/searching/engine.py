@@ -90,8 +90,8 @@ class Engine:
             return None
         weights = (*model.parameters(), model.output_bias)
         versions = tuple((w.data_ptr(), 0 if w.is_inference() else w._version) for w in weights)
-        with _state.lock:
-            cached = _state.engines.get(model)
+        with _lock:
+            cached = _engines.get(model)
             if cached is None or cached[0] != versions:
                 with threads(work=0):
                     finite = all(bool(extreme.isfinite()) for w in weights for extreme in torch.aminmax(w.detach()))
@@ -99,7 +99,7 @@ class Engine:
                     engine = cls(model) if finite else None  # regard's own search reports what is wrong
                 except OSError:  # there is no folder for temporary files, or it is full
                     engine = None
-                cached = _state.engines[model] = versions, engine
+                cached = _engines[model] = versions, engine
             return cached[1]
 
     def search(
@@ -229,22 +229,17 @@ def _specification(model: Transformer, int8: bool) -> Any:
 # Engines of this process
 
 
-class _State:
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.engines: WeakKeyDictionary[Transformer, tuple[Any, Engine | None]] = WeakKeyDictionary()
-
-
-_state = _State()
+_lock = threading.Lock()
+_engines: WeakKeyDictionary[Transformer, tuple[Any, Engine | None]] = WeakKeyDictionary()
 
 
 def _forget() -> None:
     """After a fork, the child has no threads of these engines: it makes new engines, and never frees these."""
-    global _state
-    for _, engine in _state.engines.values():
+    global _lock, _engines
+    for _, engine in _engines.values():
         if engine is not None:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine._translator))  # its destructor would wait forever
-    _state = _State()
+    _lock, _engines = threading.Lock(), WeakKeyDictionary()
 
 
 if hasattr(os, "register_at_fork"):
