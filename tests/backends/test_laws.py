@@ -36,6 +36,8 @@ def test_every_number_is_the_definitions(backend, case, small, first):
         close(A.entropy(), R.entropy(), 4 * limit)
         close(A.diagonal(), np.diagonal(R.weights, axis1=-2, axis2=-1), stored)
         close(A.diagonal(-1), np.diagonal(R.weights, -1, axis1=-2, axis2=-1), stored)
+        close(A.max_score(), R.max_score(), limit)
+        close(-A.min_score(), -R.min_score(), limit)
         for reduce in ("mean", "max"):
             close(A.pool(4, 5, reduce), R.pool(4, 5, reduce), limit)
         x = torch.randn(*A.shape[:-1], 3).to(case.dtype)
@@ -73,13 +75,45 @@ def test_a_summary_is_its_single_reductions(backend, case, small):
         seen = case.matrix().summary(top=1, pool=(3, 4))
         for found, expected in (
             (seen.received, A.received()), (seen.entropy, A.entropy()), (seen.logsumexp, A.logsumexp),
-            (seen.top.weights, A.top(1).weights), (seen.pool, A.pool(3, 4)),
+            (seen.top.weights, A.top(1).weights), (seen.pool, A.pool(3, 4)), (seen.max_score, A.max_score()),
         ):  # fmt: skip
             limit = 1e-12 if case.dtype == torch.float64 else 1e-5  # other tiles, so other roundings
             close(found, expected.double().cpu().numpy(), limit)
         nothing = A.summary()
         assert nothing.top is None
         assert nothing.pool is None
+        assert nothing.max_score is None
+
+
+@backends
+@given(case=cases(), small=st.booleans(), first=st.booleans())
+def test_the_largest_and_smallest_scores_are_the_definitions(backend, case, small, first):
+    with using(backend, small):
+        A, R, limit = case.matrix(), case.reference(), TOLERANCE[case.dtype]
+        if first:  # the logsumexp comes from the kernel then
+            _ = A @ case.value
+        close(A.max_score(), R.max_score(), limit)
+        close(-A.min_score(), -R.min_score(), limit)
+        assert A.max_score().dtype == A.min_score().dtype == torch.promote_types(case.dtype, torch.float32)
+        assert not A.max_score().requires_grad
+
+
+@pytest.mark.parametrize("backend", [*BACKENDS, "triton"])
+@pytest.mark.parametrize("sinks", [None, 500.0], ids=["plain", "a sink that takes everything"])
+@pytest.mark.parametrize("spread", [1.0, 30.0], ids=["moderate", "up to thousands"])
+def test_scores_far_below_the_normaliser_keep_their_digits(backend, sinks, spread):
+    """Weights underflow there: of the least keys, beside a sink, and in a part that leaves out the largest key."""
+    torch.manual_seed(5)
+    q, k = torch.randn(2, 1, 2, 40, 16).mul(spread).unbind(0)
+    with using(backend, small=False):
+        for mask in (regard.causal(), regard.bias(1e4 * torch.randn(40, 40))):
+            A = regard.AttentionMatrix(q, k, mask=mask, sinks=sinks)
+            R = regard.backends.reference.Reference(q, k, mask=mask, sinks=sinks)
+            close(A.max_score(), R.max_score(), 2e-6)
+            close(-A.min_score(), -R.min_score(), 2e-6)
+            close(A.summary(top=2).max_score, R.max_score(), 2e-6)
+            visible = R.masked[..., 7:9]
+            close(A.part[..., 7:9].max_score(), visible.max(-1), 2e-6)
 
 
 @given(case=cases(), small=st.booleans())
@@ -117,6 +151,10 @@ def test_slices_and_parts_are_those_of_the_dense_matrix(backend, case, small, da
         assert torch.allclose(part.mT @ x, expected.mT @ x, atol=1e-11)
         if 0 not in part.shape:
             assert torch.allclose(part.top(1).weights, expected.topk(1).values, atol=1e-12)
+            masked = A.masked[...][part_index]
+            assert torch.allclose(part.max_score(), masked.amax(-1), atol=1e-11)
+            shown = masked.masked_fill(masked == -torch.inf, torch.inf)
+            assert torch.allclose(part.min_score(), shown.amin(-1), atol=1e-11)
             again = part.part[..., 1:, ::2]
             assert torch.allclose(again.to_dense(), expected[..., 1:, ::2], atol=1e-12)
             assert torch.allclose(part.pool(2, 2, "max").amax((-1, -2)), expected.amax((-1, -2)), atol=1e-12)

@@ -49,6 +49,13 @@ def test_a_summary_is_its_single_reductions(case):
     test_laws.test_a_summary_is_its_single_reductions.hypothesis.inner_test("triton", case, False)
 
 
+@for_all(case=cases(dtypes=HALVES, most=40), first=st.booleans())
+@settings(max_examples=8)
+def test_the_largest_and_smallest_scores_are_the_definitions(case, first):
+    law = test_laws.test_the_largest_and_smallest_scores_are_the_definitions
+    law.hypothesis.inner_test("triton", case, False, first)
+
+
 MASKS = {
     "none": lambda q, k: None,
     "causal": lambda q, k: regard.causal(k - q),

@@ -77,6 +77,14 @@ class Reference:
         p = self.weights
         return np.asarray(-np.sum(p * np.log(np.where(p > 0, p, 1.0)), axis=-1))
 
+    def max_score(self) -> Array:
+        """The largest logit that each row sees, -inf where it sees none."""
+        return np.asarray(np.max(self.masked, axis=-1, initial=-np.inf))
+
+    def min_score(self) -> Array:
+        """The smallest logit that each row sees, +inf where it sees none."""
+        return np.asarray(np.min(np.where(np.isneginf(self.masked), np.inf, self.masked), axis=-1, initial=np.inf))
+
     def top(self, k: int) -> Array:
         """The k largest weights of each row, descending."""
         return -np.sort(-self.weights, axis=-1)[..., :k]

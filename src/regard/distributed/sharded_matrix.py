@@ -11,14 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.backends import Attend, LogSumExp, Pool, Received, Reduction, Request
+from regard.backends import Attend, LogSumExp, Pool, Received, Reduction, Request, Top
 from regard.distributed import results
 from regard.distributed.ring import Moving, Ring
 from regard.distributed.share import Layout, Share, even_lengths, make_share, share_of
 from regard.errors import DTypeError, InputError, OutOfRangeError, RegardError
 from regard.matrix import LazyMatrix
 from regard.matrix.axes import Axes, basic, fold_value
-from regard.matrix.normalised import Source, check_sources, per_member, without_graph
+from regard.matrix.normalised import Source, check_sources, largest_score, per_member, without_graph
 from regard.scores import Mask, Positions, Scores, as_mask
 from regard.support import Float, check_stored, inside_func, no_compile
 from regard.support import whole as whole_number
@@ -97,6 +97,18 @@ class ShardedScores:
         lse = self.lse(known)
         with torch.no_grad():
             return results.reduce(self.share, lse, requests)
+
+    @no_compile
+    def largest_score(self, negated: bool, known: bool) -> Float[Tensor, "batch heads own_queries"]:
+        """As `NormalisedScores.largest_score`."""
+        own = self.has_all_keys and self.sinks is None and not negated
+        scores = self.scores.negated() if negated else replace(self.scores, sinks=None)
+        share = replace(self.share, scores=scores)
+        with torch.no_grad():
+            lse = self.lse(known) if own else results.logsumexp(share)
+            if self.shape[3]:
+                lse = largest_score(lse, results.reduce(share, lse, [Top(1)])[0])
+        return lse.to(scores.working_dtype, copy=True)
 
     def dense(self, stage: str, known: bool) -> Float[Tensor, "batch heads queries keys"]:
         """One whole stage, or the "weights", the same on all ranks; as data."""
@@ -257,6 +269,10 @@ class ShardedMatrix(LazyMatrix):
         (axes, part), known = self._agree(f"A[{index}] ({stage})", prepare)
         dense: Tensor = part._as_indexed(part._core.dense(stage, known), axes)
         return dense
+
+    def _largest_score(self, call: str, negated: bool) -> Float[Tensor, "batch heads own_queries"]:
+        _, known = self._agree(call)
+        return self._core.largest_score(negated, known)
 
     @no_compile
     def _part(self, index: Any) -> ShardedMatrix:

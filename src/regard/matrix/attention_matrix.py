@@ -216,6 +216,9 @@ class AttentionMatrix(LazyMatrix):
     def _known_logsumexp(self) -> Float[Tensor, "batch heads queries"]:
         return self._core.lse().to(self._core.scores.working_dtype, copy=True)
 
+    def _largest_score(self, call: str, negated: bool) -> Float[Tensor, "batch heads queries"]:
+        return self._core.largest_score(negated)
+
     @no_compile
     def _read(self, stage: str, index: Any) -> Tensor:
         self._core.check_sources()

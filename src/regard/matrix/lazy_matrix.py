@@ -21,6 +21,7 @@ from regard.backends import Entropy, Pool, Received, Reduction, Request, Transpo
 from regard.drawing.terminal import Cell, html_table, percent
 from regard.errors import InputError, OutOfRangeError
 from regard.matrix.axes import Axes, Index, basic, fold_operand, picked
+from regard.matrix.normalised import largest_score
 from regard.matrix.picture import PictureOptions, draw
 from regard.scores import Mask, check_floats
 from regard.support import Float, Int, ensure_room, no_compile, one_of, whole
@@ -91,6 +92,7 @@ class Summary:
     logsumexp: Float[Tensor, "*batch queries"]
     top: Top | None
     pool: Float[Tensor, "*batch rows columns"] | None
+    max_score: Float[Tensor, "*batch queries"] | None  # with `top`, from which it costs nothing
 
 
 # The matrix
@@ -224,6 +226,27 @@ class LazyMatrix(ABC):
             return self._per_query(torch.zeros_like(lse))
         return self._per_query(backends.share(sinks.to(lse.dtype)[..., None], lse))
 
+    def max_score(self) -> Float[Tensor, "*leading queries"]:
+        """The largest masked score (logit) that each row sees; without gradient.
+
+        The scores are scaled, capped and biased; a sink is not a key. -inf where a row sees no key.
+
+        >>> import torch, regard
+        >>> A = regard.AttentionMatrix(torch.eye(3) * 9, torch.eye(3), scale=1.0, mask=regard.causal(-1))
+        >>> A.max_score()
+        tensor([-inf, 0., 0.])
+        """
+        return self._per_query(self._largest_score("max_score()", negated=False))
+
+    def min_score(self) -> Float[Tensor, "*leading queries"]:
+        """The smallest masked score (logit) that each row sees; without gradient. +inf where a row sees no key.
+
+        >>> import torch, regard
+        >>> regard.AttentionMatrix(torch.eye(3) * 9, -torch.eye(3), scale=1.0).min_score()
+        tensor([-9., -9., -9.])
+        """
+        return self._per_query(-self._largest_score("min_score()", negated=True))
+
     def received(self, reduce: str = "sum") -> Float[Tensor, "*leading keys"]:
         """The attention that each key receives over all queries.
 
@@ -282,7 +305,7 @@ class LazyMatrix(ABC):
         """Received, entropy, logsumexp and, on request, top and pool, in as few passes as possible; without gradient.
 
         Args:
-            top: the number of largest weights of each row, as in `A.top(k)`.
+            top: the number of largest weights of each row, as in `A.top(k)`; the summary then has `max_score` too.
             pool: bins on a side, or (rows, columns), as in `A.pool(rows, columns)`.
 
         >>> import torch, regard
@@ -304,12 +327,17 @@ class LazyMatrix(ABC):
             return listed
 
         received, entropy, *more = self._answers(f"summary(top={top}, pool={pool})", requests)
+        lse, highest = self._known_logsumexp(), None
+        if top is not None:
+            own = self._core.has_all_keys and self._core.sinks is None
+            highest = largest_score(lse, more[0]) if own else self._largest_score("max_score()", negated=False)
         return Summary(
             self._per_key(received),
             self._per_query(entropy),
-            self._per_query(self._known_logsumexp()),
+            self._per_query(lse),
             None if top is None else Top(*map(self._per_query, more[0])),
             None if pool is None else self._of_whole(more[-1]),
+            None if highest is None else self._per_query(highest),
         )
 
     def picture(
@@ -364,6 +392,10 @@ class LazyMatrix(ABC):
     @abstractmethod
     def _known_logsumexp(self) -> Float[Tensor, "batch heads queries"]:
         """The same as data, once `_answers` has computed it."""
+
+    @abstractmethod
+    def _largest_score(self, call: str, negated: bool) -> Float[Tensor, "batch heads queries"]:
+        """The largest masked score of each row, or of the negated scores, as data."""
 
     @abstractmethod
     def _read(self, stage: str, index: Any) -> Tensor:

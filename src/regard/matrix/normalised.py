@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard import backends
-from regard.backends import Attend, LogSumExp, Pool, Received, Reduction, Request, Result
+from regard.backends import Attend, LogSumExp, Pool, Received, Reduction, Request, Result, Top
 from regard.errors import ModifiedInPlaceError
 from regard.scores import BoundMask, Mask, Positions, Scores, as_range, pick
 from regard.support import Float, Int, no_compile
@@ -168,6 +168,22 @@ class NormalisedScores:
         with torch.no_grad():
             return backends.reduce(self.data, self.lse(), requests)
 
+    @no_compile
+    def largest_score(self, negated: bool = False) -> Float[Tensor, "batch heads queries"]:
+        """The largest masked score of each row, or of the negated scores, as data; -inf where a row sees no key.
+
+        It is logsumexp + log(largest weight). Both are those of the visible keys alone: beside a large sink, or beside
+        keys outside of a part, the largest weight would underflow.
+        """
+        self.check_sources()
+        own = self.has_all_keys and self.sinks is None and not negated
+        scores = self.data.negated() if negated else replace(self.data, sinks=None)
+        with torch.no_grad():
+            lse = self.lse() if own else backends.logsumexp(scores)
+            if scores.shape[3]:
+                lse = largest_score(lse, backends.reduce(scores, lse, [Top(1)])[0])
+        return lse.to(scores.working_dtype, copy=True)
+
     # Parts and single numbers
 
     def select(
@@ -254,6 +270,11 @@ def per_member(core: Any, request: Attend, compute: Callable[[Any, Attend], Tens
         dropout = request.dropout and replace(request.dropout, seed=request.dropout.seed + (member << 20))
         outputs.append(compute(part, Attend(request.operand[:, member::group], dropout)))
     return torch.stack(outputs, 2).flatten(1, 2)
+
+
+def largest_score(lse: Float[Tensor, "batch heads queries"], top: Result) -> Float[Tensor, "batch heads queries"]:
+    """The largest score of each row, from its largest weights; the sinks must be absent from the normaliser."""
+    return lse + top[0][..., 0].to(lse.dtype).log()
 
 
 def without_graph(scores: Scores) -> Scores:

@@ -129,6 +129,12 @@ class BoundMask:
             tuple(cut.each(change) for cut in self.cuts),
         )
 
+    def negated(self) -> BoundMask:
+        """The same visible keys, with every finite bias times -1."""
+        biases = tuple(torch.where(hides(bias), bias, -bias) for bias in self.biases)
+        cuts = tuple(cut if cut.bias == -math.inf else replace(cut, bias=-cut.bias) for cut in self.cuts)
+        return replace(self, biases=biases, cuts=cuts, cache={}) if self.biased else self
+
     def span(self, rows: Positions, keys: int) -> tuple[int, int, int, int]:
         """(first, whole_first, whole_end, end) of a block of rows.
 

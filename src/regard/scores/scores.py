@@ -128,6 +128,10 @@ class Scores:
             columns=_compose(self.columns, columns),
         )
 
+    def negated(self) -> Scores:
+        """The scores whose finite logits are those of these times -1, without sinks."""
+        return replace(self, scale=-self.scale, mask=self.mask.negated(), sinks=None)
+
     def by_heads(self) -> list[tuple[list[int], Scores]]:
         """The heads that the same cuts concern, and their scores, in which each cut concerns all heads."""
         batch, heads, queries, keys = (range(n) for n in self.shape)

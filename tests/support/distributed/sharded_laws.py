@@ -66,6 +66,8 @@ def _numbers(case, rank):
     for reduce in ("sum", "mean", "max"):
         close(A.received(reduce), columns(R.received(reduce)), limit, f"received {reduce}")
     close(A.entropy(), rows(R.entropy()), 4 * limit, "entropy")
+    close(A.max_score(), rows(R.max_score()), limit, "max_score")
+    close(-A.min_score(), -rows(R.min_score()), limit, "min_score")
     x = case.normal(*A.shape[:-1], 3).to(case.dtype)
     close(A.mT @ share_of(x, q, rank, -2), columns(R.reverse(x), -2), 4 * stored, "A.mT @ x")
     bins = case.draw.choice([(4, 5), (1, 1), (100, 100)])
@@ -78,6 +80,7 @@ def _numbers(case, rank):
         close(seen.entropy, rows(R.entropy()), 4 * limit, "summary entropy")
         close(seen.logsumexp, rows(R.logsumexp), limit, "summary logsumexp")
         close(seen.top.weights, rows(R.top(1), -2), limit, "summary top")
+        close(seen.max_score, rows(R.max_score()), limit, "summary max_score")
         close(seen.pool, R.pool(*bins), limit, "summary pool")
     for stage in ("scores", "scaled", "capped", "masked"):
         close(getattr(A, stage)[...], getattr(R, stage), stored, stage)
