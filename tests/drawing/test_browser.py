@@ -207,3 +207,22 @@ def test_what_is_picked_can_be_saved(opened):
     svg = download.value.path().read_text()
     assert svg.startswith("<svg")
     assert svg.count("opacity: 0.04") == 72
+
+
+def test_a_slider_goes_through_a_film(opened):
+    weights = regard.steps(*textbook.i_am_good()).weights
+    words = ["I", "am", "good"]
+    page = opened(drawing.film({"before": drawing.matrix(np.eye(3), words), "after": drawing.matrix(weights, words)}))
+    frames, slider = page.locator("[data-frame]"), page.locator(".regard-film")
+    assert [frames.nth(n).is_visible() for n in range(2)] == [False, True]
+    frames.nth(1).locator('[data-row="0"][data-column="1"]').hover()
+    assert tip(page) == "I → am: 7 %"
+    slider.focus()
+    page.keyboard.press("ArrowLeft")
+    assert [frames.nth(n).is_visible() for n in range(2)] == [True, False]
+    frames.nth(0).locator('[data-row="0"][data-column="1"]').hover()
+    assert tip(page) == "I → am: 0 %"
+
+
+def test_a_picture_that_is_no_film_has_no_slider(opened):
+    assert opened(drawing.matrix(np.eye(2), ["a", "b"])).locator(".regard-film").count() == 0

@@ -93,6 +93,7 @@ KINDS = {
     "flow": lambda words, weights: drawing.flow([weights, weights], words, 0),
     "head map": _head_map,
     "map": _map,
+    "film": lambda words, weights: drawing.film({name: drawing.matrix(weights, words) for name in ("before", "after")}),
     "overlay": _overlay,
     "alignment": lambda words, weights: drawing.alignment(weights, words, words),
     "mixture": lambda words, weights: drawing.mixture(weights, _some_vectors(words), words),

@@ -12,6 +12,7 @@ then the kinds of pictures:
     maps              `landscape`: a long input; `overlay`: the patches of an image, over the image
     diagrams          `schematic`, `set_layer`, `architecture`, `mechanism`: boxes and arrows
     charts            `bars`, `curves`: any other numbers
+    films             `film`: any pictures, one after another
 and the zoomable map:
     viewer            `Feed`, which supplies its numbers; its page, its notebook widget, tokens as text
     viewer/           JavaScript and CSS, which a browser runs as they are, in files, notebooks and `regard serve`
@@ -21,6 +22,7 @@ from regard.drawing.all_layers import flow, grid, head_map
 from regard.drawing.attention_lines import alignment, lines
 from regard.drawing.charts import bars, curves
 from regard.drawing.diagrams import architecture, mechanism, schematic, set_layer
+from regard.drawing.films import film
 from regard.drawing.maps import Heat, Window, landscape, overlay
 from regard.drawing.matrices import calculation, dot, matrix, mixture, tables
 from regard.drawing.picture import Picture
@@ -37,6 +39,7 @@ __all__ = [
     "calculation",
     "curves",
     "dot",
+    "film",
     "flow",
     "grid",
     "head_map",

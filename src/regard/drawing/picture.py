@@ -340,7 +340,7 @@ _STYLE = (
     "background:INK;color:BACKGROUND}.regard-tip[hidden]{display:none}"
     ".regard-keep{display:block;margin-top:8px;font:12px sans-serif;color:MUTED;background:none;"
     "border:1px solid FAINT;border-radius:4px;padding:.2em .6em;cursor:pointer}"
-    ".regard-picture svg{max-width:100%;height:auto}"
+    ".regard-picture svg{max-width:100%;height:auto}.regard-film{display:block;width:min(100%,40em)}"
 )
 
 

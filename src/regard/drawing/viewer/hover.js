@@ -52,6 +52,17 @@
     tip.style.top = Math.min(event.clientY + 16, innerHeight - tip.offsetHeight - 4) + "px";
   });
   svg.addEventListener("pointerleave", () => { tip.hidden = true; });
+  const frames = [...svg.querySelectorAll("[data-frame]")];
+  if (frames.length > 1) {
+    const slider = document.createElement("input");
+    Object.assign(slider, {type: "range", min: 0, max: frames.length - 1, value: frames.length - 1});
+    slider.className = "regard-film";
+    slider.setAttribute("aria-label", "frame");
+    slider.addEventListener("input", () => frames.forEach((frame, n) => {
+      frame.setAttribute("display", n === +slider.value ? "inline" : "none");
+    }));
+    root.insertBefore(slider, svg);
+  }
   const keep = root.querySelector(".regard-keep");
   if (keep) keep.addEventListener("click", () => {
     const copy = new Blob([new XMLSerializer().serializeToString(svg)], {type: "image/svg+xml"});
