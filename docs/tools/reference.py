@@ -27,7 +27,10 @@ GROUPS: dict[str, tuple[str, list[str]]] = {
             "from_torch",
         ],
     ),
-    "watch": ("Watching a model", ["watch", "Record", "Patch", "Link", "effect", "Effect", "effects", "Effects"]),
+    "watch": (
+        "Watching a model",
+        ["watch", "Record", "Patch", "Link", "effect", "Effect", "effects", "Effects", "monitor"],
+    ),
     "serving": ("Served models", []),
     "shards": ("A sequence in shards", []),
     "translation": ("Translation", ["Translator", "Translation"]),

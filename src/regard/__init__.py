@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     )
     from regard.scores import Mask, bias, causal, cut, documents, padding, window
     from regard.translation import Translation, Translator
-    from regard.watching import Effect, Effects, Link, Patch, Record, effect, effects, watch
+    from regard.watching import Effect, Effects, Link, Patch, Record, effect, effects, monitor, watch
 
 __version__ = "0.1.0"
 
@@ -101,6 +101,7 @@ __all__ = [
     "effect",
     "effects",
     "from_torch",
+    "monitor",
     "padding",
     "steps",
     "watch",

@@ -26,6 +26,11 @@ def test_models_on_two_ranks_are_seen_as_on_one(tmp_path):
     )
 
 
+@pytest.mark.slow
+def test_a_monitor_has_one_dict_on_the_first_rank(tmp_path):
+    worlds.run(World(2, watched_models.monitored, (tmp_path,)))
+
+
 def _dispatched(folder):
     return accelerate.dispatch_model(made("Llama"), PLACES, main_device="cpu", offload_dir=folder / "weights")
 

@@ -6,6 +6,7 @@ capture/     what sees the attention of a running model
 record/      `Record`: what was captured, entry by entry
 questions/   what people ask of a record
 images/      the images that a model read
+training/    `monitor`: the numbers of every head while a model trains
 see.py       what `regard see` runs: find a model by its name, watch it, print the answers
 """
 
@@ -20,8 +21,11 @@ from regard.watching.questions.looks import Heads, Looks, Rollout, Spans
 from regard.watching.record.entries import Entry
 from regard.watching.record.record import Record
 from regard.watching.see import find_model
+from regard.watching.training.alarms import Alarm
+from regard.watching.training.monitoring import Monitor, Sample, monitor
 
 __all__ = [
+    "Alarm",
     "Atlas",
     "Effect",
     "Effects",
@@ -29,15 +33,18 @@ __all__ = [
     "Heads",
     "Link",
     "Looks",
+    "Monitor",
     "Patch",
     "Record",
     "Rollout",
+    "Sample",
     "Spans",
     "cache_scores",
     "effect",
     "effects",
     "find_model",
     "load",
+    "monitor",
     "press",
     "watch",
 ]

@@ -184,3 +184,48 @@ def _open_again(record, folder, rank):
         opened.gather()
     with pytest.raises(regard.WatchError, match="Gather the whole record, then choose heads"):
         record.at(head=entry.heads[0]).gather()
+
+
+def monitored(rank, size, folder):
+    """DDP and FSDP2: one dict on the first rank, as of all texts in one batch; tensor parallel: of all heads."""
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank)}
+    texts = torch.randint(5, 90, (4, 8), generator=torch.Generator().manual_seed(2))
+    expected = regard.monitor(made("Llama"), every=1, group=_alone(rank, size)).step(input_ids=texts)
+    ways = {"DDP": (DistributedDataParallel, 2), "FSDP2": (_sharded, 2)}
+    for way, (wrap, each) in ways.items():
+        losses = []
+        for on in (False, True):
+            torch.manual_seed(0)
+            model = wrap(made("Llama"))
+            monitor = regard.monitor(model, every=2)
+            optimizer = torch.optim.SGD(model.parameters(), 1e-4)
+            for _ in range(3):
+                own = texts[rank * each : (rank + 1) * each]
+                found = monitor.step(input_ids=own) if on else {}
+                assert bool(found) == (on and rank == 0 and monitor.steps % 2 == 1)
+                loss = model(input_ids=own, labels=own).loss
+                losses.append(float(loss.detach()))
+                loss.backward()
+                optimizer.step()
+                if on and monitor.steps == 1:
+                    _same_numbers(found, expected, rank, way)
+        assert losses[:3] == losses[3:], way
+        assert len(monitor.samples) == (2 if rank == 0 else 0)
+    made("Llama").save_pretrained(folder) if rank == 0 else None
+    torch.distributed.barrier()
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, tp_plan="auto")
+    _same_numbers(regard.monitor(model).step(input_ids=texts), expected, rank, "tensor parallel")
+
+
+def _alone(rank, size):
+    """A group of this rank only."""
+    return [torch.distributed.new_group([each]) for each in range(size)][rank]
+
+
+def _same_numbers(found, expected, rank, what):
+    if rank > 0:
+        assert found == {}, what
+        return
+    assert found.keys() == expected.keys(), what
+    for name, value in expected.items():
+        assert abs(found[name] - value) <= 2e-5 * max(1.0, abs(value)), (what, name, found[name], value)

@@ -1,0 +1,240 @@
+"""`monitor`: the numbers of every head, sampled while a model trains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from rich.text import Text
+from torch import nn
+
+from regard.drawing import Picture, film
+from regard.drawing.svg import Canvas, Raster
+from regard.errors import InputError, WatchError
+from regard.support import whole
+from regard.watching.training.alarms import Alarm, alarms
+from regard.watching.training.callbacks import lightning_callback, trainer_callback
+from regard.watching.training.head_numbers import MEANINGS, Numbers, head_numbers
+
+_WHOLE = {"max_logit": max, "entropy_least": min}  # of all heads; the other numbers are means
+_CELL, _ACROSS = 14.0, 4  # pixels of a head in a film; panels in a line
+_FRAMES = 200  # of a film, at most
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The numbers of every head at one step."""
+
+    step: int
+    layers: dict[str, Numbers]  # by the label of the layer, as in "layer03"
+    alarms: tuple[Alarm, ...]  # all that hold at this step
+
+    @property
+    def overall(self) -> dict[str, float]:
+        """A dozen numbers over the whole model."""
+        found = {name: [n for layer in self.layers.values() for n in layer.get(name, ())] for name in MEANINGS}
+        numbers = {name: float(_WHOLE.get(name, fmean)(values)) for name, values in found.items() if values}
+        numbers["heads"] = float(len(found["entropy"]))
+        numbers |= {f"{kind}_alarms": float(sum(a.kind == kind for a in self.alarms)) for kind in ("logits", "dead")}
+        return {f"attention/{name}": value for name, value in numbers.items()}
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """All numbers, flat: "attention/layer03/head05/entropy", and `overall`."""
+        return self.overall | {
+            f"attention/{layer}/head{head:02d}/{name}": value
+            for layer, numbers in self.layers.items()
+            for name, values in numbers.items()
+            for head, value in enumerate(values)
+        }
+
+    def __str__(self) -> str:
+        rows = [("", *MEANINGS)]
+        for layer, numbers in self.layers.items():
+            shown = {name: _WHOLE.get(name, fmean)(values) for name, values in numbers.items()}
+            rows.append((layer, *(f"{shown[name]:.3g}" if name in shown else "" for name in MEANINGS)))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        heads = sum(len(numbers["entropy"]) for numbers in self.layers.values())
+        lines = [
+            f"step {self.step}, {heads} heads in {len(self.layers)} layers; max_logit and entropy_least of any head"
+        ]
+        lines += ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
+        return "\n".join([*lines, *(f"! {alarm}" for alarm in self.alarms)])
+
+
+def monitor(
+    model: nn.Module,
+    every: int = 50,
+    *,
+    log: Callable[[dict[str, float], int], object] | None = None,
+    group: Any = None,
+) -> Monitor:
+    """Sample the attention of a model while it trains: logits, entropy, sinks and outputs of every head.
+
+    Call `monitor.step(…)` once in each step, with what the model's forward takes. At every `every`-th step it runs the
+    plain model once more on this batch, without gradients and dropout, and measures each head. In between, nothing is
+    wrapped or hooked. Neither the model, nor its compiled code, nor the random numbers change: losses are the same bits
+    as without it. Under autocast, call it inside the same `torch.autocast` block as the model.
+
+    Args:
+        model: any model that `regard.watch` sees, compiled or wrapped by DDP or not.
+        every: the number of steps from one sample to the next.
+        log: called with the numbers and the step of each sample, such as `wandb.log`.
+        group: the ranks whose batches count, as torch.distributed names them; by default all. Each of them must call
+            `step`; the first has the numbers.
+
+    >>> import torch, regard
+    >>> model = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    >>> monitor = regard.monitor(model, every=2)
+    >>> [len(monitor.step(torch.randn(3, 5, 8))) for _ in range(3)]     # two heads with 9 numbers each, and a dozen
+    [30, 0, 30]
+    """
+    return Monitor(model, every, log, group)
+
+
+@dataclass
+class Monitor:
+    """Samples a model every so many steps; print it for a table of the last sample."""
+
+    model: nn.Module
+    every: int
+    log: Callable[[dict[str, float], int], object] | None = None
+    group: Any = None
+    steps: int = 0  # how often `step` was called
+    samples: list[Sample] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.every = whole("every", self.every)
+        if self.every < 1:
+            raise InputError(f"every must be at least 1 step. Got {self.every}.")
+        self._highest: dict[str, float] = {}
+
+    def step(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        """Count a step. At every `every`-th, the first included, sample the model on these inputs.
+
+        Returns:
+            The numbers of the sample; empty at other steps, and on all ranks but the first.
+        """
+        self.steps += 1
+        return {} if (self.steps - 1) % self.every else self.sample(*args, **kwargs)
+
+    def sample(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        """Sample the model on these inputs, at the current step."""
+        model = _plain(self.model)
+        with _undisturbed(model):
+            layers = head_numbers(model, args, kwargs, self.group)
+        if not layers:
+            return {}
+        for layer, of_heads in layers.items():
+            self._highest[layer] = max(self._highest.get(layer, 0.0), fmean(of_heads["entropy"]))
+        step = max(self.steps - 1, 0)
+        first = self.samples[0].layers if self.samples else layers
+        self.samples.append(Sample(step, layers, tuple(alarms(step, layers, first, self._highest))))
+        numbers = self.samples[-1].numbers
+        if self.log is not None:
+            self.log(numbers, step)
+        return numbers
+
+    @property
+    def alarms(self) -> list[Alarm]:
+        """Every alarm at the step where it began."""
+        found, before = [], set[tuple[str, str]]()
+        for sample in self.samples:
+            found += [alarm for alarm in sample.alarms if (alarm.where, alarm.kind) not in before]
+            before = {(alarm.where, alarm.kind) for alarm in sample.alarms}
+        return found
+
+    def __str__(self) -> str:
+        return str(self.samples[-1]) if self.samples else "no sample yet: call step(…) with the inputs of the model"
+
+    def picture(self) -> Picture:
+        """A film of at most 200 samples: every number as a map of layers × heads, in the same colours throughout."""
+        if not self.samples:
+            raise WatchError("there is no sample to draw yet. Call step(…) in each step of the training.")
+        apart = -(-len(self.samples) // _FRAMES)
+        shown = self.samples[::-1][::apart][::-1]  # with the last
+        maps = {name: np.stack([_map(sample, name) for sample in shown]) for name in MEANINGS}
+        maps = {name: values for name, values in maps.items() if np.isfinite(values).any()}
+        frames = {f"step {sample.step}": _frame(sample, n, maps) for n, sample in enumerate(shown)}
+        began = " ".join(f"{alarm}" for alarm in self.alarms[:10])
+        return film(frames, title=f"Attention of {type(_plain(self.model)).__name__} in training", caption=began)
+
+    def report(self, path: str | Path) -> Path:
+        """Save the film, as .html with a slider over the steps."""
+        return self.picture().save(path)
+
+    def trainer_callback(self, batch: dict[str, Any] | None = None) -> Any:
+        """A `TrainerCallback` of transformers: `Trainer(…, callbacks=[monitor.trainer_callback()])`.
+
+        Args:
+            batch: inputs of the model to sample; by default the first micro-batch of the sampled step, which a hook of
+                that step takes. A compiled model has no such hook: give it a batch.
+        """
+        return trainer_callback(self, batch)
+
+    def lightning_callback(self, inputs: Callable[[Any], Sequence[Any]] = lambda batch: (batch[0],)) -> Any:
+        """A `Callback` of Lightning; `inputs` takes from a batch what the model's forward takes."""
+        return lightning_callback(self, inputs)
+
+
+def _plain(model: nn.Module) -> nn.Module:
+    """The model inside torch.compile and DDP."""
+    while True:
+        if isinstance(model, nn.parallel.DistributedDataParallel | nn.DataParallel):
+            model = model.module
+        elif "_orig_mod" in model._modules:
+            model = model._modules["_orig_mod"]  # type: ignore[assignment]
+        else:
+            return model
+
+
+@contextmanager
+def _undisturbed(model: nn.Module) -> Iterator[None]:
+    """Run without dropout; afterwards, modes and torch's random numbers are as before."""
+    devices = {parameter.device for parameter in model.parameters() if parameter.device.type != "cpu"}
+    training = [(module, module.training) for module in model.modules()]
+    with ExitStack() as undo:
+        for kind in {device.type for device in devices} or {"cuda"}:  # and those of the CPU
+            own = [device for device in devices if device.type == kind]
+            undo.enter_context(torch.random.fork_rng(own, device_type=kind))
+        for module, was in training:
+            undo.callback(setattr, module, "training", was)
+            module.training = False
+        yield
+
+
+def _map(sample: Sample, name: str) -> NDArray[np.float64]:
+    """One number of all heads, (layers, heads); NaN where there is no head."""
+    lines = [numbers.get(name, []) for numbers in sample.layers.values()]
+    found = np.full((len(lines), max(len(numbers["entropy"]) for numbers in sample.layers.values())), np.nan)
+    for line, values in zip(found, lines, strict=True):
+        line[: len(values)] = values
+    return found
+
+
+def _frame(sample: Sample, n: int, maps: dict[str, NDArray[np.float64]]) -> Picture:
+    """The maps of one sample, each from its smallest to its largest number in the whole film."""
+
+    def draw(canvas: Canvas) -> None:
+        layers, heads = next(iter(maps.values())).shape[1:]
+        canvas.labels |= {"rows": list(sample.layers), "columns": [f"head {head}" for head in range(heads)]}
+        width, height = max(heads * _CELL, 150.0), layers * _CELL
+        for place, (name, values) in enumerate(maps.items()):
+            finite = values[np.isfinite(values)]
+            low, high = float(finite.min()), float(finite.max())
+            x, y = place % _ACROSS * (width + 24), place // _ACROSS * (height + 62)
+            canvas.text(x, y + 12, name, 13, bold=True, title=MEANINGS[name])
+            canvas.text(x, y + 28, f"{low:.3g} to {high:.3g}", 11, fill=canvas.theme.muted)
+            shares = (values[n] - low) / ((high - low) or 1.0)
+            raster = Raster(values[n], f"{name}: {MEANINGS[name]}", "rows", "columns")
+            canvas.image(x, y + 34, heads * _CELL, height, raster, shares)
+
+    numbers = {name: values[n] for name, values in maps.items()}
+    return Picture("heads", numbers, draw, lambda room: Text(str(sample)))

@@ -1,0 +1,423 @@
+"""`regard.monitor`: its numbers are the dense ones, and a training does not notice it."""
+
+import copy
+import math
+import re
+import sys
+import types
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from support.models import FAMILIES, Direct, Layers, made
+from torch import nn
+from torch._dynamo.utils import counters
+from torch.nn import functional
+
+import regard
+from regard.backends.reference import Reference
+from regard.watching.training.alarms import alarms
+
+NAMES = ("max_logit", "entropy", "entropy_least", "entropy_relative", "sink", "itself", "previous", "largest", "output_norm")  # fmt: skip
+
+
+def own(**more):
+    torch.manual_seed(0)
+    sizes = {"width": 16, "heads": 2, "hidden": 32, "encoder_layers": 2, "decoder_layers": 2}
+    return regard.Transformer(regard.TransformerConfig(vocabulary=30, **sizes | more))
+
+
+class Packed(nn.Module):
+    """Two packed texts in a row, with a sink of its own."""
+
+    def __init__(self, ids):
+        super().__init__()
+        self.mask = regard.causal() & regard.documents(ids)
+        self.heads, self.kind, self.attend = 2, "decoder", regard.attention
+
+    def forward(self, x):
+        sinks = torch.tensor([0.5, -torch.inf])
+        return self.attend(x, x.flip(-1), x, mask=self.mask, scale=0.7, softcap=2.0, sinks=sinks)
+
+
+def dense(entry, real, texts=None):
+    """The numbers of each head of an entry by the definition, row by row. `real`: (batch, queries) of bools."""
+    call = entry.call
+    R = Reference(call.query, call.key, mask=call.mask, scale=call.scale, softcap=call.softcap, sinks=call.sinks)
+    output = R.output(entry.values.value)
+    batch, heads, queries, keys = R.weights.shape
+    texts = np.zeros((batch, keys), int) if texts is None else texts
+    found = {name: [] for name in NAMES}
+    for h in range(heads):
+        rows = [
+            (b, i) for b in range(batch) for i in range(queries) if real[b, i] and np.isfinite(R.masked[b, h, i]).any()
+        ]
+        count = {(b, i): int(np.isfinite(R.masked[b, h, i]).sum()) for b, i in rows}
+        entropies = {(b, i): -sum(p * math.log(p) for p in R.weights[b, h, i] if p > 0) for b, i in rows}
+        received = np.zeros((batch, keys))
+        for b, i in rows:
+            received[b] += R.weights[b, h, i]
+        sink = sum(max(received[b, texts[b] == t]) for b in range(batch) for t in set(texts[b]))
+        sink += sum(R.sink_share[b, h, i] for b, i in rows)
+        found["max_logit"].append(max(R.masked[b, h, i].max() for b, i in rows))
+        found["entropy"].append(np.mean(list(entropies.values())))
+        found["entropy_least"].append(min(entropies[row] for row in rows if count[row] > 1))
+        found["entropy_relative"].append(sum(entropies.values()) / sum(map(math.log, count.values())))
+        found["sink"].append(sink / len(rows))
+        found["largest"].append(np.mean([R.weights[b, h, i].max() for b, i in rows]))
+        found["output_norm"].append(np.mean([np.linalg.norm(output[b, h, i]) for b, i in rows]))
+        if entry.kind != "cross" and queries == keys:
+            found["itself"].append(np.mean([R.weights[b, h, i, i] for b, i in rows]))
+            found["previous"].append(np.mean([R.weights[b, h, i, i - 1] if i else 0.0 for b, i in rows]))
+    return {name: values for name, values in found.items() if values}
+
+
+def left(shape):
+    real = torch.ones(shape, dtype=torch.bool)
+    real[1, :4] = False
+    return real
+
+
+def compared(model, args, kwargs, real, texts=None, tolerance=2e-5):
+    monitor = regard.monitor(model, every=1)
+    numbers = monitor.step(*args, **kwargs)
+    with torch.no_grad(), regard.watch(model.eval(), keep=("matrix", "value")) as record:
+        model(*args, **kwargs)
+    (sample,) = monitor.samples
+    assert len(sample.layers) == len(record)
+    for (label, found), (name, entry) in zip(sample.layers.items(), record.items(), strict=True):
+        expected = dense(entry, real(name, entry), texts)
+        assert set(found) == set(expected), name
+        for what, values in expected.items():
+            assert np.allclose(found[what], values, rtol=tolerance, atol=tolerance), (name, what, found[what], values)
+            for head, value in enumerate(found[what]):
+                assert numbers[f"attention/{label}/head{head:02d}/{what}"] == value
+    every = [layer["max_logit"] for layer in sample.layers.values()]
+    assert numbers["attention/max_logit"] == max(map(max, every))
+    assert numbers["attention/heads"] == sum(map(len, every))
+    assert len(sample.overall) == 12 - (0 if any("itself" in layer for layer in sample.layers.values()) else 2)
+    return sample
+
+
+def all_rows(name, entry):
+    return torch.ones(entry.shape[0], entry.shape[2], dtype=torch.bool)
+
+
+class TestEveryNumberIsTheDenseOne:
+    @pytest.mark.parametrize("family", ["Llama", "GPT-2", "Gemma 2", "GPT-OSS", "BERT", "ALBERT"])
+    def test_of_hugging_face_models_with_padding(self, family):
+        model, inputs = made(family), FAMILIES[family].inputs("left")
+        sample = compared(model, (), inputs, lambda name, entry: left((2, 12)))
+        assert list(sample.layers) == ["layer00", "layer01"]
+
+    def test_of_two_texts(self):
+        model, inputs = made("BART"), FAMILIES["BART"].inputs("left")
+        sample = compared(
+            model, (), inputs, lambda name, entry: left((2, 12)) if entry.kind == "encoder" else all_rows(name, entry)
+        )
+        assert list(sample.layers)[::2] == ["encoder/layer00", "decoder/layer00", "decoder/layer01"]
+
+    def test_of_our_transformer_with_padding(self):
+        model = own()
+        pad = model.config.pad
+        source, target = torch.randint(5, 20, (2, 9)), torch.randint(5, 20, (2, 7))
+        source[1, 6:], target[0, 4:] = pad, pad
+        compared(
+            model, (source, target), {}, lambda name, entry: (source if entry.kind == "encoder" else target) != pad
+        )
+
+    def test_of_torch_layers_and_plain_calls(self):
+        torch.manual_seed(3)
+        x, hidden = 3 * torch.randn(2, 6, 16), torch.zeros(2, 6, dtype=torch.bool)
+        hidden[1, 4:] = True
+        torchs = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), 2)
+        compared(torchs, (x,), {"src_key_padding_mask": hidden}, lambda name, entry: ~hidden)
+        compared(Direct(), (x,), {}, all_rows)
+        compared(Layers(), (x,), {"mask": regard.bias(torch.randn(2, 6, 6))}, all_rows)
+        compared(Layers(), (x,), {"mask": torch.rand(2, 6, 6) < 0.7}, all_rows)
+
+    def test_of_packed_texts_and_sinks(self):
+        torch.manual_seed(4)
+        ids = torch.tensor([[3, 3, 3, 7, 7, 7, 7], [7, 7, 2, 2, 2, 2, 2]])
+        compared(Packed(ids), (torch.randn(2, 2, 7, 8),), {}, all_rows, ids.numpy())
+
+    def test_under_autocast(self):
+        model, ids = made("Llama"), {"input_ids": torch.randint(5, 90, (2, 12))}
+        with torch.autocast("cpu", torch.bfloat16):
+            compared(model, (), ids, all_rows, tolerance=2e-2)
+
+    def test_rows_far_below_the_others(self):
+        """A logit beyond 100 is measured exactly."""
+        x = torch.eye(4)[None, None].expand(1, 2, 4, 4)
+        sample = compared(Direct(2, causal=True), (40 * x[0].transpose(0, 1).flatten(1)[None],), {}, all_rows)
+        assert sample.layers["layer00"]["max_logit"] == [800.0, 800.0]
+        assert {alarm.kind for alarm in sample.alarms} >= {"logits"}
+
+
+class GPT(nn.Module):
+    """Plain torch, with dropout: attention by scaled_dot_product_attention, as nanoGPT has it.
+
+    With `noise` it draws random numbers in every mode, and counts its forwards in the statistics of a BatchNorm.
+    """
+
+    def __init__(self, checkpoints=False, noise=False):
+        super().__init__()
+        self.noise, self.scale = noise, nn.BatchNorm1d(16)
+        self.words, self.head = nn.Embedding(40, 16), nn.Linear(16, 40)
+        self.layers = nn.ModuleList(Block() for _ in range(2))
+        self.dropout, self.checkpoints = nn.Dropout(0.1), checkpoints
+
+    def forward(self, ids):
+        x = self.dropout(self.words(ids))
+        if self.noise:
+            x = self.scale((x + 0.1 * torch.randn_like(x)).transpose(1, 2)).transpose(1, 2)
+        for layer in self.layers:
+            x = torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False) if self.checkpoints else layer(x)
+        return self.head(x)
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.project, self.norm, self.dropout = nn.Linear(16, 48), nn.LayerNorm(16), nn.Dropout(0.1)
+
+    def forward(self, x):
+        q, k, v = self.project(self.norm(x)).unflatten(-1, (3, 2, 8)).movedim(-3, 0).transpose(2, 3).unbind(0)
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + self.dropout(mixed.transpose(1, 2).flatten(2))
+
+
+def trained(model, monitor, steps=6, accumulate=1, autocast=False, batch_first=None):
+    """The losses of a training, its model's gradients in the last step, and what was sampled."""
+    torch.manual_seed(7)
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
+    losses, found = [], []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        for _ in range(accumulate):
+            ids = torch.randint(40, (3, 10))
+            with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+                if monitor is not None:  # before the model, where what it leaves behind would do most harm
+                    found.append(monitor.step(ids))
+                logits = model(ids)
+            loss = functional.cross_entropy(logits[:, :-1].flatten(0, 1).float(), ids[:, 1:].flatten())
+            loss.backward()
+            losses.append(float(loss))
+        optimizer.step()
+    return losses, [p.grad.clone() for p in model.parameters() if p.grad is not None], found
+
+
+def state(model):
+    """What may be wrapped or hooked: all of every module but its parameters."""
+    return {name: {k: (len(v) if hasattr(v, "__len__") else v) for k, v in vars(module).items()} for name, module in model.named_modules()}  # fmt: skip
+
+
+class TestATrainingDoesNotNotice:
+    @pytest.mark.parametrize(
+        ("checkpoints", "options"), [(False, {}), (True, {}), (False, {"accumulate": 2}), (False, {"autocast": True})],
+        ids=["plain", "checkpoints", "accumulation", "autocast"],
+    )  # fmt: skip
+    def test_losses_and_gradients_are_the_same_bits(self, checkpoints, options):
+        torch.manual_seed(0)
+        model = GPT(checkpoints, noise=True)
+        alone, sampled = copy.deepcopy(model), copy.deepcopy(model)
+        before = state(sampled)
+        monitor = regard.monitor(sampled, every=2)
+        losses, gradients, _ = trained(alone, None, **options)
+        same, same_gradients, found = trained(sampled, monitor, **options)
+        assert same == losses
+        assert all(map(torch.equal, gradients, same_gradients))
+        assert all(map(torch.equal, alone.buffers(), sampled.buffers()))
+        assert [bool(numbers) for numbers in found] == [True, False] * (len(found) // 2)
+        assert state(sampled) == before
+        assert sampled.training
+
+    @pytest.mark.parametrize("way", ["torch.compile(model)", "model.compile()"])
+    def test_compiled_code_stays(self, way):
+        """No graph is compiled again, none breaks, and the compiled code computes the same bits."""
+        torch.manual_seed(0)
+        model = GPT()
+
+        def run(with_monitor):
+            torch._dynamo.reset()
+            counters.clear()
+            one = copy.deepcopy(model)
+            if way == "model.compile()":
+                one.compile(backend="aot_eager")
+            compiled = torch.compile(one, backend="aot_eager") if way != "model.compile()" else one
+            losses, _, found = trained(compiled, regard.monitor(compiled, every=2) if with_monitor else None)
+            return losses, found, counters["stats"]["unique_graphs"], dict(counters["graph_break"])
+
+        losses, _, graphs, breaks = run(False)
+        same, found, same_graphs, same_breaks = run(True)
+        assert same == losses
+        assert (same_graphs, same_breaks) == (graphs, breaks) == (1, {})
+        assert [bool(numbers) for numbers in found] == [True, False] * 3
+
+    def test_hugging_face_models_with_checkpoints_and_grouped_heads(self):
+        def run(with_monitor):
+            model = made("Llama").train()
+            model.gradient_checkpointing_enable()
+            monitor = regard.monitor(model, every=2)
+            optimizer, losses = torch.optim.SGD(model.parameters(), 0.01), []
+            inputs = FAMILIES["Llama"].inputs("right")
+            for _ in range(4):
+                loss = model(**inputs, labels=inputs["input_ids"]).loss
+                loss.backward()
+                optimizer.step()
+                losses.append(float(loss))
+                if with_monitor:
+                    monitor.step(**inputs)
+            return losses, len(monitor.samples), model.config._attn_implementation, model.is_gradient_checkpointing
+
+        assert run(True) == (run(False)[0], 2, "sdpa", True)
+
+    def test_dropout_is_off_in_a_sample(self):
+        monitor, ids = regard.monitor(GPT(), every=1), torch.randint(40, (2, 10))
+        assert monitor.step(ids) == monitor.step(ids)
+
+    def test_an_error_in_the_model_leaves_nothing_behind(self):
+        model = GPT()
+        before, seed = state(model), torch.random.get_rng_state()
+        with pytest.raises(TypeError):
+            regard.monitor(model).step()
+        assert state(model) == before
+        assert torch.equal(torch.random.get_rng_state(), seed)
+        assert torch.is_grad_enabled()
+
+
+class TestAlarms:
+    LAYER = {name: [1.0, 1.0, 1.0, 1.0] for name in NAMES} | {"sink": [0.1] * 4, "entropy_relative": [0.5] * 4}
+
+    def found(self, first=None, highest=1.0, **numbers):
+        layer = self.LAYER | numbers
+        return [(each.where, each.kind) for each in alarms(7, {"a": layer}, {"a": first or self.LAYER}, {"a": highest})]
+
+    def test_none_where_all_is_well(self):
+        assert self.found() == []
+
+    def test_logits_that_grow(self):
+        assert self.found(max_logit=[1.0, 100.5, 99.0, 1.0]) == [("a/head01", "logits")]
+
+    def test_entropy_that_collapses(self):
+        low = {"entropy": [0.01] * 4, "entropy_relative": [0.01] * 4}
+        assert self.found(**low) == [("a", "entropy")]
+        assert self.found(highest=0.03, **low) == []  # it was never higher
+
+    def test_dead_heads(self):
+        assert self.found(output_norm=[1.0, 1.0, 0.005, 0.5]) == [("a/head02", "dead")]
+
+    def test_a_sink_that_appears(self):
+        assert self.found(sink=[0.31, 0.1, 0.1, 0.1]) == [("a/head00", "sink")]
+        assert self.found(sink=[0.31, 0.1, 0.1, 0.1], first=self.LAYER | {"sink": [0.31, 0.1, 0.1, 0.1]}) == []
+
+    def test_they_come_from_a_model_and_are_listed_where_they_begin(self):
+        torch.manual_seed(0)
+        model, ids = GPT(), torch.randint(40, (2, 10))
+        monitor = regard.monitor(model, every=1)
+        monitor.step(ids)
+        with torch.no_grad():
+            model.layers[0].project.weight[:32] *= 60  # queries and keys: large logits
+            model.layers[1].project.weight[40:] = 0  # the values of the second head
+            model.layers[1].project.bias[40:] = 0
+        monitor.step(ids)
+        monitor.step(ids)
+        found = {(alarm.step, alarm.where, alarm.kind) for alarm in monitor.alarms}
+        assert {
+            (1, "layer00/head00", "logits"),
+            (1, "layer00/head01", "logits"),
+            (1, "layer01/head01", "dead"),
+        } <= found
+        assert all(step == 1 for step, _, _ in found)
+        assert monitor.samples[-1].overall["attention/dead_alarms"] == 1
+        assert re.search(r"! step 2, layer00/head00: logits up to \d+\. Kimi K2", str(monitor))
+
+
+class TestWhatIsShown:
+    def sampled(self, steps=4):
+        torch.manual_seed(0)
+        monitor = regard.monitor(GPT(), every=2)
+        for _ in range(steps):
+            monitor.step(torch.randint(40, (2, 10)))
+        return monitor
+
+    def test_a_table(self):
+        lines = str(self.sampled()).splitlines()
+        assert lines[0].startswith("step 2, 4 heads in 2 layers")
+        assert lines[1].split() == list(NAMES)
+        assert [line.split()[0] for line in lines[2:4]] == ["layer00", "layer01"]
+
+    def test_a_film_that_can_be_scrubbed(self, tmp_path):
+        monitor = self.sampled()
+        page = monitor.report(tmp_path / "run.html").read_text()
+        frames = re.findall(r'<g data-frame="(step \d+)"( display="none")?>', page)
+        assert frames == [("step 0", ' display="none"'), ("step 2", "")]
+        assert 'type: "range"' in page
+        values = monitor.picture().numbers["step 2 entropy"]
+        assert values.tolist() == [layer["entropy"] for layer in monitor.samples[-1].layers.values()]
+
+    def test_nothing_before_the_first_sample(self):
+        monitor = regard.monitor(GPT())
+        assert "no sample yet" in str(monitor)
+        with pytest.raises(regard.WatchError, match="no sample to draw yet"):
+            monitor.picture()
+        with pytest.raises(regard.InputError, match="every must be at least 1"):
+            regard.monitor(GPT(), every=0)
+
+    def test_numbers_are_logged_with_their_step(self):
+        said = []
+        monitor = regard.monitor(GPT(), every=3, log=lambda numbers, step: said.append((step, len(numbers))))
+        for _ in range(4):
+            monitor.step(torch.randint(40, (2, 10)))
+        assert said == [(0, 4 * 9 + 12), (3, 4 * 9 + 12)]
+
+
+class TestCallbacks:
+    def trainer(self, folder, callbacks, **options):
+        model = made("Llama").train()
+        texts = [
+            {"input_ids": row, "labels": row}
+            for row in torch.randint(5, 90, (16, 8), generator=torch.Generator().manual_seed(1))
+        ]
+        arguments = transformers.TrainingArguments(
+            folder, per_device_train_batch_size=2, max_steps=4, logging_steps=1, report_to=[], save_strategy="no",
+            use_cpu=True, disable_tqdm=True, gradient_accumulation_steps=2, **options,
+        )  # fmt: skip
+        return model, lambda monitor: transformers.Trainer(
+            model, arguments, train_dataset=texts, callbacks=callbacks(monitor)
+        )
+
+    @pytest.mark.parametrize("with_batch", [False, True])
+    def test_of_transformers(self, tmp_path, with_batch):
+        batch = {"input_ids": torch.randint(5, 90, (2, 8))} if with_batch else None
+        losses = []
+        for on in (False, True):
+            model, make = self.trainer(tmp_path, lambda m: [m.trainer_callback(batch)] if on else [])  # noqa: B023
+            monitor = regard.monitor(model, every=2)
+            trainer = make(monitor)
+            trainer.train()
+            losses.append([entry["loss"] for entry in trainer.state.log_history if "loss" in entry])
+        assert losses[0] == losses[1]
+        assert [sample.step for sample in monitor.samples] == [0, 2]
+        logged = [entry for entry in trainer.state.log_history if "attention/entropy" in entry]
+        assert [entry["step"] for entry in logged] == [0, 2]
+        assert not any(module._forward_pre_hooks for module in model.modules())
+
+    def test_a_compiled_trainer_needs_a_batch(self, tmp_path):
+        model, make = self.trainer(tmp_path, lambda m: [m.trainer_callback()], torch_compile=True)
+        with pytest.raises(regard.InputError, match="trainer_callback\\(batch\\)"):
+            make(regard.monitor(model)).train()
+
+    def test_of_lightning(self, monkeypatch):
+        model = GPT()
+        monitor = regard.monitor(model, every=2)
+        for name in ("lightning", "lightning.pytorch", "pytorch_lightning"):
+            monkeypatch.setitem(sys.modules, name, None)
+        with pytest.raises(regard.MissingDependencyError, match="pip install lightning"):
+            monitor.lightning_callback()
+        monkeypatch.setitem(sys.modules, "pytorch_lightning", types.SimpleNamespace(Callback=object))
+        callback = monitor.lightning_callback()
+        for n in range(3):
+            callback.on_train_batch_end(None, model, None, (torch.randint(40, (2, 10)), n), n)
+        assert [sample.step for sample in monitor.samples] == [0, 2]
