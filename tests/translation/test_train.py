@@ -60,6 +60,19 @@ def test_it_can_begin_with_the_weights_of_another_training(recipe, tmp_path):
         train(replace(other, model=other.model | {"hidden": 40}), tmp_path / "third", quiet=True)
 
 
+def test_its_heads_can_be_monitored(recipe, tmp_path):
+    """Numbers of the heads join the log, their film the folder; what is learned stays the same bits."""
+    plain, monitored = tmp_path / "plain", tmp_path / "monitored"
+    train(Recipe.read(recipe()), plain, quiet=True)
+    train(Recipe.read(recipe(monitor=6)), monitored, quiet=True)
+    sampled = [line for line in tiny_recipe.log(monitored) if "attention/entropy" in line]
+    assert [line["step"] for line in sampled] == [6, 12, 18, 24]
+    assert sampled[0]["attention/heads"] == 6
+    assert losses(monitored) == losses(plain)
+    assert (monitored / "model.safetensors").read_bytes() == (plain / "model.safetensors").read_bytes()
+    assert (monitored / "attention.html").read_text().count("data-frame=") == 4
+
+
 def test_a_logged_loss_is_the_mean_since_the_last_one(recipe, tmp_path, monkeypatch):
     losses, step = [], Trainer._step
 

@@ -29,7 +29,8 @@ Examples:
   torchrun --standalone --nproc-per-node=8 -m regard train recipe.toml -o my-model   8 GPUs
 
 In the output folder: config.json, model.safetensors and vocabulary.spm are the model;
-log.jsonl has the numbers of the training, curves.svg draws them; --resume reads the
+log.jsonl has the numbers of the training, curves.svg draws them. With monitor = 50 in
+the recipe, attention.html shows every head at every 50th step. --resume reads the
 checkpoint files, and needs the same recipe and corpora.
 """
 

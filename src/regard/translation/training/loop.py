@@ -99,6 +99,7 @@ class Trainer:
         self.tokens = 0  # that this process has read since then
         self.log = bytearray()
         self.stopping = False
+        self.monitor: Any = None  # a `regard.watching.Monitor`, once it has sampled
         self.loss: Any = None  # a function of source and target, wrapped for several processes
 
     # Preparation
@@ -323,12 +324,16 @@ class Trainer:
                 state["unlogged"] += 1
                 state["step"] += 1
                 ends = self._done() >= 1
+                if recipe.monitor and state["step"] % recipe.monitor == 0:
+                    self._sample(rows)
                 if state["step"] % _LOG_STEPS == 0 or state["step"] % recipe.check == 0 or ends:
                     text = self._report(rate, time.monotonic() - since)
                     progress.update(task, completed=self._done(), description=text)
                     since = time.monotonic()
                 if state["step"] % recipe.check == 0 or ends:
                     self._evaluate(ends)
+                    if self.monitor is not None and self.monitor.samples:
+                        self.monitor.report(self.folder / "attention.html")
                     since = time.monotonic()
                     if state["ended"]:
                         break
@@ -345,6 +350,23 @@ class Trainer:
         self.total.zero_()
         state["unlogged"], self.tokens = 0, 0
         return f"step {state['step']:,}  loss {loss:.3f}  {speed / 1e3:,.0f} k tokens/s"
+
+    def _sample(self, rows: Sequence[tuple[int, ...]]) -> None:
+        """Measure every head on this process's share of a batch, and log the numbers of the whole model."""
+        from regard.watching import Monitor
+
+        self.monitor = self.monitor or Monitor(self.model, self.recipe.monitor)
+        self.monitor.steps = self.state["step"] + 1
+        own = self.processes.share(rows, self.recipe.accumulate)[0]
+        source, target = (side.to(self.device) for side in self.batches.batch(own or rows[:1]))
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            numbers = self.monitor.sample(source, target[:, :-1])
+        if not numbers:  # the first process has them
+            return
+        began = [alarm for alarm in self.monitor.alarms if alarm.step == self.state["step"]]
+        self._log(**self.monitor.samples[-1].overall, alarms=[str(alarm) for alarm in began])
+        for alarm in began:
+            self.console.print(f"! {alarm}")
 
     def _stop_with_checkpoint(self) -> None:
         """Stop here if any process was interrupted or abandoned."""

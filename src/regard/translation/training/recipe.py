@@ -56,6 +56,7 @@ class Recipe:
     sampling: float = 0.0  # 0.1: add each pair again with the source split at random (larger = less random)
     longest: int = 96  # tokens per side
     check: int = 500  # steps between evaluations on the dev corpus
+    monitor: int = 0  # steps between samples of what every head does, as `regard.monitor` takes them; 0: none
     patience: int = 8  # evaluations without a better chrF before stopping early
     seed: int = 0
     sample: str = "A dog ate the food because it was hungry."
@@ -146,7 +147,8 @@ class Recipe:
 
     def as_json(self) -> dict[str, Any]:
         """All fields that decide what is learned, after a round trip through JSON."""
-        fields = {name: value for name, value in dataclasses.asdict(self).items() if name not in ("folder", "shard")}
+        aside = ("folder", "shard", "monitor")
+        fields = {name: value for name, value in dataclasses.asdict(self).items() if name not in aside}
         plain: dict[str, Any] = json.loads(json.dumps(fields))
         return plain
 
@@ -173,6 +175,7 @@ _WHOLE = [  # name, least, most
     ("warmup", 1, _MOST),
     ("longest", 2, _MOST),
     ("check", 1, _MOST),
+    ("monitor", 0, _MOST),
     ("patience", 1, _MOST),
     ("seed", 0, _MOST),
 ]
