@@ -21,11 +21,20 @@ from measure import REPORTS, ROOT, commit
 # Minutes that each script takes, estimated; one that takes twice as long and a minute is ended, and the rest goes on.
 CPU = {
     "attention": 6, "translate": 4.5, "watching": 3, "serve": 3, "train_processes": 2, "layers": 0.5, "pictures": 0.5,
-    "sinks": 0.5, "translation_quality": 5,
+    "sinks": 0.5, "translation_quality": 5, "monitor": 2,
 }  # fmt: skip
 GPU = [  # the least certain ones last
     {"attention": 3.5, "errors": 1.5, "translate": 4},
-    {"watching": 1.5, "cache": 1, "links": 1, "atlas": 1, "images": 1, "train_processes": 1, "layers": 2.5},
+    {
+        "watching": 1.5,
+        "cache": 1,
+        "links": 1,
+        "atlas": 1,
+        "images": 1,
+        "train_processes": 1,
+        "layers": 2.5,
+        "monitor": 1.5,
+    },
 ]
 LIMIT = 9.4  # minutes that one part may take on a GPU
 
