@@ -128,9 +128,20 @@ def kvpress(monkeypatch):
         for function in functions:
             setattr(module, function, lambda *_, **__: lambda decorated: decorated)
         monkeypatch.setitem(sys.modules, name, module)
+    from transformers import AttentionInterface
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    # When first imported, kvpress wraps every function of attention, for all models and in a form that some cannot call.
+    kept = [
+        (mapping, dict(mapping))
+        for mapping in (ALL_ATTENTION_FUNCTIONS._local_mapping, AttentionInterface._global_mapping)
+    ]
     import kvpress
 
-    return kvpress
+    yield kvpress
+    for mapping, functions in kept:
+        mapping.clear()
+        mapping.update(functions)
 
 
 @pytest.mark.parametrize("by", ["observed", "snapkv", "tova"])
