@@ -200,8 +200,8 @@ def test_random_numbers_are_said_to_be_random(capsys, tmp_path):
 
 def test_a_sentence_of_ones_own_has_the_weights_of_a_head_of_the_model(tiny_translator, monkeypatch, capsys):
     monkeypatch.setattr("regard.translation.Translator.default", lambda: tiny_translator)
-    monkeypatch.setattr(cli.steps, "_LAYER", 1)
-    monkeypatch.setattr(cli.steps, "_HEAD", 3)  # it has two layers of four heads
+    monkeypatch.setattr(cli.learning, "_LAYER", 1)
+    monkeypatch.setattr(cli.learning, "_HEAD", 3)  # it has two layers of four heads
     seen = []
     steps = regard.steps
     monkeypatch.setattr("regard.learn.steps", lambda *example: seen.append(steps(*example)) or seen[0])

@@ -46,7 +46,8 @@ def test_a_generation_keeps_all_that_it_writes():
     with torch.no_grad(), regard.watch(model, keep=1) as record:
         model(whole["model.layers.0.self_attn"].ids)
     with pytest.raises(
-        regard.InputError, match=r"the rows of the last 1 tokens were kept, but 5 wrote: watch with more"
+        regard.InputError,
+        match=r"the rows of the last 1 tokens were kept, but 5 tokens were written: watch with more rows",
     ):
         record.atlas(context=20)
 

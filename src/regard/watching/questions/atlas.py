@@ -410,8 +410,8 @@ def _written_text(
     start = count if prompt is None else prompt
     if start - 1 < tokens - entry.shape[2]:
         raise InputError(
-            f"the rows of the last {entry.shape[2]} tokens were kept, but {tokens - start + 1} rows wrote: watch with "
-            "more rows."
+            f"the rows of the last {entry.shape[2]} tokens were kept, but {tokens - start + 1} tokens were "
+            "written: watch with more rows."
         )
     span: range | None = None
     if needle is not None:  # where the model wrote it again does not count
