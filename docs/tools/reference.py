@@ -7,7 +7,7 @@ from regard import distributed, drawing, serving, textbook, watching
 
 # Which names belong together. A test holds that each public name is in exactly one group.
 GROUPS: dict[str, tuple[str, list[str]]] = {
-    "attention": ("The attention matrix", ["AttentionMatrix", "Summary", "Top", "attention"]),
+    "attention": ("The attention matrix", ["AttentionMatrix", "Summary", "Top", "attention", "guide"]),
     "masks": ("Masks", ["Mask", "causal", "window", "padding", "documents", "bias", "cut"]),
     "steps": ("The four steps", ["steps", "Steps"]),
     "layers": (

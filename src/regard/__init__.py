@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
     from regard.learn import Steps, steps
     from regard.learn import textbook as textbook
-    from regard.matrix import AttentionMatrix, Summary, Top, attention
+    from regard.matrix import AttentionMatrix, Summary, Top, attention, guide
     from regard.nn import (
         Cache,
         Decoder,
@@ -101,6 +101,7 @@ __all__ = [
     "effect",
     "effects",
     "from_torch",
+    "guide",
     "monitor",
     "padding",
     "steps",

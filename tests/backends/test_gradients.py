@@ -157,6 +157,47 @@ def test_gradients_of_parts_reach_all_keys(backend, name, case, small):
         _same([o if o is not None else torch.zeros_like(t) for o, t in zip(ours, inputs, strict=True)], theirs)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", BACKENDS)
+@given(
+    case=cases(dtypes=(torch.float64,), least=1, most=20),
+    small=st.booleans(),
+    part=st.booleans(),
+    warm=st.booleans(),
+    share=st.sampled_from([0.02, 0.2, 1.0]),
+)
+@settings(max_examples=60)
+def test_guide_is_the_mean_of_minus_log_of_what_linked_rows_put_on_their_keys(backend, case, small, part, warm, share):
+    query, key, _, biases, options = _leaves(case)
+    inputs = [query, key, *biases, *([options["sinks"]] if "sinks" in options else [])]
+    with using(backend, small):
+        A = regard.AttentionMatrix(query, key, **options)
+        D = _dense(case, query, key, biases, options.get("sinks"))[0]
+        if part:  # of one head, from the second row on: each row is normalised over all its keys
+            index = (..., 0, slice(1, None), slice(None)) if D.dim() > 2 else (slice(1, None), slice(None))
+            A, D = A.part[index], D[index]
+        linked = torch.rand(D.shape, generator=torch.Generator().manual_seed(case.seed)) < share
+        linked &= (D > 0).any(-1, keepdim=True)  # a row that sees nothing cannot look anywhere
+        linked[..., 0] |= (linked & (D > 0)).any(-1) != linked.any(-1)
+        linked &= (linked & (D > 0)).any(-1, keepdim=True)  # nor one all of whose linked keys are hidden
+        if warm:
+            A.logsumexp  # noqa: B018
+        found = regard.guide(A, linked)
+        rows = linked.any(-1)
+        if not rows.any():
+            assert found == 0
+            return
+        expected = -torch.where(linked, D, 0.0).sum(-1)[rows].log().mean()
+        assert torch.allclose(found, expected, atol=1e-10, rtol=1e-10)
+        ours, theirs = (torch.autograd.grad(loss, inputs, allow_unused=True) for loss in (found, expected))
+        _same([o if o is not None else torch.zeros_like(t) for o, t in zip(ours, inputs, strict=True)], theirs)
+        # As positions, in any order, some of them twice and counted from the end.
+        links = linked.nonzero().repeat(2, 1)
+        links = links[torch.randperm(len(links), generator=torch.Generator().manual_seed(1))]
+        links[::2] -= torch.tensor(D.shape)
+        assert torch.allclose(regard.guide(A, links), found, atol=1e-12)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_second_derivative_is_refused_not_wrong(backend):
     with using(backend, small=False):

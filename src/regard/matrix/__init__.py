@@ -8,11 +8,13 @@ axes.py              the user's axes and indices, and how they become (batch, he
 normalised.py        `NormalisedScores`: scores and the normaliser of each row, which is cached
 functional.py        `attention`, the function form, by torch's kernels where they suffice
 compiled.py          `attention` as one operator for torch.compile
+guiding.py           `guide`: a loss that teaches a head where to look
 picture.py           the numbers of a picture of a matrix of any size
 """
 
 from regard.matrix.attention_matrix import AttentionMatrix
 from regard.matrix.functional import attention
+from regard.matrix.guiding import guide
 from regard.matrix.lazy_matrix import LazyMatrix, Parts, Summary, Top, Transposed
 
-__all__ = ["AttentionMatrix", "LazyMatrix", "Parts", "Summary", "Top", "Transposed", "attention"]
+__all__ = ["AttentionMatrix", "LazyMatrix", "Parts", "Summary", "Top", "Transposed", "attention", "guide"]

@@ -233,12 +233,16 @@ class AttentionMatrix(LazyMatrix):
 
     def _points(self, stage: str, grids: list[Tensor]) -> Tensor:
         """One stage at single points: an index tensor for each axis of the user's shape."""
+        return self._core.points(stage, self._places(grids)).view(grids[0].shape)
+
+    def _places(self, grids: list[Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The batch, head, row and column of single points."""
         *leading, row, column = (grid.reshape(-1) for grid in grids)
         head = leading.pop() if self._axes.has_heads else torch.zeros_like(row)
         batch = torch.zeros_like(row)
         for size, position in zip(self._axes.batch, leading, strict=True):
             batch = batch * size + position
-        return self._core.points(stage, (batch, head, row, column)).view(grids[0].shape)
+        return batch, head, row, column
 
     def _feed(self, rows: Sequence[str] | None, columns: Sequence[str] | None, options: PictureOptions) -> Feed:
         # `maps` imports this room, and only the map of a matrix needs it here: hence an import by name.
