@@ -45,6 +45,7 @@ print(Path("recipes/small.toml").read_text())
 # | `check`, `patience` | steps between looks at the dev corpus, and how many looks without progress end the training |
 # | `sample` | a sentence that is translated at each look, for you to read |
 # | `[model]` | sizes: the fields of `regard.TransformerConfig` |
+# | `[[guide]]` | a head that is [taught where to look](teach_a_head_where_to_look.py) |
 #
 # The dev corpus is never learned from: it decides which model is kept. Every field has a comment in
 # `regard.translation.Recipe`. A wrong one is named:

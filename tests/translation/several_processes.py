@@ -52,6 +52,8 @@ UNEVEN = {"tokens": 32, "vocabulary": 25, "joined": 0.5}  # batches of one to fo
         (3, UNEVEN, {"shard": True}),
         (2, {"steps": 64, "patience": 1}, {}),
         (2, {}, {"tokens": 64, "accumulate": 2}),
+        (2, {"guide": [{"layer": 0, "head": 1}]}, {}),
+        (3, UNEVEN | {"guide": [{"layer": 0, "head": 1}]}, {"shard": True}),
         (2, {}, {"tokens": 32, "accumulate": 4, "shard": True}),
     ],
     ids=str,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Container
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -279,13 +280,15 @@ class Transformer(nn.Module):
         options: Any = {"ignore": self.config.pad, "smoothing": smoothing, "compiled": self._compiled}
         return token_loss(states, self._head(), self.output_bias, labels, **options)
 
-    def compile_for_training(self) -> None:
+    def compile_for_training(self, *, skip: Container[nn.Module] = ()) -> None:
         """Compile the layers and the loss with torch.compile: the first step takes a minute, later steps are faster.
 
-        Each layer is compiled for any number of sentences and tokens; layers of a kind share their code.
+        Each layer is compiled for any number of sentences and tokens; layers of a kind share their code. The layers in
+        `skip` are not compiled: someone replaced their `attend`.
         """
         for layer in (*self.encoder.layers, *self.decoder.layers):
-            layer.compile(dynamic=True)
+            if layer not in skip:
+                layer.compile(dynamic=True)
         self._compiled = True
 
     def _head(self) -> Tensor:

@@ -37,16 +37,20 @@ def pairs(count, seed=0):
 
 def write_corpora(folder):
     for name, count in (("train", 200), ("dev", 10)):
-        lines = [f"{a}\t{b}\n" for a, b in dict.fromkeys(pairs(count))]
+        # The third column links the last word to the first: [[guide]] reads it, everything else passes it over.
+        lines = [f"{a}\t{b}\t{len(a.split()) - 1}>0\n" for a, b in dict.fromkeys(pairs(count))]
         (folder / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
 
 
 def write(folder, steps=24, **changes):
     """The recipe, with other fields than usual; returns its path."""
     text = RECIPE.format(steps=steps)
+    guides = changes.pop("guide", [])
     for name, value in changes.items():
         rest = [line for line in text.splitlines() if not line.startswith(f"{name} =")]
         text = f"{name} = {json.dumps(value)}\n" + "\n".join(rest) + "\n"
+    for guide in guides:
+        text += "\n".join(["[[guide]]", *(f"{name} = {json.dumps(value)}" for name, value in guide.items())]) + "\n"
     path = folder / "recipe.toml"
     path.write_text(text, encoding="utf-8")
     return path

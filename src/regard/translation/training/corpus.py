@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import math
+import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,6 +19,8 @@ from torch import Tensor
 from regard.errors import FileError, InputError, MissingDependencyError
 from regard.support import progress
 from regard.translation.training.vocabulary import clean
+
+_LINKS = re.compile(r"(\d+>\d+( \d+>\d+)*)?")
 
 # Files
 
@@ -66,6 +69,16 @@ def read_pairs(path: str | Path, target: str | Path | None = None) -> Iterator[t
     yield from zip(sources, targets, strict=True)
 
 
+def read_linked(path: str | Path) -> Iterator[tuple[str, str, str]]:
+    """The pairs of a TSV file, each with its links: a third column such as "7>1 7>2", or nothing."""
+    for number, line in enumerate(read_lines(path), 1):
+        source, target, links, *_ = [*line.split("\t"), "", ""]
+        if "\t" not in line or not _LINKS.fullmatch(links):
+            what = "no tab between source and target" if "\t" not in line else 'links must be like "7>1 7>2"'
+            raise FileError(f"{path}, line {number}: {what}: {line[:60]!r}.")
+        yield source, target, links
+
+
 # Pairs
 
 
@@ -82,13 +95,14 @@ class Corpus:
     pairs: list[tuple[str, str]] = field(default_factory=list)
     dropped: Counter[str] = field(default_factory=Counter)
     longest: int = 400  # characters of a side
+    links: dict[tuple[str, str], str] = field(default_factory=dict)  # "7>1 7>2", of the pairs that have links
 
     def __post_init__(self) -> None:
         self._distinct = set(self.pairs)
 
-    def add(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Clean pairs and add them; count those that are dropped."""
-        for raw_source, raw_target in pairs:
+    def add(self, pairs: Iterable[tuple[str, str] | tuple[str, str, str]]) -> None:
+        """Clean pairs and add them, with their links if they have any; count those that are dropped."""
+        for raw_source, raw_target, *links in pairs:
             source, target = pair = clean(raw_source), clean(raw_target)
             fewer, more = sorted((len(source.split()), len(target.split())))
             if not source or not target:
@@ -102,6 +116,8 @@ class Corpus:
             else:
                 self.pairs.append(pair)
                 self._distinct.add(pair)
+                if links and links[0]:
+                    self.links[pair] = links[0]
 
     def report(self) -> str:
         """The numbers of kept and dropped pairs, as lines of text."""
@@ -202,6 +218,7 @@ class Batches:
     def __init__(
         self,
         pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+        links: Sequence[Sequence[tuple[int, int]]] | None = None,
         *,
         end: int,
         pad: int,
@@ -211,7 +228,9 @@ class Batches:
         seed: int = 0,
     ):
         self.end, self.pad, self.tokens, self.longest, self.joined, self.seed = end, pad, tokens, longest, joined, seed
-        kept = [(s, t) for s, t in pairs if len(s) < longest and len(t) < longest]
+        fitting = [n for n, (s, t) in enumerate(pairs) if len(s) < longest and len(t) < longest]
+        kept = [pairs[n] for n in fitting]
+        self._links = None if links is None else [links[n] for n in fitting]  # (query, key) tokens of each source
         self.dropped = len(pairs) - len(kept)
         self.sides = [[np.array([*pair[side], end], dtype=np.int32) for pair in kept] for side in (0, 1)]
         lengths = [[len(ids) for ids in pair] for pair in zip(*self.sides, strict=True)]
@@ -265,6 +284,21 @@ class Batches:
             padded[side][(column >= side) & (column < sizes[:, None])] = np.concatenate(parts)
         source, target = map(torch.from_numpy, padded)
         return source, target
+
+    def links(self, rows: Sequence[tuple[int, ...]]) -> Tensor:
+        """The links of rows, as (row of `batch`, query token, key token)."""
+        links = []
+        if self._links is not None:
+            for n, row in enumerate(sorted(rows, key=len)):  # the order of `batch`
+                before = 0
+                for pair in row:
+                    links += [(n, query + before, key + before) for query, key in self._links[pair]]
+                    before += int(self.lengths[pair, 0]) - 1
+        return torch.tensor(links, dtype=torch.int64).view(-1, 3)
+
+    def linked(self, rows: Sequence[tuple[int, ...]]) -> int:
+        """How many query tokens of rows have links."""
+        return len({(n, query) for n, query, _ in self.links(rows).tolist()})
 
 
 # Scores

@@ -24,7 +24,15 @@ from regard.nn.model_folder import make_folder, remove_drafts, sha256, write_byt
 from regard.support import progress
 from regard.translation.searching import search_all
 from regard.translation.training import checkpoint
-from regard.translation.training.corpus import Batches, Corpus, import_sacrebleu, near, read_lines, read_pairs
+from regard.translation.training.corpus import (
+    Batches,
+    Corpus,
+    import_sacrebleu,
+    near,
+    read_lines,
+    read_linked,
+    read_pairs,
+)
 from regard.translation.training.processes import Processes, joined, restarted
 from regard.translation.training.recipe import Recipe
 from regard.translation.training.vocabulary import FILE as VOCABULARY
@@ -131,22 +139,25 @@ class Trainer:
         if changes:
             raise FileError(f"not the recipe or corpus of the first process: {'; '.join(changes)}.")
         with progress("reading the corpora"):
-            pairs = self._corpus(recipe.train, "training").pairs
+            corpus = self._corpus(recipe.train, "training")
+        pairs = corpus.pairs
         self.dev = self._corpus([recipe.dev], "dev").pairs
         self.words = self._vocabulary(pairs, saved)
         config = recipe.config(len(self.words))
         self.processes.check_room(config.parameters, shard=recipe.shards(config.parameters))
         self._stop_if_asked()
         with progress("cutting words into pieces"):
-            self.batches = self._batches(self._encode(pairs), config)
+            ids = self._encode(pairs)
+            links = self._links(corpus, ids) if recipe.guide else None
+            self.batches = self._batches(ids, links, config)
         torch.manual_seed(recipe.seed)
         self.model = Transformer(config)
         if recipe.weights_from is not None:
             checkpoint.begin_with(self.model, recipe.folder / recipe.weights_from)
         if recipe.compile:
-            self.model.compile_for_training()
+            self.model.compile_for_training(skip=[self.model.encoder.layers[each.layer] for each in recipe.guides])
         self.model.to(self.device)
-        self.loss = self.processes.wrap(self.model, shard=recipe.shards(config.parameters))
+        self.loss = self.processes.wrap(self.model, recipe.guides, shard=recipe.shards(config.parameters))
         self.average = {name: p.detach().clone() for name, p in self.model.named_parameters()}
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.0, fused=True
@@ -236,11 +247,31 @@ class Trainer:
         model = self.processes.bytes_of_first(words.model if words is not None else b"")
         return words or Vocabulary(model)
 
-    def _batches(self, ids: list[tuple[list[int], list[int]]], config: TransformerConfig) -> Batches:
+    def _links(self, corpus: Corpus, ids: list[tuple[list[int], list[int]]]) -> list[list[tuple[int, int]]]:
+        """The links between words, as links of the first piece of a word to all pieces of the other word."""
+        links = []
+        for n, (source, _) in enumerate(ids):
+            pair = corpus.pairs[n % len(corpus.pairs)]  # with `sampling`, each pair comes twice
+            text = corpus.links.get(pair, "")
+            word_of = self.words.words(source)[1] if text else []
+            words = [(int(row), int(key)) for row, key in (link.split(">") for link in text.split())]
+            if words and max(map(max, words)) > word_of[-1]:
+                raise InputError(f"a link of {text!r} is to a word that the text does not have: {pair[0]!r}.")
+            links.append(
+                [(word_of.index(row), k) for row, key in words for k, word in enumerate(word_of) if word == key]
+            )
+        if not any(links):
+            raise InputError("[[guide]] needs links: a third column in one of the corpora, such as 7>1.")
+        return links
+
+    def _batches(
+        self, ids: list[tuple[list[int], list[int]]], links: list[list[tuple[int, int]]] | None,
+        config: TransformerConfig,
+    ) -> Batches:  # fmt: skip
         recipe, words = self.recipe, self.words
         longest = min(recipe.longest, config.positions // 8 * 8)  # a batch is padded to a multiple of 8
         batches = Batches(
-            ids, end=words.end, pad=words.pad, tokens=recipe.tokens * recipe.accumulate, longest=longest,
+            ids, links, end=words.end, pad=words.pad, tokens=recipe.tokens * recipe.accumulate, longest=longest,
             joined=recipe.joined, seed=recipe.seed,
         )  # fmt: skip
         self.console.print(f"{len(words):,} subwords; {batches.dropped:,} pairs are longer than {longest}")
@@ -263,7 +294,7 @@ class Trainer:
         corpus = Corpus()
         for entry in files:
             paths = [self.recipe.folder / file for file in ([entry] if isinstance(entry, str) else entry)]
-            corpus.add(read_pairs(*paths))
+            corpus.add(read_linked(*paths) if self.recipe.guide and len(paths) == 1 else read_pairs(*paths))
             self._stop_if_asked()
         if name == "training" and self.recipe.far_from:
             self._drop_near_pairs(corpus)
@@ -444,14 +475,16 @@ class Trainer:
         Loss and gradient are means over all target tokens of the batch, in all passes and processes.
         """
         total, labels = torch.zeros_like(self.total), self.batches.labels(rows)
+        linked = self.batches.linked(rows)
         passes = self.processes.share(rows, self.recipe.accumulate)
         for number, share in enumerate(passes, 1):
             # All processes must take part in every pass: without rows, a process takes a row with weight 0.
             source, target = (side.to(self.device) for side in self.batches.batch(share or rows[:1]))
-            weight = self.batches.labels(share) / labels
+            weight, links = self.batches.labels(share) / labels, self.batches.links(share)
             with nullcontext() if number == len(passes) else self.loss.no_sync():
                 with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
-                    loss = self.loss(source, target, self.recipe.smoothing) * weight
+                    loss, guided = self.loss(source, target, self.recipe.smoothing, links.to(self.device))
+                    loss = loss * weight + guided * (self.batches.linked(share) / max(linked, 1))
                 # DistributedDataParallel averages over the processes; these gradients are parts of a sum.
                 (loss * self.processes.world).backward()
             total += loss.detach()
@@ -486,7 +519,8 @@ class Trainer:
         if chrf > state["best"]:
             state["best"] = chrf
             if self.processes.first:
-                Translator(model, self.words, languages=self.recipe.languages).save(self.folder)
+                heads = {each.name: (each.layer, each.head) for each in self.recipe.guides if each.name}
+                Translator(model, self.words, languages=self.recipe.languages, heads=heads).save(self.folder)
         state["ended"] = ends or state["waited"] >= self.recipe.patience
         self._log(chrf=chrf, sample=sample)
         self._save()

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -22,8 +23,10 @@ from torch import Tensor, distributed, nn
 from torch.distributed.rendezvous import rendezvous
 
 from regard.errors import InputError, RegardError, TooLargeError
-from regard.nn import Transformer
+from regard.matrix import AttentionMatrix, attention, guide
+from regard.nn import EncoderLayer, Transformer
 from regard.support import available
+from regard.translation.training.recipe import Guide
 
 _PATIENCE = timedelta(minutes=10)  # after this time a process that does not answer counts as lost
 _GRACE = 10.0  # seconds after SIGTERM for a process to end by itself; torchrun sends SIGKILL after 30
@@ -53,13 +56,28 @@ def _number(name: str, default: int) -> int:
 class Loss(nn.Module):
     """The loss of a model as the `forward` of a module, which DistributedDataParallel can wrap."""
 
-    def __init__(self, model: Transformer):
+    def __init__(self, model: Transformer, guides: Sequence[Guide] = ()):
         super().__init__()
-        self.model = model
+        self.model, self.guides = model, guides
+        self._matrices: dict[int, AttentionMatrix] = {}  # of the layers with a guided head
+        for layer in {each.layer for each in guides}:
+            guided = model.encoder.layers[layer]
+            assert isinstance(guided, EncoderLayer)
+            guided.attention.attend = partial(self._attend, layer)
 
-    def forward(self, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
-        """`Transformer.loss`."""
-        return self.model.loss(source, target, smoothing=smoothing)
+    def forward(self, source: Tensor, target: Tensor, smoothing: float, links: Tensor) -> tuple[Tensor, Tensor]:
+        """`Transformer.loss`, and the weighted sum of what `regard.guide` gives for the guided heads."""
+        loss = self.model.loss(source, target, smoothing=smoothing)
+        guided = torch.zeros((), device=loss.device)
+        for each in self.guides:
+            guided = guided + each.weight * guide(self._matrices[each.layer].part[:, each.head], links)
+        self._matrices.clear()
+        return loss, guided
+
+    def _attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+        kept = {name: option for name, option in options.items() if name != "dropout"}
+        self._matrices[layer] = AttentionMatrix(query, key, **kept)
+        return attention(query, key, value, **options)
 
     def no_sync(self) -> AbstractContextManager[None]:
         """Do nothing: as in DistributedDataParallel, but gradients are not synchronized, or are sharded anyway."""
@@ -131,14 +149,14 @@ class Processes:
             results[rank :: self.world] = json.loads(data)
         return results
 
-    def wrap(self, model: Transformer, *, shard: bool) -> Any:
+    def wrap(self, model: Transformer, guides: Sequence[Guide] = (), *, shard: bool) -> Any:
         """The loss of a model, with gradients averaged over the processes; with `shard`, weights are sharded."""
         if self.world == 1:
-            return Loss(model)
+            return Loss(model, guides)
         if not shard:
             from torch.nn.parallel import DistributedDataParallel
 
-            wrapped = DistributedDataParallel(Loss(model), gradient_as_bucket_view=True)
+            wrapped = DistributedDataParallel(Loss(model, guides), gradient_as_bucket_view=True)
             wrapped.broadcast_buffers = False  # the buffers are constants
             return wrapped
         from torch.distributed.device_mesh import init_device_mesh
@@ -149,7 +167,7 @@ class Processes:
             fully_shard(layer, mesh=mesh)
         fully_shard(model, mesh=mesh)
         register_fsdp_forward_method(model, "loss")
-        return Loss(model)
+        return Loss(model, guides)
 
     # Numbers that meet
 

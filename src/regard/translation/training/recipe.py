@@ -18,6 +18,31 @@ LARGE = 150_000_000  # parameters: the paper's big model has more, its base mode
 
 
 @dataclass(frozen=True)
+class Guide:
+    """A head that a training teaches where to look, by `regard.guide`.
+
+    A third column of a corpus says where: "7>1 7>2" links word 7 of the source to words 1 and 2, counted from 0.
+    """
+
+    layer: int
+    head: int
+    weight: float = 0.1  # of its loss, beside that of the translation
+    kind: str = "encoder"  # links are between words of the source
+    name: str = ""  # what it looks for, in words; the model keeps it with the number of the head
+
+    def __post_init__(self) -> None:
+        for name, value in (("layer", self.layer), ("head", self.head)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise InputError(f"[[guide]] {name} must be a whole number from 0. Got {_short(value)}.")
+        if isinstance(self.weight, bool) or not isinstance(self.weight, int | float) or not 0 < self.weight <= 1e3:
+            raise InputError(f"[[guide]] weight must be a number above 0, to 1000. Got {_short(self.weight)}.")
+        if self.kind != "encoder":
+            raise InputError(f'[[guide]] kind must be "encoder". Got {_short(self.kind)}.')
+        if not isinstance(self.name, str):
+            raise InputError(f"[[guide]] name must be a text. Got {_short(self.name)}.")
+
+
+@dataclass(frozen=True)
 class Recipe:
     """The corpora, the model and the length of a training; the defaults of the other fields suit small corpora.
 
@@ -61,6 +86,7 @@ class Recipe:
     seed: int = 0
     sample: str = "A dog ate the food because it was hungry."
     model: dict[str, Any] = field(default_factory=dict)  # fields of TransformerConfig
+    guide: list[dict[str, Any]] = field(default_factory=list)  # fields of Guide
 
     @classmethod
     def read(cls, path: str | Path) -> Recipe:
@@ -121,6 +147,18 @@ class Recipe:
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
                 raise InputError(f"{name} must be a number from {low:g} to {high:g}. Got {_short(value)}.")
+        if not isinstance(self.guide, list) or not all(isinstance(each, dict) for each in self.guide):
+            raise InputError(f"guide must be tables [[guide]]. Got {_short(self.guide)}.")
+        if self.guides and self.reverse:
+            raise InputError("guide and reverse exclude each other: links are between words of the first column.")
+
+    @property
+    def guides(self) -> list[Guide]:
+        """The heads that are taught where to look."""
+        try:
+            return [Guide(**each) for each in self.guide]
+        except TypeError as error:
+            raise InputError(f"[[guide]] {str(error).partition(' ')[2]}.") from None
 
     def config(self, vocabulary: int) -> TransformerConfig:
         """The model of this recipe."""
@@ -130,6 +168,10 @@ class Recipe:
         config = dataclasses.replace(TransformerConfig(vocabulary), **self.model)
         if config.activation not in ACTIVATIONS:
             raise InputError(f"activation must be one of {', '.join(ACTIVATIONS)}. Got {config.activation!r}.")
+        for each in self.guides:
+            if each.layer >= config.encoder_layers or each.head >= config.heads:
+                sizes = f"{config.encoder_layers} layers of {config.heads} heads"
+                raise InputError(f"[[guide]] layer {each.layer}, head {each.head}: the encoder has {sizes}, from 0.")
         return config
 
     def shards(self, parameters: int) -> bool:
