@@ -14,10 +14,22 @@ from dataclasses import dataclass
 
 from recipes.grammars.french import Noun, agree, fill, nominal, of, person, pronouns, read_nouns, speaker, to, verbs
 from recipes.grammars.pronoun_words import NOUNS as EARLIER_NOUNS
+from recipes.grammars.sense_english import PREDICATES as MORE_PREDICATES
 from recipes.grammars.sense_nouns import NOUNS
 from recipes.grammars.sense_predicates import GROUPS, PREDICATES
 
-__all__ = ["FRAMES", "NOUN_GROUPS", "PREDICATE_LIST", "RELATIVES", "THREE", "groups_of", "only", "two"]
+__all__ = [
+    "ENGLISH_LIST",
+    "FRAMES",
+    "NOUN_GROUPS",
+    "PREDICATE_LIST",
+    "RELATIVES",
+    "THREE",
+    "groups_of",
+    "only",
+    "turned",
+    "two",
+]
 
 # Classes whose nouns fit a frame. {A} and {B} are the nouns, {P} is a person, {dB} is de + B, {aB} à + B; {a}, {e} and
 # {est} agree with the subject.
@@ -155,7 +167,15 @@ def read_predicates(text: str) -> list[Predicate]:
     return predicates
 
 
+def read_english(text: str) -> list[Predicate]:
+    """The predicates of sense_english.py, which have no French."""
+    lines = [line.split(";") if line[0] != "@" else [line] for line in text.strip().splitlines()]
+    each = [f"{'>' if line[0][0] == '>' and n else ''}{said}" for line in lines for n, said in enumerate(line)]
+    return read_predicates("\n".join(said if said[0] == "@" else f"{said}=-" for said in each))
+
+
 PREDICATE_LIST = read_predicates(PREDICATES)
+ENGLISH_LIST = read_english(MORE_PREDICATES)
 NOUN_GROUPS: dict[str, list[tuple[Noun, Noun | None]]] = {}
 _group_of_class = {each: group for group, classes in GROUPS.items() for each in classes.split()}
 for _table in (NOUNS, EARLIER_NOUNS):
@@ -182,11 +202,11 @@ def _choose(groups: str, draw: random.Random) -> tuple[Noun, set[str]]:
     return (many if many and draw.random() < 0.15 else one), groups_of(one.english)
 
 
-def only(suited: set[str], others: list[set[str]]) -> list[Predicate]:
+def only(suited: set[str], others: list[set[str]], predicates: list[Predicate] = PREDICATE_LIST) -> list[Predicate]:
     """The predicates that suit one noun and cannot be meant of the others."""
     return [
         each
-        for each in PREDICATE_LIST
+        for each in predicates
         if each.suits & suited and not any((each.suits | each.may_suit) & other for other in others)
     ]
 
@@ -203,6 +223,15 @@ def _nouns(groups: list[str], draw: random.Random) -> tuple[list[Noun], list[set
 
 def two(draw: random.Random) -> list[tuple[str, str, Noun]]:
     """Sentences of one frame: "it" stands for the first noun in one, for the second in the other."""
+    return [(english, french, noun) for english, french, noun, _, _ in turned(draw)]
+
+
+def turned(draw: random.Random, predicates: list[Predicate] = PREDICATE_LIST) -> list[tuple[str, str, Noun, str, Noun]]:
+    """The sentences of `two`, each also with the French that it would have if "it" stood for the other noun.
+
+    The second French and noun are those of the first where the sentence has no such reading. With predicates of
+    `ENGLISH_LIST` only the English is right.
+    """
     table = draw.choices([FRAMES, THREE, RELATIVES], [80, 10, 10])[0]
     english, french, *groups = draw.choice(table.splitlines()).split("|")
     if table is RELATIVES:
@@ -232,9 +261,15 @@ def two(draw: random.Random) -> list[tuple[str, str, Noun]]:
     joint = draw.choices(JOINS, [weight for *_, weight in JOINS])[0]
     sentences = []
     for n in draw.sample([0] if table is RELATIVES else [0, 1], 1 if table is RELATIVES else draw.choice([1, 2, 2])):
-        choices = only(of_each[n], [own for m, own in enumerate(of_each) if m != n])
+        choices = only(of_each[n], [own for m, own in enumerate(of_each) if m != n], predicates)
         if choices:
-            sentences.append(_sentence(english, french, joint, nouns[n], draw.choice(choices), subject, values, slots))
+            predicate, other = draw.choice(choices), nouns[1 - n]
+            found = _sentence(english, french, joint, nouns[n], predicate, subject, values, slots)
+            if table is RELATIVES:
+                sentences.append((*found, *found[1:]))
+            else:
+                misread = _sentence(english, french, joint, other, predicate, subject, values, slots)
+                sentences.append((*found, *misread[1:]))
     return sentences
 
 
