@@ -116,7 +116,7 @@ for text, seen in ((hungry, record), (rotten, other)):
 # %% [markdown]
 # With trained weights, this head says "dog" in both sentences, a little less sure in the second. It follows animals, or
 # subjects, not the meaning of the sentence. We chose it *because* it looked right: among so many heads, one usually
-# does. A good-looking head is a question, not an answer.
+# does. A good-looking head is a question, not an answer. (The head of chapter 7 turns, because it was taught to.)
 #
 # Is there a head that does turn from the dog to the food? We look for the one that turns most.
 

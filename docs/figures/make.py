@@ -105,6 +105,14 @@ def looks(done: regard.Steps[Any], pick: str, title: str) -> Picture:
     return drawing.lines(done.weights, done.words, pick=pick, title=title)
 
 
+def taught(text: str, title: str) -> Picture:
+    """What "it" looks at in the head of the translator in the package that was taught what it stands for."""
+    translator = regard.Translator.default()
+    ((layer, head),) = translator.heads.values()
+    record = translator.translate(text).watch().at(kind="encoder")
+    return record.picture("lines", word="it", layer=layer, head=head, title=title)
+
+
 def one(name: str, table: Table) -> Picture:
     """A matrix alone."""
     return drawing.tables([table], title=name)
@@ -113,7 +121,7 @@ def one(name: str, table: Table) -> Picture:
 FIGURES: dict[str, Callable[[], Picture]] = {
     # 000: thirteen images, and "me" and "I", of which it only speaks
     "000-01-set-to-set": lambda: drawing.set_layer(hungry.words, beside=True),
-    "000-02-it-looks-at-sushi": lambda: looks(sushi, "it", "“it” looks at “sushi”"),
+    "000-02-it-looks-at-sushi": lambda: taught("I like sushi because it makes me happy.", "“it” looks at “sushi”"),
     "000-03-happy-looks-at-i": lambda: looks(sushi, "happy", "“happy” looks at “I”"),
     "000-03a-me-looks-at-i": lambda: looks(sushi, "me", "“me” looks at “I”"),
     "000-04-i-am-hungry": lambda: drawing.set_layer(hungry.words, hungry.weights),
@@ -130,7 +138,7 @@ FIGURES: dict[str, Callable[[], Picture]] = {
     "001-00a-translation": lambda: drawing.architecture(PAPER, source="I am good", target="Je vais bien"),
     "001-00b-encoder-stack": lambda: drawing.architecture(PAPER, "encoder", source="I am good", unfold=False),
     "001-01-encoder": lambda: drawing.architecture(TWO, "encoder", source="I am good"),
-    "001-02-it-looks-at-dog": lambda: looks(dog, "it", "“it” looks at “dog”, not at “food”"),
+    "001-02-it-looks-at-dog": lambda: taught("A dog ate the food because it was hungry.", "“it” looks at “dog”"),
     "001-03-embedding": lambda: one("", Table(good.x, "X", shape="3×512", rows=good.words)),
     "001-04-query-key-value": lambda: projected(good),
     "001-05-i-and-all-words": lambda: looks(good, "I", "“I” is related to all words"),
@@ -162,7 +170,8 @@ FIGURES: dict[str, Callable[[], Picture]] = {
 # What one sees in each: the caption on the page, and the text of the picture for those who cannot see it.
 CAPTIONS = {
     "000-01-set-to-set": "Self-attention takes a set of vectors and gives a set of the same size, one output per word.",
-    "000-02-it-looks-at-sushi": "In the sushi sentence, “it” gives most of its attention to “sushi”.",
+    "000-02-it-looks-at-sushi": "“it” gives most of its attention to “sushi”: a head of the translator in the package, "
+    "which was taught what “it” stands for.",
     "000-03-happy-looks-at-i": "In the same sentence, “happy” gives most of its attention to “I”.",
     "000-03a-me-looks-at-i": "“me” and “I” are the same person, and “me” looks at “I”.",
     "000-04-i-am-hungry": "Every output of “I am hungry” depends on every input; thicker lines are larger weights.",
@@ -178,7 +187,7 @@ CAPTIONS = {
     "001-00a-translation": "Translation: the encoder reads “I am good”, the decoder writes “Je vais bien”.",
     "001-00b-encoder-stack": "The encoder is a stack of six identical layers; each reads the output of the one below.",
     "001-01-encoder": "Two encoder layers, unfolded into their sublayers.",
-    "001-02-it-looks-at-dog": "“it” means the dog: it gives “dog” more attention than “food”.",
+    "001-02-it-looks-at-dog": "“it” means the dog: the same head gives “dog” more attention than “food”.",
     "001-03-embedding": "The embeddings of the three words as a matrix X, one row of 512 numbers per word.",
     "001-04-query-key-value": "X times W_Q, W_K and W_V gives the queries Q, the keys K and the values V.",
     "001-05-i-and-all-words": "“I” is compared with all words of the sentence, itself included.",
@@ -210,7 +219,7 @@ DOCUMENTS = {
     "001": "“Transformers: Self Attention Mechanism”",
     "002": "“How Self-Attention Is Calculated”",
 }
-HELPERS = (schematic, product, projected, divided, shared, mixed, made_of, looks, one)
+HELPERS = (schematic, product, projected, divided, shared, mixed, made_of, looks, taught, one)
 
 
 def calls() -> dict[str, str]:

@@ -20,7 +20,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 
 
 def main() -> None:
-    """Serve the page, open it, and keep what is seen: "it" tied to "dog"."""
+    """Serve the page, open it, and keep what is seen: what "it" looks at."""
     with closing(Page(open_model(None))) as page, listen("127.0.0.1", 0) as listening:
         threading.Thread(target=serve, args=(page, listening), daemon=True).start()
         with sync_playwright() as playwright:

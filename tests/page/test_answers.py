@@ -69,7 +69,7 @@ def test_about(client):
 
 
 @pytest.mark.parametrize(("text", "is_shown"), [("A dog ate the food because it was hungry.", True), (TEXT, False)])
-def test_the_models_note_stands_beside_it_and_dog(client, tiny_translator, monkeypatch, text, is_shown):
+def test_the_models_note_stands_beside_it(client, tiny_translator, monkeypatch, text, is_shown):
     monkeypatch.setattr(tiny_translator, "note", "This head looks at the dog whatever is said.")
     assert (tiny_translator.note in events(client, text=text)[-1]["reading"]["note"]) == is_shown
 

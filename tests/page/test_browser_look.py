@@ -28,10 +28,10 @@ __all__ = ["opened"]  # a fixture
 pytestmark = in_browser
 
 
-def test_the_first_view_ties_it_to_dog_by_the_thickest_line(opened):
+def test_the_first_view_ties_it_to_dog_by_the_thickest_line_of_the_taught_head(opened):
     page = opened()
     expect(page.locator(".word.chosen .text")).to_have_text("it")
-    looks = record().looks("it", kind="encoder", layer=1, head=3)
+    looks = record().looks("it", kind="encoder", layer=5, head=0)
     assert looks[0].word == "dog"
     shows(page, expected(looks))
     assert page.locator(".word.best").inner_text().split() == ["dog", f"{100 * looks[0].weight:.0f}", "%"]
@@ -42,7 +42,12 @@ def test_the_first_view_ties_it_to_dog_by_the_thickest_line(opened):
         "e => e.getBoundingClientRect().x + e.offsetWidth / 2 - e.closest('.stage').getBoundingClientRect().x"
     )
     assert abs(max(lines)[1] - x) < 2, "the thickest line ends at dog"
-    heads = record().heads("it", "dog", kind="encoder")[:4]
+    expect(page.locator(".answer")).to_contain_text('encoder, layer 5, head 0, taught what "it" stands for')
+    page.get_by_role("button", name="A dog ate the food because it was delicious.").click()
+    expect(page.locator(".word.best .text")).to_have_text("food")
+    page.get_by_role("button", name="Which heads look from it to food?").click()
+    delicious = record("A dog ate the food because it was delicious.")
+    heads = delicious.heads("it", "food", kind="encoder")[:4]
     expect(page.locator(".ranking .pill")).to_have_count(5)
     ranked = [plain(text) for text in page.locator(".ranking .pill").all_inner_texts()]
     assert ranked == [*(f"layer {h.layer}, head {h.head} {percent(h.weight)}" for h in heads), "mean of all"]

@@ -107,6 +107,7 @@ def test_what_if_a_word_is_hidden_or_a_head_is_off(opened):
 def test_the_picture_and_the_map_are_saved(opened, tmp_path):
     page = opened(permissions=["clipboard-read", "clipboard-write"])
     page.locator(".word.chosen").wait_for()
+    page.get_by_role("button", name="all 48").click()  # the taught head draws few lines
     page.get_by_role("button", name="Save").click()
     page.get_by_role("menuitem", name="Copy the address of this view").click()
     expect(page.get_by_text("The address of this view is copied.")).to_be_visible()

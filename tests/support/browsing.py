@@ -95,11 +95,11 @@ _READERS = {
 
 
 @cache
-def record():
+def record(sentence=DOG):
     """What Python says of the same sentence."""
     import regard
 
-    return regard.Translator.default().translate(DOG).watch()
+    return regard.Translator.default().translate(sentence).watch()
 
 
 @pytest.fixture

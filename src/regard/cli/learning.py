@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 # regard demo
 
-SENTENCE = "A dog ate the food because it was hungry."
+SENTENCES = "A dog ate the food because it was hungry.", "A dog ate the food because it was delicious."
 _WIDTH = 78
-_BAR, _LOOKS = 16, 4  # cells of a bar for 100 %; words shown
+_BAR, _LOOKS = 16, 2  # cells of a bar for 100 %; words shown
 _ABOUT_DEMO = """\
-Translate a sentence, show which words "it" attends to while the translator reads
-it, and print the four steps of self-attention for the textbook's "I am good".
+Translate two sentences that differ in one word, show what "it" attends to in each
+of them, and print the four steps of self-attention for the textbook's "I am good".
 """
 
 
@@ -48,19 +48,17 @@ def lines(translator: Translator) -> list[str]:
     from regard.drawing.terminal import labelled_bar
     from regard.learn import steps, textbook
 
-    watch = command.Stopwatch()
-    translation = translator.translate(SENTENCE)
-    took = watch.took()
-    record = translation.watch()
-    best = record.heads("it", "dog", kind="encoder")[0]  # the head with the largest weight, measured now
-    looks = record.looks("it", kind="encoder", layer=best.layer, head=best.head)
-    heads = sum(entry.shape[1] for entry in record.at(kind="encoder").values())
-    bars = "  ".join(labelled_bar(look.word, look.weight, _BAR, digits=2) for look in looks[:_LOOKS])
+    ((layer, head),) = translator.heads.values()
+    printed = []
+    for sentence in SENTENCES:
+        watch = command.Stopwatch()
+        translation = translator.translate(sentence)
+        took = watch.took()
+        looks = translation.watch().looks("it", kind="encoder", layer=layer, head=head)
+        bars = "  ".join(labelled_bar(look.word, look.weight, _BAR, digits=2) for look in looks[:_LOOKS])
+        printed += [sentence, f"{f'→ {translation.text}':<{_WIDTH}}{took}", f"it {bars}"]
     return [
-        SENTENCE,
-        f"{f'→ {translation.text}':<{_WIDTH}}{took}",
-        f"it {bars}",
-        f'encoder, layer {best.layer}, head {best.head}: of {heads} heads, the one that looks most from "it" to "dog"',
+        *printed,
         *textwrap.wrap(translator.note, _WIDTH),
         "",
         'The textbook\'s "I am good", with numbers made by hand:',

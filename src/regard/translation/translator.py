@@ -7,7 +7,7 @@ back and joined (`Translation.of`).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -31,7 +31,7 @@ from regard.translation.training.vocabulary import MarianVocabulary, Vocabulary
 
 __all__ = ["Translator"]
 
-ABOUT = "translation.json"  # beside a model: its languages, the calibration of its confidence, a note on one head
+ABOUT = "translation.json"  # beside a model: its languages, the calibration of its confidence, its taught heads
 SHIPPED = Path(__file__).parent / "model"  # English to French: see its README.md
 _BATCH, _CANDIDATES = 32, 1024  # segments translated together, and their candidates, at most: memory
 _WIDEST = 1000  # candidates of a segment: each needs log-probabilities of all subwords at every step
@@ -90,7 +90,7 @@ class Translator:
 
     def __init__(
         self, model: Transformer, words: Vocabulary, *, languages: str = "", calibration: Calibration | None = None,
-        note: str = "",
+        heads: Mapping[str, tuple[int, int]] | None = None, note: str = "",
     ):  # fmt: skip
         config = model.config
         if len(words) != config.vocabulary or (words.end, words.pad) != (config.end, config.pad):
@@ -101,6 +101,7 @@ class Translator:
         self.model, self.words = model.eval(), words
         self.languages = languages  # "en-fr" has rules (text/languages.py); "": numbers stay as in the source
         self.calibration = Calibration() if calibration is None else calibration
+        self.heads = dict(heads or {})  # what encoder heads were taught to look for: its (layer, head)
         self.note = note  # shown beside its attention from "it" to "dog"
         self.longest = max(min(_LONGEST, (config.positions - 16) // 2), 1)
 
@@ -138,7 +139,8 @@ class Translator:
         self.model.save(path, int8=int8)
         self.words.save(Path(path))
         model_folder.add_sum(Path(path), VOCABULARY)
-        about = {"languages": self.languages, "confidence": self.calibration.as_json(), "note": self.note}
+        about = {"languages": self.languages, "confidence": self.calibration.as_json(), "heads": self.heads}
+        about["note"] = self.note
         write_json(Path(path) / ABOUT, {name: value for name, value in about.items() if value})
 
     def to_marian(self, path: str | Path) -> None:
@@ -329,7 +331,7 @@ def _windows(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _read_about(folder: Path) -> dict[str, Any]:
-    """The languages, the calibration and the note in translation.json; older folders have none."""
+    """The languages, the calibration, the taught heads and the note in translation.json; older folders have none."""
     if not (folder / ABOUT).is_file():
         return {}
     fields = read_json(folder / ABOUT)
@@ -337,6 +339,15 @@ def _read_about(folder: Path) -> dict[str, Any]:
         raise InputError(f'{ABOUT} must be an object with languages, such as "en-fr", confidence and a note.')
     return {
         "languages": fields.get("languages", ""),
+        "heads": _read_heads(fields.get("heads", {})),
         "note": fields.get("note", ""),
         "calibration": Calibration.from_json(fields.get("confidence")),
     }
+
+
+def _read_heads(heads: Any) -> dict[str, tuple[int, int]]:
+    """What encoder heads were taught to look for, each with its layer and head."""
+    pairs = heads.values() if isinstance(heads, dict) else [None]
+    if not all(isinstance(pair, list) and len(pair) == 2 and all(type(n) is int for n in pair) for pair in pairs):
+        raise InputError(f"heads in {ABOUT} must be an object: a name, and its [layer, head]. Got {heads!r:.80}.")
+    return {name: (layer, head) for name, (layer, head) in heads.items()}

@@ -230,7 +230,7 @@ export function openPanel(app) {
   const wordOf = unit => make("bdi", {lang: langOf(unit)}, unit.text);
 
   function show({word, kind, names, looks, by, tied}) {
-    const through = headsInWords(app.reading, kind, names);
+    const through = headsInWords(app.reading, kind, names, app.about.heads);
     if (!word) return element.replaceChildren(...legend(names.length, through));
     const verb = kind === "cross" ? " looked at" : " looks at";
     const title = make("p", {class: "answer-what"}, wordOf(word), verb);
@@ -350,13 +350,17 @@ export function openPanel(app) {
   return {element, spoken, show, showLong};
 }
 
-/** "encoder, layer 1, head 3", or the number of heads of the mean. */
-function headsInWords(reading, kind, names) {
+/** "encoder, layer 5, head 0", with what it was taught, or the number of heads of the mean. */
+function headsInWords(reading, kind, names, taught) {
   const of = `of the ${kindInWords(kind)}`;
   if (!names.length) return `no head ${of}`;
   const layers = new Set(names.map(name => reading.entries[headOf(name)[0]].layer));
   const [layer] = layers;
-  if (names.length === 1) return `${kindInWords(kind)}, layer ${layer}, head ${headOf(names[0])[1]}`;
+  if (names.length === 1) {
+    const head = headOf(names[0])[1];
+    const lesson = taught.find(one => kind === "encoder" && one.layer === layer && one.head === head);
+    return `${kindInWords(kind)}, layer ${layer}, head ${head}${lesson ? `, taught ${lesson.name}` : ""}`;
+  }
   if (names.length === headsOf(reading, kind).length) return `the mean of all ${counted(names.length, "head")} ${of}`;
   return `the mean of ${counted(names.length, "head")} ${of}${layers.size === 1 ? `, layer ${layer}` : ""}`;
 }

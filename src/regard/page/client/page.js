@@ -2,7 +2,7 @@
 // the visitor are one plain object, `state`; `change` alters it, updates the views, and writes the address.
 
 import {freshState, hashOf, stateOf} from "./address.js";
-import {Answers, ApiError, getJson, kindsOf, postRead} from "./api.js";
+import {Answers, ApiError, getJson, headName, kindsOf, postRead} from "./api.js";
 import {openLook} from "./look.js";
 import {openMapTab} from "./map_tab.js";
 import {saveMenu} from "./save.js";
@@ -11,6 +11,7 @@ import {button, later, make, roving, themeNow} from "./ui.js";
 import {openWhatIf} from "./whatif.js";
 
 const FIRST = "A dog ate the food because it was hungry."; // the textbook's sentence
+let fromExample = !location.hash; // the text is an example, and the visitor has chosen no word or head of it
 const PAUSE = 350; // milliseconds after the last key until a text is read
 
 const MOST_HIGH = 160; // pixels of the text field before it scrolls
@@ -98,7 +99,8 @@ async function take(reading, mine = running) {
   state.part = reading.part?.index ?? 0;
   const kinds = kindsOf(reading);
   if (!kinds.includes(state.kind)) state.kind = kinds.includes("cross") ? "cross" : kinds[0];
-  if (state.text === FIRST && !state.word && !location.hash) firstStory(reading);
+  if (fromExample && !state.word) firstStory(reading);
+  fromExample = false;
   await views.look.tieFirst();
   if (mine !== running) return;
   for (const view of Object.values(views)) view.onReading();
@@ -119,12 +121,14 @@ async function openPart(part) {
   }
 }
 
-/** Open the textbook's sentence with the word "it", in the head that ties it to "dog". */
+/** An example opens with what "it" looks at, in the head that was taught what it stands for. */
 function firstStory(reading) {
-  const words = reading.sides.source?.words ?? [];
-  const [it, dog] = ["it", "dog"].map(text => words.find(word => word[0] === text));
-  if (!it || !dog || !reading.entries.some(entry => entry.kind === "encoder")) return;
-  Object.assign(app.state, {word: {side: "source", token: it[1]}, to: dog[1], kind: "encoder"});
+  const it = (reading.sides.source?.words ?? []).find(word => word[0] === "it");
+  const [taught] = app.about.heads;
+  const entry = reading.entries.findIndex(one => one.kind === "encoder" && one.layer === taught?.layer);
+  if (!it || entry < 0) return;
+  const heads = {encoder: [headName(entry, taught.head)]};
+  Object.assign(app.state, {word: {side: "source", token: it[1]}, kind: "encoder", heads});
 }
 
 const readSoon = later(() => read(), PAUSE);
@@ -253,9 +257,16 @@ function setUpForm() {
   };
   byId("examples").append(
     ...about.examples.map(text =>
-      button({lang: field.lang, click: () => (app.fill(text), typed(text, false))}, text),
+      button({lang: field.lang, click: () => openExample(text)}, text),
     ),
   );
+}
+
+function openExample(text) {
+  fromExample = true;
+  app.state.heads = {};
+  app.fill(text);
+  typed(text, false);
 }
 
 /** The names of a translator's two languages, or "". */

@@ -102,6 +102,7 @@ class Page:
             "version": __version__, "name": self.reader.name, "task": self.reader.task, "limits": LIMITS,
             "examples": list(self.reader.examples), "languages": self.reader.languages,
             "reading": None if self.first is None else self.first.id,
+            "heads": [{"name": name, "layer": layer, "head": n} for name, (layer, n) in self.reader.heads.items()],
         }  # fmt: skip
         return JSONResponse(about, headers=_FRESH)
 

@@ -45,8 +45,9 @@ _TOKENS, _TEXT = 4096, 10_000  # tokens and characters of a record's text in an 
 _DOG = "A dog ate the food because it was hungry."
 _ENGLISH = (
     _DOG,
-    "The old woman gave her son a book, and he read it at once.",
-    "I did not see the man who sold you the car.",
+    "A dog ate the food because it was delicious.",
+    "The animal didn't cross the street because it was too tired.",
+    "The animal didn't cross the street because it was too wide.",
 )
 _EXAMPLES = {
     "read": (_DOG, "The bank of the river was steeper than the bank was rich."),
@@ -74,6 +75,7 @@ class Reader(Protocol):
     task: str  # "translate", "read", "generate" or "record"
     languages: str
     examples: Sequence[str]
+    heads: Mapping[str, tuple[int, int]]  # of the encoder, by what they were taught: (layer, head)
 
     def read(self, request: ReadRequest) -> Iterator[Event]:
         """Slices of work, each with an event for the visitor; the last is {"parts": […], "open": the part to show}."""
@@ -94,6 +96,7 @@ class TranslatorReader:
         self.translator, self.name, self.languages = translator, name, translator.languages
         self._english = self.languages.startswith("en-")
         self.examples: Sequence[str] = _ENGLISH if self._english else ()
+        self.heads: Mapping[str, tuple[int, int]] = translator.heads
         config = translator.model.config
         # In the order in which a record has them.
         self._entries = [f"encoder.layers.{n}.attention" for n in range(config.encoder_layers)]
@@ -170,7 +173,7 @@ class TranslatorReader:
                 entries = list(translation.watch(without=off).values())
         foreign = self._english and not translation.looks_english
         english = "This does not look like English, which is what the model reads." if foreign else ""
-        head = self.translator.note if {"it", "dog"} <= set(translation.source_words) else ""
+        head = self.translator.note if "it" in translation.source_words else ""
         return Reading(
             entries, text=translation.source, written=translation.text.strip(),
             confidence=round(sure, 4) if math.isfinite(sure) else None,
@@ -255,6 +258,7 @@ class HuggingFaceReader:
     """A model of transformers: an encoder, a model that continues a text, or one that writes another text."""
 
     languages = ""
+    heads: Mapping[str, tuple[int, int]] = {}
 
     def __init__(self, network: nn.Module, tokenizer: Any, name: str):
         self.network, self.tokenizer, self.name = network, tokenizer, name
@@ -383,6 +387,7 @@ class RecordReader:
 
     task, languages = "record", ""
     examples: Sequence[str] = ()
+    heads: Mapping[str, tuple[int, int]] = {}
 
     def __init__(self, record: Record, name: str):
         self.name, self._record = name, record
