@@ -132,11 +132,11 @@ def test_the_version_is_said_once():
 # What the package measures today. `test_the_size_stays` allows 3 % more: whoever adds, deletes first, or argues for a
 # higher number in the changelog. Whoever deletes lowers the number to the one that the test prints.
 SIZES = {
-    "files of Python": 185,
-    "lines of Python": 40_127,
-    "lines of Python in the largest room": 10_411,
-    "lines of JavaScript and CSS": 6_896,
-    "bytes of the README": 6_796,
+    "files of Python": 148,
+    "lines of Python": 38_292,
+    "lines of Python in the largest room": 10_326,
+    "lines of JavaScript and CSS": 6_664,
+    "bytes of the README": 6_983,
 }
 
 
