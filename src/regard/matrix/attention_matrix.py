@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
@@ -14,12 +15,12 @@ from torch import Tensor
 from torch.overrides import handle_torch_function
 
 from regard import backends
-from regard.backends import Attend, Dropout
+from regard.backends import Attend, Dropout, Result
 from regard.errors import InputError, MissingDependencyError, ShapeError
 from regard.matrix import compiled
 from regard.matrix.axes import Axes, basic, coordinates, fold_value
 from regard.matrix.lazy_matrix import LazyMatrix
-from regard.matrix.normalised import NormalisedScores, Source
+from regard.matrix.normalised import NormalisedScores, Source, largest_score
 from regard.matrix.picture import PictureOptions
 from regard.scores import Mask, as_mask, bind, make_scores
 from regard.support import Float, ensure_room, inside_func, no_compile, recording, transformed, whole
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator  # type: ignore[import-untyped]
 
     from regard.drawing.viewer import Feed
+
+_LEAST_WEIGHT = 1e-30  # float32 loses digits below 1.2e-38
 
 
 class AttentionMatrix(LazyMatrix):
@@ -215,6 +218,12 @@ class AttentionMatrix(LazyMatrix):
 
     def _known_logsumexp(self) -> Float[Tensor, "batch heads queries"]:
         return self._core.lse().to(self._core.scores.working_dtype, copy=True)
+
+    def _highest(self, lse: Float[Tensor, "batch heads queries"], top: Result) -> Float[Tensor, "batch heads queries"]:
+        # Beside a large sink, or keys outside of a part, the largest weight of a row may be too small for its dtype.
+        if bool(((top[0][..., 0] < _LEAST_WEIGHT) & (lse > -math.inf)).any()):
+            return super()._highest(lse, top)
+        return largest_score(lse, top)
 
     def _largest_score(self, call: str, negated: bool) -> Float[Tensor, "batch heads queries"]:
         return self._core.largest_score(negated)

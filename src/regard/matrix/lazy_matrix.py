@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from regard import backends
-from regard.backends import Entropy, Pool, Received, Reduction, Request, TransposedProduct
+from regard.backends import Entropy, Pool, Received, Reduction, Request, Result, TransposedProduct
 from regard.drawing.terminal import Cell, html_table, percent
 from regard.errors import InputError, OutOfRangeError
 from regard.matrix.axes import Axes, Index, basic, fold_operand, picked
@@ -92,7 +92,7 @@ class Summary:
     logsumexp: Float[Tensor, "*batch queries"]
     top: Top | None
     pool: Float[Tensor, "*batch rows columns"] | None
-    max_score: Float[Tensor, "*batch queries"] | None  # with `top`, from which it costs nothing
+    max_score: Float[Tensor, "*batch queries"] | None  # with `top`
 
 
 # The matrix
@@ -329,8 +329,7 @@ class LazyMatrix(ABC):
         received, entropy, *more = self._answers(f"summary(top={top}, pool={pool})", requests)
         lse, highest = self._known_logsumexp(), None
         if top is not None:
-            own = self._core.has_all_keys and self._core.sinks is None
-            highest = largest_score(lse, more[0]) if own else self._largest_score("max_score()", negated=False)
+            highest = self._highest(lse, more[0])
         return Summary(
             self._per_key(received),
             self._per_query(entropy),
@@ -392,6 +391,12 @@ class LazyMatrix(ABC):
     @abstractmethod
     def _known_logsumexp(self) -> Float[Tensor, "batch heads queries"]:
         """The same as data, once `_answers` has computed it."""
+
+    def _highest(self, lse: Float[Tensor, "batch heads queries"], top: Result) -> Float[Tensor, "batch heads queries"]:
+        """The largest masked score of each row, from its largest weights where they suffice."""
+        if self._core.has_all_keys and self._core.sinks is None:
+            return largest_score(lse, top)
+        return self._largest_score("max_score()", negated=False)
 
     @abstractmethod
     def _largest_score(self, call: str, negated: bool) -> Float[Tensor, "batch heads queries"]:
