@@ -421,3 +421,32 @@ class TestCallbacks:
         for n in range(3):
             callback.on_train_batch_end(None, model, None, (torch.randint(40, (2, 10)), n), n)
         assert [sample.step for sample in monitor.samples] == [0, 2]
+
+
+class Growing(nn.Module):
+    """A second layer runs from the second step on."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers, self.steps = nn.ModuleList(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True) for _ in "ab"), 0
+
+    def forward(self, x):
+        self.steps += 1
+        for layer in self.layers[: self.steps]:
+            x = layer(x)
+        return x
+
+
+def test_a_layer_that_comes_later_is_compared_with_its_own_first_sample():
+    monitor = regard.monitor(Growing(), every=1)
+    monitor.step(torch.randn(2, 1, 8))
+    assert "attention/layer01/head00/sink" in monitor.step(torch.randn(2, 1, 8))  # 1: above what an alarm begins at
+    assert monitor.alarms == []
+
+
+def test_a_single_token_has_no_choice_and_no_text_no_numbers():
+    numbers = regard.monitor(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)).step(torch.randn(3, 1, 8))
+    assert not {"attention/entropy_relative", "attention/entropy_least"} & numbers.keys()
+    assert all(map(math.isfinite, numbers.values()))
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    assert "attention/max_logit" not in regard.monitor(layer).step(torch.randn(0, 4, 8))

@@ -46,7 +46,7 @@ def alarms(
     Args:
         step: its step.
         layers: the numbers of each layer.
-        first: those of the first sample.
+        first: those of the first sample of each layer.
         highest: the largest entropy that each layer has had.
     """
     for layer, numbers in layers.items():

@@ -45,12 +45,13 @@ class _Sums(NamedTuple):
     def numbers(self) -> Numbers:
         """The numbers of each head."""
         rows = self.totals[_ROWS].clamp_min(1)
-        means = self.totals / rows
+        means, possible = self.totals / rows, self.totals[_POSSIBLE]
         found = {
             "max_logit": self.maxima[0],
             "entropy": means[_ENTROPY],
             "entropy_least": -self.maxima[1],
-            "entropy_relative": self.totals[_ENTROPY] / self.totals[_POSSIBLE].clamp_min(1e-30),
+            "entropy_relative": self.totals[_ENTROPY]
+            / possible.masked_fill(possible == 0, torch.nan),  # no row has a choice
             "sink": means[_SINK],
             "itself": means[_ITSELF],
             "previous": means[_PREVIOUS],
@@ -118,7 +119,8 @@ def _sums(entry: Entry) -> _Sums:
         return torch.where(rows, each.double(), 0.0).sum((0, 2))
 
     def maximum(each: Tensor, of: Tensor) -> Float[Tensor, " heads"]:
-        return torch.where(of, each.double(), -torch.inf).amax((0, 2))
+        seen = torch.where(of, each.double(), -torch.inf)
+        return seen.amax((0, 2)) if seen.numel() else seen.new_full((heads,), -torch.inf)
 
     itself, previous = (matrix.diagonal(-n).double().sum((0, 2)) if square else total(0 * entropy) for n in (0, 1))
     of_sinks = _of_sinks(entry, call, summary.received.double())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -39,20 +40,22 @@ class Sample:
     @property
     def overall(self) -> dict[str, float]:
         """A dozen numbers over the whole model."""
-        found = {name: [n for layer in self.layers.values() for n in layer.get(name, ())] for name in MEANINGS}
-        numbers = {name: float(_WHOLE.get(name, fmean)(values)) for name, values in found.items() if values}
-        numbers["heads"] = float(len(found["entropy"]))
+        of_heads = {name: [n for layer in self.layers.values() for n in layer.get(name, ())] for name in MEANINGS}
+        finite = {name: [n for n in values if isfinite(n)] for name, values in of_heads.items()}
+        numbers = {name: float(_WHOLE.get(name, fmean)(values)) for name, values in finite.items() if values}
+        numbers["heads"] = float(len(of_heads["entropy"]))
         numbers |= {f"{kind}_alarms": float(sum(a.kind == kind for a in self.alarms)) for kind in ("logits", "dead")}
         return {f"attention/{name}": value for name, value in numbers.items()}
 
     @property
     def numbers(self) -> dict[str, float]:
-        """All numbers, flat: "attention/layer03/head05/entropy", and `overall`."""
+        """All finite numbers, flat: "attention/layer03/head05/entropy", and `overall`."""
         return self.overall | {
             f"attention/{layer}/head{head:02d}/{name}": value
             for layer, numbers in self.layers.items()
             for name, values in numbers.items()
             for head, value in enumerate(values)
+            if isfinite(value)
         }
 
     def __str__(self) -> str:
@@ -114,6 +117,7 @@ class Monitor:
         self.every = whole("every", self.every)
         if self.every < 1:
             raise InputError(f"every must be at least 1 step. Got {self.every}.")
+        self._first: dict[str, Numbers] = {}  # of each layer, when it first ran
         self._highest: dict[str, float] = {}
 
     def step(self, *args: Any, **kwargs: Any) -> dict[str, float]:
@@ -133,10 +137,10 @@ class Monitor:
         if not layers:
             return {}
         for layer, of_heads in layers.items():
+            self._first.setdefault(layer, of_heads)
             self._highest[layer] = max(self._highest.get(layer, 0.0), fmean(of_heads["entropy"]))
         step = max(self.steps - 1, 0)
-        first = self.samples[0].layers if self.samples else layers
-        self.samples.append(Sample(step, layers, tuple(alarms(step, layers, first, self._highest))))
+        self.samples.append(Sample(step, layers, tuple(alarms(step, layers, self._first, self._highest))))
         numbers = self.samples[-1].numbers
         if self.log is not None:
             self.log(numbers, step)
