@@ -287,7 +287,7 @@ def _regions(shape: tuple[int, ...], aspect: float, fit: str | None) -> Iterator
 
 def _agreement(pixels: NDArray[np.uint8], box: Box, brightness: Float[Tensor, "rows columns"] | None) -> float | None:
     """Return how much the patches look like this part of the picture; None where that cannot be said."""
-    if brightness is None:
+    if brightness is None or not brightness.numel():
         return None
     height, width = pixels.shape[:2]
     rows = _overlaps(box[0] * height, box[2] * height, brightness.shape[0], height)

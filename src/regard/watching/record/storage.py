@@ -63,6 +63,7 @@ def load(path: str | PathLike[str]) -> tuple[dict[str, Entry], tuple[str, ...], 
             if _SUM in metadata:
                 _require(metadata[_SUM] == _checksum(metadata["regard"], tensors), "its checksum is another")
             entries = [_Reading(item, tensors).entry() for item in description["entries"]]
+            _require(len({entry.name for entry in entries}) == len(entries), "two entries have one name")
             unseen, changes = (tuple(map(_string, description.get(name, []))) for name in ("unseen", "changes"))
             return {entry.name: entry for entry in entries}, unseen, changes
     except Exception as error:  # whatever a damaged description may cause
