@@ -20,7 +20,7 @@ import regard
 from regard import cli, drawing
 from regard.io import write_file
 
-ANY = ("dot", "schematic", "architecture", "steps", "matrix")  # these draw any number, or none of the weights
+ANY = ("dot", "schematic", "architecture", "steps", "matrix", "film")  # these draw any number, or none of the weights
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -51,7 +51,7 @@ def test_numbers_however_small_are_drawn(kind, number):
         assert picture.to_html()
 
 
-SIGNED = ("matrix", "dot", "schematic", "architecture", "steps")
+SIGNED = ("matrix", "film", "dot", "schematic", "architecture", "steps")
 
 
 @pytest.mark.parametrize("kind", KINDS)
