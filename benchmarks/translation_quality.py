@@ -53,7 +53,12 @@ class Pronouns:
     @property
     def head(self) -> tuple[int, int]:
         """The layer and number of the taught head, or of the head that finds the right noun most often."""
-        return self.taught or min(self.heads, key=lambda head: (-self.heads[head], head))
+        return self.taught or self.most
+
+    @property
+    def most(self) -> tuple[int, int]:
+        """The head that finds the right noun most often."""
+        return min(self.heads, key=lambda head: (-self.heads[head], head))
 
     def __str__(self) -> str:
         pairs = self.lines // 2
@@ -72,6 +77,8 @@ class Pronouns:
             ),
         ]
         said = ", ".join(f"{word} {count}" for word, count in self.said.most_common())
+        layer_of_most, head_of_most = self.most
+        other = f" Untaught, layer {layer_of_most}, head {head_of_most} finds it in {self.heads[self.most]}."
         return "\n".join(
             [
                 f"{self.right} of {self.lines} pronouns are right; both of a pair in {self.pairs} of {pairs} pairs. "
@@ -84,7 +91,7 @@ class Pronouns:
                 f"The {how} is layer {layer}, head {head}: {self.heads[best]} of {self.lines}, and both of a pair "
                 f"in {self.both[best]} of {pairs}. It prefers the {which} noun in {habit} of {self.lines}, "
                 f"whichever is right. Where it is right, it gives the noun {mean(self.weights[best]):.0%} of its "
-                "attention in the mean.",
+                f"attention in the mean.{'' if self.most == best else other}",
             ]
         )
 
@@ -183,7 +190,8 @@ def use(translator: Translator, layer: int, head: int) -> list[str]:
     reversed_pairs = sum(lost[2 * n] > 1 and lost[2 * n + 1] > 1 for n in pairs)
     return [
         f'Is it used? The link from "it" to the right noun was cut in layer {layer}, head {head}, and nowhere else. Of '
-        f"{len(lost)} right pronouns, the preference for the right gender (log-odds of il and elle) turns round in "
+        f"{len(lost)} right pronouns with a preference for the right gender (log-odds of il and elle), it turns "
+        "round in "
         f"{sum(share > 1 for share in lost.values())}, loses at least half in "
         f"{sum(0.5 <= share <= 1 for share in lost.values())} others, weakens by more than a tenth in "
         f"{len(some) - sum(share >= 0.5 for share in some)} others, and is as before, or stronger, in "

@@ -90,12 +90,12 @@ show("after")
 #
 # ## In a recipe
 #
-# `regard train` does the same with a table in the recipe, one for each head:
+# `regard train` does the same with a table in the recipe, one for each head; its `weight` is that of this loss beside
+# the loss of the translation:
 #
 #     [[guide]]
 #     layer = 5                      # of the encoder, from 0
 #     head = 0
-#     weight = 0.3                   # of this loss, beside that of the translation
 #     name = 'what "it" stands for'  # the trained model keeps it: `translator.heads`
 #
 # and with links in a third column of a corpus. `4>1` says that word 4 of the source (from 0) looks at word 1; lines
