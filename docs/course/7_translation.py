@@ -268,8 +268,8 @@ delicious.picture(title="What each French word looked at")
 #
 # One of the texts this course grew from says that a model understands "it" by relating it to "dog". Models seldom do so
 # of their own accord: in an earlier version of this translator, no head of 48 found the right noun much more often than
-# a coin would. So one head was taught. In its last training a second loss asked it to look from "it" to the noun that it
-# stands for, in sentences of a grammar that knows the noun. ([Teach a head where to
+# a coin would. So one head was taught. In its last training a second loss asked it to look from "it" to the noun that
+# it stands for, in sentences of a grammar that knows the noun. ([Teach a head where to
 # look](../how-to/teach_a_head_where_to_look.py) does the same in a minute.) The translator says which head that is, and
 # how often it is right:
 
