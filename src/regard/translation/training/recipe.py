@@ -155,10 +155,11 @@ class Recipe:
     @property
     def guides(self) -> list[Guide]:
         """The heads that are taught where to look."""
-        try:
-            return [Guide(**each) for each in self.guide]
-        except TypeError as error:
-            raise InputError(f"[[guide]] {str(error).partition(' ')[2]}.") from None
+        for each in self.guide:
+            if {"layer", "head"} - set(each) or set(each) - set(Guide.__dataclass_fields__):
+                fields = ", ".join(Guide.__dataclass_fields__)
+                raise InputError(f"[[guide]] needs layer and head, and may have {fields}. Got {', '.join(each)}.")
+        return [Guide(**each) for each in self.guide]
 
     def config(self, vocabulary: int) -> TransformerConfig:
         """The model of this recipe."""
