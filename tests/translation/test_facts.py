@@ -151,7 +151,9 @@ def test_what_is_no_english_number_stays():
         ("It costs $5.", "Ça coûte cinq dollars.", True),
         ("It is at 5:30 pm.", "C'est à 17 h 30.", True),
         ("It is at 5:30 pm.", "C'est à 5 h 30 du soir.", True),
+        ("It is at 5:30 pm.", "C'est à 5 h 30.", False),
         ("It is at 5:30 pm.", "C'est à 6 h 30.", False),
+        ("From 3 to 5 pm.", "De 3 à 5 heures.", False),
         ("It is 10:30.", "Il est 10 h 30.", True),
         ("the 1990s", "les années 90", True),
         ("the 3rd time", "la troisième fois", True),
@@ -197,8 +199,13 @@ def test_a_time_with_am_or_pm_is_a_mark_and_french(marked):
     assert segment.marks == {"⟦1⟧": "5 h 45", "⟦2⟧": "21 h 05"}
     typeset = Segment.read("The dog has at 5 pm.", "", marked, Languages.of("en-fr"))
     assert typeset.marks == {"⟦1⟧": "17\u00a0h"}
-    for text in ("The dog has 3 to 4 pm.", "The dog has 3-4 p.m."):  # 3 is after noon too
-        assert not Segment.read(text, "", marked, FRENCH).marks
+    for text, times in (
+        ("The dog has 3 to 4 pm.", ["15 h", "16 h"]),  # 3 is after noon too
+        ("The dog has 9:30-5 p.m.", ["9 h 30", "17 h"]),
+        ("The dog has 12 and 1 am.", ["0 h", "1 h"]),
+        ("The dog has, June 3 to 5 pm", ["17 h"]),
+    ):
+        assert list(Segment.read(text, "", marked, FRENCH).marks.values()) == times
     assert not Segment.read("The dog has at 5 pm.", "", marked).marks  # into another language
 
 

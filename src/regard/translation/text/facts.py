@@ -83,8 +83,13 @@ _DIGITS = (
     r"|\d++(?:[.,]\d++)*+|\.\d++)"
 )
 _HALF = r"[ap]m\b|[AP]M\b|[ap]\.m\.|[AP]\.M\."  # of the day
+# The first time of "3 to 4 pm", but not the day of "June 3 to 4 pm".
+_RANGE = (
+    r"(?<![\w:.,$€£¥])(?<!ary |rch |ril |May |une |uly |ust |ber )(?:1[0-2]|[1-9])(?::\d\d)?"
+    rf"(?=(?:\s?[-–]\s?|\s(?:to|and|or|until|till)\s)(?P<end>1[0-2]|[1-9])(?::\d\d)?\s?(?P<half>{_HALF}))"
+)
 _NUMBER = (
-    rf"(?P<time>(?<![\w:.,])\d{{1,2}}:\d\d(?::\d\d)?(?![\d:])(?:\s?(?:{_HALF}))?|(?<![\w:.,])\d{{1,2}}\s?(?:{_HALF}))"
+    rf"(?P<time>{_RANGE}|(?<![\w:.,])\d{{1,2}}:\d\d(?::\d\d)?(?![\d:])(?:\s?(?:{_HALF}))?|(?<![\w:.,])\d{{1,2}}\s?(?:{_HALF}))"
     rf"|(?P<number>(?P<before>(?:(?<![A-Za-z])(?:US|CA|AU))?[$€£¥]\s?)?(?<![\d⟦])(?<!\d[.,])(?P<digits>{_DIGITS})"
     rf"(?P<after>\s?(?:(?:{_UNIT})(?![\w/^])|[%€£¥]|\$(?!\d)))?)"
 )
@@ -105,7 +110,6 @@ SENTENCE_END = re.compile(
     r"""["'”’»)\]]*+(?:$|\s++(?!(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|(?:Jan|Febr)uary|March|April|May|June|July|August"""
     r"""|(?:Septem|Octo|Novem|Decem)ber|Eastern|Central|Pacific|[A-Z]{2,4}\b)[A-Z])"""
 )
-_RANGE, _NEAR = re.compile(r"\d\s?(?:-|–|to|and|or|until|till)\s?$"), 9  # characters before a time
 _ORDINAL_OR_DECADE = re.compile(r"(?:st|nd|rd|th|ST|ND|RD|TH|'?[sS])\b")
 _MAGNITUDE = re.compile(r"\s?(?:thousand|million|billion|trillion|k|K|M|bn|B)\b")
 _NUMBER_WORD = re.compile(
@@ -133,7 +137,7 @@ class Fact:
     before: str = ""  # a currency sign, or the quotation mark of a title
     after: str = ""  # a unit, or a quotation mark
     exact: bool = True  # False: an ordinal, a decade or $5 million, which have other forms in French
-    half: bool = False  # whether it is a time with am or pm, and not the end of a range
+    half: str = ""  # of a time: "a" before noon, "p" after noon, "" if its text does not say
 
     @property
     def is_time(self) -> bool:
@@ -160,7 +164,7 @@ class Fact:
         if self.kind != "number" or not languages.number_rules:
             return self.text
         if self.is_time:
-            return languages.number(self.text)
+            return languages.number(f"{self.text}{self.half}m" if self.half and self.text[-1].isdigit() else self.text)
         sign, unit = self.before.strip(), self.after.strip()
         spaced = re.fullmatch(r"[%$€£¥]", unit)
         return languages.number(self.body) + (f" {sign}" if sign else "") + (f" {unit}" if spaced else self.after)
@@ -195,12 +199,13 @@ def _find(text: str) -> Iterator[tuple[int, Fact]]:
 
 
 def _fact(text: str, match: re.Match[str]) -> Fact:
-    matched, start, end = match.group(), *match.span()
+    matched, end = match.group(), match.end()
     if match["time"]:
         if matched.endswith(".") and SENTENCE_END.match(text, end):
             matched = matched[:-1]
-        # In "3 to 4 pm" both times are after noon: the model translates them.
-        half = matched[-1] in "mM." and not _RANGE.search(text[max(start - _NEAR, 0) : start])
+        half = next((letter for letter in (match["half"] or matched).lower() if letter in "ap"), "")
+        if match["half"] and int(re.findall(r"\d+", matched)[0]) % 12 >= int(match["end"]) % 12:  # 9 to 5 pm
+            half = "a" if half == "p" else "p"
         return Fact(matched, "number", half=half)
     if match["number"]:
         before, after = match["before"] or "", match["after"] or ""
@@ -284,6 +289,8 @@ class Numbers:
 
     def _has_unit(self, fact: Fact, text: str) -> bool:
         words = self.languages.sign_words
+        if fact.half == "p" and words and (hour := int(fact.keys[0])) < 12:
+            return bool(re.search(rf"\b{hour + 12}|{words['pm']}", text, re.IGNORECASE))
         signs = [sign for sign in (fact.before.strip()[-1:], fact.after.strip()) if sign and sign not in text]
         return all(sign in words and re.search(words[sign], text, re.IGNORECASE) for sign in signs)
 
@@ -291,7 +298,7 @@ class Numbers:
 def _forms(fact: Fact, key: str) -> Iterator[str]:
     """The digits that a translation may have for a number of the source."""
     yield key
-    if fact.is_time and fact.text[-2:].lower() in ("pm", "m.") and "p" in fact.text.lower() and int(key) < 12:
+    if fact.half == "p" and int(key) < 12:
         yield str(int(key) + 12)
     if not fact.exact and len(key) == 4:
         yield key[2:]

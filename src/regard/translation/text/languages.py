@@ -161,7 +161,7 @@ ENGLISH_FRENCH = Languages(
         "GHz": "giga", "kWh": "kilo", "kW": "kilo", "MW": "m[ée]ga", "mA": "milli", "dB": "d[ée]cib", "kcal": "kilo",
         "ms": "millis", "lbs": "livre", "lb": "livre", "oz": "once", "ft": "pied", "g": "gramme", "m": "m[èe]tre",
         "l": "litre", "L": "litre", "W": "watt", "V": "volt", "px": "pixel",
-        "$": "dollar", "€": "euro", "£": "livre", "¥": "yen",
+        "$": "dollar", "€": "euro", "£": "livre", "¥": "yen", "pm": r"après-midi|soir|nuit|p\.?m\b",
     },
 )  # fmt: skip
 

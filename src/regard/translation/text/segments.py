@@ -164,7 +164,7 @@ def _hide(
             continue
         final = languages.typeset(part.write(languages)) if part.kind == "number" else part.write(languages)
         # 5:45 a.m. is copied as 5 h 45: models add words to it.
-        is_copied = part.kind in ("copied", "title") or (part.half and has_marks and bool(languages.number_rules))
+        is_copied = part.kind in ("copied", "title") or (part.half != "" and has_marks and bool(languages.number_rules))
         if part.kind in _REMOVED:
             shown.append(Removed(final, next(pairs)))
         elif level < 1 + (not has_marks) and not is_copied:
