@@ -48,10 +48,19 @@ def words():
     [
         ('I read "War and Peace" last year.', ['"War and Peace"'], ["War and Peace"]),
         ("I watched “The Godfather”.", ["“The Godfather”"], ["The Godfather"]),
+        ("I watched ‘The Godfather’.", [], ["The Godfather"]),
+        ("I watched 'The Birds' twice.", [], ["The Birds"]),
         ("He saw «Le Monde» there.", ["«Le Monde»"], ["Le Monde"]),
         ('I left "War and Peace," he said.', ['"War and Peace,"'], ["War and Peace"]),
         ('She wrote "The End."', ['"The End."'], ["The End"]),
-        ('He said "" and left.', ['""'], []),
+        ('The word "love" is short.', ['"love"'], ["love"]),
+        ('What does "serendipity" mean?', ['"serendipity"'], ["serendipity"]),
+        ('How do you spell "pretty"?', ['"pretty"'], ["pretty"]),
+        ('The letter "," is short.', ['","'], [","]),
+        ("The word 'cat' means that.", [], ["cat"]),
+        ("He said “the word ‘love’ is hard”.", ["“the word ‘love’ is hard”"], ["love"]),
+        ('In other words, "I am tired."', ['"I am tired."'], []),
+        ('A 5" nail of 6" means a lot.', [], []),
         ('He said "I don\'t know" and left.', ['"I don\'t know"'], []),
         ("“I am tired,” she said.", ["“I am tired,”"], []),
         ('"Yes" or "no"?', ['"Yes"', '"no"'], []),
@@ -70,7 +79,9 @@ def test_what_is_quoted(text, quotes, titles):
     assert found(text) == (quotes, titles)
 
 
-@pytest.mark.parametrize("text", ['A 5" nail, 6\'2" tall', 'He said "hello and left.', "” and “", "'", '"', ""])
+@pytest.mark.parametrize(
+    "text", ['A 5" nail, 6\'2" tall', 'He said "" and « » left.', 'He said "hello and left.', "” and “", "'", '"', ""]
+)
 def test_what_is_no_quotation(text):
     assert find_quotes(text) == []
 
@@ -212,6 +223,21 @@ def test_a_title_is_a_mark_from_the_first(words):
 
 def test_in_capitals_nothing_is_a_title(words):
     assert not Segment.read('HE LEFT "WAR AND PEACE" AND "I".', "", words).marks
+
+
+@pytest.mark.parametrize(
+    ("text", "copied"),
+    [
+        ('A 5" and a 6\'2" left.', ['5"', "6'2\""]),
+        ('A 5.5” nail is "big".', ["5.5”"]),
+        ('He wrote "1999" there.', []),
+        ('x = "" is not “” or (« »).', ['""', "“”", "« »"]),
+        ('Use """ there.', ['"""']),
+        ('She said "go "away"".', []),
+    ],
+)
+def test_inches_and_empty_quotations_are_copied(words, text, copied):
+    assert list(Segment.read(text, "", words, FRENCH).marks.values()) == copied
 
 
 @pytest.mark.parametrize(

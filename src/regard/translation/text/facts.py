@@ -183,7 +183,7 @@ def split_facts(text: str, quotes: Sequence[tuple[int, Fact]] = ()) -> list[str 
     ]
     parts: list[str | Fact] = []
     end = 0
-    for start, fact in sorted([*_find(text), *markup, *quotes], key=lambda each: each[0]):
+    for start, fact in sorted([*quotes, *_find(text), *markup], key=lambda each: each[0]):
         if start >= end:  # else it is inside another fact
             parts += [text[end:start], fact]
             end = start + len(fact.text)
