@@ -266,6 +266,35 @@ def test_english_typed_in_a_hurry_is_put_right(unmarked, typed, meant):
         assert Segment.read(typed, "", unmarked, languages).placeholders.readable == known
 
 
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("We are open, Monday to Friday.", "We are open, from Monday to Friday."),
+        ("Sunday through Tuesday I rest.", "From Sunday to Tuesday I rest."),
+        ("From July 12 to July 20", "From 12 July to 20 July"),
+        ("Between June 3rd and June 5th we rest.", "Between 3 June and 5 June we rest."),
+        ("'Tis said he left 'em, 'cause he is late.", "It is said he left them, because he is late."),
+        ("’Twas late, so wait ’til one.", "It was late, so wait until one."),
+        *(
+            (same, same)
+            for same in (
+                "It is open from Monday to Friday.",
+                "I prefer Monday to Fridays.",
+                "From July 12 to July 20, 2024",
+                "On May 3 and June 5.5",
+                "Write `Monday to Friday` for `'em`.",  # what is copied stays
+                '<a title="Monday to Friday">Ms. Hill</a>',
+                "He said 'cause' of 'Cause and effect' and 'em'.",
+            )
+        ),
+    ],
+)
+def test_english_in_words_that_models_know_better(unmarked, text, read):
+    for languages, meant in ((FRENCH, read), (Languages(), text)):  # other languages have other weaknesses
+        known = Segment.read(meant, "", unmarked).placeholders.readable
+        assert Segment.read(text, "", unmarked, languages).placeholders.readable == known
+
+
 def test_what_is_only_a_fact_is_copied(unmarked, marked):
     for words in (unmarked, marked):
         assert Segment.read("http://a.org/b 42", "", words).ids == []

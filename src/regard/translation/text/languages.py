@@ -92,20 +92,30 @@ _TYPED = {
     **{f"{verb}nt": f"{verb}n't" for verb in ("would", "could", "should")},
     "cant": "can't", "wont": "won't", "im": "I'm", "ive": "I've", "youre": "you're", "theyre": "they're",
     "thats": "that's", "whats": "what's", "u": "you", "pls": "please", "thx": "thanks",
+    "'tis": "it is", "'twas": "it was", "'em": "them", "'til": "until", "'cause": "because",
 }  # fmt: skip
-_ALWAYS = "|".join(word for word in _TYPED if word not in ("cant", "wont", "im", "ive", "u"))
+_ALWAYS = "|".join(word for word in _TYPED if word not in ("cant", "wont", "im", "ive", "u", "'cause"))
 _SUBJECTS = "I|you|he|she|it|we|they|that|this|there|who"
 _BEFORE_YOU = "can|do|did|are|will|would|could|should|thank|love|miss"
 _AFTER_YOU = "are|can|will|have|want|know|need|think|should|would|could|cant|wont|dont|didnt"
 _TYPED_WORD = re.compile(
     rf"""(?<![\w'.@#/&-])(?:
         (?: (?i:{_ALWAYS}) | im | ive )(?![\w'@/&-]|\.\w)
+        | (?i:'cause)(?![\w'&/-]|[^']*'(?!\w))  # elsewhere a noun: 'Cause and Effect'
         | \A(?:Im|Ive)(?=\s[a-z])  # elsewhere it is a name: Mr. Ive
         | (?i:{_SUBJECTS})\s(?:cant|wont)(?!\w|'|\sto\b)  # elsewhere a noun: as is his wont
         | (?i:{_BEFORE_YOU})\su(?=\s[a-z]|[?!,]|\.?$)  # elsewhere a letter: solve for u
         | u(?=\s(?:{_AFTER_YOU})\b)
     )""",
     re.VERBOSE,
+)
+# What models know better: from Monday to Friday, from 12 July to 20 July.
+_DAY = "(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
+_DAYS = re.compile(rf"(?<![Ff]rom )\b({_DAY}) (?:to|through) (?={_DAY}\b)")
+_MONTH = "January|February|March|April|May|June|July|August|September|October|November|December"
+_DATES = re.compile(
+    rf"\b({_MONTH}) (\d\d?)(?:st|nd|rd|th)?( (?:to|and|through|until) )({_MONTH}) (\d\d?)(?:st|nd|rd|th)?\b"
+    r"(?![.,:]?\d|,? \d{4})"
 )
 _ARE_YOU = re.compile(r"(\A|[.?!,] |\b(?i:when|where|what|why|how|who|hey|hi|so) )([Rr]) u(?=\s[a-z]|[?!,]|\.?$)")
 
@@ -116,7 +126,7 @@ def _typed_in_full(match: re.Match[str]) -> str:
     if word.isupper() and not before:
         return word
     full = _TYPED[word.lower()]
-    return before + space + (full[0].upper() + full[1:] if word[0].isupper() else full)
+    return before + space + (full[0].upper() + full[1:] if word.lstrip("'")[0].isupper() else full)
 
 
 def _french_time(match: re.Match[str]) -> str:
@@ -141,6 +151,8 @@ ENGLISH_FRENCH = Languages(
         (_ARE_YOU, lambda match: match[1] + ("Are" if match[2] == "R" else "are") + " you"),
         (_TYPED_WORD, _typed_in_full),
         (_TYPED_WORD, _typed_in_full),  # "u cant" are two
+        (_DAYS, lambda match: f"{'from' if match.start() else 'From'} {match[1]} to "),
+        (_DATES, r"\2 \1\3\5 \4"),
     ),
     typography_rules=_TYPOGRAPHY,
     number_rules=(

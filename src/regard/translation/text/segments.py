@@ -203,8 +203,12 @@ def _number_pairs(markup: Sequence[Fact]) -> list[int]:
 
 def _normalised(parts: Sequence[str | Removed], capitals: bool, languages: Languages) -> list[str | Removed]:
     """The parts with plain quotes and spaces, in lower case if they are in capitals, informal spelling in full."""
-    out: list[str | Removed] = []
+    whole: list[str | Removed] = []  # rules see a text with its numbers and marks
     for part in parts:
+        last = whole[-1] if whole else None
+        whole[-1:] = [last + part] if isinstance(last, str) and isinstance(part, str) else [*whole[-1:], part]
+    out: list[str | Removed] = []
+    for part in whole:
         if isinstance(part, Removed):
             out.append(part)
             continue
