@@ -245,6 +245,7 @@ def test_inches_and_empty_quotations_are_copied(words, text, copied):
     [
         ('He said "I don\'t know" and left.', "He said I don't know and left."),
         ('"I don\'t know," he said.', "I don't know, he said."),
+        ("He said “I 'know' him” and left.", "He said I know him and left."),
         ('The so-called "experts" left.', "The so-called experts left."),
         ('"He left?" "I don\'t know."', "He left? I don't know."),
         ('@john: "I don\'t know."', "⟦1⟧: I don't know."),
@@ -337,7 +338,8 @@ def test_a_sentence_without_quotes_is_searched_once(words):
         ('"The Lord of the Rings" is a long book.', "« The Lord of the Rings »"),
         ("I watched “The Godfather” yesterday.", "«\u00a0The Godfather\u00a0»"),
         ('She wrote "The End."', "« The End »"),
-        ('What does "serendipity" mean?', ""),
+        ('What does "serendipity" mean?', "« serendipity »"),
+        ("He said: “She told me ‘I love you’ yesterday.”", "Elle m’a dit"),
         ('I like "Let It Be" and "Hey Jude" by the Beatles.', "« Let It Be »"),
         ('He said "I don\'t know" and left.', ""),
         ('She asked, "Where are you going?"', ""),

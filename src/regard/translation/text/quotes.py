@@ -79,7 +79,7 @@ def quotes_as_facts(text: str, *, hide: bool) -> list[tuple[int, Fact]]:
                 (start, Fact(text[start : start + 1 + len(title)], "title", title, text[start], text[end - 1]))
             )
             facts.append((end - 1, Fact(text[end - 1], "title")))
-        elif hide and text[start] not in "'‘":
+        elif hide:
             facts += [(start, Fact(text[start], "opening")), (end - 1, Fact(text[end - 1], "closing"))]
     return facts
 
