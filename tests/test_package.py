@@ -133,8 +133,8 @@ def test_the_version_is_said_once():
 # higher number in the changelog. Whoever deletes lowers the number to the one that the test prints.
 SIZES = {
     "files of Python": 148,
-    "lines of Python": 38_292,
-    "lines of Python in the largest room": 10_326,
+    "lines of Python": 38_352,
+    "lines of Python in the largest room": 10_333,
     "lines of JavaScript and CSS": 6_664,
     "bytes of the README": 6_983,
 }
