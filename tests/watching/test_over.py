@@ -10,7 +10,7 @@ from support.watching.sweep import verdict
 
 import regard
 from regard.drawing.terminal import percent
-from regard.watching.images.overlays import as_pixels, fitted
+from regard.watching.images.overlays import _agreement, as_pixels, fitted
 from regard.watching.record.tokens import Tokens
 
 
@@ -437,3 +437,7 @@ def test_a_row_of_parts_is_one_matrix():
 def test_tokens_without_images_find_no_patch():
     with pytest.raises(regard.InputError, match="no image is known here"):
         Tokens(["a", "b"]).find(regard.Patch(0, 0))
+
+
+def test_a_grid_without_patches_looks_like_nothing():
+    assert _agreement(np.zeros((4, 4, 3), np.uint8), (0.0, 0.0, 1.0, 1.0), torch.zeros(0, 3)) is None

@@ -351,3 +351,13 @@ def test_the_towers_of_a_model_are_told_apart():
     assert len(record.at(module="encoder.layers.1")) == 2
     with pytest.raises(regard.InputError, match=r"nothing was seen of a module 'text'. There are vision_model"):
         record.at(module="text")
+
+
+def test_two_entries_of_one_name_are_refused(tmp_path):
+    header, numbers = split(DATA / "record_format_1.safetensors")
+    description = json.loads(header["__metadata__"]["regard"])
+    description["entries"].append(description["entries"][0])
+    header["__metadata__"]["regard"] = json.dumps(description)
+    (tmp_path / "damaged").write_bytes(joined(header, numbers))
+    with pytest.raises(regard.FileError, match="two entries have one name"):
+        regard.Record.open(tmp_path / "damaged")
