@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -10,12 +11,12 @@ from torch import Tensor, distributed, nn
 from torch.nn import functional
 
 from regard.matrix import AttentionMatrix
-from regard.scores import Cut, Dense, Mask, bind
+from regard.scores import Cut, Dense, Mask, bind, window
 from regard.scores.masks import hides
 from regard.support import Float
 from regard.watching.capture.calls import AttentionCall
 from regard.watching.capture.session import watch
-from regard.watching.record.entries import Entry
+from regard.watching.record.entries import Entry, Values
 
 MEANINGS = {
     "max_logit": "the largest logit: scaled, capped and biased, before the softmax",
@@ -30,6 +31,7 @@ MEANINGS = {
 }
 # What is summed over the rows of a head, in this order, and its two maxima.
 _ROWS, _ENTROPY, _POSSIBLE, _SINK, _ITSELF, _PREVIOUS, _LARGEST, _NORM = range(8)
+_STACKED = 2**27  # numbers of the queries of layers that are measured together
 Numbers = dict[str, list[float]]  # one number for each head, by the names of MEANINGS
 
 
@@ -68,36 +70,89 @@ def head_numbers(
     """Run a model; the numbers of each head by layer, over all texts and ranks; empty on all ranks but the first."""
     with watch(model, keep=("matrix", "value")) as record:
         model(*args, **kwargs)
+    entries = [entry for one in record.passes for entry in one._entries().values()]
+    found = {id(entry): one for stack in _stacks(entries) for entry, one in zip(stack, _sums(stack), strict=True)}
     sums: dict[str, _Sums] = {}
-    for entry in (entry for one in record.passes for entry in one.values()):
-        one, before = _sums(entry), sums.get(entry.name)
+    for entry in entries:
+        one, before = found[id(entry)], sums.get(entry.name)
         if before is not None:
             one = one._replace(
                 totals=before.totals + one.totals, maxima=torch.maximum(before.maxima, one.maxima),
                 square=before.square and one.square,
             )  # fmt: skip
         sums[entry.name] = one
-    if distributed.is_available() and distributed.is_initialized() and distributed.get_world_size(group) > 1:
-        _add_ranks([one.totals for one in sums.values()], distributed.ReduceOp.SUM, group)
-        _add_ranks([one.maxima for one in sums.values()], distributed.ReduceOp.MAX, group)
-        if distributed.get_rank(group) > 0:
-            return {}
+    several = distributed.is_available() and distributed.is_initialized() and distributed.get_world_size(group) > 1
+    totals = _of_all_ranks([one.totals for one in sums.values()], "SUM" if several else None, group)
+    maxima = _of_all_ranks([one.maxima for one in sums.values()], "MAX" if several else None, group)
+    if several and distributed.get_rank(group) > 0:
+        return {}
+    sums = {
+        name: one._replace(totals=total, maxima=largest)
+        for (name, one), total, largest in zip(sums.items(), totals, maxima, strict=True)
+    }
     ways = [one.layer for one in sums.values()], [f"{one.kind}/{one.layer}" for one in sums.values()], list(sums)
     names = next(way for way in ways if len(set(way)) == len(way))  # the shortest names that tell all apart
     return {name: one.numbers() for name, one in zip(names, sums.values(), strict=True)}
 
 
-def _add_ranks(tensors: Sequence[Tensor], operation: Any, group: Any) -> None:
-    """Add up the tensors of all ranks, in place."""
+def _of_all_ranks(tensors: Sequence[Tensor], operation: str | None, group: Any) -> list[Tensor]:
+    """The tensors, reduced over all ranks by an operation, on the CPU: one reduction and one copy for all."""
     flat = torch.cat([tensor.flatten().to(tensors[0].device) for tensor in tensors])
-    distributed.all_reduce(flat, operation, group=group)
-    parts = torch.split(flat, [tensor.numel() for tensor in tensors])
-    for tensor, part in zip(tensors, parts, strict=True):
-        tensor.copy_(part.view_as(tensor))
+    if operation is not None:
+        distributed.all_reduce(flat, getattr(distributed.ReduceOp, operation), group=group)
+    parts = torch.split(flat.cpu(), [tensor.numel() for tensor in tensors])
+    return [part.view_as(tensor) for tensor, part in zip(tensors, parts, strict=True)]
 
 
-def _sums(entry: Entry) -> _Sums:
-    """The sums of one entry; rows that are padding, or see no key, do not count."""
+def _stacks(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """Yield entries that are measured together: with one shape, mask and padding, up to a limit of memory."""
+    groups: dict[Any, list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(_likeness(entry), []).append(entry)
+    for group in groups.values():
+        count = max(_STACKED // max(group[0].call.query.numel(), 1), 1)  # type: ignore[union-attr]
+        yield from (group[start : start + count] for start in range(0, len(group), count))
+
+
+def _likeness(entry: Entry) -> Any:
+    """What entries must share to be measured as one, whose heads are those of all of them."""
+    call, values = entry.call, entry.values
+    assert call is not None
+    assert values is not None
+    if _tells_heads_apart(call.mask) or call.zeroed.atoms or (call.sinks is not None and not call.sinks.dim()):
+        return id(entry)
+    kept = (
+        (value.data_ptr(), value.shape, value.stride(), value.dtype) if isinstance(value, Tensor) else value
+        for atom in call.mask.atoms
+        for value in (type(atom), *vars(atom).values())
+    )
+    tensors = (call.query, call.key, values.value, *(() if call.sinks is None else (call.sinks,)))
+    shapes = tuple((tensor.shape, tensor.dtype, tensor.device) for tensor in tensors)
+    real = None if entry.real is None else entry.real.numpy().tobytes()
+    return shapes, call.scale, call.softcap, tuple(kept), entry.kind, real
+
+
+def _stacked(stack: Sequence[Entry]) -> Entry:
+    """The entry whose heads are those of all these entries: kernels are launched once for all of them."""
+    first, calls = stack[0], [entry.call for entry in stack if entry.call is not None]
+    if len(stack) == 1:
+        return first
+    sinks = [call.sinks for call in calls if call.sinks is not None]
+    call = replace(
+        calls[0],
+        query=torch.cat([call.query for call in calls], 1),
+        key=torch.cat([call.key for call in calls], 1),
+        sinks=torch.cat(sinks, -1) if sinks else None,
+    )
+    values = Values(torch.cat([entry.values.value for entry in stack if entry.values is not None], 1), None, None)
+    batch, _, queries, keys = first.shape
+    shape = (batch, call.query.shape[1], queries, keys)
+    return replace(first, shape=shape, call=call, attention=call.matrix(), values=values)
+
+
+def _sums(stack: Sequence[Entry]) -> Iterator[_Sums]:
+    """The sums of each entry of a stack; rows that are padding, or see no key, do not count."""
+    entry = _stacked(stack)
     call, matrix, values, real = entry.call, entry._without_padding, entry.values, entry._real_queries
     assert call is not None
     assert values is not None
@@ -122,18 +177,23 @@ def _sums(entry: Entry) -> _Sums:
         seen = torch.where(of, each.double(), -torch.inf)
         return seen.amax((0, 2)) if seen.numel() else seen.new_full((heads,), -torch.inf)
 
-    itself, previous = (matrix.diagonal(-n).double().sum((0, 2)) if square else total(0 * entropy) for n in (0, 1))
+    def diagonal(offset: int) -> Float[Tensor, " heads"]:
+        if not square:
+            return total(0 * entropy)
+        return matrix.where(window(0, 0, offset)).received().double().sum((0, 2))
+
     of_sinks = _of_sinks(entry, call, summary.received.double())
     totals = torch.stack([
-        rows.double().sum((0, 2)), total(entropy), possible.sum((0, 2)), of_sinks + total(matrix.sink_share), itself,
-        previous, total(summary.top.weights[..., 0]), total(norms),
+        rows.double().sum((0, 2)), total(entropy), possible.sum((0, 2)), of_sinks + total(matrix.sink_share),
+        diagonal(0), diagonal(-1), total(summary.top.weights[..., 0]), total(norms),
     ])  # fmt: skip
     maxima = torch.stack([maximum(summary.max_score, rows), maximum(-entropy, rows & (possible > 0))])
-    if entry.shard is not None:  # the other ranks have the other heads
-        own, count = entry.heads, entry.shard.heads
-        totals = functional.pad(totals, (own.start, count - own.stop))
-        maxima = functional.pad(maxima, (own.start, count - own.stop), value=-torch.inf)
-    return _Sums(totals, maxima, square, entry.kind, f"layer{entry.layer:02d}")
+    parts = zip(stack, totals.split(len(stack[0].heads), 1), maxima.split(len(stack[0].heads), 1), strict=True)
+    for each, of_rows, largest in parts:
+        if each.shard is not None:  # the other ranks have the other heads
+            missing = each.heads.start, each.shard.heads - each.heads.stop
+            of_rows, largest = functional.pad(of_rows, missing), functional.pad(largest, missing, value=-torch.inf)
+        yield _Sums(of_rows, largest, square, each.kind, f"layer{each.layer:02d}")
 
 
 def _of_sinks(
@@ -158,13 +218,18 @@ def _possible(call: AttentionCall) -> Float[Tensor, "batch heads_or_1 queries"]:
         for atom in call.mask.atoms
         if not isinstance(atom, Cut) or atom.hides
     ]
-    differ = any(
-        (isinstance(atom, Dense) and atom.tensor.dim() > 2 and atom.tensor.shape[-3] > 1)
-        or (isinstance(atom, Cut) and atom.heads is not None)
-        for atom in atoms
-    )
+    differ = _tells_heads_apart(Mask(tuple(atoms)))
     batch, heads, queries, _ = call.query.shape
     dtype = torch.promote_types(call.query.dtype, torch.float32)
     query = call.query.new_zeros(batch, heads if differ else 1, queries, 16, dtype=dtype)
     key = query.new_zeros(batch, 1, call.key.shape[2], 16)
     return AttentionMatrix(query, key, mask=Mask(tuple(atoms))).logsumexp
+
+
+def _tells_heads_apart(mask: Mask) -> bool:
+    """Whether the heads of a layer see different keys, or have different biases."""
+    return any(
+        (isinstance(atom, Dense) and atom.tensor.dim() > 2 and atom.tensor.shape[-3] > 1)
+        or (isinstance(atom, Cut) and atom.heads is not None)
+        for atom in mask.atoms
+    )
