@@ -6,9 +6,10 @@ python benchmarks/monitor.py --report   and keep the tables in benchmarks/report
 
 from __future__ import annotations
 
+import functools
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -22,7 +23,8 @@ from regard.watching.training.head_numbers import MEANINGS
 DEVICE = "cuda" if GPU else "cpu"
 WIDTH, LAYERS, HEADS, WORDS = (768, 12, 12, 50_304) if GPU else (256, 4, 4, 2_048)
 BATCH, TOKENS = (8, 1024) if GPU else (4, 256)
-EVERY, STEPS, TURNS = (50, 100, 3) if GPU else (50, 50, 3)
+EVERY, TURNS = (50, 9) if GPU else (50, 3)
+FEW = 2  # texts, where a sample takes only some of the batch
 
 
 class Block(nn.Module):
@@ -34,16 +36,16 @@ class Block(nn.Module):
         self.project, self.output = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
         self.feed = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
 
-    def forward(self, x: Tensor, seen: list[tuple[Tensor, Tensor, Tensor]] | None = None) -> Tensor:
+    def forward(self, x: Tensor, see: Callable[[Tensor, Tensor, Tensor], object] | None = None) -> Tensor:
         query, key, value = self.project(self.norms[0](x)).unflatten(-1, (3, HEADS, -1)).movedim(-3, 0).transpose(2, 3)
-        if seen is None:
+        if see is None:
             mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         else:
             hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
             scores = (query @ key.mT / query.shape[-1] ** 0.5).float().masked_fill(hidden, -torch.inf)
             weights = scores.softmax(-1)
             mixed = weights.to(value.dtype) @ value
-            seen.append((scores, weights, mixed))
+            see(scores, weights, mixed)
         x = x + self.output(mixed.transpose(1, 2).flatten(2))
         return x + self.feed(self.norms[1](x))
 
@@ -58,52 +60,120 @@ class GPT(nn.Module):
         self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WORDS, bias=False)
         self.head.weight = self.words.weight
 
-    def forward(self, ids: Tensor, seen: list[Any] | None = None) -> Tensor:
+    def forward(self, ids: Tensor, see: Callable[[Tensor, Tensor, Tensor], object] | None = None) -> Tensor:
         x = self.words(ids) + self.places.weight
         for layer in self.layers:
-            x = layer(x, seen)
+            x = layer(x, see)
         return self.head(self.norm(x))
 
 
+@functools.cache
 class Training:
-    """A compiled model with its optimizer, the same each time."""
+    """A model with its optimizer; the forward, the loss and the backward are compiled."""
 
     def __init__(self) -> None:
         torch.manual_seed(0)
         self.model = GPT().to(DEVICE)
-        self.compiled = torch.compile(self.model)
+        self.compiled_loss = torch.compile(self.loss)
+        self.compiled_by_hand = torch.compile(self.numbers_layer_by_layer)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), 3e-4, fused=True)
         self.ids = torch.randint(WORDS, (BATCH, TOKENS + 1), device=DEVICE)
+        for _ in range(3):  # compiles, and makes the state of the optimizer
+            self.step()
+
+    @property
+    def inputs(self) -> Tensor:
+        """What the model reads in each step."""
+        return self.ids[:, :-1]
+
+    def loss(self, ids: Tensor) -> Tensor:
+        return functional.cross_entropy(self.model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
 
     def step(self) -> None:
         with autocast():
-            logits = self.compiled(self.ids[:, :-1])
-            loss = functional.cross_entropy(logits.flatten(0, 1), self.ids[:, 1:].flatten())
+            loss = self.compiled_loss(self.ids)
         loss.backward()
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
 
     @torch.no_grad()
-    def by_hand(self) -> list[Tensor]:
-        """The numbers of `regard.monitor` from eager attention, whose weights are stored."""
-        seen: list[Any] = []
+    def by_hand(self) -> Tensor:
+        """The numbers of `regard.monitor` from eager attention that returns its weights, as `output_attentions`."""
+        seen: list[tuple[Tensor, ...]] = []
         with autocast():
-            self.model(self.ids[:, :-1], seen)
-        possible = torch.arange(1, TOKENS + 1, device=DEVICE).log().sum()
-        found = []
-        for scores, weights, mixed in seen:
-            entropy = torch.special.entr(weights).sum(-1)
-            found += [
-                scores.amax((0, 2, 3)), entropy.mean((0, 2)), entropy[:, :, 1:].amin((0, 2)),
-                entropy.sum((0, 2)) / (BATCH * possible), weights.sum(2).amax(-1).mean(0) / TOKENS,
-                weights.diagonal(0, 2, 3).mean((0, 2)), weights.diagonal(-1, 2, 3).sum(-1).mean(0) / TOKENS,
-                weights.amax(-1).mean((0, 2)), mixed.float().norm(dim=-1).mean((0, 2)),
-            ]  # fmt: skip
-        return [numbers.cpu() for numbers in found]
+            self.model(self.inputs, lambda *tensors: seen.append(tensors))
+        return torch.stack([numbers_by_hand(*tensors) for tensors in seen]).cpu()
+
+    @torch.no_grad()
+    def by_hand_compiled(self) -> Tensor:
+        """The same at its best: compiled, and the weights of a layer freed before the next."""
+        with autocast():
+            return self.compiled_by_hand().cpu()
+
+    def numbers_layer_by_layer(self) -> Tensor:
+        found: list[Tensor] = []
+        self.model(self.inputs, lambda *tensors: found.append(numbers_by_hand(*tensors)))
+        return torch.stack(found)
+
+
+def numbers_by_hand(scores: Tensor, weights: Tensor, mixed: Tensor) -> Tensor:
+    """(numbers, heads), in the order of `MEANINGS`."""
+    possible = torch.arange(1, TOKENS + 1, device=DEVICE).log().sum()
+    entropy = torch.special.entr(weights).sum(-1)
+    return torch.stack([
+        scores.amax((0, 2, 3)), entropy.mean((0, 2)), entropy[:, :, 1:].amin((0, 2)),
+        entropy.sum((0, 2)) / (BATCH * possible), weights.sum(2).amax(-1).mean(0) / TOKENS,
+        weights.diagonal(0, 2, 3).mean((0, 2)), weights.diagonal(-1, 2, 3).sum(-1).mean(0) / TOKENS,
+        weights.amax(-1).mean((0, 2)), mixed.float().norm(dim=-1).mean((0, 2)),
+    ])  # fmt: skip
 
 
 def autocast() -> Any:
     return torch.autocast(DEVICE, torch.bfloat16, enabled=GPU)
+
+
+def whole_training() -> list[str]:
+    """Tokens per second with a sample at every 50th step and without, in turns."""
+    training, seconds, shares = Training(), dict[str, list[float]]({"without": [], "with": []}), []
+    monitor = regard.monitor(training.model, every=EVERY)
+
+    def steps(name: str) -> None:
+        wait()
+        start = time.perf_counter()
+        for _ in range(EVERY):
+            training.step()
+            if name == "with":
+                with autocast():
+                    monitor.step(training.inputs)
+        wait()
+        seconds[name].append(time.perf_counter() - start)
+
+    start = time.perf_counter()
+    with autocast():
+        monitor.sample(training.inputs)
+    first = time.perf_counter() - start
+    monitor.steps = EVERY // 2  # then the sample of a turn is in its middle
+    for turn in range(TURNS):
+        for name in list(seconds)[:: -1 if turn % 2 else 1]:
+            steps(name)
+        shares.append(seconds["without"][-1] / seconds["with"][-1])
+    assert len(monitor.samples) == 1 + TURNS
+    rates = {name: [EVERY * BATCH * TOKENS / each for each in times] for name, times in seconds.items()}
+    rows = [
+        ["without", rate(rates["without"])],
+        [f"with `every={EVERY}`", rate(rates["with"]), f"{statistics.median(shares):.3f} × ({spread(shares)})"],
+    ]
+    title = f"{TURNS} turns of {EVERY} steps each"
+    lines = table([title, "tokens per second (least to most)", "of the turn without (least to most)"], rows)
+    return [*lines, "", f"The first sample, for which kernels are compiled, took {first:.1f} s; it counts in no turn."]
+
+
+def rate(rates: Sequence[float]) -> str:
+    return f"{statistics.median(rates):,.0f} ({min(rates):,.0f} to {max(rates):,.0f})"
+
+
+def spread(shares: Sequence[float]) -> str:
+    return f"{min(shares):.3f} to {max(shares):.3f}"
 
 
 def one_step() -> list[str]:
@@ -111,24 +181,30 @@ def one_step() -> list[str]:
     training = Training()
     monitor = regard.monitor(training.model, every=1)
 
-    def sampled() -> None:
+    def sampled(texts: int) -> None:
         training.step()
         with autocast():
-            monitor.step(training.ids[:, :-1])
+            monitor.step(training.inputs[:texts])
 
-    def sampled_by_hand() -> None:
+    def followed_by(call: Callable[[], Any]) -> None:
         training.step()
-        training.by_hand()
+        call()
 
     calls: dict[str, Callable[[], Any]] = {
-        "plain": training.step, "sampled by `regard.monitor`": sampled, "sampled by eager attention": sampled_by_hand,
-    }  # fmt: skip
-    sampled()
+        "plain": training.step,
+        "sampled by `regard.monitor`": functools.partial(sampled, BATCH),
+        f"the same, on {FEW} texts of the batch": functools.partial(sampled, FEW),
+        "sampled by eager attention with all weights kept": functools.partial(followed_by, training.by_hand),
+        "the same compiled, the weights freed layer by layer": functools.partial(
+            followed_by, training.by_hand_compiled
+        ),
+    }
     with autocast():
-        numbers = monitor.sample(training.ids[:, :-1])
-    pairs = zip([*monitor.samples[-1].layers["layer00"].values()], training.by_hand()[: len(MEANINGS)], strict=True)
-    apart = max(float((torch.tensor(ours) - theirs).abs().max() / theirs.abs().max()) for ours, theirs in pairs)
-    lines = ways(f"a step of {BATCH} × {TOKENS:,} tokens", calls, 9)
+        numbers = monitor.sample(training.inputs)
+    ours = torch.tensor(list(monitor.samples[-1].layers["layer00"].values()))
+    theirs = training.by_hand()[0, : len(MEANINGS)]
+    apart = float(((ours - theirs).abs().amax(1) / theirs.abs().amax(1)).max())
+    lines = ways(f"a step of {BATCH} × {TOKENS:,} tokens", calls, 15)
     return [
         *lines,
         "",
@@ -136,34 +212,7 @@ def one_step() -> list[str]:
     ]
 
 
-def whole_training() -> list[str]:
-    """Tokens per second with a sample at every 50th step and without, in turns."""
-    speeds: dict[str, list[float]] = {"without": [], "with `every=50`": []}
-    training = Training()
-    monitor = regard.monitor(training.model, every=EVERY)
-    training.step()
-    with autocast():
-        monitor.sample(training.ids[:, :-1])
-    for _ in range(TURNS):
-        for name, kept in speeds.items():
-            wait()
-            start = time.perf_counter()
-            for _ in range(STEPS):
-                training.step()
-                if name != "without":
-                    with autocast():
-                        monitor.step(training.ids[:, :-1])
-            wait()
-            kept.append(STEPS * BATCH * TOKENS / (time.perf_counter() - start))
-    plain = statistics.median(speeds["without"])
-    rows = [
-        [name, f"{statistics.median(each):,.0f} ({max(each):,.0f})", f"{statistics.median(each) / plain:.3f} ×"]
-        for name, each in speeds.items()
-    ]
-    return table([f"{STEPS} steps, {TURNS} turns", "tokens per second (most)", "of the first"], rows)
-
-
-SECTIONS: dict[str, Callable[[], list[str]]] = {"One step": one_step, "A training": whole_training}
+SECTIONS: dict[str, Callable[[], list[str]]] = {"Training": whole_training, "One step": one_step}
 
 
 def main() -> None:

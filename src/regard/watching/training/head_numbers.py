@@ -44,24 +44,6 @@ class _Sums(NamedTuple):
     kind: str
     layer: str
 
-    def numbers(self) -> Numbers:
-        """The numbers of each head."""
-        rows = self.totals[_ROWS].clamp_min(1)
-        means, possible = self.totals / rows, self.totals[_POSSIBLE]
-        found = {
-            "max_logit": self.maxima[0],
-            "entropy": means[_ENTROPY],
-            "entropy_least": -self.maxima[1],
-            "entropy_relative": self.totals[_ENTROPY]
-            / possible.masked_fill(possible == 0, torch.nan),  # no row has a choice
-            "sink": means[_SINK],
-            "itself": means[_ITSELF],
-            "previous": means[_PREVIOUS],
-            "largest": means[_LARGEST],
-            "output_norm": means[_NORM],
-        }
-        return {name: found[name].tolist() for name in found if self.square or name not in ("itself", "previous")}
-
 
 @torch.no_grad()
 def head_numbers(
@@ -81,27 +63,46 @@ def head_numbers(
                 square=before.square and one.square,
             )  # fmt: skip
         sums[entry.name] = one
-    several = distributed.is_available() and distributed.is_initialized() and distributed.get_world_size(group) > 1
-    totals = _of_all_ranks([one.totals for one in sums.values()], "SUM" if several else None, group)
-    maxima = _of_all_ranks([one.maxima for one in sums.values()], "MAX" if several else None, group)
-    if several and distributed.get_rank(group) > 0:
+    totals = _of_all_ranks([one.totals for one in sums.values()], "SUM", group)
+    maxima = _of_all_ranks([one.maxima for one in sums.values()], "MAX", group)
+    if distributed.is_available() and distributed.is_initialized() and distributed.get_rank(group) > 0:
         return {}
-    sums = {
-        name: one._replace(totals=total, maxima=largest)
-        for (name, one), total, largest in zip(sums.items(), totals, maxima, strict=True)
-    }
     ways = [one.layer for one in sums.values()], [f"{one.kind}/{one.layer}" for one in sums.values()], list(sums)
     names = next(way for way in ways if len(set(way)) == len(way))  # the shortest names that tell all apart
-    return {name: one.numbers() for name, one in zip(names, sums.values(), strict=True)}
+    of_all, layers, stop = _numbers(totals, maxima), dict[str, Numbers](), 0
+    for name, one in zip(names, sums.values(), strict=True):
+        start, stop = stop, stop + one.totals.shape[1]
+        layers[name] = {
+            what: values[start:stop]
+            for what, values in of_all.items()
+            if one.square or what not in ("itself", "previous")
+        }
+    return layers
 
 
-def _of_all_ranks(tensors: Sequence[Tensor], operation: str | None, group: Any) -> list[Tensor]:
-    """The tensors, reduced over all ranks by an operation, on the CPU: one reduction and one copy for all."""
-    flat = torch.cat([tensor.flatten().to(tensors[0].device) for tensor in tensors])
-    if operation is not None:
-        distributed.all_reduce(flat, getattr(distributed.ReduceOp, operation), group=group)
-    parts = torch.split(flat.cpu(), [tensor.numel() for tensor in tensors])
-    return [part.view_as(tensor) for tensor, part in zip(tensors, parts, strict=True)]
+def _of_all_ranks(layers: Sequence[Tensor], operation: str, group: Any) -> Float[Tensor, "each heads"]:
+    """The heads of all layers, reduced over the ranks, on the CPU: one reduction and one copy for all of them."""
+    joined = torch.cat([layer.to(layers[0].device) for layer in layers], 1)
+    if distributed.is_available() and distributed.is_initialized() and distributed.get_world_size(group) > 1:
+        distributed.all_reduce(joined, getattr(distributed.ReduceOp, operation), group=group)
+    return joined.cpu()
+
+
+def _numbers(totals: Float[Tensor, "8 heads"], maxima: Float[Tensor, "2 heads"]) -> Numbers:
+    """The numbers of each head."""
+    means, possible = totals / totals[_ROWS].clamp_min(1), totals[_POSSIBLE]
+    found = {
+        "max_logit": maxima[0],
+        "entropy": means[_ENTROPY],
+        "entropy_least": -maxima[1],
+        "entropy_relative": totals[_ENTROPY] / possible.masked_fill(possible == 0, torch.nan),  # no row has a choice
+        "sink": means[_SINK],
+        "itself": means[_ITSELF],
+        "previous": means[_PREVIOUS],
+        "largest": means[_LARGEST],
+        "output_norm": means[_NORM],
+    }
+    return {name: values.tolist() for name, values in found.items()}
 
 
 def _stacks(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
@@ -188,7 +189,8 @@ def _sums(stack: Sequence[Entry]) -> Iterator[_Sums]:
         diagonal(0), diagonal(-1), total(summary.top.weights[..., 0]), total(norms),
     ])  # fmt: skip
     maxima = torch.stack([maximum(summary.max_score, rows), maximum(-entropy, rows & (possible > 0))])
-    parts = zip(stack, totals.split(len(stack[0].heads), 1), maxima.split(len(stack[0].heads), 1), strict=True)
+    heads = len(stack[0].heads)
+    parts = zip(stack, torch.split(totals, heads, 1), torch.split(maxima, heads, 1), strict=True)
     for each, of_rows, largest in parts:
         if each.shard is not None:  # the other ranks have the other heads
             missing = each.heads.start, each.shard.heads - each.heads.stop
