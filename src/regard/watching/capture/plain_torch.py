@@ -395,11 +395,12 @@ _FUNCTIONS = {
     "softmax": "softmax _softmax _safe_softmax softmin gumbel_softmax",
     "log": "log_softmax _log_softmax logsumexp",
     "exp": "exp exp_ exp2 exp2_",
-    "sum": "sum",
+    "sum": "sum mean normalize",
     "write": "__setitem__",
 }
 _ROLES = {name: role for role, names in _FUNCTIONS.items() for name in names.split()}
 _PRODUCTS = ("product", "added product", "pairs")  # noted even if nothing was noted before
+_PROJECTS = ("product", "added product", "projection")
 SEEN = (*_PRODUCTS, "kernel")  # looked at even if nothing was noted before
 _SCORES, _EXPONENTIALS, _LOGARITHMS, _WEIGHTS = range(1, 5)
 _BECOMES = {
@@ -448,10 +449,16 @@ class Products:
 
         `role` is what the function does (`role_of`); `running` finds the innermost running module.
         """
-        if role == "pairs" and not self.follows and not _is_outer(args, output):
+        first = args[0] if args else None
+        if role == "pairs" and not (self.follows or isinstance(first, nn.Parameter) or _is_outer(args, output)):
             return False
         tensors = list(_tensors((*args, *kwargs.values())))
         noted = [note for tensor in tensors if isinstance(note := self.follows.get(id(tensor)), _Note)]
+        # Learned queries are activations once they are projected; weights that are scaled or normalized stay weights.
+        if role not in _PROJECTS and tensors and all(map(self._is_weight, tensors)):
+            for result in _tensors((output,)):
+                self.follows[id(result)] = self._reference(result)
+            return False
         if role == "pairs" and not noted and not _is_outer(args, output):
             role = None
         if role in _PRODUCTS:
@@ -464,9 +471,6 @@ class Products:
                 return False
             role = None if role == "pairs" else "projection"
         if not noted:
-            if role is None and tensors and all(map(self._is_weight, tensors)):
-                for result in _tensors((output,)):
-                    self.follows[id(result)] = self._reference(result)
             return False
         holds, module = max(note.holds for note in noted), noted[0].module
         # A product with weights has other numbers, except where it mixes heads: then it stays within one module.
