@@ -14,6 +14,7 @@ from lists import filled, found
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from page import ROOT, Page, boxed, pages
+from quiz import quiz
 from reference import GROUPS, reference
 from reports import reports
 
@@ -92,7 +93,7 @@ def written(page: Page) -> str:
     """A page of cells with its questions, and the way to run it oneself."""
     name = page.path.stem
     own = f"*Run it yourself: [as a notebook]({name}.ipynb), or `python {page.path.relative_to(ROOT).as_posix()}`.*"
-    asked = "" if page.chapter is None else "\n" + chapter(page.chapter).markdown()
+    asked = "" if page.chapter is None else "\n" + quiz(chapter(page.chapter))
     return f"{page.markdown()}{asked}\n---\n\n{own}\n"
 
 
@@ -102,5 +103,5 @@ def notebook(page: Page) -> str:
 
     made = page.notebook()
     if page.chapter is not None:
-        made.cells.append(nbformat.v4.new_markdown_cell(chapter(page.chapter).markdown(), id="questions"))
+        made.cells.append(nbformat.v4.new_markdown_cell(quiz(chapter(page.chapter)), id="questions"))
     return nbformat.writes(made) + "\n"

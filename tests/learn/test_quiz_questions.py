@@ -6,6 +6,7 @@ from contextlib import redirect_stdout
 from html import unescape
 
 import pytest
+from quiz import quiz
 
 import regard
 from regard.learn.questions import CHAPTERS, chapter
@@ -46,7 +47,7 @@ CHOICE = re.compile(
 
 @pytest.mark.parametrize("number", CHAPTERS)
 def test_on_the_page_each_choice_says_whether_it_is_right_and_why(number):
-    text = chapter(number).markdown()
+    text = quiz(chapter(number))
     assert text.startswith("## Questions")
     assert f"`regard quiz {number}`" in text
     asked = text.split('<details class="proof"')[:-1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
-from html import escape
 from importlib import resources
 
 from regard.errors import InputError
@@ -40,28 +39,6 @@ class Question:
         """
         return list(zip(_LETTERS, self.choices, strict=False))
 
-    def markdown(self, number: int, group: str = "") -> str:
-        """For a page or a notebook, without a script: a choice opens to show whether it is right, and why.
-
-        Args:
-            number: the number of the question.
-            group: of the choices with the same group, a browser keeps one open.
-        """
-        choices = []
-        for letter, choice in self.lettered():
-            is_right = letter == self.answer
-            verdict = "Right." if is_right else f"No, it is {self.answer}: {self.right}."
-            choices.append(
-                f'<details class="choice {"right" if is_right else "wrong"}" name="{group}">'
-                f"<summary><b>{letter}</b> {escape(choice)}</summary>"
-                f"<p><b>{escape(verdict)}</b> {escape(self.because)}</p></details>"
-            )
-        return (
-            f"**{number}.** {self.ask}\n\n" + "\n".join(choices) + "\n\n"
-            f'<details class="proof" markdown="1"><summary>The code that prints the answer</summary>\n\n'
-            f"```python\n{self.code.strip()}\n```\n\n</details>"
-        )
-
 
 @dataclass(frozen=True)
 class Chapter:
@@ -70,19 +47,6 @@ class Chapter:
     number: int
     title: str
     questions: tuple[Question, ...]
-
-    def markdown(self) -> str:
-        """For the end of the chapter's page.
-
-        >>> print(chapter(1).markdown().splitlines()[0])
-        ## Questions
-        """
-        note = (
-            f"Choose an answer to see whether it is right. `regard quiz {self.number}` asks the same in the terminal."
-        )
-        numbered = enumerate(self.questions, 1)
-        questions = [question.markdown(n, f"question-{self.number}-{n}") for n, question in numbered]
-        return "\n\n".join(["## Questions", note, *questions]) + "\n"
 
 
 def chapter(number: int) -> Chapter:
