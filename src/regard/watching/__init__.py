@@ -21,8 +21,7 @@ from regard.watching.questions.looks import Heads, Looks, Rollout, Spans
 from regard.watching.record.entries import Entry
 from regard.watching.record.record import Record
 from regard.watching.see import find_model
-from regard.watching.training.alarms import Alarm
-from regard.watching.training.monitoring import Monitor, Sample, monitor
+from regard.watching.training.monitoring import Alarm, Monitor, Sample, monitor
 
 __all__ = [
     "Alarm",

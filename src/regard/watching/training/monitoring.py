@@ -1,13 +1,14 @@
-"""`monitor`: the numbers of every head, sampled while a model trains."""
+"""`monitor`: the numbers of every head sampled while a model trains, what in them is alarming, and a film of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from math import isfinite
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
@@ -18,15 +19,69 @@ from torch import nn
 
 from regard.drawing import Picture, film
 from regard.drawing.svg import Canvas, Raster
-from regard.errors import InputError, WatchError
+from regard.errors import InputError, MissingDependencyError, WatchError
 from regard.support import whole
-from regard.watching.training.alarms import Alarm, alarms
-from regard.watching.training.callbacks import lightning_callback, trainer_callback
 from regard.watching.training.head_numbers import MEANINGS, Numbers, head_numbers
 
 _WHOLE = {"max_logit": max, "entropy_least": min}  # of all heads; the other numbers are means
 _CELL, _ACROSS = 14.0, 4  # pixels of a head in a film; panels in a line
 _FRAMES = 200  # of a film, at most
+_LOGIT = 100.0  # Kimi K2 clips beyond
+_COLLAPSED, _FALLEN = 0.05, 0.25  # entropy of a layer: share of the possible, and of the largest so far
+_DEAD = 0.01  # output of a head, as a share of the median of its layer
+_SINK = 0.3  # from here on Gu and others call a token a sink
+_SOURCES = {
+    "logits": "Kimi K2 (2025, arXiv:2507.20534) clips query and key weights beyond 100",
+    "entropy": "Zhai and others (2023, arXiv:2303.06296): training becomes unstable as entropy collapses",
+    "dead": "Michel and others (2019, arXiv:1905.10650): such a head can be removed",
+    "sink": "Gu and others (2025, arXiv:2410.10781): a token is a sink from a share of 0.3 on",
+}
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """Something that began at this step: which head or layer, what was measured, and who calls it a problem."""
+
+    step: int
+    where: str
+    kind: str  # "logits", "entropy", "dead" or "sink"
+    reason: str
+
+    @property
+    def source(self) -> str:
+        """The publication that the threshold is from."""
+        return _SOURCES[self.kind]
+
+    def __str__(self) -> str:
+        return f"step {self.step}, {self.where}: {self.reason}. {self.source}."
+
+
+def alarms(
+    step: int, layers: Mapping[str, Numbers], first: Mapping[str, Numbers], highest: Mapping[str, float]
+) -> Iterator[Alarm]:
+    """The alarms of one sample.
+
+    Args:
+        step: its step.
+        layers: the numbers of each layer.
+        first: those of the first sample of each layer.
+        highest: the largest entropy that each layer has had.
+    """
+    for layer, numbers in layers.items():
+        heads = [f"{layer}/head{n:02d}" for n in range(len(numbers["entropy"]))]
+        entropy, relative = fmean(numbers["entropy"]), fmean(numbers["entropy_relative"])
+        if relative < _COLLAPSED and entropy < _FALLEN * highest[layer]:
+            fallen = f"entropy {entropy:.2f} of once {highest[layer]:.2f}, {relative:.1%} of what is possible"
+            yield Alarm(step, layer, "entropy", fallen)
+        usual = median(numbers["output_norm"])
+        for n, head in enumerate(heads):
+            if numbers["max_logit"][n] > _LOGIT:
+                yield Alarm(step, head, "logits", f"logits up to {numbers['max_logit'][n]:.0f}")
+            if numbers["output_norm"][n] < _DEAD * usual:
+                yield Alarm(step, head, "dead", f"output of length {numbers['output_norm'][n]:.2g}, others {usual:.2g}")
+            if numbers["sink"][n] >= _SINK > first[layer]["sink"][n]:
+                before = first[layer]["sink"][n]
+                yield Alarm(step, head, "sink", f"one token receives {numbers['sink'][n]:.0%}, at first {before:.0%}")
 
 
 @dataclass(frozen=True)
@@ -181,11 +236,61 @@ class Monitor:
             batch: inputs of the model to sample; by default the first micro-batch of the sampled step, which a hook of
                 that step takes. A compiled model has no such hook: give it a batch.
         """
-        return trainer_callback(self, batch)
+        base: Any = import_module("transformers").TrainerCallback
+        monitor = self
+        inputs: list[tuple[tuple[Any, ...], Mapping[str, Any]]] = [] if batch is None else [((), batch)]
+
+        class MonitorCallback(base):  # type: ignore[misc]
+            """Samples the model at the end of every `every`-th step."""
+
+            def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+                if batch is None and args.torch_compile:
+                    raise InputError(
+                        "a compiled model is sampled on a batch of its own: monitor.trainer_callback(batch), such as "
+                        "next(iter(trainer.get_train_dataloader()))."
+                    )
+
+            def on_step_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+                if batch is None and state.global_step % monitor.every == 0:
+
+                    def keep(_: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+                        handle.remove()
+                        inputs[:] = [(args, kwargs)]
+
+                    handle = model.register_forward_pre_hook(keep, with_kwargs=True)
+
+            def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+                monitor.steps = state.global_step  # as it was when the step began, plus 1
+                if (state.global_step - 1) % monitor.every == 0 and inputs:
+                    args, kwargs = inputs[0]
+                    if monitor.sample(*args, **kwargs):
+                        sample = monitor.samples[-1]
+                        state.log_history.append(sample.overall | {"step": sample.step})
+                    if batch is None:
+                        inputs.clear()
+
+        return MonitorCallback()
 
     def lightning_callback(self, inputs: Callable[[Any], Sequence[Any]] = lambda batch: (batch[0],)) -> Any:
         """A `Callback` of Lightning; `inputs` takes from a batch what the model's forward takes."""
-        return lightning_callback(self, inputs)
+        base: Any = _lightning()
+        monitor = self
+
+        class MonitorCallback(base):  # type: ignore[misc]
+            """Samples the model after every `every`-th training step."""
+
+            def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+                monitor.step(*inputs(batch))
+
+        return MonitorCallback()
+
+
+def _lightning() -> Any:
+    """Lightning's class of callbacks, by either name of its package."""
+    for name in ("lightning.pytorch", "pytorch_lightning"):
+        with suppress(ImportError):
+            return import_module(name).Callback
+    raise MissingDependencyError("the callback needs Lightning: pip install lightning.")
 
 
 def _plain(model: nn.Module) -> nn.Module:
