@@ -17,7 +17,7 @@ from torch.nn import functional
 
 import regard
 from regard.backends.reference import Reference
-from regard.watching.training.monitoring import alarms
+from regard.watching.monitoring import alarms
 
 NAMES = ("max_logit", "entropy", "entropy_least", "entropy_relative", "sink", "itself", "previous", "largest", "output_norm")  # fmt: skip
 

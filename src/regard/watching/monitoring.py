@@ -21,7 +21,7 @@ from regard.drawing import Picture, film
 from regard.drawing.svg import Canvas, Raster
 from regard.errors import InputError, MissingDependencyError, WatchError
 from regard.support import whole
-from regard.watching.training.head_numbers import MEANINGS, Numbers, head_numbers
+from regard.watching.head_numbers import MEANINGS, Numbers, head_numbers
 
 _WHOLE = {"max_logit": max, "entropy_least": min}  # of all heads; the other numbers are means
 _CELL, _ACROSS = 14.0, 4  # pixels of a head in a film; panels in a line
