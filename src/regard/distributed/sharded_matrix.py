@@ -27,7 +27,7 @@ from regard.support import whole as whole_number
 class ShardedScores:
     """This rank's share of the scores, and the normaliser of its rows over the keys of all ranks.
 
-    It corresponds to `NormalisedScores` on one device. `known`: whether all ranks know the normaliser, as agreed.
+    It corresponds to `NormalisedScores` on one device. All ranks know the normaliser, or none does (`forget_lse`).
     """
 
     def __init__(self, share: Share, sources: Sequence[Source], rows: Share | None = None, lse: Tensor | None = None):
@@ -48,41 +48,43 @@ class ShardedScores:
         """Whether this rank knows the normaliser."""
         return self._lse is not None
 
+    def forget_lse(self) -> None:
+        """Forget the normaliser, which another rank does not know: all ranks compute it together."""
+        self._lse = None
+
     @no_compile
-    def lse(self, known: bool) -> Float[Tensor, "batch heads own_queries"]:
-        """The normaliser as data; all ranks compute it unless all of them know it."""
-        if not known:
+    def lse(self) -> Float[Tensor, "batch heads own_queries"]:
+        """The normaliser as data."""
+        if self._lse is None:
             with torch.no_grad():
                 self._lse = results.logsumexp(self.rows)
-        assert self._lse is not None
         if self._lse.is_inference() and not torch.is_inference_mode_enabled():
             self._lse = self._lse.clone()  # tensors made in inference mode cannot be saved for backward
         return self._lse
 
-    def normaliser(self, known: bool) -> Float[Tensor, "batch heads own_queries"]:
+    def normaliser(self) -> Float[Tensor, "batch heads own_queries"]:
         """The normaliser as a differentiable function of all queries and keys."""
-        lse = self.lse(known)
+        lse = self.lse()
         return results.differentiable(self.rows, LogSumExp(), lse)[0] if self.requires_grad else lse
 
     @no_compile
-    def compute(self, request: Request, known: bool) -> Tensor:
+    def compute(self, request: Request) -> Tensor:
         """The result of a request other than `Top`, differentiable except for a pool and a maximum."""
         if isinstance(request, Attend) and request.operand.shape[1] != self.scores.key.shape[1]:
             if not self.has_all_keys:
-                self.lse(known)
-                known = True
-            return per_member(self, request, lambda part, product: part.compute(product, known))
+                self.lse()
+            return per_member(self, request, ShardedScores.compute)
         if isinstance(request, Pool) or request == Received("max"):
-            (result,) = self.reduce([request], known)
+            (result,) = self.reduce(request)
             assert isinstance(result, Tensor)
             return result
         if request == Received("mean"):
-            return self.compute(Received(), known) / max(self.share.queries.size, 1)
+            return self.compute(Received()) / max(self.share.queries.size, 1)
         finds_lse = isinstance(request, Attend) and self.has_all_keys
-        lse = None if finds_lse else self.lse(known)
+        lse = None if finds_lse else self.lse()
         operand = request.operand
         if self.requires_grad or (torch.is_grad_enabled() and operand is not None and operand.requires_grad):
-            outer = None if lse is None else results.differentiable(self.rows, LogSumExp(), lse)[0]
+            outer = None if finds_lse else self.normaliser()
             result, lse, precise = results.differentiable(self.share, request, lse, outer)
         else:
             with torch.no_grad():
@@ -92,28 +94,28 @@ class ShardedScores:
         return result
 
     @no_compile
-    def reduce(self, requests: Sequence[Reduction], known: bool) -> list[Any]:
+    def reduce(self, *requests: Reduction) -> list[Any]:
         """Several reductions while the keys travel round the ring once, as data."""
-        lse = self.lse(known)
+        lse = self.lse()
         with torch.no_grad():
             return results.reduce(self.share, lse, requests)
 
     @no_compile
-    def largest_score(self, negated: bool, known: bool) -> Float[Tensor, "batch heads own_queries"]:
+    def largest_score(self, negated: bool = False) -> Float[Tensor, "batch heads own_queries"]:
         """As `NormalisedScores.largest_score`."""
         own = self.has_all_keys and self.sinks is None and not negated
         scores = self.scores.negated() if negated else replace(self.scores, sinks=None)
         share = replace(self.share, scores=scores)
         with torch.no_grad():
-            lse = self.lse(known) if own else results.logsumexp(share)
+            lse = self.lse() if own else results.logsumexp(share)
             if self.shape[3]:
                 lse = largest_score(lse, results.reduce(share, lse, [Top(1)])[0])
         return lse.to(scores.working_dtype, copy=True)
 
-    def dense(self, stage: str, known: bool) -> Float[Tensor, "batch heads queries keys"]:
+    def dense(self, stage: str) -> Float[Tensor, "batch heads queries keys"]:
         """One whole stage, or the "weights", the same on all ranks; as data."""
         with torch.no_grad():
-            return results.dense(self.share, stage, self.lse(known) if stage == "weights" else None)
+            return results.dense(self.share, stage, self.lse() if stage == "weights" else None)
 
     def select(self, batch: Sequence[int], heads: Sequence[int], rows: Positions, columns: Positions) -> ShardedScores:
         """Some batches, heads, rows and columns, each row still normalised over all its keys."""
@@ -221,10 +223,9 @@ class ShardedMatrix(LazyMatrix):
 
     # How it is computed
 
-    def _agree(
+    def _begin(
         self, call: str, prepare: Callable[[], Sequence[Any]] = list, operand: Tensor | None = None
-    ) -> tuple[list[Any], bool]:
-        """Begin a call on all ranks: return what `prepare` returns, and whether all ranks know the normaliser."""
+    ) -> Sequence[Any]:
         prepared: list[Any] = []
 
         def message() -> dict[str, Any]:
@@ -236,23 +237,10 @@ class ShardedMatrix(LazyMatrix):
 
         has_gradient = torch.is_grad_enabled() and isinstance(operand, Tensor) and operand.requires_grad
         graph = " with gradients" if has_gradient or self._core.requires_grad else ""
-        text = f"{call}{graph}, of a matrix {tuple(self.shape)}"
-        return prepared, all(reply["known"] for reply in self._core.share.ring.agree(text, message))
-
-    def _answer(self, call: str, request: Callable[[], Request], operand: Tensor | None = None) -> Tensor:
-        (prepared,), known = self._agree(call, lambda: [request()], operand)
-        return self._core.compute(prepared, known)
-
-    def _answers(self, call: str, requests: Callable[[], Sequence[Reduction]]) -> list[Any]:
-        prepared, known = self._agree(call, requests)
-        return self._core.reduce(prepared, known)
-
-    def _logsumexp(self) -> Float[Tensor, "batch heads own_queries"]:
-        _, known = self._agree("logsumexp")
-        return self._core.normaliser(known).to(self._core.scores.working_dtype, copy=True)
-
-    def _known_logsumexp(self) -> Float[Tensor, "batch heads own_queries"]:
-        return self._core.lse(known=True).to(self._core.scores.working_dtype, copy=True)
+        replies = self._core.share.ring.agree(f"{call}{graph}, of a matrix {tuple(self.shape)}", message)
+        if not all(reply["known"] for reply in replies):
+            self._core.forget_lse()
+        return prepared
 
     def _transposed_product(self, x: Tensor) -> Tensor:
         return super()._transposed_product(_local(x))
@@ -266,13 +254,11 @@ class ShardedMatrix(LazyMatrix):
                 raise InputError("a matrix in shards is indexed by ints, slices and ... only. Take rows one by one.")
             return [axes, self._part_to_read(axes)]
 
-        (axes, part), known = self._agree(f"A[{index}] ({stage})", prepare)
-        dense: Tensor = part._as_indexed(part._core.dense(stage, known), axes)
+        axes, part = self._begin(f"A[{index}] ({stage})", prepare)
+        if not self._core.knows_lse:
+            part._core.forget_lse()  # the part was made before the ranks agreed
+        dense: Tensor = part._as_indexed(part._core.dense(stage), axes)
         return dense
-
-    def _largest_score(self, call: str, negated: bool) -> Float[Tensor, "batch heads own_queries"]:
-        _, known = self._agree(call)
-        return self._core.largest_score(negated, known)
 
     @no_compile
     def _part(self, index: Any) -> ShardedMatrix:

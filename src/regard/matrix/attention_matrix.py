@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.overrides import handle_torch_function
 
-from regard import backends
 from regard.backends import Attend, Dropout, Result
 from regard.errors import InputError, MissingDependencyError, ShapeError
 from regard.matrix import compiled
@@ -206,27 +205,16 @@ class AttentionMatrix(LazyMatrix):
 
     # Computed on one device
 
-    def _answer(self, call: str, request: Callable[[], backends.Request], operand: Tensor | None = None) -> Tensor:
-        return self._core.compute(request())
-
-    def _answers(self, call: str, requests: Callable[[], Sequence[backends.Reduction]]) -> list[Any]:
-        return self._core.reduce(*requests())
-
-    def _logsumexp(self) -> Float[Tensor, "batch heads queries"]:
-        self._core.check_sources()
-        return self._core.normaliser().to(self._core.scores.working_dtype, copy=True)
-
-    def _known_logsumexp(self) -> Float[Tensor, "batch heads queries"]:
-        return self._core.lse().to(self._core.scores.working_dtype, copy=True)
+    def _begin(
+        self, call: str, prepare: Callable[[], Sequence[Any]] = list, operand: Tensor | None = None
+    ) -> Sequence[Any]:
+        return prepare()
 
     def _highest(self, lse: Float[Tensor, "batch heads queries"], top: Result) -> Float[Tensor, "batch heads queries"]:
         # Beside a large sink, or keys outside of a part, the largest weight of a row may be too small for its dtype.
         if bool(((top[0][..., 0] < _LEAST_WEIGHT) & (lse > -math.inf)).any()):
             return super()._highest(lse, top)
         return largest_score(lse, top)
-
-    def _largest_score(self, call: str, negated: bool) -> Float[Tensor, "batch heads queries"]:
-        return self._core.largest_score(negated)
 
     @no_compile
     def _read(self, stage: str, index: Any) -> Tensor:

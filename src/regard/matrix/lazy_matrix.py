@@ -327,7 +327,7 @@ class LazyMatrix(ABC):
             return listed
 
         received, entropy, *more = self._answers(f"summary(top={top}, pool={pool})", requests)
-        lse, highest = self._known_logsumexp(), None
+        lse, highest = self._core.lse().to(self._core.scores.working_dtype, copy=True), None
         if top is not None:
             highest = self._highest(lse, more[0])
         return Summary(
@@ -371,40 +371,26 @@ class LazyMatrix(ABC):
     # Computed by subclasses
 
     @abstractmethod
-    def _answer(self, call: str, request: Callable[[], Request], operand: Tensor | None = None) -> Tensor:
-        """The result of one request, differentiable unless it is a maximum.
+    def _begin(
+        self, call: str, prepare: Callable[[], Sequence[Any]] = list, operand: Tensor | None = None
+    ) -> Sequence[Any]:
+        """Begin a call, on all ranks alike where there are several, and return what `prepare` returns.
 
         Args:
             call: the call as text, which ranks compare.
-            request: checks the arguments and returns the request.
+            prepare: checks the arguments and returns the requests.
             operand: the user's tensor right of `@`.
         """
 
     @abstractmethod
-    def _answers(self, call: str, requests: Callable[[], Sequence[Reduction]]) -> list[Any]:
-        """The results of several requests in as few passes as possible, as data; a pair for each `Top`."""
-
-    @abstractmethod
-    def _logsumexp(self) -> Float[Tensor, "batch heads queries"]:
-        """A copy of the normaliser in the working dtype, differentiable."""
-
-    @abstractmethod
-    def _known_logsumexp(self) -> Float[Tensor, "batch heads queries"]:
-        """The same as data, once `_answers` has computed it."""
+    def _read(self, stage: str, index: Any) -> Tensor:
+        """The numbers of an index, of the "weights" or of a stage before them."""
 
     def _highest(self, lse: Float[Tensor, "batch heads queries"], top: Result) -> Float[Tensor, "batch heads queries"]:
         """The largest masked score of each row, from its largest weights where they suffice."""
         if self._core.has_all_keys and self._core.sinks is None:
             return largest_score(lse, top)
         return self._largest_score("max_score()", negated=False)
-
-    @abstractmethod
-    def _largest_score(self, call: str, negated: bool) -> Float[Tensor, "batch heads queries"]:
-        """The largest masked score of each row, or of the negated scores, as data."""
-
-    @abstractmethod
-    def _read(self, stage: str, index: Any) -> Tensor:
-        """The numbers of an index, of the "weights" or of a stage before them."""
 
     def _per_query(self, result: Tensor) -> Tensor:
         """A result (batch, heads, queries, …) in the user's axes."""
@@ -423,6 +409,27 @@ class LazyMatrix(ABC):
         return None
 
     # Helpers
+
+    def _answer(self, call: str, request: Callable[[], Request], operand: Tensor | None = None) -> Tensor:
+        """The result of one request, differentiable unless it is a maximum."""
+        (prepared,) = self._begin(call, lambda: [request()], operand)
+        result: Tensor = self._core.compute(prepared)
+        return result
+
+    def _answers(self, call: str, requests: Callable[[], Sequence[Reduction]]) -> list[Any]:
+        """The results of several requests in as few passes as possible, as data; a pair for each `Top`."""
+        results: list[Any] = self._core.reduce(*self._begin(call, requests))
+        return results
+
+    def _logsumexp(self) -> Float[Tensor, "batch heads queries"]:
+        """A copy of the normaliser in the working dtype, differentiable."""
+        self._begin("logsumexp")
+        return self._core.normaliser().to(self._core.scores.working_dtype, copy=True)  # type: ignore[no-any-return]
+
+    def _largest_score(self, call: str, negated: bool) -> Float[Tensor, "batch heads queries"]:
+        """The largest masked score of each row, or of the negated scores, as data."""
+        self._begin(call)
+        return self._core.largest_score(negated)  # type: ignore[no-any-return]
 
     def _derived(self: M, **changes: Any) -> M:
         """This matrix with some of its private attributes changed."""

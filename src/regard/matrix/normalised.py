@@ -127,6 +127,7 @@ class NormalisedScores:
     @no_compile
     def normaliser(self) -> Float[Tensor, "batch heads queries"]:
         """The normaliser as a differentiable function of all queries and keys."""
+        self.check_sources()
         lse = self.lse()
         if torch.is_grad_enabled() and self.row_scores.requires_grad:
             return backends.differentiable(LogSumExp(), self.row_scores, lse)[0]
