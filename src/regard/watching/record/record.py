@@ -47,9 +47,8 @@ class Record(Mapping[str, Entry]):
 
     >>> import torch, regard
     >>> class Layer(torch.nn.Module):
-    ...     heads, kind, attend = 1, "encoder", staticmethod(regard.attention)
     ...     def forward(self, x):
-    ...         return self.attend(x, x, x)
+    ...         return regard.attention(x, x, x)
     >>> with regard.watch(Layer(), tokens=["A", "dog", "ate"]) as record:
     ...     output = record.model(5 * torch.eye(3)[None, None])
     >>> print(record.looks("dog"))
@@ -202,9 +201,8 @@ class Record(Mapping[str, Entry]):
 
         >>> import torch, regard
         >>> class Layer(torch.nn.Module):
-        ...     heads, kind, attend = 1, "encoder", staticmethod(regard.attention)
         ...     def forward(self, x):
-        ...         return self.attend(x, x, x)
+        ...         return regard.attention(x, x, x)
         >>> with regard.watch(Layer(), tokens=["A", "dog", "ate", "food"]) as record:
         ...     output = record.model(5 * torch.eye(4)[None, None])
         >>> print(record.atlas())
@@ -293,9 +291,8 @@ class Record(Mapping[str, Entry]):
 
         >>> import torch, regard
         >>> class Layer(torch.nn.Module):
-        ...     heads, kind, attend = 1, "encoder", staticmethod(regard.attention)
         ...     def forward(self, x):
-        ...         return self.attend(x, x, x)
+        ...         return regard.attention(x, x, x)
         >>> with regard.watch(Layer(), tokens=["A", "dog", "ate"]) as record:
         ...     output = record.model(torch.eye(3)[None, None])
         >>> print(record.picture("lines", word="dog"))
@@ -334,9 +331,8 @@ class Record(Mapping[str, Entry]):
 
         >>> import torch, regard
         >>> class Layer(torch.nn.Module):
-        ...     heads, kind, attend = 1, "encoder", staticmethod(regard.attention)
         ...     def forward(self, x):
-        ...         return self.attend(x, x, x)
+        ...         return regard.attention(x, x, x)
         >>> with regard.watch(Layer(), tokens=["dog", "", "", "", ""], images=[(2, 2, 1)]) as record:
         ...     output = record.model(4 * torch.eye(5)[None, None, [3, 0, 1, 3, 4]])
         >>> print(record.over("dog"))
