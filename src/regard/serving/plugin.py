@@ -21,7 +21,7 @@ from regard.errors import MissingDependencyError, RegardError, WatchError
 from regard.serving.requests import LayerStep, Share, Store, WatchedRequest
 from regard.support import Float, Int
 from regard.watching.capture.calls import Shard
-from regard.watching.capture.events import replaced
+from regard.watching.capture.watchers import replaced
 
 _VERSION = "0.32"  # of vLLM, that this plugin is made for
 _STORE = "_regard_store"  # attribute of a worker

@@ -109,7 +109,7 @@ class WatchedRequest:
     def observe(self, layer: str, step: LayerStep, queries: range) -> None:
         """Record what a layer computed for the tokens at these positions."""
         calls = self._calls.get(layer)
-        stop = self.start if calls is None else calls.rows.tokens
+        stop = self.start if calls is None else calls.queries.stop
         if queries.start > stop:
             raise WatchError(f"{layer}: the tokens from {stop} to {queries.start - 1} ran where regard does not see.")
         again = stop - queries.start  # tokens that are computed again after the server had dropped their keys

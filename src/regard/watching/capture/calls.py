@@ -62,7 +62,7 @@ class AttentionCall:
 
     def attend(self, value: Tensor, dropout: float = 0.0) -> tuple[Tensor, AttentionMatrix]:
         """Compute the output, and return the matrix that it was computed with."""
-        with torch._C.DisableTorchFunction():  # plain_torch.py does not follow what regard computes
+        with torch._C.DisableTorchFunction():  # torch_modules.py does not follow what regard computes
             if dropout or not self.zeroed.atoms:
                 matrix = self.matrix()
                 return matrix.attend(value, dropout), matrix
@@ -167,23 +167,10 @@ def joined_parts(calls: Sequence[AttentionCall], boundaries: Tensor | None) -> A
     )
     if boundaries is None or len(boundaries) != len(calls) + 1 or not alike:
         return None
-    query, key = _row([call.query for call in calls]), _row([call.key for call in calls])
+    query, key = torch.cat([call.query for call in calls], 2), torch.cat([call.key for call in calls], 2)
     ids = torch.repeat_interleave(torch.tensor(sizes)).to(query.device)
     whole = range(sum(sizes))
     return replace(calls[0], query=query, key=key, mask=documents(ids), queries=whole, keys=whole)
-
-
-def _row(parts: Sequence[Float[Tensor, "1 heads _ width"]]) -> Float[Tensor, "1 heads tokens width"]:
-    """Return the tensor that was cut into these parts, if they still lie in it side by side; else a copy."""
-    first, start = parts[0], parts[0].storage_offset()
-    step = first.stride(2)
-    for part in parts:
-        same = part.untyped_storage().data_ptr() == first.untyped_storage().data_ptr()
-        if not same or part.stride() != first.stride() or part.storage_offset() != start or part.requires_grad:
-            return torch.cat(list(parts), 2)
-        start += part.shape[2] * step
-    size = (*first.shape[:2], sum(part.shape[2] for part in parts), first.shape[3])
-    return first.as_strided(size, first.stride(), first.storage_offset())
 
 
 # What every way to capture needs

@@ -20,10 +20,10 @@ from torch.nn import functional
 from regard.errors import InputError, WatchError
 from regard.matrix import AttentionMatrix
 from regard.scores import Dense, Mask, as_mask
-from regard.watching.capture import events
 from regard.watching.capture.calls import AttentionCall, check_readable, names_another_sequence, shard_of, to_one_dtype
 from regard.watching.capture.masks import LazyMask, Pattern, looks_causal, read_mask
 from regard.watching.capture.steps import Hypotheses
+from regard.watching.capture.watchers import attend, follow, replaced, watchers_of
 
 _fused = functional.scaled_dot_product_attention
 NAME = "regard"
@@ -206,13 +206,14 @@ class WatchedGenerate:
                 "before, or a generate of the model's own. Generate with num_beams=1, or watch model(sequences) on "
                 "what came out."
             )
-        watchers = events.watchers(model)
+        watchers = watchers_of(model)
         hypotheses: Hypotheses | None = None
         end = config.eos_token_id  # one, several or none
         ends = () if end is None else (end,) if isinstance(end, int) else tuple(end)
         inputs = {"input_ids": next(iter(args), None)} | options
         kind = "beams" if beams else "guided" if guided else ""
-        events.tell(watchers, lambda name: events.GenerationBegan(name, model, inputs, kind, ends))
+        for watcher, name in watchers:
+            watcher.begin_generation(name, model, inputs, kind, ends)
         try:
             if not beams:
                 return self._original(*args, **options)
@@ -221,7 +222,8 @@ class WatchedGenerate:
             hypotheses = Hypotheses(rows, output.sequences, len(rows) // count, config.num_beams)
             return output if config.return_dict_in_generate else output.sequences
         finally:
-            events.tell(watchers, lambda _: events.GenerationEnded(hypotheses))
+            for watcher, _ in watchers:
+                watcher.end_generation(hypotheses)
 
 
 @functools.cache
@@ -275,9 +277,9 @@ def _gguf_read_once() -> Iterator[None]:
     from transformers import modeling_gguf_pytorch_utils as reader
 
     with (
-        events.replaced(gguf, "GGUFReader", functools.cache),
-        events.replaced(gguf, "get_tensor_name_map", functools.cache),
-        events.replaced(reader, "tqdm", lambda _: lambda items, **_: items),
+        replaced(gguf, "GGUFReader", functools.cache),
+        replaced(gguf, "get_tensor_name_map", functools.cache),
+        replaced(reader, "tqdm", lambda _: lambda items, **_: items),
     ):
         yield
 
@@ -401,7 +403,7 @@ def _attention(
     grouped = query.shape[1] != key.shape[1]
     plain = query.shape[2] == 1 and position_bias is None and softcap is None and s_aux is None
     plain = plain and not (options.get("output_attentions") or _may_change_weights(tuple(options)))
-    if plain and events.follow(module, query, key, attention_mask, scaling):
+    if plain and follow(module, query, key, attention_mask, scaling):
         output = _fused(query, key, value, dropout_p=dropout, scale=scaling, enable_gqa=grouped)
         return output.transpose(1, 2).contiguous(), None
     if options.get("cache") is not None:
@@ -410,7 +412,7 @@ def _attention(
     query, key, value = to_one_dtype(query, key, value)
     if query.shape[0] != key.shape[0]:  # learned queries, the same for every text
         query, key, value = (t.expand(max(len(query), len(key)), -1, -1, -1) for t in (query, key, value))
-    watchers = events.watchers(module)
+    watchers = watchers_of(module)
     name = watchers[0][1] if watchers else ""
     causal = False
     if attention_mask is None and query.shape[2] > 1 and _expects_bools(getattr(module, "config", None)):
@@ -436,10 +438,11 @@ def _attention(
             return _fused(query, key, value, dropout_p=dropout, scale=scaling, enable_gqa=grouped), None
         return call.attend(value, dropout)
 
-    output, matrix = events.attend(watchers, call, value, compute, dropout)
+    output, matrix = attend(watchers, call, value, compute, dropout)
     weights = matrix.to_dense() if matrix is not None and wants_weights else None
     output = output.transpose(1, 2).contiguous()
-    events.tell(watchers, lambda name: events.Returned(name, output))
+    for watcher, own_name in watchers:
+        watcher.note_output(own_name, output)
     return output, weights
 
 

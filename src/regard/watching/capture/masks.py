@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import accumulate, product
 from typing import Any, NamedTuple
 
 import torch
@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_map_only
 from regard.scores import Atom, Band, Cut, Dense, Keep, Mask, Positions, Same, as_mask, bind, hides, pick
 from regard.support import Bool
 from regard.watching.capture.links import LocatedLink
+from regard.watching.record.tokens import runs
 
 _ALL = 2**60  # tokens: more than any text has
 Bounds = tuple[int | None, int | None]  # lowest and highest; None: no bound
@@ -273,11 +274,8 @@ class _Run(NamedTuple):
 
 
 def _runs(positions: Positions) -> list[_Run]:
-    if isinstance(positions, range):
-        return [_Run(positions, 0)]
-    places = positions.tolist()
-    starts = [n for n, place in enumerate(places) if n == 0 or place != places[n - 1] + 1]
-    return [_Run(range(places[a], places[b - 1] + 1), a) for a, b in pairwise([*starts, len(places)])]
+    tokens = [positions] if isinstance(positions, range) else runs(positions.tolist())
+    return [_Run(*run) for run in zip(tokens, accumulate(map(len, tokens), initial=0), strict=False)]
 
 
 def _offset(band: Band, sequence: int, rows: _Run, columns: _Run) -> int:

@@ -22,16 +22,15 @@ from regard.errors import WatchError
 from regard.matrix import AttentionMatrix
 from regard.scores import cut
 from regard.support import Bool
-from regard.watching.capture import events
 from regard.watching.capture.calls import AttentionCall, joined_parts
-from regard.watching.capture.events import Placed
 from regard.watching.capture.links import Changes, LocatedLink, Seen
 from regard.watching.capture.masks import LazyMask, Pattern
 from regard.watching.capture.steps import BeamSteps, Hypotheses, Steps
+from regard.watching.capture.watchers import Placed
 from regard.watching.images.images import Images, Stated, read_images
 from regard.watching.record.entries import Entry, KeptValues, Projections, layer_of
 from regard.watching.record.reductions import Growing, Keep, extend, finished, reduce
-from regard.watching.record.tokens import Rows, Text, Tokens, Vocabulary
+from regard.watching.record.tokens import Text, Tokens, Vocabulary
 
 _ROWS = 256  # steps that wait to be reduced together: one reduction is hardly slower for many rows than for few
 
@@ -57,7 +56,7 @@ class ModuleCalls:
         beams: bool = False,
         values: KeptValues | None = None,
     ):
-        self._first = call.queries.start  # the position of its first query in the text, kept or not
+        self.first = call.queries.start  # the first query seen, kept or not; the tokens before it were in a cache
         self._reduced_to = keep.reductions  # None: the matrix is kept
         if keep.rows is not None and call.kind == "encoder":  # such a text does not grow, so it has no last rows
             self._reduced_to = ("received",)
@@ -87,8 +86,8 @@ class ModuleCalls:
 
     def _begin(self, call: AttentionCall, count: int) -> None:
         """Let the text be that of this call, which stands for `count` calls."""
-        self._batch, self._count = call.query.shape[0], count
-        self._queries, self._keys, self._rows = call.queries, call.keys, call.query.shape[2]
+        self.batch, self.rows, self._count = call.query.shape[0], call.query.shape[2], count  # rows: kept queries
+        self.queries, self._keys = call.queries, call.keys
         self._whole: tuple[AttentionCall, AttentionMatrix] | None = None  # all calls as one, once it was computed
 
     def _take(self, call: AttentionCall, matrix: AttentionMatrix, count: int) -> None:
@@ -98,17 +97,17 @@ class ModuleCalls:
             self._whole = call, matrix
             self._steps.add(call)
         else:
-            self._reductions = self._reduce(call, matrix.detach(), range(self._rows))
+            self._reductions = self._reduce(call, matrix.detach(), range(self.rows))
             self._steps.note(call)
 
     @property
     def _shape(self) -> tuple[int, int, int, int]:
-        return self._batch, len(self._heads), self._rows, len(self._keys)
+        return self.batch, len(self._heads), self.rows, len(self._keys)
 
     def continues(self, call: AttentionCall, text_continues: bool) -> bool:
         """Whether a call continues this text; `text_continues`: self-attention did so in the same forward."""
         if call.kind != "cross":
-            return 0 < call.queries.start == self._queries.stop
+            return 0 < call.queries.start == self.queries.stop
         last = self._last_key()
         if last is call.key:  # a cache returns the same tensor each time
             return True
@@ -139,7 +138,7 @@ class ModuleCalls:
 
     def follow(self, query: Tensor, key: Tensor, queries: range, scale: float | None, *, compare: bool) -> bool:
         """Append a step if it is like the last one; False: it may differ, and nothing was done."""
-        if queries.start != self._queries.stop or self.kind != "decoder" or self.beams is not None:
+        if queries.start != self.queries.stop or self.kind != "decoder" or self.beams is not None:
             return False
         if not self._steps.follow(query, key, scale, compare=compare):
             return False
@@ -148,8 +147,8 @@ class ModuleCalls:
 
     def _grow(self, queries: int, keys: int, rows: int) -> None:
         """Let the text end with these queries and keys, after a step of `rows` queries."""
-        self._queries, self._keys = range(self._queries.start, queries), range(self._keys.start, keys)
-        self._rows += rows
+        self.queries, self._keys = range(self.queries.start, queries), range(self._keys.start, keys)
+        self.rows += rows
         self._count += 1
         self._whole = None
         if self._steps.rows >= _ROWS:
@@ -215,25 +214,20 @@ class ModuleCalls:
 
     # Where the queries lie in the text, and which tokens are padding
 
-    @property
-    def rows(self) -> Rows:
-        """Where its queries lie in the text."""
-        return Rows(self._batch, self._rows, self._queries.stop, self._first)
-
     def real(self) -> Bool[Tensor, "batch tokens"] | None:
         """Return which tokens up to the last query are no padding; None if unknown, or if another text has them."""
         keys = self._padding()
-        one_text = self.kind == "decoder" or self._rows == len(self._keys)
-        return keys[:, : self._queries.stop - self._keys.start] if keys is not None and one_text else None
+        one_text = self.kind == "decoder" or self.rows == len(self._keys)
+        return keys[:, : self.queries.stop - self._keys.start] if keys is not None and one_text else None
 
     def _place(self) -> tuple[int, Tensor | None, int]:
         """Return the number of tokens up to the last query, which are no padding, and how many were not seen."""
         if self.kind != "cross":
-            return self._queries.stop, self.real(), self._first
-        reader = self._text.reader(self._name, self._batch, self._rows)
+            return self.queries.stop, self.real(), self.first
+        reader = self._text.reader(self._name, self.batch, self.rows)
         if reader is None:
-            return self._queries.stop, None, self._first
-        return reader.rows.tokens, reader.real(), reader.rows.unseen
+            return self.queries.stop, None, self.first
+        return reader.queries.stop, reader.real(), reader.first
 
     def _padding(self) -> Bool[Tensor, "batch keys"] | None:
         if self._reduced_to is not None:
@@ -242,11 +236,11 @@ class ModuleCalls:
 
     def _real(self, call: AttentionCall, keys: range, before: Tensor | None) -> Bool[Tensor, "batch keys"] | None:
         """Return which keys are no padding: by the mask of a call with these keys, as known `before`, and by ids."""
-        by_ids = None if self.kind == "cross" else self._text.read(self._name, keys.stop, self._batch)
+        by_ids = None if self.kind == "cross" else self._text.read(self._name, keys.stop, self.batch)
         sources = ((call.real_keys(), keys.start), (before, 0), (by_ids, 0))
         if all(known is None for known, _ in sources):
             return None
-        real = torch.ones(self._batch, keys.stop, dtype=torch.bool, device=call.query.device)
+        real = torch.ones(self.batch, keys.stop, dtype=torch.bool, device=call.query.device)
         for known, start in sources:
             if known is not None:
                 real[:, start : start + known.shape[1]] &= known.to(real.device)
@@ -261,7 +255,7 @@ class ModuleCalls:
         self._real_keys = self._real(call, keys, self._real_keys)
         _, real, _ = self._place()
         if real is not None:
-            rows = real[:, real.shape[1] - self._rows :][:, queries.start : queries.stop]
+            rows = real[:, real.shape[1] - self.rows :][:, queries.start : queries.stop]
             matrix = matrix.where(cut(~rows))
         return reduce(matrix, self._reduced_to, queries, keys)
 
@@ -270,7 +264,7 @@ class ModuleCalls:
         if self._reductions is None or not self._steps.rows:
             return
         call = self._steps.joined()
-        queries, keys = range(self._rows - self._steps.rows, self._rows), self._columns(call)
+        queries, keys = range(self.rows - self._steps.rows, self.rows), self._columns(call)
         added = self._reduce(call, call.matrix(), queries)
         self._reductions = extend(self._reductions, added, keys.start, keys.stop)
         self._steps.clear()
@@ -363,7 +357,8 @@ class Passes:
         self.seen: dict[str, Seen] = {}  # by module: what is known of its last text, where nothing is recorded
         self.forwards = 0  # how often the user's code called the model or a part of it
         self.thread = threading.get_ident()  # of the `with` block
-        self._forward = events.ForwardBegan(None, False)
+        self._cache: Any = None  # the past_key_values of the running forward
+        self._differentiable = False  # whether that forward was called with gradients
         self._generation = _Generation()
         self._ids: dict[str, Tensor] = {}  # by module: ids for which no attention was computed yet
         self._images: Images | None = None
@@ -374,51 +369,71 @@ class Passes:
         self._fresh: set[str] = set()  # modules that were observed in a forward which has not ended yet
         self._now = self._new_pass()
 
-    # Events
+    # What happens to the model
 
-    def tell(self, event: events.Event) -> None:
-        """Fold an event."""
-        match event:
-            case events.InputsRead(ids, read):
-                self._ids |= ids
-                self._images = self._images or read()
-            case events.ForwardBegan(cache):
-                self.forwards += 1
-                self._forward, self._images = event, self._generation.images
-                filled = self._caches.get(id(cache))
-                if filled is not None and filled[0]() is cache:  # two texts may be generated in turn, each with a cache
-                    self._now = filled[1]
-                for calls in self._parts.values():  # of a forward that ended in an error
-                    calls.clear()
-            case events.ForwardEnded(cache):
-                for each in (self._forward.cache, cache):
-                    if type(each).__weakrefoffset__:  # neither None nor a tuple of tensors, as old models have
-                        self._caches[id(each)] = weakref.ref(each), self._now
-                self._forward = self._forward._replace(cache=None)
-            case events.GenerationBegan(name, model, inputs, mode, ends):
-                if mode == "beams" and (self._keep.values or self._keep.rows is not None):
-                    raise WatchError(
-                        "neither values nor the last rows are followed along the hypotheses of a beam search. Watch "
-                        'with keep="matrix", generate with num_beams=1, or watch model(sequences) on what came out.'
-                    )
-                images = read_images(name, model, (), inputs, self._setup.images)
-                self._generation = _Generation(mode, ends, images, len(self.passes))
-            case events.GenerationEnded(hypotheses):
-                self._generation = _Generation()
-                searched = [text for text in self.passes if any(calls.beams for calls in text.values())]
-                for text in searched if hypotheses is not None else ():
-                    # Without a cache each step is a pass of its own.
-                    text.choose(hypotheses if len(searched) == 1 else None)
-            case events.ModuleEnded(name, boundaries):
-                self._end_module(name, boundaries)
-            case events.Returned(name, output):
-                if self._keep.values:  # the output projection is recognised by its input
-                    self.projections.returned(name, output)
-            case events.Unseen(name):
-                self.unseen[name] = None
+    def begin_forward(self, cache: Any) -> None:
+        """Note that the user's code calls the model or a part of it, with this KV cache."""
+        self.forwards += 1
+        self._cache, self._differentiable, self._images = cache, torch.is_grad_enabled(), self._generation.images
+        filled = self._caches.get(id(cache))
+        if filled is not None and filled[0]() is cache:  # two texts may be generated in turn, each with a cache
+            self._now = filled[1]
+        for calls in self._parts.values():  # of a forward that ended in an error
+            calls.clear()
 
-    def _end_module(self, name: str, boundaries: Callable[[], Tensor | None]) -> None:
-        """Name a module as unseen unless it called transformers' function; record its parts as one row if it can be."""
+    def end_forward(self, cache: Any) -> None:
+        """Note that this forward has ended, and the KV cache that it returned."""
+        for each in (self._cache, cache):
+            if type(each).__weakrefoffset__:  # neither None nor a tuple of tensors, as old models have
+                self._caches[id(each)] = weakref.ref(each), self._now
+        self._cache = None
+
+    def read_inputs(self, ids: Mapping[str, Tensor], images: Callable[[], Images | None]) -> None:
+        """Note the ids (batch, tokens) that modules received; `images` reads those that the model received."""
+        self._ids |= ids
+        self._images = self._images or images()
+
+    def begin_generation(
+        self, name: str, model: nn.Module, inputs: Mapping[str, Any], mode: str, ends: tuple[int, ...]
+    ) -> None:
+        """Note that `generate` was called.
+
+        Args:
+            name: of the generating model inside the watched one.
+            model: that model.
+            inputs: its arguments.
+            mode: "beams"; "guided": every second pass is the unconditional text; "": one row for each text.
+            ends: the ids of tokens that end a text.
+        """
+        if mode == "beams" and (self._keep.values or self._keep.rows is not None):
+            raise WatchError(
+                "neither values nor the last rows are followed along the hypotheses of a beam search. Watch "
+                'with keep="matrix", generate with num_beams=1, or watch model(sequences) on what came out.'
+            )
+        images = read_images(name, model, (), inputs, self._setup.images)
+        self._generation = _Generation(mode, ends, images, len(self.passes))
+
+    def end_generation(self, hypotheses: Hypotheses | None) -> None:
+        """Note that `generate` has returned or raised an error; a beam search has hypotheses."""
+        self._generation = _Generation()
+        searched = [text for text in self.passes if any(calls.beams for calls in text.values())]
+        for text in searched if hypotheses is not None else ():
+            text.choose(hypotheses if len(searched) == 1 else None)  # without a cache each step is a pass of its own
+
+    def note_output(self, name: str, output: Tensor) -> None:
+        """Note what the attention function returned to a module: its output projection is recognised by its input."""
+        if self._keep.values:
+            self.projections.returned(name, output)
+
+    def name_unseen(self, name: str) -> None:
+        """Name a module that computed attention which cannot be recorded."""
+        self.unseen[name] = None
+
+    def end_module(self, name: str, boundaries: Callable[[], Tensor | None]) -> None:
+        """Name a module as unseen unless it called transformers' function; record its parts as one row if it can be.
+
+        `boundaries` returns where a vision model cuts its row of patches into parts.
+        """
         if name not in self._fresh:
             self.unseen[name] = None
             return
@@ -488,7 +503,7 @@ class Passes:
 
     def _record(self, placed: Placed, matrix: AttentionMatrix | None, value: Tensor | None) -> None:
         name = placed.name
-        lost = self._keep.graph and not torch.is_grad_enabled() and self._forward.differentiable
+        lost = self._keep.graph and not torch.is_grad_enabled() and self._differentiable
         if lost and any(parameter.requires_grad for parameter in self._setup.modules[name].parameters()):
             raise WatchError(
                 f'{name} ran without gradients, though the model was called with them: keep="graph" has none to keep. '

@@ -1,8 +1,8 @@
 """`watch`: a `with` block in which the attention of a model is recorded.
 
-Inside the block, attention is seen in one of three ways: regard's own layers call it by their `attend` (own_layers.py),
-Hugging Face models by a registered function (huggingface.py), and all other modules are seen by a mode of torch
-(plain_torch.py). Each way brings its calls to `events.attend`, and so to `Passes` (passes.py): `place` sorts a call
+Inside the block, attention is seen in one of three ways: Hugging Face models call it by a registered function
+(huggingface.py), regard's own layers by their `attend`, and all other modules are seen by a mode of torch (both in
+torch_modules.py). Each way brings its calls to `watchers.attend`, and so to `Passes` (passes.py): `place` sorts a call
 into a text and cuts links, `observe` records it and removes heads.
 """
 
@@ -25,9 +25,8 @@ from regard.errors import InputError, UnseenWarning, WatchError
 from regard.matrix import attention
 from regard.nn import Decoder, Encoder, MultiHeadAttention, SelfAttention, Transformer
 from regard.support import some_of
-from regard.watching.capture import events, huggingface, plain_torch
+from regard.watching.capture import huggingface, torch_modules, watchers
 from regard.watching.capture.links import Changes, Link, Seen, Without
-from regard.watching.capture.own_layers import WatchedAttend
 from regard.watching.capture.passes import Passes, Setup
 from regard.watching.images.images import Stated, check_stated, read_images
 from regard.watching.record.record import Record
@@ -78,9 +77,8 @@ def watch(
 
     >>> import torch, regard
     >>> class Layer(torch.nn.Module):
-    ...     heads, kind, attend = 2, "encoder", staticmethod(regard.attention)
     ...     def forward(self, x):
-    ...         return self.attend(x, x, x, mask=None, dropout=0.0)
+    ...         return regard.attention(x, x, x)
     >>> with regard.watch(Layer(), tokens=["a", "dog"]) as record:
     ...     output = record.model(torch.eye(2).expand(1, 2, 2, 2))
     >>> record[""].shape
@@ -137,14 +135,14 @@ class Watching:
         if not any(facts.visible or _attends(module, facts) for _, module, facts in modules):
             raise self._nothing_seen()
         with contextlib.ExitStack() as undo:
-            undo.callback(events.remove, self._passes)
-            events.add(self._passes, named.items())
+            undo.callback(watchers.remove, self._passes)
+            watchers.add(self._passes, named.items())
             if theirs := [module for _, module, facts in modules if facts.transformers]:
                 huggingface.prepare()
                 self._configs = huggingface.configs(theirs)
                 for config in self._configs:
-                    undo.enter_context(events.replaced(config, huggingface.IMPLEMENTATION, huggingface.Name))
-            undo.enter_context(plain_torch.unwinding())
+                    undo.enter_context(watchers.replaced(config, huggingface.IMPLEMENTATION, huggingface.Name))
+            undo.enter_context(torch_modules.unwinding())
             for name, module, facts in modules:
                 self._watch_module(undo, name, module, facts)
             for module, hook in self._passes.projections.hooks() if keep.values else ():
@@ -159,20 +157,20 @@ class Watching:
     def _watch_module(self, undo: contextlib.ExitStack, name: str, module: nn.Module, facts: _ClassFacts) -> None:
         """Hook a module, or replace what it calls, as its class requires."""
         if _attends(module, facts):
-            watched = functools.partial(WatchedAttend, module, name)
-            undo.enter_context(events.replaced(module, "attend", watched))
+            watched = functools.partial(torch_modules.WatchedAttend, module, name)
+            undo.enter_context(watchers.replaced(module, "attend", watched))
         if _has_own_code(module, facts):
-            _around(undo, module, plain_torch.begin, plain_torch.end)
+            _around(undo, module, torch_modules.begin, torch_modules.end)
         contains = module._modules and not facts.transformers and not isinstance(module, nn.ModuleList)
         if name == "" or facts.model or contains:  # what a user may call
             _around(undo, module, functools.partial(self._before_forward, name), self._after_forward)
         if isinstance(module, Transformer):
             _hook(undo, module.embedding.register_forward_pre_hook, self._before_embedding)
         if facts.model and hasattr(type(module), "generate") and not self._setup.keep.nothing:
-            undo.enter_context(events.replaced(module, "generate", huggingface.WatchedGenerate))
+            undo.enter_context(watchers.replaced(module, "generate", huggingface.WatchedGenerate))
         if facts.routes:
             _hook(undo, module.register_forward_hook, functools.partial(self._after_module, name), with_kwargs=True)
-        for register, hook in plain_torch.hooks(module):
+        for register, hook in torch_modules.hooks(module):
             _hook(undo, register, hook, with_kwargs=True)
 
     def __exit__(
@@ -210,7 +208,7 @@ class Watching:
             kind: Any = type(module)
             facts = _class_facts(kind)
             if id(module) not in hooked and (facts.computes or facts.visible):
-                self._passes.tell(events.Unseen(name))
+                self._passes.name_unseen(name)
 
     def _nothing_seen(self) -> WatchError:
         name = type(self._model).__name__
@@ -232,16 +230,14 @@ class Watching:
     # Hooks
 
     def _before_forward(self, name: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Tell that a forward from outside begins, and what each module inside it reads."""
+        """Tell `Passes` that a forward from outside begins, and what each module inside it reads."""
         depth = getattr(self._thread, "depth", 0)
         self._thread.depth = depth + 1
         if depth == 0:
-            self._passes.tell(events.ForwardBegan(kwargs.get("past_key_values"), torch.is_grad_enabled()))
+            self._passes.begin_forward(kwargs.get("past_key_values"))
             huggingface.keep_seeing(self._configs)
         inputs = {name: kwargs.get("input_ids", args[0] if args else None)}
-        if isinstance(
-            module, Encoder | Decoder
-        ):  # these receive vectors, which the Transformer has embedded just before
+        if isinstance(module, Encoder | Decoder):  # they receive vectors, which the Transformer has just embedded
             inputs, self._embedded = {name: self._embedded}, None
         elif isinstance(module, Transformer):
             inputs = {}
@@ -251,7 +247,7 @@ class Watching:
             if isinstance(tensor, Tensor) and not tensor.is_floating_point() and tensor.dim() == 2
         }
         images = functools.partial(read_images, name, module, args, kwargs, self._setup.images)
-        self._passes.tell(events.InputsRead(ids, images))
+        self._passes.read_inputs(ids, images)
 
     def _before_embedding(self, _: nn.Module, args: tuple[Any, ...]) -> None:
         self._embedded = args[0] if args else None
@@ -259,10 +255,10 @@ class Watching:
     def _after_forward(self, _: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         self._thread.depth -= 1
         if self._thread.depth == 0:
-            self._passes.tell(events.ForwardEnded(getattr(output, "past_key_values", None)))
+            self._passes.end_forward(getattr(output, "past_key_values", None))
 
     def _after_module(self, name: str, module: nn.Module, args: Any, kwargs: Any, *_: Any) -> None:
-        self._passes.tell(events.ModuleEnded(name, functools.partial(huggingface.boundaries, module, args, kwargs)))
+        self._passes.end_module(name, functools.partial(huggingface.boundaries, module, args, kwargs))
 
 
 # Modules: their names, and what the class of each tells

@@ -103,10 +103,11 @@ class Tokens(Sequence[str]):
 
     def after(self, count: int) -> Tokens:
         """Return these tokens after `count` unknown tokens, which are called by their number."""
-        numbers = [Word(str(n), n, n + 1) for n in range(count)]
-        words = [*numbers, *(Word(w.text, w.start + count, w.stop + count) for w in self.words)]
-        pieces = [*(word.text for word in numbers), *self.pieces]
-        return self._replaced(pieces, words, grids=[grid.shifted(count) for grid in self.grids])
+        unknown = Tokens.numbered(count)
+        words = [*unknown.words, *(Word(w.text, w.start + count, w.stop + count) for w in self.words)]
+        return self._replaced(
+            [*unknown.pieces, *self.pieces], words, grids=[grid.shifted(count) for grid in self.grids]
+        )
 
     def without_padding(self, real: Sequence[int], first: int) -> Tokens:
         """Return the tokens at these positions (the others are padding); `first` is the number of the first of them.
@@ -143,8 +144,7 @@ class Tokens(Sequence[str]):
         if tokens.stop > len(self):
             before = self._places[-1] + 1 + max(tokens.start - len(self), 0) if self._places else tokens.start
             return [range(places[0] if places else before, tokens.stop)]
-        starts = [n for n, place in enumerate(places) if n == 0 or place != places[n - 1] + 1]
-        return [range(places[a], places[b - 1] + 1) for a, b in pairwise([*starts, len(places)])]
+        return runs(places)
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -314,6 +314,16 @@ class Tokens(Sequence[str]):
         return _legible(joined.lstrip("".join(_STARTS)) or joined)
 
 
+def runs(positions: Sequence[int]) -> list[range]:
+    """Return ascending positions as runs of neighbours.
+
+    >>> runs([2, 3, 4, 7])
+    [range(2, 5), range(7, 8)]
+    """
+    starts = [n for n, position in enumerate(positions) if n == 0 or position != positions[n - 1] + 1]
+    return [range(positions[a], positions[b - 1] + 1) for a, b in pairwise([*starts, len(positions)])]
+
+
 def _legible(text: str) -> str:
     r"""Return a text of nothing but spaces and line ends, as tokenizers write them, in visible signs.
 
@@ -430,15 +440,6 @@ class Sides(NamedTuple):
     key_tokens: list[Tokens] | None
 
 
-class Rows(NamedTuple):
-    """Where the queries of a module lie in the text: the last of `tokens` tokens, of which the first were not seen."""
-
-    batch: int
-    queries: int
-    tokens: int
-    unseen: int
-
-
 class Detached:
     """Notes whether numbers of a record without a gradient were read where a gradient may have been meant."""
 
@@ -528,7 +529,7 @@ class Text:
             common = takewhile(lambda letters: letters[0] == letters[1], zip(name, other, strict=False))
             return alike[other].kind == "decoder", len(list(common))
 
-        alike = {other: each for other, each in self.readers.items() if each.rows[:2] == (batch, queries)}
+        alike = {other: each for other, each in self.readers.items() if (each.batch, each.rows) == (batch, queries)}
         return alike[max(alike, key=nearness)] if alike else None
 
     def sides(

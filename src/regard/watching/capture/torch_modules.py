@@ -1,9 +1,9 @@
-"""Modules with code of their own: a mode of torch sees what they call of torch and of regard; nothing is replaced.
+"""regard's own layers, whose `attend` is replaced, and modules with code of their own, in which nothing is replaced.
 
-While such a module runs, a mode of torch (`torch.overrides.TorchFunctionMode`) receives every call, however its
-function was imported. `scaled_dot_product_attention`, `multi_head_attention_forward`, `regard.attention` and `A @ v`
-compute what they did before, and the watchers of the running module observe them. While the mode is active, torch does
-not take its fast path, which runs whole layers in C++.
+While a module with code of its own runs, a mode of torch (`torch.overrides.TorchFunctionMode`) receives every call,
+however its function was imported. `scaled_dot_product_attention`, `multi_head_attention_forward`, `regard.attention`
+and `A @ v` compute what they did before, and the watchers of the running module observe them. While the mode is active,
+torch does not take its fast path, which runs whole layers in C++.
 
 Attention by hand, a softmax over the product of two activations, is only named. `Products.see` notes each product of
 two tensors of which neither is a weight, and what is computed from it: scaled, masked, cut, joined. A note lives as
@@ -35,14 +35,13 @@ from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 from regard.errors import WatchError
 from regard.matrix import AttentionMatrix, attention
-from regard.scores import HIDING, Dense, Mask
-from regard.watching.capture import events
+from regard.scores import HIDING, Atom, Band, Dense, Mask, as_mask
 from regard.watching.capture.calls import AttentionCall, check_readable, names_another_sequence, to_one_dtype
-from regard.watching.capture.events import Watchers
-from regard.watching.capture.masks import Pattern, looks_causal
-from regard.watching.capture.own_layers import WatchedAttend, matrix_call
+from regard.watching.capture.masks import Bounds, Pattern, looks_causal
+from regard.watching.capture.watchers import Watchers, attend, name_unseen, watchers_of
 
 _PACKAGE = Path(__file__).parents[2]  # regard
+_KINDS = ("encoder", "decoder", "cross")
 
 
 class _Mode(TorchFunctionMode):
@@ -131,7 +130,7 @@ def _watched(frame: FrameType | None, hidden: Path = _PACKAGE) -> tuple[nn.Modul
             return None, []
         caller = caller.f_back
     for module in _running(caller):
-        if watchers := events.watchers(module):
+        if watchers := watchers_of(module):
             return module, watchers
     return None, []
 
@@ -145,8 +144,35 @@ def _name_unseen(frame: FrameType) -> None:
     """Tell the watchers of the innermost module with code of its own that its attention cannot be recorded."""
     _, watchers = _watched(frame)
     if watchers:
-        watchers = next(filter(None, map(events.watchers, _innermost(frame))), watchers)
-    events.tell(watchers, events.Unseen)
+        watchers = next(filter(None, map(watchers_of, _innermost(frame))), watchers)
+    name_unseen(watchers)
+
+
+# Calls of `regard.attention` and of `A @ value`
+
+
+class WatchedAttend:
+    """Replaces `attend` in one of regard's layers while it is watched."""
+
+    def __init__(self, module: nn.Module, name: str, original: Callable[..., Tensor]):
+        self._module, self._name, self.original = module, name, original
+
+    def __deepcopy__(self, _: Any) -> Callable[..., Tensor]:
+        return self.original  # a copy is not watched
+
+    def __call__(self, query: Tensor, key: Tensor, value: Tensor, *, dropout: float = 0.0, **options: Any) -> Tensor:
+        """Compute what `attend` returns, without the links and heads that the watchers leave out."""
+        watchers, axes = watchers_of(self._module), query.dim()
+        if axes > 4 or value.dim() > axes:  # several axes of batches, or several values
+            output = self.original(query, key, value, dropout=dropout, **options)
+            name_unseen(watchers)
+            return output
+        mask = as_mask(options.pop("mask", None))
+        query, key, value = (t[(None,) * (4 - axes)] if t.dim() == axes else t for t in (query, key, value))
+        kind = _kind(self._module, self._name, query, key, mask)
+        call = _our_call(kind, query, key, mask, **options)
+        output, _ = attend(watchers, call, value, lambda: call.attend(value, dropout), dropout)
+        return output[(0,) * (4 - axes)]
 
 
 def _of_regard(mode: _Mode, frame: FrameType, function: Callable[..., Tensor], *args: Any, **options: Any) -> Tensor:
@@ -163,18 +189,59 @@ def _of_a_matrix(
 ) -> Tensor:  # fmt: skip
     """Compute `A @ value` for code that is not regard's."""
     module, watchers = _watched(frame, _PACKAGE / "watching")
-    compute = functools.partial(function, matrix, value, *options)
-    return compute() if module is None else matrix_call(module, watchers, matrix, value, compute)
+    core, axes = matrix._core, len(matrix.shape)
+    is_part = matrix._whole is not None or not core.has_all_keys
+    if module is None or axes > 4 or value.dim() > axes or is_part:
+        output = function(matrix, value, *options)
+        name_unseen(watchers)
+        return output
+    query, key, mask, scores = core.scores.query, core.scores.key, matrix._mask, core.scores
+    kind = _kind(module, watchers[0][1], query, key, mask)
+    call = _our_call(kind, query, key, mask, scores.sinks, scale=scores.scale, softcap=scores.softcap)
+    with_axes = value[(None,) * (4 - axes)] if value.dim() == axes else value
+
+    def compute() -> tuple[Tensor, AttentionMatrix]:
+        output = function(matrix, value, *options)
+        return output[(None,) * (4 - axes)], call.matrix() if axes < 4 else matrix
+
+    output, _ = attend(watchers, call, with_axes, compute)
+    return output[(0,) * (4 - axes)]
 
 
-def hooks(module: nn.Module) -> Iterator[tuple[Callable[..., Any], Callable[..., Any]]]:
-    """Yield the hooks that a module of torch needs while it is watched, each with the method that registers it."""
-    if isinstance(module, nn.MultiheadAttention):
-        yield module.register_forward_pre_hook, _refuse_nested
-    elif isinstance(module, nn.TransformerEncoderLayer):
-        yield module.register_forward_pre_hook, _refuse_misread_masks
-    elif isinstance(module, nn.TransformerEncoder):
-        yield module.register_forward_hook, _fill_padding
+def _kind(module: nn.Module, name: str, query: Tensor, key: Tensor, mask: Mask) -> str:
+    """Return the kind of a module's attention: as the module says, or by its name, its mask and its lengths."""
+    kind = getattr(module, "kind", None)
+    if kind in _KINDS:
+        return str(kind)
+    if any(isinstance(atom, Band) and atom.highest is not None for atom in mask.atoms):
+        return "decoder"
+    return "cross" if names_another_sequence(name) or query.shape[2] != key.shape[2] else "encoder"
+
+
+def _our_call(
+    kind: str, query: Tensor, key: Tensor, mask: Mask, sinks: Tensor | float | None = None, **options: Any
+) -> AttentionCall:
+    """Return a call of `regard.attention` with a batch and a head axis, in positions of the whole text."""
+    queries, keys = query.shape[2], key.shape[2]
+    first = keys - queries if kind == "decoder" and keys > queries else 0  # the earlier keys come from a cache
+    bands: list[Bounds] = []
+    others: list[Atom] = []
+    for atom in mask.atoms:
+        if isinstance(atom, Band) and isinstance(atom.offset, int):
+            shift = atom.offset - first
+            bands.append(tuple(None if edge is None else edge + shift for edge in (atom.lowest, atom.highest)))  # type: ignore[arg-type]
+        else:
+            others.append(atom)
+    if kind == "decoder" and queries == 1:  # a step needs no mask, but the matrix of all steps does
+        bands.append((None, 0))
+    sinks = sinks if sinks is None or isinstance(sinks, Tensor) else query.new_tensor(sinks)
+    return AttentionCall(
+        query, key, mask, sinks=sinks, kind=kind, queries=range(first, first + queries), keys=range(keys),
+        pattern=Pattern(tuple(bands)), dense=Mask(tuple(others)), **options,
+    )  # fmt: skip
+
+
+# Calls of torch's functions
 
 
 def _of_torch(
@@ -197,7 +264,7 @@ def _of_torch(
         outputs.append(output.reshape(*call.query.shape[:3], output.shape[-1]))
         return outputs[0], None
 
-    observed, matrix = events.attend(watchers, call, values, compute, dropout_p)
+    observed, matrix = attend(watchers, call, values, compute, dropout_p)
     if heads is not None:
         heads.matrix, heads.changed = matrix, not outputs or observed is not outputs[0]
     shape = query.shape[:-2] if enable_gqa else torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])  # type: ignore[no-untyped-call]
@@ -326,6 +393,16 @@ def _value(value: Tensor, call: AttentionCall) -> Tensor:
 
 
 # The fast path of torch
+
+
+def hooks(module: nn.Module) -> Iterator[tuple[Callable[..., Any], Callable[..., Any]]]:
+    """Yield the hooks that a module of torch needs while it is watched, each with the method that registers it."""
+    if isinstance(module, nn.MultiheadAttention):
+        yield module.register_forward_pre_hook, _refuse_nested
+    elif isinstance(module, nn.TransformerEncoderLayer):
+        yield module.register_forward_pre_hook, _refuse_misread_masks
+    elif isinstance(module, nn.TransformerEncoder):
+        yield module.register_forward_hook, _fill_padding
 
 
 def _refuse_nested(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

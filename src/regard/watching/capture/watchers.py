@@ -1,14 +1,12 @@
-"""The events that a watched model reports, and who watches which module.
+"""Who watches which module, and `attend`, to which every way to capture brings its calls.
 
-own_layers.py, huggingface.py and plain_torch.py see attention calls and bring them to `attend`. The hooks of session.py
-see forwards and inputs and `tell` them as events. The watcher of a module is a `Passes`: it folds calls and events into
-what a record has.
+The watcher of a module is a `Passes`: it folds calls, and what else happens to the model, into what a record has.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,70 +17,9 @@ from regard.errors import WatchError
 from regard.matrix import AttentionMatrix
 from regard.watching.capture.calls import AttentionCall
 from regard.watching.capture.masks import LazyMask
-from regard.watching.capture.steps import Hypotheses
-from regard.watching.images.images import Images
 
 if TYPE_CHECKING:
     from regard.watching.capture.passes import Pass, Passes
-
-
-class ForwardBegan(NamedTuple):
-    """The user's code called the model or a part of it."""
-
-    cache: Any  # its past_key_values
-    differentiable: bool
-
-
-class ForwardEnded(NamedTuple):
-    """The call that began with `ForwardBegan` has ended."""
-
-    cache: Any  # the past_key_values that it returned
-
-
-class InputsRead(NamedTuple):
-    """Modules received input ids, or the model received images."""
-
-    ids: Mapping[str, Tensor]  # (batch, tokens) by module name
-    images: Callable[[], Images | None]  # reads the images; called only if none are known yet
-
-
-class GenerationBegan(NamedTuple):
-    """`generate` was called."""
-
-    name: str  # of the generating model inside the watched one
-    model: nn.Module
-    inputs: Mapping[str, Any]
-    mode: str  # "beams"; "guided": every second pass is the unconditional text; "": one row for each text
-    ends: tuple[int, ...]  # the ids of tokens that end a text
-
-
-class GenerationEnded(NamedTuple):
-    """`generate` has returned or raised an error."""
-
-    hypotheses: Hypotheses | None  # of a beam search
-
-
-class ModuleEnded(NamedTuple):
-    """The forward of a module that calls the registered attention function has ended."""
-
-    name: str
-    boundaries: Callable[[], Tensor | None]  # where a vision model cuts its row of patches into parts
-
-
-class Returned(NamedTuple):
-    """The attention function returned this output to the code of a module."""
-
-    name: str
-    output: Tensor
-
-
-class Unseen(NamedTuple):
-    """A module computed attention that cannot be recorded."""
-
-    name: str
-
-
-Event = ForwardBegan | ForwardEnded | InputsRead | GenerationBegan | GenerationEnded | ModuleEnded | Returned | Unseen
 
 
 class Placed(NamedTuple):
@@ -93,8 +30,6 @@ class Placed(NamedTuple):
     text: Pass
     call: AttentionCall
 
-
-# Who watches which module
 
 Watchers = list[tuple["Passes", str]]  # each with the name of the module in its model
 _lock = threading.RLock()
@@ -125,7 +60,7 @@ def remove(watcher: Passes) -> None:
                 del _watchers[key]
 
 
-def watchers(module: nn.Module) -> Watchers:
+def watchers_of(module: nn.Module) -> Watchers:
     """Return who watches this module, each with the module's name."""
     return _watchers.get(id(module), [])
 
@@ -155,10 +90,10 @@ def replaced(owner: Any, attribute: str, make: Callable[[Any], Any]) -> Iterator
 # What the ways to capture call
 
 
-def tell(watchers: Watchers, event: Callable[[str], Event]) -> None:
-    """Tell all watchers an event, made from the name that each has for the module."""
+def name_unseen(watchers: Watchers) -> None:
+    """Tell all watchers that their module computed attention which cannot be recorded."""
     for watcher, name in watchers:
-        watcher.tell(event(name))
+        watcher.name_unseen(name)
 
 
 Computed = tuple[Tensor, AttentionMatrix | None]  # an output, and the matrix that it was computed with, if any
@@ -188,5 +123,5 @@ def follow(module: nn.Module, query: Tensor, key: Tensor, mask: Tensor | None, s
         return False
     if torch.is_grad_enabled() or torch._C._is_any_autocast_enabled():
         return False
-    watching = watchers(module)
+    watching = watchers_of(module)
     return len(watching) == 1 and watching[0][0].follow(watching[0][1], query, key, mask, scale)
