@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import random
 import re
+import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,10 +25,12 @@ from measure import arguments, run
 
 from regard import Link, watch
 from regard.translation import Translation, read_lines, read_pairs, score
-from regard.translation.confidence import calibration_error, is_right, right_words
 from regard.translation.translator import SHIPPED, Translator
 
 ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT))  # for the next import
+from recipes.confidence import calibration_error, is_right, right_words  # noqa: E402
+
 PRONOUNS = ROOT / "tests" / "data" / "pronouns.tsv"
 Row = tuple[str, str, str, str, str]  # English, the noun that "it" is, the other noun, the pronoun, French
 

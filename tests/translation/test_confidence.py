@@ -8,8 +8,9 @@ import pytest
 from support.translation import tiny
 
 import regard
+from recipes import confidence
 from regard.translation import Translator
-from regard.translation.confidence import Calibration, Curve, calibration_error, is_right, right_words
+from regard.translation.confidence import Calibration, Curve
 from regard.translation.text.languages import looks_english
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -29,9 +30,11 @@ def test_it_is_surer_of_what_it_has_learned(tiny_translator):
 def test_a_curve_recovers_the_one_that_made_the_data():
     logs = [-n / 500 for n in range(2000)]
     right = [((n * 7919) % 1000) / 1000 < Curve(2.0, 3.0)(log) for n, log in enumerate(logs)]
-    offset, slope = Curve.fit(logs, right)
+    offset, slope = confidence.fit(logs, right)
     assert (offset, slope) == (pytest.approx(2.0, abs=0.3), pytest.approx(3.0, abs=0.4))
-    assert Curve.fit([-1.0, -0.5], [True, False]).slope == 0.0
+    assert confidence.fit([-1.0, -0.5], [True, False]).slope == 0.0
+    curve = confidence.fit([-3.0, -2.0, -1.0, -0.5, -0.2, -0.1], [False, False, True, False, True, True])
+    assert curve(-0.1) > 0.7 > 0.3 > curve(-3.0)
 
 
 def test_languages_curves_and_the_note_are_saved_with_the_model(tiny_translator, tmp_path):
@@ -51,25 +54,22 @@ def test_languages_curves_and_the_note_are_saved_with_the_model(tiny_translator,
 
 
 def test_what_counts_as_right():
-    assert [is_right(text, "Il ne l'a jamais vue.") for text in ("Elle ne l'a jamais vue.", "Il pleut.")] == [
-        True,
-        False,
-    ]
-    assert right_words(["«", "CHIEN", "l'a", "vue,", "jamais"], "Le chien « ne l'a pas vue ».") == [
+    assert [
+        confidence.is_right(text, "Il ne l'a jamais vue.") for text in ("Elle ne l'a jamais vue.", "Il pleut.")
+    ] == [True, False]
+    assert confidence.right_words(["«", "CHIEN", "l'a", "vue,", "jamais"], "Le chien « ne l'a pas vue ».") == [
         True, True, True, True, False,
     ]  # fmt: skip
     sure, right = [0.05, 0.95] * 50, [False, True] * 50
-    assert calibration_error(sure, right) == pytest.approx(0.05)
-    assert calibration_error(sure, right[::-1]) == pytest.approx(0.95)  # though on the whole both are 0.5
+    assert confidence.calibration_error(sure, right) == pytest.approx(0.05)
+    assert confidence.calibration_error(sure, right[::-1]) == pytest.approx(0.95)  # though on the whole both are 0.5
     # Least confident half: 0.2 and never right; the other half: 0.9 and right in 7 of 10.
-    assert calibration_error([0.2] * 50 + [0.9] * 50, [False] * 50 + ([True] * 7 + [False] * 3) * 5) == pytest.approx(
-        (0.2 + 0.2) / 2
-    )
+    assert confidence.calibration_error(
+        [0.2] * 50 + [0.9] * 50, [False] * 50 + ([True] * 7 + [False] * 3) * 5
+    ) == pytest.approx((0.2 + 0.2) / 2)
 
 
 def test_the_recipe_fits_both_curves_and_keeps_what_else_is_known(tiny_translator, tmp_path, monkeypatch, capsys):
-    from recipes import confidence
-
     lines = [f"{source}\t{target}\n" for source, target in tiny.pairs(24, seed=9)]
     (tmp_path / "plain.tsv").write_text("".join(lines[:12]), encoding="utf-8")
     (tmp_path / "packed.tsv.bz2").write_bytes(
