@@ -8,9 +8,15 @@ import torch
 from test_facts import Search
 
 from regard.translation.result import TranslatedSegment
-from regard.translation.text.facts import split_facts
+from regard.translation.text.facts import (
+    commas_outside,
+    find_quotes,
+    french_quotes,
+    keeps_quotes,
+    quotes_as_facts,
+    split_facts,
+)
 from regard.translation.text.languages import Languages
-from regard.translation.text.quotes import commas_outside, find_quotes, french_quotes, keeps_quotes, quotes_as_facts
 from regard.translation.text.segments import Placeholders, Removed, Segment
 from regard.translation.training.vocabulary import Vocabulary
 from regard.translation.translator import _keep_facts

@@ -4,7 +4,6 @@ Read in this order:
 
 structure.py  lines → prose → sentences: what begins a line, what is copied, where sentences end
 languages.py  `Languages`: the rules of English and French in one object; whether a text looks English
-facts.py      what must come out as it went in: numbers, addresses, code, markup
-quotes.py     quotation marks
+facts.py      what must come out as it went in: numbers, addresses, code, markup, quotations
 segments.py   `Segment`: a sentence with its facts hidden, which are put back into its translation
 """

@@ -9,8 +9,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-__all__ = ["ENGLISH_FRENCH", "Languages", "is_typeset", "looks_english"]
-
 Rule = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]  # a pattern, and its replacement
 
 

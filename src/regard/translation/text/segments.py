@@ -10,13 +10,18 @@ from functools import cache
 from itertools import accumulate
 from typing import NamedTuple
 
-from regard.translation.text.facts import Fact, Numbers, split_facts
+from regard.translation.text.facts import (
+    Fact,
+    Numbers,
+    commas_outside,
+    french_quotes,
+    keeps_quotes,
+    quotes_as_facts,
+    split_facts,
+)
 from regard.translation.text.languages import Languages
-from regard.translation.text.quotes import commas_outside, french_quotes, keeps_quotes, quotes_as_facts
 from regard.translation.text.structure import split_blocks, split_long, split_sentences
 from regard.translation.training.vocabulary import MARKS, Vocabulary, clean
-
-__all__ = ["Placeholders", "Removed", "Segment", "show_marks", "split_segments"]
 
 _BREAK = re.compile(r"\s*\n\s*")
 _CLOSING = ",.;:!?…)"

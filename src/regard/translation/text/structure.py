@@ -21,8 +21,6 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-__all__ = ["Block", "Sentence", "split_blocks", "split_long", "split_sentences"]
-
 _PREFIX = re.compile(r"\s*+(?:>[ \t]?)*+(?:[-*+•‣◦–—][ \t]+(?:\[[ xX]\][ \t]+)?|\d{1,3}[.)][ \t]+|#{1,6}[ \t]+)?+\s*+")
 _FENCE = re.compile(r"[ \t]*+(?:>[ \t]?)*+(`{3,}|~{3,})(?!.*`)")
 _RAW = re.compile(r"\s*+<(script|style|pre|!--)(?![a-z])", re.IGNORECASE)
