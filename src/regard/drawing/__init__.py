@@ -11,8 +11,7 @@ then the kinds of pictures:
     all_layers        `grid`, `flow`, `head_map`: all layers and heads of a model
     maps              `landscape`: a long input; `overlay`: the patches of an image, over the image
     diagrams          `schematic`, `set_layer`, `architecture`, `mechanism`: boxes and arrows
-    charts            `bars`, `curves`: any other numbers
-    films             `film`: any pictures, one after another
+    charts            `bars`, `curves`: any other numbers; `film`: any pictures, one after another
 and the zoomable map:
     viewer            `Feed`, which supplies its numbers; its page, its notebook widget, tokens as text
     viewer/           JavaScript and CSS, which a browser runs as they are, in files, notebooks and `regard serve`
@@ -20,9 +19,8 @@ and the zoomable map:
 
 from regard.drawing.all_layers import flow, grid, head_map
 from regard.drawing.attention_lines import alignment, lines
-from regard.drawing.charts import bars, curves
+from regard.drawing.charts import bars, curves, film
 from regard.drawing.diagrams import architecture, mechanism, schematic, set_layer
-from regard.drawing.films import film
 from regard.drawing.maps import Heat, Window, landscape, overlay
 from regard.drawing.matrices import calculation, dot, matrix, mixture, tables
 from regard.drawing.picture import Picture

@@ -1,4 +1,4 @@
-"""`bars` and `curves`: named numbers as bars, and numbers over steps as curves."""
+"""`bars`, named numbers; `curves`, numbers over steps; `film`, pictures of the same thing at several steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from regard.drawing.svg import Canvas, measure, shorten
 from regard.drawing.terminal import bar, padded, visible
 from regard.errors import InputError, ShapeError
 
-__all__ = ["bars", "curves"]
+__all__ = ["bars", "curves", "film"]
 
 _BAR_WIDTH, _BAR_HEIGHT, _LABEL_WIDTH = 280.0, 18.0, 220.0
 _BAR_CELLS = 24  # of the longest bar in a terminal
@@ -202,3 +202,35 @@ def _sparkline(name: str, y: NDArray[np.float64], room: int, span: tuple[float, 
     cells = max(min(room - cell_len(name) - 2 - len(summary), len(y), 60), 1)
     levels = np.nan_to_num((_means(y, cells) - low) / ((high - low) or 1.0)) * (len(_BLOCKS) - 1)
     return Text(f"{name}  {''.join(_BLOCKS[round(float(level))] for level in levels)}{summary}")
+
+
+def film(frames: Mapping[str, Picture], *, title: str = "", caption: str = "") -> Picture:
+    """Pictures by the name of their moment ("step 50"): saved as .html a slider shows each, elsewhere the last.
+
+    The frames share the words of their axes: all pictures must have the same.
+
+    >>> from regard.drawing import matrix
+    >>> print(film({f"step {n}": matrix(np.eye(2) ** n, ["I", "am"]) for n in (0, 1)}))
+    step 1, the last of 2 frames
+          I     am
+    I   100 %   0 %
+    am   0 %   100 %
+    """
+    if not frames:
+        raise ShapeError("film needs at least one frame. Got none.")
+    *_, last = frames
+
+    def draw(canvas: Canvas) -> None:
+        for name, picture in frames.items():
+            with canvas.group(data_frame=name, display=None if name == last else "none"):
+                canvas.text(0, 12, name, 13, bold=True)
+                with canvas.group(transform="translate(0 28)"):
+                    picture.draw(canvas)
+        canvas.reach(canvas.width, canvas.height + 28)
+
+    def text(room: int) -> Text:
+        return Text(f"{last}, the last of {len(frames)} frames\n", "bold").append_text(frames[last].text(room))
+
+    numbers = {f"{name} {what}": values for name, each in frames.items() for what, values in each.numbers.items()}
+    held = {name: np.asarray(values) for name, values in numbers.items()}
+    return Picture("film", held, draw, text, title, caption or frames[last].caption, tuple(frames))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,10 +93,6 @@ class _Schematic:
     weights: NDArray[np.float64]
 
     @property
-    def width(self) -> int:
-        return len(self.vectors["keys"][0])
-
-    @property
     def column_width(self) -> float:
         return max(_VECTOR_WIDTH * max(len(self.shown), 1) + 30, 150.0)
 
@@ -136,10 +132,10 @@ class _Schematic:
     ) -> None:  # fmt: skip
         width = 14.0 * min(len(numbers), 5)
         strip(canvas, middle - width / 2, y, numbers, largest(np.abs(scale_of)))
-        symbol(canvas, middle, y + 32, letter, self.words[n], "middle")
+        symbol(canvas, middle, y + 32, letter, self.words[n])
 
     def _draw_scores(self, canvas: Canvas) -> None:
-        theme, d = canvas.theme, self.width
+        theme, d = canvas.theme, self.vectors["keys"].shape[1]
         products, quotients = formatted(self.scores), formatted(self.scaled)
         for n, word in enumerate(self.words):
             if "queries" in self.shown:
@@ -194,7 +190,8 @@ class _Schematic:
         vectors = ", ".join(f'{letter[0]}("{name}")' for letter in self.shown)
         lines = [f'x("{name}")' + (f"  →  {vectors}" if self.depth and vectors else "")]
         shares = [percent(share) for share in self.weights.tolist()]
-        stages = {"scores": formatted(self.scores), f"÷ √{self.width}": formatted(self.scaled), "softmax": shares}
+        d = self.vectors["keys"].shape[1]
+        stages = {"scores": formatted(self.scores), f"÷ √{d}": formatted(self.scaled), "softmax": shares}
         terms = [[f"{visible(w)} {cell}" for w, cell in zip(self.words, row, strict=True)] for row in stages.values()]
         widths = [max(map(cell_len, column)) for column in zip(*terms, strict=True)]
         for stage, row in list(zip(stages, terms, strict=True))[: (0, 0, 2, 3, 3)[self.depth]]:
@@ -245,7 +242,7 @@ def _column(canvas: Canvas, x: float, y: float, letter: str, word: str) -> None:
     """A vector as a small vertical box of cells."""
     for n in range(4):
         canvas.rect(x - 9, y + n * 13, 18, 13, canvas.theme.panel, stroke=canvas.theme.muted, stroke_width=1)
-    symbol(canvas, x, y + 70, letter, word, "middle")
+    symbol(canvas, x, y + 70, letter, word)
 
 
 def _draw_connected(canvas: Canvas) -> float:
@@ -302,47 +299,13 @@ _NORM_HEIGHT = 20.0
 _PARTS = ("layer", "encoder", "transformer")
 
 
-@runtime_checkable
-class Config(Protocol):
-    """What a drawing needs to know about a Transformer."""
-
-    @property
-    def width(self) -> int:
-        """Numbers per token."""
-
-    @property
-    def heads(self) -> int:
-        """Heads per attention."""
-
-    @property
-    def hidden(self) -> int:
-        """Hidden units of a feed-forward network."""
-
-    @property
-    def encoder_layers(self) -> int:
-        """Layers of the encoder."""
-
-    @property
-    def decoder_layers(self) -> int:
-        """Layers of the decoder."""
-
-    @property
-    def vocabulary(self) -> int:
-        """Tokens in the vocabulary."""
-
-
 def architecture(
-    config: Config,
-    part: str = "transformer",
-    *,
-    source: str = "",
-    target: str = "",
-    title: str = "",
-    unfold: bool = True,
+    config: Any, part: str = "transformer", *, source: str = "", target: str = "", title: str = "", unfold: bool = True
 ) -> Picture:
     """A model from its config: one "layer" of the encoder, the "encoder" as a stack, or the whole "transformer".
 
-    Layer norms follow the sums, as in the paper, or precede the sublayers where the config has `norm_first`.
+    The config is a `TransformerConfig`, or any object with the same names. Layer norms follow the sums, as in the
+    paper, or precede the sublayers where the config has `norm_first`.
 
     >>> from types import SimpleNamespace
     >>> six = SimpleNamespace(width=512, heads=8, hidden=2048, encoder_layers=6, decoder_layers=6, vocabulary=32000)
@@ -427,7 +390,7 @@ def _box(
         canvas.text(middle, y + height / 2 + 14, detail, 11, "middle", theme.muted)
 
 
-def _sublayers(config: Config, decoder: bool) -> list[tuple[str, str]]:
+def _sublayers(config: Any, decoder: bool) -> list[tuple[str, str]]:
     """Name and sizes of each sublayer, from the bottom to the top."""
     heads = f"{config.heads} heads of {config.width // config.heads}"
     forward = ("feed-forward network", f"{config.width:,} → {config.hidden:,} → {config.width:,}")
@@ -436,7 +399,7 @@ def _sublayers(config: Config, decoder: bool) -> list[tuple[str, str]]:
     return [("masked multi-head attention", heads), ("attention to the encoder", heads), forward]
 
 
-def _layer(canvas: Canvas, x: float, y: float, config: Config, name: str, decoder: bool = False) -> float:
+def _layer(canvas: Canvas, x: float, y: float, config: Any, name: str, decoder: bool = False) -> float:
     """One layer's sublayers in a frame, the first at the bottom; returns the bottom of the frame."""
     theme = canvas.theme
     sublayers = _sublayers(config, decoder)
@@ -467,11 +430,11 @@ def _layer(canvas: Canvas, x: float, y: float, config: Config, name: str, decode
     return y + height
 
 
-def _norm_first(config: Config) -> bool:
+def _norm_first(config: Any) -> bool:
     return bool(getattr(config, "norm_first", False))  # the paper normalises after the sum
 
 
-def _outlet(config: Config) -> float:
+def _outlet(config: Any) -> float:
     """Where a layer's output begins, below the top of its frame: at the last sum, or at the norm after it."""
     return 32.0 if _norm_first(config) else 36.0
 
@@ -480,7 +443,7 @@ def _layer_height(sublayers: int) -> float:
     return _SUBLAYER_HEIGHT * sublayers + 34
 
 
-def _stack(canvas: Canvas, config: Config, unfold: bool, source: str) -> None:
+def _stack(canvas: Canvas, config: Any, unfold: bool, source: str) -> None:
     theme = canvas.theme
     count = config.encoder_layers
     shown: list[int | None] = list(range(count, 0, -1))
@@ -507,7 +470,7 @@ def _stack(canvas: Canvas, config: Config, unfold: bool, source: str) -> None:
     canvas.reach(_BOX_WIDTH + 140, y + 24)
 
 
-def _transformer(canvas: Canvas, config: Config, source: str, target: str) -> None:
+def _transformer(canvas: Canvas, config: Any, source: str, target: str) -> None:
     theme = canvas.theme
     width, gap = _BOX_WIDTH + 60, 90.0
     top = 116.0
@@ -543,7 +506,7 @@ def _transformer(canvas: Canvas, config: Config, source: str, target: str) -> No
     canvas.reach(right + width, bottom + 118)
 
 
-def _text(config: Config, part: str) -> Text:
+def _text(config: Any, part: str) -> Text:
     """The parts as nested lines."""
     above = "layers, one above the other"
     encoder = [f"{name}: {detail}" for name, detail in _sublayers(config, decoder=False)]

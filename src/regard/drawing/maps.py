@@ -11,14 +11,13 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.style import Style
 from rich.text import Text
 
 from regard.drawing.arguments import as_array, as_numbers, as_weights, as_words
 from regard.drawing.matrices import cells
 from regard.drawing.picture import Later, Picture
 from regard.drawing.svg import Canvas, Raster, shorten
-from regard.drawing.terminal import Table, beside, heat, largest, percent, pooled, shaded, visible
+from regard.drawing.terminal import Table, beside, heat, largest, percent, pooled, shade, shaded, visible
 from regard.errors import InputError, MissingDependencyError, ShapeError, TooLargeError
 
 __all__ = ["Heat", "Pool", "Window", "landmarks", "landscape", "overlay"]
@@ -356,11 +355,7 @@ def _heat_text(each: Heat, room: int) -> Text:
         line = Text()
         for number, mark in zip(row.tolist(), marked.tolist(), strict=True):
             share = min(max(number, 0.0) / scale, 1.0) if not math.isnan(number) else math.nan
-            sign = "?" if math.isnan(share) else _HEAT_SHADES[min(math.ceil(share * 5 - 1e-9), 5)]
-            style = heat(share)
-            line.append(
-                "[]" if mark else 2 * sign, style if mark else Style(color=style.bgcolor, bgcolor=style.bgcolor)
-            )
+            line.append_text(Text("[]", heat(share)) if mark else shade(share, _HEAT_SHADES))
         line.rstrip()
         lines.append(line)
     return Text("\n").join(lines)

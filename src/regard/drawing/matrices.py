@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -197,22 +197,14 @@ def _legend(canvas: Canvas, scale: float) -> None:
 # Cells
 
 
-@dataclass(frozen=True)
-class Cells:
-    """Where a table was drawn: the box of its numbers, and its right edge."""
+class Cells(NamedTuple):
+    """Where a table was drawn."""
 
-    left: float
-    top: float
-    right: float
+    right: float  # of its numbers
     bottom: float
-    xs: tuple[float, ...]  # the centre of each column shown
-    ys: tuple[float, ...]
+    middle: float  # the height of a sign beside it
+    ys: tuple[float, ...]  # the centre of each row shown
     end: float  # the caption may be wider than the numbers
-
-    @property
-    def middle(self) -> float:
-        """The height of a sign beside it."""
-        return (self.top + self.bottom) / 2
 
 
 def cells(
@@ -274,14 +266,13 @@ def cells(
         at = columns.index(column)
         canvas.rect(xs[at] - widths[at] / 2 - 1, top - 1, widths[at] + 2, bottom - top + 2, **frame)
     caption = max(measure(table.name, 14, bold=True) + 6 + measure(table.formula, 14), measure(table.shape, 11))
-    return Cells(left, top, right, bottom, xs, ys, max(right, left + caption))
+    return Cells(right, bottom, (top + bottom) / 2, ys, max(right, left + caption))
 
 
-def strip(canvas: Canvas, x: float, y: float, numbers: NDArray[np.floating], scale: float, most: int = 5) -> float:
-    """A vector as a row of small cells without numbers, its middle elided if it is long; returns the width."""
-    size = 14.0
-    count = len(numbers)
-    shown: list[int | None] = [*range(count)] if count <= most else [*range(most - 2), None, count - 2, count - 1]
+def strip(canvas: Canvas, x: float, y: float, numbers: NDArray[np.floating], scale: float) -> float:
+    """A vector as a row of at most 5 small cells without numbers, its middle elided; returns the width."""
+    size, count = 14.0, len(numbers)
+    shown: list[int | None] = [*range(count)] if count <= 5 else [0, 1, 2, None, count - 2, count - 1]
     colours = canvas.theme.heat(numbers / (scale or 1.0))
     texts = formatted(np.asarray(numbers, np.float64))
     for n, place in enumerate(shown):
@@ -295,9 +286,9 @@ def strip(canvas: Canvas, x: float, y: float, numbers: NDArray[np.floating], sca
     return size * len(shown)
 
 
-def symbol(canvas: Canvas, x: float, y: float, letter: str, word: str, anchor: str = "start", size: float = 14) -> None:
-    """A letter with a word as its subscript, as in the formulas: x with "I"."""
-    canvas.text(x, y, letter, size, anchor, italic=True, sub=shorten(word, 70, 0.7 * size), title=visible(word, 400))
+def symbol(canvas: Canvas, x: float, y: float, letter: str, word: str) -> None:
+    """A letter with a word as its subscript, as in the formulas, with its middle at x: "z" with "I"."""
+    canvas.text(x, y, letter, 14, "middle", italic=True, sub=shorten(word, 70, 0.7 * 14), title=visible(word, 400))
 
 
 def _texts(table: Table, rows: Sequence[int | None], columns: Sequence[int | None]) -> NDArray[np.object_]:
@@ -522,7 +513,7 @@ def _mixture_lines(
     named = len(words) if len(words) <= _TERMS + 1 else _TERMS
     for row in rows:
         width = strip(canvas, x, y, output[row], scale)
-        symbol(canvas, x + width / 2, y + 32, "z", words[row], "middle")
+        symbol(canvas, x + width / 2, y + 32, "z", words[row])
         at = x + width + 10
         terms = np.argsort(-np.nan_to_num(weights[row]), kind="stable")[:named]
         for n, place in enumerate(sorted(terms.tolist())):
@@ -534,7 +525,7 @@ def _mixture_lines(
             canvas.rect(at + 20, y - 1, 54, 18, rgb(colour), rx=9, stroke=canvas.theme.faint, stroke_width=0.6)
             canvas.text(at + 47, y + 12.5, percent(share), 12, "middle", canvas.theme.ink_on(colour))
             strip(canvas, at + 80, y, values[place], scale)
-            symbol(canvas, at + 80 + width / 2, y + 32, "v", words[place], "middle")
+            symbol(canvas, at + 80 + width / 2, y + 32, "v", words[place])
             at += 96 + width
         others = float(np.delete(weights[row], terms).sum())
         if len(terms) < len(words) and percent(others) != "0 %":

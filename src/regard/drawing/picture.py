@@ -347,7 +347,8 @@ _STYLE = (
 def _with_script(svg: str, canvas: Canvas, keep: bool) -> tuple[str, str]:
     """A drawing with its script as HTML, and the script alone."""
     theme = canvas.theme
-    data = _json([_packed(raster) for raster in canvas.rasters], canvas.labels)
+    data = ", ".join(map(json.dumps, ([_packed(raster) for raster in canvas.rasters], canvas.labels)))
+    data = data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")  # safe inside a script
     # Named by its content: different pictures in a notebook stay apart, and the same picture gives the same bytes.
     name = "regard-" + hashlib.sha256((svg + data).encode("utf-8", "replace")).hexdigest()[:12]
     style = _STYLE.replace("INK", theme.ink).replace("BACKGROUND", theme.background)
@@ -386,9 +387,3 @@ def _packed(raster: Raster) -> dict[str, object]:
         "name": raster.name, "values": packed, "shape": values.shape, "low": low, "high": high, "rows": raster.rows,
         "columns": raster.columns,
     }  # fmt: skip
-
-
-def _json(*values: object) -> str:
-    """Values as the arguments of a call, safe inside a script element."""
-    arguments = ", ".join(json.dumps(value) for value in values)
-    return arguments.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

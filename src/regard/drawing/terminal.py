@@ -344,13 +344,18 @@ def shaded(
     for label, row in zip(labels, bins, strict=True):
         line = Text.assemble((padded(label, indent) + " ", "cyan"))
         for share in (row / scale).tolist():
-            sign = "?" if np.isnan(share) else _SHADES[min(int(np.ceil(share * 5 - 1e-9)), 5)]
-            colour = heat(share).bgcolor  # a solid cell in colour; without colour, the character is the shade
-            line.append(2 * sign, Style(color=colour, bgcolor=colour))
+            line.append_text(shade(share, _SHADES))
         drawn.append(line)
     for line in drawn:
         line.rstrip()
     return Text("\n").join(drawn)
+
+
+def shade(share: float, signs: str) -> Text:
+    """Two cells in the colour of a share; without colour, the sign (of six) is the shade."""
+    sign = "?" if math.isnan(share) else signs[min(math.ceil(share * 5 - 1e-9), 5)]
+    colour = heat(share).bgcolor
+    return Text(2 * sign, Style(color=colour, bgcolor=colour))
 
 
 def shaded_bins(shape: Sequence[int], width: int, lines: int = _LINES) -> tuple[int, int]:
