@@ -13,7 +13,7 @@ from support.page_client import LONG, TEXT, events, read
 
 import regard
 from regard import __version__
-from regard.page.server.app import LIMITS
+from regard.page.app import LIMITS
 
 ROOMS = Path(regard.__file__).parent
 
@@ -342,8 +342,8 @@ def test_what_is_not_there(client, reading, address, status, says):
 
 def test_an_error_of_ours_shows_nothing_of_itself(page, reading, monkeypatch, capsys):
     """What went wrong is printed where the server runs; a visitor sees neither code nor paths."""
-    monkeypatch.setattr("regard.page.server.readings.Reading.weights", lambda *_: 1 / 0)
-    monkeypatch.setattr("regard.page.server.readers.TranslatorReader._translate", lambda *_: 1 / 0)
+    monkeypatch.setattr("regard.page.readings.Reading.weights", lambda *_: 1 / 0)
+    monkeypatch.setattr("regard.page.readers.TranslatorReader._translate", lambda *_: 1 / 0)
     with TestClient(page.app(), base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
         answer = client.get("/api/weights", params={"reading": reading["id"], "entry": 0})
         (event,) = events(client, text=TEXT)

@@ -7,7 +7,7 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 from support.page_client import TEXT
 
-from regard.page.server.app import HEADERS, Guard, own_names
+from regard.page.app import HEADERS, Guard, own_names
 
 ASKED = {"content": json.dumps({"text": TEXT}).encode()}
 JSON = {"content-type": "application/json"}

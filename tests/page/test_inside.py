@@ -8,8 +8,8 @@ from support.page_client import TEXT, read
 
 import regard
 from regard.page import Page, TranslatorReader
-from regard.page.server.inside import kept_inputs, steps
-from regard.page.server.readings import Reading
+from regard.page.inside import kept_inputs, steps
+from regard.page.readings import Reading
 from regard.watching.questions.atlas import roles
 
 

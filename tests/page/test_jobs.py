@@ -12,8 +12,8 @@ from support.page_client import LONG, TEXT
 
 from regard.errors import InputError
 from regard.maps.levels import Levels, Sweeps
-from regard.page.server.jobs import BusyError, ModelThread, Pool
-from regard.page.server.readers import ReadRequest
+from regard.page.jobs import BusyError, ModelThread, Pool
+from regard.page.readers import ReadRequest
 
 
 def run(work):
@@ -81,7 +81,7 @@ def test_a_line_that_is_too_long_is_refused():
 def test_who_has_to_come_again_is_told_when(monkeypatch):
     """What jobs took of late, times those that wait, shared by the threads; at least a second."""
     now = [0.0]
-    monkeypatch.setattr("regard.page.server.jobs.time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr("regard.page.jobs.time", SimpleNamespace(perf_counter=lambda: now[0]))
 
     def lasts(*seconds):
         for each in seconds:

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from support.page_client import TEXT
 
 import regard
-from regard.page.server.app import HEADERS
-from regard.page.server.jobs import BROKEN
+from regard.page.app import HEADERS
+from regard.page.jobs import BROKEN
 
 REQUESTS = int(os.environ.get("REGARD_REQUESTS", "300"))
 EXPECTED = {200, 204, 400, 403, 404, 405, 413, 415, 503}
@@ -107,7 +107,7 @@ requests = st.one_of(
 SERVER = """
 import sys
 from regard.page import Page, TranslatorReader, listen, serve, url
-from regard.page.server.readings import Readings
+from regard.page.readings import Readings
 from regard.translation import Translator
 
 page = Page(TranslatorReader(Translator.load(sys.argv[1]), "small"))

@@ -7,7 +7,7 @@ import torch
 
 import regard
 from regard.errors import InputError
-from regard.page.server.readings import Part, Reading, Readings
+from regard.page.readings import Part, Reading, Readings
 from regard.watching.questions.atlas import roles
 
 

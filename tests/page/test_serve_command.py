@@ -16,9 +16,9 @@ import pytest
 import regard
 from regard import cli
 from regard.errors import InputError
-from regard.page.server.app import LIMITS, listen, url
-from regard.page.server.jobs import ModelThread
-from regard.page.server.readings import Readings
+from regard.page.app import LIMITS, listen, url
+from regard.page.jobs import ModelThread
+from regard.page.readings import Readings
 
 
 @pytest.fixture
@@ -142,6 +142,6 @@ def test_the_browser_opens_the_page(monkeypatch, tiny_translator, tmp_path, caps
     opened = []
     tiny_translator.save(tmp_path / "model")
     monkeypatch.setattr("webbrowser.open", opened.append)
-    monkeypatch.setattr("regard.page.server.app._Server.run", lambda server, sockets: None)
+    monkeypatch.setattr("regard.page.app._Server.run", lambda server, sockets: None)
     assert cli.main(["serve", "--port", "0", "--open", "--model", str(tmp_path / "model")]) == 0
     assert opened == [capsys.readouterr().out.splitlines()[1].split()[0]]

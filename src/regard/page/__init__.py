@@ -1,7 +1,11 @@
-"""The page: a small server, and the JavaScript with which a browser looks into a model.
+"""The page: a small server, and the JavaScript with which a browser looks into a model. Read in this order:
 
-server/    reading a text, keeping the reading, and answering at each address: start here
-client/    the JavaScript and CSS of the page; its map is the map of drawing/viewer
+readings.py   what a model did with a text, and which readings are kept
+inside.py     every number of one token in one head of one layer
+readers.py    what reads a text: a translator of regard's own, models of Hugging Face, records from files
+jobs.py       the model's work in one thread, slice by slice; everything else in a pool of threads
+app.py        the addresses, from a request to an answer; the checks of every request; the server's start and end
+client/       the JavaScript and CSS of the page; its map is the map of drawing/viewer
     index.html, page.js    the page: its tabs, its form, its state
     address.js             the state as the part of the address after #
     api.js                 the server's answers, kept
@@ -10,15 +14,8 @@ client/    the JavaScript and CSS of the page; its map is the map of drawing/vie
     whatif.js, map_tab.js, save.js, ui.js, page.css, views.css
 """
 
-from regard.page.server.app import Page, listen, serve, url
-from regard.page.server.readers import (
-    HuggingFaceReader,
-    Reader,
-    ReadRequest,
-    RecordReader,
-    TranslatorReader,
-    open_model,
-)
+from regard.page.app import Page, listen, serve, url
+from regard.page.readers import HuggingFaceReader, Reader, ReadRequest, RecordReader, TranslatorReader, open_model
 
 __all__ = [
     "HuggingFaceReader",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from regard.drawing.viewer import find_text, page, readable
 from regard.errors import InputError, OutOfRangeError
 from regard.maps import MapEntry, MatrixFeed
 from regard.maps.levels import FINEST
-from regard.page.server.inside import Inside, steps
+from regard.page.inside import Inside, steps
 from regard.watching import Entry
 from regard.watching.questions.atlas import Role
 from regard.watching.questions.looks import SMALLEST, heads_between, key_side
@@ -52,13 +53,13 @@ class Reading:
         written: str | None = None,
         confidence: float | None = None,
         note: str = "",
-        took: float = 0.0,
         more: Mapping[str, Any] | None = None,
         inside: Inside | None = None,
     ):
         self.entries, self.roles = tuple(entries), roles
-        self.text, self.written, self.confidence, self.note, self.took = text, written, confidence, note, took
+        self.text, self.written, self.confidence, self.note = text, written, confidence, note
         self.more, self.inside = dict(more or {}), inside
+        self.took = 0.0  # seconds until it was there
         self.sides, self.places = _sides(self.entries)
         self._texts = {name: readable(side) for name, side in self.sides.items()}
         self._feeds: dict[int, MatrixFeed] = {}  # by the number of the first entry
@@ -332,13 +333,21 @@ def _sides(entries: Sequence[Entry]) -> tuple[dict[str, Tokens], list[tuple[str,
 
 @dataclass(eq=False)
 class Part:
-    """A part of a text that was read: `open` makes its reading, once, in the model's thread."""
+    """A part of a text that was read; `open` makes its reading."""
 
     open: Callable[[], Reading]
     about: Any = None  # the reader's own notes
     reading: Reading | None = None
     place: dict[str, Any] | None = None  # which part of a longer text
     id: str = field(default_factory=lambda: secrets.token_urlsafe(12))
+
+    def opened(self) -> Reading:
+        """Its reading, which is made once, in the model's thread."""
+        start, reading = time.perf_counter(), self.reading
+        if reading is None:
+            self.reading = reading = self.open()
+            reading.took = time.perf_counter() - start
+        return reading
 
     def describe(self) -> dict[str, Any]:
         """The reading of an open part as JSON."""

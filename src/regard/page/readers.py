@@ -21,8 +21,8 @@ from regard.drawing.terminal import percent
 from regard.drawing.viewer import readable
 from regard.errors import InputError
 from regard.nn import FORMAT, Transformer, model_folder
-from regard.page.server.inside import kept_inputs
-from regard.page.server.readings import Part, Reading, numbered
+from regard.page.inside import kept_inputs
+from regard.page.readings import Part, Reading, numbered
 from regard.support import progress, some_of, threads
 from regard.translation import Translation, Translator
 from regard.watching import Entry, Record, watch
@@ -124,8 +124,7 @@ class TranslatorReader:
             part = self._changed(part, request.hide, off)
             parts = [part]
         if part.reading is None:
-            part.reading = part.open()
-            part.reading.took = time.perf_counter() - start
+            part.opened().took = time.perf_counter() - start
         yield {"parts": parts, "open": part}
 
     def _translate(self, text: str) -> Generator[Event, None, list[Part]]:
@@ -165,7 +164,7 @@ class TranslatorReader:
         self, translation: Translation, hide: Sequence[int] = (), off: Mapping[str, Sequence[int]] | None = None,
         note: str = "",
     ) -> Reading:  # fmt: skip
-        start, off, model = time.perf_counter(), off or {}, self.translator.model
+        off, model = off or {}, self.translator.model
         with _hidden(model, hide):
             with _without(model, off):
                 sure = translation.confidence
@@ -177,8 +176,8 @@ class TranslatorReader:
         return Reading(
             entries, text=translation.source, written=translation.text.strip(),
             confidence=round(sure, 4) if math.isfinite(sure) else None,
-            note=_joined(english, head, _note_on_sinks(entries)), took=time.perf_counter() - start,
-            roles=roles(entries), inside=inside, more={"changed": note} if note else None,
+            note=_joined(english, head, _note_on_sinks(entries)), roles=roles(entries), inside=inside,
+            more={"changed": note} if note else None,
         )  # fmt: skip
 
 
@@ -408,14 +407,11 @@ class RecordReader:
         yield {}
 
     def _open(self, sequence: int) -> Reading:
-        start = time.perf_counter()
         entries = [entry.text(sequence) for entry in self._record.values()]
         side = query_side(entries[0])
         text = "".join(readable(side[:_TOKENS])).strip()[:_TEXT] if side.named else ""
         note = _joined(_note_on_sinks(entries), _unseen(self._record))
-        reading = Reading(entries, text=text, note=note, roles=roles(entries))
-        reading.took = time.perf_counter() - start
-        return reading
+        return Reading(entries, text=text, note=note, roles=roles(entries))
 
 
 def open_model(name: str | None, *, trust_remote_code: bool = False) -> TranslatorReader | HuggingFaceReader:

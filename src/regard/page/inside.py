@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.errors import InputError, OutOfRangeError
-from regard.nn import DecoderLayer, EncoderLayer, MultiHeadAttention, Transformer
+from regard.nn import MultiHeadAttention, Transformer
 from regard.nn.layers import ACTIVATIONS
 from regard.support import Float
 from regard.watching import Entry
@@ -165,19 +165,20 @@ def _computed(
     inside: Inside, entry: Entry, head: int, token: int, sequence: int, entries: Mapping[str, Entry]
 ) -> tuple[dict[str, Any], dict[str, str], str]:
     """The numbers that the record does not hold, their formulas, and what is still missing."""
-    model = inside.model
-    stack = model.encoder if entry.kind == "encoder" else model.decoder
-    layer = stack.layers[entry.layer]
-    assert isinstance(layer, EncoderLayer | DecoderLayer)
-    inputs = (inside.encoder if entry.kind == "encoder" else inside.decoder)[entry.layer]
-    first = _Sublayer(layer.attention, layer.attention_norm, layer.norm_first)
-    x, memory = inputs[token], None
+    model, is_encoder = inside.model, entry.kind == "encoder"
+    layer: Any = (model.encoder if is_encoder else model.decoder).layers[entry.layer]
+    inputs = (inside.encoder if is_encoder else inside.decoder)[entry.layer]
+    attention, norm, x = layer.attention, layer.attention_norm, inputs[token]
+    looked_at = _norm(norm, inputs) if layer.norm_first else inputs
     if entry.kind == "cross":
-        assert isinstance(layer, DecoderLayer)
         before = entries[entry.name.removesuffix("cross") + "attention"]
-        x = first.result(before, inputs, token, sequence, inside.off.get(before.name, ()))
-        first, memory = _Sublayer(layer.cross, layer.cross_norm, layer.norm_first), inside.memory[0]
-    computed = first.numbers(entry, inputs, token, sequence, inside.off.get(entry.name, ()), x, memory, head)
+        off = inside.off.get(before.name, ())
+        x = _attended(attention, before, looked_at, x, token, sequence, off)["residual"]
+        x = x if layer.norm_first else _norm(norm, x)
+        attention, norm, looked_at = layer.cross, layer.cross_norm, inside.memory[0]
+    computed = _attended(attention, entry, looked_at, x, token, sequence, inside.off.get(entry.name, ()))
+    computed |= {"x": _norm(norm, x) if layer.norm_first else x, "v": computed["v"][head]}
+    computed["output"] = computed["output"][head]
     formulas = {**_OWN, **_AFTER, "next": "what the next layer gets"}
     formulas["hidden"] = _AFTER["hidden"].format(layer.feed_forward.activation)
     if layer.norm_first:
@@ -189,12 +190,11 @@ def _computed(
             "position": model.positions[token],
         }  # fmt: skip
         formulas["embedding"] = "vector × scale + position"
-    if isinstance(layer, DecoderLayer) and entry.kind == "decoder":
-        computed["normed"] = _norm(layer.cross_norm if layer.norm_first else layer.attention_norm, computed["residual"])
-        computed["next"] = computed["normed"]
+    if entry.kind == "decoder":
+        normed = _norm(layer.cross_norm if layer.norm_first else norm, computed["residual"])
+        computed |= {"normed": normed, "next": normed}
         return computed, formulas | {"next": "what cross-attention gets"}, _BEFORE_CROSS
-    norm = layer.feed_forward_norm if layer.norm_first else first.norm
-    normed = _norm(norm, computed["residual"])
+    normed = _norm(layer.feed_forward_norm if layer.norm_first else norm, computed["residual"])
     feed = layer.feed_forward
     hidden = ACTIVATIONS[feed.activation](functional.linear(normed, feed.up.weight, feed.up.bias))
     fed = functional.linear(hidden, feed.down.weight, feed.down.bias)
@@ -209,35 +209,18 @@ def _norm(norm: Any, x: Float[Tensor, "*any width"]) -> Tensor:
     return functional.layer_norm(x, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
 
 
-@dataclass(frozen=True, eq=False)
-class _Sublayer:
-    """An attention layer with its residual and norm."""
-
-    attention: MultiHeadAttention
-    norm: torch.nn.LayerNorm
-    norm_first: bool
-
-    def numbers(
-        self, entry: Entry, inputs: Float[Tensor, "tokens width"], token: int, sequence: int, off: Collection[int],
-        x: Float[Tensor, " width"], memory: Tensor | None, head: int,
-    ) -> dict[str, Any]:  # fmt: skip
-        """All numbers from the input of this token, and of the tokens that it looks at, to the residual."""
-        looked_at = memory if memory is not None else _norm(self.norm, inputs) if self.norm_first else inputs
-        weight, bias = self.attention.projection.weight, self.attention.projection.bias
-        start = sum(self.attention.sizes[:2])
-        v = functional.linear(looked_at, weight[start:], None if bias is None else bias[start:])
-        v = v.view(len(v), -1, self.attention.head_width).transpose(0, 1)  # (key heads, keys, head width)
-        v = v.repeat_interleave(self.attention.heads // self.attention.key_heads, 0)
-        outputs = (entry.matrix[sequence, :, token][:, None] @ v)[:, 0]
-        outputs[list(off)] = 0.0
-        joined = outputs.flatten()
-        projected = functional.linear(joined, self.attention.output.weight, self.attention.output.bias)
-        return {
-            "x": _norm(self.norm, x) if self.norm_first else x, "v": v[head], "output": outputs[head],
-            "joined": joined, "projected": projected, "residual": projected + x,
-        }  # fmt: skip
-
-    def result(self, entry: Entry, inputs: Tensor, token: int, sequence: int, off: Collection[int]) -> Tensor:
-        """The vector of this token after self-attention."""
-        residual: Tensor = self.numbers(entry, inputs, token, sequence, off, inputs[token], None, 0)["residual"]
-        return residual if self.norm_first else _norm(self.norm, residual)
+def _attended(
+    attention: MultiHeadAttention, entry: Entry, looked_at: Float[Tensor, "tokens width"], x: Float[Tensor, " width"],
+    token: int, sequence: int, off: Collection[int],
+) -> dict[str, Any]:  # fmt: skip
+    """From the tokens that a token looks at to the residual: values and outputs of all heads, and their sum with x."""
+    weight, bias = attention.projection.weight, attention.projection.bias
+    start = sum(attention.sizes[:2])
+    v = functional.linear(looked_at, weight[start:], None if bias is None else bias[start:])
+    v = v.view(len(v), -1, attention.head_width).transpose(0, 1)  # (key heads, keys, head width)
+    v = v.repeat_interleave(attention.heads // attention.key_heads, 0)
+    outputs = (entry.matrix[sequence, :, token][:, None] @ v)[:, 0]
+    outputs[list(off)] = 0.0
+    joined = outputs.flatten()
+    projected = functional.linear(joined, attention.output.weight, attention.output.bias)
+    return {"v": v, "output": outputs, "joined": joined, "projected": projected, "residual": projected + x}

@@ -29,9 +29,9 @@ from starlette.routing import Route
 from regard import __version__
 from regard.drawing.viewer import browser_files
 from regard.errors import InputError, RegardError, TooLargeError
-from regard.page.server.jobs import BROKEN, BusyError, Job, ModelThread, Pool
-from regard.page.server.readers import Reader, ReadRequest, RecordReader
-from regard.page.server.readings import DENSE, Part, Reading, Readings
+from regard.page.jobs import BROKEN, BusyError, Job, ModelThread, Pool
+from regard.page.readers import Reader, ReadRequest, RecordReader
+from regard.page.readings import DENSE, Part, Reading, Readings
 from regard.support import one_of, require_text
 
 if TYPE_CHECKING:
@@ -132,16 +132,9 @@ class Page:
         part = self.readings.get(name)
         if part is None:
             raise HTTPException(404, "this reading is not kept any more: read the text again.")
-        if (reading := part.reading) is not None:
-            return part, reading
-
-        def open_once() -> Reading:
-            if part.reading is None:
-                part.reading = part.open()
-            return part.reading
-
-        reading = await self.model.run(open_once)
-        self.readings.trim()
+        if (reading := part.reading) is None:
+            reading = await self.model.run(part.opened)
+            self.readings.trim()
         return part, reading
 
     # Questions about a reading
