@@ -282,4 +282,4 @@ def gradients(scores: Scores, task: Backward) -> list[Tensor | None]:
     d_sinks = None
     if scores.sinks is not None and row_dot is not None:  # a sink has a weight, and its value is 0
         d_sinks = -(share(scores.sinks.to(lse.dtype)[..., None], lse) * row_dot).sum(-1)
-    return [d_outer, d_query, d_key, d_sinks, d_operand, *d_biases]
+    return [d_outer, d_query, d_key, d_sinks, d_operand, *(d_biases or [None] * len(scores.mask.biases))]

@@ -142,9 +142,9 @@ class Gradients(NamedTuple):
 
     query: Tensor
     key: Tensor
-    operand: Tensor | None  # None where the request has no operand
-    biases: tuple[Tensor | None, ...]  # of the mask; None where `Backward.biases` is False
-    row_dot: Tensor | None  # Σ_j p dL/dp of each row, where the backend had to compute it
+    operand: Tensor | None = None  # None where the request has no operand
+    biases: tuple[Tensor, ...] = ()  # of the mask, where `Backward.biases` asks for them
+    row_dot: Tensor | None = None  # Σ_j p dL/dp of each row, where the backend had to compute it
 
 
 # Backends

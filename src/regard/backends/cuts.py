@@ -116,7 +116,7 @@ class Cuts(Backend):
             dots.append(gradients.row_dot)
         known = [dot for dot in dots if dot is not None]
         row_dot = torch.cat(known, 2) if len(known) == len(dots) else None
-        return Gradients(d_query, d_key, d_operand, (None,) * len(scores.mask.biases), row_dot)
+        return Gradients(d_query, d_key, d_operand, row_dot=row_dot)
 
 
 def parts_of(scores: Scores) -> list[Part]:

@@ -205,8 +205,8 @@ class TorchCPU(Backend):
             d_query[:, :, r] += d_q
             d_key[:, :, k] += d_k
             d_value[:, :, k] += d_v
-        key_width, none = scores.query.shape[-1], (None,) * len(scores.mask.biases)
-        return Gradients(d_query[..., :key_width], d_key[..., :key_width], d_value[..., : value.shape[-1]], none, None)
+        key_width = scores.query.shape[-1]
+        return Gradients(d_query[..., :key_width], d_key[..., :key_width], d_value[..., : value.shape[-1]])
 
 
 backend = TorchCPU()

@@ -125,8 +125,7 @@ class TorchCUDA(Backend):
                 grad, query, key, value, result, lse.contiguous(), *ends, *lengths, 0.0, causal, seed, seed,
                 scale=scores.scale,
             )  # fmt: skip
-        d_query, d_key, d_value = gradients[:3]
-        return Gradients(d_query, d_key, d_value, (), None)
+        return Gradients(*gradients[:3])
 
 
 backend = TorchCUDA()

@@ -13,15 +13,7 @@ import triton
 import triton.language as tl
 
 from regard.backends.triton import tuning
-from regard.backends.triton.kernels import (
-    find_head,
-    load_block,
-    load_norm,
-    log2_weights,
-    program_block,
-    query_bounds,
-    tile_logits,
-)
+from regard.backends.triton.kernels import find_block, load_block, load_norm, log2_weights, query_bounds, tile_logits
 from regard.backends.triton.launch import Pass, PassResult
 from regard.backends.triton.problem import Normaliser, cdiv, next_power, prepare
 from regard.scores import Scores
@@ -81,30 +73,29 @@ def _dot_01(a, b, SPLIT_A: tl.constexpr, EXACT: tl.constexpr):
 
 @triton.jit
 def _bins_tile(
-    start_m, column, k, base, q_desc, norm, layouts, head, problem,
-    FLAGS: tl.constexpr, MASKED: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr,
+    start_m, column, k, q_desc, norm, layouts, head, problem,
+    FLAGS: tl.constexpr, MASKED: tl.constexpr, BLOCK_M: tl.constexpr,
 ):  # fmt: skip
     """The weights of a tile of (keys, queries)."""
     row = start_m + tl.arange(0, BLOCK_M)
-    high, low = load_norm(norm, base, row, problem, FLAGS, True)
+    high, low = load_norm(norm, head, row, problem, FLAGS, True)
     q = load_block(q_desc, layouts.q, head.batch, head.index, start_m)
-    qk = tl.dot(k, q.T, input_precision=PRECISION)
+    qk = tl.dot(k, q.T, input_precision=FLAGS.precision)
     logits = tile_logits(qk, row[None, :], column[:, None], head, problem, FLAGS, MASKED)
     return tl.exp2(log2_weights(logits, high[None, :], low[None, :], FLAGS))
 
 
 @triton.jit
-def _lost(row, base, norm, problem):
+def _lost(row, head, norm, problem):
     """Rows that hold NaN, judged by their normalisers."""
-    high = tl.load(norm.high + base + row, mask=row < problem.queries, other=0.0)
+    high = tl.load(norm.high + head.flat * problem.queries + row, mask=row < problem.queries, other=0.0)
     return (high != high) | (high == float("-inf"))
 
 
 @triton.jit
 def _bins_step(
-    total, group, some_lost, column, k, base, mine, key_share, pool_ptr, q_desc, norm, layouts, head, problem,
-    rows_columns, FLAGS: tl.constexpr, MASKED: tl.constexpr, SHAPE: tl.constexpr, PRECISION: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    total, group, some_lost, column, k, mine, key_share, pool_ptr, q_desc, norm, layouts, head, problem, rows_columns,
+    FLAGS: tl.constexpr, MASKED: tl.constexpr, SHAPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     """A group of bins of queries: several bins in one tile, or one large bin."""
     bin_rows, bin_columns = rows_columns
@@ -113,7 +104,7 @@ def _bins_step(
     start, end = _bin_edge(first, bin_rows, queries, SHAPE.wide), _bin_edge(last, bin_rows, queries, SHAPE.wide)
     local = tl.arange(0, SHAPE.across)
     if SHAPE.together > 1:  # sums over bins are products with matrices of 0 and 1
-        p = _bins_tile(start, column, k, base, q_desc, norm, layouts, head, problem, FLAGS, MASKED, PRECISION, BLOCK_M)
+        p = _bins_tile(start, column, k, q_desc, norm, layouts, head, problem, FLAGS, MASKED, BLOCK_M)
         row, slot = start + tl.arange(0, BLOCK_M), tl.arange(0, SHAPE.slots)
         lower = _bin_edges(first, slot, bin_rows, queries, SHAPE.wide)
         upper = _bin_edges(first, slot + 1, bin_rows, queries, SHAPE.wide)
@@ -122,7 +113,7 @@ def _bins_step(
         # NaN becomes 0 here, as 0 × NaN would be NaN in other bins too.
         part = _dot_01(tl.maximum(p, 0.0), of_row, True, SHAPE.exact)  # (keys, bins of queries)
         if some_lost:
-            bins_lost = tl.sum((of_row & _lost(row, base, norm, problem)[:, None]).to(tl.int32), 0) > 0
+            bins_lost = tl.sum((of_row & _lost(row, head, norm, problem)[:, None]).to(tl.int32), 0) > 0
             part = tl.where(bins_lost[None, :], float("nan"), part)
         row_share = 1.0 / tl.maximum(upper - lower, 1)
         small = _dot_01(mine, part, False, SHAPE.exact) * key_share[:, None] * row_share[None, :]
@@ -132,8 +123,7 @@ def _bins_step(
     else:
         sums = tl.zeros([BLOCK_N], tl.float32)
         for start_m in range(start, end, BLOCK_M):
-            p = _bins_tile(start_m, column, k, base, q_desc, norm, layouts, head, problem, FLAGS, MASKED, PRECISION,
-                           BLOCK_M)  # fmt: skip
+            p = _bins_tile(start_m, column, k, q_desc, norm, layouts, head, problem, FLAGS, MASKED, BLOCK_M)
             sums += tl.sum(tl.where((start_m + tl.arange(0, BLOCK_M) < end)[None, :], p, 0.0), 1)
         small = tl.sum(tl.where(mine, sums[None, :], 0.0), 1) * key_share / (end - start)
         tl.store(pool_ptr + tl.cast(first, tl.int64) * bin_columns + local, small, mask=key_share > 0)
@@ -144,7 +134,7 @@ def _bins_step(
 @triton.jit
 def bins_kernel(
     q_desc, k_desc, norm, received_ptr, pool_ptr, problem, layouts, counts,
-    FLAGS: tl.constexpr, SHAPE: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    FLAGS: tl.constexpr, SHAPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     """The matrix in nearly equal bins of any size, and what each key receives: a share for each of the splits.
 
@@ -152,8 +142,7 @@ def bins_kernel(
     bin of the result, and into how many splits the bins of queries are cut. A bin with more keys than a block is cut
     into several, which are added up afterwards.
     """
-    flat, program, _ = program_block(problem)
-    head = find_head(flat, problem, FLAGS)
+    head, program, _ = find_block(problem, FLAGS)
     bin_rows, bin_columns, each, parts, splits = counts
     block, split = program // splits, program % splits
     first_bin, keys = block * each, problem.keys
@@ -190,7 +179,7 @@ def bins_kernel(
     full_group = tl.minimum(tl.maximum(full_group, first_group), end_group)
     full_end_group = tl.minimum(tl.maximum(full_end_group, full_group), end_group)
     before, cut = full_group - first_group, full_group - first_group + end_group - full_end_group
-    pool_ptr += flat.to(tl.int64) * bin_rows * bin_columns + first_bin
+    pool_ptr += head.flat.to(tl.int64) * bin_rows * bin_columns + first_bin
     SLOTS: tl.constexpr = SHAPE.slots
     total = tl.zeros([BLOCK_N, SLOTS] if SHAPE.together > 1 else [BLOCK_N], tl.float32)
     some_lost = first_group < 0  # not yet
@@ -198,20 +187,18 @@ def bins_kernel(
         rows, found = tl.arange(0, 1024), tl.zeros([1024], tl.int32)
         end = _bin_edge(tl.minimum(end_group * SHAPE.together, bin_rows), bin_rows, queries, SHAPE.wide)
         for start in range(_bin_edge(first_group * SHAPE.together, bin_rows, queries, SHAPE.wide), end, 1024):
-            found |= _lost(start + rows, flat * queries, norm, problem).to(tl.int32)
+            found |= _lost(start + rows, head, norm, problem).to(tl.int32)
         some_lost = tl.max(found, 0) > 0
     for turn in range(cut):  # the groups that the mask cuts, before and after the full groups
         group = tl.where(turn < before, first_group + turn, full_end_group + turn - before)
-        total = _bins_step(total, group, some_lost, column, k, flat * queries, mine, key_share, pool_ptr, q_desc, norm,
-                           layouts, head, problem, (bin_rows, bin_columns), FLAGS, True, SHAPE, PRECISION, BLOCK_M,
-                           BLOCK_N)  # fmt: skip
+        total = _bins_step(total, group, some_lost, column, k, mine, key_share, pool_ptr, q_desc, norm, layouts, head,
+                           problem, (bin_rows, bin_columns), FLAGS, True, SHAPE, BLOCK_M, BLOCK_N)  # fmt: skip
     for group in range(full_group, full_end_group):
-        total = _bins_step(total, group, some_lost, column, k, flat * queries, mine, key_share, pool_ptr, q_desc, norm,
-                           layouts, head, problem, (bin_rows, bin_columns), FLAGS, False, SHAPE, PRECISION, BLOCK_M,
-                           BLOCK_N)  # fmt: skip
+        total = _bins_step(total, group, some_lost, column, k, mine, key_share, pool_ptr, q_desc, norm, layouts, head,
+                           problem, (bin_rows, bin_columns), FLAGS, False, SHAPE, BLOCK_M, BLOCK_N)  # fmt: skip
     if SHAPE.together > 1:
         total = tl.sum(total, 1)
-    tl.store(received_ptr + (flat * splits + split).to(tl.int64) * keys + column, total, mask=column < end_n)
+    tl.store(received_ptr + (head.flat * splits + split).to(tl.int64) * keys + column, total, mask=column < end_n)
 
 
 class BinShape(NamedTuple):
@@ -240,7 +227,7 @@ def bins(scores: Scores, norm: Normaliser, step: Pass) -> PassResult:
     splits = min(cdiv(4 * tuning.processors(scores.query.device), blocks * batch * heads), cdiv(pool_rows, together))
     prepared = prepare(scores, block_m, block_n)
     # Queries and keys beyond the last are in no bin, so nothing has to hide them.
-    flags = prepared.along_queries(block_m, norm)._replace(stages=(True, True, True), causal=False, full_blocks=True)
+    flags = prepared.along_queries(norm)._replace(stages=(True, True, True), causal=False, full_blocks=True)
     total = norm.high.new_empty(batch, heads, splits, keys)
     pooled = norm.high.new_zeros(batch, heads, pool_rows, pool_columns * parts)
     across = max(next_power(mine), 16 if together > 1 else 1)
@@ -251,7 +238,7 @@ def bins(scores: Scores, norm: Normaliser, step: Pass) -> PassResult:
         bins_kernel, prepared.grid(blocks * splits, batch * heads),
         prepared.q, prepared.k, norm, total, pooled, prepared.queries_problem, prepared.layouts,
         (pool_rows, pool_columns * parts, mine, parts, splits), FLAGS=flags, SHAPE=shape,
-        PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n, **options,
+        BLOCK_M=block_m, BLOCK_N=block_n, **options,
     )  # fmt: skip
     if parts > 1:
         pooled = pooled.view(batch, heads, pool_rows, pool_columns, parts).sum(-1)

@@ -12,7 +12,6 @@ dL/dp is in a tile:
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, import-untyped"
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -35,8 +34,7 @@ from regard.backends.contract import (
 from regard.backends.triton import tuning
 from regard.backends.triton.kernels import (
     LN2,
-    Head,
-    band_of,
+    find_block,
     find_head,
     flat_head,
     key_bounds,
@@ -44,7 +42,6 @@ from regard.backends.triton.kernels import (
     load_block,
     load_norm,
     log2_weights,
-    program_block,
     query_bounds,
     scaled_tanh,
     tile_logits,
@@ -56,13 +53,14 @@ from regard.scores import Scores
 
 
 @triton.jit
-def _load_rows(row, flat, upstream, problem, KIND: tl.constexpr):
+def _load_rows(row, head, upstream, problem, KIND: tl.constexpr):
     """ "entropy": the gradients of some rows; "pool": where the bins of these rows begin."""
     inside = row < problem.queries
     if KIND == "entropy":
-        found = tl.load(upstream.grad + flat.to(tl.int64) * problem.queries + row, mask=inside, other=0.0)
+        found = tl.load(upstream.grad + head.flat.to(tl.int64) * problem.queries + row, mask=inside, other=0.0)
     elif KIND == "pool":
-        line = flat.to(tl.int64) * upstream.bin_rows + tl.load(upstream.of_rows + tl.minimum(row, problem.queries - 1))
+        of_rows = tl.load(upstream.of_rows + tl.minimum(row, problem.queries - 1))
+        line = head.flat.to(tl.int64) * upstream.bin_rows + of_rows
         found = line * upstream.bin_columns
     else:
         found = row  # not used
@@ -70,11 +68,11 @@ def _load_rows(row, flat, upstream, problem, KIND: tl.constexpr):
 
 
 @triton.jit
-def _load_keys(column, flat, upstream, problem, KIND: tl.constexpr):
+def _load_keys(column, head, upstream, problem, KIND: tl.constexpr):
     """ "received": the gradients of some keys; "pool": their bins."""
     inside = column < problem.keys
     if KIND == "received":
-        found = tl.load(upstream.grad + flat.to(tl.int64) * problem.keys + column, mask=inside, other=0.0)
+        found = tl.load(upstream.grad + head.flat.to(tl.int64) * problem.keys + column, mask=inside, other=0.0)
     elif KIND == "pool":
         found = tl.load(upstream.of_keys + column, mask=inside, other=0)
     else:
@@ -108,13 +106,13 @@ def _gradient_of_weights(log2, row_part, key_part, upstream, KIND: tl.constexpr,
 
 @triton.jit
 def _row_step(
-    total, start_n, row, q, row_part, high, low, flat, k_desc, v_desc, upstream, layouts, head, problem,
-    FLAGS: tl.constexpr, KIND: tl.constexpr, SPAN: tl.constexpr, MASKED: tl.constexpr, PRECISION: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    total, start_n, row, q, row_part, high, low, k_desc, v_desc, upstream, layouts, head, problem,
+    FLAGS: tl.constexpr, KIND: tl.constexpr, SPAN: tl.constexpr, MASKED: tl.constexpr, BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     k = load_block(k_desc, layouts.k, head.batch, head.key_head, start_n)
     column = start_n + tl.arange(0, BLOCK_N)
-    qk = tl.dot(q, k.T, input_precision=PRECISION)
+    qk = tl.dot(q, k.T, input_precision=FLAGS.precision)
     logits = tile_logits(qk, row[:, None], column[None, :], head, problem, FLAGS, MASKED)
     log2 = log2_weights(logits, high[:, None], low[:, None], FLAGS)
     p = tl.exp2(log2)
@@ -122,9 +120,9 @@ def _row_step(
         v = load_block(v_desc, layouts.v, head.batch, head.index, start_n)
         if MASKED and not FLAGS.full_blocks:  # rows beyond the end may hold NaN
             v = tl.where((column < problem.keys)[:, None], v, 0.0)
-        total = tl.dot(p.to(v.dtype), v, total, input_precision=PRECISION)
+        total = tl.dot(p.to(v.dtype), v, total, input_precision=FLAGS.precision)
     else:
-        key_part = _load_keys(column, flat, upstream, problem, KIND)
+        key_part = _load_keys(column, head, upstream, problem, KIND)
         d_p = p * _gradient_of_weights(log2, row_part[:, None], key_part[None, :], upstream, KIND, SPAN)
         total += tl.sum(tl.reshape(d_p, [BLOCK_M, BLOCK_N // 8, 8]), 1)  # threads exchange no numbers in the loop
     return total
@@ -133,26 +131,24 @@ def _row_step(
 @triton.jit
 def row_dots(
     q_desc, k_desc, v_desc, norm, upstream, out_ptr, problem, layouts,
-    FLAGS: tl.constexpr, KIND: tl.constexpr, SPAN: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_V: tl.constexpr,
+    FLAGS: tl.constexpr, KIND: tl.constexpr, SPAN: tl.constexpr, WIDTH: tl.constexpr, BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Σ_j p dL/dp of each row; "product": the sum of p × d_out, which is the gradient of x."""
-    flat, block, blocks = program_block(problem)
-    head = find_head(flat, problem, FLAGS)
+    head, block, blocks = find_block(problem, FLAGS)
     start_m = last_first(block, blocks, FLAGS) * BLOCK_M
     row = start_m + tl.arange(0, BLOCK_M)
-    base = flat * problem.queries
-    high, low = load_norm(norm, base, row, problem, FLAGS, True)
-    row_part = _load_rows(row, flat, upstream, problem, KIND)
+    base = head.flat * problem.queries
+    high, low = load_norm(norm, head, row, problem, FLAGS, True)
+    row_part = _load_rows(row, head, upstream, problem, KIND)
     q = load_block(q_desc, layouts.q, head.batch, head.index, start_m)
     bounds = key_bounds(start_m, head, problem, BLOCK_M, BLOCK_N, FLAGS)
     total = tl.zeros([BLOCK_M, BLOCK_V if KIND == "product" else 8], tl.float32)
     for stage in tl.static_range(3):
         if FLAGS.stages[stage]:
             for start_n in range(bounds[stage], bounds[stage + 1], BLOCK_N):
-                total = _row_step(total, start_n, row, q, row_part, high, low, flat, k_desc, v_desc, upstream, layouts,
-                                  head, problem, FLAGS, KIND, SPAN, stage != 1, PRECISION, BLOCK_M,
-                                  BLOCK_N)  # fmt: skip
+                total = _row_step(total, start_n, row, q, row_part, high, low, k_desc, v_desc, upstream, layouts, head,
+                                  problem, FLAGS, KIND, SPAN, stage != 1, BLOCK_M, BLOCK_N)  # fmt: skip
     inside = row < problem.queries
     if KIND == "product":
         column = tl.arange(0, BLOCK_V)[None, :]
@@ -167,16 +163,15 @@ def row_dots(
 
 @triton.jit
 def _query_step(
-    d_q, start_n, row, q, d_out, row_part, delta, high, low, flat, k_desc, v_desc, upstream, layouts, head, problem,
-    FLAGS: tl.constexpr, KIND: tl.constexpr, SPAN: tl.constexpr, MASKED: tl.constexpr, PRECISION: tl.constexpr,
-    BLOCK_N: tl.constexpr,
+    d_q, start_n, row, q, d_out, row_part, delta, high, low, k_desc, v_desc, upstream, layouts, head, problem,
+    FLAGS: tl.constexpr, KIND: tl.constexpr, SPAN: tl.constexpr, MASKED: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     k = load_block(k_desc, layouts.k, head.batch, head.key_head, start_n)
     column = start_n + tl.arange(0, BLOCK_N)
     inside = (column < problem.keys)[:, None]
     if MASKED and not FLAGS.full_blocks:  # rows beyond the end may hold NaN
         k = tl.where(inside, k, 0.0)
-    qk = tl.dot(q, k.T, input_precision=PRECISION)
+    qk = tl.dot(q, k.T, input_precision=FLAGS.precision)
     logits = tile_logits(qk, row[:, None], column[None, :], head, problem, FLAGS, MASKED)
     log2 = log2_weights(logits, high[:, None], low[:, None], FLAGS)
     if KIND == "attend" or KIND == "product":
@@ -184,32 +179,31 @@ def _query_step(
         v = load_block(v_desc, layouts.v, head.batch, v_head, start_n)
         if MASKED and not FLAGS.full_blocks:
             v = tl.where(inside, v, 0.0)
-        d_p = tl.dot(d_out, v.T, input_precision=PRECISION)
+        d_p = tl.dot(d_out, v.T, input_precision=FLAGS.precision)
     else:
-        key_part = _load_keys(column, flat, upstream, problem, KIND)
+        key_part = _load_keys(column, head, upstream, problem, KIND)
         d_p = _gradient_of_weights(log2, row_part[:, None], key_part[None, :], upstream, KIND, SPAN)
     d_logit = tl.exp2(log2) * (d_p - delta[:, None])
     if FLAGS.softcap:
         tanh = scaled_tanh(qk * problem.factor)
         d_logit *= 1 - tanh * tanh
-    return tl.dot(d_logit.to(k.dtype), k, d_q, input_precision=PRECISION)
+    return tl.dot(d_logit.to(k.dtype), k, d_q, input_precision=FLAGS.precision)
 
 
 @triton.jit
 def grad_query(
     q_desc, k_desc, v_desc, d_out_desc, norm, delta_ptr, upstream, d_q_ptr, problem, layouts, scale,
-    FLAGS: tl.constexpr, KIND: tl.constexpr, SPAN: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
+    FLAGS: tl.constexpr, KIND: tl.constexpr, SPAN: tl.constexpr, WIDTH: tl.constexpr, BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
     """The gradient of the queries."""
-    flat, block, blocks = program_block(problem)
-    head = find_head(flat, problem, FLAGS)
+    head, block, blocks = find_block(problem, FLAGS)
     start_m = last_first(block, blocks, FLAGS) * BLOCK_M
     row = start_m + tl.arange(0, BLOCK_M)
-    base = flat * problem.queries
-    high, low = load_norm(norm, base, row, problem, FLAGS, True)
+    base = head.flat * problem.queries
+    high, low = load_norm(norm, head, row, problem, FLAGS, True)
     delta = tl.load(delta_ptr + base + row, mask=row < problem.queries, other=0.0)
-    row_part = _load_rows(row, flat, upstream, problem, KIND)
+    row_part = _load_rows(row, head, upstream, problem, KIND)
     q = load_block(q_desc, layouts.q, head.batch, head.index, start_m)
     d_out = q  # not used
     if KIND == "attend" or KIND == "product":
@@ -219,9 +213,8 @@ def grad_query(
     for stage in tl.static_range(3):
         if FLAGS.stages[stage]:
             for start_n in range(bounds[stage], bounds[stage + 1], BLOCK_N):
-                d_q = _query_step(d_q, start_n, row, q, d_out, row_part, delta, high, low, flat, k_desc, v_desc,
-                                  upstream, layouts, head, problem, FLAGS, KIND, SPAN, stage != 1, PRECISION,
-                                  BLOCK_N)  # fmt: skip
+                d_q = _query_step(d_q, start_n, row, q, d_out, row_part, delta, high, low, k_desc, v_desc, upstream,
+                                  layouts, head, problem, FLAGS, KIND, SPAN, stage != 1, BLOCK_N)  # fmt: skip
     if upstream.unit is not None:
         d_q *= tl.load(upstream.unit)
     column = tl.arange(0, BLOCK_D)[None, :]
@@ -235,72 +228,66 @@ def grad_query(
 
 @triton.jit
 def _key_step(
-    state, start_m, column, k, v, key_part, flat, q_desc, d_out_desc, delta_ptr, norm, upstream, layouts, head, problem,
-    FLAGS: tl.constexpr, KIND: tl.constexpr, SPAN: tl.constexpr, MASKED: tl.constexpr, PRECISION: tl.constexpr,
-    BLOCK_M: tl.constexpr,
+    state, start_m, column, k, v, key_part, q_desc, d_out_desc, delta_ptr, norm, upstream, layouts, head, problem,
+    FLAGS: tl.constexpr, KIND: tl.constexpr, SPAN: tl.constexpr, MASKED: tl.constexpr, BLOCK_M: tl.constexpr,
 ):  # fmt: skip
     d_k, d_v = state
     q = load_block(q_desc, layouts.q, head.batch, head.index, start_m)
     row = start_m + tl.arange(0, BLOCK_M)
-    inside, base = row < problem.queries, flat * problem.queries
+    inside, base = row < problem.queries, head.flat * problem.queries
     d_out = q  # not used
     if KIND == "attend" or KIND == "product":
         d_out = load_block(d_out_desc, layouts.d_out, head.batch, head.index, start_m)
     if MASKED and not FLAGS.full_blocks:
         q, d_out = tl.where(inside[:, None], q, 0.0), tl.where(inside[:, None], d_out, 0.0)
-    qk = tl.dot(k, q.T, input_precision=PRECISION)
+    qk = tl.dot(k, q.T, input_precision=FLAGS.precision)
     logits = tile_logits(qk, row[None, :], column[:, None], head, problem, FLAGS, MASKED)
-    high, low = load_norm(norm, base, row, problem, FLAGS, True)
+    high, low = load_norm(norm, head, row, problem, FLAGS, True)
     delta = tl.load(delta_ptr + base + row, mask=inside, other=0.0)
     log2 = log2_weights(logits, high[None, :], low[None, :], FLAGS)
     p = tl.exp2(log2)
     if KIND == "attend" or KIND == "product":
         if KIND == "attend":
-            d_v = tl.dot(p.to(d_out.dtype), d_out, d_v, input_precision=PRECISION)
-        d_p = tl.dot(v, d_out.T, input_precision=PRECISION)
+            d_v = tl.dot(p.to(d_out.dtype), d_out, d_v, input_precision=FLAGS.precision)
+        d_p = tl.dot(v, d_out.T, input_precision=FLAGS.precision)
     else:
-        row_part = _load_rows(row, flat, upstream, problem, KIND)
+        row_part = _load_rows(row, head, upstream, problem, KIND)
         d_p = _gradient_of_weights(log2, row_part[None, :], key_part[:, None], upstream, KIND, SPAN)
     d_logit = p * (d_p - delta[None, :])
     if FLAGS.softcap:
         tanh = scaled_tanh(qk * problem.factor)
         d_logit *= 1 - tanh * tanh
-    return tl.dot(d_logit.to(q.dtype), q, d_k, input_precision=PRECISION), d_v
+    return tl.dot(d_logit.to(q.dtype), q, d_k, input_precision=FLAGS.precision), d_v
 
 
 @triton.jit
 def grad_key(
     q_desc, k_desc, v_desc, d_out_desc, norm, delta_ptr, upstream, d_k_ptr, d_v_ptr, problem, layouts, scale,
     FLAGS: tl.constexpr, KIND: tl.constexpr, SPAN: tl.constexpr, GROUP: tl.constexpr, WIDTH: tl.constexpr,
-    WIDTH_V: tl.constexpr,
-    PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_V: tl.constexpr,
+    WIDTH_V: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """The gradients of keys and, "attend", of values, summed over the heads that share them."""
     flat_key, start_n = flat_head(), tl.program_id(0) * BLOCK_N
-    key_heads = problem.heads // GROUP
-    batch, key_head = flat_key // key_heads, flat_key % key_heads
-    band_low, band_high = band_of(batch, problem, FLAGS)
-    first = Head(batch, key_head * GROUP, key_head, band_low, band_high)
+    first = find_head(flat_key * GROUP, problem, FLAGS)
     column = start_n + tl.arange(0, BLOCK_N)
     inside = (column < problem.keys)[:, None]
-    k = load_block(k_desc, layouts.k, batch, key_head, start_n)
+    k = load_block(k_desc, layouts.k, first.batch, first.key_head, start_n)
     bounds = query_bounds(start_n, first, problem, BLOCK_M, BLOCK_N, FLAGS)
     v = k  # not used
     if KIND == "attend":
-        v = load_block(v_desc, layouts.v, batch, key_head, start_n)
+        v = load_block(v_desc, layouts.v, first.batch, first.key_head, start_n)
     state = (tl.zeros([BLOCK_N, BLOCK_D], tl.float32), tl.zeros([BLOCK_N, BLOCK_V], tl.float32))
     for member in range(GROUP):
-        head = Head(batch, key_head * GROUP + member, key_head, band_low, band_high)
-        flat = batch * problem.heads + head.index
-        key_part = _load_keys(column, flat, upstream, problem, KIND)
+        head = find_head(first.flat + member, problem, FLAGS)
+        key_part = _load_keys(column, head, upstream, problem, KIND)
         own = v
         if KIND == "product":  # each query head has its own
-            own = load_block(v_desc, layouts.v, batch, head.index, start_n)
+            own = load_block(v_desc, layouts.v, head.batch, head.index, start_n)
         for stage in tl.static_range(3):
             if FLAGS.stages[stage]:
                 for start_m in range(bounds[stage], bounds[stage + 1], BLOCK_M):
-                    state = _key_step(state, start_m, column, k, own, key_part, flat, q_desc, d_out_desc, delta_ptr,
-                                      norm, upstream, layouts, head, problem, FLAGS, KIND, SPAN, stage != 1, PRECISION,
+                    state = _key_step(state, start_m, column, k, own, key_part, q_desc, d_out_desc, delta_ptr, norm,
+                                      upstream, layouts, head, problem, FLAGS, KIND, SPAN, stage != 1,
                                       BLOCK_M)  # fmt: skip
     d_k, d_v = state
     if upstream.unit is not None:
@@ -328,8 +315,7 @@ class Upstream(NamedTuple):
     unit: Tensor | None = None  # the factor of the gradients of query and key: see `_normalised`
 
 
-@dataclass(frozen=True)
-class _WeightGradient:
+class _WeightGradient(NamedTuple):
     """dL/dp as kernels take it: left · right, or what `upstream` holds."""
 
     kind: str
@@ -337,32 +323,19 @@ class _WeightGradient:
     left: Tensor | None = None  # (batch, heads, queries, width)
     right: Tensor | None = None  # (batch, key heads or heads, keys, width)
 
-    def span(self, queries: int, block_m: int) -> int:
-        """How many bins of rows a block of queries may lie in; 0 where there are many, or none."""
-        bins = self.upstream.bin_rows
-        span = 0 if bins is None else min(cdiv(block_m - 1, queries // bins) + 1, bins)
-        return span if span <= 8 else 0
-
     @property
     def widths(self) -> tuple[int, ...]:
         """The width of what is loaded besides queries and keys."""
         return () if self.right is None else (self.right.shape[-1],)
 
-    def described(self, prepared: Prepared, block_m: int, block_n: int) -> tuple[Any, Any, Layouts]:
-        """The descriptors of right and left, and all layouts; query and key stand in where there is no product."""
-        right, right_layout = (prepared.k, None) if self.right is None else describe(self.right, block_n)
-        left, left_layout = (prepared.q, None) if self.left is None else describe(self.left, block_m)
-        return right, left, prepared.layouts._replace(v=right_layout, d_out=left_layout)
-
 
 def backward(scores: Scores, task: Backward, norm: Normaliser) -> Gradients:
     """Gradients of query, key and operand, and the row sums Σ_j p dL/dp. Queries that see no key must hold no NaN."""
     request, grad, subtract = task.request, task.grad, task.subtract
-    none = (None,) * len(scores.mask.biases)
     if isinstance(request, Attend):
         row_dot = (grad.to(task.lse.dtype) * task.result).sum(-1)  # in the wider dtype: halves would soon overflow
         weight_grad = _WeightGradient("attend", Upstream(), grad.to(request.operand.dtype), request.operand)
-        return Gradients(*_through_softmax(scores, norm, weight_grad, row_dot if subtract else None), none, row_dot)
+        return Gradients(*_through_softmax(scores, norm, weight_grad, row_dot if subtract else None), row_dot=row_dot)
     if isinstance(request, TransposedProduct):
         return _transposed_product(scores, request, norm, grad, subtract)
     kind, share, bins = _per_weight(scores, request, grad)
@@ -370,7 +343,7 @@ def backward(scores: Scores, task: Backward, norm: Normaliser) -> Gradients:
     weight_grad = _WeightGradient(kind, bins._replace(grad=share.contiguous(), unit=unit))
     row_dot = -share if kind == "logsumexp" else _row_dots(scores, norm, weight_grad)
     gradients = _through_softmax(scores, norm, weight_grad, row_dot if subtract else None)
-    return Gradients(*gradients, none, row_dot if unit is None else row_dot * unit)
+    return Gradients(*gradients, row_dot=row_dot if unit is None else row_dot * unit)
 
 
 def _per_weight(scores: Scores, request: Request, grad: Tensor) -> tuple[str, Tensor, Upstream]:
@@ -382,11 +355,8 @@ def _per_weight(scores: Scores, request: Request, grad: Tensor) -> tuple[str, Te
         bins = _bins if capturing(grad) else _cached_bins  # what a graph computes has no numbers yet
         of_rows, heights = bins(queries, request.rows, grad.device)
         of_keys, widths = bins(keys, request.columns, grad.device)
-        return (
-            "pool",
-            grad / (heights[:, None] * widths),
-            Upstream(None, of_rows, of_keys, request.rows, request.columns),
-        )
+        of_bins = Upstream(None, of_rows, of_keys, request.rows, request.columns)
+        return "pool", grad / (heights[:, None] * widths), of_bins
     return "entropy" if isinstance(request, Entropy) else "logsumexp", grad, Upstream()
 
 
@@ -402,7 +372,7 @@ def _transposed_product(
     d_query, d_key, _ = _through_softmax(scores, norm, weight_grad, row_dot if subtract else None)
     if unit is not None and grad_unit is not None:
         d_x, row_dot = d_x * grad_unit, row_dot * unit
-    return Gradients(d_query, d_key, d_x, (None,) * len(scores.mask.biases), row_dot)
+    return Gradients(d_query, d_key, d_x, row_dot=row_dot)
 
 
 def _normalised(scores: Scores, tensor: Tensor, exponent: int) -> tuple[Tensor, Tensor | None]:
@@ -428,16 +398,11 @@ _cached_bins = lru_cache(maxsize=64)(_bins)
 def _row_dots(scores: Scores, norm: Normaliser, weight_grad: _WeightGradient) -> Tensor:
     """Σ_j p dL/dp of each row; of a transposed product, weights @ grad."""
     (batch, heads, queries, _), widths = scores.shape, weight_grad.widths
-    block_m, block_n, options = tuning.blocks("forward" if widths else "rows", scores, *widths)
-    prepared = prepare(scores, block_m, block_n)
-    v, v_layout = (prepared.k, None) if weight_grad.right is None else describe(weight_grad.right, block_n)
+    prepared, v, _, layouts, constants = _prepare(scores, weight_grad, "forward" if widths else "rows")
     row_dot = norm.high.new_empty(batch, heads, queries, *widths)
-    row_dots[prepared.grid(cdiv(queries, block_m), batch * heads)](
-        prepared.q, prepared.k, v, norm, weight_grad.upstream, row_dot, prepared.keys_problem,
-        prepared.layouts._replace(v=v_layout), FLAGS=prepared.along_keys(block_n, norm),
-        KIND=weight_grad.kind, SPAN=weight_grad.span(queries, block_m),
-        WIDTH=max(widths, default=1), PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
-        BLOCK_V=v.block_shape[1], **options,
+    row_dots[prepared.grid(cdiv(queries, prepared.blocks[0]), batch * heads)](
+        prepared.q, prepared.k, v, norm, weight_grad.upstream, row_dot, prepared.keys_problem, layouts,
+        FLAGS=prepared.along_keys(norm), WIDTH=max(widths, default=1), BLOCK_V=v.block_shape[1], **constants,
     )  # fmt: skip
     return row_dot
 
@@ -446,34 +411,43 @@ def _through_softmax(
     scores: Scores, norm: Normaliser, weight_grad: _WeightGradient, row_dot: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Gradients of query, key and value, where each score receives weight × (dL/dp - row_dot of its row)."""
-    batch, heads, queries, keys = scores.shape
-    query, key, upstream, widths = scores.query, scores.key, weight_grad.upstream, weight_grad.widths
+    (batch, heads, queries, keys), width = scores.shape, scores.query.shape[-1]
     delta = torch.zeros_like(norm.high) if row_dot is None else row_dot.float().contiguous()
-    d_query, d_key, d_value = (
-        None if tensor is None else torch.empty_like(tensor, memory_format=torch.contiguous_format)
-        for tensor in (query, key, weight_grad.right if weight_grad.kind == "attend" else None)
-    )
-    assert d_query is not None
-    assert d_key is not None
+    d_query, d_key = (torch.empty_like(t, memory_format=torch.contiguous_format) for t in (scores.query, scores.key))
+    d_value = None
+    if weight_grad.kind == "attend" and weight_grad.right is not None:
+        d_value = torch.empty_like(weight_grad.right, memory_format=torch.contiguous_format)
 
-    block_m, block_n, options = tuning.blocks("grad_query", scores, *widths)
-    prepared = prepare(scores, block_m, block_n)
-    v, d_out, layouts = weight_grad.described(prepared, block_m, block_n)
-    grad_query[prepared.grid(cdiv(queries, block_m), batch * heads)](
-        prepared.q, prepared.k, v, d_out, norm, delta, upstream, d_query, prepared.keys_problem, layouts, scores.scale,
-        FLAGS=prepared.along_keys(block_n, norm), KIND=weight_grad.kind, SPAN=weight_grad.span(queries, block_m),
-        WIDTH=query.shape[-1], PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
-        BLOCK_D=prepared.q.block_shape[1], **options,
+    prepared, v, d_out, layouts, constants = _prepare(scores, weight_grad, "grad_query")
+    grad_query[prepared.grid(cdiv(queries, prepared.blocks[0]), batch * heads)](
+        prepared.q, prepared.k, v, d_out, norm, delta, weight_grad.upstream, d_query, prepared.keys_problem, layouts,
+        scores.scale, FLAGS=prepared.along_keys(norm), WIDTH=width, BLOCK_D=prepared.q.block_shape[1], **constants,
     )  # fmt: skip
 
-    block_m, block_n, options = tuning.blocks("grad_key", scores, *widths)
-    prepared = prepare(scores, block_m, block_n, interleave=False)
-    v, d_out, layouts = weight_grad.described(prepared, block_m, block_n)
-    grad_key[prepared.grid(cdiv(keys, block_n), batch * key.shape[1])](
-        prepared.q, prepared.k, v, d_out, norm, delta, upstream, d_key, d_value, prepared.queries_problem, layouts,
-        scores.scale, FLAGS=prepared.along_queries(block_m, norm), KIND=weight_grad.kind,
-        SPAN=weight_grad.span(queries, block_m), GROUP=scores.group, WIDTH=query.shape[-1],
-        WIDTH_V=max(widths, default=1), PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
-        BLOCK_D=prepared.q.block_shape[1], BLOCK_V=1 if d_value is None else v.block_shape[1], **options,
+    prepared, v, d_out, layouts, constants = _prepare(scores, weight_grad, "grad_key", interleave=False)
+    grad_key[prepared.grid(cdiv(keys, prepared.blocks[1]), batch * scores.key.shape[1])](
+        prepared.q, prepared.k, v, d_out, norm, delta, weight_grad.upstream, d_key, d_value, prepared.queries_problem,
+        layouts, scores.scale, FLAGS=prepared.along_queries(norm), GROUP=scores.group, WIDTH=width,
+        WIDTH_V=max(weight_grad.widths, default=1), BLOCK_D=prepared.q.block_shape[1],
+        BLOCK_V=1 if d_value is None else v.block_shape[1], **constants,
     )  # fmt: skip
     return d_query, d_key, d_value
+
+
+def _prepare(
+    scores: Scores, weight_grad: _WeightGradient, name: str, interleave: bool = True
+) -> tuple[Prepared, Any, Any, Layouts, dict[str, Any]]:
+    """The scores in the blocks of a kernel, the descriptors of right and left, all layouts, and the constants.
+
+    Query and key stand in for left and right where there is no product.
+    """
+    right, left, bins = weight_grad.right, weight_grad.left, weight_grad.upstream.bin_rows
+    block_m, block_n, options = tuning.blocks(name, scores, *weight_grad.widths)
+    prepared = prepare(scores, block_m, block_n, interleave)
+    right_desc, right_layout = (prepared.k, None) if right is None else describe(right, block_n)
+    left_desc, left_layout = (prepared.q, None) if left is None else describe(left, block_m)
+    layouts = prepared.layouts._replace(v=right_layout, d_out=left_layout)
+    # How many bins of rows a block of queries may lie in; 0 where there are many, or none
+    span = 0 if bins is None else min(cdiv(block_m - 1, scores.shape[2] // bins) + 1, bins)
+    constants = {"KIND": weight_grad.kind, "SPAN": span if span <= 8 else 0, "BLOCK_M": block_m, "BLOCK_N": block_n}
+    return prepared, right_desc, left_desc, layouts, constants | options

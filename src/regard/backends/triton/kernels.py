@@ -34,6 +34,7 @@ HIDING, HIDDEN = tl.constexpr(-1e29), tl.constexpr(-1e30)  # as in scores/masks.
 class Head(NamedTuple):
     """One head of one batch, and the band of keys that may be seen there."""
 
+    flat: Any  # batch × heads + head
     batch: Any
     index: Any
     key_head: Any
@@ -51,28 +52,21 @@ def flat_head():
 
 
 @triton.jit
-def program_block(problem):
-    """(flat head, block, blocks) of a program: first the first blocks of 2 ** interleave heads, then the second, …"""
-    interleave = problem.interleave
-    beside = tl.program_id(0) & ((1 << interleave) - 1)
-    return (flat_head() << interleave) + beside, tl.program_id(0) >> interleave, tl.num_programs(0) >> interleave
-
-
-@triton.jit
-def band_of(batch, problem, FLAGS: tl.constexpr):
-    """The smallest and the largest key - query that may be seen in a batch."""
-    low, high = problem.low, problem.high
-    if FLAGS.batch_band:
-        low, high = tl.load(problem.low + batch), tl.load(problem.high + batch)
-    return low, high
-
-
-@triton.jit
 def find_head(flat, problem, FLAGS: tl.constexpr):
     """The head with this flat index."""
     batch, index = flat // problem.heads, flat % problem.heads
-    low, high = band_of(batch, problem, FLAGS)
-    return Head(batch, index, index // problem.group, low, high)
+    low, high = problem.low, problem.high
+    if FLAGS.batch_band:
+        low, high = tl.load(problem.low + batch), tl.load(problem.high + batch)
+    return Head(flat, batch, index, index // problem.group, low, high)
+
+
+@triton.jit
+def find_block(problem, FLAGS: tl.constexpr):
+    """(head, block, blocks) of a program: first the first blocks of 2 ** interleave heads, then the second, …"""
+    interleave = problem.interleave
+    flat = (flat_head() << interleave) + (tl.program_id(0) & ((1 << interleave) - 1))
+    return find_head(flat, problem, FLAGS), tl.program_id(0) >> interleave, tl.num_programs(0) >> interleave
 
 
 @triton.jit
@@ -137,8 +131,11 @@ def load_block(desc, layout, batch, head, start):
 
 
 @triton.jit
-def load_norm(norm, base, row, problem, FLAGS: tl.constexpr, MASKED: tl.constexpr):
+def load_norm(norm, head, row, problem, FLAGS: tl.constexpr, MASKED: tl.constexpr):
     """Minus the normalisers of some rows in base 2: (high part, low part)."""
+    base = head.flat * problem.queries
+    if FLAGS.aligned:
+        base = tl.multiple_of(base, 4)  # so that normalisers can be loaded two by two
     if MASKED:
         high = tl.load(norm.high + base + row, mask=row < problem.queries, other=float("-inf"))
     else:
@@ -230,10 +227,9 @@ def _pairwise_sum(x, FLAGS: tl.constexpr):
 
 @triton.jit
 def weigh_keys(
-    row, key, wanted, flat, tensors, norm, problem, FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr,
+    row, key, wanted, head, tensors, norm, problem, FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
     """log2 of the weights of single keys, (rows, keys); where `wanted` is False, lower than every weight."""
-    head = find_head(flat, problem, FLAGS)
     q_strides, k_strides = tensors.query_strides, tensors.key_strides
     query = tensors.query + (head.batch.to(tl.int64) * q_strides.batch + head.index.to(tl.int64) * q_strides.head)
     keys = tensors.key + (head.batch.to(tl.int64) * k_strides.batch + head.key_head.to(tl.int64) * k_strides.head)
@@ -251,7 +247,7 @@ def weigh_keys(
         ).to(tl.float32)  # fmt: skip
         qk += _pairwise_sum(k * q[:, None, :], FLAGS)
     logits = tile_logits(qk, row[:, None], key, head, problem, FLAGS, True)
-    high, low = load_norm(norm, flat * problem.queries, row, problem, FLAGS, True)
+    high, low = load_norm(norm, head, row, problem, FLAGS, True)
     return tl.where(wanted, log2_weights(logits, high[:, None], low[:, None], FLAGS), 2 * HIDDEN)
 
 
@@ -261,11 +257,11 @@ def weigh_keys(
 @triton.jit
 def _forward_step(
     state, start_n, row, q, k_desc, v_desc, layouts, head, problem,
-    FLAGS: tl.constexpr, VALUES: tl.constexpr, MASKED: tl.constexpr, PRECISION: tl.constexpr, BLOCK_N: tl.constexpr,
+    FLAGS: tl.constexpr, VALUES: tl.constexpr, MASKED: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     m_i, l_i, acc = state
     k = load_block(k_desc, layouts.k, head.batch, head.key_head, start_n)
-    qk = tl.dot(q, k.T, input_precision=PRECISION)
+    qk = tl.dot(q, k.T, input_precision=FLAGS.precision)
     column = start_n + tl.arange(0, BLOCK_N)
     logits = tile_logits(qk, row[:, None], column[None, :], head, problem, FLAGS, MASKED)
     m_ij = tl.maximum(m_i, tl.max(logits, 1))
@@ -278,19 +274,18 @@ def _forward_step(
         v = load_block(v_desc, layouts.v, head.batch, head.key_head, start_n)
         if MASKED and not FLAGS.full_blocks:  # rows beyond the end may hold NaN, and 0 × NaN would be NaN
             v = tl.where((column < problem.keys)[:, None], v, 0.0)
-        acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision=PRECISION)
+        acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision=FLAGS.precision)
     return m_ij, l_i, acc
 
 
 @triton.jit
 def forward_kernel(
     q_desc, k_desc, v_desc, out, lse, problem, layouts,
-    FLAGS: tl.constexpr, VALUES: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_V: tl.constexpr,
+    FLAGS: tl.constexpr, VALUES: tl.constexpr, WIDTH: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """weights @ value, or (not VALUES) the largest logit and the sum relative to it; and the logsumexp of each row."""
-    flat, block, blocks = program_block(problem)
-    head = find_head(flat, problem, FLAGS)
+    head, block, blocks = find_block(problem, FLAGS)
     start_m = last_first(block, blocks, FLAGS) * BLOCK_M
     row = start_m + tl.arange(0, BLOCK_M)
     q = load_block(q_desc, layouts.q, head.batch, head.index, start_m)
@@ -301,10 +296,10 @@ def forward_kernel(
         if FLAGS.stages[stage]:
             for start_n in range(bounds[stage], bounds[stage + 1], BLOCK_N):
                 state = _forward_step(state, start_n, row, q, k_desc, v_desc, layouts, head, problem, FLAGS, VALUES,
-                                      stage != 1, PRECISION, BLOCK_N)  # fmt: skip
+                                      stage != 1, BLOCK_N)  # fmt: skip
     m_i, l_i, acc = state
     some = l_i != 0  # true for NaN, which propagates
-    inside, base = row < problem.queries, flat * problem.queries
+    inside, base = row < problem.queries, head.flat * problem.queries
     tl.store(lse + base + row, tl.where(some, (m_i + tl.log2(l_i)) * LN2, float("-inf")), mask=inside)
     if VALUES:
         acc = acc / tl.where(some, l_i, 1.0)[:, None]
@@ -332,8 +327,8 @@ def forward(scores: Scores, value: Tensor | None) -> tuple[Tensor, Tensor]:
     prepared.launch(
         forward_kernel, prepared.grid(cdiv(queries, block_m), batch * heads),
         prepared.q, prepared.k, v, output, lse, prepared.keys_problem, prepared.layouts._replace(v=v_layout),
-        FLAGS=prepared.along_keys(block_n), VALUES=value is not None, WIDTH=max(width, 1),
-        PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
+        FLAGS=prepared.along_keys(), VALUES=value is not None, WIDTH=max(width, 1),
+        BLOCK_M=block_m, BLOCK_N=block_n,
         BLOCK_V=v.block_shape[1] if value is not None else 1, enable_fp_fusion=fusion, **options,
     )  # fmt: skip
     return output, lse
@@ -345,25 +340,21 @@ def forward(scores: Scores, value: Tensor | None) -> tuple[Tensor, Tensor]:
 @triton.jit
 def dense_rows_kernel(
     q_desc, k_desc, norm, out, problem, layouts,
-    FLAGS: tl.constexpr, GROUP: tl.constexpr, LOG2: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
+    FLAGS: tl.constexpr, GROUP: tl.constexpr, LOG2: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     """The weights of a few rows, or their log2. Each key is loaded once for the heads that share it."""
-    flat_key, start_n = flat_head(), tl.program_id(0) * BLOCK_N
-    key_heads = problem.heads // GROUP
-    batch, key_head = flat_key // key_heads, flat_key % key_heads
-    low, high = band_of(batch, problem, FLAGS)
+    first, start_n = find_head(flat_head() * GROUP, problem, FLAGS), tl.program_id(0) * BLOCK_N
     column = start_n + tl.arange(0, BLOCK_N)
-    k = load_block(k_desc, layouts.k, batch, key_head, start_n)
+    k = load_block(k_desc, layouts.k, first.batch, first.key_head, start_n)
     for member in range(GROUP):
-        head = Head(batch, key_head * GROUP + member, key_head, low, high)
-        base = (batch * problem.heads + head.index) * problem.queries
+        head = find_head(first.flat + member, problem, FLAGS)
+        base = head.flat * problem.queries
         for start_m in range(0, problem.queries, BLOCK_M):
             row = start_m + tl.arange(0, BLOCK_M)
-            q = load_block(q_desc, layouts.q, batch, head.index, start_m)
-            qk = tl.dot(q, k.T, input_precision=PRECISION)
+            q = load_block(q_desc, layouts.q, head.batch, head.index, start_m)
+            qk = tl.dot(q, k.T, input_precision=FLAGS.precision)
             logits = tile_logits(qk, row[:, None], column[None, :], head, problem, FLAGS, True)
-            minus_lse, rest = load_norm(norm, base, row, problem, FLAGS, True)
+            minus_lse, rest = load_norm(norm, head, row, problem, FLAGS, True)
             found = log2_weights(logits, minus_lse[:, None], rest[:, None], FLAGS)
             if not LOG2:
                 found = tl.exp2(found)
@@ -377,20 +368,18 @@ def dense_rows(scores: Scores, norm: Normaliser, log2: bool = False, dtype: torc
     block_m, block_n, options = tuning.blocks("dense_rows", scores)
     prepared = prepare(scores, block_m, block_n, interleave=False)
     out = scores.query.new_empty(scores.shape, dtype=dtype)
-    flags = prepared.along_keys(block_n, norm)._replace(full_blocks=False, causal=False, stages=(True, True, True))
+    flags = prepared.along_keys(norm)._replace(full_blocks=False, causal=False, stages=(True, True, True))
     prepared.launch(
         dense_rows_kernel, (cdiv(scores.shape[3], block_n), *head_grid(scores.shape[0] * scores.key.shape[1])),
         prepared.q, prepared.k, norm, out, prepared.problem, prepared.layouts, FLAGS=flags, GROUP=scores.group,
-        LOG2=log2, PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
+        LOG2=log2, BLOCK_M=block_m, BLOCK_N=block_n,
         **options,
     )  # fmt: skip
     return out
 
 
 @triton.jit
-def top_of_rows_kernel(
-    log2, best, weights, indices, keys, K: tl.constexpr, ROOM: tl.constexpr, BLOCK: tl.constexpr
-):  # fmt: skip
+def top_of_rows_kernel(log2, best, weights, indices, keys, K: tl.constexpr, ROOM: tl.constexpr, BLOCK: tl.constexpr):
     """The K largest weights of each row and their keys, from the log2 of all weights; -1 where a row sees fewer keys.
 
     best: for each row, the K blocks of keys with the largest maxima. Keys after the last whole block count too.

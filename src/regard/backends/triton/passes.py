@@ -16,6 +16,7 @@ from regard.backends.triton.kernels import (
     HIDDEN,
     HIDING,
     LN2,
+    find_block,
     find_head,
     flat_head,
     key_bounds,
@@ -24,7 +25,6 @@ from regard.backends.triton.kernels import (
     load_norm,
     log2_weights,
     max_nan,
-    program_block,
     query_bounds,
     tile_logits,
     weigh_keys,
@@ -39,12 +39,12 @@ from regard.scores import Scores
 @triton.jit
 def _rows_step(
     state, start_n, row, q, high, low, k_desc, layouts, head, problem,
-    FLAGS: tl.constexpr, ENTROPY: tl.constexpr, SHARED: tl.constexpr, MASKED: tl.constexpr, PRECISION: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    FLAGS: tl.constexpr, ENTROPY: tl.constexpr, SHARED: tl.constexpr, MASKED: tl.constexpr, BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     entropy, best, best_start = state
     k = load_block(k_desc, layouts.k, head.batch, head.key_head, start_n)
-    qk = tl.dot(q, k.T, input_precision=PRECISION)
+    qk = tl.dot(q, k.T, input_precision=FLAGS.precision)
     column = start_n + tl.arange(0, BLOCK_N)
     logits = tile_logits(qk, row[:, None], column[None, :], head, problem, FLAGS, MASKED)
     log2 = log2_weights(logits, high[:, None], low[:, None], FLAGS)
@@ -61,19 +61,18 @@ def _rows_step(
 def rows_kernel(
     q_desc, k_desc, norm, entropy_ptr, weight_ptr, key_ptr, tensors, problem, layouts,
     FLAGS: tl.constexpr, ENTROPY: tl.constexpr, SHARED: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr,
-    PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     """The entropy of each row; where SHARED is not 0, its largest weight and the key that has it.
 
     During the pass, SHARED keys of a tile share one maximum, and only its tile is stored. At the end `tensors` are read
     again for these few keys, to find the key with the maximum.
     """
-    flat, block, blocks = program_block(problem)
-    head = find_head(flat, problem, FLAGS)
+    head, block, blocks = find_block(problem, FLAGS)
     start_m = last_first(block, blocks, FLAGS) * BLOCK_M
     row = start_m + tl.arange(0, BLOCK_M)
     inside = row < problem.queries
-    high, low = load_norm(norm, flat * problem.queries, row, problem, FLAGS, True)
+    high, low = load_norm(norm, head, row, problem, FLAGS, True)
     high = tl.where(inside, high, HIDDEN)
     q = load_block(q_desc, layouts.q, head.batch, head.index, start_m)
     q = tl.where(inside[:, None], q, 0.0)  # now in registers, from where products are faster
@@ -85,9 +84,9 @@ def rows_kernel(
         if FLAGS.stages[stage]:
             for start_n in range(bounds[stage], bounds[stage + 1], BLOCK_N):
                 state = _rows_step(state, start_n, row, q, high, low, k_desc, layouts, head, problem, FLAGS, ENTROPY,
-                                   SHARED, stage != 1, PRECISION, BLOCK_M, BLOCK_N)  # fmt: skip
+                                   SHARED, stage != 1, BLOCK_M, BLOCK_N)  # fmt: skip
     entropy, best, best_start = state
-    line = flat * problem.queries + row
+    line = head.flat * problem.queries + row
     if ENTROPY:
         tl.store(entropy_ptr + line, tl.sum(entropy, 1) * LN2, mask=inside)
     if SHARED:
@@ -99,7 +98,7 @@ def rows_kernel(
             for n in tl.static_range(SHARED):
                 other = first + n * apart
                 wanted = inside & seen & (other < problem.keys)
-                log2 = weigh_keys(row, other[:, None], wanted[:, None], flat, tensors, norm, problem, FLAGS, WIDTH,
+                log2 = weigh_keys(row, other[:, None], wanted[:, None], head, tensors, norm, problem, FLAGS, WIDTH,
                                   STEP)  # fmt: skip
                 log2 = tl.sum(log2, 1)  # of one
                 key = tl.where(log2 > largest, other, key)
@@ -120,8 +119,8 @@ def rows(scores: Scores, norm: Normaliser, step: Pass) -> PassResult:
     prepared.launch(
         rows_kernel, prepared.grid(cdiv(queries, block_m), batch * heads),
         prepared.q, prepared.k, norm, entropies, weights, indices, tensors(scores), prepared.keys_problem,
-        prepared.layouts, FLAGS=prepared.along_keys(block_n, norm), ENTROPY=entropies is not None, SHARED=shared,
-        WIDTH=width if shared else 1, STEP=min(next_power(width), tuning.SETTLE[1]), PRECISION=prepared.precision,
+        prepared.layouts, FLAGS=prepared.along_keys(norm), ENTROPY=entropies is not None, SHARED=shared,
+        WIDTH=width if shared else 1, STEP=min(next_power(width), tuning.SETTLE[1]),
         BLOCK_M=block_m, BLOCK_N=block_n, **options,
     )  # fmt: skip
     return PassResult(entropy=entropies, top=None if weights is None or indices is None else (weights, indices))
@@ -142,22 +141,22 @@ def _store_sixteens(pool_ptr, part, bin, start_n, bins, BLOCK_N: tl.constexpr, P
 
 @triton.jit
 def _columns_step(
-    state, start_m, end, start_n, column, k, base, q_desc, x_desc, pool_ptr, norm, layouts, head, problem, bins,
-    FLAGS: tl.constexpr, MAXIMUM: tl.constexpr, BIN_ROWS: tl.constexpr, PRODUCT: tl.constexpr,
-    MASKED: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    state, start_m, end, start_n, column, k, q_desc, x_desc, pool_ptr, norm, layouts, head, problem, bins,
+    FLAGS: tl.constexpr, MAXIMUM: tl.constexpr, BIN_ROWS: tl.constexpr, PRODUCT: tl.constexpr, MASKED: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     total, acc, band = state
     row = start_m // BLOCK_M * BLOCK_M + tl.arange(0, BLOCK_M)  # so the compiler sees that rows are aligned
-    high, low = load_norm(norm, base, row, problem, FLAGS, MASKED)
+    high, low = load_norm(norm, head, row, problem, FLAGS, MASKED)
     q = load_block(q_desc, layouts.q, head.batch, head.index, start_m)
-    qk = tl.dot(k, q.T, input_precision=PRECISION)
+    qk = tl.dot(k, q.T, input_precision=FLAGS.precision)
     logits = tile_logits(qk, row[None, :], column[:, None], head, problem, FLAGS, MASKED)
     p = tl.exp2(log2_weights(logits, high[None, :], low[None, :], FLAGS))
     if PRODUCT:
         x = load_block(x_desc, layouts.v, head.batch, head.index, start_m)
         if MASKED and not FLAGS.full_blocks:  # rows beyond the end may hold NaN
             x = tl.where((row < problem.queries)[:, None], x, 0.0)
-        acc = tl.dot(p.to(x.dtype), x, acc, input_precision=PRECISION)
+        acc = tl.dot(p.to(x.dtype), x, acc, input_precision=FLAGS.precision)
     elif MAXIMUM:
         total = max_nan(total, tl.reduce(tl.reshape(p, [BLOCK_N, BLOCK_M // 8, 8]), 1, max_nan))
     elif BIN_ROWS and BIN_ROWS < BLOCK_M:
@@ -179,8 +178,8 @@ def _columns_step(
 @triton.jit
 def columns_kernel(
     q_desc, k_desc, x_desc, norm, received_ptr, out_ptr, pool_ptr, problem, layouts, bins,
-    FLAGS: tl.constexpr, MAXIMUM: tl.constexpr, BIN_ROWS: tl.constexpr, PRODUCT: tl.constexpr,
-    PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_X: tl.constexpr, WIDTH: tl.constexpr,
+    FLAGS: tl.constexpr, MAXIMUM: tl.constexpr, BIN_ROWS: tl.constexpr, PRODUCT: tl.constexpr, BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK_X: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """What each key receives, as sum or MAXIMUM, and the matrix in bins; or PRODUCT, the transposed matrix times x, in
     float32 (1) or in the dtype of x (2).
@@ -188,8 +187,7 @@ def columns_kernel(
     BIN_ROWS, if not 0: bins of so many rows, a power of two and 8 at least, and sixteen keys, to be added up; not with
     MAXIMUM.
     """
-    flat, block, _ = program_block(problem)
-    head = find_head(flat, problem, FLAGS)
+    head, block, _ = find_block(problem, FLAGS)
     start_n = block * BLOCK_N
     column = start_n + tl.arange(0, BLOCK_N)
     k = load_block(k_desc, layouts.k, head.batch, head.key_head, start_n)
@@ -197,20 +195,17 @@ def columns_kernel(
         k = tl.where((column < problem.keys)[:, None], k, 0.0)
     bounds = query_bounds(start_n, head, problem, BLOCK_M, BLOCK_N, FLAGS)
     bin_rows, _, share = bins
-    base = flat * problem.queries
-    if FLAGS.aligned:
-        base = tl.multiple_of(base, 4)  # so that normalisers can be loaded two by two
-    bins = (bin_rows, share, problem.keys // 16, flat)
+    bins = (bin_rows, share, problem.keys // 16, head.flat)
     none = tl.zeros([BLOCK_N, 8], tl.float32)
     state = (none, tl.zeros([BLOCK_N, BLOCK_X], tl.float32), none)
     for stage in tl.static_range(3):
         if FLAGS.stages[stage]:
             for start_m in range(bounds[stage], bounds[stage + 1], BLOCK_M):
-                state = _columns_step(state, start_m, bounds[3], start_n, column, k, base, q_desc, x_desc, pool_ptr,
-                                      norm, layouts, head, problem, bins, FLAGS, MAXIMUM, BIN_ROWS, PRODUCT,
-                                      stage != 1, PRECISION, BLOCK_M, BLOCK_N)  # fmt: skip
+                state = _columns_step(state, start_m, bounds[3], start_n, column, k, q_desc, x_desc, pool_ptr, norm,
+                                      layouts, head, problem, bins, FLAGS, MAXIMUM, BIN_ROWS, PRODUCT, stage != 1,
+                                      BLOCK_M, BLOCK_N)  # fmt: skip
     total, acc, _ = state
-    inside, base = column < problem.keys, flat * problem.keys
+    inside, base = column < problem.keys, head.flat * problem.keys
     if not PRODUCT:
         total = tl.reduce(total, 1, max_nan) if MAXIMUM else tl.sum(total, 1)
         tl.store(received_ptr + base + column, total, mask=inside)
@@ -242,7 +237,7 @@ def columns(scores: Scores, norm: Normaliser, step: Pass) -> PassResult:
         out = norm.high.new_empty(batch, heads, keys, width, dtype=dtype if rounded else None)
 
     def grid_and_flags() -> tuple[tuple[int, ...], Flags]:
-        flags = prepared.along_queries(block_m, norm)
+        flags = prepared.along_queries(norm)
         if not (flags.stages[0] or flags.stages[2]):
             flags = flags._replace(stages=(True, True, True))
         # Two comparisons compile to a shorter program here than the single one of `causal`.
@@ -254,7 +249,7 @@ def columns(scores: Scores, norm: Normaliser, step: Pass) -> PassResult:
         columns_kernel, grid,
         prepared.q, prepared.k, x_desc, norm, total, out, pooled, prepared.queries_problem, layouts, bins, FLAGS=flags,
         MAXIMUM=received is not None and received.reduce == "max", BIN_ROWS=bin_rows,
-        PRODUCT=0 if out is None else 1 + rounded, PRECISION=prepared.precision, BLOCK_M=block_m, BLOCK_N=block_n,
+        PRODUCT=0 if out is None else 1 + rounded, BLOCK_M=block_m, BLOCK_N=block_n,
         BLOCK_X=1 if x_desc is None else x_desc.block_shape[1], WIDTH=width, **options,
     )  # fmt: skip
     while pooled is not None and pooled.shape[3] > bins[1]:  # torch is slow at sums of a few numbers each
@@ -307,19 +302,18 @@ def _fold_rows(
 
 @triton.jit
 def _sums_step(
-    state, start_m, end, start_n, k, base, q_desc, entropy_ptr, row_sums, pool_ptr, norm, layouts, head, problem, bins,
+    state, start_m, end, start_n, k, q_desc, entropy_ptr, row_sums, pool_ptr, norm, layouts, head, problem, bins,
     FLAGS: tl.constexpr, ENTROPY: tl.constexpr, RECEIVED: tl.constexpr, POOL: tl.constexpr, BIN_ROWS: tl.constexpr,
-    BIN_KEYS: tl.constexpr, MASKED: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
+    BIN_KEYS: tl.constexpr, MASKED: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     total, band = state
     row, column = start_m + tl.arange(0, BLOCK_M), start_n + tl.arange(0, BLOCK_N)
     inside = row < problem.queries if MASKED else row >= 0  # always true in a full tile
-    high, low = load_norm(norm, base, row, problem, FLAGS, MASKED)
+    high, low = load_norm(norm, head, row, problem, FLAGS, MASKED)
     if ENTROPY:
         before = tl.load(entropy_ptr + row, mask=inside, other=0.0)
     q = load_block(q_desc, layouts.q, head.batch, head.index, start_m)
-    qk = tl.dot(q, k.T, input_precision=PRECISION)
+    qk = tl.dot(q, k.T, input_precision=FLAGS.precision)
     logits = tile_logits(qk, row[:, None], column[None, :], head, problem, FLAGS, MASKED)
     log2 = log2_weights(logits, high[:, None], low[:, None], FLAGS)
     p = tl.exp2(log2)
@@ -347,8 +341,7 @@ def _sums_step(
 def sums_kernel(
     q_desc, k_desc, norm, received_ptr, entropy_ptr, row_sums, pool_ptr, problem, layouts, bins, turns,
     FLAGS: tl.constexpr, ENTROPY: tl.constexpr, RECEIVED: tl.constexpr, POOL: tl.constexpr, BIN_ROWS: tl.constexpr,
-    BIN_KEYS: tl.constexpr, RAGGED: tl.constexpr, PRECISION: tl.constexpr, CHUNK: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    BIN_KEYS: tl.constexpr, RAGGED: tl.constexpr, CHUNK: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     """What each key receives, the entropy of each row, and the matrix in bins.
 
@@ -359,7 +352,6 @@ def sums_kernel(
     flat, program, programs = flat_head(), tl.program_id(0), tl.num_programs(0)
     head = find_head(flat, problem, FLAGS)
     consecutive, laps = turns
-    base = flat * problem.queries
     side: tl.constexpr = BIN_KEYS if BIN_KEYS < BLOCK_N else BLOCK_N
     few: tl.constexpr = side if side < 8 else 8
     own_line = (flat * programs + program).to(tl.int64) * problem.queries
@@ -387,9 +379,9 @@ def sums_kernel(
         for stage in tl.static_range(3):
             if FLAGS.stages[stage]:
                 for start_m in range(bounds[stage], bounds[stage + 1], BLOCK_M):
-                    state = _sums_step(state, start_m, end, start_n, k, base, q_desc, entropy_ptr, row_sums, pool_ptr,
-                                       norm, layouts, head, problem, bins, FLAGS, ENTROPY, RECEIVED, POOL, BIN_ROWS,
-                                       BIN_KEYS, stage != 1, PRECISION, BLOCK_M, BLOCK_N)  # fmt: skip
+                    state = _sums_step(state, start_m, end, start_n, k, q_desc, entropy_ptr, row_sums, pool_ptr, norm,
+                                       layouts, head, problem, bins, FLAGS, ENTROPY, RECEIVED, POOL, BIN_ROWS, BIN_KEYS,
+                                       stage != 1, BLOCK_M, BLOCK_N)  # fmt: skip
         total, band = state
         if RECEIVED:
             column = start_n + tl.arange(0, BLOCK_N)
@@ -423,7 +415,7 @@ def sums(scores: Scores, norm: Normaliser, step: Pass) -> PassResult:
     ragged = keys % block_n > 0
 
     def flags() -> Flags:
-        flags = prepared.along_queries(block_m, norm)
+        flags = prepared.along_queries(norm)
         return flags._replace(stages=(flags.stages[0] or ragged, True, flags.stages[2]))
 
     prepared.launch(
@@ -431,7 +423,7 @@ def sums(scores: Scores, norm: Normaliser, step: Pass) -> PassResult:
         prepared.q, prepared.k, norm, total, lines, row_sums, pooled, prepared.queries_problem, prepared.layouts, bins,
         (max(bin_keys // block_n, 1), cdiv(units, programs)), FLAGS=prepared.once(("sums", norm.low is None), flags),
         ENTROPY=lines is not None, RECEIVED=total is not None, POOL=pooling, BIN_ROWS=bin_rows, BIN_KEYS=bin_keys,
-        RAGGED=ragged, PRECISION=prepared.precision, CHUNK=4096, BLOCK_M=block_m, BLOCK_N=block_n, **options,
+        RAGGED=ragged, CHUNK=4096, BLOCK_M=block_m, BLOCK_N=block_n, **options,
     )  # fmt: skip
     if pool is not None and pooled is not None and bins[1] > pool.columns:
         pooled = pooled.view(batch, heads, pool.rows, pool.columns, -1).sum(-1)

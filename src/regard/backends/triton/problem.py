@@ -85,17 +85,18 @@ class Problem(NamedTuple):
 class Flags(NamedTuple):
     """Constants of a compiled kernel: the parts of the mask, and facts about the scores."""
 
-    band: bool = False
-    batch_band: bool = False  # each batch has a band of its own
-    padding: bool = False
-    documents: bool = False
-    visible: bool = False
-    bias: bool = False
-    softcap: bool = False
-    full_blocks: bool = False  # no block extends beyond the last query or key
-    causal: bool = False  # full blocks, and the band hides only later keys
-    limits: bool = False  # padding and documents narrow the bounds of a pass
-    every_tile: bool = False  # the mask has a dense part: it is read in every tile
+    precision: str  # of products: float32 in full ("ieee"), not rounded to TF32
+    band: bool
+    batch_band: bool  # each batch has a band of its own
+    padding: bool
+    documents: bool
+    visible: bool
+    bias: bool
+    softcap: bool
+    full_blocks: bool  # no block extends beyond the last query or key
+    causal: bool  # full blocks, and the band hides only later keys
+    limits: bool  # padding and documents narrow the bounds of a pass
+    every_tile: bool  # the mask has a dense part: it is read in every tile
     stages: tuple[bool, bool, bool] = (True, True, True)  # of a pass: tiles that the mask cuts, full tiles, cut tiles
     split_lse: bool = False  # the normaliser has a low part
     aligned: bool = False  # the number of queries is a multiple of 4
@@ -173,20 +174,15 @@ class Prepared:
         interleave = self.problem.interleave
         return (blocks << interleave, *head_grid(heads >> interleave))
 
-    @property
-    def precision(self) -> str:
-        """The precision of products: float32 in full, not rounded to TF32."""
-        return "ieee" if self.dtype == torch.float32 else "tf32"
-
-    def along_keys(self, block: int, norm: Normaliser | None = None) -> Flags:
+    def along_keys(self, norm: Normaliser | None = None) -> Flags:
         """The flags of a pass that keeps a block of queries and goes along the keys."""
         left, right = self._cut_sides
-        return self._flags(left, right or self.problem.keys % block > 0, norm)
+        return self._flags(left, right or self.problem.keys % self.blocks[1] > 0, norm)
 
-    def along_queries(self, block: int, norm: Normaliser | None = None) -> Flags:
+    def along_queries(self, norm: Normaliser) -> Flags:
         """The flags of a pass that keeps a block of keys and goes along the queries."""
         left, right = self._cut_sides
-        return self._flags(right, left or self.problem.queries % block > 0, norm)
+        return self._flags(right, left or self.problem.queries % self.blocks[0] > 0, norm)
 
     @property
     def _cut_sides(self) -> tuple[bool, bool]:
@@ -321,8 +317,9 @@ def _prepare(scores: Scores, block_m: int, block_n: int, interleave: bool) -> Pr
     low, high = _band(scores)
     full = not (queries % block_m or keys % block_n)
     flags = Flags(
-        bool(mask.bands), isinstance(low, Tensor), bool(mask.kept), bool(mask.ids), bool(mask.visible),
-        bool(mask.biases), softcap=scores.softcap is not None, full_blocks=full,
+        precision="ieee" if scores.query.dtype == torch.float32 else "tf32",
+        band=bool(mask.bands), batch_band=isinstance(low, Tensor), padding=bool(mask.kept), documents=bool(mask.ids),
+        visible=bool(mask.visible), bias=bool(mask.biases), softcap=scores.softcap is not None, full_blocks=full,
         causal=full and bool(mask.bands) and all(lowest is None for lowest, _, _ in mask.bands),
         limits=bool(mask.kept or mask.ids), every_tile=bool(mask.visible or mask.biases),
     )  # fmt: skip

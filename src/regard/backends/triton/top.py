@@ -24,6 +24,7 @@ from regard.backends.triton.kernels import (
     HIDDEN,
     HIDING,
     LN2,
+    find_block,
     find_head,
     flat_head,
     key_bounds,
@@ -31,7 +32,6 @@ from regard.backends.triton.kernels import (
     load_block,
     load_norm,
     log2_weights,
-    program_block,
     tile_logits,
     weigh_keys,
 )
@@ -64,12 +64,12 @@ def _min_nan(a, b):
 @triton.jit
 def _pass_step(
     state, start_n, tile, row, q, high, low, k_desc, layouts, head, problem,
-    FLAGS: tl.constexpr, TOP: tl.constexpr, ENTROPY: tl.constexpr, MASKED: tl.constexpr, PRECISION: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    FLAGS: tl.constexpr, TOP: tl.constexpr, ENTROPY: tl.constexpr, MASKED: tl.constexpr, BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     first, second, dropped, entropy = state
     k = load_block(k_desc, layouts.k, head.batch, head.key_head, start_n)
-    qk = tl.dot(q, k.T, input_precision=PRECISION)
+    qk = tl.dot(q, k.T, input_precision=FLAGS.precision)
     column = start_n + tl.arange(0, BLOCK_N)
     logits = tile_logits(qk, row[:, None], column[None, :], head, problem, FLAGS, MASKED)
     log2 = log2_weights(logits, high[:, None], low[:, None], FLAGS)
@@ -118,8 +118,7 @@ def _move_best(state, n, left, tiles, TOP: tl.constexpr, BLOCK_N: tl.constexpr):
 @triton.jit
 def top_pass(
     q_desc, k_desc, entropy_ptr, buffers, norm, problem, layouts, chunk,
-    FLAGS: tl.constexpr, TOP: tl.constexpr, ENTROPY: tl.constexpr, PRECISION: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    FLAGS: tl.constexpr, TOP: tl.constexpr, ENTROPY: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     """The TOP.k best pairs of each row of a chunk, and of each segment of as many tiles as there are tags.
 
@@ -132,14 +131,13 @@ def top_pass(
     rows, in the order of the list, `dropped` is as above, `logs` and `keys` are the log2 weights and keys, and after
     the keys comes one other that may count too, or -1 (any) or -2 (none).
     """
-    flat, block, blocks = program_block(problem)
-    if (TOP.unit == 2) & (block == 0) & (flat == 0):
+    head, block, blocks = find_block(problem, FLAGS)
+    if (TOP.unit == 2) & (block == 0) & (head.flat == 0):
         tl.store(buffers.open_rows, 0)
     segment = block % TOP.segments
-    head = find_head(flat, problem, FLAGS)
     start_m = chunk.start + last_first(block // TOP.segments, blocks // TOP.segments, FLAGS) * BLOCK_M
     row = start_m + tl.arange(0, BLOCK_M)
-    high, low = load_norm(norm, flat * problem.queries, row, problem, FLAGS, True)
+    high, low = load_norm(norm, head, row, problem, FLAGS, True)
     high = tl.where(row < problem.queries, high, HIDDEN)
     q = load_block(q_desc, layouts.q, head.batch, head.index, start_m)
     q = tl.where((row < problem.queries)[:, None], q, 0.0)  # rows beyond the end may hold NaN; and in registers
@@ -156,10 +154,9 @@ def top_pass(
         if FLAGS.stages[stage]:
             for start_n in range(bounds[stage], bounds[stage + 1], BLOCK_N):
                 state = _pass_step(state, start_n, (start_n - left) // BLOCK_N, row, q, high, low, k_desc, layouts,
-                                   head, problem, FLAGS, TOP, ENTROPY, stage != 1, PRECISION, BLOCK_M,
-                                   BLOCK_N)  # fmt: skip
+                                   head, problem, FLAGS, TOP, ENTROPY, stage != 1, BLOCK_M, BLOCK_N)  # fmt: skip
     first, second, dropped, entropy = state
-    line = (flat * chunk.rows + row - chunk.start).to(tl.int64)
+    line = (head.flat * chunk.rows + row - chunk.start).to(tl.int64)
     inside = row < tl.minimum(chunk.start + chunk.rows, problem.queries)
     if ENTROPY:
         tl.store(entropy_ptr + line * TOP.segments + segment, tl.sum(entropy, 1) * LN2, mask=inside)
@@ -177,7 +174,7 @@ def top_pass(
         state = _move_best(state, n, left, tiles, TOP, BLOCK_N)
     if TOP.unit == 1:
         values, keys = state[2], state[3]
-        at = (flat * problem.queries + row).to(tl.int64)[:, None] * TOP.k + slot
+        at = (head.flat * problem.queries + row).to(tl.int64)[:, None] * TOP.k + slot
         some = inside[:, None] & (slot < TOP.k)
         middle = set_tag(values, 1 << TOP.tag_bits - 1, TOP.tag_bits)
         weights = tl.where((high == high)[:, None], tl.exp2(middle), high[:, None])  # NaN propagates
@@ -224,11 +221,11 @@ def top_settle(
     buffers.open_rows, the first number of which is its length, lists the rows that `top_search` has to look at, and
     `logs` are their log2 weights. The order of the list is arbitrary, and changes nothing.
     """
-    flat = flat_head()
+    head = find_head(flat_head(), problem, FLAGS)
     line = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     row = chunk.start + line
     inside = (line < chunk.rows) & (row < problem.queries)
-    line = flat * chunk.rows + line
+    line = head.flat * chunk.rows + line
     at = line.to(tl.int64)[:, None] * (TOP.segments * TOP.slots)
     slot = tl.arange(0, TOP.room)[None, :]
     if TOP.segments == 1:  # they are in order already
@@ -254,7 +251,7 @@ def top_settle(
     value = tl.reshape(tl.join(value, value), [ROWS, 2 * TOP.room])
     key = tl.reshape(tl.join(key, key + 1), [ROWS, 2 * TOP.room])
     wanted = (value > HIDING) & (key < problem.keys)
-    log2 = weigh_keys(row, key, wanted, flat, tensors, norm, problem, FLAGS, WIDTH, STEP)
+    log2 = weigh_keys(row, key, wanted, head, tensors, norm, problem, FLAGS, WIDTH, STEP)
     # A large product has fewer digits than a tag leaves. Then the tagged weight is right: it was computed from the same
     # products as the normaliser.
     pair = tl.max(tl.reshape(log2, [ROWS, TOP.room, 2]), 2)
@@ -266,9 +263,9 @@ def top_settle(
     for n in range(TOP.k):
         chosen = place == tl.argmax(left, 1)[:, None]
         rank, left = tl.where(chosen, n, rank), tl.where(chosen, 4 * HIDDEN, left)
-    at = (flat * problem.queries + row).to(tl.int64)[:, None] * TOP.k + rank
+    at = (head.flat * problem.queries + row).to(tl.int64)[:, None] * TOP.k + rank
     some = inside[:, None] & (rank < TOP.k)
-    high, _ = load_norm(norm, flat * problem.queries, row, problem, FLAGS, True)
+    high, _ = load_norm(norm, head, row, problem, FLAGS, True)
     weights = tl.where((high == high)[:, None], tl.exp2(log2), high[:, None])  # NaN propagates
     tl.store(buffers.weights + at, weights, mask=some)
     tl.store(buffers.indices + at, tl.where(log2 > HIDING, key, -1).to(tl.int64), mask=some)
@@ -336,7 +333,7 @@ def top(scores: Scores, norm: Normaliser, step: Pass) -> PassResult:
     parts = entropies if direct else torch.empty_like(dropped)
 
     def flags_and_tensors() -> tuple[Flags, Flags, Tensors]:
-        flags = prepared.along_keys(block_n, norm)
+        flags = prepared.along_keys(norm)
         all_stages = flags._replace(stages=(True, True, True))  # without tiles: not compiled for each kind of stages
         return flags, all_stages, tensors(scores)
 
@@ -352,7 +349,7 @@ def top(scores: Scores, norm: Normaliser, step: Pass) -> PassResult:
         launches = [Launch(
             top_pass, prepared.grid(part.rows // block_m * segments, lanes),
             (prepared.q, prepared.k, parts, buffers, norm, problem, prepared.layouts, part),
-            {"FLAGS": flags, "TOP": shape, "ENTROPY": entropy, "PRECISION": prepared.precision, "BLOCK_M": block_m,
+            {"FLAGS": flags, "TOP": shape, "ENTROPY": entropy, "BLOCK_M": block_m,
              "BLOCK_N": block_n, **options},
         )]  # fmt: skip
         if not short:

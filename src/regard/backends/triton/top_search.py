@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import triton
 import triton.language as tl
 
-from regard.backends.triton.kernels import HIDDEN, HIDING, weigh_keys
+from regard.backends.triton.kernels import HIDDEN, HIDING, find_head, weigh_keys
 
 # Tagged weights
 
@@ -78,7 +78,8 @@ def _insert(state, log2, key):
 @triton.jit
 def _weigh(key, wanted, row, tensors, norm, problem, FLAGS: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr):
     """log2 weights of single keys of one row, as tiles would have computed them."""
-    log2 = weigh_keys(row.index, key[None, :], wanted[None, :], row.flat, tensors, norm, problem, FLAGS, WIDTH, STEP)
+    head = find_head(row.flat, problem, FLAGS)
+    log2 = weigh_keys(row.index, key[None, :], wanted[None, :], head, tensors, norm, problem, FLAGS, WIDTH, STEP)
     log2 = tl.reshape(log2, [key.shape[0]])
     return log2 + row.shift if FLAGS.split_lse else log2
 
@@ -230,9 +231,7 @@ def top_search(
         if FLAGS.split_lse:  # how far the best known weight is from what is weighed here
             largest = tl.max(tl.where(known >= 0, best, 4 * HIDDEN), 0)
             lead = tl.max(tl.where((best == largest) & (known >= 0), slot, 0), 0)
-            log2 = weigh_keys(row.index, tl.maximum(known, 0)[None, :], (known >= 0)[None, :], flat, tensors, norm,
-                              problem, FLAGS, WIDTH, STEP)  # fmt: skip
-            log2 = tl.reshape(log2, [TOP.room])
+            log2 = _weigh(tl.maximum(known, 0), known >= 0, row, tensors, norm, problem, FLAGS, WIDTH, STEP)
             shift = tl.sum(tl.where((slot == lead) & (known >= 0), best - log2, 0.0), 0)
             row = OpenRow(row.index, flat, shift)
         state = (best, known)

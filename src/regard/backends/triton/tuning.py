@@ -8,9 +8,6 @@ import torch
 
 from regard.scores import Scores
 
-__all__ = ["BLOCKS", "CACHE", "SEARCH", "SETTLE", "SHARED_MAXIMUM", "SHORT_ROW", "SMALL", "TAG_BITS", "WORKSPACE"]
-__all__ += ["blocks", "processors", "resident_programs", "search"]
-
 # (BLOCK_M, BLOCK_N, warps, stages, registers or 0 for no limit) for half precision of width up to 64, 128 and 256, and
 # for float32
 BLOCKS: dict[str, list[tuple[int, int, int, int, int]]] = {
