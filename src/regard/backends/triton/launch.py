@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from itertools import zip_longest
@@ -220,8 +219,7 @@ def _in_base_2(lse: Tensor) -> Normaliser:
 # The plan of the reductions
 
 
-@dataclass(frozen=True)
-class Pass:
+class Pass(NamedTuple):
     """One pass over the tiles: the kernel, and the requests that it computes."""
 
     kernel: Literal["rows", "columns", "sums", "bins", "top"]
@@ -233,7 +231,7 @@ class Pass:
 
 
 class PassResult(NamedTuple):
-    """The results of one pass."""
+    """The results of one pass, in the order of the requests of a `Pass`."""
 
     received: Tensor | None = None  # sums or maxima
     entropy: Tensor | None = None
@@ -247,9 +245,16 @@ def _reduce(scores: Scores, norm: Normaliser, requests: Sequence[Reduction]) -> 
     products = TransposedProduct if not capturing(scores.query) else (TransposedProduct, Pool)  # its bins are a copy
     if few(scores) and not any(isinstance(request, products) for request in requests):
         return _reduce_few_rows(scores, norm, requests)
+    from regard.backends.triton import bins, passes, top
+
+    launches = {"rows": passes.rows, "columns": passes.columns, "sums": passes.sums, "bins": bins.bins, "top": top.top}
     results: dict[Reduction, Result] = {}
     for step in plan(scores, requests):
-        results |= _run(scores, norm, step)
+        computed: PassResult = launches[step.kernel](scores, norm, step)
+        for request, result in zip(step[1:], computed, strict=True):
+            if request is not None and result is not None:
+                mean = isinstance(request, Received) and request.reduce == "mean"
+                results[request] = result / scores.shape[2] if mean and isinstance(result, Tensor) else result
     return [results[request] for request in requests]
 
 
@@ -285,24 +290,9 @@ def plan(scores: Scores, requests: Sequence[Reduction]) -> list[Pass]:
             step = Pass("sums", sums, entropy, even_pool)
             if entropy is not None and not sums_shape(scores, step).programs:  # no workspace for the entropies
                 passes.append(Pass("rows", entropy=entropy))
-                step = replace(step, entropy=None)
+                step = step._replace(entropy=None)
             passes.append(step)
     return passes
-
-
-def _run(scores: Scores, norm: Normaliser, step: Pass) -> dict[Reduction, Result]:
-    """The results of one pass, by request."""
-    from regard.backends.triton import bins, passes, top
-
-    launches = {"rows": passes.rows, "columns": passes.columns, "sums": passes.sums, "bins": bins.bins, "top": top.top}
-    computed: PassResult = launches[step.kernel](scores, norm, step)
-    requests = step.received, step.entropy, step.pool, step.top, step.product
-    results: dict[Reduction, Result] = {}
-    for request, result in zip(requests, computed, strict=True):
-        if request is not None and result is not None:
-            mean = isinstance(request, Received) and request.reduce == "mean"
-            results[request] = result / scores.shape[2] if mean and isinstance(result, Tensor) else result
-    return results
 
 
 # Workspace, and the sizes of bins

@@ -207,8 +207,7 @@ class Prepared:
         Triton inspects some fifty arguments, which takes longer than the launch. Besides numbers and layouts, arguments
         must be this problem and its tensors, or new tensors whose presence and dtype follow from `constants`.
         """
-        launch = Launch(kernel, grid, args, constants)
-        self._launch(launch, self._find(_key(launch)))
+        self.launch_all(Launch(kernel, grid, args, constants))
 
     def launch_all(self, *launches: Launch) -> None:
         """One launch after the other. New kernels are compiled before the first launch, side by side."""
@@ -218,8 +217,14 @@ class Prepared:
             compiled = _compile_side_by_side([launch for _, launch in new])
             for (key, _), kernel in zip(new, compiled, strict=True):
                 _COMPILED[key, self._compiled_for] = kernel
-        for key, launch in zip(keys, launches, strict=True):
-            self._launch(launch, self._find(key))
+        for key, (kernel, grid, args, constants) in zip(keys, launches, strict=True):
+            compiled = self._find(key)
+            if compiled is not None:
+                compiled[(*grid, 1, 1)[:3]](*args, *[constants[name] for name in kernel.arg_names[len(args) :]])
+                continue
+            compiled = kernel[grid](*args, **constants)
+            if compiled is not None:  # the interpreter compiles nothing
+                _COMPILED[key, self._compiled_for] = compiled
 
     def _find(self, key: Any) -> Any:
         """The kernel compiled for this problem, if there is one."""
@@ -227,15 +232,6 @@ class Prepared:
         if compiled is None:
             compiled = self._kernels[key] = _COMPILED.get((key, self._compiled_for))
         return compiled
-
-    def _launch(self, launch: Launch, compiled: Any) -> None:
-        kernel, grid, args, constants = launch
-        if compiled is not None:
-            compiled[(*grid, 1, 1)[:3]](*args, *[constants[name] for name in kernel.arg_names[len(args) :]])
-            return
-        compiled = kernel[grid](*args, **constants)
-        if compiled is not None:  # the interpreter compiles nothing
-            _COMPILED[_key(launch), self._compiled_for] = compiled
 
     def once(self, key: Any, compute: Callable[[], Any]) -> Any:
         """The result of `compute`, computed once for this problem."""
