@@ -220,7 +220,7 @@ def bins(scores: Scores, norm: Normaliser, step: Pass) -> PassResult:
     rows, wide = cdiv(queries, pool_rows), cdiv(keys, pool_columns)
     together = min(max(block_m // rows, 1), 16)
     if together == 1:
-        block_m = min(block_m, 32)  # larger ones would only be emptier
+        block_m = options["BLOCK_M"] = min(block_m, 32)  # larger ones would only be emptier
     parts = cdiv(wide, block_n)  # of a large bin
     mine = min(block_n // wide, 32) if parts == 1 else 1
     blocks = cdiv(pool_columns * parts, mine)
@@ -237,8 +237,7 @@ def bins(scores: Scores, norm: Normaliser, step: Pass) -> PassResult:
     prepared.launch(
         bins_kernel, prepared.grid(blocks * splits, batch * heads),
         prepared.q, prepared.k, norm, total, pooled, prepared.queries_problem, prepared.layouts,
-        (pool_rows, pool_columns * parts, mine, parts, splits), FLAGS=flags, SHAPE=shape,
-        BLOCK_M=block_m, BLOCK_N=block_n, **options,
+        (pool_rows, pool_columns * parts, mine, parts, splits), FLAGS=flags, SHAPE=shape, **options,
     )  # fmt: skip
     if parts > 1:
         pooled = pooled.view(batch, heads, pool_rows, pool_columns, parts).sum(-1)

@@ -449,5 +449,5 @@ def _prepare(
     layouts = prepared.layouts._replace(v=right_layout, d_out=left_layout)
     # How many bins of rows a block of queries may lie in; 0 where there are many, or none
     span = 0 if bins is None else min(cdiv(block_m - 1, scores.shape[2] // bins) + 1, bins)
-    constants = {"KIND": weight_grad.kind, "SPAN": span if span <= 8 else 0, "BLOCK_M": block_m, "BLOCK_N": block_n}
-    return prepared, right_desc, left_desc, layouts, constants | options
+    constants = {"KIND": weight_grad.kind, "SPAN": span if span <= 8 else 0, **options}
+    return prepared, right_desc, left_desc, layouts, constants

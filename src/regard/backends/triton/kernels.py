@@ -328,7 +328,6 @@ def forward(scores: Scores, value: Tensor | None) -> tuple[Tensor, Tensor]:
         forward_kernel, prepared.grid(cdiv(queries, block_m), batch * heads),
         prepared.q, prepared.k, v, output, lse, prepared.keys_problem, prepared.layouts._replace(v=v_layout),
         FLAGS=prepared.along_keys(), VALUES=value is not None, WIDTH=max(width, 1),
-        BLOCK_M=block_m, BLOCK_N=block_n,
         BLOCK_V=v.block_shape[1] if value is not None else 1, enable_fp_fusion=fusion, **options,
     )  # fmt: skip
     return output, lse
@@ -372,8 +371,7 @@ def dense_rows(scores: Scores, norm: Normaliser, log2: bool = False, dtype: torc
     prepared.launch(
         dense_rows_kernel, (cdiv(scores.shape[3], block_n), *head_grid(scores.shape[0] * scores.key.shape[1])),
         prepared.q, prepared.k, norm, out, prepared.problem, prepared.layouts, FLAGS=flags, GROUP=scores.group,
-        LOG2=log2, BLOCK_M=block_m, BLOCK_N=block_n,
-        **options,
+        LOG2=log2, **options,
     )  # fmt: skip
     return out
 

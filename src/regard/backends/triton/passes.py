@@ -120,8 +120,7 @@ def rows(scores: Scores, norm: Normaliser, step: Pass) -> PassResult:
         rows_kernel, prepared.grid(cdiv(queries, block_m), batch * heads),
         prepared.q, prepared.k, norm, entropies, weights, indices, tensors(scores), prepared.keys_problem,
         prepared.layouts, FLAGS=prepared.along_keys(norm), ENTROPY=entropies is not None, SHARED=shared,
-        WIDTH=width if shared else 1, STEP=min(next_power(width), tuning.SETTLE[1]),
-        BLOCK_M=block_m, BLOCK_N=block_n, **options,
+        WIDTH=width if shared else 1, STEP=min(next_power(width), tuning.SETTLE[1]), **options,
     )  # fmt: skip
     return PassResult(entropy=entropies, top=None if weights is None or indices is None else (weights, indices))
 
@@ -249,8 +248,8 @@ def columns(scores: Scores, norm: Normaliser, step: Pass) -> PassResult:
         columns_kernel, grid,
         prepared.q, prepared.k, x_desc, norm, total, out, pooled, prepared.queries_problem, layouts, bins, FLAGS=flags,
         MAXIMUM=received is not None and received.reduce == "max", BIN_ROWS=bin_rows,
-        PRODUCT=0 if out is None else 1 + rounded, BLOCK_M=block_m, BLOCK_N=block_n,
-        BLOCK_X=1 if x_desc is None else x_desc.block_shape[1], WIDTH=width, **options,
+        PRODUCT=0 if out is None else 1 + rounded, BLOCK_X=1 if x_desc is None else x_desc.block_shape[1],
+        WIDTH=width, **options,
     )  # fmt: skip
     while pooled is not None and pooled.shape[3] > bins[1]:  # torch is slow at sums of a few numbers each
         pooled = pooled[..., ::2] + pooled[..., 1::2]
@@ -423,7 +422,7 @@ def sums(scores: Scores, norm: Normaliser, step: Pass) -> PassResult:
         prepared.q, prepared.k, norm, total, lines, row_sums, pooled, prepared.queries_problem, prepared.layouts, bins,
         (max(bin_keys // block_n, 1), cdiv(units, programs)), FLAGS=prepared.once(("sums", norm.low is None), flags),
         ENTROPY=lines is not None, RECEIVED=total is not None, POOL=pooling, BIN_ROWS=bin_rows, BIN_KEYS=bin_keys,
-        RAGGED=ragged, CHUNK=4096, BLOCK_M=block_m, BLOCK_N=block_n, **options,
+        RAGGED=ragged, CHUNK=4096, **options,
     )  # fmt: skip
     if pool is not None and pooled is not None and bins[1] > pool.columns:
         pooled = pooled.view(batch, heads, pool.rows, pool.columns, -1).sum(-1)

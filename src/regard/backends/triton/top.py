@@ -349,8 +349,7 @@ def top(scores: Scores, norm: Normaliser, step: Pass) -> PassResult:
         launches = [Launch(
             top_pass, prepared.grid(part.rows // block_m * segments, lanes),
             (prepared.q, prepared.k, parts, buffers, norm, problem, prepared.layouts, part),
-            {"FLAGS": flags, "TOP": shape, "ENTROPY": entropy, "BLOCK_M": block_m,
-             "BLOCK_N": block_n, **options},
+            {"FLAGS": flags, "TOP": shape, "ENTROPY": entropy, **options},
         )]  # fmt: skip
         if not short:
             launches.append(Launch(

@@ -42,10 +42,10 @@ SEARCH = [(16, 1, 128), (64, 1, 128), (64, 1, 128), (32, 1, 128)]  # numbers of 
 
 
 def blocks(name: str, scores: Scores, *widths: int) -> tuple[int, int, dict[str, int]]:
-    """(BLOCK_M, BLOCK_N, launch options) of a kernel; `widths`: the widths of the other tensors that it loads."""
+    """(BLOCK_M, BLOCK_N, launch options with both); `widths`: the widths of the other tensors that a kernel loads."""
     table = SMALL if name in SMALL and not _much_shared_memory(scores.query.device) else BLOCKS
     block_m, block_n, warps, stages, registers = table[name][_kind(scores, *widths)]
-    options = {"num_warps": warps, "num_stages": stages}
+    options = {"BLOCK_M": block_m, "BLOCK_N": block_n, "num_warps": warps, "num_stages": stages}
     return block_m, block_n, options | ({"maxnreg": registers} if registers else {})
 
 
