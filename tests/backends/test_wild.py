@@ -228,15 +228,17 @@ def test_sinks_are_counted_in_place_in_any_layout():
 
 @on_a_gpu
 @pytest.mark.parametrize("queries", [1, 96])
+@pytest.mark.parametrize("has_sinks", [False, True])
 @pytest.mark.parametrize("mask", [None, regard.causal(), "padding"])
-def test_a_cuda_graph_holds_all_of_it(queries, mask):
+def test_a_cuda_graph_holds_all_of_it(queries, mask, has_sinks):
     torch.manual_seed(0)
     q, k, v = (torch.randn(1, 2, n, 64, device="cuda", dtype=torch.bfloat16) for n in (queries, 96, 96))
     if mask == "padding":
         mask = regard.padding(torch.arange(96, device="cuda")[None] < 70)
+    sinks = torch.full((2,), 0.5, device="cuda") if has_sinks else None
 
     def look():
-        A = regard.AttentionMatrix(q, k, mask=mask)
+        A = regard.AttentionMatrix(q, k, mask=mask, sinks=sinks)
         return A @ v, A.received(), *vars(A.summary(top=3, pool=(1, 8))).values()
 
     look()

@@ -211,8 +211,11 @@ class AttentionMatrix(LazyMatrix):
         return prepare()
 
     def _highest(self, lse: Float[Tensor, "batch heads queries"], top: Result) -> Float[Tensor, "batch heads queries"]:
-        # Beside a large sink, or keys outside of a part, the largest weight of a row may be too small for its dtype.
-        if bool(((top[0][..., 0] < _LEAST_WEIGHT) & (lse > -math.inf)).any()):
+        # Beside a large sink, or keys outside of a part, the largest weight of a row may be too small for its dtype. To
+        # ask for that waits for a GPU: no other matrix does, and a CUDA graph, which cannot wait, computes it anew.
+        alone = self._core.has_all_keys and self._core.sinks is None
+        recorded = lse.is_cuda and torch.cuda.is_current_stream_capturing()
+        if alone or recorded or bool(((top[0][..., 0] < _LEAST_WEIGHT) & (lse > -math.inf)).any()):
             return super()._highest(lse, top)
         return largest_score(lse, top)
 

@@ -186,8 +186,9 @@ def cases(draw, dtypes=DTYPES, least: int = 0, most: int = 33) -> Case:
     )
 
 
-def close(found: Tensor, expected: np.ndarray, tolerance: float) -> None:
+def close(found: Tensor, expected: np.ndarray | Tensor, tolerance: float) -> None:
     """Equal up to the tolerance, relative to the greatest number there (at least 1)."""
+    expected = expected.detach().double().cpu().numpy() if isinstance(expected, Tensor) else expected
     assert tuple(found.shape) == expected.shape, f"{tuple(found.shape)} is not {expected.shape}"
     found64 = found.detach().double().cpu().numpy()
     assert np.array_equal(np.isneginf(found64), np.isneginf(expected)), "-inf in other places"
