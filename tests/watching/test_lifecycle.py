@@ -109,6 +109,7 @@ WRONG += [("tokenizer", 3, "must have convert_ids_to_tokens"), ("tokenizer", "be
 WRONG += [("without", wrong, "without takes heads by module") for wrong in (3, "x", [3])]
 WRONG += [("without", {"": wrong}, "takes a list of heads") for wrong in ("x", 1, ["x"], [0.5], [True])]
 WRONG += [("without", {3: [0]}, "no module 3")]
+WRONG += [("keep", wrong, "keep must be") for wrong in (2.5, None, [3], ["top", ["top"]])]
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -42,12 +42,14 @@ def test_kept_reductions_equal_those_of_the_matrix(llama, keep):
 
 
 def test_what_to_keep_must_be_known():
-    for keep in ("everything", "value", ["top", "bottom"]):
+    for keep in ("everything", "value", ["top", "bottom"], ""):
         with pytest.raises(regard.InputError, match="keep must be"):
             regard.watch(Layer(), keep=keep)
     with regard.watch(Layer(), keep=()) as record:  # to change a model, and no more
         record.model(torch.randn(1, 3, 16))
     assert len(record) == 0
+    with pytest.raises(regard.WatchError, match="nothing was watched"):
+        record.check()  # it said that 0 attentions differ by 0
 
 
 # To a file and back

@@ -353,7 +353,7 @@ class Record(Mapping[str, Entry]):
     @torch.no_grad()
     def check(self, rows: int = 16) -> Check:
         """Compare some rows with the plain dense computation in float64, print the result, and return it."""
-        result = _compare(list(self.values()), rows)
+        result = _compare(list(self._entries().values()), rows)
         print(result)
         return result
 

@@ -60,7 +60,8 @@ def to_keep(keep: str | int | Collection[str]) -> Keep:
         return Keep(rows=keep)
     if keep == "summary":
         return Keep(REDUCTIONS[:3])
-    names = {keep} if isinstance(keep, str) else set(keep)
+    strings = not isinstance(keep, str) and isinstance(keep, Collection) and all(isinstance(n, str) for n in keep)
+    names = set(keep) if strings else {keep if isinstance(keep, str) else ""}
     if names & {"matrix", "graph"} and names <= {"matrix", "value", "gradient", "graph"}:
         return Keep(None, bool(names & {"value", "gradient"}), "gradient" in names, "graph" in names)
     if names - set(REDUCTIONS):
