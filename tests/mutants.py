@@ -182,7 +182,8 @@ def limit(seconds):
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, SECONDS + 2 * seconds)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.alarm(int(10 * (SECONDS + seconds)))  # where it only waits
+    busy = max(os.getloadavg()[0] / (os.cpu_count() or 1), 1)  # processes for each core
+    signal.alarm(int(10 * busy * (SECONDS + seconds)))  # where it only waits
 
 
 def forks(work, tasks, jobs):
@@ -377,7 +378,8 @@ class Room:
 
         if len(early) > 1:
             follow(at_import, early)
-        self.pytest(in_place)
+        if self.pytest(in_place) == pytest.ExitCode.INTERNAL_ERROR:
+            raise SystemExit(f"{self.name}: stopped before all mutants were tried")
 
 
 def interval(part, whole):
