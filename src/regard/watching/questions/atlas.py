@@ -53,7 +53,7 @@ from regard.drawing.all_layers import head_map
 from regard.drawing.terminal import html_table, percent
 from regard.errors import InputError
 from regard.support import Bool, Float, Int, one_of, progress
-from regard.watching.questions.looks import Answer, Head, Heads, habit_weights, key_side, query_side
+from regard.watching.questions.looks import Answer, Head, Heads, habit_weights, key_side, ranked, token_numbers
 from regard.watching.questions.sinks import find_sinks, named
 from regard.watching.record.entries import Entry, shown
 from regard.watching.record.tokens import Place
@@ -90,6 +90,11 @@ class Habits(NamedTuple):
     retrieval: float
     lookback: float
 
+    @property
+    def _numbers(self) -> dict[str, float]:
+        """Its numbers by name, without those that have no meaning."""
+        return {name: number for name in _NUMBERS if not math.isnan(number := getattr(self, name))}
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Atlas(Answer[Habits]):
@@ -110,8 +115,8 @@ class Atlas(Answer[Habits]):
     def by(self, number: str) -> Heads:
         """Rank the heads by one of their numbers, the largest first, without the heads where it is nan."""
         one_of("number", number, _NUMBERS)
-        heads = [Head(h.name, h.layer, h.head, getattr(h, number)) for h in self if not math.isnan(getattr(h, number))]
-        return Heads(number, tuple(sorted(heads, key=lambda h: -h.weight)))
+        heads = (Head(h.name, h.layer, h.head, h._numbers[number]) for h in self if number in h._numbers)
+        return Heads(number, ranked(heads))
 
     def _about(self) -> str:
         wrote = f", {self.written:,} of them written" if self.written else ""
@@ -119,7 +124,7 @@ class Atlas(Answer[Habits]):
 
     def __str__(self) -> str:
         groups: dict[str, list[tuple[float, Habits]]] = {}
-        for h in sorted(self, key=lambda h: -h.weight):
+        for h in ranked(self):
             groups.setdefault(h.role, []).append((h.weight, h))
         # The most frequent role first, "mixed" and "retrieval" last.
         groups = dict(sorted(groups.items(), key=lambda group: (group[0] == "mixed", -len(group[1]))))
@@ -134,11 +139,8 @@ class Atlas(Answer[Habits]):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        numbers = [name for name in _NUMBERS if any(not math.isnan(getattr(h, name)) for h in self)]
-        rows = [
-            (h.layer, h.head, h.role, h.weight, *(None if math.isnan(n := getattr(h, name)) else n for name in numbers))
-            for h in self[:_TABLED]
-        ]
+        numbers = [name for name in _NUMBERS if any(name in h._numbers for h in self)]
+        rows = [(h.layer, h.head, h.role, h.weight, *map(h._numbers.get, numbers)) for h in self[:_TABLED]]
         columns = ("layer", "head", "role", "weight", *numbers)
         return html_table(rows, columns, caption=self._about(), more=len(self) - _TABLED)
 
@@ -163,8 +165,7 @@ class Atlas(Answer[Habits]):
 
 
 def _hint(h: Habits) -> str:
-    numbers = ((name, getattr(h, name)) for name in _NUMBERS)
-    listed = ", ".join(f"{name} {percent(number)}" for name, number in numbers if not math.isnan(number))
+    listed = ", ".join(f"{name} {percent(number)}" for name, number in h._numbers.items())
     return "\n".join([f"layer {h.layer}, head {h.head}: {h.role}, {percent(h.weight)}", listed, h.name])
 
 
@@ -278,17 +279,6 @@ def _candidates(
     if same_text:
         candidates.append(_Candidate("nearby tokens", (away.abs() <= _NEAR) & seen, _WIDE))
     return candidates
-
-
-def token_numbers(entry: Entry) -> Int[Tensor, " tokens"] | None:
-    """Return a number for each token, the same for the same token; None where the tokens are unknown."""
-    side = query_side(entry)
-    if entry.ids is not None:
-        return entry.ids[0].cpu()
-    if not side.named:
-        return None
-    numbers: dict[str, int] = {}
-    return torch.tensor([numbers.setdefault(piece, len(numbers)) for piece in side])
 
 
 def roles_of_heads(

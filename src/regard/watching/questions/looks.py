@@ -7,10 +7,10 @@ Every question is a function of the entries of one text, which have one kind and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import compress, pairwise
+from itertools import chain, compress, count, pairwise
 from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
@@ -19,12 +19,14 @@ from torch import Tensor
 
 from regard.drawing.terminal import Cell, Table, beside, elisions, html_table, labelled_bar, percent, visible
 from regard.errors import InputError, MissingDependencyError
+from regard.matrix import AttentionMatrix
 from regard.support import Bool, Float, Int
-from regard.watching.questions.sinks import Aside, Sinks, named, sentence, to_model_sinks, to_tokens
+from regard.watching.questions.sinks import Aside, Sinks, named, resting, sentence
 from regard.watching.record.entries import Entry, mean_over_heads, seen_keys, seen_queries, shown_to_heads
 from regard.watching.record.tokens import Place, Tokens, Word
 
 Item = TypeVar("Item")
+Weighted = TypeVar("Weighted", bound=Any)  # an item that has a weight
 Span = Place | tuple[int, int]
 
 _LOOKS, _HEADS, _ROWS = 5, 10, 10  # at most: printed looks and heads, rows of a table in a notebook
@@ -214,7 +216,7 @@ class Rollout(Answer[Origin]):
     def items(self) -> tuple[Origin, ...]:  # type: ignore[override]
         """The words of both texts, the largest weight first."""
         sides = ((self.own, False), (self.source or (), True))
-        return tuple(sorted((Origin(*look, source) for side, source in sides for look in side), key=_descending))
+        return ranked(Origin(*look, source) for side, source in sides for look in side)
 
     def __str__(self) -> str:
         return str(self.own) if self.source is None else f"{self.own}\n{self.source}   (source)"
@@ -259,7 +261,7 @@ class Spans(Answer[SpanLook]):
             for name, row in zip(self.names, self.weights.tolist(), strict=True)
             for key_name, weight in zip(self.key_names, row, strict=True)
         ]
-        return tuple(sorted(pairs, key=_descending))
+        return ranked(pairs)
 
     @overload
     def __getitem__(self, index: int) -> SpanLook: ...
@@ -297,8 +299,9 @@ class Spans(Answer[SpanLook]):
         return html_table(cells, ["", *("…" if column is None else self.key_names[column] for column in columns)])
 
 
-def _descending(item: Any) -> float:
-    return -item.weight  # type: ignore[no-any-return]
+def ranked(items: Iterable[Weighted]) -> tuple[Weighted, ...]:
+    """Return items by their weight, the largest first."""
+    return tuple(sorted(items, key=lambda item: -item.weight))
 
 
 # What a word looks at, and what looks at it
@@ -313,8 +316,8 @@ def looks(entries: Sequence[Entry], place: Place, sinks: Sinks = None) -> Looks:
     seen = seen_keys(entries, rows, weights)
     about = phrase(side, place, places)
     present = [sink for sink in sinks or () if seen[sink]]
-    beside = 0.0 if sinks is None else float(to_model_sinks(entries)[rows].mean())
-    aside = named(present, weights[present].tolist(), keys, beside)
+    of_model = 0.0 if sinks is None else float(resting(entries, ())[rows].mean())
+    aside = named(present, [*weights[present].tolist(), of_model], keys)
     if not aside:
         return _by_word(about, keys, weights, seen)
     weights[present], seen[present] = 0, False
@@ -336,18 +339,17 @@ def looked_at(entries: Sequence[Entry], place: Place, sinks: Sinks = None) -> Lo
     about = phrase(side, place, places)
     if not seen.any():
         return Looks(about, (), note="the mask hides it: nothing looks at it.")
-    aside: tuple[Aside, ...] = ()
-    rest = torch.ones_like(weights)
-    if sinks is not None and not set(columns.tolist()) & set(sinks):
-        rested, beside = to_tokens(entries, sinks), to_model_sinks(entries)
-        aside = named(sinks, rested[seen].mean(0).tolist(), side, float(beside[seen].mean()))
-        rest = (1 - rested.sum(-1) - beside).clamp_min(SMALLEST)
+    if set(columns.tolist()) & set(sinks or ()):
+        sinks = None
+    rested = resting(entries, sinks)
+    aside = named(sinks, rested[seen].mean(0).tolist(), side)
+    rest = (1 - rested.sum(-1)).clamp_min(SMALLEST)
     items = [
         Look(w.text, float(weights[w.start : w.stop].sum() / rest[w.start : w.stop].sum()), w.start + others.first)
         for w in _seen_words(others, seen)
     ]
     note = f"{sentence(aside)} on average; of the rest:" if aside else ""
-    return Looks(about, tuple(sorted(items, key=_descending)), aside, note, one_row=False)
+    return Looks(about, ranked(items), aside, note, one_row=False)
 
 
 def query_side(entry: Entry) -> Tokens:
@@ -375,15 +377,21 @@ def tokens_of(places: Sequence[range]) -> Int[Tensor, " tokens"]:
 
 def mean_row(entry: Entry, places: Sequence[range]) -> Float[Tensor, "heads keys"]:
     """Return the mean row over all occurrences of a word, each the mean of its tokens: a block of rows at a time."""
-    rows = tokens_of(places)
-    shares = torch.tensor([1 / len(places) / len(place) for place in places for _ in place])
+    shares = _equal_shares(places, entry.shape[2])
     size = max(_WEIGHTS // (entry.shape[1] * entry.shape[3]), 1)
     total = torch.zeros(entry.shape[1], entry.shape[3])
-    for start in range(0, len(rows), size):
-        block, share = rows[start : start + size], shares[start : start + size]
-        weights = entry.matrix[0, :, block.to(entry.matrix.device)].float()
-        total += torch.einsum("hqk,q->hk", weights, share.to(weights.device)).cpu()
+    for rows in torch.split(shares.nonzero().flatten(), size):
+        weights = entry.matrix[0, :, rows.to(entry.matrix.device)].float()
+        total += torch.einsum("hqk,q->hk", weights, shares[rows].to(weights.device)).cpu()
     return total
+
+
+def _equal_shares(places: Sequence[range], count: int) -> Float[Tensor, " tokens"]:
+    """Return a vector over `count` tokens of sum 1, shared equally by the occurrences and by the tokens of each."""
+    shares = torch.zeros(count)
+    for tokens in places:
+        shares[tokens.start : tokens.stop] += 1 / len(places) / len(tokens)
+    return shares
 
 
 def weights_to(entry: Entry, columns: Int[Tensor, " tokens"]) -> Float[Tensor, "heads queries"]:
@@ -397,7 +405,7 @@ def weights_to(entry: Entry, columns: Int[Tensor, " tokens"]) -> Float[Tensor, "
 def _by_word(about: str, side: Tokens, weights: Float[Tensor, " keys"], seen: Bool[Tensor, " keys"]) -> Looks:
     """Sum the weights of tokens by word, for the words that are seen."""
     items = [Look(w.text, float(weights[w.start : w.stop].sum()), w.start) for w in _seen_words(side, seen)]
-    return Looks(about, tuple(sorted(items, key=_descending)))
+    return Looks(about, ranked(items))
 
 
 def _seen_words(side: Tokens, seen: Bool[Tensor, " tokens"]) -> list[Word]:
@@ -425,7 +433,7 @@ def rollout(entries: Sequence[Entry], place: Place, sinks_of: Callable[[Entry], 
         return rollout(encoder, place, sinks_of)  # a word of the source only
     places = side.find_all(place)
     word = phrase(side, place, places)
-    answer, source = _origins(word, layers, _flow_from(places, layers[0]), sinks_of, cross)
+    answer, source = _origins(word, layers, _equal_shares(places, layers[0].shape[2]), sinks_of, cross)
     if source is None or not encoder:
         return Rollout(answer)
     return Rollout(answer, _origins(word, encoder, source, sinks_of, {})[0])
@@ -451,10 +459,8 @@ def _origins(
         flow = flow / 2 + stays.sum(-1) / 2 + passed / 2
     keys, sinks = key_side(layers[0]), sinks_of(layers[0])
     answer = _by_word(word, keys, flow, flow != 0)
-    if sinks is not None:
-        *shares, beside_share = torch.stack(rested).mean(0).tolist()
-        if aside := named(sinks, shares, keys, beside_share):
-            answer = replace(answer, aside=aside, note=f"on the way, {sentence(aside)} and stays in place:")
+    if aside := named(sinks, torch.stack(rested).mean(0).tolist(), keys):
+        answer = replace(answer, aside=aside, note=f"on the way, {sentence(aside)} and stays in place:")
     return answer, source
 
 
@@ -472,28 +478,22 @@ def _layers_of_text(entries: Sequence[Entry], question: str) -> list[Entry]:
     return layers
 
 
-def _flow_from(places: Sequence[range], entry: Entry) -> Float[Tensor, " queries"]:
-    """Return a vector of sum 1, shared equally by the occurrences and by the tokens of each."""
-    flow = torch.zeros(entry.shape[2])
-    for tokens in places:
-        flow[tokens.start : tokens.stop] += 1 / len(places) / len(tokens)
-    return flow
-
-
 def _through(
     entry: Entry, flow: Float[Tensor, " queries"], sinks: Sinks
 ) -> tuple[Float[Tensor, " keys"], Float[Tensor, "queries sinks"]]:
-    """Multiply a vector by the transposed matrix, the mean over heads; also return what rests on each sink.
+    """Return what is passed on to the keys that are no sinks, the mean over heads, and what rests on each sink.
 
     The last column is for the sinks that the model has in addition to its tokens.
     """
-    matrix = entry.matrix
+    passed = passed_on(entry.matrix, flow)
+    passed[list(sinks or ())] = 0
+    return passed, resting([entry], sinks) * flow[:, None]
+
+
+def passed_on(matrix: AttentionMatrix, flow: Float[Tensor, " queries"]) -> Float[Tensor, " keys"]:
+    """Multiply a vector by the transposed matrix, the mean over heads, in O(tokens) memory."""
     x = flow.to(device=matrix.device, dtype=matrix.dtype)[:, None]
-    passed = (matrix.mT @ x)[0, ..., 0].float().mean(0).cpu()
-    if sinks is None:
-        return passed, torch.zeros(len(flow), 1)
-    passed[list(sinks)] = 0
-    return passed, torch.cat([to_tokens([entry], sinks), to_model_sinks([entry])[:, None]], -1) * flow[:, None]
+    return (matrix.mT @ x)[0, ..., 0].float().mean(0).cpu()
 
 
 def relevance(entries: Sequence[Entry], place: Place) -> Looks:
@@ -504,7 +504,7 @@ def relevance(entries: Sequence[Entry], place: Place) -> Looks:
     layers = _layers_of_text(entries, "relevance")
     side = query_side(layers[-1])
     places = side.find_all(place)
-    start = flow = _flow_from(places, layers[0])
+    start = flow = _equal_shares(places, layers[0].shape[2])
     for entry in reversed(layers):
         flow = flow + entry.attribution.back(flow)
     rest = flow - start
@@ -530,7 +530,7 @@ def heads_between(entries: Sequence[Entry], start: Place, end: Place) -> Heads:
     hidden = f"{total - len(heads)} of {total} heads" if heads else "all heads"
     about = f"{phrase(side, start, start_places)} → {phrase(keys, end, end_places)}"
     note = "" if len(heads) == total else f"the mask hides it from {hidden}."
-    return Heads(about, tuple(sorted(heads, key=_descending)), note)
+    return Heads(about, ranked(heads), note)
 
 
 def _heads(entry: Entry, weights: Float[Tensor, " heads"]) -> list[Head]:
@@ -545,7 +545,7 @@ def scored(entries: Sequence[Entry], habit: str) -> Heads:
     if any(entry.shape[2] != entry.shape[3] for entry in layers):
         raise InputError("a habit is measured on all rows of a text, and these entries have some of them only.")
     heads = [head for entry in layers for head in _heads(entry, habit_weights(entry, habit))]
-    return Heads(habit, tuple(sorted(heads, key=_descending)))
+    return Heads(habit, ranked(heads))
 
 
 def habit_weights(entry: Entry, habit: str) -> Float[Tensor, " heads"]:
@@ -563,19 +563,28 @@ def habit_weights(entry: Entry, habit: str) -> Float[Tensor, " heads"]:
 
 def _induction_points(entry: Entry) -> tuple[Int[Tensor, " points"], Int[Tensor, " points"]]:
     """Return each token that occurred before, and the token that followed its last occurrence."""
-    if entry.ids is None and entry.tokens is None:
+    tokens = token_numbers(entry)
+    if tokens is None:
         raise InputError("induction needs to know the tokens: watch with tokenizer=… or tokens=[…].")
-    names = entry.ids[0].tolist() if entry.ids is not None else list((entry.tokens or [])[0])
-    last: dict[str | int, int] = {}
+    last: dict[int, int] = {}
     points = []
-    for position, name in enumerate(names):
-        if name in last:
-            points.append((position, last[name] + 1))
-        last[name] = position
+    for position, token in enumerate(tokens.tolist()):
+        if token in last:
+            points.append((position, last[token] + 1))
+        last[token] = position
     if not points:
         raise InputError("induction needs a text in which some token comes twice.")
     rows, columns = torch.tensor(points).unbind(1)
     return rows, columns
+
+
+def token_numbers(entry: Entry) -> Int[Tensor, " tokens"] | None:
+    """Return a number for each token, the same for the same token; None where the tokens are unknown."""
+    if entry.ids is not None:
+        return entry.ids[0].cpu()
+    side = query_side(entry)
+    numbers: dict[str, int] = {}
+    return torch.tensor([numbers.setdefault(piece, len(numbers)) for piece in side]) if side.named else None
 
 
 # Attention between spans
@@ -642,8 +651,6 @@ def named_spans(tokens: Tokens, by: str | Mapping[str, Span]) -> dict[str, range
         name = text if len(text) <= 40 else text[:39] + "…"
         if by == "message":
             name = next((text for text in words_of_span if text not in _TURNS), words_of_span[0])
-        while name in spans:  # a repeated word
-            stem, _, count = name.rpartition(" ")
-            name = f"{stem} {int(count) + 1}" if stem and count.isdigit() else f"{name} 2"
-        spans[name] = span
+        numbered = chain([name], (f"{name} {n}" for n in count(2)))  # of a repeated word
+        spans[next(each for each in numbered if each not in spans)] = span
     return spans

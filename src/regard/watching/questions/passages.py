@@ -20,8 +20,8 @@ from regard.drawing.terminal import percent, visible
 from regard.errors import InputError, TooLargeError
 from regard.maps import MapEntry, MatrixFeed
 from regard.support import Float, one_of, progress, some_of, threads
-from regard.watching.questions.looks import SMALLEST, key_side, looks, query_side, weights_of_spans
-from regard.watching.questions.sinks import Sinks, named, to_model_sinks, to_tokens
+from regard.watching.questions.looks import SMALLEST, key_side, looks, passed_on, query_side, weights_of_spans
+from regard.watching.questions.sinks import Sinks, named, resting
 from regard.watching.record.entries import Entry, mean_over_heads
 from regard.watching.record.tokens import Place, Tokens, Word
 
@@ -146,15 +146,10 @@ class Crop:
 
     rows: Passage
     columns: Passage
-    left: tuple[int, ...]  # the words of the columns that are shown, without sinks that are set aside
-    weights: Float[Tensor, "rows left"]  # with sinks set aside, shares of the rest
+    key_names: tuple[str, ...]  # the words of the columns that are shown, without sinks that are set aside
+    weights: Float[Tensor, "rows shown"]  # with sinks set aside, shares of the rest
     elsewhere: Float[Tensor, " rows"]
     rested: Float[Tensor, " rows"]  # the share that rests on sinks
-
-    @property
-    def key_names(self) -> tuple[str, ...]:
-        """The words that are looked at."""
-        return tuple(self.columns.names[n] for n in self.left)
 
     def note(self) -> str:
         """Say what is not in the picture."""
@@ -184,7 +179,8 @@ def by_word(
     weights, rested = _without_sinks(entries, [word.tokens for word in rows.words], spans, sinks)
     weights = weights / (1 - rested).clamp_min(SMALLEST)[:, None]
     left = _beside_sinks(words, sinks)
-    return Crop(rows, columns, tuple(left), weights[:, left], weights[:, len(words) :].sum(-1), rested)
+    names = tuple(columns.names[n] for n in left)
+    return Crop(rows, columns, names, weights[:, left], weights[:, len(words) :].sum(-1), rested)
 
 
 def _without_sinks(
@@ -192,17 +188,12 @@ def _without_sinks(
 ) -> tuple[Float[Tensor, "rows columns"], Float[Tensor, " rows"]]:
     """Return what the spans of the rows give to the spans of the columns apart from sinks, and to the sinks."""
     weights = mean_over_heads(entries, lambda entry: weights_of_spans(entry, rows, columns))
-    if sinks is None:
-        return weights, torch.zeros(len(rows))
-    beside = to_model_sinks(entries)
-    rested = torch.stack([beside[span.start : span.stop].mean() for span in rows])
-    if sinks:
-        tokens = [range(sink, sink + 1) for sink in sinks]
-        to_sinks = mean_over_heads(entries, lambda entry: weights_of_spans(entry, rows, tokens))
-        homes = [next(n for n, span in enumerate(columns) if sink in span) for sink in sinks]
-        weights = weights.index_add(1, torch.tensor(homes), -to_sinks).clamp_min(0)
-        rested = rested + to_sinks.sum(-1)
-    return weights, rested
+    of_tokens = resting(entries, sinks)
+    rested = torch.stack([of_tokens[span.start : span.stop].mean(0) for span in rows])
+    for sink, to_sink in zip(sinks or (), rested.T, strict=False):  # the last column is for sinks that are no tokens
+        home = next(n for n, span in enumerate(columns) if sink in span)
+        weights[:, home] = (weights[:, home] - to_sink).clamp_min(0)
+    return weights, rested.sum(-1)
 
 
 def _beside_sinks(spans: Sequence[range], sinks: Sinks) -> list[int]:
@@ -226,11 +217,9 @@ def flow_layers(
     words = [word.tokens for word in passage.words]
     nodes = [*filter(None, (before,)), *words, *filter(None, (after,))]
 
-    def rest(part: range, where: str) -> list[str]:
-        start, stop = _places(passage.side, part)
-        return [f"… {stop - start:,} {where}"] if part else []
-
-    names = [*rest(before, "before"), *passage.names, *rest(after, "after")]
+    first, last = _places(passage.side, passage.tokens)
+    names = [f"… {first:,} before"] if before else []
+    names += [*passage.names, *([f"… {len(passage.side.words) - last:,} after"] if after else [])]
     start = words[passage.picked[-1]]  # the last word of several
     if set(start) <= set(sinks or ()):
         sinks = None
@@ -239,19 +228,15 @@ def flow_layers(
     layers: list[Tensor] = []
     rested: list[Tensor] = []
     for entry in reversed(entries):
-        resting = torch.zeros(len(passage.side))
-        if sinks is not None:
-            resting = to_tokens([entry], sinks).sum(-1) + to_model_sinks([entry])
-        following, rows = share * resting, []
+        stayed = share * resting([entry], sinks).sum(-1)
+        following, rows = stayed, []
         for part in filter(None, (before, passage.tokens, after)):
             inside = slice(part.start, part.stop)
             passed = torch.zeros(entry.shape[3])  # to each key, of what has reached these tokens
             if share[inside].any():
-                matrix = entry.matrix.part[:, :, inside]
-                x = share[inside].to(device=matrix.device, dtype=matrix.dtype)[:, None]
-                passed = (matrix.mT @ x)[0, ..., 0].float().mean(0).cpu()
+                passed = passed_on(entry.matrix.part[:, :, inside], share[inside])
                 passed[list(sinks or ())] = 0
-            following += passed
+            following = following + passed
             if part == passage.tokens:
                 weights, stays = _without_sinks([entry], words, nodes, sinks)
                 weights[:, nodes.index(words[0]) :][:, : len(words)].diagonal().add_(stays)
@@ -259,7 +244,7 @@ def flow_layers(
                 rested.append(stays)
             else:
                 row = torch.stack([passed[node.start : node.stop].sum() for node in nodes])
-                row[nodes.index(part)] += (share * resting)[inside].sum()
+                row[nodes.index(part)] += stayed[inside].sum()
                 rows.append(row[None] / (float(share[inside].sum()) or 1.0))
         layers.insert(0, torch.cat(rows))
         share = following
@@ -368,7 +353,8 @@ def _sink_names(entries: Sequence[Entry], sinks: Sinks) -> str:
     """Name the sinks that are set aside; "" where there is none."""
     if sinks is None:
         return ""
-    aside = named(sinks, [0.0] * len(sinks), key_side(entries[0]), float(to_model_sinks(entries).mean()))
+    of_model = float(resting(entries, ()).mean())
+    aside = named(sinks, [0.0] * len(sinks) + [of_model], key_side(entries[0]))
     return " and ".join(each.name for each in aside)
 
 

@@ -94,35 +94,28 @@ def measured(entry: Entry) -> _Measured:
 # What is set aside
 
 
-def to_tokens(entries: Sequence[Entry], sinks: Sequence[int]) -> Float[Tensor, "queries sinks"]:
-    """Return what each query gives to each of these keys, the mean over heads."""
-    if not sinks:
-        return torch.zeros(entries[0].shape[2], 0)
+def resting(entries: Sequence[Entry], sinks: Sinks) -> Float[Tensor, "queries sinks_and_1"]:
+    """Return what each query gives to each sink that is set aside, the mean over heads.
 
-    def columns(entry: Entry) -> Float[Tensor, "queries sinks"]:
-        return torch.stack([entry.matrix[0, :, :, sink].float().sum(0).cpu() for sink in sinks], -1)
+    The last column is for the sinks that the model has in addition to its tokens; it is 0 where nothing is set aside.
+    """
 
-    return mean_over_heads(entries, columns)
+    def shares(entry: Entry) -> Float[Tensor, "queries sinks_and_1"]:
+        columns = [entry.matrix[0, :, :, sink].float().sum(0).cpu() for sink in sinks or ()]
+        if sinks is not None and entry.call is not None and entry.call.sinks is not None:
+            return torch.stack([*columns, entry.matrix.sink_share[0].float().sum(0).cpu()], -1)
+        return torch.stack([*columns, torch.zeros(entry.shape[2])], -1)
 
-
-def to_model_sinks(entries: Sequence[Entry]) -> Float[Tensor, " queries"]:
-    """Return what each query gives to sinks that the model has in addition to its tokens, the mean over heads."""
-
-    def share(entry: Entry) -> Float[Tensor, " queries"]:
-        if entry.call is None or entry.call.sinks is None:
-            return torch.zeros(entry.shape[2])
-        return entry.matrix.sink_share[0].float().sum(0).cpu()
-
-    return mean_over_heads(entries, share)
+    return mean_over_heads(entries, shares)
 
 
-def named(sinks: Sequence[int], weights: Sequence[float], keys: Tokens, model_sinks: float = 0.0) -> tuple[Aside, ...]:
+def named(sinks: Sinks, weights: Sequence[float], keys: Tokens) -> tuple[Aside, ...]:
     """Return sinks with their weights and names: [CLS], the first token ("A"), or "the" (token 3).
 
-    `model_sinks`: the weight of the sinks that the model has in addition to its tokens.
+    One more weight than there are sinks is that of the sinks that the model has in addition to its tokens.
     """
     aside = []
-    for position, weight in zip(sinks, weights, strict=True):
+    for position, weight in zip(sinks or (), weights, strict=False):
         word = keys.word_at(position)
         text = visible(word.text if len(word.tokens) == 1 else keys[position].lstrip("Ġ▁"))
         if _is_special(keys, position):
@@ -132,7 +125,8 @@ def named(sinks: Sequence[int], weights: Sequence[float], keys: Tokens, model_si
         else:
             name = f'the first token ("{text}")' if position == 0 else f'"{text}" (token {position})'
         aside.append(Aside(name, weight, text, position))
-    return (*aside, Aside("the model's own sinks", model_sinks)) if model_sinks else tuple(aside)
+    aside += [Aside("the model's own sinks", weight) for weight in weights[len(aside) :] if weight]
+    return tuple(aside)
 
 
 def sentence(aside: Sequence[Aside]) -> str:
