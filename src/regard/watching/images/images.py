@@ -169,49 +169,49 @@ class ReadImages:
         role = "tower" if self.sees(name) else "cross" if cross else "text" if has_words else ""
         key = (role, length, batch)
         if key not in self._cache:
-            place = {"tower": self._in_tower, "cross": self._in_cross, "text": self._in_text}.get(role)
-            try:
-                self._cache[key] = tokens if place is None else place(tokens, length, batch)
-            except Exception as error:  # of a check, or in a version of transformers that differs
-                why = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-                named = tokens or [Tokens.numbered(length)] * batch
-                self._cache[key] = [each.with_images((), why) for each in named]
+            if role == "text" and self._kind == "" and self._fallback is not None:
+                self._cache[key] = self._fallback.place(name, cross, length, batch, tokens, has_words)
+            else:
+                self._cache[key] = self._placed(role, length, batch, tokens)
         return self._cache[key]
 
-    def _in_tower(self, tokens: list[Tokens] | None, length: int, batch: int) -> list[Tokens] | None:
-        grids = self._tower_grids(length, batch)
+    def _placed(self, role: str, length: int, batch: int, tokens: list[Tokens] | None) -> list[Tokens] | None:
+        try:
+            grids = self._grids(role, length, batch)
+        except Exception as error:  # of a check, or in a version of transformers that differs
+            why = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+            return [each.with_images((), why) for each in tokens or [Tokens.numbered(length)] * batch]
         if grids is None:
             return tokens
-        if tokens is None:  # the tokens of the tower that are not patches have names
-            pieces = [str(n) for n in range(length)]
-            if not self._rule.packed and self._kind != "cross":
-                pieces[: len(self._before)] = self._before
-                pieces[length - len(self._rule.after) :] = self._rule.after
-            tokens = [Tokens(pieces, [*self._before, *self._rule.after])] * batch
+        if tokens is None:
+            of_tower = role == "tower" or self._kind == "queries"
+            tokens = [self._named(length) if of_tower else Tokens.numbered(length)] * batch
         return [each.with_images(some) for each, some in zip(tokens, grids, strict=True)]
 
-    def _in_cross(self, tokens: list[Tokens] | None, length: int, batch: int) -> list[Tokens] | None:
-        """Place the tokens that a connector, or cross-attention, looks at."""
-        if self._kind == "queries":
-            return self._in_tower(tokens, length, batch)
-        grids = self._cross_grids(length, batch) if self._kind == "cross" else None
-        return tokens if grids is None else [Tokens.numbered(length).with_images(some) for some in grids]
+    def _grids(self, role: str, length: int, batch: int) -> list[list[Grid]] | None:
+        """Return the images of each entry of a batch; None where nothing is to be placed."""
+        if role == "tower" or (role == "cross" and self._kind == "queries"):  # a connector looks at the tower's tokens
+            return self._tower_grids(length, batch)
+        if role == "cross" and self._kind == "cross":
+            return self._rows_of_tiles(length, batch, in_tower=False)
+        if role == "text" and self._kind not in ("", "cross"):
+            copies = batch // len(self._text_grids)  # of each text
+            return [self._text_grids[n // copies] for n in range(batch)]
+        return None
 
-    def _in_text(self, tokens: list[Tokens] | None, length: int, batch: int) -> list[Tokens] | None:
-        """Place the tokens of the language model."""
-        if self._kind == "" and self._fallback is not None:
-            return self._fallback.place("", False, length, batch, tokens, has_words=True)
-        if self._kind in ("", "cross"):
-            return tokens
-        named, grids = tokens or [Tokens.numbered(length)] * batch, self._text_grids
-        times = batch // len(grids)  # copies of each text
-        return [each.with_images(grids[n // times]) for n, each in enumerate(named)]
+    def _named(self, length: int) -> Tokens:
+        """Return the tokens of the tower, of which those that are not patches have names."""
+        pieces = [str(n) for n in range(length)]
+        if not self._rule.packed and self._kind != "cross":
+            pieces[: len(self._before)] = self._before
+            pieces[length - len(self._rule.after) :] = self._rule.after
+        return Tokens(pieces, [*self._before, *self._rule.after])
 
     # The tower
 
     def _tower_grids(self, length: int, batch: int) -> list[list[Grid]] | None:
         if self._kind == "cross":
-            return self._padded_tiles(length, batch)
+            return self._rows_of_tiles(length, batch, in_tower=True)
         sizes = [math.prod(view.shape) for view in self._views]
         orders = [patch_order(self._rule.order, *view.shape, self._config) for view in self._views]
         if self._rule.packed:
@@ -360,27 +360,22 @@ class ReadImages:
 
     # Mllama: the tiles of an image in a row, with a class token before each, and padding after it in the tower
 
-    def _padded_tiles(self, length: int, batch: int) -> list[list[Grid]] | None:
-        """Return the images as entries of the batch of the tower."""
-        most, numbers = self._config.max_num_tiles, self._inputs["aspect_ratio_ids"].flatten().tolist()
-        patches = math.prod(self._views[0].shape) + 1
-        if batch != len(numbers) or length != most * (patches + -patches % 8):
-            return None
-        return [[self._tiled(n, number, length // most)] if number else [] for n, number in enumerate(numbers)]
-
-    def _cross_grids(self, length: int, batch: int) -> list[list[Grid]] | None:
-        """Return the images of each text, one after the other, as the language model looks at them."""
-        most, numbers = self._config.max_num_tiles, self._inputs["aspect_ratio_ids"]
-        images, patches = numbers.shape[1], math.prod(self._views[0].shape) + 1
-        if batch != len(numbers) or length != images * most * patches:
+    def _rows_of_tiles(self, length: int, batch: int, in_tower: bool) -> list[list[Grid]] | None:
+        """Return the images of each entry of a batch: one image in the tower, in a text one after the other."""
+        most, ratios = self._config.max_num_tiles, self._inputs["aspect_ratio_ids"]
+        step = math.prod(self._views[0].shape) + 1
+        if in_tower:
+            step, ratios = step + -step % 8, ratios.flatten()[:, None]
+        images = ratios.shape[1]
+        if (batch, length) != (len(ratios), images * most * step):
             return None
         return [
             [
-                replace(self._tiled(text * images + n, number, patches).shifted(n * most * patches), image=n)
-                for n, number in enumerate(ratios)
-                if number  # 0 is no image
+                replace(self._tiled(text * images + n, ratio, step).shifted(n * most * step), image=n)
+                for n, ratio in enumerate(row)
+                if ratio  # 0 is no image
             ]
-            for text, ratios in enumerate(numbers.tolist())
+            for text, row in enumerate(ratios.tolist())
         ]
 
     def _tiled(self, image: int, ratio: int, step: int) -> Grid:
