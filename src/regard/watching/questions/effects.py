@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -271,7 +271,7 @@ class Moved(NamedTuple):
     """How far the output moved without one head, layer or span; and the probability of the answer, before and after."""
 
     name: str
-    change: float  # in nats, or as a share of the length of a vector
+    change: float = 0.0  # in nats, or as a share of the length of a vector
     before: float | None = None
     after: float | None = None
     layer: int | None = None
@@ -328,13 +328,6 @@ class Effects(Answer[Moved]):
         return matrix(numbers / largest, *names, title=title, caption=f"{caption}. 100 % is {self._size(largest)}.")
 
 
-class _Variant(NamedTuple):
-    name: str
-    without: Without
-    layer: int | None = None
-    head: int | None = None
-
-
 def effects(
     model: nn.Module,
     inputs: Inputs,
@@ -389,7 +382,7 @@ def effects(
         raise InputError(f"effects compares variants of one text. Got a batch of {len(output)}.")
     if answer is not None and not logits:
         raise InputError(f"the model predicts no tokens, so no token has a probability. Got answer = {answer!r}.")
-    variants = _variants(by, plain, layers, kind)
+    variants = list(_variants(by, plain, layers, kind))
     places = _compared(at, plain, output.shape[1])
     before = output[:, places].float()
     token = _token(answer, before[0, -1], tokenizer) if logits else 0
@@ -399,24 +392,25 @@ def effects(
         for start in range(0, len(variants), batch):
             some = variants[start : start + batch]
             changed = subject.changed(len(some))
-            for text, variant in enumerate(some):
-                changed.changes.add(variant.without, renormalise=renormalise, text=text)
+            for text, (_, without) in enumerate(some):
+                changed.changes.add(without, renormalise=renormalise, text=text)
             with changed:
                 after, _ = subject.run(options, copies=len(some))
             after = after[:, places].float()
             changes = _distance(before, after, logits).mean(-1).tolist()
             now = after[:, -1].softmax(-1)[:, token].tolist() if logits else [None] * len(some)
-            for variant, change, other in zip(some, changes, now, strict=True):
-                moved.append(Moved(variant.name, change, probability, other, variant.layer, variant.head))
+            for (each, _), change, after_it in zip(some, changes, now, strict=True):
+                moved.append(each._replace(change=change, before=probability, after=after_it))
             advance(len(some))
     about = f"without each {by}" if isinstance(by, str) else f"without each of {len(variants)}"
-    ranked = tuple(sorted(moved, key=lambda each: -each.change))
-    return Effects(about, ranked, "nats" if logits else "", spelt(tokenizer, token) if logits else "")
+    moved.sort(key=lambda each: -each.change)
+    return Effects(about, tuple(moved), "nats" if logits else "", spelt(tokenizer, token) if logits else "")
 
 
 def _variants(
     by: str | Mapping[str, Any], plain: Watching, layers: Collection[int] | None, kind: str | None
-) -> list[_Variant]:
+) -> Iterator[tuple[Moved, Without]]:
+    """Yield what to compare: a name with a layer and head, if any, and what the model runs without."""
     modules = {
         name: seen
         for name, seen in plain.seen.items()
@@ -430,36 +424,36 @@ def _variants(
         name: name if alike[seen.layer, seen.kind] > 1 else f"{f'{seen.kind}, ' * several_kinds}layer {seen.layer}"
         for name, seen in modules.items()
     }
-    if by == "head":
-        return [
-            _Variant(f"{names[name]} head {head}", {name: [head]}, seen.layer, head)
-            for name, seen in modules.items()
-            for head in range(seen.heads)
-        ]
     if by == "layer":
-        return [_Variant(names[name], {name: range(seen.heads)}, seen.layer) for name, seen in modules.items()]
-    first = next(iter(modules.values()))
-    keys, where = first.sides[1][0], dict[str, Any](layers=layers, kind=kind)
+        for name, seen in modules.items():
+            yield Moved(names[name], layer=seen.layer), {name: range(seen.heads)}
+    elif by == "head":
+        for name, seen in modules.items():
+            for head in range(seen.heads):
+                yield Moved(f"{names[name]} head {head}", layer=seen.layer, head=head), {name: [head]}
+    else:
+        first = next(iter(modules.values()))
+        keys, is_cross = first.sides[1][0], first.kind == "cross"
+        if isinstance(by, str) and not keys.named:
+            raise InputError(
+                f"the words of the text are not known: give tokenizer=… or tokens=[…], or spans. Got {by!r}."
+            )
+        for name, place in (named_spans(keys, by) if isinstance(by, str) else by).items():
+            place = range(*place) if isinstance(place, tuple) else place
+            if isinstance(place, str | int | range):
+                place = [Link(*ends, layers=layers, kind=kind) for ends in _ends(place, keys, is_cross)]
+            yield Moved(name), place
 
-    def hidden(place: Place) -> list[Link]:
-        """Return the links that hide a place from all tokens outside of it; in cross-attention, from all."""
-        if first.kind == "cross":
-            return [Link(None, place, **where)]
-        links: list[Link] = []
-        for span in keys.find_all(place):
-            links += [Link(slice(0, span.start), span, **where)] if span.start else []
-            links.append(Link(slice(span.stop, None), span, **where))
-        return links
 
-    if not isinstance(by, str):
-        places = {name: range(*place) if isinstance(place, tuple) else place for name, place in by.items()}
-        return [
-            _Variant(name, hidden(place) if isinstance(place, str | int | range) else place)
-            for name, place in places.items()
-        ]
-    if not keys.named:
-        raise InputError(f"the words of the text are not known: give tokenizer=… or tokens=[…], or spans. Got {by!r}.")
-    return [_Variant(name, hidden(span)) for name, span in named_spans(keys, by).items()]
+def _ends(place: Place, keys: Tokens, is_cross: bool) -> Iterator[tuple[slice | None, Place]]:
+    """Yield the links that hide a place from all tokens outside of it; in cross-attention, from all."""
+    if is_cross:
+        yield None, place
+        return
+    for span in keys.find_all(place):
+        if span.start:
+            yield slice(0, span.start), span
+        yield slice(span.stop, None), span
 
 
 def _compared(at: Place | None, plain: Watching, count: int) -> list[int]:
