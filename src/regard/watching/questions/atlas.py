@@ -54,7 +54,7 @@ from regard.drawing.terminal import html_table, percent
 from regard.errors import InputError
 from regard.support import Bool, Float, Int, one_of, progress
 from regard.watching.questions.looks import Answer, Head, Heads, habit_weights, key_side, ranked, token_numbers
-from regard.watching.questions.sinks import find_sinks, named
+from regard.watching.questions.sinks import Aside, find_sinks, named
 from regard.watching.record.entries import Entry, shown
 from regard.watching.record.tokens import Place
 
@@ -214,11 +214,15 @@ class Role(NamedTuple):
 
 
 class _Candidate(NamedTuple):
-    """A role, its keys (rows without such a key do not count), and the least weight that makes it the role."""
+    """A role, its keys (rows without such a key do not count), and the least weight that makes it the role.
+
+    The last candidate is only for heads without another role.
+    """
 
     name: str
     keys: Bool[Tensor, "rows keys"]
     least: float = _LEAST
+    is_last: bool = False
 
 
 def roles(entries: Sequence[Entry]) -> list[list[Role]]:
@@ -226,16 +230,16 @@ def roles(entries: Sequence[Entry]) -> list[list[Role]]:
     alike: dict[tuple[object, ...], list[Entry]] = {}
     for entry in entries:
         alike.setdefault((entry.kind, entry.shape[2:]), []).append(entry)
-    sinks: dict[tuple[object, ...], dict[int, str]] = {}
+    sinks: dict[tuple[object, ...], tuple[Aside, ...]] = {}
     for which, group in alike.items():
         keys = key_side(group[0])
         places = find_sinks(group, keys)
-        sinks[which] = dict(zip(places, (s.name for s in named(places, [0.0] * len(places), keys)), strict=True))
+        sinks[which] = named(places, [0.0] * len(places), keys)
     return [_roles_of_entry(entry, sinks[entry.kind, entry.shape[2:]]) for entry in entries]
 
 
 @torch.no_grad()
-def _roles_of_entry(entry: Entry, sinks: dict[int, str]) -> list[Role]:
+def _roles_of_entry(entry: Entry, sinks: Sequence[Aside]) -> list[Role]:
     _, heads, queries, keys = entry.shape
     step = max(-(-queries // _SAMPLED), 1)
     seen = shown(entry, range(0, queries, step), range(keys))
@@ -253,14 +257,12 @@ def _roles_of_entry(entry: Entry, sinks: dict[int, str]) -> list[Role]:
 
 
 def _candidates(
-    entry: Entry, places: Int[Tensor, " rows"], seen: Bool[Tensor, "rows keys"], sinks: dict[int, str]
+    entry: Entry, places: Int[Tensor, " rows"], seen: Bool[Tensor, "rows keys"], sinks: Sequence[Aside]
 ) -> list[_Candidate]:
     keys = key_side(entry)
     columns = torch.arange(len(keys), device=seen.device)
-    names = {position: "first token" if position == 0 else f"{name} (a sink)" for position, name in sinks.items()}
-    candidates = [
-        _Candidate(name, (columns == position) & seen) for position, name in (names | {0: "first token"}).items()
-    ]
+    names = {sink.position: f"{sink.name} (a sink)" for sink in sinks} | {0: "first token"}
+    candidates = [_Candidate(name, (columns == position) & seen) for position, name in names.items()]
     same_text = entry.kind != "cross" and entry.shape[2] == entry.shape[3]
     away = columns - places[:, None]
     if same_text:
@@ -277,7 +279,7 @@ def _candidates(
     if any(blank):
         candidates.append(_Candidate("punctuation", torch.tensor(blank, device=seen.device) & seen))
     if same_text:
-        candidates.append(_Candidate("nearby tokens", (away.abs() <= _NEAR) & seen, _WIDE))
+        candidates.append(_Candidate("nearby tokens", (away.abs() <= _NEAR) & seen, _WIDE, is_last=True))
     return candidates
 
 
@@ -292,33 +294,31 @@ def roles_of_heads(
     """
     count = seen.sum(-1)
     entropy = (-(weights * weights.clamp_min(1e-30).log()).sum(-1) / count.log()).mean(-1)
-    names: list[tuple[str, float, bool]] = []  # the name, the least weight, whether it goes before a wide candidate
+    largest = weights.amax(-1).mean(-1)
+    kept: list[_Candidate] = []
     shares: list[Tensor] = []
-    for name, keys, least in candidates:
-        counted = keys.any(-1)
+    for candidate in candidates:
+        counted = candidate.keys.any(-1)
         if int(counted.sum()) < 2:  # one row is no habit
             continue
-        equal = float((keys.sum(-1) / count)[counted].mean())
-        names.append((name, max(least, _TIMES_EQUAL * equal), least == _LEAST))
-        shares.append(weights.flatten(1) @ keys.flatten().to(weights.dtype) / counted.sum())
-    largest = weights.amax(-1).mean(-1)
+        equal = float((candidate.keys.sum(-1) / count)[counted].mean())
+        kept.append(candidate._replace(least=max(candidate.least, _TIMES_EQUAL * equal)))
+        shares.append(weights.flatten(1) @ candidate.keys.flatten().to(weights.dtype) / counted.sum())
     # All numbers leave the device together: on a GPU, each wait takes longer than the arithmetic.
     numbers = torch.stack([entropy, largest, *shares], -1).tolist()
-    return [_role(even, most, row, names, int(count.min())) for even, most, *row in numbers]
-
-
-def _role(
-    even: float, largest: float, shares: Sequence[float], names: Sequence[tuple[str, float, bool]], fewest: int
-) -> Role:
-    if even >= _EVEN:
-        return Role("all alike", min(even, 1.0))
-    best = Role("mixed", 0.0)
-    for (name, least, is_first), share in zip(names, shares, strict=True):
-        if share >= least and share > best.weight + 1e-6 and (is_first or best.weight == 0):
-            best = Role(name, share)
-    if best.weight == 0 and largest >= max(_ONE, _TIMES_EQUAL / fewest):
-        return Role("one at a time", largest)
-    return best
+    one = max(_ONE, _TIMES_EQUAL / int(count.min()))
+    of_heads: list[Role] = []
+    for even, most, *row in numbers:
+        best = Role("mixed", 0.0)
+        for (name, _, least, is_last), share in zip(kept, row, strict=True):
+            if share >= least and share > best.weight + 1e-6 and not (is_last and best.weight):
+                best = Role(name, share)
+        if even >= _EVEN:
+            best = Role("all alike", min(even, 1.0))
+        elif best.weight == 0 and most >= one:
+            best = Role("one at a time", most)
+        of_heads.append(best)
+    return of_heads
 
 
 # The numbers: where tokens look in their text
