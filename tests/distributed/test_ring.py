@@ -57,7 +57,7 @@ def test_an_error_of_several_lines_and_signs_arrives_whole(together):
         def prepare():
             if rank == 1:
                 raise ValueError(reason)
-            return {}
+            return None, {}
 
         with pytest.raises(ValueError if rank == 1 else RankError) as error:
             ring.agree("A @ value", prepare)

@@ -17,7 +17,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -363,18 +363,16 @@ class _OverRanks(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
         share, needed = ctx.share, ctx.needs_input_grad[3:]
-        saved: list[Any] = []
 
-        def prepare() -> dict[str, Any]:
+        def prepare() -> tuple[Sequence[Any], dict[str, Any]]:
             if torch.is_grad_enabled():  # create_graph=True would silently take the gradients for constants
                 raise InputError(
                     "regard's gradients are of first order: create_graph=True cannot go through them. "
                     "Write this step in plain torch, on one rank."
                 )
-            saved.extend(ctx.saved_tensors)  # raises if a tensor was modified in place
-            return {}
+            return ctx.saved_tensors, {}  # raises if a tensor was modified in place
 
-        share.ring.agree(f"the gradient of {type(ctx.request).__name__}", prepare)
+        saved, _ = share.ring.agree(f"the gradient of {type(ctx.request).__name__}", prepare)
         lse, result, outer, query, key, sinks, operand, *biases = saved
         request = with_operand(ctx.request, operand)
         task = Backward(request, result, lse, grad, subtract=outer is None, biases=any(needed[5:]))
@@ -393,17 +391,7 @@ class _OverRanks(torch.autograd.Function):
         return None, None, None, *(g if need else None for g, need in zip(cast, needed, strict=True))
 
 
-class _Totals(NamedTuple):
-    """Gradients of (query, key, operand, biases), and Σ_j p dL/dp of each row."""
-
-    query: Float[Tensor, "batch heads queries width"]
-    key: Float[Tensor, "batch key_heads keys width"]
-    operand: Tensor | None
-    biases: Sequence[Tensor | None]
-    row_dot: Float[Tensor, "batch heads queries"]
-
-
-def _gradients(share: Share, task: Backward) -> _Totals:
+def _gradients(share: Share, task: Backward) -> Gradients:
     """The gradients for this rank's tokens, from the queries of all ranks."""
     scores, ring, call = share.scores, share.ring, "the backward pass"
     query, dtype, request = scores.query, scores.working_dtype, task.request
@@ -439,7 +427,7 @@ def _gradients(share: Share, task: Backward) -> _Totals:
                     take(of_rows, 3, range(start, start + block.columns.length)).add_(part_bias)
         carrier.add(owner, [share.per_key(total) for total in (d_key, d_value) if total is not None])
     home = carrier.home()
-    return _Totals(d_query, home[0], home[1] if isinstance(request, Attend) else d_x, d_biases, row_dot)
+    return Gradients(d_query, home[0], home[1] if isinstance(request, Attend) else d_x, tuple(d_biases), row_dot)
 
 
 def _block_gradients(block: Block, task: Backward, moved: Tensor) -> Gradients:

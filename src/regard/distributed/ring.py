@@ -11,7 +11,7 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from regard.errors import DTypeError, InputError, RankError
 
+T = TypeVar("T")
 _FRAME = 1024  # bytes of a message, unless a message is longer
 _BLOCK, _RESULT = 0, 1000  # tags of inputs, and of results that are summed on the way
 
@@ -67,15 +68,17 @@ class Ring:
 
     # Agreement
 
-    def agree(self, call: str, prepare: Callable[[], dict[str, Any]]) -> list[dict[str, Any]]:
-        """The messages of all ranks about this call; where a rank cannot take part, all ranks raise an error.
+    def agree(self, call: str, prepare: Callable[[], tuple[T, dict[str, Any]]]) -> tuple[T, list[dict[str, Any]]]:
+        """What `prepare` returns for this rank, and the messages of all ranks about this call.
 
-        `prepare` checks the arguments of this rank and returns its message; under "same", what must be equal on all.
+        `prepare` checks the arguments of this rank. It returns what the rank keeps, and its message to all ranks; under
+        "same", what must be equal on all. Where a rank cannot take part, all ranks raise an error.
         """
         error: Exception | None = None
         message: dict[str, Any] = {"call": call}
         try:
-            message |= prepare()
+            kept, about = prepare()
+            message |= about
         except Exception as caught:
             error = caught
             message["error"] = f"{type(caught).__name__}: {caught}"
@@ -103,7 +106,7 @@ class Ring:
                     f"{call} needs tensors alike on all ranks, in all but their tokens. "
                     f"Rank {rank} has {other['same']}, rank {self.rank} has {message['same']}."
                 )
-        return messages
+        return kept, messages
 
     def _exchange(self, message: dict[str, Any]) -> list[dict[str, Any]]:
         data = json.dumps(message).encode()

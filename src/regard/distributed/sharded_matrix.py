@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.backends import Attend, LogSumExp, Pool, Received, Reduction, Request, Top
 from regard.distributed import results
 from regard.distributed.ring import Moving, Ring
-from regard.distributed.share import Layout, Share, even_lengths, make_share, share_of
+from regard.distributed.share import Layout, Share, described, even_lengths, make_share, share_of
 from regard.errors import DTypeError, InputError, OutOfRangeError, RegardError
 from regard.matrix import LazyMatrix
 from regard.matrix.axes import Axes, basic, fold_value
@@ -226,18 +226,15 @@ class ShardedMatrix(LazyMatrix):
     def _begin(
         self, call: str, prepare: Callable[[], Sequence[Any]] = list, operand: Tensor | None = None
     ) -> Sequence[Any]:
-        prepared: list[Any] = []
-
-        def message() -> dict[str, Any]:
+        def check() -> tuple[Sequence[Any], dict[str, Any]]:
             check_sources(self._core.sources, "ShardedMatrix")
-            prepared.extend(prepare())
-            shapes = [] if operand is None else [tuple(each.operand.shape) for each in prepared]
-            same = [f"[{batch}, {heads}, tokens, {width}]" for batch, heads, _, width in shapes]
-            return {"known": self._core.knows_lse} | ({} if operand is None else {"same": same})
+            prepared = prepare()
+            same = [] if operand is None else [described(each.operand) for each in prepared]
+            return prepared, {"known": self._core.knows_lse, "same": same}
 
         has_gradient = torch.is_grad_enabled() and isinstance(operand, Tensor) and operand.requires_grad
         graph = " with gradients" if has_gradient or self._core.requires_grad else ""
-        replies = self._core.share.ring.agree(f"{call}{graph}, of a matrix {tuple(self.shape)}", message)
+        prepared, replies = self._core.share.ring.agree(f"{call}{graph}, of a matrix {tuple(self.shape)}", check)
         if not all(reply["known"] for reply in replies):
             self._core.forget_lse()
         return prepared
@@ -321,7 +318,7 @@ def _local(tensor: Any) -> Any:
     return tensor.to_local() if is_dtensor(tensor) else tensor
 
 
-def _fail(error: Exception) -> dict[str, Any]:
+def _fail(error: Exception) -> Any:
     raise error
 
 
@@ -362,17 +359,18 @@ def gather(tensor: Tensor, mesh: Any = None, *, dim: int = -2, zigzag: bool = Tr
     >>> regard.distributed.gather(regard.distributed.shard(whole)).equal(whole)
     True
     """
-    ring, described = Ring.of(mesh), type(tensor).__name__
-    if isinstance(tensor, Tensor) and -tensor.dim() <= dim < tensor.dim():  # all sizes but the tokens must agree
-        sizes = ["tokens" if axis == dim % tensor.dim() else str(n) for axis, n in enumerate(tensor.shape)]
-        described = f"{str(tensor.dtype).removeprefix('torch.')}[{', '.join(sizes)}]"
-    call = f"gather(dim={dim}, zigzag={zigzag}) of {described}"
-    replies = ring.agree(call, lambda: {"tokens": tensor.shape[_axis(tensor, dim)]})
-    lengths, dim = [reply["tokens"] for reply in replies], _axis(tensor, dim)
+    ring, call = Ring.of(mesh), f"gather(dim={dim}, zigzag={zigzag}) of {described(tensor, dim)}"
+
+    def check() -> tuple[int, dict[str, Any]]:
+        axis = _axis(tensor, dim)
+        return axis, {"tokens": tensor.shape[axis]}
+
+    axis, replies = ring.agree(call, check)
+    lengths = [reply["tokens"] for reply in replies]
     layout = Layout.of(lengths, zigzag)
-    whole = tensor.new_empty([layout.size if axis == dim else n for axis, n in enumerate(tensor.shape)])
-    for owner, share in enumerate(ring.collect(Moving(tensor, dim, lengths), "gather")):
-        layout.put(owner, whole, share, dim)
+    whole = tensor.new_empty((*tensor.shape[:axis], layout.size, *tensor.shape[axis + 1 :]))
+    for owner, share in enumerate(ring.collect(Moving(tensor, axis, lengths), "gather")):
+        layout.put(owner, whole, share, axis)
     return whole
 
 
@@ -416,11 +414,8 @@ class Placed:
         from torch.distributed.tensor import DTensor
 
         axis = len(self.leading)
-        shape = torch.Size((*self.leading, tokens, *share.shape[axis + 1 :]))
-        strides = [1]
-        for size in reversed(shape[1:]):
-            strides.insert(0, strides[0] * size)
-        options: Any = {"run_check": False, "shape": shape, "stride": tuple(strides)}
+        whole = torch.empty(*self.leading, tokens, *share.shape[axis + 1 :], device="meta")
+        options: Any = {"run_check": False, "shape": whole.shape, "stride": whole.stride()}
         return DTensor.from_local(share, self.mesh, self.placements, **options)  # type: ignore[no-untyped-call,no-any-return]
 
     def same(self, share: Tensor) -> Tensor:

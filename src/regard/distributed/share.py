@@ -8,7 +8,6 @@ a GPU.
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -222,8 +221,6 @@ class Share:
         if bands is None or (rows.number, owner, columns.number) in facts.hidden:
             return None
         cuts = self._cuts(rows, columns, moved[1 + len(mask.kept) + len(mask.ids) :])
-        if cuts is None:
-            return None
         part = slice(columns.offset, columns.offset + columns.length)
         kept, ids = [], []
         for n, tensor in enumerate(moved[1 : 1 + len(mask.kept)]):
@@ -249,26 +246,16 @@ class Share:
         )
         return BoundMask(tuple(bands), tuple(kept), tuple(ids), visible, biases, tuple(cuts))
 
-    def _cuts(self, rows: Run, columns: Run, moved: Sequence[Tensor]) -> list[BoundCut] | None:
-        """The cuts that concern a block; None where a cut hides the whole block."""
-        cuts = []
-        for cut, keys, (query_range, key_range, all_heads) in zip(
-            self.scores.mask.cuts, moved, self.facts.cuts, strict=False
-        ):
-            covers = [_covers(query_range, rows), _covers(key_range, columns)]
-            ends = (max(run.start - rows.offset, 0) for run in cut.runs), (run.stop - rows.offset for run in cut.runs)
-            runs = tuple(range(a, min(b, rows.length)) for a, b in zip(*ends, strict=True) if a < min(b, rows.length))
+    def _cuts(self, rows: Run, columns: Run, moved: Sequence[Tensor]) -> Iterator[BoundCut]:
+        """The cuts that may concern a block."""
+        for cut, keys in zip(self.scores.mask.cuts, moved, strict=False):
+            ends = ((run.start - rows.offset, run.stop - rows.offset) for run in cut.runs)
+            runs = tuple(run for a, b in ends if len(run := range(max(a, 0), min(b, rows.length))))
             bands = _bands([] if cut.band is None else [(cut.band, (cut.band[2], cut.band[2]))], rows, columns)
-            if _NONE in covers or not runs or bands is None:
-                continue
-            if covers == [_ALL, _ALL] and all_heads and not bands and cut.bias == -math.inf:
-                return None
-            all_keys = query_range is not None and covers[1] == _ALL and all_heads
-            queries = cut.queries[:, :, rows.offset : rows.offset + rows.length]
-            keys = keys[..., columns.offset : columns.offset + columns.length]
-            whole = range(columns.length) if all_keys else None
-            cuts.append(BoundCut(queries, keys, bands[0] if bands else None, cut.bias, runs, whole))
-        return cuts
+            if runs and bands is not None:
+                queries = cut.queries[:, :, rows.offset : rows.offset + rows.length]
+                part = keys[..., columns.offset : columns.offset + columns.length]
+                yield BoundCut(queries, part, bands[0] if bands else None, cut.bias, runs)
 
     def select(self, batch: Sequence[int], heads: Sequence[int], rows: range, columns: range) -> Share:
         """Some batches, heads, rows and columns, by index in the matrix; each rank keeps its part of them."""
@@ -292,15 +279,6 @@ def _tile(dense: Tensor, rows: Run, columns: Run) -> Tensor:
     """The part of a dense mask (this rank's queries × all keys) that belongs to a block."""
     queries = range(rows.offset, rows.offset + rows.length)
     return take(take(dense, 2, queries), 3, range(columns.start, columns.start + columns.length))
-
-
-def _covers(positions: range | None, run: Run) -> int:
-    """Whether positions contain all, some or no tokens of a run; None (bools on a GPU) counts as some."""
-    if positions is None or not len(positions):
-        return _SOME if positions is None else _NONE
-    if run.start + run.length <= positions.start or positions.stop <= run.start:
-        return _NONE
-    return _ALL if positions.start <= run.start and run.start + run.length <= positions.stop else _SOME
 
 
 def _bands(
@@ -332,7 +310,6 @@ class Facts:
     offsets: Sequence[Sequence[int]]  # the smallest and the largest of each band
     lengths: Sequence[Sequence[int]]
     hidden: frozenset[tuple[int, int, int]]  # (run of queries, rank, its run of keys) that a dense mask hides
-    cuts: Sequence[tuple[range | None, range | None, bool]]  # queries and keys (None: bools); whether all heads
 
 
 def make_share(
@@ -348,54 +325,50 @@ def make_share(
     cuts = [atom for atom in mask.atoms if isinstance(atom, Cut)]
     kept = [atom for atom in padding if atom.keys.dtype == torch.bool]  # belongs to the keys of this rank
     ends = [atom for atom in padding if atom.keys.dtype != torch.bool]  # belongs to each text
-    local: dict[str, Any] = {}
 
-    def prepare() -> dict[str, Any]:
+    def prepare() -> tuple[tuple[Scores, BoundMask, tuple[Tensor, ...]], dict[str, Any]]:
         scores = make_scores(query, key, None, scale, softcap, sinks)
         batch, device = tuple(query.shape[:-3]), scores.query.device
         bound = bind(Mask((*bands, *kept, *ids)), (*batch, *scores.shape[1:]), device, plain)
         bound = replace(bound, ids=tuple((of_query.long(), of_key.long()) for of_query, of_key in bound.ids))
         bind(Mask(tuple(ends)), (*batch, *scores.shape[1:]), device, plain)  # only checks them
-        lengths = [atom.keys.to(device).expand(batch).reshape(-1)[:, None, None, None] for atom in ends]
-        local.update(scores=scores, bound=bound, lengths=lengths)
+        lengths = tuple(atom.keys.to(device).expand(batch).reshape(-1)[:, None, None, None] for atom in ends)
         counts = {"queries": scores.shape[2], "keys": scores.shape[3]}
         # In zig-zag order a share has two runs, its first half and its second, otherwise one.
         firsts = [n - n // 2 if zigzag else n for n in counts.values()]
         rows, columns = ([slice(0, first), slice(first, None)] for first in firsts)
-        return counts | {
+        message = counts | {
             "kept": [[_amount(tensor[..., half]) for half in columns] for tensor in bound.kept],
             "query ids": [[_bounds(of_query[:, :, half]) for half in rows] for of_query, _ in bound.ids],
             "key ids": [[_bounds(of_key[..., half]) for half in columns] for _, of_key in bound.ids],
         }
+        return (scores, bound, lengths), message
 
-    replies = ring.agree(_call(query, key, mask, scale, softcap, sinks, zigzag), prepare)
+    call = _call(query, key, mask, scale, softcap, sinks, zigzag)
+    (scores, bound, lengths), replies = ring.agree(call, prepare)
     queries, keys = (Layout.of([reply[name] for reply in replies], zigzag) for name in ("queries", "keys"))
-    scores: Scores = local["scores"]
-    bound: BoundMask = local["bound"]
     if dense or cuts:
         leading, device = (*query.shape[:-3], scores.shape[1]), scores.query.device
 
-        def prepare_dense() -> dict[str, Any]:
+        def prepare_dense() -> tuple[BoundMask, dict[str, Any]]:
             tensors = bind(Mask(tuple(dense)), (*leading, scores.shape[2], keys.size), device, plain)
             runs = (queries.runs[ring.rank], keys.runs[ring.rank])
             local_cuts = Mask(tuple(_local_cut(cut, *runs, device) for cut in cuts))
-            local.update(dense=tensors, cuts=bind(local_cuts, (*leading, *scores.shape[2:]), device, plain).cuts)
-            both = tensors.visible + tensors.biases
-            return {"same": [f"{_dtype(t)}[{t.shape[0]}, {t.shape[1]}, queries, {t.shape[3]}]" for t in both]}
+            tensors = replace(tensors, cuts=bind(local_cuts, (*leading, *scores.shape[2:]), device, plain).cuts)
+            return tensors, {"same": [described(tensor) for tensor in tensors.visible + tensors.biases]}
 
-        ring.agree("ShardedMatrix(…) with a bias, a dense mask or a cut", prepare_dense)
-        bound = replace(bound, visible=local["dense"].visible, biases=local["dense"].biases, cuts=local["cuts"])
+        more, _ = ring.agree("ShardedMatrix(…) with a bias, a dense mask or a cut", prepare_dense)
+        bound = replace(bound, visible=more.visible, biases=more.biases, cuts=more.cuts)
     facts = Facts(
         keys=[reply["keys"] for reply in replies],
         kept=[reply["kept"] for reply in replies],
         query_ids=[reply["query ids"] for reply in replies],
         key_ids=[reply["key ids"] for reply in replies],
         offsets=[[offset, offset] if isinstance(offset, int) else _bounds(offset) for _, _, offset in bound.bands],
-        lengths=[_bounds(tensor) for tensor in local["lengths"]],
+        lengths=[_bounds(tensor) for tensor in lengths],
         hidden=_hidden(bound, queries.runs[ring.rank], keys),
-        cuts=[(_range(cut.queries), _range(cut.keys), cut.heads is None) for cut in cuts],
     )
-    return Share(ring, queries, keys, replace(scores, mask=bound), tuple(local["lengths"]), facts)
+    return Share(ring, queries, keys, replace(scores, mask=bound), lengths, facts)
 
 
 def _local_cut(cut: Cut, rows: Sequence[Run], columns: Sequence[Run], device: torch.device) -> Cut:
@@ -409,10 +382,6 @@ def _local_cut(cut: Cut, rows: Sequence[Run], columns: Sequence[Run], device: to
         return (place >= positions.start) & (place < positions.stop)
 
     return replace(cut, queries=local(cut.queries, rows), keys=local(cut.keys, columns))
-
-
-def _range(positions: range | Tensor) -> range | None:
-    return positions if isinstance(positions, range) else None
 
 
 def _amount(kept: Tensor) -> int:
@@ -443,14 +412,7 @@ def _call(
     query: Tensor, key: Tensor, mask: Mask, scale: float | None, softcap: float | None, sinks: Any, zigzag: bool
 ) -> str:
     """The call in words, without what may differ between ranks."""
-
-    def shape(tensor: Any) -> str:
-        if not isinstance(tensor, Tensor):
-            return type(tensor).__name__
-        *leading, _, width = tensor.shape if tensor.dim() > 1 else (0, 0)
-        return f"{_dtype(tensor)}[{', '.join(map(str, (*leading, 'tokens', width)))}]"
-
-    parts = [f"query={shape(query)}", f"key={shape(key)}"]
+    parts = [f"query={described(query)}", f"key={described(key)}"]
     if mask.atoms:
         parts.append(f"mask={' & '.join(map(_describe, mask.atoms))}")
     parts += [f"{name}={value}" for name, value in (("scale", scale), ("softcap", softcap)) if value is not None]
@@ -458,8 +420,17 @@ def _call(
     return f"ShardedMatrix({', '.join(parts)}, zigzag={zigzag})"
 
 
-def _dtype(tensor: Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
+def described(tensor: Any, axis: int = -2) -> str:
+    """The dtype and the shape of a tensor in words, without the number of its tokens, which may differ between ranks.
+
+    >>> described(torch.zeros(2, 5, 64))
+    'float32[2, tokens, 64]'
+    """
+    if not isinstance(tensor, Tensor) or not -tensor.dim() <= axis < tensor.dim():
+        return type(tensor).__name__
+    sizes = [str(size) for size in tensor.shape]
+    sizes[axis] = "tokens"
+    return f"{str(tensor.dtype).removeprefix('torch.')}[{', '.join(sizes)}]"
 
 
 def _describe(atom: Atom) -> str:
