@@ -13,9 +13,9 @@ import torch
 from regard.errors import InputError, RegardError, WatchError
 from regard.serving.plugin import check_version
 from regard.serving.requests import to_bytes
-from regard.watching.capture.calls import tensors_by_head, with_tensors
 from regard.watching.record.entries import Entry
 from regard.watching.record.record import Record
+from regard.watching.record.storage import tensors_by_head, with_tensors
 from regard.watching.record.tokens import Vocabulary
 
 

@@ -20,8 +20,7 @@ from torch import Tensor
 from regard.errors import MissingDependencyError, RegardError, WatchError
 from regard.serving.requests import LayerStep, Share, Store, WatchedRequest
 from regard.support import Float, Int
-from regard.watching.capture.calls import Shard
-from regard.watching.capture.watchers import replaced
+from regard.watching.capture.calls import Shard, replaced
 
 _VERSION = "0.32"  # of vLLM, that this plugin is made for
 _STORE = "_regard_store"  # attribute of a worker

@@ -16,12 +16,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.errors import InputError, WatchError
-from regard.watching.capture.calls import AttentionCall, Shard, tensors_by_head, with_tensors
+from regard.watching.capture.calls import AttentionCall, Shard
 from regard.watching.capture.masks import Pattern
 from regard.watching.capture.passes import Pass
 from regard.watching.record.entries import Entry
 from regard.watching.record.record import Record
 from regard.watching.record.reductions import REDUCTIONS, Keep, to_keep
+from regard.watching.record.storage import tensors_by_head, with_tensors
 from regard.watching.record.tokens import Text, Vocabulary
 
 _SUMMARIES = ("received", "entropy", "top")

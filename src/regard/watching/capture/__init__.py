@@ -5,8 +5,7 @@ Read in this order:
 session.py        `watch`: the `with` block, its hooks, and what the class of each module tells
 huggingface.py    one way to capture: Hugging Face models; the only file that imports transformers
 torch_modules.py  the others: regard's own layers, and modules with code of their own, by what they call
-watchers.py       who watches which module, and `attend`, to which all of them bring their calls
-calls.py          `AttentionCall`: one call of an attention function, with its heads among the heads of all ranks
+calls.py          `AttentionCall`: one call of an attention function; `attend`, which brings it to the watchers
 masks.py          `Pattern` and `LazyMask`: masks as rules, without queries × keys numbers
 links.py          `Link` and `Changes`: attention that is cut or steered, and heads that the model runs without
 passes.py         `Passes`, which folds the calls, `Pass` and `ModuleCalls`: what each module computed on one text

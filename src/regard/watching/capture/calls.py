@@ -1,29 +1,31 @@
-"""`AttentionCall`: one call of an attention function; `Shard`: the heads of a layer that this process computes.
+"""`AttentionCall`: one call of an attention function; `attend`, which brings it to who watches the module.
 
-In tensor parallelism each rank computes some heads of a layer, and records those. `shard_of` finds their numbers in the
-whole layer; `gathered` brings the heads of all ranks to one rank.
+Every way to capture brings its calls to `attend`. The watcher of a module is a `Passes`: it folds calls, and what else
+happens to the model, into what a record has. In tensor parallelism each rank computes some heads of a layer, and
+records those: `shard_of` finds their numbers in the whole layer.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, distributed, nn
 
 from regard.errors import WatchError
-from regard.matrix import AttentionMatrix, Top
-from regard.scores import Atom, Cut, Dense, Mask, Positions, Same, bind, documents
+from regard.matrix import AttentionMatrix
+from regard.scores import Atom, Dense, Mask, Positions, Same, bind, documents
 from regard.support import Bool, Float
 from regard.watching.capture.links import LocatedLink
-from regard.watching.capture.masks import Pattern, pick_on, real_keys, within_text
+from regard.watching.capture.masks import LazyMask, Pattern, pick_on, real_keys, within_text
 
 if TYPE_CHECKING:
-    from regard.watching.record.entries import Entry
-
+    from regard.watching.capture.passes import Pass, Passes
 
 _NO_PATTERN, _NO_MASK = Pattern(), Mask()
 _CROSS = ("cross", "encoder_attn", "encdec", "enc_dec")  # how models name attention to another sequence
@@ -257,66 +259,108 @@ def shard_of(module: nn.Module, name: str, heads: int) -> Shard | None:
     return None
 
 
-def gathered(entries: Mapping[str, Entry]) -> dict[str, Entry] | None:
-    """Return the entries with all heads on the first rank of their group, None on the others; every rank must call."""
-    gathered = {name: entry if entry.shard is None else _whole(entry, entry.shard) for name, entry in entries.items()}
-    whole = {name: entry for name, entry in gathered.items() if entry is not None}
-    return whole if len(whole) == len(gathered) else None
+# Who watches which module
+
+Watchers = list[tuple["Passes", str]]  # each with the name of the module in its model
+_lock = threading.RLock()
+_watchers: dict[int, Watchers] = {}  # by id of the module, in the order in which the watchers came
+_replaced: dict[tuple[int, str], tuple[Any, int]] = {}  # by id of the object and attribute: original value, count
+_ABSENT = object()
 
 
-def _whole(entry: Entry, shard: Shard) -> Entry | None:
-    """Return an entry with the heads of all ranks; None on all ranks but the first."""
-    if shard.group is None:
-        raise WatchError(f"{entry.name} has {shard}, from a file: the other ranks are gone. Gather before saving.")
-    if entry.shape[1] * distributed.get_world_size(shard.group) != shard.heads:
-        raise WatchError(f"{entry.name} has only some heads of this rank. Gather the whole record, then choose heads.")
-    call = entry.call
-    if call is not None and any(isinstance(a, Cut) and a.heads is not None for a in (call.mask & call.zeroed).atoms):
-        raise WatchError(f"{entry.name}: links were cut or steered in some heads, which cannot be gathered.")
-    tensors = {name: _gather(tensor, axis, shard.group) for name, (tensor, axis) in tensors_by_head(entry).items()}
-    if distributed.get_rank(shard.group) != 0:
-        return None
-    shape = (entry.shape[0], shard.heads, *entry.shape[2:])
-    return replace(with_tensors(entry, tensors, shard=None), shape=shape, first_head=0)
+def add_watcher(watcher: Passes, modules: Iterable[tuple[str, nn.Module]]) -> None:
+    """Let the watcher observe these modules."""
+    names = {id(module): name for name, module in modules}
+    with _lock:
+        if any(other.thread != watcher.thread for key in names for other, _ in _watchers.get(key, ())):
+            raise WatchError(
+                "this model is being watched in another thread, and both records would mix. "
+                "Watch it in one thread at a time, or give each thread a copy of the model."
+            )
+        for key, name in names.items():
+            _watchers[key] = [*_watchers.get(key, ()), (watcher, name)]
 
 
-def _gather(tensor: Tensor, axis: int, group: Any) -> Tensor:
-    """Return the tensors of all ranks side by side on the first rank; this rank's tensor on the others."""
-    # As bytes: gloo knows fewer types of numbers than torch.
-    local = tensor.detach().contiguous()
-    is_first = distributed.get_rank(group) == 0
-    parts = [torch.empty_like(local) for _ in range(distributed.get_world_size(group))] if is_first else [local]
-    into = [part.view(-1).view(torch.uint8) for part in parts] if is_first else None
-    distributed.gather(local.view(-1).view(torch.uint8), into, group=group, group_dst=0)
-    return torch.cat(parts, axis)
+def remove_watcher(watcher: Passes) -> None:
+    """Let the watcher observe nothing more."""
+    with _lock:
+        for key, watching in list(_watchers.items()):
+            _watchers[key] = [(other, name) for other, name in watching if other is not watcher]
+            if not _watchers[key]:
+                del _watchers[key]
 
 
-def tensors_by_head(entry: Entry) -> dict[str, tuple[Tensor, int]]:
-    """Return the tensors of an entry that have numbers for each head, with the axis of the heads, by name."""
-    if entry.call is None:
-        kept: dict[str, Any] = dict(entry.reductions or {})
-        top = kept.pop("top", None)
-        return {name: (tensor, 1) for name, tensor in (kept | ({} if top is None else top._asdict())).items()}
-    call = entry.call
-    tensors = {"query": (call.query, 1), "key": (call.key, 1)}
-    if call.sinks is not None and call.sinks.dim():
-        tensors["sinks"] = call.sinks, -1
-    for n, atom in enumerate(call.mask.atoms):
-        if isinstance(atom, Dense) and atom.tensor.dim() > 2 and atom.tensor.shape[-3] > 1:
-            tensors[f"mask {n}"] = atom.tensor, -3
-    return tensors
+def watchers_of(module: nn.Module) -> Watchers:
+    """Return who watches this module, each with the module's name."""
+    return _watchers.get(id(module), [])
 
 
-def with_tensors(entry: Entry, tensors: Mapping[str, Tensor], shard: Shard | None) -> Entry:
-    """Return the entry with other tensors in the place of `tensors_by_head`, and of these heads."""
-    if entry.call is None:
-        kept: dict[str, Any] = dict(tensors)
-        if "weights" in kept:
-            kept["top"] = Top(kept.pop("weights"), kept.pop("keys"))
-        return replace(entry, reductions=kept, shard=shard)  # type: ignore[arg-type]
-    atoms = [
-        Dense(tensors[f"mask {n}"]) if f"mask {n}" in tensors else atom for n, atom in enumerate(entry.call.mask.atoms)
-    ]
-    numbers: dict[str, Any] = {name: tensors[name] for name in ("query", "key", "sinks") if name in tensors}
-    call = replace(entry.call, mask=Mask(tuple(atoms)), shard=shard, **numbers)
-    return replace(entry, call=call, attention=call.matrix(), shard=shard)
+@contextmanager
+def replaced(owner: Any, attribute: str, make: Callable[[Any], Any]) -> Iterator[None]:
+    """Set an attribute to `make(its value)` until the last of several nested watches has ended."""
+    key = id(owner), attribute
+    with _lock:
+        original, count = _replaced.get(key, (vars(owner).get(attribute, _ABSENT), 0))
+        if count == 0:
+            setattr(owner, attribute, make(getattr(owner, attribute)))
+        _replaced[key] = original, count + 1
+    try:
+        yield
+    finally:
+        with _lock:
+            original, count = _replaced.pop(key)
+            if count > 1:
+                _replaced[key] = original, count - 1
+            elif original is _ABSENT:
+                delattr(owner, attribute)
+            else:
+                setattr(owner, attribute, original)
+
+
+def name_unseen(watchers: Watchers) -> None:
+    """Tell all watchers that their module computed attention which cannot be recorded."""
+    for watcher, name in watchers:
+        watcher.name_unseen(name)
+
+
+# What every way to capture calls
+
+
+class Placed(NamedTuple):
+    """An attention call with its module and its text."""
+
+    name: str  # of the module
+    key: str  # of the entry: name#1 for the second run of the module in a forward
+    text: Pass
+    call: AttentionCall
+
+
+Computed = tuple[Tensor, AttentionMatrix | None]  # an output, and the matrix that it was computed with, if any
+
+
+def attend(
+    watchers: Watchers, call: AttentionCall, value: Tensor, original: Callable[[], Computed], dropout: float = 0.0
+) -> Computed:
+    """Compute a call without the links and heads that the watchers leave out, and let each watcher record it.
+
+    `original` computes the call as the model does; it is used where no links are cut or steered.
+    """
+    places = []
+    for watcher, name in watchers:
+        placed = watcher.place(name, call)
+        call = placed.call
+        places.append((watcher, placed))
+    output, matrix = call.attend(value, dropout) if call.pattern.links else original()
+    for watcher, placed in places:
+        output = watcher.observe(placed._replace(call=call), matrix, output, value)
+    return output, matrix
+
+
+def follow(module: nn.Module, query: Tensor, key: Tensor, mask: Tensor | None, scale: float | None) -> bool:
+    """Record a call as a step of a generation if it is like the step before; False: it may differ, so use `attend`."""
+    if type(mask) is not LazyMask or not mask.causal_to_the_end or len(mask.keys) != key.shape[2]:
+        return False
+    if torch.is_grad_enabled() or torch._C._is_any_autocast_enabled():
+        return False
+    watching = watchers_of(module)
+    return len(watching) == 1 and watching[0][0].follow(watching[0][1], query, key, mask, scale)

@@ -20,10 +20,19 @@ from torch.nn import functional
 from regard.errors import InputError, WatchError
 from regard.matrix import AttentionMatrix
 from regard.scores import Dense, Mask, as_mask
-from regard.watching.capture.calls import AttentionCall, check_readable, names_another_sequence, shard_of, to_one_dtype
+from regard.watching.capture.calls import (
+    AttentionCall,
+    attend,
+    check_readable,
+    follow,
+    names_another_sequence,
+    replaced,
+    shard_of,
+    to_one_dtype,
+    watchers_of,
+)
 from regard.watching.capture.masks import LazyMask, Pattern, looks_causal, read_mask
 from regard.watching.capture.steps import Hypotheses
-from regard.watching.capture.watchers import attend, follow, replaced, watchers_of
 
 _fused = functional.scaled_dot_product_attention
 NAME = "regard"

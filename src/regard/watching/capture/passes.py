@@ -22,11 +22,10 @@ from regard.errors import WatchError
 from regard.matrix import AttentionMatrix
 from regard.scores import cut
 from regard.support import Bool
-from regard.watching.capture.calls import AttentionCall, joined_parts
+from regard.watching.capture.calls import AttentionCall, Placed, joined_parts
 from regard.watching.capture.links import Changes, LocatedLink, Seen
 from regard.watching.capture.masks import LazyMask, Pattern
 from regard.watching.capture.steps import BeamSteps, Hypotheses, Steps
-from regard.watching.capture.watchers import Placed
 from regard.watching.images.images import Images, Stated, read_images
 from regard.watching.record.entries import Entry, KeptValues, Projections, layer_of
 from regard.watching.record.reductions import Growing, Keep, extend, finished, reduce

@@ -2,8 +2,8 @@
 
 Inside the block, attention is seen in one of three ways: Hugging Face models call it by a registered function
 (huggingface.py), regard's own layers by their `attend`, and all other modules are seen by a mode of torch (both in
-torch_modules.py). Each way brings its calls to `watchers.attend`, and so to `Passes` (passes.py): `place` sorts a call
-into a text and cuts links, `observe` records it and removes heads.
+torch_modules.py). Each way brings its calls to `attend` (calls.py), and so to `Passes` (passes.py): `place` sorts a
+call into a text and cuts links, `observe` records it and removes heads.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from regard.errors import InputError, UnseenWarning, WatchError
 from regard.matrix import attention
 from regard.nn import Decoder, Encoder, MultiHeadAttention, SelfAttention, Transformer
 from regard.support import some_of
-from regard.watching.capture import huggingface, torch_modules, watchers
+from regard.watching.capture import huggingface, torch_modules
+from regard.watching.capture.calls import add_watcher, remove_watcher, replaced
 from regard.watching.capture.links import Changes, Link, Seen, Without
 from regard.watching.capture.passes import Passes, Setup
 from regard.watching.images.images import Stated, check_stated, read_images
@@ -135,13 +136,13 @@ class Watching:
         if not any(facts.visible or _attends(module, facts) for _, module, facts in modules):
             raise self._nothing_seen()
         with contextlib.ExitStack() as undo:
-            undo.callback(watchers.remove, self._passes)
-            watchers.add(self._passes, named.items())
+            undo.callback(remove_watcher, self._passes)
+            add_watcher(self._passes, named.items())
             if theirs := [module for _, module, facts in modules if facts.transformers]:
                 huggingface.prepare()
                 self._configs = huggingface.configs(theirs)
                 for config in self._configs:
-                    undo.enter_context(watchers.replaced(config, huggingface.IMPLEMENTATION, huggingface.Name))
+                    undo.enter_context(replaced(config, huggingface.IMPLEMENTATION, huggingface.Name))
             undo.enter_context(torch_modules.unwinding())
             for name, module, facts in modules:
                 self._watch_module(undo, name, module, facts)
@@ -158,7 +159,7 @@ class Watching:
         """Hook a module, or replace what it calls, as its class requires."""
         if _attends(module, facts):
             watched = functools.partial(torch_modules.WatchedAttend, module, name)
-            undo.enter_context(watchers.replaced(module, "attend", watched))
+            undo.enter_context(replaced(module, "attend", watched))
         if _has_own_code(module, facts):
             _around(undo, module, torch_modules.begin, torch_modules.end)
         contains = module._modules and not facts.transformers and not isinstance(module, nn.ModuleList)
@@ -167,7 +168,7 @@ class Watching:
         if isinstance(module, Transformer):
             _hook(undo, module.embedding.register_forward_pre_hook, self._before_embedding)
         if facts.model and hasattr(type(module), "generate") and not self._setup.keep.nothing:
-            undo.enter_context(watchers.replaced(module, "generate", huggingface.WatchedGenerate))
+            undo.enter_context(replaced(module, "generate", huggingface.WatchedGenerate))
         if facts.routes:
             _hook(undo, module.register_forward_hook, functools.partial(self._after_module, name), with_kwargs=True)
         for register, hook in torch_modules.hooks(module):

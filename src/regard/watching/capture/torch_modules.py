@@ -36,9 +36,17 @@ from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 from regard.errors import WatchError
 from regard.matrix import AttentionMatrix, attention
 from regard.scores import HIDING, Atom, Band, Dense, Mask, as_mask
-from regard.watching.capture.calls import AttentionCall, check_readable, names_another_sequence, to_one_dtype
+from regard.watching.capture.calls import (
+    AttentionCall,
+    Watchers,
+    attend,
+    check_readable,
+    name_unseen,
+    names_another_sequence,
+    to_one_dtype,
+    watchers_of,
+)
 from regard.watching.capture.masks import Bounds, Pattern, looks_causal
-from regard.watching.capture.watchers import Watchers, attend, name_unseen, watchers_of
 
 _PACKAGE = Path(__file__).parents[2]  # regard
 _KINDS = ("encoder", "decoder", "cross")

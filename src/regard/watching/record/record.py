@@ -16,7 +16,6 @@ from regard.drawing.terminal import html_table
 from regard.errors import InputError, WatchError
 from regard.scores import bind
 from regard.support import Float, progress, some_of
-from regard.watching.capture.calls import gathered
 from regard.watching.capture.passes import ModuleCalls
 from regard.watching.images.families import Box
 from regard.watching.images.overlays import over, with_image
@@ -63,11 +62,8 @@ class Record(Mapping[str, Entry]):
         whole: Sequence[Entry] | None = None,
         changes: Sequence[str] = (),
     ):
-        self._passes, self.model, self._unseen = (
-            passes,
-            model,
-            unseen,
-        )  # a session appends to these while its model runs
+        self._passes, self._unseen = passes, unseen  # a session appends to these while its model runs
+        self.model = model
         self.changes = tuple(changes)  # what the model ran without, or with a bias: a sentence for each
         self._whole = whole  # all entries, if this is a part of a record: sinks are measured over all of them
 
@@ -364,7 +360,7 @@ class Record(Mapping[str, Entry]):
         """
         if not any(entry.shard is not None for part in self.passes for entry in part.values()):
             return self
-        passes = [entries for part in self.passes if (entries := gathered(dict(part))) is not None]
+        passes = [entries for part in self.passes if (entries := storage.gathered(dict(part))) is not None]
         return Record(passes, self.model, self._unseen) if len(passes) == len(self._passes) else None
 
     # To a file and back

@@ -1,6 +1,7 @@
-"""Records as safetensors files: tensors by number, a JSON description of what they are, and a checksum of both.
+"""Records that leave their process: as files, or to one rank, which gathers the heads of all.
 
-A file is checked before anything in it is used: a damaged file raises a `FileError`, whatever the damage.
+A file is safetensors: tensors by number, a JSON description of what they are, and a checksum of both. It is checked
+before anything in it is used: a damaged file raises a `FileError`, whatever the damage.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
 
-from regard.errors import FileError, InputError, RegardError
+from regard.errors import FileError, InputError, RegardError, WatchError
 from regard.matrix import Top
 from regard.nn.model_folder import read_safetensors, write_safetensors
-from regard.scores import Band, Mask, as_mask, cut, documents, padding, window
+from regard.scores import Band, Cut, Dense, Mask, as_mask, cut, documents, padding, window
 from regard.support import WHOLE
 from regard.watching.capture.calls import AttentionCall, Shard
 from regard.watching.images.families import Grid
@@ -371,3 +372,73 @@ def _read_atom(kind: str, fields: dict[str, Any]) -> Mask:
         case "Dense", {"tensor": Tensor() as tensor} if len(fields) == 1:
             return as_mask(tensor)
     raise FileError(f"a mask has an unknown part, {kind!r} of {list(fields)}")
+
+
+# The heads of all ranks
+
+
+def gathered(entries: Mapping[str, Entry]) -> dict[str, Entry] | None:
+    """Return the entries with all heads on the first rank of their group, None on the others; every rank must call."""
+    gathered = {
+        name: entry if entry.shard is None else _with_all_heads(entry, entry.shard) for name, entry in entries.items()
+    }
+    whole = {name: entry for name, entry in gathered.items() if entry is not None}
+    return whole if len(whole) == len(gathered) else None
+
+
+def _with_all_heads(entry: Entry, shard: Shard) -> Entry | None:
+    """Return an entry with the heads of all ranks; None on all ranks but the first."""
+    if shard.group is None:
+        raise WatchError(f"{entry.name} has {shard}, from a file: the other ranks are gone. Gather before saving.")
+    if entry.shape[1] * distributed.get_world_size(shard.group) != shard.heads:
+        raise WatchError(f"{entry.name} has only some heads of this rank. Gather the whole record, then choose heads.")
+    call = entry.call
+    if call is not None and any(isinstance(a, Cut) and a.heads is not None for a in (call.mask & call.zeroed).atoms):
+        raise WatchError(f"{entry.name}: links were cut or steered in some heads, which cannot be gathered.")
+    tensors = {name: _gather(tensor, axis, shard.group) for name, (tensor, axis) in tensors_by_head(entry).items()}
+    if distributed.get_rank(shard.group) != 0:
+        return None
+    shape = (entry.shape[0], shard.heads, *entry.shape[2:])
+    return replace(with_tensors(entry, tensors, shard=None), shape=shape, first_head=0)
+
+
+def _gather(tensor: Tensor, axis: int, group: Any) -> Tensor:
+    """Return the tensors of all ranks side by side on the first rank; this rank's tensor on the others."""
+    # As bytes: gloo knows fewer types of numbers than torch.
+    local = tensor.detach().contiguous()
+    is_first = distributed.get_rank(group) == 0
+    parts = [torch.empty_like(local) for _ in range(distributed.get_world_size(group))] if is_first else [local]
+    into = [part.view(-1).view(torch.uint8) for part in parts] if is_first else None
+    distributed.gather(local.view(-1).view(torch.uint8), into, group=group, group_dst=0)
+    return torch.cat(parts, axis)
+
+
+def tensors_by_head(entry: Entry) -> dict[str, tuple[Tensor, int]]:
+    """Return the tensors of an entry that have numbers for each head, with the axis of the heads, by name."""
+    if entry.call is None:
+        kept: dict[str, Any] = dict(entry.reductions or {})
+        top = kept.pop("top", None)
+        return {name: (tensor, 1) for name, tensor in (kept | ({} if top is None else top._asdict())).items()}
+    call = entry.call
+    tensors = {"query": (call.query, 1), "key": (call.key, 1)}
+    if call.sinks is not None and call.sinks.dim():
+        tensors["sinks"] = call.sinks, -1
+    for n, atom in enumerate(call.mask.atoms):
+        if isinstance(atom, Dense) and atom.tensor.dim() > 2 and atom.tensor.shape[-3] > 1:
+            tensors[f"mask {n}"] = atom.tensor, -3
+    return tensors
+
+
+def with_tensors(entry: Entry, tensors: Mapping[str, Tensor], shard: Shard | None) -> Entry:
+    """Return the entry with other tensors in the place of `tensors_by_head`, and of these heads."""
+    if entry.call is None:
+        kept: dict[str, Any] = dict(tensors)
+        if "weights" in kept:
+            kept["top"] = Top(kept.pop("weights"), kept.pop("keys"))
+        return replace(entry, reductions=kept, shard=shard)  # type: ignore[arg-type]
+    atoms = [
+        Dense(tensors[f"mask {n}"]) if f"mask {n}" in tensors else atom for n, atom in enumerate(entry.call.mask.atoms)
+    ]
+    numbers: dict[str, Any] = {name: tensors[name] for name in ("query", "key", "sinks") if name in tensors}
+    call = replace(entry.call, mask=Mask(tuple(atoms)), shard=shard, **numbers)
+    return replace(entry, call=call, attention=call.matrix(), shard=shard)
