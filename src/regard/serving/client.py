@@ -79,11 +79,8 @@ def _named(entry: Entry, vocabulary: Vocabulary) -> Entry:
 def _beside(first: Entry, second: Entry) -> Entry:
     """Join the heads of two ranks in one entry."""
     others = tensors_by_head(second)
-    tensors = {
-        name: torch.cat([tensor, others[name][0]], axis) for name, (tensor, axis) in tensors_by_head(first).items()
-    }
-    batch, heads, queries, keys = first.shape
-    return replace(with_tensors(first, tensors, shard=None), shape=(batch, heads + second.shape[1], queries, keys))
+    pairs = {name: (tensor, others[name][0], axis) for name, (tensor, axis) in tensors_by_head(first).items()}
+    return with_tensors(first, {name: torch.cat([a, b], axis) for name, (a, b, axis) in pairs.items()}, shard=None)
 
 
 class Endpoint:

@@ -20,17 +20,8 @@ from torch.nn import functional
 from regard.errors import InputError, WatchError
 from regard.matrix import AttentionMatrix
 from regard.scores import Dense, Mask, as_mask
-from regard.watching.capture.calls import (
-    AttentionCall,
-    attend,
-    check_readable,
-    follow,
-    names_another_sequence,
-    replaced,
-    shard_of,
-    to_one_dtype,
-    watchers_of,
-)
+from regard.watching.capture import calls
+from regard.watching.capture.calls import AttentionCall
 from regard.watching.capture.masks import LazyMask, Pattern, looks_causal, read_mask
 from regard.watching.capture.steps import Hypotheses
 
@@ -215,7 +206,7 @@ class WatchedGenerate:
                 "before, or a generate of the model's own. Generate with num_beams=1, or watch model(sequences) on "
                 "what came out."
             )
-        watchers = watchers_of(model)
+        watchers = calls.watchers_of(model)
         hypotheses: Hypotheses | None = None
         end = config.eos_token_id  # one, several or none
         ends = () if end is None else (end,) if isinstance(end, int) else tuple(end)
@@ -286,9 +277,9 @@ def _gguf_read_once() -> Iterator[None]:
     from transformers import modeling_gguf_pytorch_utils as reader
 
     with (
-        replaced(gguf, "GGUFReader", functools.cache),
-        replaced(gguf, "get_tensor_name_map", functools.cache),
-        replaced(reader, "tqdm", lambda _: lambda items, **_: items),
+        calls.replaced(gguf, "GGUFReader", functools.cache),
+        calls.replaced(gguf, "get_tensor_name_map", functools.cache),
+        calls.replaced(reader, "tqdm", lambda _: lambda items, **_: items),
     ):
         yield
 
@@ -412,16 +403,16 @@ def _attention(
     grouped = query.shape[1] != key.shape[1]
     plain = query.shape[2] == 1 and position_bias is None and softcap is None and s_aux is None
     plain = plain and not (options.get("output_attentions") or _may_change_weights(tuple(options)))
-    if plain and follow(module, query, key, attention_mask, scaling):
+    if plain and calls.follow(module, query, key, attention_mask, scaling):
         output = _fused(query, key, value, dropout_p=dropout, scale=scaling, enable_gqa=grouped)
         return output.transpose(1, 2).contiguous(), None
     if options.get("cache") is not None:
         raise WatchError("continuous batching keeps its keys in pages, which regard cannot read. Use model.generate.")
-    check_readable(query)
-    query, key, value = to_one_dtype(query, key, value)
+    calls.check_readable(query)
+    query, key, value = calls.to_one_dtype(query, key, value)
     if query.shape[0] != key.shape[0]:  # learned queries, the same for every text
         query, key, value = (t.expand(max(len(query), len(key)), -1, -1, -1) for t in (query, key, value))
-    watchers = watchers_of(module)
+    watchers = calls.watchers_of(module)
     name = watchers[0][1] if watchers else ""
     causal = False
     if attention_mask is None and query.shape[2] > 1 and _expects_bools(getattr(module, "config", None)):
@@ -437,7 +428,7 @@ def _attention(
         dense = Mask(tuple(Dense(_with_infinities(mask)[..., : len(keys)]) for mask in dense_masks))
         mask = mask & dense
     sinks = None if s_aux is None else s_aux.to(query.dtype)
-    shard = shard_of(module, name, query.shape[1])
+    shard = calls.shard_of(module, name, query.shape[1])
     call = AttentionCall(query, key, mask, scaling, softcap, sinks, kind, queries, keys, pattern, dense, shard=shard)
     wants_weights = bool(options.get("output_attentions"))
 
@@ -447,7 +438,7 @@ def _attention(
             return _fused(query, key, value, dropout_p=dropout, scale=scaling, enable_gqa=grouped), None
         return call.attend(value, dropout)
 
-    output, matrix = attend(watchers, call, value, compute, dropout)
+    output, matrix = calls.attend(watchers, call, value, compute, dropout)
     weights = matrix.to_dense() if matrix is not None and wants_weights else None
     output = output.transpose(1, 2).contiguous()
     for watcher, own_name in watchers:
@@ -496,7 +487,7 @@ def _with_infinities(mask: Tensor) -> Tensor:
 
 
 def _kind(module: nn.Module, name: str, causal_pattern: bool, dense: Iterable[Tensor]) -> str:
-    if _attribute(module, "is_cross_attention") or names_another_sequence(name):
+    if _attribute(module, "is_cross_attention") or calls.names_another_sequence(name):
         return "cross"
     causal = causal_pattern or _attribute(module, "is_causal") or any(map(looks_causal, dense))
     return "decoder" if causal else "encoder"

@@ -36,16 +36,8 @@ from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 from regard.errors import WatchError
 from regard.matrix import AttentionMatrix, attention
 from regard.scores import HIDING, Atom, Band, Dense, Mask, as_mask
-from regard.watching.capture.calls import (
-    AttentionCall,
-    Watchers,
-    attend,
-    check_readable,
-    name_unseen,
-    names_another_sequence,
-    to_one_dtype,
-    watchers_of,
-)
+from regard.watching.capture import calls
+from regard.watching.capture.calls import AttentionCall, Watchers
 from regard.watching.capture.masks import Bounds, Pattern, looks_causal
 
 _PACKAGE = Path(__file__).parents[2]  # regard
@@ -138,7 +130,7 @@ def _watched(frame: FrameType | None, hidden: Path = _PACKAGE) -> tuple[nn.Modul
             return None, []
         caller = caller.f_back
     for module in _running(caller):
-        if watchers := watchers_of(module):
+        if watchers := calls.watchers_of(module):
             return module, watchers
     return None, []
 
@@ -152,8 +144,8 @@ def _name_unseen(frame: FrameType) -> None:
     """Tell the watchers of the innermost module with code of its own that its attention cannot be recorded."""
     _, watchers = _watched(frame)
     if watchers:
-        watchers = next(filter(None, map(watchers_of, _innermost(frame))), watchers)
-    name_unseen(watchers)
+        watchers = next(filter(None, map(calls.watchers_of, _innermost(frame))), watchers)
+    calls.name_unseen(watchers)
 
 
 # Calls of `regard.attention` and of `A @ value`
@@ -170,16 +162,16 @@ class WatchedAttend:
 
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, *, dropout: float = 0.0, **options: Any) -> Tensor:
         """Compute what `attend` returns, without the links and heads that the watchers leave out."""
-        watchers, axes = watchers_of(self._module), query.dim()
+        watchers, axes = calls.watchers_of(self._module), query.dim()
         if axes > 4 or value.dim() > axes:  # several axes of batches, or several values
             output = self.original(query, key, value, dropout=dropout, **options)
-            name_unseen(watchers)
+            calls.name_unseen(watchers)
             return output
         mask = as_mask(options.pop("mask", None))
         query, key, value = (t[(None,) * (4 - axes)] if t.dim() == axes else t for t in (query, key, value))
         kind = _kind(self._module, self._name, query, key, mask)
         call = _our_call(kind, query, key, mask, **options)
-        output, _ = attend(watchers, call, value, lambda: call.attend(value, dropout), dropout)
+        output, _ = calls.attend(watchers, call, value, lambda: call.attend(value, dropout), dropout)
         return output[(0,) * (4 - axes)]
 
 
@@ -201,7 +193,7 @@ def _of_a_matrix(
     is_part = matrix._whole is not None or not core.has_all_keys
     if module is None or axes > 4 or value.dim() > axes or is_part:
         output = function(matrix, value, *options)
-        name_unseen(watchers)
+        calls.name_unseen(watchers)
         return output
     query, key, mask, scores = core.scores.query, core.scores.key, matrix._mask, core.scores
     kind = _kind(module, watchers[0][1], query, key, mask)
@@ -212,7 +204,7 @@ def _of_a_matrix(
         output = function(matrix, value, *options)
         return output[(None,) * (4 - axes)], call.matrix() if axes < 4 else matrix
 
-    output, _ = attend(watchers, call, with_axes, compute)
+    output, _ = calls.attend(watchers, call, with_axes, compute)
     return output[(0,) * (4 - axes)]
 
 
@@ -223,7 +215,7 @@ def _kind(module: nn.Module, name: str, query: Tensor, key: Tensor, mask: Mask) 
         return str(kind)
     if any(isinstance(atom, Band) and atom.highest is not None for atom in mask.atoms):
         return "decoder"
-    return "cross" if names_another_sequence(name) or query.shape[2] != key.shape[2] else "encoder"
+    return "cross" if calls.names_another_sequence(name) or query.shape[2] != key.shape[2] else "encoder"
 
 
 def _our_call(
@@ -272,7 +264,7 @@ def _of_torch(
         outputs.append(output.reshape(*call.query.shape[:3], output.shape[-1]))
         return outputs[0], None
 
-    observed, matrix = attend(watchers, call, values, compute, dropout_p)
+    observed, matrix = calls.attend(watchers, call, values, compute, dropout_p)
     if heads is not None:
         heads.matrix, heads.changed = matrix, not outputs or observed is not outputs[0]
     shape = query.shape[:-2] if enable_gqa else torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])  # type: ignore[no-untyped-call]
@@ -361,13 +353,13 @@ def _call(
     name: str, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, scale: float | None, heads: _Heads | None
 ) -> AttentionCall:
     """Return a call of torch's function as an `AttentionCall`, with a batch and a head axis."""
-    check_readable(query)
+    calls.check_readable(query)
     query, key, mask = _with_heads(query, key, mask)
-    query, key = to_one_dtype(query, key)
+    query, key = calls.to_one_dtype(query, key)
     dense = [] if mask is None else [mask] if heads is None else heads.masks(query, key.shape[2])
     pattern, queries, keys = Pattern(((None, 0),) if causal else ()), range(query.shape[2]), range(key.shape[2])
     one_text = len(queries) == len(keys) if heads is None else heads.reads_itself() or "self" in name.split(".")[-1]
-    if names_another_sequence(name) or not one_text:
+    if calls.names_another_sequence(name) or not one_text:
         kind = "cross"
     else:
         unmasked = heads is not None and re.search(r"(^|\.)decoder\.", name)  # the decoder of nn.Transformer
@@ -417,7 +409,7 @@ def _refuse_nested(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     """Refuse nested tensors before `nn.MultiheadAttention`: only the fast path takes them."""
     for value in (*args, *kwargs.values()):
         if isinstance(value, Tensor):
-            check_readable(value)
+            calls.check_readable(value)
 
 
 def _fill_padding(encoder: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor | None:

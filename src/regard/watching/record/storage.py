@@ -398,8 +398,7 @@ def _with_all_heads(entry: Entry, shard: Shard) -> Entry | None:
     tensors = {name: _gather(tensor, axis, shard.group) for name, (tensor, axis) in tensors_by_head(entry).items()}
     if distributed.get_rank(shard.group) != 0:
         return None
-    shape = (entry.shape[0], shard.heads, *entry.shape[2:])
-    return replace(with_tensors(entry, tensors, shard=None), shape=shape, first_head=0)
+    return replace(with_tensors(entry, tensors, shard=None), first_head=0)
 
 
 def _gather(tensor: Tensor, axis: int, group: Any) -> Tensor:
@@ -430,15 +429,17 @@ def tensors_by_head(entry: Entry) -> dict[str, tuple[Tensor, int]]:
 
 
 def with_tensors(entry: Entry, tensors: Mapping[str, Tensor], shard: Shard | None) -> Entry:
-    """Return the entry with other tensors in the place of `tensors_by_head`, and of these heads."""
+    """Return the entry with other tensors in the place of `tensors_by_head`, and with their heads."""
+    batch, _, queries, keys = entry.shape
+    shape = batch, next(iter(tensors.values())).shape[1], queries, keys
     if entry.call is None:
         kept: dict[str, Any] = dict(tensors)
         if "weights" in kept:
             kept["top"] = Top(kept.pop("weights"), kept.pop("keys"))
-        return replace(entry, reductions=kept, shard=shard)  # type: ignore[arg-type]
+        return replace(entry, shape=shape, reductions=kept, shard=shard)  # type: ignore[arg-type]
     atoms = [
         Dense(tensors[f"mask {n}"]) if f"mask {n}" in tensors else atom for n, atom in enumerate(entry.call.mask.atoms)
     ]
     numbers: dict[str, Any] = {name: tensors[name] for name in ("query", "key", "sinks") if name in tensors}
     call = replace(entry.call, mask=Mask(tuple(atoms)), shard=shard, **numbers)
-    return replace(entry, call=call, attention=call.matrix(), shard=shard)
+    return replace(entry, shape=shape, call=call, attention=call.matrix(), shard=shard)
