@@ -248,8 +248,18 @@ class Numbers:
 
     def kept(self, text: str) -> bool:
         """Whether a translation has every number of the source with its unit, and no other number."""
-        lost, others = self._compare(text)
-        return not lost and not others and all(self._has_unit(fact, text) for fact in self.facts if fact.exact)
+        counts = Counter(map(_key, _WRITTEN_DIGITS.findall(text)))
+        for fact in self.facts:
+            for key in fact.keys:
+                form = next((form for form in _forms(fact, key) if counts[form]), None)
+                if form is not None:
+                    counts[form] -= 1
+                elif fact.exact and not self._is_spelled(key, text):
+                    return False
+        zeros = ("0", "00") if any(fact.is_time for fact in self.facts) else ()
+        if any(key not in zeros for key in counts.elements()) and not _NUMBER_WORD.search(self.source):
+            return False
+        return all(self._has_unit(fact, text) for fact in self.facts if fact.exact)
 
     def rewrite(self, text: str) -> str:
         """A translation with its numbers written as in the target language, or else as in the source."""
@@ -265,21 +275,6 @@ class Numbers:
             return self.languages.number(fact.body) + (match["many"] or "") + (f" {sign}" if sign else "")
 
         return _WRITTEN.sub(write, text) if facts else text
-
-    def _compare(self, text: str) -> tuple[list[Fact], list[str]]:
-        """The numbers of the source that a translation lacks, and the digits of those that only it has."""
-        counts = Counter(map(_key, _WRITTEN_DIGITS.findall(text)))
-        lost = []
-        for fact in self.facts:
-            for key in fact.keys:
-                form = next((form for form in _forms(fact, key) if counts[form]), None)
-                if form is not None:
-                    counts[form] -= 1
-                elif fact.exact and not self._is_spelled(key, text):
-                    lost.append(fact)
-        has_times = any(fact.is_time for fact in self.facts)
-        others = [key for key in counts.elements() if not (has_times and key in ("0", "00"))]
-        return lost, [] if others and not lost and _NUMBER_WORD.search(self.source) else others
 
     def _is_spelled(self, key: str, text: str) -> bool:
         if len(key) > 2 or int(key) > _SPELLED:
